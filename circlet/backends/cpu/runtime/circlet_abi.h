@@ -1,0 +1,80 @@
+/* What compiled units, the runtime library and the compiler (abi.py) agree on.
+ *
+ * A unit is a freestanding shared object of kernels. A plan is a constant block of bytes in the
+ * artifact: a header, then steps, operands and kernel parameters. The runtime binds a plan to an
+ * arena and to the caller's buffers and runs its steps in order, each spread over threads.
+ * All numbers are in the byte order of the target. Everything here is read-only at run time.
+ */
+#ifndef CIRCLET_ABI_H
+#define CIRCLET_ABI_H
+
+#include <stdint.h>
+
+#define CIRCLET_ABI_VERSION 1u
+#define CIRCLET_PLAN_MAGIC 0x504C5243u /* "CRLP" */
+
+/* One kernel does the tasks begin <= task < end of a step. `params` is the kernel family's own
+ * parameter struct, `operands` the resolved addresses in the order of the lowering, `scratch`
+ * memory of the calling thread, 64-byte aligned, undefined on entry. */
+typedef void (*circlet_kernel)(const void *params, void *const *operands, void *scratch,
+                               int64_t begin, int64_t end);
+
+/* Every unit exports one of these under the name `circlet_unit_table`. */
+typedef struct circlet_unit {
+    uint32_t abi_version;
+    uint32_t kernel_count;
+    const circlet_kernel *kernels;
+} circlet_unit;
+
+enum circlet_space {
+    CIRCLET_NONE = 0,     /* a null pointer: an omitted operand */
+    CIRCLET_ARENA = 1,    /* offset into the arena */
+    CIRCLET_CONSTANT = 2, /* offset into the packed constants */
+    CIRCLET_INPUT = 3,    /* offset into the caller's input buffer `index` */
+    CIRCLET_OUTPUT = 4    /* offset into the caller's output buffer `index` */
+};
+
+typedef struct circlet_operand {
+    uint32_t space;
+    uint32_t index;
+    int64_t offset;
+} circlet_operand;
+
+typedef struct circlet_step {
+    uint32_t unit;
+    uint32_t kernel;
+    uint32_t first_operand;
+    uint32_t operand_count;
+    uint64_t params_offset; /* from the start of the parameter block, a multiple of 16 */
+    int64_t tasks;
+    uint32_t source; /* index into the artifact's table of source operators */
+    uint32_t reserved;
+} circlet_step;
+
+/* Followed by steps[step_count], operands[operand_count], then params_bytes of parameters at
+ * params_offset (64-byte aligned, from the start of the header). */
+typedef struct circlet_plan {
+    uint32_t magic;
+    uint32_t abi_version;
+    uint32_t step_count;
+    uint32_t operand_count;
+    uint32_t input_count;
+    uint32_t output_count;
+    uint32_t unit_count;
+    uint32_t reserved;
+    uint64_t params_offset;
+    uint64_t params_bytes;
+    uint64_t arena_bytes;
+    uint64_t scratch_bytes; /* per thread */
+    uint64_t constants_bytes;
+} circlet_plan;
+
+enum circlet_status {
+    CIRCLET_OK = 0,
+    CIRCLET_BAD_PLAN = 1,
+    CIRCLET_NO_MEMORY = 2,
+    CIRCLET_TIMEOUT = 3,
+    CIRCLET_CANCELLED = 4
+};
+
+#endif

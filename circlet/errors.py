@@ -1,0 +1,166 @@
+"""Every error a user can meet: one hierarchy, stable codes, what / where / why / what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class CircletError(Exception):
+    """Base of all errors that Circlet raises on purpose.
+
+    Args:
+        what: What went wrong, one clause.
+        where: The user's name of the place: operator, tensor, file or option.
+        why: The fact that makes it wrong.
+        fix: What the user can do about it.
+    """
+
+    code: ClassVar[str] = "E-CIRCLET"
+
+    def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
+        self.what, self.where, self.why, self.fix = what, where, why, fix
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        """The message as text, one labelled line per part that is known."""
+        lines = [f"[{self.code}] {self.what}"]
+        for label, text in (("where", self.where), ("why", self.why), ("fix", self.fix)):
+            if text:
+                lines.append(f"  {label}: {text}")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, object]:
+        """The parts of the message for `--json`."""
+        parts = {"what": self.what, "where": self.where, "why": self.why, "fix": self.fix}
+        return {"code": self.code, **parts}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), dict(self.__dict__)))
+
+
+def _rebuild(cls: type[CircletError], state: dict[str, object]) -> CircletError:
+    """Restore an error that crossed a process boundary."""
+    error = cls.__new__(cls)
+    error.__dict__.update(state)
+    Exception.__init__(error, error.render())
+    return error
+
+
+class FileError(CircletError):
+    """A file cannot be read or written. Check the path, its permissions and the free space."""
+
+    code = "E-FILE"
+
+
+class FormatError(CircletError):
+    """The bytes are not a well-formed file of the format they claim to be."""
+
+    code = "E-FORMAT"
+
+
+class LimitError(CircletError):
+    """A stated limit (bytes, count, depth, elements, time) was passed. See `circlet.limits`."""
+
+    code = "E-LIMIT"
+
+
+class GraphError(CircletError):
+    """The network is well-formed as a file but breaks a rule of the graph or of an operator."""
+
+    code = "E-GRAPH"
+
+
+class UnsupportedOpsError(CircletError):
+    """Some operators have no record here, or not for these types; all are listed at once."""
+
+    code = "E-UNSUPPORTED-OPS"
+
+    def __init__(self, entries: Sequence[UnsupportedOp], *, where: str = "", fix: str = "") -> None:
+        self.entries = tuple(entries)
+        count = len(self.entries)
+        super().__init__(
+            f"{count} operator{'s' if count != 1 else ''} of this network cannot be run",
+            where=where,
+            why="; ".join(str(entry) for entry in self.entries),
+            fix=fix or "see docs/supported-ops.md for the kinds and types that are supported",
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """The message parts plus one record per unsupported operator."""
+        return {**super().as_dict(), "operators": [vars(entry) for entry in self.entries]}
+
+
+@dataclass(frozen=True)
+class UnsupportedOp:
+    """One operator that cannot be run, in the user's terms."""
+
+    source: str
+    kind: str
+    version: int
+    dtypes: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.source} ({self.kind} v{self.version}, {self.dtypes}): {self.reason}"
+
+
+class InputError(CircletError):
+    """An input given to a session, or an option of a command, does not fit what is expected."""
+
+    code = "E-INPUT"
+
+
+class CompilerMissingError(CircletError):
+    """No C compiler was found. `pip install 'circlet[compile]'`, or set CIRCLET_CC."""
+
+    code = "E-COMPILER-MISSING"
+
+
+class CompileError(CircletError):
+    """The C compiler refused generated code; this is a defect of Circlet worth reporting."""
+
+    code = "E-COMPILE"
+
+
+class TargetError(CircletError):
+    """Code was built for CPU features that this CPU lacks, or the target name is unknown."""
+
+    code = "E-TARGET"
+
+
+class ArtifactError(CircletError):
+    """An artifact is damaged, of another version, or holds no code for this CPU."""
+
+    code = "E-ARTIFACT"
+
+
+class CacheError(CircletError):
+    """The cache directory cannot be used safely: wrong owner, unwritable, or the disk is full."""
+
+    code = "E-CACHE"
+
+
+class PlacementError(CircletError):
+    """An operator was not placed where the caller demanded (`strict`, `backends`)."""
+
+    code = "E-PLACEMENT"
+
+
+class DeadlineError(CircletError):
+    """A run passed its timeout and was stopped between two steps."""
+
+    code = "E-TIMEOUT"
+
+
+class CancelledError(CircletError):
+    """A run was cancelled by the caller."""
+
+    code = "E-CANCELLED"
+
+
+class BackendError(CircletError):
+    """A backend failed while running."""
+
+    code = "E-BACKEND"

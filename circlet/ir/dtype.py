@@ -1,0 +1,82 @@
+"""Element types of tensors, named as Circle and TFLite name them."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+_NUMPY_NAMES = (
+    "float32 float16 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
+    "bool complex64 complex128"
+).split()
+_PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4, "BFLOAT16": 16}
+_PACKED_BITS |= {"FLOAT8_E4M3FN": 8, "FLOAT8_E5M2": 8}
+
+
+class DType(Enum):
+    """One element type; the value is its name in the file schemas."""
+
+    FLOAT32 = "FLOAT32"
+    FLOAT16 = "FLOAT16"
+    FLOAT64 = "FLOAT64"
+    BFLOAT16 = "BFLOAT16"
+    FLOAT8_E4M3FN = "FLOAT8_E4M3FN"
+    FLOAT8_E5M2 = "FLOAT8_E5M2"
+    INT2 = "INT2"
+    INT4 = "INT4"
+    INT8 = "INT8"
+    INT16 = "INT16"
+    INT32 = "INT32"
+    INT64 = "INT64"
+    UINT4 = "UINT4"
+    UINT8 = "UINT8"
+    UINT16 = "UINT16"
+    UINT32 = "UINT32"
+    UINT64 = "UINT64"
+    BOOL = "BOOL"
+    COMPLEX64 = "COMPLEX64"
+    COMPLEX128 = "COMPLEX128"
+    STRING = "STRING"
+    RESOURCE = "RESOURCE"
+    VARIANT = "VARIANT"
+    GGML_Q4_0 = "GGML_Q4_0"
+    GGML_Q4_1 = "GGML_Q4_1"
+    GGML_Q8_0 = "GGML_Q8_0"
+    GGML_Q8_1 = "GGML_Q8_1"
+    MXFP4 = "MXFP4"
+    MXINT8 = "MXINT8"
+
+    @property
+    def has_numpy(self) -> bool:
+        """Whether one numpy element holds one tensor element."""
+        return self.value.lower() in _NUMPY_NAMES
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The numpy dtype; TypeError where `has_numpy` is false."""
+        if not self.has_numpy:
+            raise TypeError(f"{self.name} has no numpy dtype")
+        return np.dtype(self.value.lower())
+
+    @property
+    def bits(self) -> int:
+        """Bits per element; 0 where the size is not fixed (strings, handles, block formats)."""
+        if self.has_numpy:
+            return self.numpy.itemsize * 8
+        return _PACKED_BITS.get(self.name, 0)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether elements are real floating-point numbers."""
+        return "FLOAT" in self.name
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether elements are plain integers, packed ones included; not booleans."""
+        return self.name.startswith(("INT", "UINT"))
+
+    @staticmethod
+    def of(array: np.ndarray) -> DType:
+        """The element type of a numpy array; ValueError for a type no schema knows."""
+        return DType(array.dtype.name.upper())

@@ -1,0 +1,170 @@
+"""The record that defines an operator kind, and the registry of all records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from circlet.errors import GraphError
+from circlet.ir import DType, Op, Shape, Tensor
+
+Arrays = Sequence[np.ndarray | None]
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """What inference says of one output: element type and sizes (None where unknown)."""
+
+    dtype: DType
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One condition on an op: `holds(op)` is True, or the text of what is wrong.
+
+    Rules are checked in order and only while all before them held, so a rule may rely on earlier
+    ones (arity is checked first of all).
+    """
+
+    name: str
+    holds: Callable[[Op], bool]
+    message: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Work of one op: multiply-accumulates and the bytes of its operands."""
+
+    macs: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class QuantRule:
+    """How a quantised op's output scale relates to its inputs.
+
+    Attributes:
+        same_as_input: The output shares the scale and zero point of the data inputs.
+        fixed: (dtype, scale, zero_point) rows that the output is bound to, e.g. softmax.
+    """
+
+    same_as_input: bool = False
+    fixed: tuple[tuple[DType, float, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class NoAttrs:
+    """Attributes of a kind that has none."""
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """Everything that is true of an operator kind regardless of backend.
+
+    Attributes:
+        kind: Circle builtin name.
+        attrs: Attribute dataclass; field names are those of the schema's options table, enums
+            are their schema names ("SAME", "RELU6").
+        options: Name of the schema's options table, "" for none.
+        arity: (fewest, most) inputs; optional trailing inputs may be missing or None.
+        outputs: Number of outputs.
+        required: How many leading inputs must be present (not None).
+        dtypes: Accepted combinations: one string per supported form, the dtypes of the data
+            inputs and of output 0, e.g. "INT8 INT8 INT32 -> INT8"; the printed documentation
+            and the unsupported-operator report are made of them. "*" matches any dtype, "_"
+            an omitted input; inputs beyond the listed ones are not checked.
+        infer: Output types from the inputs' types (and constant data where it matters).
+        rules: Verifier rules beyond arity and dtypes.
+        evaluate: numpy semantics: outputs from input arrays; quantisation parameters come from
+            the op's tensors. Exact for integers (see docs/exactness.md).
+        numerics: How results compare with LiteRT's BUILTIN_REF kernel: "exact", "tolerance".
+        accumulator: Integer accumulator of the reference kernel: "int32", "int64" or "".
+        rounding: Requantisation form: "double" (gemmlowp fixed point), "float", "lut" or "".
+        quant: How the output's scale is bound.
+        cost: Work of one instance.
+    """
+
+    kind: str
+    infer: Callable[[Op], list[TensorType]]
+    evaluate: Callable[[Op, Arrays], list[np.ndarray]]
+    arity: tuple[int, int]
+    dtypes: tuple[str, ...]
+    attrs: type = NoAttrs
+    options: str = ""
+    outputs: int = 1
+    required: int = 1
+    rules: tuple[Rule, ...] = ()
+    numerics: str = "exact"
+    accumulator: str = ""
+    rounding: str = ""
+    quant: QuantRule = QuantRule()
+    cost: Callable[[Op], Cost] | None = None
+
+
+_RECORDS: dict[str, OpDef] = {}
+
+
+def register(record: OpDef) -> OpDef:
+    """Add a record; ValueError if its kind has one already."""
+    if record.kind in _RECORDS:
+        raise ValueError(f"{record.kind} has a record already")
+    _RECORDS[record.kind] = record
+    return record
+
+
+def find(kind: str) -> OpDef | None:
+    """The record of a kind, or None."""
+    return _RECORDS.get(kind)
+
+
+def get(op: Op) -> OpDef:
+    """The record of an op's kind; GraphError where there is none."""
+    record = _RECORDS.get(op.kind)
+    if record is None:
+        raise GraphError(f"no record for operator kind {op.label}", where=op.name)
+    return record
+
+
+def all_records() -> Iterator[OpDef]:
+    """Every record, sorted by kind."""
+    return iter(sorted(_RECORDS.values(), key=lambda record: record.kind))
+
+
+def unsupported_reason(op: Op) -> str | None:
+    """Why an op cannot be run at all: no record, or none for its dtypes; None if it can."""
+    record = _RECORDS.get(op.kind)
+    if record is None:
+        return "no record for this kind"
+    if any(_dtypes_match(form, op) for form in record.dtypes):
+        return None
+    return f"types are not among: {'; '.join(record.dtypes)}"
+
+
+def dtype_text(op: Op) -> str:
+    """The op's types in the notation of `OpDef.dtypes`."""
+    inputs = " ".join("_" if t is None else t.dtype.name for t in op.inputs)
+    return f"{inputs} -> {' '.join(t.dtype.name for t in op.outputs)}"
+
+
+def _dtypes_match(form: str, op: Op) -> bool:
+    inputs, _, output = form.partition("->")
+    matched = all(
+        _dtype_matches(name, op.input(position), position < len(op.inputs))
+        for position, name in enumerate(inputs.split())
+    )
+    return matched and output.strip() in ("*", op.outputs[0].dtype.name)
+
+
+def _dtype_matches(name: str, tensor: Tensor | None, given: bool) -> bool:
+    """One word of a form; a trailing input that is not given matches every word."""
+    if tensor is None:
+        return name == "_" or not given
+    return name in ("*", tensor.dtype.name)
+
+
+def attribute_names(record: OpDef) -> tuple[str, ...]:
+    """Field names of a record's attribute dataclass."""
+    return tuple(field.name for field in fields(record.attrs))
