@@ -1,0 +1,166 @@
+"""What a lowering is: from one op to kernel calls over laid-out tensors.
+
+A `Lowering` is one row of the table of ways to run an operator kind natively. The compiler asks
+each row of a kind in order whether it takes an op, collects the borders that the chosen rows want
+around their inputs, decides every tensor's `Layout`, and then calls `lower` for each op in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.backends.cpu.layout import Border, Layout
+from circlet.backends.cpu.targets import Target
+from circlet.ir import Op, Tensor
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One specialised function of a unit.
+
+    Attributes:
+        header: File in `kernels/` that defines `function`, and `struct <function>_params`.
+        function: Always-inline C function: (params, operands, scratch, begin, end, *arguments).
+        arguments: C constants that specialise it, appended to the call.
+        prelude: Generated C that must stand before the kernel (a fused expression), or "".
+    """
+
+    header: str
+    function: str
+    arguments: tuple[str | int, ...] = ()
+    prelude: str = ""
+
+
+@dataclass(frozen=True)
+class TensorRef:
+    """The address of a tensor's element (0, 0, 0, 0), plus `offset` elements."""
+
+    tensor: Tensor
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class ConstantRef:
+    """The address of packed constant data, `offset` in bytes from the constants' start."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class NoRef:
+    """An omitted operand: a null pointer in C."""
+
+
+Ref = TensorRef | ConstantRef | NoRef
+ParamValue = int | float | npt.NDArray[np.generic] | Sequence[int] | Sequence[float]
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One step of the plan: a kernel over operands, in `tasks` independent pieces.
+
+    `reads` and `writes` name the tensors touched, for the memory plan.
+    """
+
+    kernel: Kernel
+    params: dict[str, ParamValue]
+    operands: tuple[Ref, ...]
+    tasks: int
+    scratch_bytes: int
+    writes: tuple[Tensor, ...]
+    op: Op
+
+
+class Context(Protocol):
+    """What a lowering may ask of the compiler."""
+
+    @property
+    def target(self) -> Target:
+        """What the code is for."""
+        ...
+
+    @property
+    def vector_bytes(self) -> int:
+        """Width of a full vector register of the target: 64, 32 or 16."""
+        ...
+
+    def layout(self, tensor: Tensor) -> Layout:
+        """Where a tensor's elements sit."""
+        ...
+
+    def constant(self, array: np.ndarray) -> ConstantRef:
+        """Place packed data in the artifact's constants (64-byte aligned, shared by content)."""
+        ...
+
+    def call(
+        self,
+        op: Op,
+        kernel: Kernel,
+        params: dict[str, ParamValue],
+        operands: Sequence[Ref],
+        writes: Sequence[Tensor],
+        *,
+        tasks: int = 1,
+        scratch_bytes: int = 0,
+    ) -> None:
+        """Append one step to the plan."""
+        ...
+
+
+def no_borders(op: Op) -> dict[int, Border]:
+    """The border request of a lowering that wants none."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """One way to run a kind of operator natively.
+
+    Attributes:
+        kind: Circle builtin name.
+        name: Unique short name, e.g. "conv_f32_gemm"; shown in placement tables.
+        refuses: Why this row does not take an op for a target, or None when it does.
+        lower: Append the op's kernel calls to the context.
+        borders: Border wanted around inputs by position; the values are zero, or the zero point.
+        strided_inputs: Whether 4-D inputs may have any row and pixel stride.
+        strided_output: Whether output 0 may have any row and pixel stride (bordered, or inside a
+            concatenation).
+    """
+
+    kind: str
+    name: str
+    refuses: Callable[[Op, Target], str | None]
+    lower: Callable[[Op, Context], None]
+    borders: Callable[[Op], dict[int, Border]] = no_borders
+    strided_inputs: bool = False
+    strided_output: bool = False
+
+
+@dataclass
+class LoweringTable:
+    """All rows, by kind, in the order of preference."""
+
+    rows: dict[str, list[Lowering]] = field(default_factory=dict)
+
+    def add(self, lowering: Lowering) -> Lowering:
+        """Append a row; earlier rows of the same kind are preferred."""
+        self.rows.setdefault(lowering.kind, []).append(lowering)
+        return lowering
+
+    def choose(self, op: Op, target: Target) -> Lowering | str:
+        """The first row that takes an op, or why none does."""
+        reasons = []
+        for row in self.rows.get(op.kind, ()):
+            reason = row.refuses(op, target)
+            if reason is None:
+                return row
+            reasons.append(f"{row.name}: {reason}")
+        return "; ".join(reasons) or "no native kernel for this kind"
+
+
+LOWERINGS = LoweringTable()
