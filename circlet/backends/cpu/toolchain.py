@@ -1,0 +1,246 @@
+"""Finds a C compiler and builds freestanding shared objects with it."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from circlet.backends.cpu.flags import unit_flags
+from circlet.backends.cpu.targets import Target
+from circlet.config import Config, compiler_environment
+from circlet.errors import CacheError, CompileError, CompilerMissingError
+
+RUNTIME_DIR = Path(__file__).parent / "runtime"
+KERNELS_DIR = Path(__file__).parent / "kernels"
+TIMEOUT_S = 300
+_SHOWN_LINES = 12
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler: the command that starts it and the family that decides its flags."""
+
+    command: tuple[str, ...]
+    family: str
+
+    def version(self) -> str:
+        """What the compiler calls itself; starts it, so only `doctor` should ask."""
+        ask = "version" if self.family == "zig" else "--version"
+        return f"{self.family} {_first_output_line((self.command[0], ask))}"
+
+
+@dataclass(frozen=True)
+class UnitSource:
+    """C text to build for a target, with flags beyond those of the target."""
+
+    text: str
+    target: Target
+    flags: tuple[str, ...] = ()
+
+
+def find_compiler(config: Config | None = None) -> Compiler:
+    """The compiler of `CIRCLET_CC`, else of the `ziglang` package.
+
+    Raises:
+        CompilerMissingError: There is neither.
+    """
+    chosen = (config or Config.from_environment()).compiler
+    return _chosen_compiler(chosen) if chosen else _packaged_compiler()
+
+
+def compiler_identity(config: Config | None = None) -> str:
+    """A string for cache keys which changes when the compiler does; starts no process."""
+    config = config or Config.from_environment()
+    command = _split(config.compiler) if config.compiler else find_compiler(config).command
+    path = shutil.which(command[0]) or command[0]
+    try:
+        stat = os.stat(path)
+    except OSError as error:
+        raise _missing(f"{path}: {error.strerror}") from error
+    return f"{shlex.join(command)}:{stat.st_size}:{stat.st_mtime_ns}"
+
+
+def compile_unit(
+    source: str,
+    target: Target,
+    *,
+    flags: Sequence[str] = (),
+    config: Config | None = None,
+) -> bytes:
+    """The bytes of the shared object built from one C text."""
+    return compile_units([UnitSource(source, target, tuple(flags))], config=config)[0]
+
+
+def compile_units(units: Sequence[UnitSource], *, config: Config | None = None) -> list[bytes]:
+    """The shared objects of several C texts, built side by side.
+
+    Raises:
+        CompilerMissingError: There is no compiler, or it cannot be started.
+        CompileError: The compiler refused a text; the message holds its first lines.
+        CacheError: There is no room or no permission for the files of the compiler.
+    """
+    config = config or Config.from_environment()
+    compiler = find_compiler(config)
+    try:
+        with tempfile.TemporaryDirectory(prefix="circlet-cc-") as folder:
+            return _compile_in(Path(folder), units, compiler, config)
+    except OSError as error:
+        raise _no_room(error) from error
+
+
+def _compile_in(
+    folder: Path, units: Sequence[UnitSource], compiler: Compiler, config: Config
+) -> list[bytes]:
+    environment = compiler_environment(
+        ZIG_GLOBAL_CACHE_DIR=str(_compiler_cache(config, folder)),
+        ZIG_LOCAL_CACHE_DIR=str(folder / "local"),
+        TMPDIR=str(folder),
+    )
+
+    def build(numbered: tuple[int, UnitSource]) -> bytes:
+        index, unit = numbered
+        return _compile_one(folder / str(index), unit, compiler, environment)
+
+    if len(units) == 1:
+        return [build((0, units[0]))]
+    with ThreadPoolExecutor(max_workers=min(len(units), usable_cores()) or 1) as pool:
+        return list(pool.map(build, enumerate(units)))
+
+
+def _compile_one(
+    folder: Path, unit: UnitSource, compiler: Compiler, environment: dict[str, str]
+) -> bytes:
+    folder.mkdir()
+    (folder / "unit.c").write_text(unit.text, encoding="utf-8")
+    includes = [f"-I{KERNELS_DIR}", f"-I{RUNTIME_DIR}"]
+    flags = [*unit_flags(unit.target, compiler.family), *includes, *unit.flags]
+    command = [*compiler.command, *flags, "unit.c", "-o", "unit.so"]
+    result = _start(command, folder, environment)
+    if result.returncode != 0:
+        raise _refusal(result, unit.target)
+    return (folder / "unit.so").read_bytes()
+
+
+def _start(
+    command: Sequence[str], folder: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CompileError(
+            "the C compiler did not finish", why=f"it ran for more than {TIMEOUT_S} s"
+        ) from error
+    except (FileNotFoundError, PermissionError) as error:
+        raise _missing(f"{command[0]} cannot be started: {error.strerror}") from error
+
+
+def _refusal(result: subprocess.CompletedProcess[str], target: Target) -> CompileError | CacheError:
+    text = result.stderr
+    if "No space left" in text or "NoSpaceLeft" in text or "Disk quota" in text:
+        return _no_room(OSError(errno.ENOSPC, "no space left on the device"))
+    lines = [line for line in text.splitlines() if line.strip()][:_SHOWN_LINES]
+    return CompileError(
+        "the C compiler refused generated code",
+        where=f"target {target}",
+        why="\n       ".join(lines) or f"it ended with status {result.returncode}",
+        fix="report this with the model, or check the compiler that CIRCLET_CC names",
+    )
+
+
+def _compiler_cache(config: Config, folder: Path) -> Path:
+    """The compiler's own cache: in ours where that can be written, else thrown away."""
+    wanted = config.cache_folder() / "compiler"
+    try:
+        wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return folder / "global"
+    ours = wanted.stat().st_uid == os.getuid() and os.access(wanted, os.W_OK | os.X_OK)
+    return wanted if ours else folder / "global"
+
+
+def usable_cores() -> int:
+    """The number of CPU cores that this process may be scheduled on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _packaged_compiler() -> Compiler:
+    spec = importlib.util.find_spec("ziglang")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    binaries = [Path(folder) / "zig" for folder in folders]
+    found = next((binary for binary in binaries if binary.is_file()), None)
+    if found is None:
+        raise _missing("the Python package ziglang is not installed")
+    return Compiler((str(found), "cc"), "zig")
+
+
+@lru_cache(maxsize=8)
+def _chosen_compiler(text: str) -> Compiler:
+    command = _split(text)
+    if shutil.which(command[0]) is None:
+        raise _missing(f"CIRCLET_CC names {command[0]!r}, which is not a program")
+    return Compiler(command, _family(command))
+
+
+def _split(text: str) -> tuple[str, ...]:
+    try:
+        command = tuple(shlex.split(text))
+    except ValueError as error:
+        raise _missing(f"CIRCLET_CC cannot be read: {error}") from error
+    if not command:
+        raise _missing("CIRCLET_CC is blank")
+    return command
+
+
+def _family(command: tuple[str, ...]) -> str:
+    if Path(command[0]).name == "zig" and "cc" in command:
+        return "zig"
+    return "clang" if "clang" in _first_output_line((*command, "--version")) else "gcc"
+
+
+def _first_output_line(command: tuple[str, ...]) -> str:
+    try:
+        result = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _missing(f"{command[0]} cannot be started") from error
+    return (result.stdout.splitlines() or [""])[0]
+
+
+def _missing(why: str) -> CompilerMissingError:
+    return CompilerMissingError(
+        "no C compiler was found",
+        why=why,
+        fix="pip install 'circlet[compile]', or set CIRCLET_CC, or run an artifact made elsewhere",
+    )
+
+
+def _no_room(error: OSError) -> CacheError:
+    return CacheError(
+        "the files of the compiler cannot be written",
+        where=str(error.filename or tempfile.gettempdir()),
+        why=error.strerror or str(error),
+        fix="free some space, or set TMPDIR and CIRCLET_CACHE_DIR to folders that can be written",
+    )

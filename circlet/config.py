@@ -1,0 +1,82 @@
+"""The settings that come from the environment; no other file reads it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from circlet.errors import InputError
+
+DEFAULT_CACHE_BYTES = 2 << 30
+
+
+@dataclass(frozen=True)
+class Config:
+    """Where Circlet keeps things and which tools it calls.
+
+    | variable | meaning | default |
+    |---|---|---|
+    | `CIRCLET_CC` | C compiler command, used in place of the `ziglang` package | none |
+    | `CIRCLET_CACHE_DIR` | folder of compiled artifacts | `$XDG_CACHE_HOME/circlet`, `~/.cache/circlet` |
+    | `CIRCLET_CACHE_BYTES` | size to which the cache is pruned; 0 switches the cache off | 2 GiB |
+    | `CIRCLET_LOG` | level of the logger: debug, info, warning, error | warning |
+    | `CIRCLET_THREADS` | threads of a session that names no number | cores that may be used |
+    """
+
+    compiler: str = ""
+    cache_dir: Path | None = None
+    cache_bytes: int = DEFAULT_CACHE_BYTES
+    log_level: str = "warning"
+    threads: int = 0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Config:
+        """The settings of this process's environment, or of the mapping given."""
+        env = os.environ if environment is None else environment
+        return cls(
+            compiler=env.get("CIRCLET_CC", "").strip(),
+            cache_dir=_cache_dir(env),
+            cache_bytes=_count(env, "CIRCLET_CACHE_BYTES", DEFAULT_CACHE_BYTES),
+            log_level=env.get("CIRCLET_LOG", "warning").lower() or "warning",
+            threads=_count(env, "CIRCLET_THREADS", 0),
+        )
+
+    def cache_folder(self) -> Path:
+        """The folder of the cache; a private one in the temporary folder where there is no home."""
+        return self.cache_dir or temporary_cache_folder()
+
+
+def temporary_cache_folder() -> Path:
+    """The fallback cache of this user, in the temporary folder."""
+    return Path(tempfile.gettempdir()) / f"circlet-{os.getuid()}"
+
+
+def compiler_environment(**changes: str) -> dict[str, str]:
+    """The environment that compilers are started in: this process's with some changes."""
+    return {**os.environ, "LC_ALL": "C", **changes}
+
+
+def _cache_dir(env: Mapping[str, str]) -> Path | None:
+    if chosen := env.get("CIRCLET_CACHE_DIR"):
+        return Path(chosen).expanduser().absolute()
+    if shared := env.get("XDG_CACHE_HOME"):
+        return Path(shared).absolute() / "circlet"
+    home = env.get("HOME")
+    return Path(home).absolute() / ".cache" / "circlet" if home else None
+
+
+def _count(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name, "").strip()
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit():
+        raise InputError(
+            f"{name} is not a number",
+            where=f"environment variable {name}",
+            why=f"its value is {text[:80]!r}",
+            fix="set it to a whole number, 0 or more",
+        )
+    return int(text)
