@@ -1,0 +1,140 @@
+"""The rules of operator records over a graph, and the report of operators that cannot be run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from circlet.errors import CircletError, UnsupportedOp, UnsupportedOpsError
+from circlet.ir import Graph, Model, Op, Shape, Tensor
+from circlet.ir import verify as ir_verify
+from circlet.ir.verify import Violation
+from circlet.ops.record import OpDef, TensorType, dtype_text, find, unsupported_reason
+
+
+@dataclass(frozen=True)
+class RecordRule:
+    """A condition that a record puts on an op: `fault(op, record)` says what is wrong, or None."""
+
+    name: str
+    fault: Callable[[Op, OpDef], str | None]
+
+
+def _arity(op: Op, record: OpDef) -> str | None:
+    fewest, most = record.arity
+    if fewest <= len(op.inputs) <= most:
+        return None
+    expected = str(most) if fewest == most else f"{fewest} to {most}"
+    return f"{op.label} takes {expected} inputs, not {len(op.inputs)}"
+
+
+def _required(op: Op, record: OpDef) -> str | None:
+    missing = [i for i in range(record.required) if op.input(i) is None]
+    return f"{op.label} lacks its input {missing[0]}" if missing else None
+
+
+def _outputs(op: Op, record: OpDef) -> str | None:
+    if len(op.outputs) == record.outputs:
+        return None
+    return f"{op.label} has {record.outputs} outputs, not {len(op.outputs)}"
+
+
+def _attributes(op: Op, record: OpDef) -> str | None:
+    if isinstance(op.attrs, record.attrs):
+        return None
+    found = type(op.attrs).__name__
+    return f"{op.label} has attributes {record.attrs.__name__}, not {found}"
+
+
+def _dtypes(op: Op, record: OpDef) -> str | None:
+    reason = unsupported_reason(op)
+    return None if reason is None else f"{op.label} ({dtype_text(op)}): {reason}"
+
+
+def _own_rules(op: Op, record: OpDef) -> str | None:
+    broken = (rule for rule in record.rules if not rule.holds(op))
+    return next((f"{op.label}: {rule.message} ({rule.name})" for rule in broken), None)
+
+
+def _inferred(op: Op, record: OpDef) -> str | None:
+    try:
+        types = record.infer(op)
+    except CircletError as error:
+        return f"{op.label}: {error.what}" + (f" ({error.why})" if error.why else "")
+    pairs = zip(op.outputs, types, strict=True)
+    faults = (_disagreement(tensor, inferred) for tensor, inferred in pairs)
+    return next((f"{op.label}: {fault}" for fault in faults if fault), None)
+
+
+def _disagreement(declared: Tensor, inferred: TensorType) -> str | None:
+    same = declared.dtype is inferred.dtype
+    if same and (not declared.has_rank or _compatible(declared.shape, inferred.shape)):
+        return None
+    found = Tensor(declared.name, inferred.dtype, inferred.shape)
+    return f"the output is declared {declared!r} but computes {found!r}"
+
+
+def _compatible(left: Shape, right: Shape) -> bool:
+    pairs = zip(left, right, strict=False)
+    return len(left) == len(right) and all(a == b or a is None or b is None for a, b in pairs)
+
+
+RECORD_RULES: tuple[RecordRule, ...] = (
+    RecordRule("arity", _arity),
+    RecordRule("required-inputs", _required),
+    RecordRule("output-count", _outputs),
+    RecordRule("attributes", _attributes),
+    RecordRule("dtypes", _dtypes),
+    RecordRule("record-rules", _own_rules),
+    RecordRule("inferred-types", _inferred),
+)
+
+
+def violations(subject: Model | Graph) -> Iterator[Violation]:
+    """Every broken rule: the graph's own first and, only if those hold, those of the records."""
+    broken = list(ir_verify.violations(subject))
+    yield from broken
+    if broken:
+        return
+    for graph in _graphs(subject):
+        for op in graph.ops:
+            yield from _record_violations(op, graph)
+
+
+def verify(subject: Model | Graph) -> None:
+    """Raise GraphError for the first broken rule, if there is one."""
+    for violation in violations(subject):
+        raise violation.error()
+
+
+def unsupported_ops(subject: Model | Graph) -> list[UnsupportedOp]:
+    """Every op that has no record, or none for its types, in the user's terms."""
+    return [
+        UnsupportedOp(op.name, op.label, op.version, dtype_text(op), reason)
+        for graph in _graphs(subject)
+        for op in graph.ops
+        if (reason := unsupported_reason(op)) is not None
+    ]
+
+
+def unsupported_report(subject: Model | Graph) -> None:
+    """Raise one UnsupportedOpsError that lists every op that cannot be run, if there is one."""
+    entries = unsupported_ops(subject)
+    if entries:
+        where = subject.source_path if isinstance(subject, Model) else subject.name
+        raise UnsupportedOpsError(entries, where=where)
+
+
+def _graphs(subject: Model | Graph) -> list[Graph]:
+    return subject.graphs if isinstance(subject, Model) else [subject]
+
+
+def _record_violations(op: Op, graph: Graph) -> Iterator[Violation]:
+    record = find(op.kind)
+    if record is None:
+        return
+    for rule in RECORD_RULES:
+        fault = rule.fault(op, record)
+        if fault is not None:
+            yield Violation(rule.name, fault, graph.name, f"{op.name} ({op.label})")
+            return
