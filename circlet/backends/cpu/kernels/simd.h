@@ -1,0 +1,289 @@
+/* Vectors of one full register, the same for every target, over compiler vector extensions.
+ *
+ * Right under clang and GCC; fast under clang. Nothing here needs libc, libm or immintrin.h.
+ * Names: v_<what>[_<type>]; no suffix means float lanes. Lane counts follow CIRCLET_VBYTES.
+ */
+#ifndef CIRCLET_SIMD_H
+#define CIRCLET_SIMD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__AVX512F__)
+#define CIRCLET_VBYTES 64
+#elif defined(__AVX__)
+#define CIRCLET_VBYTES 32
+#else
+#define CIRCLET_VBYTES 16
+#endif
+#define CIRCLET_LANES (CIRCLET_VBYTES / 4)
+
+#if defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__) || \
+    defined(__ARM_FEATURE_FMA) || defined(__riscv_flen)
+#define CIRCLET_HAS_FMA 1
+#else
+#define CIRCLET_HAS_FMA 0
+#endif
+
+#define CIRCLET_INLINE static inline __attribute__((always_inline))
+#define CIRCLET_VECTOR(type, bytes) type __attribute__((vector_size(bytes), may_alias))
+#define CIRCLET_UNALIGNED(type, bytes) \
+    type __attribute__((vector_size(bytes), aligned(1), may_alias))
+#if defined(__clang__)
+#define CIRCLET_UNROLL _Pragma("clang loop unroll(full)")
+#define CIRCLET_NO_UNROLL _Pragma("clang loop unroll(disable) vectorize(disable)")
+#else
+#define CIRCLET_UNROLL _Pragma("GCC unroll 64")
+#define CIRCLET_NO_UNROLL _Pragma("GCC unroll 0")
+#endif
+#define CIRCLET_LIKELY(x) __builtin_expect(!!(x), 1)
+
+/* Full registers. */
+typedef CIRCLET_VECTOR(float, CIRCLET_VBYTES) vf;
+typedef CIRCLET_VECTOR(int32_t, CIRCLET_VBYTES) vi;
+typedef CIRCLET_VECTOR(uint32_t, CIRCLET_VBYTES) vu;
+typedef CIRCLET_VECTOR(int64_t, CIRCLET_VBYTES) vl;
+typedef CIRCLET_VECTOR(int16_t, CIRCLET_VBYTES) vi16;
+typedef CIRCLET_VECTOR(uint16_t, CIRCLET_VBYTES) vu16;
+typedef CIRCLET_VECTOR(int8_t, CIRCLET_VBYTES) vi8;
+typedef CIRCLET_VECTOR(uint8_t, CIRCLET_VBYTES) vu8;
+/* CIRCLET_LANES elements of a narrower type: a half or a quarter of a register. */
+typedef CIRCLET_VECTOR(int16_t, CIRCLET_VBYTES / 2) vhi16;
+typedef CIRCLET_VECTOR(uint16_t, CIRCLET_VBYTES / 2) vhu16;
+typedef CIRCLET_VECTOR(int8_t, CIRCLET_VBYTES / 4) vqi8;
+typedef CIRCLET_VECTOR(uint8_t, CIRCLET_VBYTES / 4) vqu8;
+
+typedef CIRCLET_UNALIGNED(float, CIRCLET_VBYTES) vf_u;
+typedef CIRCLET_UNALIGNED(int32_t, CIRCLET_VBYTES) vi_u;
+typedef CIRCLET_UNALIGNED(int8_t, CIRCLET_VBYTES) vi8_u;
+typedef CIRCLET_UNALIGNED(uint8_t, CIRCLET_VBYTES) vu8_u;
+typedef CIRCLET_UNALIGNED(int16_t, CIRCLET_VBYTES) vi16_u;
+typedef CIRCLET_UNALIGNED(int16_t, CIRCLET_VBYTES / 2) vhi16_u;
+typedef CIRCLET_UNALIGNED(int8_t, CIRCLET_VBYTES / 4) vqi8_u;
+typedef CIRCLET_UNALIGNED(uint8_t, CIRCLET_VBYTES / 4) vqu8_u;
+
+/* Loads and stores of full registers, any alignment. */
+CIRCLET_INLINE vf v_load(const float *p) { return *(const vf_u *)p; }
+CIRCLET_INLINE void v_store(float *p, vf x) { *(vf_u *)p = x; }
+CIRCLET_INLINE vi v_load_i32(const int32_t *p) { return *(const vi_u *)p; }
+CIRCLET_INLINE void v_store_i32(int32_t *p, vi x) { *(vi_u *)p = x; }
+CIRCLET_INLINE vu8 v_load_u8(const uint8_t *p) { return *(const vu8_u *)p; }
+CIRCLET_INLINE void v_store_u8(uint8_t *p, vu8 x) { *(vu8_u *)p = x; }
+CIRCLET_INLINE vi8 v_load_i8(const int8_t *p) { return *(const vi8_u *)p; }
+CIRCLET_INLINE void v_store_i8(int8_t *p, vi8 x) { *(vi8_u *)p = x; }
+CIRCLET_INLINE vi16 v_load_i16(const int16_t *p) { return *(const vi16_u *)p; }
+CIRCLET_INLINE void v_store_i16(int16_t *p, vi16 x) { *(vi16_u *)p = x; }
+
+/* CIRCLET_LANES narrow elements to and from int32 lanes; narrowing keeps the low bits. */
+CIRCLET_INLINE vi v_widen_u8(const uint8_t *p) {
+    return __builtin_convertvector(*(const vqu8_u *)p, vi);
+}
+CIRCLET_INLINE vi v_widen_i8(const int8_t *p) {
+    return __builtin_convertvector(*(const vqi8_u *)p, vi);
+}
+CIRCLET_INLINE vi v_widen_i16(const int16_t *p) {
+    return __builtin_convertvector(*(const vhi16_u *)p, vi);
+}
+CIRCLET_INLINE void v_narrow_u8(uint8_t *p, vi x) {
+    *(vqu8_u *)p = __builtin_convertvector(x, vqu8);
+}
+CIRCLET_INLINE void v_narrow_i8(int8_t *p, vi x) {
+    *(vqi8_u *)p = __builtin_convertvector(x, vqi8);
+}
+CIRCLET_INLINE void v_narrow_i16(int16_t *p, vi x) {
+    *(vhi16_u *)p = __builtin_convertvector(x, vhi16);
+}
+
+CIRCLET_INLINE vf v_splat(float x) { return x - (vf){0}; }
+CIRCLET_INLINE vi v_splat_i32(int32_t x) { return x - (vi){0}; }
+CIRCLET_INLINE vf v_zero(void) { return (vf){0}; }
+CIRCLET_INLINE vi v_zero_i32(void) { return (vi){0}; }
+CIRCLET_INLINE vi v_iota(void) {
+    vi x;
+    CIRCLET_UNROLL for (int i = 0; i < CIRCLET_LANES; i++) x[i] = i;
+    return x;
+}
+
+/* a * b + c, rounded once where the target has FMA instructions, twice where it has none. */
+CIRCLET_INLINE vf v_fma(vf a, vf b, vf c) {
+#if !CIRCLET_HAS_FMA
+    return a * b + c;
+#elif defined(__clang__)
+    return __builtin_elementwise_fma(a, b, c);
+#elif CIRCLET_VBYTES == 64
+    return __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4);
+#elif CIRCLET_VBYTES == 32
+    return __builtin_ia32_vfmaddps256(a, b, c);
+#else
+    vf r;
+    CIRCLET_UNROLL for (int i = 0; i < CIRCLET_LANES; i++) r[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return r;
+#endif
+}
+CIRCLET_INLINE float s_fma(float a, float b, float c) {
+#if CIRCLET_HAS_FMA
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* Lanes of `a` where the mask is all ones, of `b` where it is zero. */
+CIRCLET_INLINE vi v_select_i32(vi mask, vi a, vi b) { return (mask & a) | (~mask & b); }
+CIRCLET_INLINE vf v_select(vi mask, vf a, vf b) {
+    return (vf)v_select_i32(mask, (vi)a, (vi)b);
+}
+
+/* a < b ? a : b and a > b ? a : b: the second operand where either is NaN. */
+CIRCLET_INLINE vf v_min(vf a, vf b) { return v_select((vi)(a < b), a, b); }
+CIRCLET_INLINE vf v_max(vf a, vf b) { return v_select((vi)(a > b), a, b); }
+/* min(max(x, low), high); NaN stays NaN. */
+CIRCLET_INLINE vf v_clamp(vf x, vf low, vf high) { return v_min(high, v_max(low, x)); }
+CIRCLET_INLINE float s_clamp(float x, float low, float high) {
+    x = low > x ? low : x;
+    return high < x ? high : x;
+}
+CIRCLET_INLINE vi v_min_i32(vi a, vi b) { return v_select_i32(a < b, a, b); }
+CIRCLET_INLINE vi v_max_i32(vi a, vi b) { return v_select_i32(a > b, a, b); }
+CIRCLET_INLINE vi v_clamp_i32(vi x, vi low, vi high) {
+    return v_min_i32(high, v_max_i32(low, x));
+}
+
+CIRCLET_INLINE vf v_abs(vf x) { return (vf)((vi)x & 0x7fffffff); }
+CIRCLET_INLINE vf v_copysign(vf size, vf sign) {
+    return (vf)(((vi)size & 0x7fffffff) | ((vi)sign & (int32_t)0x80000000));
+}
+
+/* Truncating; lanes out of the range of int32 (and NaN) have no defined value. */
+CIRCLET_INLINE vi v_to_i32(vf x) { return __builtin_convertvector(x, vi); }
+CIRCLET_INLINE vf v_to_f32(vi x) { return __builtin_convertvector(x, vf); }
+
+/* To an integer value in float, any input; NaN, infinities and the sign of zero are kept. */
+CIRCLET_INLINE vf v_integral(vf x, vf whole) {
+    return v_select((vi)(v_abs(x) < v_splat(8388608.0f)), v_copysign(whole, x), x);
+}
+CIRCLET_INLINE vf v_small(vf x) {
+    return v_select((vi)(v_abs(x) < v_splat(8388608.0f)), x, v_zero());
+}
+CIRCLET_INLINE vf v_trunc(vf x) { return v_integral(x, v_to_f32(v_to_i32(v_small(x)))); }
+CIRCLET_INLINE vf v_floor(vf x) {
+    vf t = v_to_f32(v_to_i32(v_small(x)));
+    return v_integral(x, t - (vf)((vi)v_splat(1.0f) & (vi)(t > x)));
+}
+CIRCLET_INLINE vf v_ceil(vf x) {
+    vf t = v_to_f32(v_to_i32(v_small(x)));
+    return v_integral(x, t + (vf)((vi)v_splat(1.0f) & (vi)(t < x)));
+}
+/* Halves to even. */
+CIRCLET_INLINE vf v_round_even(vf x) {
+    vf big = v_splat(8388608.0f);
+    vf a = v_abs(x);
+    return v_integral(x, (a + big) - big);
+}
+/* Halves away from zero. */
+CIRCLET_INLINE vf v_round_away(vf x) {
+    vf a = v_abs(v_small(x));
+    vf t = v_to_f32(v_to_i32(a));
+    return v_integral(x, t + (vf)((vi)v_splat(1.0f) & (vi)(a - t >= v_splat(0.5f))));
+}
+
+/* The first n < CIRCLET_LANES elements; lanes behind them read as zero and are not touched. */
+CIRCLET_INLINE vi v_lane_mask(int64_t n) { return v_iota() < v_splat_i32((int32_t)n); }
+CIRCLET_INLINE vi v_load_n_i32(const int32_t *p, int64_t n) {
+    union { vi v; int32_t e[CIRCLET_LANES]; } u = {v_zero_i32()};
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) u.e[i] = p[i];
+    return u.v;
+}
+CIRCLET_INLINE void v_store_n_i32(int32_t *p, vi x, int64_t n) {
+    union { vi v; int32_t e[CIRCLET_LANES]; } u = {x};
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) p[i] = u.e[i];
+}
+CIRCLET_INLINE vf v_load_n(const float *p, int64_t n) {
+    return (vf)v_load_n_i32((const int32_t *)p, n);
+}
+CIRCLET_INLINE void v_store_n(float *p, vf x, int64_t n) {
+    v_store_n_i32((int32_t *)p, (vi)x, n);
+}
+CIRCLET_INLINE vi v_widen_n_u8(const uint8_t *p, int64_t n) {
+    union { vqu8 v; uint8_t e[CIRCLET_LANES]; } u = {{0}};
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) u.e[i] = p[i];
+    return __builtin_convertvector(u.v, vi);
+}
+CIRCLET_INLINE vi v_widen_n_i8(const int8_t *p, int64_t n) {
+    union { vqi8 v; int8_t e[CIRCLET_LANES]; } u = {{0}};
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) u.e[i] = p[i];
+    return __builtin_convertvector(u.v, vi);
+}
+CIRCLET_INLINE void v_narrow_n_8(void *p, vi x, int64_t n) {
+    union { vqi8 v; int8_t e[CIRCLET_LANES]; } u = {__builtin_convertvector(x, vqi8)};
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) ((int8_t *)p)[i] = u.e[i];
+}
+
+/* Over all lanes, halving in a fixed order. */
+#define CIRCLET_FOLD(name, element, vector, join)                                     \
+    CIRCLET_INLINE element name(vector x) {                                           \
+        element e[CIRCLET_LANES];                                                     \
+        CIRCLET_UNROLL for (int i = 0; i < CIRCLET_LANES; i++) e[i] = x[i];           \
+        CIRCLET_UNROLL for (int half = CIRCLET_LANES / 2; half; half /= 2)            \
+            CIRCLET_UNROLL for (int i = 0; i < half; i++) {                           \
+                element a = e[i], b = e[i + half];                                    \
+                e[i] = join;                                                          \
+            }                                                                         \
+        return e[0];                                                                  \
+    }
+CIRCLET_FOLD(v_fold_add, float, vf, a + b)
+CIRCLET_FOLD(v_fold_max, float, vf, a > b ? a : b)
+CIRCLET_FOLD(v_fold_min, float, vf, a < b ? a : b)
+CIRCLET_FOLD(v_fold_add_i32, int32_t, vi, a + b)
+CIRCLET_FOLD(v_fold_max_i32, int32_t, vi, a > b ? a : b)
+CIRCLET_FOLD(v_fold_min_i32, int32_t, vi, a < b ? a : b)
+
+CIRCLET_INLINE int64_t s_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+CIRCLET_INLINE int64_t s_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Compilers may call these for copies and fills; units have no libc. */
+#define CIRCLET_SUPPORT __attribute__((weak, visibility("hidden"), noinline))
+#if defined(CIRCLET_HOSTED)
+void *memcpy(void *, const void *, size_t);
+void *memset(void *, int, size_t);
+#else
+CIRCLET_SUPPORT void *memcpy(void *to, const void *from, size_t n) {
+    char *t = to;
+    const char *f = from;
+    for (; n >= CIRCLET_VBYTES; n -= CIRCLET_VBYTES, t += CIRCLET_VBYTES, f += CIRCLET_VBYTES) {
+        *(vi8_u *)t = *(const vi8_u *)f;
+        __asm__ volatile("" ::: "memory");
+    }
+    for (; n; n--) {
+        *t++ = *f++;
+        __asm__ volatile("" ::: "memory");
+    }
+    return to;
+}
+CIRCLET_SUPPORT void *memset(void *to, int value, size_t n) {
+    char *t = to;
+    vi8 fill = (vi8){0} + (int8_t)value;
+    for (; n >= CIRCLET_VBYTES; n -= CIRCLET_VBYTES, t += CIRCLET_VBYTES) {
+        *(vi8_u *)t = fill;
+        __asm__ volatile("" ::: "memory");
+    }
+    for (; n; n--) {
+        *t++ = (char)value;
+        __asm__ volatile("" ::: "memory");
+    }
+    return to;
+}
+#if defined(__arm__)
+CIRCLET_SUPPORT void __aeabi_memcpy(void *t, const void *f, size_t n) { memcpy(t, f, n); }
+CIRCLET_SUPPORT void __aeabi_memcpy4(void *t, const void *f, size_t n) { memcpy(t, f, n); }
+CIRCLET_SUPPORT void __aeabi_memcpy8(void *t, const void *f, size_t n) { memcpy(t, f, n); }
+CIRCLET_SUPPORT void __aeabi_memset(void *t, size_t n, int v) { memset(t, v, n); }
+CIRCLET_SUPPORT void __aeabi_memset4(void *t, size_t n, int v) { memset(t, v, n); }
+CIRCLET_SUPPORT void __aeabi_memset8(void *t, size_t n, int v) { memset(t, v, n); }
+CIRCLET_SUPPORT void __aeabi_memclr(void *t, size_t n) { memset(t, 0, n); }
+CIRCLET_SUPPORT void __aeabi_memclr4(void *t, size_t n) { memset(t, 0, n); }
+CIRCLET_SUPPORT void __aeabi_memclr8(void *t, size_t n) { memset(t, 0, n); }
+#endif
+#endif
+
+#endif
