@@ -93,6 +93,10 @@ class Context(Protocol):
         """Where a tensor's elements sit."""
         ...
 
+    def shares(self, source: Tensor, target: Tensor) -> bool:
+        """Whether both already live in one buffer, so that copying between them is not needed."""
+        ...
+
     def constant(self, array: np.ndarray) -> ConstantRef:
         """Place packed data in the artifact's constants (64-byte aligned, shared by content)."""
         ...

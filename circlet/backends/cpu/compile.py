@@ -1,0 +1,239 @@
+"""Compiles a partition: lowers each op, plans the arena, emits C and assembles the plan."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
+from circlet.backends.cpu.abi import Operand, PlanBuilder, Space, kernel_params
+from circlet.backends.cpu.emit import EmittedKernel, emit_unit
+from circlet.backends.cpu.layout import Layout
+from circlet.backends.cpu.lower.copy import border_fill, padded_copy
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    ConstantRef,
+    Kernel,
+    KernelCall,
+    Lowering,
+    NoRef,
+    ParamValue,
+    Ref,
+    TensorRef,
+)
+from circlet.backends.cpu.storage import RESHAPES, Buffer, Storage
+from circlet.backends.cpu.targets import Target
+from circlet.errors import PlacementError
+from circlet.ir import Op, Tensor
+from circlet.plan.memory import Block, MemoryPlan, best_plan
+from circlet.plan.partition import Partition
+from circlet.plan.validate import validate_plan
+
+SLACK_BYTES = 64
+_ALIGNMENT = 64
+_SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
+
+
+@dataclass(frozen=True)
+class CompiledPartition:
+    """What the native code of a partition consists of, before the C compiler ran.
+
+    Attributes:
+        units: C text of each unit.
+        plan: The plan's bytes, as `circlet_abi.h` lays them out.
+        constants: Packed weights and tables.
+        memory: The arena plan.
+        steps: For each step the position of its op in the partition, and the kernel's name.
+        lowerings: Name of the lowering chosen for each op of the partition.
+    """
+
+    units: tuple[str, ...]
+    plan: bytes
+    constants: bytes
+    memory: MemoryPlan
+    steps: tuple[tuple[int, str], ...]
+    lowerings: tuple[str, ...]
+
+
+def compile_partition(partition: Partition, target: Target, unit_count: int) -> CompiledPartition:
+    """Lower a partition to C and a plan.
+
+    Raises:
+        PlacementError: An op has no native lowering for the target.
+    """
+    rows = {op: _row(op, target) for op in partition.ops}
+    lowered = _Lowered(partition, rows, target)
+    memory, offsets = _plan_arena(lowered)
+    units, places = _emit(lowered.calls, unit_count)
+    plan = _assemble(partition, lowered, memory, offsets, places, len(units))
+    positions = {op: index for index, op in enumerate(partition.ops)}
+    steps = tuple((positions[call.op], call.kernel.function) for call in lowered.calls)
+    names = tuple(rows[op].name for op in partition.ops)
+    return CompiledPartition(units, plan, lowered.constants, memory, steps, names)
+
+
+def _row(op: Op, target: Target) -> Lowering:
+    row = LOWERINGS.choose(op, target)
+    if isinstance(row, str):
+        raise PlacementError(f"{op.label} has no native kernel", where=op.name, why=row)
+    return row
+
+
+class _Lowered:
+    """The `Context` that lowerings write into, and what they wrote."""
+
+    def __init__(self, partition: Partition, rows: Mapping[Op, Lowering], target: Target) -> None:
+        self._target = target
+        self.storage = Storage(partition, rows)
+        self.calls: list[KernelCall] = []
+        self._constants = bytearray()
+        self._known_constants: dict[bytes, ConstantRef] = {}
+        self._substitutes: dict[Tensor, Tensor] = {}
+        self._bordered: set[Buffer] = set()
+        for op in partition.ops:
+            self._lower(op, rows[op])
+
+    @property
+    def target(self) -> Target:
+        return self._target
+
+    @property
+    def vector_bytes(self) -> int:
+        return self._target.vector_bytes
+
+    @property
+    def constants(self) -> bytes:
+        return bytes(self._constants) + bytes(SLACK_BYTES)
+
+    def layout(self, tensor: Tensor) -> Layout:
+        return self.storage.homes[self._substitutes.get(tensor, tensor)].layout
+
+    def shares(self, source: Tensor, target: Tensor) -> bool:
+        return source in self.storage.homes and self.storage.shares(source, target)
+
+    def constant(self, array: np.ndarray) -> ConstantRef:
+        data = np.ascontiguousarray(array).tobytes()
+        key = hashlib.sha256(data).digest()
+        if key not in self._known_constants:
+            self._constants.extend(bytes(-len(self._constants) % _ALIGNMENT))
+            self._known_constants[key] = ConstantRef(len(self._constants))
+            self._constants.extend(data)
+        return self._known_constants[key]
+
+    def call(
+        self,
+        op: Op,
+        kernel: Kernel,
+        params: dict[str, ParamValue],
+        operands: Sequence[Ref],
+        writes: Sequence[Tensor],
+        *,
+        tasks: int = 1,
+        scratch_bytes: int = 0,
+    ) -> None:
+        for tensor in writes:
+            self._fill_border(op, tensor)
+        seen = tuple(self._substituted(ref) for ref in operands)
+        self.calls.append(
+            KernelCall(kernel, params, seen, tasks, scratch_bytes, tuple(writes), op)
+        )
+
+    def _lower(self, op: Op, row: Lowering) -> None:
+        if op.kind in RESHAPES and op.inputs[0] is not None:
+            if self.shares(op.inputs[0], op.outputs[0]):
+                return
+        self._substitutes = {}
+        for tensor, readers in self.storage.copy_readers.items():
+            if op in readers:
+                self._copy_with_border(op, tensor, self.storage.copies[tensor])
+                self._substitutes[tensor] = self.storage.copies[tensor]
+        row.lower(op, self)
+
+    def _copy_with_border(self, op: Op, tensor: Tensor, copy: Tensor) -> None:
+        if not any(copy in call.writes for call in self.calls):
+            padded_copy(op, tensor, copy, self)
+
+    def _fill_border(self, op: Op, tensor: Tensor) -> None:
+        home = self.storage.homes[tensor]
+        if home.layout.border and home.buffer not in self._bordered:
+            self._bordered.add(home.buffer)
+            self.calls.append(border_fill(op, tensor, home.layout))
+
+    def _substituted(self, ref: Ref) -> Ref:
+        if isinstance(ref, TensorRef) and ref.tensor in self._substitutes:
+            return TensorRef(self._substitutes[ref.tensor], ref.offset)
+        return ref
+
+
+def _plan_arena(lowered: _Lowered) -> tuple[MemoryPlan, dict[Buffer, int]]:
+    touched: dict[Buffer, list[int]] = {}
+    for step, call in enumerate(lowered.calls):
+        for ref in call.operands:
+            if isinstance(ref, TensorRef):
+                buffer = lowered.storage.homes[ref.tensor].buffer
+                touched.setdefault(buffer, []).append(step)
+    buffers = [buffer for buffer in touched if buffer.space == "arena"]
+    blocks = [
+        Block(b.name, b.size_bytes + 2 * SLACK_BYTES, touched[b][0], touched[b][-1])
+        for b in buffers
+    ]
+    memory = best_plan(blocks)
+    validate_plan(blocks, memory)
+    offsets = dict(zip(buffers, (offset + SLACK_BYTES for offset in memory.offsets), strict=True))
+    return memory, offsets
+
+
+def _emit(
+    calls: Sequence[KernelCall], unit_count: int
+) -> tuple[tuple[str, ...], dict[Kernel, tuple[int, int]]]:
+    """Units of distinct kernels, dealt out in turn, and each kernel's (unit, index)."""
+    origins: dict[Kernel, dict[str, None]] = {}
+    for call in calls:
+        origins.setdefault(call.kernel, {})[call.op.name] = None
+    count = max(1, min(unit_count, len(origins)))
+    decks: list[list[EmittedKernel]] = [[] for _ in range(count)]
+    places: dict[Kernel, tuple[int, int]] = {}
+    for number, kernel in enumerate(sorted(origins, key=str)):
+        deck = decks[number % count]
+        places[kernel] = (number % count, len(deck))
+        deck.append(EmittedKernel(kernel, tuple(origins[kernel])))
+    return tuple(emit_unit(deck) for deck in decks), places
+
+
+def _assemble(
+    partition: Partition,
+    lowered: _Lowered,
+    memory: MemoryPlan,
+    offsets: Mapping[Buffer, int],
+    places: Mapping[Kernel, tuple[int, int]],
+    unit_count: int,
+) -> bytes:
+    builder = PlanBuilder()
+    positions = {op: index for index, op in enumerate(partition.ops)}
+    for call in lowered.calls:
+        unit, index = places[call.kernel]
+        params = kernel_params(call.kernel.header, call.kernel.function, call.params)
+        operands = [_operand(ref, lowered.storage, offsets) for ref in call.operands]
+        builder.add_step(unit, index, operands, params, call.tasks, positions[call.op])
+    return builder.finish(
+        input_count=len(partition.inputs),
+        output_count=len(partition.outputs),
+        unit_count=unit_count,
+        arena_bytes=memory.arena_bytes + SLACK_BYTES,
+        scratch_bytes=max((call.scratch_bytes for call in lowered.calls), default=0),
+        constants_bytes=len(lowered.constants),
+    )
+
+
+def _operand(ref: Ref, storage: Storage, offsets: Mapping[Buffer, int]) -> Operand:
+    if isinstance(ref, NoRef):
+        return Operand(Space.NONE, 0, 0)
+    if isinstance(ref, ConstantRef):
+        return Operand(Space.CONSTANT, 0, ref.offset)
+    home = storage.homes[ref.tensor]
+    element = home.layout.offset + ref.offset
+    offset = offsets.get(home.buffer, 0) + element * ref.tensor.dtype.bits // 8
+    return Operand(_SPACES[home.buffer.space], home.buffer.index, offset)

@@ -1,0 +1,202 @@
+"""Decides where every tensor of a partition lives before any op is lowered.
+
+Each tensor gets a `Home`: a buffer (in the arena, or the caller's) and a layout inside it.
+Reshapes share their input's buffer, inputs of a concatenation are written straight into its
+output, and an image whose consumer pads it sits in the middle of a bordered buffer. Where sharing
+is not possible the compiler inserts a copy: correct first, then free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from circlet.backends.cpu.layout import Border, Layout, bordered, dense
+from circlet.backends.cpu.lowering import Lowering
+from circlet.ir import Op, Tensor
+from circlet.plan.partition import Partition
+
+RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory for one or more tensors.
+
+    Attributes:
+        name: The tensor it is made for.
+        space: "arena", "input" or "output" (the caller's buffers).
+        index: Position of the caller's buffer.
+        size_bytes: Bytes, without slack.
+    """
+
+    name: str
+    space: str
+    index: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Home:
+    """A tensor's buffer and its layout there."""
+
+    buffer: Buffer
+    layout: Layout
+
+
+class Storage:
+    """Homes of all tensors of a partition, and the padded copies that some consumers need.
+
+    Attributes:
+        homes: Home of each computed tensor, padded copies included.
+        copies: Tensor -> its padded copy, which the ops in `copy_readers` read instead.
+        copy_readers: The ops that read a padded copy, by tensor.
+    """
+
+    def __init__(self, partition: Partition, rows: Mapping[Op, Lowering]) -> None:
+        self._partition = partition
+        self._rows = rows
+        self._readers = _readers(partition.ops)
+        self._producers = {t: op for op in partition.ops for t in op.outputs}
+        self._requests = self._border_requests()
+        self.homes: dict[Tensor, Home] = {}
+        self.copies: dict[Tensor, Tensor] = {}
+        self.copy_readers: dict[Tensor, set[Op]] = {}
+        self._place_callers_buffers()
+        self._place_reshapes_of_outputs()
+        self._place_borders()
+        self._place_concatenations()
+        self._place_rest()
+
+    def shares(self, source: Tensor, target: Tensor) -> bool:
+        """Whether both live in one buffer, so that no copy from one to the other is needed."""
+        return self.homes[source].buffer is self.homes[target].buffer
+
+    def _place_callers_buffers(self) -> None:
+        for space, tensors in (
+            ("input", self._partition.inputs),
+            ("output", self._partition.outputs),
+        ):
+            for index, tensor in enumerate(tensors):
+                buffer = Buffer(tensor.name, space, index, tensor.size_bytes)
+                self.homes[tensor] = Home(buffer, dense(tensor))
+
+    def _place_reshapes_of_outputs(self) -> None:
+        """The input of a reshape into the caller's buffer is computed there in the first place."""
+        for op in reversed(self._partition.ops):
+            source = op.inputs[0]
+            if op.kind not in RESHAPES or source is None or source in self.homes:
+                continue
+            home = self.homes.get(op.outputs[0])
+            if home is not None and source in self._producers:
+                self.homes[source] = Home(home.buffer, dense(source))
+
+    def _place_borders(self) -> None:
+        for tensor, (border, readers) in self._requests.items():
+            if not border and tensor not in self.homes:
+                continue
+            if self._can_be_strided(tensor):
+                self.homes[tensor] = self._arena_home(tensor, bordered(tensor, border))
+                continue
+            copy = tensor.like(f"{tensor.name} with border")
+            self.copies[tensor] = copy
+            self.copy_readers[tensor] = readers
+            self.homes[copy] = self._arena_home(copy, bordered(copy, border))
+
+    def _border_requests(self) -> dict[Tensor, tuple[Border, set[Op]]]:
+        requests: dict[Tensor, tuple[Border, set[Op]]] = {}
+        for op, row in self._rows.items():
+            for position, border in row.borders(op).items():
+                tensor = op.inputs[position]
+                if tensor is None or tensor.is_constant:
+                    continue
+                known, readers = requests.get(tensor, (Border(), set()))
+                requests[tensor] = (known | border, readers | {op})
+        return requests
+
+    def _can_be_strided(self, tensor: Tensor) -> bool:
+        """Whether producer and all consumers here take any stride, and nobody else looks."""
+        producer = self._producers.get(tensor)
+        return (
+            tensor not in self.homes
+            and producer is not None
+            and producer.outputs[0] is tensor
+            and self._rows[producer].strided_output
+            and all(self._rows[op].strided_inputs for op in self._readers.get(tensor, ()))
+        )
+
+    def _place_concatenations(self) -> None:
+        for op in reversed(self._partition.ops):
+            if op.kind == "CONCATENATION":
+                self._place_concatenation(op)
+
+    def _place_concatenation(self, op: Op) -> None:
+        output = op.outputs[0]
+        home = self.homes.get(output)
+        if home is None:
+            home = self.homes[output] = self._arena_home(output, dense(output))
+        if not home.layout.is_dense or getattr(op.attrs, "fused_activation_function", "") != "NONE":
+            return
+        axis = getattr(op.attrs, "axis", 0) % max(len(output.static_shape), 1)
+        start = 0
+        for source in op.inputs:
+            if source is None:
+                return
+            if self._may_move(op, source, output):
+                self._place_inside(source, home, axis, start)
+            start += source.static_shape[axis]
+
+    def _may_move(self, op: Op, source: Tensor, output: Tensor) -> bool:
+        same_scale = source.quant is None or source.quant.same_as(output.quant)
+        return (
+            same_scale
+            and self._may_live_in(source, self.homes[output].buffer)
+            and source in self._producers
+            and source not in self.homes
+            and not source.is_constant
+            and op.inputs.count(source) == 1
+        )
+
+    def _place_inside(self, source: Tensor, home: Home, axis: int, start: int) -> None:
+        shape = source.static_shape
+        outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
+        offset = home.layout.offset + start * inner
+        if outer == 1:
+            layout = dense(source).inside(dense(source).channels, offset)
+        elif axis == len(shape) - 1 == 3 and self._can_be_strided(source):
+            layout = dense(source).inside(home.layout.channels, offset)
+        else:
+            return
+        self.homes[source] = Home(home.buffer, layout)
+
+    def _place_rest(self) -> None:
+        for op in self._partition.ops:
+            for tensor in op.outputs:
+                if tensor not in self.homes:
+                    self.homes[tensor] = self._shared_or_new(op, tensor)
+
+    def _shared_or_new(self, op: Op, tensor: Tensor) -> Home:
+        source = op.inputs[0] if op.kind in RESHAPES else None
+        home = self.homes.get(source) if source is not None else None
+        if home is not None and home.layout.is_dense and self._may_live_in(tensor, home.buffer):
+            layout = dense(tensor)
+            return Home(home.buffer, layout.inside(layout.channels, home.layout.offset))
+        return self._arena_home(tensor, dense(tensor))
+
+    def _may_live_in(self, tensor: Tensor, buffer: Buffer) -> bool:
+        """Whether no consumer asked for the arena's slack around a tensor outside the arena."""
+        return buffer.space == "arena" or tensor not in self._requests
+
+    def _arena_home(self, tensor: Tensor, layout: Layout) -> Home:
+        size_bytes = layout.buffer_elements * tensor.dtype.bits // 8
+        return Home(Buffer(tensor.name, "arena", 0, size_bytes), layout)
+
+
+def _readers(ops: Sequence[Op]) -> dict[Tensor, list[Op]]:
+    readers: dict[Tensor, list[Op]] = {}
+    for op in ops:
+        for tensor in op.inputs:
+            if tensor is not None:
+                readers.setdefault(tensor, []).append(op)
+    return readers
