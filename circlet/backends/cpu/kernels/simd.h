@@ -187,36 +187,69 @@ CIRCLET_INLINE vf v_round_away(vf x) {
     return v_integral(x, t + (vf)((vi)v_splat(1.0f) & (vi)(a - t >= v_splat(0.5f))));
 }
 
-/* The first n < CIRCLET_LANES elements; lanes behind them read as zero and are not touched. */
+/* The first n < CIRCLET_LANES elements; lanes behind them read as zero and are not touched. The
+ * barriers keep compilers from calling memcpy for a few bytes. */
+#define CIRCLET_COUNT(i, n) \
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < (n); i++, ({ __asm__ volatile("" ::: "memory"); }))
 CIRCLET_INLINE vi v_lane_mask(int64_t n) { return v_iota() < v_splat_i32((int32_t)n); }
-CIRCLET_INLINE vi v_load_n_i32(const int32_t *p, int64_t n) {
-    union { vi v; int32_t e[CIRCLET_LANES]; } u = {v_zero_i32()};
-    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) u.e[i] = p[i];
-    return u.v;
-}
-CIRCLET_INLINE void v_store_n_i32(int32_t *p, vi x, int64_t n) {
-    union { vi v; int32_t e[CIRCLET_LANES]; } u = {x};
-    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) p[i] = u.e[i];
-}
+#if CIRCLET_VBYTES == 64
+#define CIRCLET_MASK(n) ((unsigned short)((1u << (n)) - 1))
 CIRCLET_INLINE vf v_load_n(const float *p, int64_t n) {
-    return (vf)v_load_n_i32((const int32_t *)p, n);
+    return __builtin_ia32_loadups512_mask(p, v_zero(), CIRCLET_MASK(n));
 }
 CIRCLET_INLINE void v_store_n(float *p, vf x, int64_t n) {
-    v_store_n_i32((int32_t *)p, (vi)x, n);
+    __builtin_ia32_storeups512_mask(p, x, CIRCLET_MASK(n));
+}
+#elif CIRCLET_VBYTES == 32
+typedef float circlet_plain_f32x8 __attribute__((vector_size(32)));
+typedef int32_t circlet_plain_i32x8 __attribute__((vector_size(32)));
+CIRCLET_INLINE vf v_load_n(const float *p, int64_t n) {
+    circlet_plain_i32x8 mask = (circlet_plain_i32x8)v_lane_mask(n);
+    return (vf)__builtin_ia32_maskloadps256((const circlet_plain_f32x8 *)p, mask);
+}
+CIRCLET_INLINE void v_store_n(float *p, vf x, int64_t n) {
+    circlet_plain_i32x8 mask = (circlet_plain_i32x8)v_lane_mask(n);
+    __builtin_ia32_maskstoreps256((circlet_plain_f32x8 *)p, mask, (circlet_plain_f32x8)x);
+}
+#else
+CIRCLET_INLINE vf v_load_n(const float *p, int64_t n) {
+    vf x = v_zero();
+    if (n > 0) x[0] = p[0];
+    if (n > 1) x[1] = p[1];
+    if (n > 2) x[2] = p[2];
+    return x;
+}
+CIRCLET_INLINE void v_store_n(float *p, vf x, int64_t n) {
+    if (n > 0) p[0] = x[0];
+    if (n > 1) p[1] = x[1];
+    if (n > 2) p[2] = x[2];
+}
+#endif
+CIRCLET_INLINE vi v_load_n_i32(const int32_t *p, int64_t n) {
+    return (vi)v_load_n((const float *)p, n);
+}
+CIRCLET_INLINE void v_store_n_i32(int32_t *p, vi x, int64_t n) {
+    v_store_n((float *)p, (vf)x, n);
 }
 CIRCLET_INLINE vi v_widen_n_u8(const uint8_t *p, int64_t n) {
     union { vqu8 v; uint8_t e[CIRCLET_LANES]; } u = {{0}};
-    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) u.e[i] = p[i];
+    CIRCLET_COUNT(i, n) u.e[i] = p[i];
     return __builtin_convertvector(u.v, vi);
 }
 CIRCLET_INLINE vi v_widen_n_i8(const int8_t *p, int64_t n) {
     union { vqi8 v; int8_t e[CIRCLET_LANES]; } u = {{0}};
-    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) u.e[i] = p[i];
+    CIRCLET_COUNT(i, n) u.e[i] = p[i];
     return __builtin_convertvector(u.v, vi);
 }
+/* For int8 and uint8 alike: the low bytes. */
 CIRCLET_INLINE void v_narrow_n_8(void *p, vi x, int64_t n) {
+#if CIRCLET_VBYTES == 64
+    typedef char plain __attribute__((vector_size(16)));
+    __builtin_ia32_pmovdb512mem_mask((plain *)p, x, CIRCLET_MASK(n));
+#else
     union { vqi8 v; int8_t e[CIRCLET_LANES]; } u = {__builtin_convertvector(x, vqi8)};
-    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) ((int8_t *)p)[i] = u.e[i];
+    CIRCLET_COUNT(i, n) ((int8_t *)p)[i] = u.e[i];
+#endif
 }
 
 /* Over all lanes, halving in a fixed order. */
