@@ -33,3 +33,6 @@ __all__ = [
     "register",
     "unsupported_reason",
 ]
+
+# Families register their records when they are imported.
+from circlet.ops import conv, fully_connected, pool, transpose_conv  # noqa: E402, F401, I001

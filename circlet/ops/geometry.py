@@ -28,7 +28,9 @@ def output_size(padding: str, size: int | None, window: Window) -> int | None:
     return max(0, (size + window.stride - window.extent) // window.stride)
 
 
-def padding_sizes(padding: str, size: int, count: int, window: Window) -> tuple[int, int]:
+def padding_sizes(
+    padding: str, size: int, count: int, window: Window
+) -> tuple[int, int]:
     """Elements that `count` windows reach beyond the start and the end of an axis.
 
     VALID windows that leave a rest unread give (0, 0).
@@ -37,3 +39,27 @@ def padding_sizes(padding: str, size: int, count: int, window: Window) -> tuple[
         return 0, 0
     total = max(0, (count - 1) * window.stride + window.extent - size)
     return total // 2, total - total // 2
+
+
+@dataclass(frozen=True)
+class Window2D:
+    """The windows of an image op: a padding scheme and one window per axis."""
+
+    padding: str
+    rows: Window
+    columns: Window
+
+    def output(
+        self, height: int | None, width: int | None
+    ) -> tuple[int | None, int | None]:
+        """Number of windows down and across an image."""
+        rows = output_size(self.padding, height, self.rows)
+        return rows, output_size(self.padding, width, self.columns)
+
+    def pads(self, height: int, width: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Padding ((top, bottom), (left, right)) of an image."""
+        rows, columns = self.output(height, width)
+        return (
+            padding_sizes(self.padding, height, rows or 0, self.rows),
+            padding_sizes(self.padding, width, columns or 0, self.columns),
+        )

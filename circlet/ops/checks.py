@@ -1,0 +1,110 @@
+"""Verifier rules of operators with weights and windows, as small factories of `Rule`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from circlet.ir import Op, Tensor
+from circlet.ops.operands import QUANTISED, limits, operand
+from circlet.ops.record import Rule
+
+ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+PADDINGS = ("SAME", "VALID")
+
+
+def rank_is(index: int, rank: int, name: str) -> Rule:
+    """Rule: input `index` has exactly `rank` dimensions."""
+    return Rule(
+        f"{name}_rank",
+        lambda op: len(operand(op, index).shape) == rank,
+        f"the {name} must have {rank} dimensions",
+    )
+
+
+def one_of(field: str, allowed: Sequence[str]) -> Rule:
+    """Rule: an enum attribute has one of the values that the kernels define."""
+    return Rule(
+        f"{field}_known",
+        lambda op: getattr(op.attrs, field) in allowed,
+        f"{field} must be one of {', '.join(allowed)}",
+    )
+
+
+def at_least(fields: Sequence[str], least: int, most: int = 1 << 16) -> Rule:
+    """Rule: every named whole-number attribute lies in [least, most]."""
+    return Rule(
+        f"{'_'.join(fields)}_in_range",
+        lambda op: all(least <= getattr(op.attrs, field) <= most for field in fields),
+        f"{', '.join(fields)} must be between {least} and {most}",
+    )
+
+
+def known_sizes(index: int, name: str) -> Rule:
+    """Rule: every size of input `index` is known before a run."""
+    return Rule(
+        f"{name}_sizes_known",
+        lambda op: None not in operand(op, index).shape,
+        f"every size of the {name} must be known",
+    )
+
+
+def not_empty(*indices: int) -> Rule:
+    """Rule: the named inputs, where given, have no dimension of size 0."""
+
+    def holds(op: Op) -> bool:
+        tensors = [op.input(index) for index in indices]
+        return all(tensor is None or 0 not in tensor.shape for tensor in tensors)
+
+    return Rule(
+        "operands_not_empty", holds, "no operand may have a dimension of size 0"
+    )
+
+
+def bias_fits(index: int, channels: Callable[[Op], int | None]) -> Rule:
+    """Rule: a bias, where given, has one element per output channel."""
+
+    def holds(op: Op) -> bool:
+        bias, wanted = op.input(index), channels(op)
+        if bias is None or wanted is None or None in bias.shape:
+            return True
+        return bias.elements == wanted
+
+    return Rule("bias_size", holds, "the bias must have one element per output channel")
+
+
+def weights_quantised(
+    index: int, axis: int, channels: Callable[[Op], int | None]
+) -> Rule:
+    """Rule: quantised weights have one scale, or one per channel along `axis`."""
+
+    def holds(op: Op) -> bool:
+        return _weights_fit(operand(op, index), axis, channels(op))
+
+    return Rule(
+        "weights_quantised",
+        holds,
+        f"quantised weights need positive scales: one, or one per channel along dimension {axis}",
+    )
+
+
+def _weights_fit(weights: Tensor, axis: int, channels: int | None) -> bool:
+    quant = weights.quant
+    if weights.dtype not in QUANTISED:
+        return True
+    if (
+        quant is None
+        or not quant.is_affine
+        or quant.zero_point.size != quant.scale.size
+    ):
+        return False
+    low, high = limits(weights.dtype)
+    valid = np.isfinite(quant.scale).all() and (quant.scale > 0).all()
+    valid = (
+        valid and (quant.zero_point >= low).all() and (quant.zero_point <= high).all()
+    )
+    fits = not quant.is_per_channel or (
+        quant.axis == axis and channels in (None, quant.scale.size)
+    )
+    return bool(valid and fits)

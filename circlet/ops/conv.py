@@ -1,0 +1,190 @@
+"""CONV_2D and DEPTHWISE_CONV_2D."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from circlet.ir import Op
+from circlet.ops import checks
+from circlet.ops.convolve import convolve, convolve_depthwise
+from circlet.ops.geometry import Window, Window2D
+from circlet.ops.operands import affine, moves_bytes, operand
+from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
+from circlet.ops.weighted import evaluate_weighted
+
+FORMS = tuple(
+    f"{data} {weights} {bias} -> {data}"
+    for data, weights, wide in (
+        ("FLOAT32", "FLOAT32", "FLOAT32"),
+        ("UINT8", "UINT8", "INT32"),
+        ("INT8", "INT8", "INT32"),
+        ("FLOAT32", "INT8", "FLOAT32"),
+    )
+    for bias in (wide, "_")
+)
+
+
+@dataclass(frozen=True)
+class Conv2DAttrs:
+    """Options of CONV_2D."""
+
+    padding: str = "SAME"
+    stride_w: int = 0
+    stride_h: int = 0
+    fused_activation_function: str = "NONE"
+    dilation_w_factor: int = 1
+    dilation_h_factor: int = 1
+    quantized_bias_type: str = "FLOAT32"
+
+
+@dataclass(frozen=True)
+class DepthwiseConv2DAttrs:
+    """Options of DEPTHWISE_CONV_2D; the multiplier that counts is the one of the shapes."""
+
+    padding: str = "SAME"
+    stride_w: int = 0
+    stride_h: int = 0
+    depth_multiplier: int = 0
+    fused_activation_function: str = "NONE"
+    dilation_w_factor: int = 1
+    dilation_h_factor: int = 1
+
+
+def window_of(op: Op) -> Window2D:
+    """The windows of a convolution over concrete weights."""
+    attrs = op.attrs
+    assert isinstance(attrs, Conv2DAttrs | DepthwiseConv2DAttrs)
+    _, rows, columns, _ = operand(op, 1).static_shape
+    return Window2D(
+        attrs.padding,
+        Window(rows, attrs.stride_h, attrs.dilation_h_factor),
+        Window(columns, attrs.stride_w, attrs.dilation_w_factor),
+    )
+
+
+def _infer(op: Op, channel_axis: int) -> list[TensorType]:
+    data, weights = operand(op, 0), operand(op, 1)
+    batch, height, width, _ = data.shape
+    sizes = window_of(op).output(height, width)
+    return [TensorType(data.dtype, (batch, *sizes, weights.shape[channel_axis]))]
+
+
+def _infer_conv(op: Op) -> list[TensorType]:
+    return _infer(op, 0)
+
+
+def _infer_depthwise(op: Op) -> list[TensorType]:
+    return _infer(op, 3)
+
+
+def _window_fits(op: Op) -> bool:
+    return 0 not in _infer(op, 0)[0].shape
+
+
+def _groups_fit(op: Op) -> bool:
+    channels, (filters, *_, depth) = operand(op, 0).shape[3], operand(op, 1).shape
+    if channels is None or depth is None or filters is None:
+        return True
+    return channels % depth == 0 and filters % (channels // depth) == 0
+
+
+def _multiplier_fits(op: Op) -> bool:
+    channels, (lead, *_, filters) = operand(op, 0).shape[3], operand(op, 1).shape
+    whole = channels is None or filters is None or filters % channels == 0
+    return whole and lead in (1, None)
+
+
+def _rules(axis: int, channels: Rule) -> tuple[Rule, ...]:
+    def filters(op: Op) -> int | None:
+        return operand(op, 1).shape[axis]
+
+    return (
+        checks.rank_is(0, 4, "input"),
+        checks.rank_is(1, 4, "weights"),
+        checks.not_empty(0, 1),
+        checks.known_sizes(1, "weights"),
+        checks.one_of("padding", checks.PADDINGS),
+        checks.one_of("fused_activation_function", checks.ACTIVATIONS),
+        checks.at_least(
+            ("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"), 1
+        ),
+        channels,
+        checks.bias_fits(2, filters),
+        Rule("window_fits", _window_fits, "the dilated window must fit into the input"),
+        affine(0),
+        checks.weights_quantised(1, axis, filters),
+    )
+
+
+def _cost(op: Op) -> Cost:
+    _, rows, columns, depth = operand(op, 1).static_shape
+    taps = rows * columns * (depth if op.kind == "CONV_2D" else 1)
+    return Cost(
+        macs=prod(op.outputs[0].static_shape) * taps, bytes=moves_bytes(op).bytes
+    )
+
+
+def _evaluate_conv(op: Op, arrays: Arrays) -> list[np.ndarray]:
+    window = window_of(op)
+    return evaluate_weighted(
+        op, arrays, lambda x, w: convolve(x, w, window), channel_axis=0
+    )
+
+
+def _evaluate_depthwise(op: Op, arrays: Arrays) -> list[np.ndarray]:
+    window = window_of(op)
+    return evaluate_weighted(
+        op, arrays, lambda x, w: convolve_depthwise(x, w, window), channel_axis=3
+    )
+
+
+CONV_2D = register(
+    OpDef(
+        kind="CONV_2D",
+        attrs=Conv2DAttrs,
+        options="Conv2DOptions",
+        arity=(2, 3),
+        required=2,
+        dtypes=FORMS,
+        infer=_infer_conv,
+        rules=_rules(
+            0,
+            Rule(
+                "groups_fit",
+                _groups_fit,
+                "input channels must be a multiple of the weights' depth, and filters of groups",
+            ),
+        ),
+        evaluate=_evaluate_conv,
+        accumulator="int32",
+        rounding="double",
+        cost=_cost,
+    )
+)
+
+DEPTHWISE_CONV_2D = register(
+    OpDef(
+        kind="DEPTHWISE_CONV_2D",
+        attrs=DepthwiseConv2DAttrs,
+        options="DepthwiseConv2DOptions",
+        arity=(2, 3),
+        required=2,
+        dtypes=FORMS,
+        infer=_infer_depthwise,
+        rules=_rules(
+            3,
+            Rule(
+                "multiplier_fits",
+                _multiplier_fits,
+                "weights must be [1, h, w, c] with c a multiple of the input channels",
+            ),
+        ),
+        evaluate=_evaluate_depthwise,
+        accumulator="int32",
+        rounding="double",
+        cost=_cost,
+    )
+)

@@ -1,0 +1,107 @@
+"""FULLY_CONNECTED: each row of the input times the transposed weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.ir import Op, Shape
+from circlet.ops import checks
+from circlet.ops.operands import affine, count, moves_bytes, operand
+from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
+from circlet.ops.weighted import evaluate_fully_connected
+
+_INTEGER_FORMS = ("UINT8 UINT8", "INT8 INT8")
+_FLOAT_FORMS = ("FLOAT32 FLOAT32", "FLOAT32 INT8")
+
+
+@dataclass(frozen=True)
+class FullyConnectedAttrs:
+    """Options of FULLY_CONNECTED."""
+
+    fused_activation_function: str = "NONE"
+    weights_format: str = "DEFAULT"
+    keep_num_dims: bool = False
+    asymmetric_quantize_inputs: bool = False
+    quantized_bias_type: str = "FLOAT32"
+    quant_spec: tuple[int, ...] | None = None
+
+
+def _infer(op: Op) -> list[TensorType]:
+    assert isinstance(op.attrs, FullyConnectedAttrs)
+    data = operand(op, 0)
+    units, depth = operand(op, 1).shape
+    if op.attrs.keep_num_dims:
+        return [TensorType(data.dtype, (*data.shape[:-1], units))]
+    elements = count(data.shape)
+    rows = elements // depth if elements is not None and depth else None
+    sizes: Shape = (rows, units)
+    return [TensorType(data.dtype, sizes)]
+
+
+def _depth_fits(op: Op) -> bool:
+    assert isinstance(op.attrs, FullyConnectedAttrs)
+    data, depth = operand(op, 0), operand(op, 1).shape[1]
+    if not data.shape:
+        return False
+    if op.attrs.keep_num_dims:
+        return depth in (None, data.shape[-1]) or data.shape[-1] is None
+    elements = count(data.shape)
+    return elements is None or depth is None or elements % depth == 0
+
+
+def _units(op: Op) -> int | None:
+    return operand(op, 1).shape[0]
+
+
+def _cost(op: Op) -> Cost:
+    macs = operand(op, 0).elements * operand(op, 1).static_shape[0]
+    return Cost(macs=macs, bytes=moves_bytes(op).bytes)
+
+
+def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
+    assert isinstance(op.attrs, FullyConnectedAttrs)
+    data, weights = arrays[0], arrays[1]
+    assert data is not None and weights is not None
+    rows = data.reshape(-1, weights.shape[1])
+    asymmetric = op.attrs.asymmetric_quantize_inputs
+    result = evaluate_fully_connected(op, [rows, *arrays[1:]], asymmetric)
+    sizes = data.shape[:-1] if op.attrs.keep_num_dims else rows.shape[:1]
+    return [result.reshape(*sizes, weights.shape[0])]
+
+
+FULLY_CONNECTED = register(
+    OpDef(
+        kind="FULLY_CONNECTED",
+        attrs=FullyConnectedAttrs,
+        options="FullyConnectedOptions",
+        arity=(2, 3),
+        required=2,
+        dtypes=tuple(
+            f"{form} {bias} -> {form.split()[0]}"
+            for forms, wide in ((_FLOAT_FORMS, "FLOAT32"), (_INTEGER_FORMS, "INT32"))
+            for form in forms
+            for bias in (wide, "_")
+        ),
+        infer=_infer,
+        rules=(
+            checks.rank_is(1, 2, "weights"),
+            checks.not_empty(1),
+            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
+            checks.one_of("weights_format", ("DEFAULT",)),
+            Rule(
+                "depth_fits",
+                _depth_fits,
+                "the input must be rows of as many values as weights",
+            ),
+            checks.bias_fits(2, _units),
+            affine(0),
+            checks.weights_quantised(1, 0, _units),
+        ),
+        evaluate=_evaluate,
+        accumulator="int32",
+        rounding="float",
+        cost=_cost,
+    )
+)

@@ -1,0 +1,55 @@
+"""Dynamic quantisation of float rows, as TFLite's hybrid kernels do it before a product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class QuantisedRows:
+    """Rows of whole numbers less their row's zero point (float64), and each row's scale."""
+
+    values: npt.NDArray[np.float64]
+    scales: Floats
+
+
+def quantise_rows(rows: Floats, *, asymmetric: bool) -> QuantisedRows:
+    """Each row of [rows, values] to int8 with its own scale (and zero point)."""
+    quantise = _asymmetric if asymmetric else _symmetric
+    return quantise(rows)
+
+
+def _symmetric(rows: Floats) -> QuantisedRows:
+    peak = np.abs(rows).max(axis=1, initial=0).astype(np.float32)
+    safe = np.where(peak == 0, np.float32(1), peak)
+    inverse = np.float32(127) / safe
+    values = np.clip(_round(rows * inverse[:, None]), -127, 127)
+    scales = np.where(peak == 0, np.float32(1), peak / np.float32(127))
+    return QuantisedRows(values.astype(np.float64), scales.astype(np.float32))
+
+
+def _asymmetric(rows: Floats) -> QuantisedRows:
+    """Zero stays exact; the zero point comes from the end whose rounding errs less."""
+    low = rows.min(axis=1, initial=0).astype(np.float64)
+    high = rows.max(axis=1, initial=0).astype(np.float64)
+    flat = low == high
+    scale = np.where(flat, 1.0, (high - low) / 255.0)
+    from_low, from_high = -128.0 - low / scale, 127.0 - high / scale
+    low_errs_less = 128.0 + np.abs(low / scale) < 127.0 + np.abs(high / scale)
+    zero = np.clip(_round(np.where(low_errs_less, from_low, from_high)), -128, 127)
+    zero = np.where(flat, 0.0, zero)
+    scales = scale.astype(np.float32)
+    inverse = (np.float32(1) / scales)[:, None]
+    shifted = zero.astype(np.float32)[:, None] + rows * inverse
+    values = np.clip(_round(shifted), -128, 127) - zero[:, None]
+    return QuantisedRows(np.where(flat[:, None], 0.0, values), scales)
+
+
+def _round(values: np.ndarray) -> np.ndarray:
+    """To the nearest whole number, halves away from zero."""
+    return np.trunc(values + np.copysign(values.dtype.type(0.5), values))

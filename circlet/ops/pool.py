@@ -1,0 +1,112 @@
+"""AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from circlet.ir import Op
+from circlet.ops import checks
+from circlet.ops.geometry import Window, Window2D
+from circlet.ops.operands import affine, moves_bytes, operand, present, same_quant
+from circlet.ops.pooling import average, l2_norm, maximum
+from circlet.ops.record import (
+    Arrays,
+    Cost,
+    OpDef,
+    QuantRule,
+    Rule,
+    TensorType,
+    register,
+)
+from circlet.ops.requantize import activate_float, activation_range
+
+Reduce = Callable[[np.ndarray, Window2D], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Pool2DAttrs:
+    """Options of the pooling operators."""
+
+    padding: str = "SAME"
+    stride_w: int = 0
+    stride_h: int = 0
+    filter_width: int = 0
+    filter_height: int = 0
+    fused_activation_function: str = "NONE"
+
+
+def pool_window_of(op: Op) -> Window2D:
+    """The windows of a pooling operator."""
+    attrs = op.attrs
+    assert isinstance(attrs, Pool2DAttrs)
+    rows = Window(attrs.filter_height, attrs.stride_h)
+    return Window2D(attrs.padding, rows, Window(attrs.filter_width, attrs.stride_w))
+
+
+def _infer(op: Op) -> list[TensorType]:
+    data = operand(op, 0)
+    batch, height, width, channels = data.shape
+    sizes = pool_window_of(op).output(height, width)
+    return [TensorType(data.dtype, (batch, *sizes, channels))]
+
+
+def _cost(op: Op) -> Cost:
+    assert isinstance(op.attrs, Pool2DAttrs)
+    taps = op.attrs.filter_height * op.attrs.filter_width
+    return Cost(
+        macs=prod(op.outputs[0].static_shape) * taps, bytes=moves_bytes(op).bytes
+    )
+
+
+def _activated(op: Op, values: np.ndarray) -> np.ndarray:
+    assert isinstance(op.attrs, Pool2DAttrs)
+    activation = op.attrs.fused_activation_function
+    if op.outputs[0].dtype.is_float:
+        return activate_float(values, activation)
+    low, high = activation_range(activation, op.outputs[0])
+    return np.clip(values, low, high).astype(op.outputs[0].dtype.numpy)
+
+
+def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
+    def evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
+        return [_activated(op, reduce(present(arrays[0]), pool_window_of(op)))]
+
+    return OpDef(
+        kind=kind,
+        attrs=Pool2DAttrs,
+        options="Pool2DOptions",
+        arity=(1, 1),
+        dtypes=tuple(f"{name} -> {name}" for name in types),
+        infer=_infer,
+        rules=(
+            checks.rank_is(0, 4, "input"),
+            checks.not_empty(0),
+            checks.one_of("padding", checks.PADDINGS),
+            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
+            checks.at_least(
+                ("stride_h", "stride_w", "filter_height", "filter_width"), 1
+            ),
+            Rule(
+                "window_fits",
+                lambda op: 0 not in _infer(op)[0].shape,
+                "the window must fit into the input",
+            ),
+            affine(0),
+            same_quant(0),
+        ),
+        evaluate=evaluate,
+        accumulator="int32" if len(types) > 1 else "",
+        quant=QuantRule(same_as_input=True),
+        cost=_cost,
+    )
+
+
+AVERAGE_POOL_2D = register(
+    _pool("AVERAGE_POOL_2D", average, ("FLOAT32", "UINT8", "INT8"))
+)
+MAX_POOL_2D = register(_pool("MAX_POOL_2D", maximum, ("FLOAT32", "UINT8", "INT8")))
+L2_POOL_2D = register(_pool("L2_POOL_2D", l2_norm, ("FLOAT32",)))

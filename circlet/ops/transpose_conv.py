@@ -1,0 +1,127 @@
+"""TRANSPOSE_CONV: every input pixel adds its scaled filter to the output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from circlet.ir import Op, Shape
+from circlet.ops import checks
+from circlet.ops.convolve import convolve_transposed
+from circlet.ops.geometry import Window, Window2D
+from circlet.ops.operands import affine, known_ints, moves_bytes, operand
+from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
+from circlet.ops.weighted import evaluate_weighted
+
+_SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
+
+
+@dataclass(frozen=True)
+class TransposeConvAttrs:
+    """Options of TRANSPOSE_CONV; padding is that of the convolution it transposes."""
+
+    padding: str = "SAME"
+    stride_w: int = 0
+    stride_h: int = 0
+    fused_activation_function: str = "NONE"
+    quantized_bias_type: str = "FLOAT32"
+
+
+def transposed_window_of(op: Op) -> Window2D:
+    """The windows, over the output image, of a transposed convolution."""
+    assert isinstance(op.attrs, TransposeConvAttrs)
+    _, rows, columns, _ = operand(op, _WEIGHTS).static_shape
+    attrs = op.attrs
+    return Window2D(
+        attrs.padding, Window(rows, attrs.stride_h), Window(columns, attrs.stride_w)
+    )
+
+
+def _infer(op: Op) -> list[TensorType]:
+    data = operand(op, _DATA)
+    sizes: Shape = known_ints(operand(op, _SHAPE)) or (None,) * 4
+    return [TensorType(data.dtype, sizes)]
+
+
+def _filters(op: Op) -> int | None:
+    return operand(op, _WEIGHTS).shape[0]
+
+
+def _output_shape_fits(op: Op) -> bool:
+    sizes = known_ints(operand(op, _SHAPE))
+    if sizes is None:
+        return operand(op, _SHAPE).shape in ((4,), (None,))
+    if len(sizes) != 4 or min(sizes) < 1:
+        return False
+    batch = operand(op, _DATA).shape[0]
+    return batch in (None, sizes[0]) and _filters(op) in (None, sizes[3])
+
+
+def _depth_fits(op: Op) -> bool:
+    depths = operand(op, _DATA).shape[3], operand(op, _WEIGHTS).shape[3]
+    return None in depths or depths[0] == depths[1]
+
+
+def _cost(op: Op) -> Cost:
+    taps = prod(operand(op, _WEIGHTS).static_shape[:3])
+    return Cost(macs=operand(op, _DATA).elements * taps, bytes=moves_bytes(op).bytes)
+
+
+def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
+    shape, weights, data, *rest = arrays
+    assert shape is not None
+    window = transposed_window_of(op)
+    sizes = int(shape.reshape(-1)[1]), int(shape.reshape(-1)[2])
+    return evaluate_weighted(
+        op,
+        [data, weights, *rest],
+        lambda x, w: convolve_transposed(x, w, window, sizes),
+        channel_axis=0,
+        operands=(_DATA, _WEIGHTS),
+    )
+
+
+TRANSPOSE_CONV = register(
+    OpDef(
+        kind="TRANSPOSE_CONV",
+        attrs=TransposeConvAttrs,
+        options="TransposeConvOptions",
+        arity=(3, 4),
+        required=3,
+        dtypes=tuple(
+            f"INT32 {weights} {data} {bias} -> {data}"
+            for data, weights, wide in (
+                ("FLOAT32", "FLOAT32", "FLOAT32"),
+                ("UINT8", "UINT8", "INT32"),
+                ("INT8", "INT8", "INT32"),
+            )
+            for bias in (wide, "_")
+        ),
+        infer=_infer,
+        rules=(
+            checks.rank_is(_DATA, 4, "input"),
+            checks.rank_is(_WEIGHTS, 4, "weights"),
+            checks.not_empty(_WEIGHTS, _DATA),
+            checks.known_sizes(_WEIGHTS, "weights"),
+            checks.one_of("padding", checks.PADDINGS),
+            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
+            checks.at_least(("stride_h", "stride_w"), 1),
+            Rule("depth_fits", _depth_fits, "input and weights must have equal depth"),
+            Rule(
+                "output_shape_fits",
+                _output_shape_fits,
+                "the output shape must be four positive sizes: the input's batch, height, width, "
+                "and the weights' filter count",
+            ),
+            checks.bias_fits(_BIAS, _filters),
+            affine(_DATA),
+            checks.weights_quantised(_WEIGHTS, 0, _filters),
+        ),
+        evaluate=_evaluate,
+        accumulator="int32",
+        rounding="double",
+        cost=_cost,
+    )
+)

@@ -1,0 +1,152 @@
+"""What follows a weighted sum in each family of types: bias, requantisation, activation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.ir import DType, Op, Tensor
+from circlet.ops.hybrid import quantise_rows
+from circlet.ops.operands import operand, present
+from circlet.ops.record import Arrays
+from circlet.ops.requantize import (
+    activate_float,
+    activation_range,
+    multiply_by_quantized_multiplier,
+    quantize_multipliers,
+    scalar_quant,
+    wrap_int32,
+)
+
+Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def output_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray[np.float64]:
+    """Real factors from accumulator to output steps, one per weight scale.
+
+    For uint8 the product of the scales is rounded to float32 first, as TFLite does it.
+    """
+    assert weights.quant is not None
+    scale, scales = scalar_quant(data)[0], weights.quant.scale
+    output_scale = np.float64(scalar_quant(output)[0])
+    if data.dtype is DType.UINT8:
+        return (scale * scales).astype(np.float64) / output_scale
+    return np.float64(scale) * scales.astype(np.float64) / output_scale
+
+
+def evaluate_weighted(
+    op: Op,
+    arrays: Arrays,
+    product: Product,
+    *,
+    channel_axis: int,
+    operands: tuple[int, int] = (0, 1),
+) -> list[np.ndarray]:
+    """A convolution over [data, weights, bias] of any family; `product` sums over windows."""
+    data, weights = operand(op, operands[0]), operand(op, operands[1])
+    x, w = present(arrays[0]), present(arrays[1])
+    bias = arrays[2] if len(arrays) > 2 else None
+    if w.dtype == np.float32:
+        return [_float_output(op, product(x, w), bias)]
+    if x.dtype == np.float32:
+        return [_hybrid_convolution(op, weights, (x, w, bias), product, channel_axis)]
+    weight_zero = scalar_quant(weights)[1] if data.dtype is DType.UINT8 else 0
+    total = integer_sum(data, weight_zero, (x, w, bias), product)
+    mantissa, shift = quantize_multipliers(output_factors(data, weights, op.outputs[0]))
+    return [_integer_output(op, multiply_by_quantized_multiplier(total, mantissa, shift))]
+
+
+def evaluate_fully_connected(op: Op, arrays: Arrays, asymmetric: bool) -> np.ndarray:
+    """Rows [rows, depth] times weights [units, depth], of any family."""
+    data, weights = operand(op, 0), operand(op, 1)
+    x, w = present(arrays[0]), present(arrays[1])
+    bias = arrays[2] if len(arrays) > 2 else None
+    if w.dtype == np.float32:
+        return _float_output(op, _matmul(x, w), bias)
+    if x.dtype == np.float32:
+        return _hybrid_rows(op, weights, (x, w, bias), asymmetric)
+
+    total = integer_sum(data, scalar_quant(weights)[1], (x, w, bias), _matmul)
+    factors = output_factors(data, weights, op.outputs[0])
+    if data.dtype is DType.UINT8:
+        mantissa, shift = quantize_multipliers(factors)
+        return _integer_output(op, multiply_by_quantized_multiplier(total, mantissa, shift))
+    return _integer_output(op, _float_requantise(total, factors))
+
+
+def integer_sum(
+    data: Tensor,
+    weight_zero: int,
+    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    product: Product,
+) -> npt.NDArray[np.int64]:
+    """The int32 accumulator of an integer product, bias included, held in int64.
+
+    TFLite's int8 convolutions do not read the weights' zero point (it is 0 by its rules).
+    """
+    x, w, bias = arrays
+    centred = x.astype(np.float64) - scalar_quant(data)[1]
+    total = product(centred, w.astype(np.float64) - weight_zero)
+    whole = total.astype(np.int64)
+    return wrap_int32(whole if bias is None else whole + bias.reshape(-1))
+
+
+def _matmul(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    result: np.ndarray = rows @ weights.T
+    return result
+
+
+def _float_output(op: Op, total: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    biased = total if bias is None else total + bias.reshape(-1)
+    return activate_float(biased.astype(np.float32), _activation(op))
+
+
+def _integer_output(op: Op, steps: npt.NDArray[np.int64]) -> np.ndarray:
+    output = op.outputs[0]
+    low, high = activation_range(_activation(op), output)
+    stored = np.clip(steps + scalar_quant(output)[1], low, high)
+    return stored.astype(output.dtype.numpy)
+
+
+def _activation(op: Op) -> str:
+    return str(getattr(op.attrs, "fused_activation_function"))  # noqa: B009
+
+
+def _float_requantise(
+    total: npt.NDArray[np.int64], factors: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    """Accumulators times real factors, rounded to nearest."""
+    scaled = total.astype(np.float64) * factors
+    return np.trunc(scaled + np.copysign(0.5, scaled)).astype(np.int64)
+
+
+def _hybrid_convolution(
+    op: Op,
+    weights: Tensor,
+    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    product: Product,
+    channel_axis: int,
+) -> np.ndarray:
+    """Per-channel weights take asymmetric images, per-tensor weights symmetric ones."""
+    x, w, bias = arrays
+    assert weights.quant is not None
+    per_channel = weights.quant.scale.size == w.shape[channel_axis]
+    rows = quantise_rows(x.reshape(x.shape[0], -1), asymmetric=per_channel)
+    total = product(rows.values.reshape(x.shape), w.astype(np.float64)).astype(np.float32)
+    scaled = total * weights.quant.scale * rows.scales.reshape(-1, 1, 1, 1)
+    return _float_output(op, scaled, bias)
+
+
+def _hybrid_rows(
+    op: Op,
+    weights: Tensor,
+    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    asymmetric: bool,
+) -> np.ndarray:
+    x, w, bias = arrays
+    assert weights.quant is not None
+    rows = quantise_rows(x, asymmetric=asymmetric)
+    total = _matmul(rows.values, w.astype(np.float64)).astype(np.float32)
+    return _float_output(op, total * rows.scales[:, None] * weights.quant.scale, bias)
