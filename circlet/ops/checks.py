@@ -57,9 +57,7 @@ def not_empty(*indices: int) -> Rule:
         tensors = [op.input(index) for index in indices]
         return all(tensor is None or 0 not in tensor.shape for tensor in tensors)
 
-    return Rule(
-        "operands_not_empty", holds, "no operand may have a dimension of size 0"
-    )
+    return Rule("operands_not_empty", holds, "no operand may have a dimension of size 0")
 
 
 def bias_fits(index: int, channels: Callable[[Op], int | None]) -> Rule:
@@ -74,9 +72,7 @@ def bias_fits(index: int, channels: Callable[[Op], int | None]) -> Rule:
     return Rule("bias_size", holds, "the bias must have one element per output channel")
 
 
-def weights_quantised(
-    index: int, axis: int, channels: Callable[[Op], int | None]
-) -> Rule:
+def weights_quantised(index: int, axis: int, channels: Callable[[Op], int | None]) -> Rule:
     """Rule: quantised weights have one scale, or one per channel along `axis`."""
 
     def holds(op: Op) -> bool:
@@ -93,18 +89,10 @@ def _weights_fit(weights: Tensor, axis: int, channels: int | None) -> bool:
     quant = weights.quant
     if weights.dtype not in QUANTISED:
         return True
-    if (
-        quant is None
-        or not quant.is_affine
-        or quant.zero_point.size != quant.scale.size
-    ):
+    if quant is None or not quant.is_affine or quant.zero_point.size != quant.scale.size:
         return False
     low, high = limits(weights.dtype)
     valid = np.isfinite(quant.scale).all() and (quant.scale > 0).all()
-    valid = (
-        valid and (quant.zero_point >= low).all() and (quant.zero_point <= high).all()
-    )
-    fits = not quant.is_per_channel or (
-        quant.axis == axis and channels in (None, quant.scale.size)
-    )
+    valid = valid and (quant.zero_point >= low).all() and (quant.zero_point <= high).all()
+    fits = not quant.is_per_channel or (quant.axis == axis and channels in (None, quant.scale.size))
     return bool(valid and fits)

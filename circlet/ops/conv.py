@@ -108,9 +108,7 @@ def _rules(axis: int, channels: Rule) -> tuple[Rule, ...]:
         checks.known_sizes(1, "weights"),
         checks.one_of("padding", checks.PADDINGS),
         checks.one_of("fused_activation_function", checks.ACTIVATIONS),
-        checks.at_least(
-            ("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"), 1
-        ),
+        checks.at_least(("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"), 1),
         channels,
         checks.bias_fits(2, filters),
         Rule("window_fits", _window_fits, "the dilated window must fit into the input"),
@@ -122,16 +120,12 @@ def _rules(axis: int, channels: Rule) -> tuple[Rule, ...]:
 def _cost(op: Op) -> Cost:
     _, rows, columns, depth = operand(op, 1).static_shape
     taps = rows * columns * (depth if op.kind == "CONV_2D" else 1)
-    return Cost(
-        macs=prod(op.outputs[0].static_shape) * taps, bytes=moves_bytes(op).bytes
-    )
+    return Cost(macs=prod(op.outputs[0].static_shape) * taps, bytes=moves_bytes(op).bytes)
 
 
 def _evaluate_conv(op: Op, arrays: Arrays) -> list[np.ndarray]:
     window = window_of(op)
-    return evaluate_weighted(
-        op, arrays, lambda x, w: convolve(x, w, window), channel_axis=0
-    )
+    return evaluate_weighted(op, arrays, lambda x, w: convolve(x, w, window), channel_axis=0)
 
 
 def _evaluate_depthwise(op: Op, arrays: Arrays) -> list[np.ndarray]:

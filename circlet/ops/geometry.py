@@ -28,9 +28,7 @@ def output_size(padding: str, size: int | None, window: Window) -> int | None:
     return max(0, (size + window.stride - window.extent) // window.stride)
 
 
-def padding_sizes(
-    padding: str, size: int, count: int, window: Window
-) -> tuple[int, int]:
+def padding_sizes(padding: str, size: int, count: int, window: Window) -> tuple[int, int]:
     """Elements that `count` windows reach beyond the start and the end of an axis.
 
     VALID windows that leave a rest unread give (0, 0).
@@ -49,9 +47,7 @@ class Window2D:
     rows: Window
     columns: Window
 
-    def output(
-        self, height: int | None, width: int | None
-    ) -> tuple[int | None, int | None]:
+    def output(self, height: int | None, width: int | None) -> tuple[int | None, int | None]:
         """Number of windows down and across an image."""
         rows = output_size(self.padding, height, self.rows)
         return rows, output_size(self.padding, width, self.columns)

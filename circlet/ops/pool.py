@@ -57,9 +57,7 @@ def _infer(op: Op) -> list[TensorType]:
 def _cost(op: Op) -> Cost:
     assert isinstance(op.attrs, Pool2DAttrs)
     taps = op.attrs.filter_height * op.attrs.filter_width
-    return Cost(
-        macs=prod(op.outputs[0].static_shape) * taps, bytes=moves_bytes(op).bytes
-    )
+    return Cost(macs=prod(op.outputs[0].static_shape) * taps, bytes=moves_bytes(op).bytes)
 
 
 def _activated(op: Op, values: np.ndarray) -> np.ndarray:
@@ -87,9 +85,7 @@ def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
             checks.not_empty(0),
             checks.one_of("padding", checks.PADDINGS),
             checks.one_of("fused_activation_function", checks.ACTIVATIONS),
-            checks.at_least(
-                ("stride_h", "stride_w", "filter_height", "filter_width"), 1
-            ),
+            checks.at_least(("stride_h", "stride_w", "filter_height", "filter_width"), 1),
             Rule(
                 "window_fits",
                 lambda op: 0 not in _infer(op)[0].shape,
@@ -105,8 +101,6 @@ def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
     )
 
 
-AVERAGE_POOL_2D = register(
-    _pool("AVERAGE_POOL_2D", average, ("FLOAT32", "UINT8", "INT8"))
-)
+AVERAGE_POOL_2D = register(_pool("AVERAGE_POOL_2D", average, ("FLOAT32", "UINT8", "INT8")))
 MAX_POOL_2D = register(_pool("MAX_POOL_2D", maximum, ("FLOAT32", "UINT8", "INT8")))
 L2_POOL_2D = register(_pool("L2_POOL_2D", l2_norm, ("FLOAT32",)))

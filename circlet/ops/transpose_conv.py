@@ -34,9 +34,7 @@ def transposed_window_of(op: Op) -> Window2D:
     assert isinstance(op.attrs, TransposeConvAttrs)
     _, rows, columns, _ = operand(op, _WEIGHTS).static_shape
     attrs = op.attrs
-    return Window2D(
-        attrs.padding, Window(rows, attrs.stride_h), Window(columns, attrs.stride_w)
-    )
+    return Window2D(attrs.padding, Window(rows, attrs.stride_h), Window(columns, attrs.stride_w))
 
 
 def _infer(op: Op) -> list[TensorType]:
