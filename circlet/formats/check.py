@@ -1,0 +1,126 @@
+"""Structure of a graph as read: one producer per tensor, an order to run in, no recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+
+from circlet.errors import GraphError
+from circlet.ir import Graph, Model, Op, RawAttrs, Tensor
+
+
+def check_producers(graph: Graph) -> None:
+    """Refuse a tensor that two operators write, or that is written although it is given."""
+    producers: dict[Tensor, Op] = {}
+    inputs = set(graph.inputs)
+    for op in graph.ops:
+        for tensor in op.outputs:
+            if tensor in producers:
+                raise _conflict(op, tensor, f"{producers[tensor].name} writes it too")
+            if tensor.is_constant and tensor.size_bytes:
+                raise _conflict(op, tensor, "it is a constant")
+            if tensor in inputs:
+                raise _conflict(op, tensor, "it is an input of the graph")
+            producers[tensor] = op
+
+
+def _conflict(op: Op, tensor: Tensor, why: str) -> GraphError:
+    return GraphError(
+        "an operator writes a tensor that it must not write",
+        where=f"{op.name} ({op.label}), tensor {tensor.name}",
+        why=why,
+    )
+
+
+def order(graph: Graph) -> None:
+    """Put the ops into an order in which each runs after those that it reads from.
+
+    The file's order is kept where it is one, and as far as possible where it is not.
+    """
+    waits = _dependencies(graph.ops)
+    if all(before < op for op, earlier in enumerate(waits) for before in earlier):
+        return
+    graph.ops = [graph.ops[index] for index in _sorted(waits, graph.ops)]
+
+
+def _dependencies(ops: Sequence[Op]) -> list[set[int]]:
+    writers = {tensor: index for index, op in enumerate(ops) for tensor in op.outputs}
+    return [{writers[t] for t in op.inputs if t is not None and t in writers} for op in ops]
+
+
+def _sorted(waits: list[set[int]], ops: Sequence[Op]) -> list[int]:
+    readers: list[list[int]] = [[] for _ in ops]
+    for index, earlier in enumerate(waits):
+        for before in earlier:
+            readers[before].append(index)
+    left = [len(earlier) for earlier in waits]
+    ready = [index for index, count in enumerate(left) if not count]
+    heapify(ready)
+    done: list[int] = []
+    while ready:
+        index = heappop(ready)
+        done.append(index)
+        for reader in readers[index]:
+            left[reader] -= 1
+            if not left[reader]:
+                heappush(ready, reader)
+    if len(done) < len(ops):
+        stuck = [op for op, count in zip(ops, left) if count]
+        raise GraphError(
+            "operators wait for each other in a circle",
+            where=f"{stuck[0].name} ({stuck[0].label})",
+            why=", ".join(op.name for op in stuck[:8]),
+        )
+    return done
+
+
+def check_calls(model: Model) -> None:
+    """Refuse a reference to a graph that does not exist, and graphs that call themselves."""
+    calls = [list(_callees(graph, len(model.graphs))) for graph in model.graphs]
+    finished: set[int] = set()
+    for start in range(len(calls)):
+        _walk(start, calls, finished, model)
+
+
+def _walk(start: int, calls: list[list[int]], finished: set[int], model: Model) -> None:
+    """Depth-first search without recursion, as the depth is the file's choice."""
+    path: list[int] = []
+    stack = [(start, False)]
+    while stack:
+        graph, leaving = stack.pop()
+        if leaving:
+            finished.add(path.pop())
+            continue
+        if graph in path:
+            raise GraphError(
+                "a graph calls itself",
+                where=model.graphs[graph].name or f"subgraph {graph}",
+                why="recursion has no end that can be planned for",
+            )
+        if graph not in finished:
+            path.append(graph)
+            stack.append((graph, True))
+            stack += [(callee, False) for callee in calls[graph]]
+
+
+def _callees(graph: Graph, count: int) -> Iterator[int]:
+    for op in graph.ops:
+        fields = op.attrs.fields if isinstance(op.attrs, RawAttrs) else vars(op.attrs)
+        for callee in _subgraph_indices(fields):
+            if not 0 <= callee < count:
+                raise GraphError(
+                    "an operator refers to a graph that does not exist",
+                    where=f"{op.name} ({op.label})",
+                    why=f"subgraph {callee} of {count}",
+                )
+            yield callee
+
+
+def _subgraph_indices(fields: dict[str, object]) -> Iterator[int]:
+    for name, value in fields.items():
+        if not (name == "subgraph" or "subgraph_ind" in name):
+            continue
+        if isinstance(value, int):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (item for item in value if isinstance(item, int))

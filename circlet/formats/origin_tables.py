@@ -1,0 +1,94 @@
+"""ONE's metadata buffers that say which source operators each operator descends from.
+
+Both are little-endian uint32 records. `ONE_source_table`: a count, then per entry id, length of
+the name with its NUL, the name, NUL. `ONE_op_table`: a count, then per entry the operator's index
+in this file, a count of sources, their ids.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+import numpy as np
+
+from circlet.errors import FormatError
+from circlet.ir import Op, Origin, SourceOp
+
+SOURCE_TABLE = "ONE_source_table"
+OP_TABLE = "ONE_op_table"
+
+
+class _Cursor:
+    """Reads uint32 values and byte runs from one table, which it must use up."""
+
+    def __init__(self, data: np.ndarray, table: str) -> None:
+        self.data, self.table, self.at = data.tobytes(), table, 0
+
+    def take(self, count_bytes: int) -> bytes:
+        if self.at + count_bytes > len(self.data):
+            raise self.damaged(f"it ends inside of an entry, at byte {len(self.data)}")
+        self.at += count_bytes
+        return self.data[self.at - count_bytes : self.at]
+
+    def u32(self, count: int = 1) -> tuple[int, ...]:
+        return struct.unpack(f"<{count}I", self.take(4 * count))
+
+    def finish(self) -> None:
+        if self.at != len(self.data):
+            raise self.damaged(f"{len(self.data) - self.at} bytes follow its last entry")
+
+    def damaged(self, why: str) -> FormatError:
+        return FormatError("a table of operator origins is damaged", where=self.table, why=why)
+
+
+def read_sources(data: np.ndarray) -> dict[int, SourceOp]:
+    """The source operators by id."""
+    cursor = _Cursor(data, SOURCE_TABLE)
+    sources: dict[int, SourceOp] = {}
+    for _ in range(cursor.u32()[0]):
+        id, length = cursor.u32(2)
+        name = cursor.take(length)
+        if not name.endswith(b"\0"):
+            raise cursor.damaged(f"the name of source {id} does not end with NUL")
+        if id in sources:
+            raise cursor.damaged(f"source {id} appears twice")
+        sources[id] = SourceOp(id, name[:-1].decode("utf-8", "backslashreplace"))
+    cursor.finish()
+    return sources
+
+
+def read_origins(data: np.ndarray, sources: dict[int, SourceOp]) -> dict[int, Origin]:
+    """The origin of each operator of the file, by its index."""
+    cursor = _Cursor(data, OP_TABLE)
+    origins: dict[int, Origin] = {}
+    for _ in range(cursor.u32()[0]):
+        id, count = cursor.u32(2)
+        members = cursor.u32(count)
+        missing = [member for member in members if member not in sources]
+        if missing or not members:
+            raise cursor.damaged(f"operator {id} has unknown sources {missing}")
+        if id in origins:
+            raise cursor.damaged(f"operator {id} appears twice")
+        origins[id] = Origin.union([Origin((sources[member],)) for member in members])
+    cursor.finish()
+    return origins
+
+
+def write_sources(ops: Iterable[Op]) -> bytes:
+    """The source table of all operators of a model."""
+    sources = {source.id: source for op in ops for source in op.origin.sources}
+    parts = [struct.pack("<I", len(sources))]
+    for id, source in sorted(sources.items()):
+        name = source.name.encode("utf-8") + b"\0"
+        parts.append(struct.pack("<II", id, len(name)) + name)
+    return b"".join(parts)
+
+
+def write_origins(ops: Iterable[Op]) -> bytes:
+    """The operator table of all operators of a model, numbered as they are written."""
+    entries = [tuple(source.id for source in op.origin.sources) for op in ops]
+    parts = [struct.pack("<I", len(entries))]
+    for index, ids in enumerate(entries):
+        parts.append(struct.pack(f"<{2 + len(ids)}I", index, len(ids), *ids))
+    return b"".join(parts)

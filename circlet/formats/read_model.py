@@ -1,0 +1,193 @@
+"""A whole .tflite or .circle file: bytes to `circlet.ir.Model`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from circlet.errors import FormatError, GraphError, LimitError
+from circlet.formats import schema
+from circlet.formats.check import check_calls, check_producers, order
+from circlet.formats.flatbuffer import Reader, Table
+from circlet.formats.origin_tables import OP_TABLE, SOURCE_TABLE, read_origins, read_sources
+from circlet.formats.read_op import read_op, read_operator_code
+from circlet.formats.read_tensor import extra_fields, mark_empty_constants, read_tensor
+from circlet.ir import Graph, Model, Origin, Signature, Tensor
+from circlet.limits import DEFAULT_LIMITS, Limits
+
+_MODEL_FIELDS = frozenset(
+    "version operator_codes subgraphs description buffers metadata_buffer metadata "
+    "signature_defs".split()
+)
+_GRAPH_FIELDS = frozenset("tensors inputs outputs operators name".split())
+OriginOf = Callable[[int, str], Origin]
+
+
+def read_model(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
+    """The model that the bytes hold; its constants are views into them."""
+    reader = _open(data, limits)
+    root = reader.root("Model")
+    version = root.integer("version")
+    if version != reader.schema.version:
+        raise FormatError(
+            f"version {version} of the {reader.schema.name} format is not known",
+            why=f"only version {reader.schema.version} is",
+        )
+    model = _Importer(reader, root).model()
+    check_calls(model)
+    return model
+
+
+def _open(data: memoryview, limits: Limits) -> Reader:
+    if len(data) > limits.file_bytes:
+        raise LimitError("the file is too big", why=f"{len(data)} bytes")
+    known = schema.by_identifier(bytes(data[4:8]))
+    if known is None:
+        raise FormatError(
+            "this is neither a .tflite nor a .circle file",
+            why=_looks_like(bytes(data[:512])),
+            fix="give the model file itself",
+        )
+    return Reader(data, known, limits)
+
+
+def _looks_like(head: bytes) -> str:
+    """What a file that is no model seems to be."""
+    text = head.lstrip().lower()
+    if not head:
+        return "it is empty"
+    if head.startswith(b"PK\x03\x04"):
+        return "it is a zip archive; unpack it first"
+    if text.startswith((b"<!doctype", b"<html", b"<head", b"<?xml")):
+        return "it is a web page; the download went wrong"
+    if text.startswith(b"version https://git-lfs"):
+        return "it is a Git LFS pointer; fetch the file itself with git lfs pull"
+    if head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
+        return "it is compressed; unpack it first"
+    return f"bytes 4 to 8 are {head[4:8]!r} instead of TFL3 or CIR0"
+
+
+class _Importer:
+    """State of one import: the file's buffers, codes and origins."""
+
+    def __init__(self, reader: Reader, root: Table) -> None:
+        self.reader, self.root = reader, root
+        self.buffers = [_buffer(table, i) for i, table in enumerate(root.tables("buffers"))]
+        self.codes = [
+            read_operator_code(table, i) for i, table in enumerate(root.tables("operator_codes"))
+        ]
+        self.metadata = dict(self._metadata())
+        self.origin = self._origins()
+        self.op_count = 0
+
+    def model(self) -> Model:
+        limits = self.reader.limits
+        if self.root.count("subgraphs") > limits.subgraphs:
+            raise LimitError("the file has too many graphs", why=f"limit {limits.subgraphs}")
+        graphs = [self._graph(t, i) for i, t in enumerate(self.root.tables("subgraphs"))]
+        if not graphs:
+            raise GraphError("the file holds no graph", why="its list of subgraphs is empty")
+        extra = extra_fields(self.root, _MODEL_FIELDS, "Model")
+        legacy = [self._blob(index) for index in self.root.ints("metadata_buffer")]
+        return Model(
+            graphs,
+            self.root.text("description"),
+            [_signature(table, graphs) for table in self.root.tables("signature_defs")],
+            self.metadata,
+            self.reader.schema.name,
+            extra=extra | ({"metadata_buffer": legacy} if legacy else {}),
+        )
+
+    def _graph(self, table: Table, index: int) -> Graph:
+        limits = self.reader.limits
+        where = table.text("name") or f"subgraph {index}"
+        if table.count("tensors") > limits.tensors:
+            raise LimitError("a graph has too many tensors", where=where)
+        tensors = [read_tensor(t, i, self.buffers) for i, t in enumerate(table.tables("tensors"))]
+        graph = Graph(
+            table.text("name"),
+            [_graph_tensor(tensors, i, f"input of {where}") for i in table.ints("inputs")],
+            [_graph_tensor(tensors, i, f"output of {where}") for i in table.ints("outputs")],
+            tensors=tensors,
+            extra=extra_fields(table, _GRAPH_FIELDS, where),
+        )
+        self._read_ops(graph, table)
+        check_producers(graph)
+        order(graph)
+        return graph
+
+    def _read_ops(self, graph: Graph, table: Table) -> None:
+        for operator in table.tables("operators"):
+            if self.op_count >= self.reader.limits.ops:
+                raise LimitError("the file has too many operators", why=f"{self.op_count}")
+            op = read_op(operator, self.op_count, self.codes, graph.tensors, self.origin)
+            graph.ops.append(op)
+            self.op_count += 1
+        computed = {tensor for op in graph.ops for tensor in op.outputs} | set(graph.inputs)
+        mark_empty_constants(graph.tensors, computed)
+
+    def _metadata(self) -> Iterator[tuple[str, np.ndarray]]:
+        seen: set[str] = set()
+        for table in self.root.tables("metadata"):
+            name = table.text("name")
+            if name in seen:
+                raise FormatError("a metadata name appears twice", where=name)
+            seen.add(name)
+            yield name, self._blob(table.integer("buffer"))
+
+    def _blob(self, index: int) -> np.ndarray:
+        if not 0 <= index < len(self.buffers):
+            raise FormatError(
+                "metadata refers to a buffer that does not exist",
+                why=f"buffer {index} of {len(self.buffers)}",
+            )
+        return self.buffers[index]
+
+    def _origins(self) -> OriginOf:
+        """How an operator gets its origin: from ONE's tables, else from its place in the file."""
+        if SOURCE_TABLE not in self.metadata or OP_TABLE not in self.metadata:
+            return Origin.of
+        sources = read_sources(self.metadata.pop(SOURCE_TABLE))
+        known = read_origins(self.metadata.pop(OP_TABLE), sources)
+        first_free = max(sources, default=-1) + 1
+        return lambda index, name: known.get(index) or Origin.of(first_free + index, name)
+
+
+def _buffer(table: Table, index: int) -> np.ndarray:
+    """Bytes of one buffer, inside the flatbuffer or behind it."""
+    start = table.integer("offset")
+    if start <= 1:
+        return table.blob("data")
+    return table.file.span(start, table.integer("size"), f"buffer {index}")
+
+
+def _graph_tensor(tensors: list[Tensor], index: int, where: str) -> Tensor:
+    if not 0 <= index < len(tensors):
+        raise GraphError(
+            "a graph's inputs or outputs name a tensor that does not exist",
+            where=where,
+            why=f"tensor {index} of {len(tensors)}",
+        )
+    return tensors[index]
+
+
+def _signature(table: Table, graphs: list[Graph]) -> Signature:
+    key, index = table.text("signature_key"), table.integer("subgraph_index")
+    if index >= len(graphs):
+        raise GraphError(
+            "a signature refers to a graph that does not exist",
+            where=key,
+            why=f"subgraph {index} of {len(graphs)}",
+        )
+    graph = graphs[index]
+    ends = [
+        {
+            entry.text("name"): _graph_tensor(
+                graph.tensors, entry.integer("tensor_index"), f"signature {key}"
+            )
+            for entry in table.tables(side)
+        }
+        for side in ("inputs", "outputs")
+    ]
+    return Signature(key, graph, *ends)

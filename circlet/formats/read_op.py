@@ -1,0 +1,137 @@
+"""Operators: flatbuffer tables to `circlet.ir.Op`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from circlet import ops
+from circlet.errors import FormatError, GraphError
+from circlet.formats.flatbuffer import Table, Value
+from circlet.formats.read_tensor import extra_fields
+from circlet.ir import Op, Origin, RawAttrs, Tensor
+
+_READ = frozenset(
+    "opcode_index inputs outputs builtin_options builtin_options2 custom_options intermediates "
+    "large_custom_options_offset large_custom_options_size".split()
+)
+
+
+@dataclass(frozen=True)
+class OperatorCode:
+    """One entry of the file's operator code list."""
+
+    kind: str
+    custom_code: str
+    version: int
+
+
+def read_operator_code(table: Table, index: int) -> OperatorCode:
+    """One operator code, whichever of the two code fields holds it."""
+    old, new = table.integer("deprecated_builtin_code"), table.integer("builtin_code")
+    code = old if old < 0 else new if new < 0 else max(old, new)
+    kind = table.file.schema.enums["BuiltinOperator"].names.get(code)
+    if kind is None or kind == "PLACEHOLDER_FOR_GREATER_OP_CODES":
+        raise FormatError(
+            "an operator code is unknown",
+            where=f"operator code {index}",
+            why=f"the {table.file.schema.name} schema has no builtin operator {code}",
+            fix="the file was made for a newer schema, or is damaged",
+        )
+    return OperatorCode(kind, table.text("custom_code"), table.integer("version"))
+
+
+def read_op(
+    table: Table,
+    index: int,
+    codes: Sequence[OperatorCode],
+    tensors: Sequence[Tensor],
+    origin: Callable[[int, str], Origin],
+) -> Op:
+    """One operator; `origin` makes its origin from its running index and name."""
+    number = table.integer("opcode_index")
+    if number >= len(codes):
+        raise FormatError(
+            "an operator refers to an operator code that does not exist",
+            where=f"operator {index}",
+            why=f"code {number} of {len(codes)}",
+        )
+    code = codes[number]
+    outputs = [_tensor(tensors, i, index, code.kind) for i in table.ints("outputs")]
+    name = (outputs[0].name if outputs else "") or f"{code.kind}_{index}"
+    where = f"{name} ({code.kind})"
+    op = Op(
+        code.kind,
+        [None if i == -1 else _tensor(tensors, i, index, where) for i in table.ints("inputs")],
+        outputs,
+        None,
+        origin(index, name),
+        version=code.version,
+        custom_code=code.custom_code,
+        intermediates=[
+            _tensor(tensors, i, index, where) for i in table.ints("intermediates") if i != -1
+        ],
+        extra=extra_fields(table, _READ, where),
+    )
+    _read_attrs(op, table, where)
+    return op
+
+
+def _tensor(tensors: Sequence[Tensor], index: int, op_index: int, where: str) -> Tensor:
+    if not 0 <= index < len(tensors):
+        raise GraphError(
+            "an operator refers to a tensor that does not exist",
+            where=f"operator {op_index}, {where}",
+            why=f"tensor {index} of {len(tensors)}",
+        )
+    return tensors[index]
+
+
+def _read_attrs(op: Op, table: Table, where: str) -> None:
+    """Set `attrs`: the record's dataclass where the kind has one, else the raw fields."""
+    options = table.union("builtin_options") or table.union("builtin_options2")
+    custom = _custom_options(table, where)
+    record = ops.find(op.kind)
+    if record is None:
+        fields = options.unpack(where) if options else {}
+        op.attrs = RawAttrs(options.spec.name if options else "", dict(fields), custom)
+        return
+    if custom:
+        op.extra["custom_options"] = custom
+    _read_record_attrs(op, record, table, options, where)
+
+
+def _read_record_attrs(
+    op: Op, record: ops.OpDef, table: Table, options: Table | None, where: str
+) -> None:
+    wanted = set(ops.attribute_names(record))
+    name = options.spec.name if options else record.options
+    if record.options and name != record.options:
+        raise FormatError(
+            "an operator carries the options of another kind",
+            where=where,
+            why=f"{name} instead of {record.options}",
+        )
+    fields = options.unpack(where) if options else defaults(table, name)
+    op.attrs = record.attrs(**{key: value for key, value in fields.items() if key in wanted})
+    rest = {key: value for key, value in fields.items() if key not in wanted}
+    if any(rest[key] != value for key, value in defaults(table, name).items() if key in rest):
+        op.extra["options"] = rest
+    if options and not record.options:
+        op.extra["options_table"] = name
+
+
+def defaults(table: Table, name: str) -> dict[str, Value]:
+    """The values that the fields of an options table have when it is missing."""
+    if not name:
+        return {}
+    return Table(table.file, table.file.schema.tables[name], 0, 0, ()).unpack()
+
+
+def _custom_options(table: Table, where: str) -> bytes:
+    """Option bytes of a custom operator, stored in the table or behind the flatbuffer."""
+    start = table.integer("large_custom_options_offset")
+    if start:
+        size = table.integer("large_custom_options_size")
+        return table.file.span(start, size, f"options of {where}").tobytes()
+    return table.blob("custom_options").tobytes()

@@ -1,0 +1,50 @@
+"""Every limit that bounds time and memory on untrusted input, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds that reading, planning and running keep; passing one raises `LimitError`.
+
+    Attributes:
+        file_bytes: Size of a model file.
+        tables: Tables of one file that are visited.
+        vector_elements: Elements of one vector, raw weight bytes excepted.
+        visits_per_byte: How many times over the file's bytes may be visited, so that a small file
+            of many offsets to one place cannot unfold into much work.
+        string_bytes: Length of one name or text.
+        subgraphs, ops, tensors: Counts over a whole file.
+        rank: Dimensions of one tensor.
+        tensor_bytes: Size of one tensor, at its default shape.
+        arena_bytes: Memory for all computed tensors of a run.
+        call_depth: Nesting of IF, WHILE and CALL at run time.
+        loop_turns: Turns of one WHILE.
+        run_seconds: Wall time of one run; None for no bound.
+    """
+
+    file_bytes: int = 16 * _GIB
+    tables: int = 400_000
+    vector_elements: int = 64 * _MIB
+    visits_per_byte: int = 4
+    string_bytes: int = _MIB
+    subgraphs: int = 10_000
+    ops: int = 100_000
+    tensors: int = 200_000
+    rank: int = 32
+    tensor_bytes: int = 2 * _GIB
+    arena_bytes: int = 4 * _GIB
+    call_depth: int = 32
+    loop_turns: int = 10_000_000
+    run_seconds: float | None = None
+
+    def visited_bytes(self, file_bytes: int) -> int:
+        """Bytes that reading a file of this size may visit."""
+        return self.visits_per_byte * file_bytes + 64 * _KIB
+
+
+DEFAULT_LIMITS = Limits()
