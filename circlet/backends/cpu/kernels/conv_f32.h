@@ -1,0 +1,167 @@
+/* Convolution in float32 as an implicit matrix product; also fully connected layers, grouped and
+ * transposed convolutions, which the lowerings express with the same parameters.
+ *
+ * A tile is MR output pixels of one row times NV vectors of output channels, held in registers.
+ * The last tile of a row overlaps the one before. Every output is one chain of multiply-adds over
+ * rows, columns and channels of the window in that order, whatever the tiling.
+ *
+ * Operands: input, packed weights, output, addend (or null). Weights are packed per block of
+ * NV * CIRCLET_LANES output channels: the bias, then one row of channels per tap element; blocks
+ * do not cross groups, missing channels are zero.
+ */
+#ifndef CIRCLET_CONV_F32_H
+#define CIRCLET_CONV_F32_H
+
+#include "simd.h"
+
+struct conv_f32_params {
+    int64_t in_batch;   /* input elements between output images */
+    int64_t in_row;     /* input elements between output rows */
+    int64_t in_pixel;   /* input elements between output pixels */
+    int64_t tap_row;    /* input elements between rows of the window */
+    int64_t tap_run;    /* input elements between runs of a window row */
+    int64_t tap_rows;   /* rows of the window */
+    int64_t tap_runs;   /* contiguous runs in a row of the window */
+    int64_t run;        /* elements of a run */
+    int64_t out_batch;  /* output elements between images */
+    int64_t out_row;    /* output elements between rows */
+    int64_t out_pixel;  /* output elements between pixels */
+    int64_t add_batch;  /* addend elements between images */
+    int64_t add_row;    /* addend elements between rows */
+    int64_t add_pixel;  /* addend elements between pixels */
+    int32_t width;      /* output pixels of a row, at least MR */
+    int32_t height;     /* output rows of an image */
+    int32_t row_tiles;  /* tiles of a row */
+    int32_t tiles;      /* tiles of all rows */
+    int32_t task_tiles; /* tiles of a task */
+    int32_t blocks;     /* channel blocks of all groups */
+    int32_t group_blocks;   /* channel blocks of a group */
+    int32_t group_channels; /* output channels of a group */
+    int32_t group_inputs;   /* input channels of a group */
+    float low;          /* smallest result */
+    float high;         /* largest result */
+};
+
+#if defined(__aarch64__)
+/* One run: four elements of each pixel at a time, multiplied by lane. */
+CIRCLET_INLINE const float *conv_f32_run(vf (*acc)[8], const float *a, int64_t step, int64_t run,
+                                         const float *w, const int MR, const int NV) {
+    int64_t k = run;
+    for (; k >= 4; k -= 4, a += 4, w += 4 * NV * CIRCLET_LANES) {
+        vf x[16];
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++) x[m] = v_load(a + m * step);
+        CIRCLET_UNROLL for (int u = 0; u < 4; u++)
+            CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+                vf weight = v_load(w + (u * NV + v) * CIRCLET_LANES);
+                CIRCLET_UNROLL for (int m = 0; m < MR; m++)
+                    acc[m][v] = v_fma(v_splat(x[m][u]), weight, acc[m][v]);
+            }
+    }
+    for (; k; k--, a++, w += NV * CIRCLET_LANES)
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++)
+            CIRCLET_UNROLL for (int m = 0; m < MR; m++)
+                acc[m][v] =
+                    v_fma(v_splat(a[m * step]), v_load(w + v * CIRCLET_LANES), acc[m][v]);
+    return w;
+}
+#else
+CIRCLET_INLINE void conv_f32_element(vf (*acc)[8], const float **base, int64_t step, int u,
+                                     const float *w, const int MR, const int NV) {
+    vf weight[8];
+    CIRCLET_UNROLL for (int v = 0; v < NV; v++)
+        weight[v] = v_load(w + (u * NV + v) * CIRCLET_LANES);
+    CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
+        vf x = v_splat(base[m / 3][m % 3 * step + u]);
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++) acc[m][v] = v_fma(x, weight[v], acc[m][v]);
+    }
+}
+
+/* The empty assembly keeps one address register for every third pixel; compilers left alone keep
+ * one for each and spill. */
+CIRCLET_INLINE const float *conv_f32_run(vf (*acc)[8], const float *a, int64_t step, int64_t run,
+                                         const float *w, const int MR, const int NV) {
+    const float *base[6];
+    CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) base[j] = a + 3 * j * step;
+    int64_t k = run;
+    CIRCLET_NO_UNROLL for (; k >= 4; k -= 4) {
+        CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) __asm__("" : "+r"(base[j]));
+        CIRCLET_UNROLL for (int u = 0; u < 4; u++)
+            conv_f32_element(acc, base, step, u, w, MR, NV);
+        CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) base[j] += 4;
+        w += 4 * NV * CIRCLET_LANES;
+    }
+    CIRCLET_NO_UNROLL for (; k; k--) {
+        CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) __asm__("" : "+r"(base[j]));
+        conv_f32_element(acc, base, step, 0, w, MR, NV);
+        CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) base[j] += 1;
+        w += NV * CIRCLET_LANES;
+    }
+    return w;
+}
+#endif
+
+/* Stores up to a vector of finished channels, `left` of which exist. */
+CIRCLET_INLINE void conv_f32_finish(vf x, float *out, const float *add, int64_t left, vf low,
+                                    vf high, const int ADD) {
+    if (left >= CIRCLET_LANES) {
+        if (ADD) x = x + v_load(add);
+        v_store(out, v_clamp(x, low, high));
+    } else if (left > 0) {
+        if (ADD) x = x + v_load_n(add, left);
+        v_store_n(out, v_clamp(x, low, high), left);
+    }
+}
+
+CIRCLET_INLINE void conv_f32_tile(const struct conv_f32_params *p, const float *a, const float *w,
+                                  float *out, const float *add, int64_t left, const int MR,
+                                  const int NV, const int ADD) {
+    vf acc[16][8];
+    CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+        vf bias = v_load(w + v * CIRCLET_LANES);
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++) acc[m][v] = bias;
+    }
+    w += NV * CIRCLET_LANES;
+    for (int64_t y = 0; y < p->tap_rows; y++)
+        for (int64_t x = 0; x < p->tap_runs; x++)
+            w = conv_f32_run(acc, a + y * p->tap_row + x * p->tap_run, p->in_pixel, p->run, w, MR,
+                             NV);
+    vf low = v_splat(p->low), high = v_splat(p->high);
+    CIRCLET_UNROLL for (int m = 0; m < MR; m++)
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+            int at = v * CIRCLET_LANES;
+            conv_f32_finish(acc[m][v], out + m * p->out_pixel + at, add + m * p->add_pixel + at,
+                            left - at, low, high, ADD);
+        }
+}
+
+/* A task is `task_tiles` tiles of one channel block; blocks of the same tiles follow each other. */
+CIRCLET_INLINE void conv_f32(const struct conv_f32_params *p, void *const *operands, void *scratch,
+                             int64_t begin, int64_t end, const int MR, const int NV,
+                             const int ADD) {
+    const int width = NV * CIRCLET_LANES;
+    int64_t taps = p->tap_rows * p->tap_runs * p->run;
+    (void)scratch;
+    for (int64_t task = begin; task < end; task++) {
+        uint32_t tile = (uint32_t)task / (uint32_t)p->blocks * (uint32_t)p->task_tiles;
+        uint32_t block = (uint32_t)task % (uint32_t)p->blocks;
+        uint32_t group = block / (uint32_t)p->group_blocks;
+        int64_t first = (int64_t)(block % (uint32_t)p->group_blocks) * width;
+        int64_t channel = (int64_t)group * p->group_channels + first;
+        int64_t stop = s_min_i64(tile + p->task_tiles, p->tiles);
+        const float *w = (const float *)operands[1] + block * (taps + 1) * width;
+        for (; tile < stop; tile++) {
+            uint32_t row = tile / (uint32_t)p->row_tiles;
+            int64_t x = s_min_i64((int64_t)(tile % (uint32_t)p->row_tiles) * MR, p->width - MR);
+            int64_t batch = row / (uint32_t)p->height, y = row % (uint32_t)p->height;
+            const float *in = (const float *)operands[0] + batch * p->in_batch + y * p->in_row +
+                              x * p->in_pixel + (int64_t)group * p->group_inputs;
+            float *out = (float *)operands[2] + batch * p->out_batch + y * p->out_row +
+                         x * p->out_pixel + channel;
+            const float *add = (const float *)operands[3] + batch * p->add_batch +
+                               y * p->add_row + x * p->add_pixel + channel;
+            conv_f32_tile(p, in, w, out, add, p->group_channels - first, MR, NV, ADD);
+        }
+    }
+}
+
+#endif
