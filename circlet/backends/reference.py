@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from circlet.backends.base import Reason, Supported
+from circlet.placement.interface import Reason, Supported
 from circlet.errors import BackendError, CircletError
 from circlet.ir import Graph, Op, Tensor
 from circlet.ops import get, unsupported_reason

@@ -74,7 +74,9 @@ enum circlet_status {
     CIRCLET_BAD_PLAN = 1,
     CIRCLET_NO_MEMORY = 2,
     CIRCLET_TIMEOUT = 3,
-    CIRCLET_CANCELLED = 4
+    CIRCLET_CANCELLED = 4,
+    CIRCLET_BUSY = 5,    /* another thread runs this binding */
+    CIRCLET_BAD_PORT = 6 /* no such input or output, or one that has no buffer yet */
 };
 
 #endif

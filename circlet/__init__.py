@@ -1,0 +1,33 @@
+"""Circlet: an on-device neural engine.
+
+`circlet.Session(path)` reads a .tflite or .circle network (or an artifact made by
+`circlet compile`), compiles it to native code where that is not cached yet, and runs it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from circlet.version import __version__
+
+if TYPE_CHECKING:
+    from circlet.errors import CircletError
+    from circlet.formats import load, save
+    from circlet.runtime.session import Session
+
+_HOMES = {
+    "CircletError": "circlet.errors",
+    "Session": "circlet.runtime.session",
+    "load": "circlet.formats",
+    "save": "circlet.formats",
+}
+
+__all__ = ["CircletError", "Session", "__version__", "load", "save"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name where it is first used, so that `import circlet` stays cheap."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'circlet' has no attribute {name!r}")

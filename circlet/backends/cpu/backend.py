@@ -1,0 +1,34 @@
+"""The cpu backend as placement and the builder see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from circlet.placement.interface import Reason, Supported
+from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
+from circlet.backends.cpu.lowering import LOWERINGS
+from circlet.backends.cpu.targets import Target
+from circlet.ir import Op
+from circlet.ops import unsupported_reason
+
+
+class CpuBackend:
+    """Generated native code; takes an op when every target of the build has a kernel for it."""
+
+    name = "cpu"
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        self._targets = tuple(targets)
+
+    def supports(self, op: Op) -> Supported | Reason:
+        """The name of the lowering, or the reasons of all rows of the kind."""
+        unsupported = unsupported_reason(op)
+        if unsupported is not None:
+            return Reason(unsupported)
+        names = []
+        for target in self._targets:
+            row = LOWERINGS.choose(op, target)
+            if isinstance(row, str):
+                return Reason(row)
+            names.append(row.name)
+        return Supported(names[0])

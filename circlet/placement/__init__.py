@@ -1,0 +1,1 @@
+"""Which backend runs which op."""

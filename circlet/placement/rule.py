@@ -1,0 +1,64 @@
+"""Placement by rule: every op goes to the first backend, in the caller's order, that takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from circlet.errors import PlacementError, UnsupportedOp, UnsupportedOpsError
+from circlet.ir import Graph, Op
+from circlet.ops import dtype_text
+from circlet.placement.interface import Backend, Supported
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One row of the placement table.
+
+    Attributes:
+        op: The op.
+        backend: The backend that runs it.
+        refused: Why each backend before it in the caller's order did not take it.
+    """
+
+    op: Op
+    backend: str
+    refused: tuple[tuple[str, str], ...] = ()
+
+
+def place(graph: Graph, backends: Sequence[Backend], *, strict: bool = False) -> list[Placed]:
+    """The placement table of a graph.
+
+    Raises:
+        UnsupportedOpsError: Ops that no backend takes, all in one report.
+        PlacementError: `strict`, and an op did not go to the first backend.
+    """
+    table = [_place_op(op, backends) for op in graph.ops]
+    homeless = [row for row in table if not row.backend]
+    if homeless:
+        raise UnsupportedOpsError([_report(row) for row in homeless])
+    moved = [row for row in table if row.refused]
+    if strict and moved:
+        raise PlacementError(
+            f"{len(moved)} operators were not taken by backend {backends[0].name!r}",
+            where=", ".join(row.op.name for row in moved[:8]),
+            why="; ".join(f"{row.op.label}: {row.refused[0][1]}" for row in moved[:8]),
+            fix="allow a further backend, or leave `strict` off",
+        )
+    return table
+
+
+def _place_op(op: Op, backends: Sequence[Backend]) -> Placed:
+    refused: list[tuple[str, str]] = []
+    for backend in backends:
+        answer = backend.supports(op)
+        if isinstance(answer, Supported):
+            return Placed(op, backend.name, tuple(refused))
+        refused.append((backend.name, answer.text))
+    return Placed(op, "", tuple(refused))
+
+
+def _report(row: Placed) -> UnsupportedOp:
+    reasons = dict.fromkeys(reason for _, reason in row.refused)
+    op = row.op
+    return UnsupportedOp(op.name, op.label, op.version, dtype_text(op), "; ".join(reasons))

@@ -1,0 +1,1 @@
+"""Sessions: a compiled plan, loaded and ready to run."""
