@@ -9,6 +9,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape, Tensor
+from circlet.ops.expr import Scalar
 
 Arrays = Sequence[np.ndarray | None]
 
@@ -85,6 +86,7 @@ class OpDef:
         rounding: Requantisation form: "double" (gemmlowp fixed point), "float", "lut" or "".
         quant: How the output's scale is bound.
         cost: Work of one instance.
+        scalar: For element-wise kinds, one output element as an expression.
     """
 
     kind: str
@@ -102,6 +104,7 @@ class OpDef:
     rounding: str = ""
     quant: QuantRule = QuantRule()
     cost: Callable[[Op], Cost] | None = None
+    scalar: Callable[[Op], Scalar] | None = None
 
 
 _RECORDS: dict[str, OpDef] = {}

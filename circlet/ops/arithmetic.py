@@ -1,0 +1,213 @@
+"""Element-wise arithmetic: ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM and functions of one operand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log2
+
+import numpy as np
+
+from circlet.ir import DType, Op, Tensor
+from circlet.ops.elementwise import activated, binary, kind_of, plain, unary
+from circlet.ops.expr import Call, Number, Param, Scalar, Var, call, rescale
+from circlet.ops.fixed import (
+    activation_params,
+    down_params,
+    multiplier_params,
+    rescale_down,
+    stored,
+    zero_params,
+)
+from circlet.ops.operands import QUANTISED, affine, operand, scale_of
+from circlet.ops.record import Rule
+from circlet.ops.requantize import quantize_multiplier
+
+_GUARD_BITS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
+
+
+@dataclass(frozen=True)
+class AddAttrs:
+    """ADD's options."""
+
+    fused_activation_function: str = "NONE"
+    pot_scale_int16: bool = True
+
+
+@dataclass(frozen=True)
+class SubAttrs:
+    """SUB's options."""
+
+    fused_activation_function: str = "NONE"
+    pot_scale_int16: bool = True
+
+
+@dataclass(frozen=True)
+class MulAttrs:
+    """MUL's options."""
+
+    fused_activation_function: str = "NONE"
+
+
+@dataclass(frozen=True)
+class DivAttrs:
+    """DIV's options."""
+
+    fused_activation_function: str = "NONE"
+
+
+def sum_or_difference(function: str) -> Callable[[Op], Scalar]:
+    """ADD and SUB: plain, or on a common scale with guard bits when quantised."""
+
+    def build(op: Op) -> Scalar:
+        if operand(op, 0).dtype not in QUANTISED:
+            kind = kind_of(op)
+            return activated(call(function, Var(0, kind), Var(1, kind)), op)
+        total = call(function, _on_common_scale(0), _on_common_scale(1))
+        return Scalar(stored(rescale_down(total, "output")), common_scale_params(op))
+
+    return build
+
+
+def _on_common_scale(index: int) -> Call:
+    centred = Var(index, "i32") - Param(f"zero{index}")
+    return rescale_down(call("shl", centred, Param("guard")), f"input{index}")
+
+
+def common_scale_factors(op: Op) -> tuple[float, float, float]:
+    """Real factors of both inputs to the common scale, and from it to the output's."""
+    first, second = scale_of(operand(op, 0)), scale_of(operand(op, 1))
+    common = 2 * max(first, second)
+    guard = _GUARD_BITS[op.outputs[0].dtype]
+    return first / common, second / common, common / ((1 << guard) * scale_of(op.outputs[0]))
+
+
+def common_scale_params(op: Op) -> dict[str, Number]:
+    """Parameters of a quantised ADD or SUB."""
+    first, second, output = common_scale_factors(op)
+    return {
+        "guard": _GUARD_BITS[op.outputs[0].dtype],
+        **zero_params(op),
+        **down_params("input0", first),
+        **down_params("input1", second),
+        **down_params("output", output),
+        **activation_params(op),
+    }
+
+
+def product_factor(op: Op) -> float:
+    """Real factor of a quantised product to the output's scale, formed in float32."""
+    first, second = np.float32(scale_of(operand(op, 0))), np.float32(scale_of(operand(op, 1)))
+    return float(first * second / np.float32(scale_of(op.outputs[0])))
+
+
+def product(op: Op) -> Scalar:
+    """MUL: plain, or the exact product requantised once."""
+    if operand(op, 0).dtype not in QUANTISED:
+        kind = kind_of(op)
+        return activated(Var(0, kind) * Var(1, kind), op)
+    exact = (Var(0, "i32") - Param("zero0")) * (Var(1, "i32") - Param("zero1"))
+    params = {
+        **zero_params(op),
+        **multiplier_params("output", product_factor(op)),
+        **activation_params(op),
+    }
+    return Scalar(stored(rescale(exact, "output")), params)
+
+
+def _sum_factor_in_reach(op: Op) -> bool:
+    if op.outputs[0].dtype not in QUANTISED:
+        return True
+    mantissa, shift = quantize_multiplier(common_scale_factors(op)[2])
+    return mantissa > 0 and shift <= 0
+
+
+def _product_factor_in_reach(op: Op) -> bool:
+    return op.outputs[0].dtype not in QUANTISED or product_factor(op) < 1 << 30
+
+
+def _is_power_of_two(tensor: Tensor) -> bool:
+    return log2(scale_of(tensor)).is_integer()
+
+
+def _general_int16(op: Op) -> bool:
+    """Whether an int16 sum takes the general path, not the power-of-two one."""
+    tensors = [operand(op, 0), operand(op, 1), op.outputs[0]]
+    if tensors[0].dtype != DType.INT16 or not getattr(op.attrs, "pot_scale_int16", False):
+        return True
+    return not all(_is_power_of_two(tensor) for tensor in tensors)
+
+
+_SUM_RULES = (
+    affine(0, 1),
+    Rule("output-scale", _sum_factor_in_reach, "the output scale is too small for the inputs'"),
+    Rule("int16-form", _general_int16, "int16 sums on power-of-two scales are not supported"),
+)
+_PRODUCT_RULES = (
+    affine(0, 1),
+    Rule("output-scale", _product_factor_in_reach, "the output scale is too small"),
+)
+_SUM_TYPES = "FLOAT32 INT8 UINT8 INT16 INT32 INT64"
+_ORDERED_TYPES = "FLOAT32 INT8 UINT8 INT16 INT32 INT64"
+
+binary(
+    "ADD",
+    sum_or_difference("add"),
+    _SUM_TYPES,
+    attrs=AddAttrs,
+    options="AddOptions",
+    rules=_SUM_RULES,
+    rounding="double",
+)
+binary(
+    "SUB",
+    sum_or_difference("sub"),
+    _SUM_TYPES,
+    attrs=SubAttrs,
+    options="SubOptions",
+    rules=_SUM_RULES,
+    rounding="double",
+)
+binary(
+    "MUL",
+    product,
+    _SUM_TYPES,
+    attrs=MulAttrs,
+    options="MulOptions",
+    rules=_PRODUCT_RULES,
+    rounding="double",
+)
+binary(
+    "DIV",
+    plain(lambda a, b: a / b),
+    "FLOAT32",
+    attrs=DivAttrs,
+    options="DivOptions",
+)
+binary(
+    "MAXIMUM",
+    plain(lambda a, b: call("max", a, b)),
+    _ORDERED_TYPES,
+    options="MaximumMinimumOptions",
+)
+binary(
+    "MINIMUM",
+    plain(lambda a, b: call("min", a, b)),
+    _ORDERED_TYPES,
+    options="MaximumMinimumOptions",
+)
+binary(
+    "SQUARED_DIFFERENCE",
+    plain(lambda a, b: (a - b) * (a - b)),
+    "FLOAT32 INT32",
+    options="SquaredDifferenceOptions",
+)
+
+unary("ABS", plain(lambda x: call("abs", x)), "FLOAT32 INT32", options="AbsOptions")
+unary("NEG", plain(lambda x: -x), "FLOAT32 INT32 INT64", options="NegOptions")
+unary("SQRT", plain(lambda x: call("sqrt", x)), "FLOAT32")
+unary("RSQRT", plain(lambda x: call("rsqrt", x)), "FLOAT32")
+unary("EXP", plain(lambda x: call("exp", x)), "FLOAT32", options="ExpOptions")
+unary("LOG", plain(lambda x: call("log", x)), "FLOAT32")
+unary("FLOOR", plain(lambda x: call("floor", x)), "FLOAT32", numerics="exact")
+unary("SQUARE", plain(lambda x: x * x), "FLOAT32", options="SquareOptions")

@@ -1,0 +1,110 @@
+"""The table of scalar functions: what each computes in numpy and how it is spelled in C."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.ops.requantize import rounding_divide_by_pot, saturating_rounding_doubling_high_mul
+
+Array = npt.NDArray[np.generic]
+
+NUMPY_TYPES: dict[str, np.dtype[np.generic]] = {
+    "f32": np.dtype(np.float32),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "mask": np.dtype(np.bool_),
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function of the expression language.
+
+    Attributes:
+        arity: Number of arguments.
+        numpy: Its value over arrays of its argument kinds.
+        c: C template; `{0}` is the first argument, `{kind}` the kind of the last one.
+        result: Kind of the result, "" for that of the last argument.
+    """
+
+    arity: int
+    numpy: Callable[..., Array]
+    c: str
+    result: str = ""
+
+
+def _logistic(x: npt.NDArray[np.float32]) -> Array:
+    """1 / (1 + exp(-x)), computed on the side where exp does not overflow."""
+    e = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1 / (1 + e), e / (1 + e)), np.float32)
+
+
+_ERF = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _erf(x: npt.NDArray[np.float32]) -> Array:
+    return np.asarray(_ERF(x), np.float32) if x.size else x
+
+
+def _round_half_away(x: npt.NDArray[np.float32]) -> Array:
+    """C's round: adding 0.5 in float32 would move 0.49999997 up."""
+    whole = np.trunc(x)
+    away = np.abs(x - whole) >= np.float32(0.5)
+    return np.asarray(whole + np.copysign(away.astype(np.float32), x), np.float32)
+
+
+def _int32(compute: Callable[..., Array]) -> Callable[..., Array]:
+    return lambda a, b: compute(a, b).astype(np.int32)
+
+
+def _infix(symbol: str, compute: Callable[..., Array], result: str = "") -> Function:
+    return Function(2, compute, f"({{0}} {symbol} {{1}})", result)
+
+
+def _named(name: str, arity: int, compute: Callable[..., Array], result: str = "") -> Function:
+    arguments = ", ".join(f"{{{i}}}" for i in range(arity))
+    return Function(arity, compute, f"v_{name}({arguments})", result)
+
+
+def _typed(name: str, arity: int, compute: Callable[..., Array]) -> Function:
+    arguments = ", ".join(f"{{{i}}}" for i in range(arity))
+    return Function(arity, compute, f"v_{name}_{{kind}}({arguments})")
+
+
+FUNCTIONS: dict[str, Function] = {
+    "add": _infix("+", np.add),
+    "sub": _infix("-", np.subtract),
+    "mul": _infix("*", np.multiply),
+    "div": _infix("/", np.divide),
+    "neg": Function(1, np.negative, "(-{0})"),
+    "lt": _infix("<", np.less, "mask"),
+    "le": _infix("<=", np.less_equal, "mask"),
+    "gt": _infix(">", np.greater, "mask"),
+    "ge": _infix(">=", np.greater_equal, "mask"),
+    "eq": _infix("==", np.equal, "mask"),
+    "select": _typed("select", 3, np.where),
+    "min": _typed("min", 2, np.minimum),
+    "max": _typed("max", 2, np.maximum),
+    "abs": _typed("abs", 1, np.abs),
+    "exp": _named("exp", 1, np.exp),
+    "expm1": _named("expm1", 1, np.expm1),
+    "log": _named("log", 1, np.log),
+    "tanh": _named("tanh", 1, np.tanh),
+    "logistic": _named("logistic", 1, _logistic),
+    "erf": _named("erf", 1, _erf),
+    "sqrt": _named("sqrt", 1, np.sqrt),
+    "rsqrt": _named("rsqrt", 1, lambda x: np.float32(1) / np.sqrt(x)),
+    "floor": _named("floor", 1, np.floor),
+    "round_half_away": _named("round_half_away", 1, _round_half_away),
+    "to_f32": _named("to_f32", 1, lambda x: x.astype(np.float32), "f32"),
+    "to_i32": _named("to_i32", 1, lambda x: x.astype(np.int32), "i32"),
+    "srdhm": _named("srdhm", 2, _int32(saturating_rounding_doubling_high_mul)),
+    "rdbpot": _named("rdbpot", 2, _int32(rounding_divide_by_pot)),
+    "shl": _typed("shl", 2, np.left_shift),
+    "shr": _typed("shr", 2, np.right_shift),
+}

@@ -1,0 +1,120 @@
+"""Facts about an op's operands that many records ask for."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.errors import GraphError
+from circlet.ir import DType, Op, Quantization, Shape, Tensor
+from circlet.ops.record import Cost, Rule, TensorType
+
+QUANTISED = frozenset({DType.INT8, DType.UINT8, DType.INT16})
+
+
+def operand(op: Op, index: int) -> Tensor:
+    """Input `index`, which must be present; GraphError where it is omitted."""
+    tensor = op.input(index)
+    if tensor is None:
+        raise GraphError(f"{op.label} needs input {index}", where=op.name)
+    return tensor
+
+
+def known_ints(tensor: Tensor | None) -> tuple[int, ...] | None:
+    """The elements of a constant integer tensor, or None where it is not constant."""
+    if tensor is None or tensor.data is None or not tensor.dtype.is_integer:
+        return None
+    return tuple(int(value) for value in np.asarray(tensor.data).reshape(-1))
+
+
+def count(shape: Shape) -> int | None:
+    """Number of elements, or None while some size is unknown."""
+    sizes = [size for size in shape if size is not None]
+    return prod(sizes) if len(sizes) == len(shape) else None
+
+
+def same_as_first(op: Op) -> list[TensorType]:
+    """One output of the type and sizes of input 0."""
+    first = operand(op, 0)
+    return [TensorType(first.dtype, first.shape)]
+
+
+def scale_of(tensor: Tensor) -> float:
+    """The per-tensor scale, a float32 value."""
+    return float(_quant(tensor).scale[0])
+
+
+def zero_of(tensor: Tensor) -> int:
+    """The per-tensor zero point."""
+    return int(_quant(tensor).zero_point[0])
+
+
+def is_affine(tensor: Tensor) -> bool:
+    """Whether one finite positive scale and one storable zero point are present."""
+    quant = tensor.quant
+    if quant is None or quant.scale.size != 1 or quant.zero_point.size != 1:
+        return False
+    scale, low, high = float(quant.scale[0]), *limits(tensor.dtype)
+    return bool(np.isfinite(scale)) and scale > 0 and low <= int(quant.zero_point[0]) <= high
+
+
+def limits(dtype: DType) -> tuple[int, int]:
+    """Smallest and largest value of an integer type."""
+    info = np.iinfo(dtype.numpy)
+    return int(info.min), int(info.max)
+
+
+def affine(*inputs: int) -> Rule:
+    """Rule: the named 8- and 16-bit inputs, and all such outputs, have scale and zero point."""
+
+    def holds(op: Op) -> bool:
+        tensors = [*(op.input(index) for index in inputs), *op.outputs]
+        return all(t is None or t.dtype not in QUANTISED or is_affine(t) for t in tensors)
+
+    return Rule(
+        "quantised",
+        holds,
+        "8- and 16-bit integers need one finite positive scale and one zero point in their range",
+    )
+
+
+def same_quant(index: int = 0) -> Rule:
+    """Rule: an 8- or 16-bit output has the scale and zero point of input `index`."""
+
+    def holds(op: Op) -> bool:
+        source, result = operand(op, index), op.outputs[0]
+        if source.dtype not in QUANTISED or source.quant is None or result.quant is None:
+            return True
+        return source.quant.same_as(result.quant)
+
+    return Rule("same-scale", holds, "the output must share the input's scale and zero point")
+
+
+def same_dtypes(*inputs: int) -> Rule:
+    """Rule: the named inputs have one element type."""
+
+    def holds(op: Op) -> bool:
+        return len({operand(op, index).dtype for index in inputs}) == 1
+
+    return Rule("same-types", holds, "the data inputs must have one element type")
+
+
+def moves_bytes(op: Op) -> Cost:
+    """Cost of an op that reads its operands once and writes its outputs, computing little."""
+    read = sum(t.size_bytes for t in op.inputs if t is not None)
+    return Cost(bytes=read + sum(t.size_bytes for t in op.outputs))
+
+
+def present(array: npt.NDArray[np.generic] | None) -> npt.NDArray[np.generic]:
+    """The array of an operand that the rules guarantee."""
+    if array is None:
+        raise GraphError("an operand that must be present has no value")
+    return array
+
+
+def _quant(tensor: Tensor) -> Quantization:
+    if tensor.quant is None or not tensor.quant.is_affine:
+        raise GraphError("a quantised tensor has no scale", where=tensor.name)
+    return tensor.quant

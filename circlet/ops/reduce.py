@@ -1,0 +1,276 @@
+"""Reductions along axes: MEAN, SUM, REDUCE_MAX, ARG_MAX, ARG_MIN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.errors import GraphError
+from circlet.ir import DType, Op, Shape
+from circlet.ops.operands import (
+    QUANTISED,
+    affine,
+    count,
+    known_ints,
+    limits,
+    operand,
+    present,
+    same_quant,
+    scale_of,
+    zero_of,
+)
+from circlet.ops.record import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
+from circlet.ops.requantize import multiply_by_quantized_multiplier, quantize_multiplier
+
+_NUMBERS = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64")
+
+
+@dataclass(frozen=True)
+class ReducerAttrs:
+    """Whether reduced axes stay, with size 1."""
+
+    keep_dims: bool = False
+
+
+def reduced_axes(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, each once, sorted."""
+    return tuple(sorted({axis + rank if axis < 0 else axis for axis in axes}))
+
+
+def constant_axes(op: Op) -> tuple[int, ...] | None:
+    """The axes an op reduces, or None where they are computed at run time."""
+    values = known_ints(op.input(1))
+    return None if values is None else reduced_axes(values, len(operand(op, 0).shape))
+
+
+def _keeps_dims(op: Op) -> bool:
+    return bool(getattr(op.attrs, "keep_dims", False))
+
+
+def _infer_reduce(op: Op) -> list[TensorType]:
+    source, axes = operand(op, 0), constant_axes(op)
+    if axes is not None:
+        return [TensorType(source.dtype, _without(source.shape, axes, _keeps_dims(op)))]
+    if _keeps_dims(op):
+        return [TensorType(source.dtype, (None,) * len(source.shape))]
+    return [TensorType(source.dtype, op.outputs[0].shape)]
+
+
+def _without(shape: Shape, axes: tuple[int, ...], keep: bool) -> Shape:
+    sizes = [(1 if axis in axes else size, axis in axes) for axis, size in enumerate(shape)]
+    return tuple(size for size, dropped in sizes if keep or not dropped)
+
+
+def _axes_in_range(op: Op) -> bool:
+    axes, rank = constant_axes(op), len(operand(op, 0).shape)
+    return axes is None or rank == 0 or all(0 <= axis < rank for axis in axes)
+
+
+def _axes_at_run(op: Op, inputs: Arrays) -> tuple[int, ...]:
+    rank = present(inputs[0]).ndim
+    axes = reduced_axes(tuple(int(a) for a in present(inputs[1]).reshape(-1)), rank)
+    if rank and not all(0 <= axis < rank for axis in axes):
+        raise GraphError(f"axes {list(axes)} are outside rank {rank}", where=op.name)
+    return axes if rank else ()
+
+
+def mean_multiplier(op: Op, elements: int) -> tuple[int, int]:
+    """Mantissa and shift of a quantised MEAN: the scales' ratio divided by the element count."""
+    mantissa, shift = _ratio(op)
+    spare = min(max(elements, 1).bit_length() - 1, 32, 31 + shift)
+    wide = (mantissa << spare) // max(elements, 1)
+    return int(np.int64(wide).astype(np.int32)), shift - spare
+
+
+def _ratio(op: Op) -> tuple[int, int]:
+    return quantize_multiplier(scale_of(operand(op, 0)) / scale_of(op.outputs[0]))
+
+
+def _quantised_total(
+    op: Op, values: npt.NDArray[np.generic], axes: tuple[int, ...], mean: bool
+) -> npt.NDArray[np.generic]:
+    """A quantised MEAN or SUM: an int32 sum, centred, requantised once."""
+    source, result = operand(op, 0), op.outputs[0]
+    elements = prod(values.shape[axis] for axis in axes)
+    total = values.sum(axis=axes, dtype=np.int64, keepdims=_keeps_dims(op))
+    centred = (total - zero_of(source) * elements).astype(np.int32)
+    mantissa, shift = mean_multiplier(op, elements) if mean else _ratio(op)
+    scaled = multiply_by_quantized_multiplier(centred, mantissa, shift) + zero_of(result)
+    return np.clip(scaled, *limits(result.dtype)).astype(result.dtype.numpy)
+
+
+def _evaluate_mean(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    values, axes = present(inputs[0]), _axes_at_run(op, inputs)
+    if not values.size:
+        raise GraphError("the mean of no elements is not defined", where=op.name)
+    if operand(op, 0).dtype in QUANTISED:
+        return [np.asarray(_quantised_total(op, values, axes, mean=True))]
+    if operand(op, 0).dtype == DType.FLOAT32:
+        mean = values.mean(axis=axes, dtype=np.float64, keepdims=_keeps_dims(op))
+        return [np.asarray(mean, np.float32)]
+    total = values.sum(axis=axes, dtype=np.int64, keepdims=_keeps_dims(op))
+    elements = prod(values.shape[axis] for axis in axes)
+    quotient = np.sign(total) * (np.abs(total) // elements)
+    return [np.asarray(quotient).astype(values.dtype)]
+
+
+def _evaluate_sum(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    values, axes = present(inputs[0]), _axes_at_run(op, inputs)
+    if operand(op, 0).dtype in QUANTISED:
+        return [np.asarray(_quantised_total(op, values, axes, mean=False))]
+    wide = np.float64 if values.dtype == np.float32 else np.int64
+    total = values.sum(axis=axes, dtype=wide, keepdims=_keeps_dims(op))
+    return [np.asarray(total).astype(values.dtype)]
+
+
+def _evaluate_max(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    values, axes = present(inputs[0]), _axes_at_run(op, inputs)
+    lowest = -np.inf if values.dtype == np.float32 else np.iinfo(values.dtype).min
+    return [np.asarray(values.max(axis=axes, keepdims=_keeps_dims(op), initial=lowest))]
+
+
+def reduce_cost(op: Op) -> Cost:
+    """One operation per input element."""
+    source = operand(op, 0)
+    moved = source.size_bytes + op.outputs[0].size_bytes
+    return Cost(macs=source.elements, bytes=moved)
+
+
+_AXES = (
+    Rule(
+        "axes-input",
+        lambda op: len(operand(op, 1).shape) <= 1,
+        "the axes must be a list of integers",
+    ),
+    Rule("axes", _axes_in_range, "each axis must exist in the input"),
+)
+_INT16_CENTRED = Rule(
+    "int16-centred",
+    lambda op: (
+        operand(op, 0).dtype != DType.INT16
+        or (zero_of(operand(op, 0)) == 0 and zero_of(op.outputs[0]) == 0)
+    ),
+    "int16 values need zero points of 0",
+)
+_FACTOR_IN_REACH = Rule(
+    "output-scale",
+    lambda op: operand(op, 0).dtype not in QUANTISED or -31 <= _ratio(op)[1] <= 30,
+    "the scales of input and output are too far apart",
+)
+_NOT_EMPTY = Rule(
+    "not-empty",
+    lambda op: count(operand(op, 0).shape) != 0,
+    "the input must have elements",
+)
+
+
+def _reducer(
+    kind: str,
+    evaluate: Callable[[Op, Arrays], list[np.ndarray]],
+    rules: tuple[Rule, ...],
+    requantises: bool,
+) -> None:
+    register(
+        OpDef(
+            kind=kind,
+            attrs=ReducerAttrs,
+            options="ReducerOptions",
+            arity=(2, 2),
+            required=2,
+            dtypes=tuple(f"{name} INT32 -> {name}" for name in _NUMBERS),
+            infer=_infer_reduce,
+            evaluate=evaluate,
+            rules=(*_AXES, *rules),
+            numerics="exact",
+            accumulator="int32" if requantises else "",
+            rounding="double" if requantises else "",
+            quant=QuantRule(same_as_input=not requantises),
+            cost=reduce_cost,
+        )
+    )
+
+
+_REQUANTISED = (affine(0), _INT16_CENTRED, _FACTOR_IN_REACH)
+_reducer("MEAN", _evaluate_mean, (_NOT_EMPTY, *_REQUANTISED), requantises=True)
+_reducer("SUM", _evaluate_sum, _REQUANTISED, requantises=True)
+_reducer("REDUCE_MAX", _evaluate_max, (same_quant(),), requantises=False)
+
+
+@dataclass(frozen=True)
+class ArgMaxAttrs:
+    """Type of the positions."""
+
+    output_type: str = "FLOAT32"
+
+
+@dataclass(frozen=True)
+class ArgMinAttrs:
+    """Type of the positions."""
+
+    output_type: str = "FLOAT32"
+
+
+def _infer_arg(op: Op) -> list[TensorType]:
+    source, axes = operand(op, 0), constant_axes(op)
+    dtype = DType(getattr(op.attrs, "output_type", "INT64"))
+    if axes is None or len(axes) != 1:
+        return [TensorType(dtype, (None,) * max(len(source.shape) - 1, 0))]
+    return [TensorType(dtype, _without(source.shape, axes, keep=False))]
+
+
+def _one_axis(op: Op) -> bool:
+    axes = operand(op, 1)
+    return count(axes.shape) in (1, None) and len(operand(op, 0).shape) > 0
+
+
+def _axis_not_empty(op: Op) -> bool:
+    axes, shape = constant_axes(op), operand(op, 0).shape
+    return axes is None or all(shape[axis] != 0 for axis in axes)
+
+
+def _arg(choose: Callable[..., np.ndarray]) -> Callable[[Op, Arrays], list[np.ndarray]]:
+    def evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
+        values, (axis,) = present(inputs[0]), _axes_at_run(op, inputs)
+        return [np.asarray(choose(values, axis=axis)).astype(op.outputs[0].dtype.numpy)]
+
+    return evaluate
+
+
+def _arg_reducer(kind: str, attrs: type, choose: Callable[..., np.ndarray]) -> None:
+    forms = (
+        f"{name} {axis} -> {out}"
+        for name in ("FLOAT32", "INT8", "UINT8", "INT32", "BOOL")
+        for axis in ("INT32", "INT64")
+        for out in ("INT32", "INT64")
+    )
+    register(
+        OpDef(
+            kind=kind,
+            attrs=attrs,
+            options=f"{attrs.__name__.removesuffix('Attrs')}Options",
+            arity=(2, 2),
+            required=2,
+            dtypes=tuple(forms),
+            infer=_infer_arg,
+            evaluate=_arg(choose),
+            rules=(
+                Rule("one-axis", _one_axis, "there must be one axis, and a tensor with axes"),
+                Rule("axes", _axes_in_range, "the axis must exist in the input"),
+                Rule("not-empty", _axis_not_empty, "the axis must have elements"),
+                Rule(
+                    "output-type",
+                    lambda op: getattr(op.attrs, "output_type", "") == op.outputs[0].dtype.name,
+                    "the output must have the type that the options name",
+                ),
+            ),
+            cost=reduce_cost,
+        )
+    )
+
+
+_arg_reducer("ARG_MAX", ArgMaxAttrs, np.argmax)
+_arg_reducer("ARG_MIN", ArgMinAttrs, np.argmin)

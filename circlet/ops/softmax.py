@@ -1,0 +1,158 @@
+"""SOFTMAX and LOG_SOFTMAX along the last axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.ir import DType, Op
+from circlet.ops import gemmlowp
+from circlet.ops.operands import (
+    QUANTISED,
+    affine,
+    count,
+    limits,
+    operand,
+    present,
+    same_as_first,
+    scale_of,
+    zero_of,
+)
+from circlet.ops.record import Arrays, Cost, OpDef, QuantRule, Rule, register
+from circlet.ops.requantize import quantize_multiplier, rounding_divide_by_pot
+
+_DIFF_INTEGER_BITS = 5
+_SUM_INTEGER_BITS = 12
+_TYPES = ("FLOAT32 -> FLOAT32", "INT8 -> INT8", "UINT8 -> UINT8")
+
+
+@dataclass(frozen=True)
+class SoftmaxAttrs:
+    """Factor of the exponent."""
+
+    beta: float = 0.0
+
+
+def exponent_params(op: Op) -> tuple[int, int, int]:
+    """Mantissa and shift that scale a difference to Q5.26, and the smallest difference kept."""
+    beta = float(np.float32(getattr(op.attrs, "beta", 1.0)))
+    real = beta * scale_of(operand(op, 0)) * (1 << (31 - _DIFF_INTEGER_BITS))
+    mantissa, shift = quantize_multiplier(min(real, float((1 << 31) - 1)))
+    return mantissa, shift, -input_radius(_DIFF_INTEGER_BITS, shift)
+
+
+def input_radius(integer_bits: int, shift: int) -> int:
+    """Largest difference that the fixed-point exponent takes."""
+    return int(((1 << integer_bits) - 1) * 2.0 ** (31 - integer_bits - shift))
+
+
+def _evaluate_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    values = present(inputs[0])
+    if operand(op, 0).dtype in QUANTISED:
+        return [_softmax_stored(op, values)]
+    beta = np.float32(getattr(op.attrs, "beta", 1.0))
+    power = np.exp((values - values.max(axis=-1, keepdims=True)) * beta)
+    return [power / power.sum(axis=-1, keepdims=True, dtype=np.float32)]
+
+
+def _softmax_stored(op: Op, values: np.ndarray) -> np.ndarray:
+    """Fixed point: exp in Q0.31, sums in Q12.19, one reciprocal per row."""
+    mantissa, shift, smallest = exponent_params(op)
+    low, high = limits(op.outputs[0].dtype)
+    diff = values.astype(np.int64) - values.max(axis=-1, keepdims=True).astype(np.int64)
+    kept = diff >= smallest
+    power = gemmlowp.exp_on_negative(_scaled(np.where(kept, diff, 0), mantissa, shift))
+    terms = np.where(kept, rounding_divide_by_pot(power, _SUM_INTEGER_BITS), 0)
+    reciprocal, over_unit = gemmlowp.reciprocal(
+        gemmlowp.wrap(terms.sum(axis=-1, keepdims=True)), _SUM_INTEGER_BITS
+    )
+    scaled = gemmlowp.high_mul(reciprocal, power)
+    exponent = over_unit + 31 - 8
+    shifted = np.clip(rounding_divide_by_pot(scaled, exponent) + low, low, high)
+    return np.where(kept, shifted, low).astype(op.outputs[0].dtype.numpy)
+
+
+def _scaled(diff: np.ndarray, mantissa: int, shift: int) -> np.ndarray:
+    return gemmlowp.high_mul(gemmlowp.wrap(diff << shift), np.int64(mantissa))
+
+
+def _softmax_output(op: Op) -> bool:
+    result = op.outputs[0]
+    if result.dtype == DType.INT8:
+        return zero_of(result) == -128 and abs(scale_of(result) * 256 - 1) <= 0.001
+    return True
+
+
+def _exponent_fits(op: Op) -> bool:
+    """LiteRT demands a factor above 1, so that differences are shifted left."""
+    if operand(op, 0).dtype not in QUANTISED:
+        return True
+    _, shift, smallest = exponent_params(op)
+    return 0 <= shift <= 31 and smallest <= 0
+
+
+def _beta_fits(op: Op) -> bool:
+    return operand(op, 0).dtype not in QUANTISED or getattr(op.attrs, "beta", 0.0) > 0
+
+
+_LAST_AXIS = Rule(
+    "last-axis",
+    lambda op: len(operand(op, 0).shape) > 0 and operand(op, 0).shape[-1] != 0,
+    "the input needs a last axis with elements",
+)
+
+
+def softmax_cost(op: Op) -> Cost:
+    """A few operations per element; bytes read once and written once."""
+    source = operand(op, 0)
+    work = 8 * (count(source.static_shape) or 0)
+    return Cost(macs=work, bytes=source.size_bytes + op.outputs[0].size_bytes)
+
+
+register(
+    OpDef(
+        kind="SOFTMAX",
+        attrs=SoftmaxAttrs,
+        options="SoftmaxOptions",
+        arity=(1, 1),
+        dtypes=_TYPES,
+        infer=same_as_first,
+        evaluate=_evaluate_softmax,
+        rules=(
+            _LAST_AXIS,
+            affine(0),
+            Rule("beta", _beta_fits, "beta must be positive"),
+            Rule("input-scale", _exponent_fits, "input scale times beta is out of reach"),
+            Rule("output-scale", _softmax_output, "int8 output needs scale 1/256, zero -128"),
+        ),
+        numerics="tolerance",
+        accumulator="int32",
+        rounding="double",
+        quant=QuantRule(fixed=((DType.INT8, 1 / 256, -128), (DType.UINT8, 1 / 256, 0))),
+        cost=softmax_cost,
+    )
+)
+
+
+def _evaluate_log_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    values = present(inputs[0])
+    shifted = values - values.max(axis=-1, keepdims=True)
+    total = np.exp(shifted).sum(axis=-1, keepdims=True, dtype=np.float32)
+    return [np.asarray(shifted - np.log(total), np.float32)]
+
+
+register(
+    OpDef(
+        kind="LOG_SOFTMAX",
+        options="LogSoftmaxOptions",
+        arity=(1, 1),
+        dtypes=("FLOAT32 -> FLOAT32",),
+        infer=same_as_first,
+        evaluate=_evaluate_log_softmax,
+        rules=(_LAST_AXIS,),
+        numerics="tolerance",
+        quant=QuantRule(fixed=((DType.INT8, 1 / 16, 127), (DType.UINT8, 1 / 16, 255))),
+        cost=softmax_cost,
+    )
+)
