@@ -72,6 +72,12 @@ class GraphError(CircletError):
     code = "E-GRAPH"
 
 
+class PassError(CircletError):
+    """An optimisation pass failed or left a broken network; a defect of Circlet. Try level O0."""
+
+    code = "E-PASS"
+
+
 class UnsupportedOpsError(CircletError):
     """Some operators have no record here, or not for these types; all are listed at once."""
 

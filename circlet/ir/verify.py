@@ -57,7 +57,7 @@ class Facts:
             listed=frozenset(graph.tensors),
             inputs=frozenset(graph.inputs),
             writes=Counter(tensor for tensor, _ in written),
-            first_write={tensor: index for tensor, index in reversed(written)},
+            first_write=dict(reversed(written)),
             position={op: index for index, op in reversed(list(enumerate(graph.ops)))},
         )
 
@@ -95,8 +95,13 @@ def _unnamed_kind(op: Op, facts: Facts) -> Iterator[None]:
         yield None
 
 
+def _has_origin(op: Op) -> bool:
+    origin: object = op.origin
+    return isinstance(origin, Origin)
+
+
 def _without_origin(op: Op, facts: Facts) -> Iterator[None]:
-    if not isinstance(op.origin, Origin):
+    if not _has_origin(op):
         yield None
 
 
@@ -236,7 +241,7 @@ def _first_broken(
 
 
 def _op_name(op: Op) -> str:
-    return f"{op.name} ({op.label})" if isinstance(op.origin, Origin) else op.label
+    return f"{op.name} ({op.label})" if _has_origin(op) else op.label
 
 
 def _signature_violations(model: Model) -> Iterator[Violation]:

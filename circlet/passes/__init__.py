@@ -1,0 +1,18 @@
+"""Rewrites of the graph: one pass per file, named in `registry`, listed in `pipelines`."""
+
+from circlet.passes.manager import Pass, PassLog, PassManager, PassReport
+from circlet.passes.pipelines import Pipeline, pipeline
+from circlet.passes.registry import make, pass_names
+from circlet.passes.rewriter import Rewriter
+
+__all__ = [
+    "Pass",
+    "PassLog",
+    "PassManager",
+    "PassReport",
+    "Pipeline",
+    "Rewriter",
+    "make",
+    "pass_names",
+    "pipeline",
+]

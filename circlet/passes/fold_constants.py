@@ -1,0 +1,96 @@
+"""Compute at compile time what depends on constants only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.errors import CircletError
+from circlet.ir import Graph, Op, Tensor
+from circlet.ops import find, unsupported_reason
+from circlet.passes.match import element_count
+from circlet.passes.rewriter import Rewriter
+
+_NOT_PURE = frozenset(
+    {
+        "RANDOM_UNIFORM",
+        "RANDOM_STANDARD_NORMAL",
+        "MULTINOMIAL",
+        "STABLEHLO_RNG_BIT_GENERATOR",
+        "CUSTOM",
+        "CALL",
+        "CALL_ONCE",
+        "IF",
+        "WHILE",
+        "VAR_HANDLE",
+        "READ_VARIABLE",
+        "ASSIGN_VARIABLE",
+        "HASHTABLE",
+    }
+)
+
+
+@dataclass(frozen=True)
+class FoldConstants:
+    """Replace an op whose inputs are all constant by the constants it computes.
+
+    Before: `DEQUANTIZE(float16 weights) -> CONV_2D`. After: `CONV_2D` over float32 weights.
+
+    Attributes:
+        most_bytes: Largest result that is stored.
+        most_growth: How many times larger than the inputs a result above 64 KiB may be.
+    """
+
+    name = "fold-constants"
+    most_bytes: int = 1 << 28
+    most_growth: int = 4
+
+    def run(self, graph: Graph) -> bool:
+        """Fold in execution order, so that chains fold in one run."""
+        rewriter = Rewriter(graph)
+        for op in rewriter.ops():
+            if self._can_fold(op, rewriter):
+                _fold(op, rewriter)
+        return rewriter.finish()
+
+    def _can_fold(self, op: Op, rewriter: Rewriter) -> bool:
+        if op.kind in _NOT_PURE or unsupported_reason(op) is not None:
+            return False
+        inputs = [tensor for tensor in op.inputs if tensor is not None]
+        if not inputs or not all(_is_dense_constant(tensor) for tensor in inputs):
+            return False
+        free = all(_may_become_constant(tensor, rewriter) for tensor in op.outputs)
+        return free and self._is_small(inputs, op.outputs)
+
+    def _is_small(self, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
+        result = sum(tensor.size_bytes for tensor in outputs)
+        allowed = self.most_growth * sum(tensor.size_bytes for tensor in inputs)
+        return result <= self.most_bytes and result <= max(allowed, 1 << 16)
+
+
+def _is_dense_constant(tensor: Tensor) -> bool:
+    return tensor.is_constant and tensor.sparsity is None and tensor.dtype.has_numpy
+
+
+def _may_become_constant(tensor: Tensor, rewriter: Rewriter) -> bool:
+    fixed = tensor in rewriter.boundary or tensor.is_variable
+    return not fixed and tensor.dtype.has_numpy and element_count(tensor) is not None
+
+
+def _fold(op: Op, rewriter: Rewriter) -> None:
+    """Evaluate and store; an op that its record cannot evaluate is left to fail at run time."""
+    record = find(op.kind)
+    if record is None:
+        return
+    try:
+        results = record.evaluate(op, [None if t is None else t.data for t in op.inputs])
+    except CircletError:
+        return
+    values = dict(zip(op.outputs, results, strict=True))
+    if all(_fits(tensor, value) for tensor, value in values.items()):
+        rewriter.fold(op, {t: np.ascontiguousarray(v).reshape(v.shape) for t, v in values.items()})
+
+
+def _fits(tensor: Tensor, value: np.ndarray) -> bool:
+    return value.shape == tensor.shape and value.dtype == tensor.dtype.numpy

@@ -1,0 +1,40 @@
+"""The optimisation levels: lists of pass names, and how often each list may be repeated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from circlet.errors import InputError
+from circlet.passes.manager import PassManager
+from circlet.passes.registry import make
+
+EXACT = (
+    "fold-constants",
+    "remove-identity",
+    "canonicalize-reshape",
+    "merge-reshapes",
+    "fuse-pad",
+    "fuse-activation",
+    "remove-dead-ops",
+)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Pass names in order, run again while they change something, at most `rounds` times."""
+
+    passes: tuple[str, ...]
+    rounds: int = 1
+
+
+PIPELINES = {"O0": Pipeline(()), "O1": Pipeline(EXACT), "O2": Pipeline(EXACT, rounds=8)}
+
+
+def pipeline(level: str, *, check: bool = False) -> PassManager:
+    """The passes of an optimisation level, ready to run; InputError for an unknown level."""
+    if level not in PIPELINES:
+        fix = f"choose one of {', '.join(PIPELINES)}"
+        raise InputError("there is no such optimisation level", where=level, fix=fix)
+    chosen = PIPELINES[level]
+    passes = tuple(make(name) for name in chosen.passes)
+    return PassManager(passes, check=check, rounds=chosen.rounds)

@@ -1,0 +1,184 @@
+"""The one object through which passes rewrite a graph; no origin gets lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from circlet.ir import BlockwiseQuant, Graph, Op, Origin, Tensor
+
+
+class Rewriter:
+    """Collects rewrites of one graph; `finish` carries them out in time linear in the graph.
+
+    Graph inputs and outputs are fixed: a rewrite keeps these tensor objects, so signatures and
+    callers that hold them stay right. Whoever takes over the work of a removed op also takes over
+    its origin.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.boundary = frozenset([*graph.inputs, *graph.outputs])
+        self._slots: list[Op | None] = list(graph.ops)
+        self._slot_of = {op: index for index, op in enumerate(graph.ops)}
+        self._producers = graph.producers()
+        self._readers = {t: dict.fromkeys(ops) for t, ops in graph.consumers().items()}
+        self._absorbed: dict[Op, list[Op]] = {}
+        self._used_before = frozenset(graph.used_tensors())
+        self._added: list[Tensor] = []
+        self._changed = False
+
+    def ops(self) -> Iterator[Op]:
+        """The ops in execution order, as they are when the iteration reaches them."""
+        for index in range(len(self._slots)):
+            op = self._slots[index]
+            if op is not None:
+                yield op
+
+    def producer(self, tensor: Tensor | None) -> Op | None:
+        """The op that writes a tensor, or None."""
+        return None if tensor is None else self._producers.get(tensor)
+
+    def readers(self, tensor: Tensor) -> list[Op]:
+        """The ops that read a tensor now."""
+        return list(self._readers.get(tensor, ()))
+
+    def is_private(self, tensor: Tensor) -> bool:
+        """Whether exactly one op reads the tensor, once, and nothing outside can see it."""
+        readers = self.readers(tensor)
+        hidden = tensor not in self.boundary and not tensor.is_variable
+        return hidden and len(readers) == 1 and readers[0].inputs.count(tensor) == 1
+
+    def is_read(self, tensor: Tensor) -> bool:
+        """Whether an op reads the tensor or something outside can see it."""
+        return bool(self._readers.get(tensor)) or tensor in self.boundary or tensor.is_variable
+
+    def replace(
+        self,
+        old: Sequence[Op],
+        like: Op,
+        *,
+        inputs: Sequence[Tensor | None],
+        attrs: object,
+        kind: str = "",
+    ) -> Op:
+        """Put one op in the place of `old`, whose last one's outputs it writes.
+
+        Args:
+            old: The ops that go, in execution order.
+            like: The op whose remaining fields (version, extra, ...) the new one keeps.
+        """
+        last, kind = old[-1], kind or like.kind
+        origin = Origin.union(op.origin for op in old)
+        outputs = list(last.outputs)
+        new = replace(
+            like, kind=kind, inputs=list(inputs), outputs=outputs, attrs=attrs, origin=origin
+        )
+        slot = self._slot_of[last]
+        for op in old:
+            self.remove(op)
+        self._slots[slot] = new
+        self._slot_of[new] = slot
+        self._absorbed[new] = list(old)
+        self._attach(new)
+        return new
+
+    def add(self, tensor: Tensor) -> Tensor:
+        """List a new tensor in the graph."""
+        self._added.append(tensor)
+        return tensor
+
+    def bypass(self, op: Op, source: Tensor) -> bool:
+        """Remove an op whose one output equals `source`; False where both must stay."""
+        (result,) = op.outputs
+        if source.is_variable or result.is_variable:
+            return False
+        if result in self.boundary:
+            return self._produce_directly(op, source, result)
+        heirs = self._heirs(source, result)
+        self.remove(op)
+        self._redirect(result, source)
+        self._inherit(heirs, op)
+        return True
+
+    def fold(self, op: Op, values: Mapping[Tensor, np.ndarray]) -> None:
+        """Remove an op whose outputs have become the given constants."""
+        heirs = [reader for tensor in op.outputs for reader in self.readers(tensor)]
+        self.remove(op)
+        for tensor, value in values.items():
+            tensor.data = value
+            tensor.data.flags.writeable = False
+        self._inherit(heirs, op)
+
+    def remove(self, op: Op) -> None:
+        """Remove an op; nothing inherits its origin."""
+        self._slots[self._slot_of[op]] = None
+        for tensor in op.inputs:
+            if tensor is not None:
+                self._readers[tensor].pop(op, None)
+        for tensor in op.outputs:
+            self._producers.pop(tensor, None)
+        self._changed = True
+
+    def finish(self) -> bool:
+        """Carry out what was collected; True if anything changed."""
+        if not self._changed:
+            return False
+        self.graph.ops[:] = [op for op in self._slots if op is not None]
+        self.graph.tensors.extend(self._added)
+        for op in self.graph.ops:
+            if op in self._absorbed:
+                op.origin = Origin.union(part.origin for part in self._lineage(op))
+        self._drop_unused_tensors()
+        return True
+
+    def _attach(self, op: Op) -> None:
+        for tensor in op.inputs:
+            if tensor is not None:
+                self._readers.setdefault(tensor, {})[op] = None
+        self._producers.update(dict.fromkeys(op.outputs, op))
+
+    def _heirs(self, source: Tensor, result: Tensor) -> list[Op]:
+        producer = self._producers.get(source)
+        return self.readers(result) if producer is None else [producer]
+
+    def _produce_directly(self, op: Op, source: Tensor, result: Tensor) -> bool:
+        """Let the producer of `source` write `result`, a graph output that must stay."""
+        producer = self._producers.get(source)
+        if producer is None or source in self.boundary:
+            return False
+        self.remove(op)
+        producer.outputs = [result if t is source else t for t in producer.outputs]
+        self._producers[result] = producer
+        self._redirect(source, result)
+        self._inherit([producer], op)
+        return True
+
+    def _redirect(self, old: Tensor, new: Tensor) -> None:
+        for reader in self._readers.pop(old, {}):
+            reader.inputs = [new if t is old else t for t in reader.inputs]
+            self._readers.setdefault(new, {})[reader] = None
+
+    def _inherit(self, heirs: Sequence[Op], op: Op) -> None:
+        for heir in heirs:
+            self._absorbed.setdefault(heir, []).append(op)
+
+    def _lineage(self, op: Op) -> Iterator[Op]:
+        """An op and all removed ops whose work it took over."""
+        seen, stack = {op}, [op]
+        while stack:
+            part = stack.pop()
+            yield part
+            fresh = [o for o in self._absorbed.get(part, ()) if o not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+
+    def _drop_unused_tensors(self) -> None:
+        """Unlist tensors that fell out of use, unless some tensor refers to others by index."""
+        tensors = self.graph.tensors
+        if any(t.quant and isinstance(t.quant.details, BlockwiseQuant) for t in tensors):
+            return
+        gone = self._used_before - frozenset(self.graph.used_tensors())
+        self.graph.tensors[:] = [t for t in tensors if t not in gone or t.is_variable]

@@ -1,0 +1,32 @@
+"""Runs a graph op by op with the records' numpy semantics."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.ir import Graph, Tensor
+from circlet.ops import get
+
+
+def evaluate(graph: Graph, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """The graph's outputs for the given inputs, which follow `graph.inputs`."""
+    values: dict[Tensor, np.ndarray] = dict(zip(graph.inputs, inputs, strict=True))
+    values |= {tensor: tensor.data for tensor in graph.constants() if tensor.data is not None}
+    for op in graph.ops:
+        arrays = [None if tensor is None else values[tensor] for tensor in op.inputs]
+        values.update(zip(op.outputs, get(op).evaluate(op, arrays), strict=True))
+    return [values[tensor] for tensor in graph.outputs]
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> list[np.ndarray]:
+    """Seeded values for every graph input: normal floats, or integers over the whole range."""
+    generator = np.random.default_rng(seed)
+    return [_random(tensor, generator) for tensor in graph.inputs]
+
+
+def _random(tensor: Tensor, generator: np.random.Generator) -> np.ndarray:
+    shape, kind = tensor.static_shape, tensor.dtype.numpy
+    if not tensor.dtype.is_integer:
+        return generator.normal(0, 4, shape).astype(kind)
+    info = np.iinfo(tensor.dtype.name.lower())
+    return generator.integers(info.min, info.max, shape, kind, endpoint=True)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.ir import DType, Quantization
+from circlet.ops.build import builder
+from circlet.passes.fold_constants import FoldConstants
+from tests.passes.harness import rewritten
+
+
+def test_dequantized_float16_weights_become_constants() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, 2))
+    half = b.constant("half", np.array([[1.5, 2.5]], np.float16))
+    w = b.op("DEQUANTIZE", [half], name="w", dtype=DType.FLOAT32, shape=(1, 2))
+    graph = b.output(b.op("ADD", [x, w], name="y")).build()
+    assert rewritten(graph, "fold-constants") == ["ADD"]
+    assert graph.ops[0].origin.name == "w+y"
+    assert w.data is not None and w.data.tolist() == [[1.5, 2.5]]
+
+
+def test_chains_fold_in_one_run() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, 2))
+    c = b.constant("c", np.array([1, 2], np.int8), Quantization.per_tensor(0.5, 1))
+    real = b.op("DEQUANTIZE", [c], name="real", dtype=DType.FLOAT32, shape=(2,))
+    twice = b.op("ADD", [real, real], name="twice")
+    graph = b.output(b.op("ADD", [x, twice], name="y")).build()
+    assert rewritten(graph, "fold-constants") == ["ADD"]
+    assert graph.ops[0].origin.name == "real+twice+y"
+    assert c not in graph.tensors and real not in graph.tensors
+
+
+def test_graph_outputs_are_not_folded() -> None:
+    b = builder()
+    c = b.constant("c", np.ones(2, np.float32))
+    graph = b.output(b.op("ADD", [c, c], name="y")).build()
+    assert rewritten(graph, "fold-constants") == ["ADD"]
+
+
+def test_results_beyond_the_limit_stay_computed() -> None:
+    b = builder()
+    c = b.constant("c", np.ones(2, np.float32))
+    y = b.op("ADD", [c, c], name="y")
+    graph = b.output(b.op("RELU", [y], name="z")).build()
+    assert FoldConstants(most_bytes=7).run(graph) is False
