@@ -64,7 +64,7 @@ def compiler_identity(config: Config | None = None) -> str:
     command = _split(config.compiler) if config.compiler else find_compiler(config).command
     path = shutil.which(command[0]) or command[0]
     try:
-        stat = os.stat(path)
+        stat = Path(path).stat()
     except OSError as error:
         raise _missing(f"{path}: {error.strerror}") from error
     return f"{shlex.join(command)}:{stat.st_size}:{stat.st_mtime_ns}"

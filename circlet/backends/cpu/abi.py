@@ -1,0 +1,175 @@
+"""The structs of the C headers as numpy dtypes, and the builder of plans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.errors import BackendError
+
+ABI_HEADER = Path(__file__).parent / "runtime" / "circlet_abi.h"
+PLAN_MAGIC = 0x504C5243
+ABI_VERSION = 1
+PLAN_ALIGNMENT = 64
+PARAMS_ALIGNMENT = 16
+
+_C_TYPES = {
+    f"{sign}int{bits}_t": f"<{sign or 'i'}{bits // 8}"
+    for sign in ("", "u")
+    for bits in (8, 16, 32, 64)
+} | {"float": "<f4", "double": "<f8"}
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_FIELD = re.compile(r"^(\w+)\s+(\w+)((?:\[\w+\])*)$")
+_DEFINE = re.compile(r"^#define\s+(\w+)\s+\(?(0[xX][0-9a-fA-F]+|\d+)[uUlL]*\)?", re.MULTILINE)
+
+
+class Space(IntEnum):
+    """Where an operand lives; `enum circlet_space` of the ABI header."""
+
+    NONE = 0
+    ARENA = 1
+    CONSTANT = 2
+    INPUT = 3
+    OUTPUT = 4
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The address of one kernel operand before it is bound: a space, a buffer in it, an offset."""
+
+    space: Space
+    index: int = 0
+    offset: int = 0
+
+
+def params_dtype(header: str, struct: str) -> np.dtype[np.void]:
+    """The layout of `typedef struct NAME { ... } NAME;` in the text of a C header.
+
+    Fields are fixed-width integers, `float`, `double` and fixed arrays of them, with array lengths
+    that are numbers or `#define`s of the same header.
+    """
+    text = _COMMENT.sub("", header)
+    found = re.search(rf"\bstruct\s+{re.escape(struct)}\s*\{{(.*?)\}}", text, re.DOTALL)
+    if found is None:
+        raise BackendError(f"the C header declares no struct {struct}")
+    lengths = {name: int(value, 0) for name, value in _DEFINE.findall(text)}
+    declarations = (line.strip() for line in found[1].split(";"))
+    fields = [_field(line, struct, lengths) for line in declarations if line]
+    return np.dtype(fields, align=True)
+
+
+def _field(line: str, struct: str, lengths: dict[str, int]) -> tuple[str, str, tuple[int, ...]]:
+    match = _FIELD.match(" ".join(line.split()))
+    if match is None or match[1] not in _C_TYPES:
+        raise BackendError(f"field {line!r} of struct {struct} is of no type that plans can hold")
+    counts = re.findall(r"\w+", match[3])
+    unknown = [count for count in counts if not count.isdigit() and count not in lengths]
+    if unknown:
+        raise BackendError(f"array length {unknown[0]} of struct {struct} is not defined")
+    shape = tuple(int(count) if count.isdigit() else lengths[count] for count in counts)
+    return match[2], _C_TYPES[match[1]], shape
+
+
+@lru_cache(maxsize=1)
+def abi_dtypes() -> dict[str, np.dtype[np.void]]:
+    """The structs `circlet_plan`, `circlet_step` and `circlet_operand` of the ABI header."""
+    header = ABI_HEADER.read_text(encoding="utf-8")
+    names = ("circlet_plan", "circlet_step", "circlet_operand")
+    return {name: params_dtype(header, name) for name in names}
+
+
+def params_bytes(dtype: np.dtype[np.void], **values: npt.ArrayLike) -> bytes:
+    """One parameter struct as bytes; fields that are not named are 0.
+
+    Raises:
+        BackendError: A name is no field, or a value does not fit its type.
+    """
+    record = np.zeros((), dtype)
+    for name, value in values.items():
+        if dtype.names is None or name not in dtype.names:
+            raise BackendError(f"{name} is no parameter; known: {', '.join(dtype.names or ())}")
+        record[name] = value
+        if not np.array_equal(record[name], np.asarray(value, dtype[name].base), equal_nan=False):
+            raise BackendError(f"parameter {name} does not hold {value!r}")
+    return record.tobytes()
+
+
+def align(value: int, unit: int) -> int:
+    """The smallest multiple of `unit` that is not below `value`."""
+    return -(-value // unit) * unit
+
+
+@dataclass
+class PlanBuilder:
+    """Collects steps and lays them out as the bytes that the runtime library binds and runs."""
+
+    _steps: list[tuple[int, ...]] = field(default_factory=list)
+    _operands: list[tuple[int, int, int]] = field(default_factory=list)
+    _params: bytearray = field(default_factory=bytearray)
+    _params_offsets: dict[bytes, int] = field(default_factory=dict)
+
+    def add_step(
+        self,
+        unit: int,
+        kernel: int,
+        operands: Sequence[Operand],
+        params: bytes,
+        tasks: int,
+        source: int = 0,
+    ) -> int:
+        """Appends a call of a kernel over `tasks` tasks and returns the number of the step."""
+        first = len(self._operands)
+        self._operands += [(int(op.space), op.index, op.offset) for op in operands]
+        offset = self._params_offset(params)
+        self._steps.append((unit, kernel, first, len(operands), offset, tasks, source, 0))
+        return len(self._steps) - 1
+
+    def _params_offset(self, params: bytes) -> int:
+        """Where the parameters stand; equal ones are stored once."""
+        if params not in self._params_offsets:
+            self._params.extend(
+                bytes(align(len(self._params), PARAMS_ALIGNMENT) - len(self._params))
+            )
+            self._params_offsets[params] = len(self._params)
+            self._params.extend(params)
+        return self._params_offsets[params]
+
+    def finish(
+        self,
+        *,
+        input_count: int,
+        output_count: int,
+        unit_count: int,
+        arena_bytes: int,
+        scratch_bytes: int,
+        constants_bytes: int,
+    ) -> bytes:
+        """The plan: header, steps, operands, parameters."""
+        types = abi_dtypes()
+        steps = np.array(self._steps, types["circlet_step"]).tobytes()
+        operands = np.array(self._operands, types["circlet_operand"]).tobytes()
+        tables = types["circlet_plan"].itemsize + len(steps) + len(operands)
+        header = params_bytes(
+            types["circlet_plan"],
+            magic=PLAN_MAGIC,
+            abi_version=ABI_VERSION,
+            step_count=len(self._steps),
+            operand_count=len(self._operands),
+            input_count=input_count,
+            output_count=output_count,
+            unit_count=unit_count,
+            params_offset=align(tables, PLAN_ALIGNMENT),
+            params_bytes=len(self._params),
+            arena_bytes=arena_bytes,
+            scratch_bytes=scratch_bytes,
+            constants_bytes=constants_bytes,
+        )
+        padding = bytes(align(tables, PLAN_ALIGNMENT) - tables)
+        return b"".join((header, steps, operands, padding, bytes(self._params)))

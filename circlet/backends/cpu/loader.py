@@ -1,0 +1,323 @@
+"""Loads compiled code into the process and calls it; on the path of every cached start."""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.errors import (
+    ArtifactError,
+    BackendError,
+    CancelledError,
+    CircletError,
+    DeadlineError,
+    InputError,
+)
+
+Image = bytes | memoryview
+Array = npt.NDArray[np.generic]
+
+_PLAN_ALIGNMENT = 64
+_load_numbers = itertools.count(1)
+
+
+class Status(IntEnum):
+    """What the runtime library answers; `enum circlet_status` of the ABI header."""
+
+    OK = 0
+    BAD_PLAN = 1
+    NO_MEMORY = 2
+    TIMEOUT = 3
+    CANCELLED = 4
+    BUSY = 5
+    BAD_PORT = 6
+
+
+class RunFunction(Protocol):
+    """Runs a bound plan once; with a timeout in nanoseconds other than 0, for at most that."""
+
+    def __call__(self, timeout_ns: int = 0) -> None:
+        """Runs once, or raises the error of the status."""
+
+
+class Library:
+    """A shared object loaded from bytes; unloaded when it is garbage."""
+
+    def __init__(self, image: Image, name: str) -> None:
+        self._library = _open_image(image, name)
+        unload = weakref.finalize(self, _ctypes.dlclose, self._library._handle)
+        unload.atexit = False
+
+    def symbol(self, name: str) -> int:
+        """The address of an exported object."""
+        try:
+            return ctypes.addressof(ctypes.c_char.in_dll(self._library, name))
+        except ValueError as error:
+            raise ArtifactError("compiled code lacks a symbol", why=str(error)) from error
+
+    def function(self, name: str, *arguments: object) -> Callable[..., int]:
+        """An exported function with its argument types; it returns a 32-bit number."""
+        try:
+            found = self._library[name]
+        except AttributeError as error:
+            raise ArtifactError("compiled code lacks a function", why=str(error)) from error
+        found.argtypes = arguments  # type: ignore[assignment]
+        found.restype = ctypes.c_uint32
+        return found
+
+
+def _open_image(image: Image, name: str) -> ctypes.CDLL:
+    try:
+        return _open_in_memory(image, name)
+    except OSError:
+        return _open_from_file(image)
+
+
+def _open_in_memory(image: Image, name: str) -> ctypes.CDLL:
+    """The path is spelled differently each time: dlopen tells libraries apart by name first."""
+    descriptor = os.memfd_create(f"circlet-{name}")
+    try:
+        _write_all(descriptor, image)
+        unique = f"{next(_load_numbers):b}".replace("1", "./").replace("0", "/")
+        return ctypes.CDLL(f"/proc/self/fd/{unique}{descriptor}", mode=os.RTLD_NOW)
+    finally:
+        os.close(descriptor)
+
+
+def _open_from_file(image: Image) -> ctypes.CDLL:
+    import tempfile
+
+    try:
+        with tempfile.NamedTemporaryFile(prefix="circlet-", suffix=".so") as file:
+            file.write(image)
+            file.flush()
+            return ctypes.CDLL(file.name, mode=os.RTLD_NOW)
+    except OSError as error:
+        raise ArtifactError(
+            "compiled code cannot be loaded",
+            why=str(error),
+            fix="check that the code was built for this system, and that the temporary folder "
+            "has room and allows execution",
+        ) from error
+
+
+def _write_all(descriptor: int, image: Image) -> None:
+    rest = memoryview(image)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+class Runtime:
+    """The runtime library of one target, loaded; holds the thread pool of the process."""
+
+    def __init__(self, image: Image) -> None:
+        pointer, size, number = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
+        out = ctypes.POINTER(ctypes.c_void_p)
+        self.library = Library(image, "runtime")
+        function = self.library.function
+        self.executable_create = function(
+            "circlet_executable_create", pointer, size, pointer, size, pointer, number, out
+        )
+        self.executable_release = function("circlet_executable_release", pointer)
+        self.binding_create = function(
+            "circlet_binding_create", pointer, pointer, pointer, number, out
+        )
+        self.binding_destroy = function("circlet_binding_destroy", pointer)
+        self.binding_set_input = function("circlet_binding_set_input", pointer, number, pointer)
+        self.binding_set_output = function("circlet_binding_set_output", pointer, number, pointer)
+        self.binding_profile = function("circlet_binding_profile", pointer, pointer)
+        self.run = function("circlet_run", pointer, size)
+        self.cancel = function("circlet_cancel", pointer)
+        self.pool_workers = function("circlet_pool_workers")
+        self.usable_cores = function("circlet_usable_cores")
+
+
+_runtimes: dict[bytes, Runtime] = {}
+_runtimes_lock = threading.Lock()
+
+
+def load_runtime(image: Image) -> Runtime:
+    """The runtime library of these bytes; one per process, never unloaded: its threads stay."""
+    key = bytes(image)
+    with _runtimes_lock:
+        if key not in _runtimes:
+            _runtimes[key] = Runtime(key)
+        return _runtimes[key]
+
+
+class Executable:
+    """A plan, its packed constants and its code, checked and ready to be bound.
+
+    The buffers are used in place and kept alive; a plan that is not 64-byte aligned is copied.
+    """
+
+    def __init__(
+        self, runtime: Runtime, plan: Image, constants: Image, units: Sequence[Image]
+    ) -> None:
+        self.runtime = runtime
+        self._plan = _aligned(plan)
+        self._constants = np.frombuffer(constants, np.uint8)
+        self._units = [Library(unit, "unit") for unit in units]
+        self.step_count = int(self._plan[8:12].view(np.uint32)[0]) if self._plan.size > 12 else 0
+        self._handle = self._create()
+        release = weakref.finalize(self, runtime.executable_release, self._handle)
+        release.atexit = False
+
+    def _create(self) -> int:
+        tables = [unit.symbol("circlet_unit_table") for unit in self._units]
+        out = ctypes.c_void_p()
+        status = self.runtime.executable_create(
+            address_of(self._plan),
+            self._plan.nbytes,
+            address_of(self._constants),
+            self._constants.nbytes,
+            (ctypes.c_void_p * len(tables))(*tables),
+            len(tables),
+            ctypes.byref(out),
+        )
+        check(status)
+        return out.value or 0
+
+    @property
+    def handle(self) -> int:
+        """The address of the C object."""
+        return self._handle
+
+
+class _Bound:
+    """What a bound plan needs alive: the C object, the code, and the caller's buffers."""
+
+    def __init__(self, executable: Executable, inputs: list[Array], outputs: list[Array]) -> None:
+        self.executable = executable
+        self.inputs = inputs
+        self.outputs = outputs
+        self.step_ns: npt.NDArray[np.uint64] | None = None
+
+
+class Binding:
+    """A plan with an arena and buffers. `run` reads the inputs and writes the outputs in place.
+
+    One binding does one run at a time; several bindings of one executable run side by side.
+    `run` holds all it needs and may outlive the binding.
+    """
+
+    run: RunFunction
+
+    def __init__(
+        self,
+        executable: Executable,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        threads: int = 1,
+    ) -> None:
+        self._runtime = executable.runtime
+        self._bound = _Bound(executable, list(inputs), list(outputs))
+        out = ctypes.c_void_p()
+        status = self._runtime.binding_create(
+            executable.handle,
+            _addresses(inputs),
+            _addresses(outputs),
+            threads,
+            ctypes.byref(out),
+        )
+        check(status)
+        self._handle = out.value or 0
+        # The finaliser holds the executable: the binding is destroyed before the code unloads.
+        destroy = weakref.finalize(self._bound, _destroy, executable, self._handle)
+        destroy.atexit = False
+        self.run = _run_function(self._runtime.run, self._handle, self._bound)
+
+    def set_input(self, index: int, buffer: Array) -> None:
+        """Has the plan read input `index` from this contiguous array from now on."""
+        check(self._runtime.binding_set_input(self._handle, index, address_of(buffer)))
+        self._bound.inputs[index] = buffer
+
+    def set_output(self, index: int, buffer: Array) -> None:
+        """Has the plan write output `index` to this contiguous array from now on."""
+        check(self._runtime.binding_set_output(self._handle, index, address_of(buffer)))
+        self._bound.outputs[index] = buffer
+
+    def cancel(self) -> None:
+        """Stops the run in progress, if any, before its next step."""
+        self._runtime.cancel(self._handle)
+
+    def profile(self, enabled: bool = True) -> npt.NDArray[np.uint64]:
+        """Has every run write the nanoseconds of each step to the array that is returned."""
+        step_ns = np.zeros(self._bound.executable.step_count, np.uint64)
+        check(self._runtime.binding_profile(self._handle, address_of(step_ns) if enabled else None))
+        self._bound.step_ns = step_ns
+        return step_ns
+
+
+def _destroy(executable: Executable, handle: int) -> None:
+    executable.runtime.binding_destroy(handle)
+
+
+def _run_function(native: Callable[..., int], handle: int, bound: _Bound) -> RunFunction:
+    address = ctypes.c_void_p(handle)
+
+    def run(timeout_ns: int = 0, _keep: _Bound = bound) -> None:
+        status = native(address, timeout_ns)
+        if status:
+            check(status)
+
+    return run
+
+
+def address_of(array: Array) -> int:
+    """The address of a contiguous array's first element."""
+    if not array.flags.c_contiguous:
+        raise InputError("a buffer is not contiguous", fix="pass numpy.ascontiguousarray(buffer)")
+    return int(array.__array_interface__["data"][0])
+
+
+def _addresses(arrays: Sequence[Array]) -> object:
+    return (ctypes.c_void_p * len(arrays))(*map(address_of, arrays))
+
+
+def _aligned(data: Image) -> npt.NDArray[np.uint8]:
+    array = np.frombuffer(data, np.uint8)
+    if array.size == 0 or address_of(array) % _PLAN_ALIGNMENT == 0:
+        return array
+    room = np.zeros(array.size + _PLAN_ALIGNMENT, np.uint8)
+    start = -address_of(room) % _PLAN_ALIGNMENT
+    room[start : start + array.size] = array
+    return room[start : start + array.size]
+
+
+def check(status: int) -> None:
+    """Raises the error of a status other than OK."""
+    if status != Status.OK:
+        raise _error(Status(status))
+
+
+def _error(status: Status) -> CircletError:
+    if status is Status.TIMEOUT:
+        return DeadlineError("the run passed its timeout", fix="allow more time or more threads")
+    if status is Status.CANCELLED:
+        return CancelledError("the run was cancelled")
+    if status is Status.BUSY:
+        return BackendError(
+            "a binding is already running",
+            why="one binding does one run at a time",
+            fix="bind the session once per thread",
+        )
+    if status is Status.BAD_PORT:
+        return InputError("there is no such input or output, or one has no buffer yet")
+    if status is Status.NO_MEMORY:
+        return BackendError("there is not enough memory for the arena of the network")
+    return ArtifactError(
+        "a compiled plan is not valid",
+        why="its tables do not fit each other or the code",
+        fix="compile the model again",
+    )

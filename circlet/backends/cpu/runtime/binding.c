@@ -1,0 +1,259 @@
+/* A plan with memory: resolved operands, arena, scratch; and the loop that runs it. */
+#include "executable.h"
+#include "pool.h"
+#include "sys.h"
+
+#define PAGE 4096u
+#define CHUNKS_PER_THREAD 4u
+#define CANCELLED_BIT 1u
+#define NO_OPERAND UINT32_MAX
+
+typedef struct port {
+    char *buffer;
+    uint32_t first_operand; /* head of the chain of operands that live in the buffer */
+} port;
+
+struct circlet_binding {
+    uint64_t state; /* 0 while idle, else the token of the running process; bit 0 is cancellation */
+    circlet_pool *pool;
+    circlet_executable *executable;
+    bound_step *steps;
+    void **operands;
+    uint32_t *next_operand;
+    port *ports; /* inputs, then outputs */
+    char *arena;
+    scratch_area scratch;
+    uint64_t *step_ns;
+    size_t bytes;
+    uint32_t step_count;
+    uint32_t threads;
+    uint32_t missing; /* ports that a step uses and that have no buffer */
+};
+
+static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+/* Lays the tables, the arena and the scratch areas behind the struct; returns the total size. */
+static uint64_t lay_out(circlet_binding *binding, char *base, const circlet_plan *plan,
+                        uint32_t threads) {
+    uint64_t ports = (uint64_t)plan->input_count + plan->output_count;
+    uint64_t at = round_up(sizeof *binding, 64);
+    binding->steps = (bound_step *)(base + at);
+    at = round_up(at + (uint64_t)plan->step_count * sizeof *binding->steps, 64);
+    binding->operands = (void **)(base + at);
+    at = round_up(at + (uint64_t)plan->operand_count * sizeof *binding->operands, 64);
+    binding->next_operand = (uint32_t *)(base + at);
+    at = round_up(at + (uint64_t)plan->operand_count * sizeof *binding->next_operand, 64);
+    binding->ports = (port *)(base + at);
+    at = round_up(at + ports * sizeof *binding->ports, PAGE);
+    binding->arena = base + at;
+    at = round_up(at + plan->arena_bytes, PAGE);
+    binding->scratch.base = base + at;
+    binding->scratch.stride = round_up(plan->scratch_bytes, PAGE);
+    return at + binding->scratch.stride * threads;
+}
+
+static port *port_of(circlet_binding *binding, const circlet_operand *operand) {
+    uint32_t inputs = binding->executable->plan->input_count;
+    if (operand->space == CIRCLET_INPUT)
+        return &binding->ports[operand->index];
+    return operand->space == CIRCLET_OUTPUT ? &binding->ports[inputs + operand->index] : NULL;
+}
+
+static void *fixed_address(const circlet_binding *binding, const circlet_operand *operand) {
+    if (operand->space == CIRCLET_ARENA)
+        return binding->arena + operand->offset;
+    if (operand->space == CIRCLET_CONSTANT)
+        return (char *)binding->executable->constants + operand->offset;
+    return NULL;
+}
+
+static void chain_operands(circlet_binding *binding) {
+    const circlet_plan *plan = binding->executable->plan;
+    for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++)
+        binding->ports[i].first_operand = NO_OPERAND;
+    for (uint32_t i = 0; i < plan->operand_count; i++) {
+        const circlet_operand *operand = &plan_operands(plan)[i];
+        port *owner = port_of(binding, operand);
+        binding->operands[i] = fixed_address(binding, operand);
+        if (!owner)
+            continue;
+        binding->missing += owner->first_operand == NO_OPERAND;
+        binding->next_operand[i] = owner->first_operand;
+        owner->first_operand = i;
+    }
+}
+
+static void bind_steps(circlet_binding *binding) {
+    const circlet_plan *plan = binding->executable->plan;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const circlet_step *step = &plan_steps(plan)[i];
+        bound_step *bound = &binding->steps[i];
+        int64_t most = (int64_t)binding->threads * CHUNKS_PER_THREAD;
+        int64_t chunks = step->tasks < most ? step->tasks : most;
+        bound->kernel = binding->executable->units[step->unit]->kernels[step->kernel];
+        bound->params = (const char *)plan + plan->params_offset + step->params_offset;
+        bound->operands = binding->operands + step->first_operand;
+        bound->tasks = step->tasks;
+        bound->chunks = (uint32_t)chunks;
+        bound->quotient = chunks ? step->tasks / chunks : 0;
+        bound->remainder = chunks ? (uint32_t)(step->tasks % chunks) : 0;
+    }
+}
+
+static void set_port(circlet_binding *binding, port *port, char *buffer) {
+    const circlet_operand *table = plan_operands(binding->executable->plan);
+    uint32_t used = port->first_operand != NO_OPERAND;
+    binding->missing += used * ((uint32_t)!buffer - (uint32_t)!port->buffer);
+    port->buffer = buffer;
+    for (uint32_t i = port->first_operand; i != NO_OPERAND; i = binding->next_operand[i])
+        binding->operands[i] = buffer ? buffer + table[i].offset : NULL;
+}
+
+static void set_ports(circlet_binding *binding, port *ports, void *const *buffers, uint32_t count) {
+    for (uint32_t i = 0; buffers && i < count; i++)
+        set_port(binding, &ports[i], buffers[i]);
+}
+
+CIRCLET_EXPORT uint32_t circlet_binding_create(circlet_executable *executable,
+                                               void *const *inputs, void *const *outputs,
+                                               uint32_t threads, circlet_binding **out) {
+    const circlet_plan *plan = executable->plan;
+    circlet_binding sizes = {0};
+    threads = threads < 1 ? 1 : threads > CIRCLET_MAX_THREADS ? CIRCLET_MAX_THREADS : threads;
+    uint64_t bytes = lay_out(&sizes, NULL, plan, threads);
+    circlet_pool *pool = pool_of_process();
+    circlet_binding *made = pool && bytes <= SIZE_MAX / 2 ? sys_allocate((size_t)bytes) : NULL;
+    if (!made)
+        return CIRCLET_NO_MEMORY;
+    lay_out(made, (char *)made, plan, threads);
+    made->pool = pool;
+    made->bytes = (size_t)bytes;
+    made->executable = executable;
+    made->threads = threads;
+    made->step_count = plan->step_count;
+    circlet_executable_retain(executable);
+    chain_operands(made);
+    bind_steps(made);
+    set_ports(made, made->ports, inputs, plan->input_count);
+    set_ports(made, made->ports + plan->input_count, outputs, plan->output_count);
+    *out = made;
+    return CIRCLET_OK;
+}
+
+/* Marks the binding as in use. A mark left by a thread that a fork did not copy is void. */
+static uint32_t enter(circlet_binding *binding, uint64_t token) {
+    uint64_t seen = __atomic_load_n(&binding->state, __ATOMIC_RELAXED);
+    if ((seen & ~(uint64_t)CANCELLED_BIT) == token)
+        return 0;
+    return __atomic_compare_exchange_n(&binding->state, &seen, token, 0, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
+}
+
+static void leave(circlet_binding *binding) {
+    __atomic_store_n(&binding->state, 0, __ATOMIC_RELEASE);
+}
+
+static uint32_t enter_now(circlet_binding *binding) {
+    binding->pool = pool_of_process();
+    return enter(binding, pool_process_token(binding->pool));
+}
+
+CIRCLET_EXPORT uint32_t circlet_binding_destroy(circlet_binding *binding) {
+    if (!enter_now(binding))
+        return CIRCLET_BUSY;
+    circlet_executable *executable = binding->executable;
+    sys_free(binding, binding->bytes);
+    circlet_executable_release(executable);
+    return CIRCLET_OK;
+}
+
+static uint32_t replace_buffer(circlet_binding *binding, uint32_t first, uint32_t count,
+                               uint32_t index, void *buffer) {
+    if (index >= count)
+        return CIRCLET_BAD_PORT;
+    if (!enter_now(binding))
+        return CIRCLET_BUSY;
+    set_port(binding, &binding->ports[first + index], buffer);
+    leave(binding);
+    return CIRCLET_OK;
+}
+
+CIRCLET_EXPORT uint32_t circlet_binding_set_input(circlet_binding *binding, uint32_t index,
+                                                  void *buffer) {
+    return replace_buffer(binding, 0, binding->executable->plan->input_count, index, buffer);
+}
+
+CIRCLET_EXPORT uint32_t circlet_binding_set_output(circlet_binding *binding, uint32_t index,
+                                                   void *buffer) {
+    const circlet_plan *plan = binding->executable->plan;
+    return replace_buffer(binding, plan->input_count, plan->output_count, index, buffer);
+}
+
+CIRCLET_EXPORT void *circlet_binding_arena(circlet_binding *binding) { return binding->arena; }
+
+CIRCLET_EXPORT uint32_t circlet_binding_profile(circlet_binding *binding, uint64_t *step_ns) {
+    if (!enter_now(binding))
+        return CIRCLET_BUSY;
+    binding->step_ns = step_ns;
+    leave(binding);
+    return CIRCLET_OK;
+}
+
+static inline void run_step(const circlet_binding *binding, const bound_step *step,
+                            uint32_t threads) {
+    if (threads > 1 && step->chunks > 1)
+        pool_run_step(binding->pool, step, binding->scratch, threads);
+    else if (step->tasks)
+        step->kernel(step->params, step->operands, binding->scratch.base, 0, step->tasks);
+}
+
+static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32_t threads) {
+    uint64_t *step_ns = binding->step_ns;
+    uint32_t timed = deadline_ns || step_ns;
+    uint64_t before = timed ? sys_now_ns() : 0;
+    for (uint32_t i = 0; i < binding->step_count; i++) {
+        if (__atomic_load_n(&binding->state, __ATOMIC_RELAXED) & CANCELLED_BIT)
+            return CIRCLET_CANCELLED;
+        if (deadline_ns && before >= deadline_ns)
+            return CIRCLET_TIMEOUT;
+        run_step(binding, &binding->steps[i], threads);
+        if (!timed)
+            continue;
+        uint64_t now = sys_now_ns();
+        if (step_ns)
+            step_ns[i] = now - before;
+        before = now;
+    }
+    return CIRCLET_OK;
+}
+
+static uint32_t run_entered(circlet_binding *binding, uint64_t timeout_ns) {
+    if (binding->missing)
+        return CIRCLET_BAD_PORT;
+    uint64_t now = timeout_ns ? sys_now_ns() : 0;
+    uint64_t deadline = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+    uint32_t threads = pool_acquire(binding->pool, binding->threads);
+    uint64_t state = cpu_float_state();
+    if (state != CPU_FLOAT_DEFAULT)
+        cpu_set_float_state(CPU_FLOAT_DEFAULT);
+    uint32_t status = run_steps(binding, deadline, threads);
+    cpu_set_float_state(state);
+    if (threads > 1)
+        pool_release(binding->pool);
+    return status;
+}
+
+CIRCLET_EXPORT uint32_t circlet_run(circlet_binding *binding, uint64_t timeout_ns) {
+    if (!enter_now(binding))
+        return CIRCLET_BUSY;
+    uint32_t status = run_entered(binding, timeout_ns);
+    leave(binding);
+    return status;
+}
+
+CIRCLET_EXPORT void circlet_cancel(circlet_binding *binding) {
+    uint64_t seen = __atomic_load_n(&binding->state, __ATOMIC_RELAXED);
+    while (seen && !__atomic_compare_exchange_n(&binding->state, &seen, seen | CANCELLED_BIT, 0,
+                                                __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}

@@ -1,0 +1,4 @@
+/* The whole runtime library as one translation unit. */
+#include "binding.c"
+#include "executable.c"
+#include "pool.c"

@@ -1,0 +1,74 @@
+/* The C interface of the runtime library: what runs a compiled plan without Python.
+ *
+ *     circlet_executable *executable;
+ *     circlet_binding *binding;
+ *     circlet_executable_create(plan, plan_bytes, constants, constants_bytes, units, 1, &executable);
+ *     circlet_binding_create(executable, inputs, outputs, 2, &binding);
+ *     circlet_run(binding, 0);
+ *     circlet_binding_destroy(binding);
+ *     circlet_executable_release(executable);
+ *
+ * Functions that can fail return a circlet_status. Any number of threads may run different
+ * bindings of one executable at the same time; one binding does one run at a time.
+ */
+#ifndef CIRCLET_RUNTIME_H
+#define CIRCLET_RUNTIME_H
+
+#include "circlet_abi.h"
+
+#define CIRCLET_EXPORT __attribute__((visibility("default")))
+#define CIRCLET_MAX_THREADS 64u
+
+typedef struct circlet_executable circlet_executable;
+typedef struct circlet_binding circlet_binding;
+
+/* Checks a plan in full and makes it ready to be bound; the caller holds one reference. The plan
+ * (64-byte aligned), the constants and the units are used in place: they must outlive the
+ * executable. */
+CIRCLET_EXPORT uint32_t circlet_executable_create(const void *plan, uint64_t plan_bytes,
+                                                  const void *constants, uint64_t constants_bytes,
+                                                  const circlet_unit *const *units,
+                                                  uint32_t unit_count, circlet_executable **out);
+
+CIRCLET_EXPORT void circlet_executable_retain(circlet_executable *executable);
+
+/* Gives a reference back. Returns 1 when it was the last one: nothing runs in the units any more
+ * and they may be unloaded. Each binding holds a reference. */
+CIRCLET_EXPORT uint32_t circlet_executable_release(circlet_executable *executable);
+
+/* Gives a plan an arena (zeroed once), scratch memory per thread and the caller's buffers. Buffers
+ * may be null until circlet_binding_set_*. `threads` counts the calling thread. */
+CIRCLET_EXPORT uint32_t circlet_binding_create(circlet_executable *executable,
+                                               void *const *inputs, void *const *outputs,
+                                               uint32_t threads, circlet_binding **out);
+
+/* Fails with CIRCLET_BUSY, and destroys nothing, while the binding runs. */
+CIRCLET_EXPORT uint32_t circlet_binding_destroy(circlet_binding *binding);
+
+CIRCLET_EXPORT uint32_t circlet_binding_set_input(circlet_binding *binding, uint32_t index,
+                                                  void *buffer);
+CIRCLET_EXPORT uint32_t circlet_binding_set_output(circlet_binding *binding, uint32_t index,
+                                                   void *buffer);
+
+/* Where the arena starts: for debuggers and for tests. */
+CIRCLET_EXPORT void *circlet_binding_arena(circlet_binding *binding);
+
+/* Has every run write the nanoseconds of each step to `step_ns`; null stops it. */
+CIRCLET_EXPORT uint32_t circlet_binding_profile(circlet_binding *binding, uint64_t *step_ns);
+
+/* Runs all steps. With a timeout other than 0 the run stops at the first step that would start
+ * after it; the outputs are then undefined. The floating-point state of the caller is kept. */
+CIRCLET_EXPORT uint32_t circlet_run(circlet_binding *binding, uint64_t timeout_ns);
+
+/* Stops the run in progress before its next step; without one it does nothing. */
+CIRCLET_EXPORT void circlet_cancel(circlet_binding *binding);
+
+CIRCLET_EXPORT uint32_t circlet_abi_version(void);
+
+/* Worker threads that the shared pool of this process has made so far. */
+CIRCLET_EXPORT uint32_t circlet_pool_workers(void);
+
+/* Cores on which the calling thread may be scheduled. */
+CIRCLET_EXPORT uint32_t circlet_usable_cores(void);
+
+#endif

@@ -1,0 +1,113 @@
+/* Checks a plan completely before anything in it is used. */
+#include "executable.h"
+
+#include "sys.h"
+
+static uint32_t is_aligned(const void *address, uintptr_t bytes) {
+    return ((uintptr_t)address & (bytes - 1)) == 0;
+}
+
+/* The header and the extents of the tables behind it. */
+static uint32_t header_is_sound(const circlet_plan *plan, uint64_t plan_bytes) {
+    if (!plan || !is_aligned(plan, 64) || plan_bytes < sizeof *plan)
+        return 0;
+    if (plan->magic != CIRCLET_PLAN_MAGIC || plan->abi_version != CIRCLET_ABI_VERSION)
+        return 0;
+    uint64_t tables = sizeof *plan + (uint64_t)plan->step_count * sizeof(circlet_step) +
+                      (uint64_t)plan->operand_count * sizeof(circlet_operand);
+    if (plan->params_offset < tables || plan->params_offset % 64 != 0)
+        return 0;
+    return plan->params_offset <= plan_bytes &&
+           plan->params_bytes <= plan_bytes - plan->params_offset;
+}
+
+static uint32_t sizes_are_sound(const circlet_plan *plan) {
+    return plan->arena_bytes <= CIRCLET_MAX_MEMORY && plan->scratch_bytes <= CIRCLET_MAX_MEMORY &&
+           plan->input_count <= CIRCLET_MAX_PORTS && plan->output_count <= CIRCLET_MAX_PORTS;
+}
+
+static uint32_t operand_is_sound(const circlet_plan *plan, const circlet_operand *operand) {
+    uint64_t offset = (uint64_t)operand->offset;
+    if (operand->offset < 0)
+        return 0;
+    switch (operand->space) {
+    case CIRCLET_NONE: return 1;
+    case CIRCLET_ARENA: return offset <= plan->arena_bytes;
+    case CIRCLET_CONSTANT: return offset <= plan->constants_bytes;
+    case CIRCLET_INPUT: return operand->index < plan->input_count;
+    case CIRCLET_OUTPUT: return operand->index < plan->output_count;
+    default: return 0;
+    }
+}
+
+static uint32_t unit_is_sound(const circlet_unit *unit) {
+    return unit && unit->abi_version == CIRCLET_ABI_VERSION &&
+           (unit->kernels || !unit->kernel_count);
+}
+
+static uint32_t step_is_sound(const circlet_plan *plan, const circlet_step *step,
+                              const circlet_unit *const *units) {
+    if (step->unit >= plan->unit_count || step->kernel >= units[step->unit]->kernel_count)
+        return 0;
+    if (!units[step->unit]->kernels[step->kernel])
+        return 0;
+    if (step->first_operand > plan->operand_count ||
+        step->operand_count > plan->operand_count - step->first_operand)
+        return 0;
+    return step->tasks >= 0 && step->params_offset % 16 == 0 &&
+           step->params_offset <= plan->params_bytes;
+}
+
+static uint32_t plan_is_sound(const circlet_plan *plan, uint64_t plan_bytes,
+                              const circlet_unit *const *units, uint32_t unit_count) {
+    if (!header_is_sound(plan, plan_bytes) || !sizes_are_sound(plan))
+        return 0;
+    if (plan->unit_count != unit_count || (unit_count && !units))
+        return 0;
+    for (uint32_t i = 0; i < unit_count; i++)
+        if (!unit_is_sound(units[i]))
+            return 0;
+    for (uint32_t i = 0; i < plan->operand_count; i++)
+        if (!operand_is_sound(plan, &plan_operands(plan)[i]))
+            return 0;
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (!step_is_sound(plan, &plan_steps(plan)[i], units))
+            return 0;
+    return 1;
+}
+
+CIRCLET_EXPORT uint32_t circlet_executable_create(const void *plan, uint64_t plan_bytes,
+                                                  const void *constants, uint64_t constants_bytes,
+                                                  const circlet_unit *const *units,
+                                                  uint32_t unit_count, circlet_executable **out) {
+    const circlet_plan *header = plan;
+    if (!out || !plan_is_sound(header, plan_bytes, units, unit_count))
+        return CIRCLET_BAD_PLAN;
+    if (constants_bytes < header->constants_bytes || (header->constants_bytes && !constants))
+        return CIRCLET_BAD_PLAN;
+    size_t bytes = sizeof(circlet_executable) + unit_count * sizeof units[0];
+    circlet_executable *made = sys_allocate(bytes);
+    if (!made)
+        return CIRCLET_NO_MEMORY;
+    made->references = 1;
+    made->bytes = bytes;
+    made->plan = header;
+    made->constants = constants;
+    for (uint32_t i = 0; i < unit_count; i++)
+        made->units[i] = units[i];
+    *out = made;
+    return CIRCLET_OK;
+}
+
+CIRCLET_EXPORT void circlet_executable_retain(circlet_executable *executable) {
+    __atomic_fetch_add(&executable->references, 1, __ATOMIC_RELAXED);
+}
+
+CIRCLET_EXPORT uint32_t circlet_executable_release(circlet_executable *executable) {
+    if (__atomic_sub_fetch(&executable->references, 1, __ATOMIC_ACQ_REL))
+        return 0;
+    sys_free(executable, executable->bytes);
+    return 1;
+}
+
+CIRCLET_EXPORT uint32_t circlet_abi_version(void) { return CIRCLET_ABI_VERSION; }

@@ -1,0 +1,193 @@
+/* System calls and CPU state of each architecture, without libc. */
+#ifndef CIRCLET_SYS_H
+#define CIRCLET_SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__x86_64__)
+enum { SYS_MMAP = 9, SYS_MUNMAP = 11, SYS_SIGMASK = 14, SYS_YIELD = 24, SYS_MADVISE = 28,
+       SYS_GETPID = 39, SYS_PRCTL = 157, SYS_FUTEX = 202, SYS_GETAFFINITY = 204 };
+#elif defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64)
+enum { SYS_MMAP = 222, SYS_MUNMAP = 215, SYS_SIGMASK = 135, SYS_YIELD = 124, SYS_MADVISE = 233,
+       SYS_GETPID = 172, SYS_PRCTL = 167, SYS_FUTEX = 98, SYS_GETAFFINITY = 123 };
+#elif defined(__arm__)
+enum { SYS_MMAP = 192 /* mmap2 */, SYS_MUNMAP = 91, SYS_SIGMASK = 175, SYS_YIELD = 158,
+       SYS_MADVISE = 220, SYS_GETPID = 20, SYS_PRCTL = 172, SYS_FUTEX = 240,
+       SYS_GETAFFINITY = 242 };
+#else
+#error "no system calls are known for this architecture"
+#endif
+
+static inline long sys_call(long number, long a, long b, long c, long d, long e, long f) {
+#if defined(__x86_64__)
+    long result;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+    return x0;
+#elif defined(__riscv)
+    register long a7 __asm__("a7") = number;
+    register long a0 __asm__("a0") = a;
+    register long a1 __asm__("a1") = b;
+    register long a2 __asm__("a2") = c;
+    register long a3 __asm__("a3") = d;
+    register long a4 __asm__("a4") = e;
+    register long a5 __asm__("a5") = f;
+    __asm__ volatile("ecall"
+                     : "+r"(a0)
+                     : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
+                     : "memory");
+    return a0;
+#else
+    register long r7 __asm__("r7") = number;
+    register long r0 __asm__("r0") = a;
+    register long r1 __asm__("r1") = b;
+    register long r2 __asm__("r2") = c;
+    register long r3 __asm__("r3") = d;
+    register long r4 __asm__("r4") = e;
+    register long r5 __asm__("r5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(r0)
+                     : "r"(r7), "r"(r1), "r"(r2), "r"(r3), "r"(r4), "r"(r5)
+                     : "memory");
+    return r0;
+#endif
+}
+
+/* Zeroed private pages, or null. */
+static inline void *sys_allocate(size_t bytes) {
+    enum { READ_WRITE = 3, PRIVATE_ANONYMOUS = 0x22 };
+    long address = sys_call(SYS_MMAP, 0, (long)bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
+    return (unsigned long)address > -4096ul ? NULL : (void *)address;
+}
+
+static inline void sys_free(void *address, size_t bytes) {
+    sys_call(SYS_MUNMAP, (long)address, (long)bytes, 0, 0, 0, 0);
+}
+
+/* Has the kernel clear these pages in a forked child; 0 where it can. */
+static inline long sys_wipe_on_fork(void *address, size_t bytes) {
+    enum { WIPE_ON_FORK = 18 };
+    return sys_call(SYS_MADVISE, (long)address, (long)bytes, WIPE_ON_FORK, 0, 0, 0);
+}
+
+static inline void sys_wait(uint32_t *word, uint32_t value) {
+    enum { WAIT_PRIVATE = 128 };
+    sys_call(SYS_FUTEX, (long)word, WAIT_PRIVATE, (long)value, 0, 0, 0);
+}
+
+static inline void sys_wake(uint32_t *word) {
+    enum { WAKE_PRIVATE = 129 };
+    sys_call(SYS_FUTEX, (long)word, WAKE_PRIVATE, 1, 0, 0, 0);
+}
+
+static inline void sys_yield(void) { sys_call(SYS_YIELD, 0, 0, 0, 0, 0, 0); }
+
+static inline uint32_t sys_process(void) {
+    return (uint32_t)sys_call(SYS_GETPID, 0, 0, 0, 0, 0, 0);
+}
+
+/* Replaces the signal mask of this thread and returns the old one. */
+static inline uint64_t sys_signal_mask(uint64_t mask) {
+    enum { SET_MASK = 2 };
+    uint64_t before = 0;
+    sys_call(SYS_SIGMASK, SET_MASK, (long)&mask, (long)&before, sizeof mask, 0, 0);
+    return before;
+}
+
+static inline void sys_name_thread(const char *name) {
+    enum { SET_NAME = 15 };
+    sys_call(SYS_PRCTL, SET_NAME, (long)name, 0, 0, 0, 0);
+}
+
+/* The number of cores that this thread may run on. */
+static inline uint32_t sys_core_count(void) {
+    unsigned long mask[128];
+    long bytes = sys_call(SYS_GETAFFINITY, 0, sizeof mask, (long)mask, 0, 0, 0);
+    uint32_t count = 0;
+    for (long i = 0; i < bytes / (long)sizeof mask[0]; i++)
+        count += (uint32_t)__builtin_popcountl(mask[i]);
+    return count ? count : 1;
+}
+
+/* These three come from the process; the first two hold in every libc of Linux. */
+struct sys_timespec {
+    long seconds, nanoseconds;
+};
+extern int clock_gettime(int clock, struct sys_timespec *now);
+extern int pthread_create(void *thread, const void *attributes, void *(*entry)(void *), void *);
+extern int pthread_detach(unsigned long thread);
+
+static inline uint64_t sys_now_ns(void) {
+    enum { MONOTONIC = 1 };
+    struct sys_timespec now = {0, 0};
+    clock_gettime(MONOTONIC, &now);
+    return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
+}
+
+static inline void cpu_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+    __asm__ volatile("yield" ::: "memory");
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
+/* Round to nearest, denormals kept, no traps: what every kernel may rely on. */
+#if defined(__x86_64__)
+#define CPU_FLOAT_DEFAULT 0x1F80u
+#else
+#define CPU_FLOAT_DEFAULT 0u
+#endif
+
+static inline uint64_t cpu_float_state(void) {
+#if defined(__x86_64__)
+    return __builtin_ia32_stmxcsr();
+#elif defined(__aarch64__)
+    uint64_t state;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(state));
+    return state;
+#elif defined(__arm__)
+    uint32_t state;
+    __asm__ volatile("vmrs %0, fpscr" : "=r"(state));
+    return state;
+#else
+    uint64_t state;
+    __asm__ volatile("frcsr %0" : "=r"(state));
+    return state;
+#endif
+}
+
+static inline void cpu_set_float_state(uint64_t state) {
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr((uint32_t)state);
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0" ::"r"(state) : "memory");
+#elif defined(__arm__)
+    __asm__ volatile("vmsr fpscr, %0" ::"r"((uint32_t)state) : "memory");
+#else
+    __asm__ volatile("fscsr %0" ::"r"(state) : "memory");
+#endif
+}
+
+#endif
