@@ -1,0 +1,86 @@
+"""Imports point one way: a room of the package imports lower rooms only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "circlet"
+
+# Lowest first; rooms of one row do not know each other, apart from those of the first.
+LAYERS = (
+    ("errors", "version", "limits", "config"),
+    ("ir",),
+    ("ops",),
+    ("formats", "passes"),
+    ("quantize", "plan", "placement"),
+    ("backends",),
+    ("runtime",),
+    ("profile", "train"),
+    ("frontends",),
+    ("cli",),
+)
+HEIGHT = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}
+FACES = {"__init__", "__main__"}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported(source: str) -> Iterator[tuple[int, str]]:
+    """Line and module of every import of the package, those inside functions included."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            names = [f"{module}.{alias.name}" for alias in node.names]
+            yield from (
+                (node.lineno, name) for name in (names if module == "circlet" else [module])
+            )
+
+
+def is_allowed(importer: str, module: str) -> bool:
+    parts = module.split(".")
+    if parts[0] == "":
+        return False
+    if parts[0] != "circlet" or len(parts) == 1:
+        return parts[0] != "circlet"
+    target = parts[1]
+    if target in (importer, "__version__"):
+        return True
+    lower = HEIGHT.get(target, len(LAYERS)) < HEIGHT[importer]
+    return lower or HEIGHT.get(target) == HEIGHT[importer] == 0
+
+
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if room_of(path) not in FACES)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path) -> None:
+    room = room_of(path)
+    assert room in HEIGHT, f"{room} has no place in LAYERS"
+    found = imported(path.read_text(encoding="utf-8"))
+    wrong = [f"line {line}: {name}" for line, name in found if not is_allowed(room, name)]
+    assert not wrong, f"{path.name} imports from above, beside or relatively: {wrong}"
+
+
+@pytest.mark.parametrize(
+    ("importer", "source", "allowed"),
+    [
+        ("ops", "from circlet.ir import Op", True),
+        ("ops", "import numpy", True),
+        ("ir", "from circlet.ops import find", False),
+        ("ir", "def f():\n    import circlet.ops.record", False),
+        ("passes", "from circlet.formats import load", False),
+        ("runtime", "from circlet import cli", False),
+        ("runtime", "from circlet import errors", True),
+        ("ir", "from . import graph", False),
+    ],
+)
+def test_table_is_applied(importer: str, source: str, allowed: bool) -> None:
+    assert all(is_allowed(importer, name) for _, name in imported(source)) is allowed
