@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-Tensors = Mapping[int, np.ndarray]
+from circlet.ir import Graph, Tensor
 
 
 class PeerRefusedError(Exception):
@@ -24,44 +28,60 @@ def golden_inputs(path: Path, case: str) -> list[np.ndarray] | None:
         return [arrays[key] for key in sorted(keys, key=lambda key: int(key.split("/")[2]))] or None
 
 
-def run_peer(path: Path, case: str = "rand") -> dict[int, np.ndarray]:
-    """Every tensor of the main graph, by index, after one run on the case's inputs.
+def run_peer(path: Path, graph: Graph, case: str = "rand") -> dict[Tensor, np.ndarray]:
+    """The value of every tensor that an op of the main graph uses, after one run on the case.
 
-    Without stored inputs, seeded random ones are used.
+    Without stored inputs, seeded random ones are used. The peer runs in a process of its own,
+    for some models bring it down.
     """
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType  # noqa: PLC0415
-
+    used = {t for op in graph.ops for t in (*op.inputs, *op.outputs)}
+    constants = {i: t.data for i, t in enumerate(graph.tensors) if t.data is not None}
+    wanted = [i for i, t in enumerate(graph.tensors) if t in used and t.dtype.has_numpy]
+    arguments = str(path), golden_inputs(path, case), sorted(constants), wanted
     try:
-        interpreter = Interpreter(
-            str(path),
-            num_threads=1,
-            experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
-            experimental_preserve_all_tensors=True,
-        )
-        _feed(interpreter, golden_inputs(path, case))
-        interpreter.invoke()
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            found = pool.submit(_run, *arguments).result()
+    except BrokenProcessPool as error:
+        raise PeerRefusedError("LiteRT crashed") from error
     except (ValueError, RuntimeError) as error:
         raise PeerRefusedError(str(error)) from error
-    details = interpreter.get_tensor_details()
-    return {
-        d["index"]: array for d in details if (array := _read(interpreter, d["index"])) is not None
-    }
+    return {graph.tensors[index]: value for index, value in {**found, **constants}.items()}
 
 
-def _feed(interpreter: object, values: list[np.ndarray] | None) -> None:
-    details = interpreter.get_input_details()  # type: ignore[attr-defined]
+def _run(
+    path: str, inputs: list[np.ndarray] | None, constants: list[int], wanted: list[int]
+) -> dict[int, np.ndarray]:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType  # noqa: PLC0415
+
+    interpreter = Interpreter(
+        path,
+        num_threads=1,
+        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+        experimental_preserve_all_tensors=True,
+    )
+    _feed(interpreter, constants, inputs)
+    interpreter.invoke()
+    values = {index: _read(interpreter, index) for index in wanted if index not in constants}
+    return {index: array for index, array in values.items() if array is not None}
+
+
+def _feed(interpreter: Any, constants: list[int], values: list[np.ndarray] | None) -> None:
+    """Set all inputs but constant ones: the peer maps their memory read-only."""
+    details = interpreter.get_input_details()
     arrays = values or [_random(d, np.random.default_rng(i)) for i, d in enumerate(details)]
-    for detail, array in zip(details, arrays, strict=True):
+    pairs = list(zip(details, arrays, strict=True))
+    pairs = [pair for pair in pairs if pair[0]["index"] not in constants]
+    for detail, array in pairs:
         if tuple(detail["shape"]) != array.shape:
-            interpreter.resize_tensor_input(detail["index"], array.shape)  # type: ignore[attr-defined]
-    interpreter.allocate_tensors()  # type: ignore[attr-defined]
-    for detail, array in zip(details, arrays, strict=True):
-        interpreter.set_tensor(detail["index"], array)  # type: ignore[attr-defined]
+            interpreter.resize_tensor_input(detail["index"], array.shape)
+    interpreter.allocate_tensors()
+    for detail, array in pairs:
+        interpreter.set_tensor(detail["index"], array)
 
 
-def _random(detail: Mapping[str, object], rng: np.random.Generator) -> np.ndarray:
-    dtype = np.dtype(detail["dtype"])  # type: ignore[call-overload]
-    shape = tuple(int(size) for size in detail["shape"])  # type: ignore[attr-defined]
+def _random(detail: Mapping[str, Any], rng: np.random.Generator) -> np.ndarray:
+    dtype = np.dtype(detail["dtype"])
+    shape = tuple(int(size) for size in detail["shape"])
     if dtype.kind == "f":
         return rng.uniform(-1, 1, shape).astype(dtype)
     if dtype.kind == "b":
@@ -70,10 +90,10 @@ def _random(detail: Mapping[str, object], rng: np.random.Generator) -> np.ndarra
     return rng.integers(low, high, shape, dtype=dtype, endpoint=True)
 
 
-def _read(interpreter: object, index: int) -> np.ndarray | None:
+def _read(interpreter: Any, index: int) -> np.ndarray | None:
     """The value of a tensor, or None for one that no kernel used."""
     try:
-        array = interpreter.get_tensor(index)  # type: ignore[attr-defined]
+        array = interpreter.get_tensor(index)
     except ValueError:
         return None
     return array if isinstance(array, np.ndarray) else None

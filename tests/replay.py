@@ -53,9 +53,7 @@ def replay(path: Path, case: str = "rand", model: Model | None = None) -> list[R
         from circlet.formats import load  # noqa: PLC0415
 
         model = load(path)
-    values = run_peer(path, case)
-    index = {tensor: position for position, tensor in enumerate(model.main.tensors)}
-    known = {tensor: values[index[tensor]] for tensor in index if index[tensor] in values}
+    known = run_peer(path, model.main, case)
     return [_replay_op(position, op, known) for position, op in enumerate(model.main.ops)]
 
 

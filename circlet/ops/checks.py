@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from circlet.ir import Op, Tensor
+from circlet.ir import Op, Shape, Tensor
 from circlet.ops.operands import QUANTISED, limits, operand
 from circlet.ops.record import Rule
 
@@ -15,12 +15,18 @@ PADDINGS = ("SAME", "VALID")
 
 
 def rank_is(index: int, rank: int, name: str) -> Rule:
-    """Rule: input `index` has exactly `rank` dimensions."""
-    return Rule(
-        f"{name}_rank",
-        lambda op: len(operand(op, index).shape) == rank,
-        f"the {name} must have {rank} dimensions",
-    )
+    """Rule: input `index` has exactly `rank` dimensions, where the file says how many."""
+
+    def holds(op: Op) -> bool:
+        tensor = operand(op, index)
+        return len(tensor.shape) == rank or not tensor.has_rank
+
+    return Rule(f"{name}_rank", holds, f"the {name} must have {rank} dimensions")
+
+
+def image_shape(tensor: Tensor) -> Shape:
+    """The four sizes of an image tensor, all unknown where its rank is."""
+    return tensor.shape if tensor.has_rank else (None,) * 4
 
 
 def one_of(field: str, allowed: Sequence[str]) -> Rule:
@@ -45,7 +51,7 @@ def known_sizes(index: int, name: str) -> Rule:
     """Rule: every size of input `index` is known before a run."""
     return Rule(
         f"{name}_sizes_known",
-        lambda op: None not in operand(op, index).shape,
+        lambda op: operand(op, index).has_rank and None not in operand(op, index).shape,
         f"every size of the {name} must be known",
     )
 

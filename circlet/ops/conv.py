@@ -67,7 +67,7 @@ def window_of(op: Op) -> Window2D:
 
 def _infer(op: Op, channel_axis: int) -> list[TensorType]:
     data, weights = operand(op, 0), operand(op, 1)
-    batch, height, width, _ = data.shape
+    batch, height, width, _ = checks.image_shape(data)
     sizes = window_of(op).output(height, width)
     return [TensorType(data.dtype, (batch, *sizes, weights.shape[channel_axis]))]
 
@@ -85,14 +85,14 @@ def _window_fits(op: Op) -> bool:
 
 
 def _groups_fit(op: Op) -> bool:
-    channels, (filters, *_, depth) = operand(op, 0).shape[3], operand(op, 1).shape
+    channels, (filters, *_, depth) = checks.image_shape(operand(op, 0))[3], operand(op, 1).shape
     if channels is None or depth is None or filters is None:
         return True
     return channels % depth == 0 and filters % (channels // depth) == 0
 
 
 def _multiplier_fits(op: Op) -> bool:
-    channels, (lead, *_, filters) = operand(op, 0).shape[3], operand(op, 1).shape
+    channels, (lead, *_, filters) = checks.image_shape(operand(op, 0))[3], operand(op, 1).shape
     whole = channels is None or filters is None or filters % channels == 0
     return whole and lead in (1, None)
 

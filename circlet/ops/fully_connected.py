@@ -34,7 +34,7 @@ def _infer(op: Op) -> list[TensorType]:
     units, depth = operand(op, 1).shape
     if op.attrs.keep_num_dims:
         return [TensorType(data.dtype, (*data.shape[:-1], units))]
-    elements = count(data.shape)
+    elements = count(data.shape) if data.has_rank else None
     rows = elements // depth if elements is not None and depth else None
     sizes: Shape = (rows, units)
     return [TensorType(data.dtype, sizes)]
@@ -43,10 +43,10 @@ def _infer(op: Op) -> list[TensorType]:
 def _depth_fits(op: Op) -> bool:
     assert isinstance(op.attrs, FullyConnectedAttrs)
     data, depth = operand(op, 0), operand(op, 1).shape[1]
-    if not data.shape:
-        return False
+    if not data.has_rank:
+        return True
     if op.attrs.keep_num_dims:
-        return depth in (None, data.shape[-1]) or data.shape[-1] is None
+        return bool(data.shape) and (None in (depth, data.shape[-1]) or depth == data.shape[-1])
     elements = count(data.shape)
     return elements is None or depth is None or elements % depth == 0
 

@@ -49,7 +49,7 @@ def pool_window_of(op: Op) -> Window2D:
 
 def _infer(op: Op) -> list[TensorType]:
     data = operand(op, 0)
-    batch, height, width, channels = data.shape
+    batch, height, width, channels = checks.image_shape(data)
     sizes = pool_window_of(op).output(height, width)
     return [TensorType(data.dtype, (batch, *sizes, channels))]
 

@@ -50,15 +50,15 @@ def _filters(op: Op) -> int | None:
 def _output_shape_fits(op: Op) -> bool:
     sizes = known_ints(operand(op, _SHAPE))
     if sizes is None:
-        return operand(op, _SHAPE).shape in ((4,), (None,))
+        return not operand(op, _SHAPE).has_rank or operand(op, _SHAPE).shape in ((4,), (None,))
     if len(sizes) != 4 or min(sizes) < 1:
         return False
-    batch = operand(op, _DATA).shape[0]
+    batch = checks.image_shape(operand(op, _DATA))[0]
     return batch in (None, sizes[0]) and _filters(op) in (None, sizes[3])
 
 
 def _depth_fits(op: Op) -> bool:
-    depths = operand(op, _DATA).shape[3], operand(op, _WEIGHTS).shape[3]
+    depths = checks.image_shape(operand(op, _DATA))[3], operand(op, _WEIGHTS).shape[3]
     return None in depths or depths[0] == depths[1]
 
 
