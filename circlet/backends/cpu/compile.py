@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
-from circlet.backends.cpu.abi import Operand, PlanBuilder, Space, kernel_params
+from circlet.backends.cpu.abi import Operand, PlanBuilder, Space, params_bytes, params_dtype
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.copy import border_fill, padded_copy
@@ -26,6 +27,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.storage import RESHAPES, Buffer, Storage
 from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.toolchain import KERNELS_DIR
 from circlet.errors import PlacementError
 from circlet.ir import Op, Tensor
 from circlet.plan.memory import Block, MemoryPlan, best_plan
@@ -75,6 +77,15 @@ def compile_partition(partition: Partition, target: Target, unit_count: int) -> 
     return CompiledPartition(units, plan, lowered.constants, memory, steps, names)
 
 
+def vector_bytes(target: Target) -> int:
+    """Width of the vector registers that `simd.h` uses for a target."""
+    if target.arch != "x86_64":
+        return 16
+    if target.has("avx512f"):
+        return 64
+    return 32 if target.has("avx2") else 16
+
+
 def _row(op: Op, target: Target) -> Lowering:
     row = LOWERINGS.choose(op, target)
     if isinstance(row, str):
@@ -102,7 +113,7 @@ class _Lowered:
 
     @property
     def vector_bytes(self) -> int:
-        return self._target.vector_bytes
+        return vector_bytes(self._target)
 
     @property
     def constants(self) -> bytes:
@@ -137,9 +148,7 @@ class _Lowered:
         for tensor in writes:
             self._fill_border(op, tensor)
         seen = tuple(self._substituted(ref) for ref in operands)
-        self.calls.append(
-            KernelCall(kernel, params, seen, tasks, scratch_bytes, tuple(writes), op)
-        )
+        self.calls.append(KernelCall(kernel, params, seen, tasks, scratch_bytes, tuple(writes), op))
 
     def _lower(self, op: Op, row: Lowering) -> None:
         if op.kind in RESHAPES and op.inputs[0] is not None:
@@ -215,7 +224,8 @@ def _assemble(
     positions = {op: index for index, op in enumerate(partition.ops)}
     for call in lowered.calls:
         unit, index = places[call.kernel]
-        params = kernel_params(call.kernel.header, call.kernel.function, call.params)
+        dtype = _params_dtype(call.kernel.header, call.kernel.function)
+        params = params_bytes(dtype, **call.params)
         operands = [_operand(ref, lowered.storage, offsets) for ref in call.operands]
         builder.add_step(unit, index, operands, params, call.tasks, positions[call.op])
     return builder.finish(
@@ -226,6 +236,11 @@ def _assemble(
         scratch_bytes=max((call.scratch_bytes for call in lowered.calls), default=0),
         constants_bytes=len(lowered.constants),
     )
+
+
+@lru_cache(maxsize=256)
+def _params_dtype(header: str, function: str) -> np.dtype[np.void]:
+    return params_dtype((KERNELS_DIR / header).read_text(encoding="utf-8"), f"{function}_params")
 
 
 def _operand(ref: Ref, storage: Storage, offsets: Mapping[Buffer, int]) -> Operand:

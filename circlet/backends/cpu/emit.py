@@ -10,7 +10,9 @@ from circlet.backends.cpu.lowering import Kernel
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.:;,+\-/ ]")
 _SHOWN_ORIGINS = 6
-_SIGNATURE = "(const void *params, void *const *operands, void *scratch, int64_t begin, int64_t end)"
+_SIGNATURE = (
+    "(const void *params, void *const *operands, void *scratch, int64_t begin, int64_t end)"
+)
 
 
 @dataclass(frozen=True)
