@@ -11,7 +11,7 @@
 
 #if defined(__AVX512F__)
 #define CIRCLET_VBYTES 64
-#elif defined(__AVX__)
+#elif defined(__AVX2__)
 #define CIRCLET_VBYTES 32
 #else
 #define CIRCLET_VBYTES 16

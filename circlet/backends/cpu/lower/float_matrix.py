@@ -1,0 +1,187 @@
+"""Calls of `conv_f32.h`: what convolutions, fully connected and transposed ones have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.backends.cpu.layout import Layout
+from circlet.backends.cpu.lower.tiles import (
+    Tile,
+    choose_tile,
+    lanes_of,
+    registers_of,
+    task_tiles,
+)
+from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref, TensorRef
+from circlet.ir import DType, Op, Tensor
+
+FloatArray = npt.NDArray[np.float32]
+
+CLAMPS = {"NONE": (-inf, inf), "RELU": (0.0, inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+
+
+@dataclass(frozen=True)
+class View:
+    """Pixels of a tensor: where the first one is, and the elements between neighbours."""
+
+    tensor: Tensor
+    offset: int
+    batch: int
+    row: int
+    pixel: int
+
+    @classmethod
+    def whole(cls, tensor: Tensor, layout: Layout) -> View:
+        """Every pixel of a tensor."""
+        return cls(tensor, 0, layout.batch_stride, layout.row_stride, layout.pixel_stride)
+
+    @property
+    def ref(self) -> TensorRef:
+        """The address of the first pixel."""
+        return TensorRef(self.tensor, self.offset)
+
+    def strides(self, prefix: str) -> dict[str, ParamValue]:
+        """The kernel's parameters for this operand."""
+        names = (f"{prefix}_batch", f"{prefix}_row", f"{prefix}_pixel")
+        return dict(zip(names, (self.batch, self.row, self.pixel), strict=True))
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A convolution in the terms of `conv_f32.h`.
+
+    Attributes:
+        source: Input at the first tap of each output pixel.
+        result: Output pixels.
+        sizes: Images, rows of an image, pixels of a row.
+        weights: [filters, window rows, window columns, input channels of a group].
+        bias: One value per filter, or None.
+        taps: Input elements between rows and between columns of the window.
+        groups: Groups of filters, each over its own input channels.
+        activation: Fused activation's name.
+        addend: Added before the activation, or None.
+    """
+
+    source: View
+    result: View
+    sizes: tuple[int, int, int]
+    weights: FloatArray
+    bias: FloatArray | None
+    taps: tuple[int, int]
+    groups: int = 1
+    activation: str = "NONE"
+    addend: View | None = None
+
+    @property
+    def depth(self) -> int:
+        """Multiply-adds of one output."""
+        return int(self.weights[0].size)
+
+
+def why_not_float(op: Op, data: int, weights: int, bias: int) -> str | None:
+    """Why the float kernels do not take an op with operands at these positions."""
+    source, filters, offsets = op.input(data), op.input(weights), op.input(bias)
+    if source is None or filters is None:
+        return "an operand is missing"
+    if {source.dtype, filters.dtype, op.outputs[0].dtype} != {DType.FLOAT32}:
+        return "not float32"
+    if source.is_constant:
+        return "constant input"
+    if filters.data is None or (offsets is not None and offsets.data is None):
+        return "weights and bias must be constant"
+    if filters.sparsity is not None:
+        return "sparse weights"
+    return why_not_activation(op)
+
+
+def why_not_activation(op: Op) -> str | None:
+    """Why the fused activation is not one that a clamp computes."""
+    activation = getattr(op.attrs, "fused_activation_function", "NONE")
+    return None if activation in CLAMPS else f"fused activation {activation}"
+
+
+def constant_floats(tensor: Tensor | None) -> FloatArray | None:
+    """The elements of a constant, or None where it is omitted."""
+    return None if tensor is None else np.asarray(tensor.data, np.float32)
+
+
+def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
+    """Append the kernel call that computes `matrix`."""
+    images, height, width = matrix.sizes
+    filters = matrix.weights.shape[0] // matrix.groups
+    lanes = lanes_of(context.vector_bytes)
+    registers = registers_of(context.target, context.vector_bytes)
+    tile = choose_tile(registers, width, -(-filters // lanes))
+    group_blocks = -(-filters // (tile.vectors * lanes))
+    row_tiles = -(-width // tile.pixels)
+    tiles, blocks = images * height * row_tiles, matrix.groups * group_blocks
+    per_task = task_tiles(tile, tiles, blocks, matrix.depth)
+    params: dict[str, ParamValue] = {
+        "width": width,
+        "height": height,
+        "row_tiles": row_tiles,
+        "tiles": tiles,
+        "task_tiles": per_task,
+        "blocks": blocks,
+        "group_blocks": group_blocks,
+        "group_channels": filters,
+    }
+    packed = context.constant(pack_weights(matrix, tile.vectors * lanes))
+    addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
+    context.call(
+        op,
+        _kernel(tile, matrix),
+        params | _window(matrix) | _strides(matrix) | clamp_params(matrix.activation),
+        (matrix.source.ref, packed, matrix.result.ref, addend),
+        [matrix.result.tensor],
+        tasks=-(-tiles // per_task) * blocks,
+    )
+
+
+def pack_weights(matrix: Matrix, block: int) -> FloatArray:
+    """Weights per block of `block` filters: the bias, then a row of filters per tap element."""
+    filters = matrix.weights.shape[0] // matrix.groups
+    bias = np.zeros(matrix.weights.shape[0], np.float32) if matrix.bias is None else matrix.bias
+    rows = np.concatenate([bias.reshape(-1, 1), matrix.weights.reshape(len(bias), -1)], axis=1)
+    grouped = rows.reshape(matrix.groups, filters, -1)
+    padded = np.pad(grouped, ((0, 0), (0, -filters % block), (0, 0)))
+    blocks = padded.reshape(matrix.groups, -1, block, padded.shape[2])
+    return np.ascontiguousarray(blocks.transpose(0, 1, 3, 2), np.float32)
+
+
+def clamp_params(activation: str) -> dict[str, ParamValue]:
+    """The kernel's limits for a fused activation."""
+    low, high = CLAMPS[activation]
+    return {"low": low, "high": high}
+
+
+def _kernel(tile: Tile, matrix: Matrix) -> Kernel:
+    add = int(matrix.addend is not None)
+    return Kernel("conv_f32.h", "conv_f32", (tile.pixels, tile.vectors, add))
+
+
+def _window(matrix: Matrix) -> dict[str, ParamValue]:
+    """Window rows as runs of contiguous input: one run where columns follow each other."""
+    _, rows, columns, channels = matrix.weights.shape
+    contiguous = matrix.taps[1] == channels or columns == 1
+    return {
+        "tap_row": matrix.taps[0],
+        "tap_run": matrix.taps[1],
+        "tap_rows": rows,
+        "tap_runs": 1 if contiguous else columns,
+        "run": columns * channels if contiguous else channels,
+        "group_inputs": channels,
+    }
+
+
+def _strides(matrix: Matrix) -> dict[str, ParamValue]:
+    zero = View(matrix.result.tensor, 0, 0, 0, 0)
+    return {
+        **matrix.source.strides("in"),
+        **matrix.result.strides("out"),
+        **(matrix.addend or zero).strides("add"),
+    }

@@ -1,0 +1,94 @@
+"""Chooses register tiles and task sizes of the float matrix kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from circlet.backends.cpu.targets import Target
+
+FLOAT_BYTES = 4
+_MOST_PIXELS = 14
+_MOST_VECTORS = 8
+_LATENCY_SLOTS = 8.0
+_STEP_OVERHEAD = 1.0
+_TASK_INPUT_BYTES = 96 << 10
+_TASK_PANEL_STEPS = 4096
+_TASKS_WANTED = 16
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Output pixels times vectors of output channels that a kernel holds in registers."""
+
+    pixels: int
+    vectors: int
+
+
+@dataclass(frozen=True)
+class Registers:
+    """Vector registers of a target.
+
+    Attributes:
+        count: Architectural vector registers, or their worth where vectors are emulated.
+        by_lane: Whether one register holds several inputs of a pixel, multiplied by lane.
+    """
+
+    count: int
+    by_lane: bool = False
+
+    def hold(self, tile: Tile) -> bool:
+        """Whether a tile's sums and the operands of one step fit without spilling."""
+        sums = tile.pixels * tile.vectors
+        operands = tile.pixels + 1 if self.by_lane else tile.vectors + 1
+        return sums + operands <= self.count
+
+
+def lanes_of(vector_bytes: int) -> int:
+    """Floats in a vector."""
+    return vector_bytes // FLOAT_BYTES
+
+
+def registers_of(target: Target, vector_bytes: int) -> Registers:
+    """The registers that kernels for a target may count on."""
+    if vector_bytes == 64:
+        return Registers(32)
+    if target.arch == "aarch64":
+        return Registers(32, by_lane=True)
+    return Registers(8 if target.arch == "riscv64" else 16)
+
+
+@lru_cache(maxsize=4096)
+def choose_tile(registers: Registers, width: int, vectors: int) -> Tile:
+    """The tile with the least estimated time for rows of `width` pixels and `vectors` channels.
+
+    Args:
+        registers: What the target has.
+        width: Output pixels of a row.
+        vectors: Vectors of output channels of a group.
+    """
+    candidates = [
+        tile
+        for pixels in range(min(_MOST_PIXELS, width), 0, -1)
+        for count in range(1, min(_MOST_VECTORS, vectors) + 1)
+        if registers.hold(tile := Tile(pixels, count))
+    ]
+    return min(candidates, key=lambda tile: _slots(tile, width, vectors))
+
+
+def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
+    """Tiles of one task: their input stays in the second-level cache while blocks go by.
+
+    Small problems are cut finer so that threads find work, but not below a few microseconds.
+    """
+    cached = _TASK_INPUT_BYTES // max(1, tile.pixels * depth * FLOAT_BYTES)
+    shared = -(-tiles * blocks // _TASKS_WANTED)
+    worthwhile = -(-_TASK_PANEL_STEPS // max(1, tile.pixels * tile.vectors * depth))
+    return min(tiles, max(1, worthwhile, min(cached, shared)))
+
+
+def _slots(tile: Tile, width: int, vectors: int) -> float:
+    """Issue slots per element of depth: multiply-adds or loads, whichever bind, over all tiles."""
+    sums, loads = tile.pixels * tile.vectors, tile.pixels + tile.vectors
+    tiles = -(-width // tile.pixels) * -(-vectors // tile.vectors)
+    return tiles * (max(sums, loads, _LATENCY_SLOTS) + _STEP_OVERHEAD)
