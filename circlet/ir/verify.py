@@ -106,6 +106,8 @@ def _without_origin(op: Op, facts: Facts) -> Iterator[None]:
 
 
 def _undefined_inputs(op: Op, facts: Facts) -> Iterator[Tensor]:
+    if op.kind == "CUSTOM":  # Some bring scratch memory along as an input.
+        return iter(())
     return (t for t in op.inputs if t is not None and not facts.has_value(t))
 
 
@@ -170,7 +172,7 @@ GRAPH_RULES: tuple[FactRule[Graph], ...] = (
 )
 
 
-Listed = dict[Graph, frozenset[Tensor]]
+Boundaries = dict[Graph, tuple[frozenset[Tensor], frozenset[Tensor]]]
 
 
 @dataclass(frozen=True)
@@ -178,22 +180,25 @@ class SignatureRule:
     """A condition on a signature within its model."""
 
     name: str
-    holds: Callable[[Signature, Listed], bool]
+    holds: Callable[[Signature, Boundaries], bool]
     message: str
 
 
-def _tensors_belong(signature: Signature, listed: Listed) -> bool:
-    own = listed[signature.graph]
-    return own.issuperset([*signature.inputs.values(), *signature.outputs.values()])
+def _tensors_belong(signature: Signature, boundaries: Boundaries) -> bool:
+    inputs, outputs = boundaries[signature.graph]
+    ours = inputs.issuperset(signature.inputs.values())
+    return ours and outputs.issuperset(signature.outputs.values())
 
 
 SIGNATURE_RULES: tuple[SignatureRule, ...] = (
     SignatureRule(
         "signature-graph",
-        lambda signature, listed: signature.graph in listed,
+        lambda signature, boundaries: signature.graph in boundaries,
         "a signature names a graph that is not in the model",
     ),
-    SignatureRule("signature-tensors", _tensors_belong, "a signature names a tensor of elsewhere"),
+    SignatureRule(
+        "signature-tensors", _tensors_belong, "a signature names what is no graph input or output"
+    ),
 )
 
 
@@ -245,9 +250,9 @@ def _op_name(op: Op) -> str:
 
 
 def _signature_violations(model: Model) -> Iterator[Violation]:
-    listed = {graph: frozenset(graph.tensors) for graph in model.graphs}
+    boundaries = {g: (frozenset(g.inputs), frozenset(g.outputs)) for g in model.graphs}
     for signature in model.signatures:
-        broken = (rule for rule in SIGNATURE_RULES if not rule.holds(signature, listed))
+        broken = (rule for rule in SIGNATURE_RULES if not rule.holds(signature, boundaries))
         for rule in broken:
             yield Violation(rule.name, rule.message, signature.graph.name, tensor=signature.key)
             break

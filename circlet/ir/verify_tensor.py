@@ -60,7 +60,7 @@ def _constant_fits(tensor: Tensor) -> bool:
 
 
 def _affine(tensor: Tensor) -> Quantization | None:
-    """Quantisation with scales on a rank that is known, else None."""
+    """Quantisation with scales, else None."""
     return tensor.quant if tensor.quant is not None and tensor.quant.is_affine else None
 
 
@@ -69,18 +69,26 @@ def _quant_sizes_hold(tensor: Tensor) -> bool:
     return quant is None or (quant.scale.ndim == 1 and quant.zero_point.shape == quant.scale.shape)
 
 
-def _axis_holds(tensor: Tensor) -> bool:
+def _axis(tensor: Tensor) -> int | None:
+    """The axis along which scales run, None where there is one scale or the rank is open.
+
+    A list has one axis whatever its parameters say: TensorFlow Lite for Microcontrollers' models
+    repeat the axis of the weights on the bias.
+    """
     quant = _affine(tensor)
     if quant is None or not quant.is_per_channel or not tensor.has_rank:
-        return True
-    return 0 <= quant.axis < len(tensor.shape)
+        return None
+    return 0 if len(tensor.shape) == 1 else quant.axis
+
+
+def _axis_holds(tensor: Tensor) -> bool:
+    axis = _axis(tensor)
+    return axis is None or 0 <= axis < len(tensor.shape)
 
 
 def _channels_hold(tensor: Tensor) -> bool:
-    quant = _affine(tensor)
-    if quant is None or not quant.is_per_channel or not tensor.has_rank:
-        return True
-    return tensor.shape[quant.axis] in (None, quant.scale.size)
+    axis, quant = _axis(tensor), _affine(tensor)
+    return axis is None or quant is None or tensor.shape[axis] in (None, quant.scale.size)
 
 
 def _scale_holds(tensor: Tensor) -> bool:
