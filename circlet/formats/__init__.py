@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 
-from circlet.errors import CircletError, FileError
+from circlet.errors import CircletError, FileError, InputError
+from circlet.formats import schema
 from circlet.formats.read_model import read_model
 from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["load"]
+__all__ = ["FORMATS", "dumps", "load", "save"]
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview
+FORMATS = ("tflite", "circle")
 
 
 def load(source: Source, limits: Limits = DEFAULT_LIMITS) -> Model:
@@ -26,18 +30,81 @@ def load(source: Source, limits: Limits = DEFAULT_LIMITS) -> Model:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return read_model(memoryview(source).toreadonly().cast("B"), limits)
     path = Path(source)
-    data = _map(path)
     try:
-        model = read_model(data, limits)
+        model = read_model(_map(path), limits)
+    except FileError:
+        raise
     except CircletError as error:
         raise _located(error, path) from None
     model.source_path = str(path)
     return model
 
 
+def dumps(model: Model, format: str | None = None, *, origins: bool | None = None) -> bytes:
+    """The model as the bytes of a file.
+
+    Args:
+        format: "tflite" or "circle"; the format it was read from when None.
+        origins: Whether to store which source operators each operator descends from; None means
+            in .circle files only.
+    """
+    return bytes(_encode(model, format or model.source_format, origins))
+
+
+def save(
+    model: Model,
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    origins: bool | None = None,
+) -> None:
+    """Write the model to a file, whole or not at all.
+
+    `format` is that of the file name's ending when None; the rest is as for `dumps`.
+    """
+    target = Path(path)
+    suffix = target.suffix.removeprefix(".")
+    chosen = format or (suffix if suffix in FORMATS else model.source_format)
+    _write(target, _encode(model, chosen, origins))
+
+
+def _encode(model: Model, format: str, origins: bool | None) -> bytearray:
+    if format not in FORMATS:
+        raise InputError(
+            "this file format cannot be written",
+            where=format or "(none given)",
+            fix=f"choose one of {', '.join(FORMATS)}",
+        )
+    # Imported here, because running a model needs no writer.
+    from circlet.formats.write_model import write_model
+
+    wanted = format == "circle" if origins is None else origins
+    return write_model(model, schema.by_name(format), wanted)
+
+
+def _write(target: Path, data: bytearray) -> None:
+    """Write under a temporary name in the same directory, then rename."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+        temporary.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise FileError(
+            "the model file cannot be written",
+            where=str(target),
+            why=error.strerror or str(error),
+            fix="check the directory's permissions and the free space",
+        ) from None
+
+
 def _map(path: Path) -> memoryview:
     """The file's bytes, memory-mapped."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise FileError("the model file cannot be read", where=str(path), why="not a file")
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
                 return memoryview(b"")

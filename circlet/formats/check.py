@@ -65,7 +65,7 @@ def _sorted(waits: list[set[int]], ops: Sequence[Op]) -> list[int]:
             if not left[reader]:
                 heappush(ready, reader)
     if len(done) < len(ops):
-        stuck = [op for op, count in zip(ops, left) if count]
+        stuck = [op for op, count in zip(ops, left, strict=True) if count]
         raise GraphError(
             "operators wait for each other in a circle",
             where=f"{stuck[0].name} ({stuck[0].label})",

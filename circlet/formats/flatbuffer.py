@@ -99,7 +99,7 @@ class Reader:
 class Table:
     """One table of the file; fields are read when asked for."""
 
-    __slots__ = ("file", "spec", "position", "table_bytes", "slots")
+    __slots__ = ("file", "position", "slots", "spec", "table_bytes")
 
     def __init__(
         self, file: Reader, spec: TableSpec, position: int, size: int, slots: tuple[int, ...]
@@ -200,9 +200,9 @@ class Table:
             return tuple(self._elements(field, where))
         if field.kind == "union":
             member = self.union(field.name)
-            return member and {"table": member.spec.name, **member.unpack(where)}
+            return {"table": member.spec.name, **member.unpack(where)} if member else None
         child = self.table(field.name)
-        return child and child.unpack(where)
+        return child.unpack(where) if child else None
 
     def _elements(self, field: Field, where: str) -> Iterator[Value]:
         if field.element == "table":

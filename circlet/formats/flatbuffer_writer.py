@@ -44,7 +44,7 @@ class Writer:
             raise FormatError("the model's structure does not fit into 2 GiB", where=root)
         for at, blob in self.outside:
             struct.pack_into("<Q", self.out, at, len(self.out))
-            self.out += memoryview(np.ascontiguousarray(blob.data)).cast("B")
+            self.out += np.ascontiguousarray(blob.data).data.cast("B")
             self._pad(WEIGHT_ALIGNMENT)
         return self.out
 
@@ -157,7 +157,7 @@ class Writer:
         self._pad(alignment, alignment - 4)
         start = len(self.out)
         self.out += struct.pack("<I", array.size)
-        self.out += memoryview(array).cast("B") if array.size else b""
+        self.out += array.data.cast("B") if array.size else b""
         return start
 
     def _string(self, text: str) -> int:

@@ -47,13 +47,13 @@ def read_sources(data: np.ndarray) -> dict[int, SourceOp]:
     cursor = _Cursor(data, SOURCE_TABLE)
     sources: dict[int, SourceOp] = {}
     for _ in range(cursor.u32()[0]):
-        id, length = cursor.u32(2)
+        source, length = cursor.u32(2)
         name = cursor.take(length)
         if not name.endswith(b"\0"):
-            raise cursor.damaged(f"the name of source {id} does not end with NUL")
-        if id in sources:
-            raise cursor.damaged(f"source {id} appears twice")
-        sources[id] = SourceOp(id, name[:-1].decode("utf-8", "backslashreplace"))
+            raise cursor.damaged(f"the name of source {source} does not end with NUL")
+        if source in sources:
+            raise cursor.damaged(f"source {source} appears twice")
+        sources[source] = SourceOp(source, name[:-1].decode("utf-8", "backslashreplace"))
     cursor.finish()
     return sources
 
@@ -63,14 +63,14 @@ def read_origins(data: np.ndarray, sources: dict[int, SourceOp]) -> dict[int, Or
     cursor = _Cursor(data, OP_TABLE)
     origins: dict[int, Origin] = {}
     for _ in range(cursor.u32()[0]):
-        id, count = cursor.u32(2)
+        op, count = cursor.u32(2)
         members = cursor.u32(count)
         missing = [member for member in members if member not in sources]
         if missing or not members:
-            raise cursor.damaged(f"operator {id} has unknown sources {missing}")
-        if id in origins:
-            raise cursor.damaged(f"operator {id} appears twice")
-        origins[id] = Origin.union([Origin((sources[member],)) for member in members])
+            raise cursor.damaged(f"operator {op} has unknown sources {missing}")
+        if op in origins:
+            raise cursor.damaged(f"operator {op} appears twice")
+        origins[op] = Origin.union([Origin((sources[member],)) for member in members])
     cursor.finish()
     return origins
 
@@ -79,9 +79,9 @@ def write_sources(ops: Iterable[Op]) -> bytes:
     """The source table of all operators of a model."""
     sources = {source.id: source for op in ops for source in op.origin.sources}
     parts = [struct.pack("<I", len(sources))]
-    for id, source in sorted(sources.items()):
+    for _, source in sorted(sources.items()):
         name = source.name.encode("utf-8") + b"\0"
-        parts.append(struct.pack("<II", id, len(name)) + name)
+        parts.append(struct.pack("<II", source.id, len(name)) + name)
     return b"".join(parts)
 
 

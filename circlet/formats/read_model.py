@@ -16,11 +16,11 @@ from circlet.formats.read_tensor import extra_fields, mark_empty_constants, read
 from circlet.ir import Graph, Model, Origin, Signature, Tensor
 from circlet.limits import DEFAULT_LIMITS, Limits
 
-_MODEL_FIELDS = frozenset(
-    "version operator_codes subgraphs description buffers metadata_buffer metadata "
-    "signature_defs".split()
-)
-_GRAPH_FIELDS = frozenset("tensors inputs outputs operators name".split())
+_MODEL_FIELDS = {
+    *("version", "description", "operator_codes", "subgraphs", "buffers"),
+    *("metadata_buffer", "metadata", "signature_defs"),
+}
+_GRAPH_FIELDS = {"tensors", "inputs", "outputs", "operators", "name"}
 OriginOf = Callable[[int, str], Origin]
 
 
@@ -77,7 +77,8 @@ class _Importer:
         self.codes = [
             read_operator_code(table, i) for i, table in enumerate(root.tables("operator_codes"))
         ]
-        self.metadata = dict(self._metadata())
+        self.metadata: dict[str, np.ndarray] = {}
+        self.repeated = list(self._read_metadata())
         self.origin = self._origins()
         self.op_count = 0
 
@@ -88,16 +89,20 @@ class _Importer:
         graphs = [self._graph(t, i) for i, t in enumerate(self.root.tables("subgraphs"))]
         if not graphs:
             raise GraphError("the file holds no graph", why="its list of subgraphs is empty")
-        extra = extra_fields(self.root, _MODEL_FIELDS, "Model")
-        legacy = [self._blob(index) for index in self.root.ints("metadata_buffer")]
         return Model(
             graphs,
             self.root.text("description"),
             [_signature(table, graphs) for table in self.root.tables("signature_defs")],
             self.metadata,
             self.reader.schema.name,
-            extra=extra | ({"metadata_buffer": legacy} if legacy else {}),
+            extra=self._extra(),
         )
+
+    def _extra(self) -> dict[str, object]:
+        legacy = [self._blob(index) for index in self.root.ints("metadata_buffer")]
+        kept: dict[str, object] = {"metadata_buffer": legacy, "repeated_metadata": self.repeated}
+        unread = extra_fields(self.root, _MODEL_FIELDS, "Model")
+        return unread | {name: value for name, value in kept.items() if value}
 
     def _graph(self, table: Table, index: int) -> Graph:
         limits = self.reader.limits
@@ -127,14 +132,12 @@ class _Importer:
         computed = {tensor for op in graph.ops for tensor in op.outputs} | set(graph.inputs)
         mark_empty_constants(graph.tensors, computed)
 
-    def _metadata(self) -> Iterator[tuple[str, np.ndarray]]:
-        seen: set[str] = set()
+    def _read_metadata(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Fill `metadata`; yields what bears a name that an earlier entry has."""
         for table in self.root.tables("metadata"):
-            name = table.text("name")
-            if name in seen:
-                raise FormatError("a metadata name appears twice", where=name)
-            seen.add(name)
-            yield name, self._blob(table.integer("buffer"))
+            name, blob = table.text("name"), self._blob(table.integer("buffer"))
+            if self.metadata.setdefault(name, blob) is not blob:
+                yield name, blob
 
     def _blob(self, index: int) -> np.ndarray:
         if not 0 <= index < len(self.buffers):

@@ -11,10 +11,10 @@ from circlet.formats.flatbuffer import Table, Value
 from circlet.formats.read_tensor import extra_fields
 from circlet.ir import Op, Origin, RawAttrs, Tensor
 
-_READ = frozenset(
-    "opcode_index inputs outputs builtin_options builtin_options2 custom_options intermediates "
-    "large_custom_options_offset large_custom_options_size".split()
-)
+_READ = {
+    *("opcode_index", "inputs", "outputs", "intermediates", "builtin_options", "builtin_options2"),
+    *("custom_options", "large_custom_options_offset", "large_custom_options_size"),
+}
 
 
 @dataclass(frozen=True)

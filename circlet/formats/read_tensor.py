@@ -12,10 +12,10 @@ from circlet.ir import BlockwiseQuant, DType, OpaqueQuant, Quantization, Sparsit
 from circlet.ir.quant import QuantDetails
 from circlet.limits import Limits
 
-_READ = frozenset(
-    "shape type buffer name quantization is_variable sparsity shape_signature has_rank".split()
-)
-_BLOCK_FORMATS = ("GGML", "MX")
+_READ = {
+    *("shape", "shape_signature", "has_rank", "type", "buffer", "name"),
+    *("quantization", "is_variable", "sparsity"),
+}
 
 
 def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
@@ -45,7 +45,7 @@ def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
     return tensor
 
 
-def extra_fields(table: Table, read: frozenset[str], where: str) -> dict[str, object]:
+def extra_fields(table: Table, read: set[str], where: str) -> dict[str, object]:
     """Stored fields outside of `read` whose value is not the default, to be written back."""
     extra: dict[str, object] = {}
     for field in table.present():
@@ -72,7 +72,7 @@ def _shape(table: Table, where: str) -> tuple[int, ...]:
 def _symbolic_shape(
     table: Table, default_shape: tuple[int, ...], where: str
 ) -> tuple[int | None, ...]:
-    """The shape with None for unknown sizes: those that the signature (or the shape) gives as -1."""
+    """The shape with None for the sizes that the signature, or the shape, gives as -1."""
     signature = tuple(table.ints("shape_signature")) or default_shape
     if len(signature) != len(default_shape):
         raise GraphError(
@@ -82,7 +82,10 @@ def _symbolic_shape(
         )
     if min(signature, default=0) < -1:
         raise GraphError("a dimension is negative", where=where, why=f"signature {signature}")
-    return tuple(None if unknown < 0 else size for size, unknown in zip(default_shape, signature))
+    return tuple(
+        None if unknown < 0 else size
+        for size, unknown in zip(default_shape, signature, strict=True)
+    )
 
 
 def _check_size(tensor: Tensor, where: str, limits: Limits) -> None:
@@ -182,8 +185,8 @@ def _sparsity(table: Table) -> Sparsity | None:
     stored = table.table("sparsity")
     if stored is None:
         return None
-    dims = [dict(dim.unpack()) for dim in stored.tables("dim_metadata")]
-    return Sparsity(stored.ints("traversal_order"), stored.ints("block_map"), [*dims])
+    dims: list[dict[str, object]] = [{**dim.unpack()} for dim in stored.tables("dim_metadata")]
+    return Sparsity(stored.ints("traversal_order"), stored.ints("block_map"), dims)
 
 
 def mark_empty_constants(tensors: list[Tensor], computed: set[Tensor]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from circlet.formats.schema import circle, enums, tables, tflite
 from circlet.formats.schema.spec import EnumSpec, Field, Schema, TableSpec, parse
@@ -12,7 +12,7 @@ __all__ = ["EnumSpec", "Field", "Schema", "TableSpec", "by_identifier", "by_name
 _IDENTIFIERS = {b"TFL3": "tflite", b"CIR0": "circle"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def by_name(name: str) -> Schema:
     """The schema called "tflite" or "circle"; KeyError for another name."""
     empty = "\n".join((tables.EMPTY_OPTIONS + circle.EMPTY_OPTIONS * (name == "circle")).split())

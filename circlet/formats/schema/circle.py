@@ -16,8 +16,8 @@ RoPEOptions mode:RoPEMode
 RunModelOptions location:string signature:string
 extend BuiltinOperator:int32 ATTENTION=-9 RUN_MODEL ROPE RMS_NORM GRU BCQ_GATHER BCQ_FULLY_CONNECTED
     INSTANCE_NORM
-extend BuiltinOptions:uint8 AttentionOptions=247 RunModelOptions RoPEOptions RmsNormOptions GRUOptions
-    BCQGatherOptions BCQFullyConnectedOptions InstanceNormOptions
+extend BuiltinOptions:uint8 AttentionOptions=247 RunModelOptions RoPEOptions RmsNormOptions
+    GRUOptions BCQGatherOptions BCQFullyConnectedOptions InstanceNormOptions
 CompressionType:int8 NONE HUFFMAN
 DataFormat:int8 CHANNELS_LAST CHANNELS_FIRST
 extend FullyConnectedOptionsWeightsFormat:int8 SHUFFLED16x1FLOAT32=127

@@ -1,0 +1,110 @@
+"""Operators: `circlet.ir.Op` to table values and a list of operator codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from circlet import ops
+from circlet.errors import FormatError, GraphError
+from circlet.formats.schema import Schema
+from circlet.formats.write_tensor import BufferPool, Values, attribute_values, refuse_unknown
+from circlet.ir import Op, RawAttrs, Tensor
+
+_PLACEHOLDER_CODE = 127
+_NEWER_FIELDS = {"quant_spec"}
+_OWN_KEYS = ("options", "options_table", "custom_options")
+
+
+class OperatorCodes:
+    """The file's operator codes, each distinct one once."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.codes: list[Values] = []
+        self._known: dict[tuple[str, str, int], int] = {}
+
+    def index(self, op: Op) -> int:
+        """Index of the operator's code."""
+        key = (op.kind, op.custom_code, op.version)
+        if key not in self._known:
+            self._known[key] = len(self.codes)
+            self.codes.append(self._values(op))
+        return self._known[key]
+
+    def _values(self, op: Op) -> Values:
+        code = self.schema.enums["BuiltinOperator"].values.get(op.kind)
+        if code is None:
+            raise FormatError(
+                f"an operator cannot be stored in a .{self.schema.name} file",
+                where=f"{op.name} ({op.label})",
+                why=f"{op.kind} is unknown there",
+            )
+        return {
+            "deprecated_builtin_code": min(code, _PLACEHOLDER_CODE),
+            "builtin_code": code,
+            "custom_code": op.custom_code or None,
+            "version": op.version,
+        }
+
+
+def op_values(
+    op: Op, code: int, index_of: Mapping[Tensor, int], pool: BufferPool, schema: Schema
+) -> Values:
+    """The fields of an operator table."""
+    where = f"{op.name} ({op.label})"
+    values: Values = {
+        "opcode_index": code,
+        "inputs": [-1 if t is None else _index(index_of, t, where) for t in op.inputs],
+        "outputs": [_index(index_of, t, where) for t in op.outputs],
+        "intermediates": [_index(index_of, t, where) for t in op.intermediates] or None,
+    }
+    custom = op.attrs.custom if isinstance(op.attrs, RawAttrs) else op.extra.get("custom_options")
+    if isinstance(custom, bytes):
+        values |= pool.custom_options(custom)
+    values |= _options(op, where, schema)
+    values |= {name: value for name, value in op.extra.items() if name not in _OWN_KEYS}
+    return refuse_unknown(values, "Operator", where, schema)
+
+
+def _index(index_of: Mapping[Tensor, int], tensor: Tensor, where: str) -> int:
+    if tensor not in index_of:
+        raise GraphError("an operator refers to a tensor of another graph", where=where)
+    return index_of[tensor]
+
+
+def _options(op: Op, where: str, schema: Schema) -> Values:
+    """The union field that holds the operator's options."""
+    table, fields = _options_table(op)
+    if not table:
+        return {}
+    for union in ("builtin_options", "builtin_options2"):
+        field = schema.tables["Operator"].fields[union]
+        if field.enum is not None and table in field.enum.values:
+            known = _storable(fields, table, where, schema)
+            return {union: {"table": table, **known}}
+    raise FormatError(
+        f"an operator's options cannot be stored in a .{schema.name} file",
+        where=where,
+        why=f"{table} is unknown there",
+    )
+
+
+def _options_table(op: Op) -> tuple[str, Values]:
+    if isinstance(op.attrs, RawAttrs):
+        return op.attrs.table, dict(op.attrs.fields)
+    record = ops.find(op.kind)
+    rest = op.extra.get("options", {})
+    kept = dict(rest) if isinstance(rest, Mapping) else {}
+    table = str(op.extra.get("options_table", "")) or (record.options if record else "")
+    return table, attribute_values(op.attrs) | kept
+
+
+def _storable(fields: Values, table: str, where: str, schema: Schema) -> Values:
+    """The fields without those that are unset and that this schema or an older one lacks."""
+    required = schema.tables[table].fields.keys() - _NEWER_FIELDS
+    return refuse_unknown(
+        {name: value for name, value in fields.items() if name in required or value not in (0, ())},
+        table,
+        where,
+        schema,
+    )
