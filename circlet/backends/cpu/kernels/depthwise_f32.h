@@ -1,0 +1,163 @@
+/* Depthwise convolution in float32: each channel with its own window.
+ *
+ * A tile is MR output pixels of one row of one vector of channels. The last tile of a row and the
+ * last vector of channels overlap the ones before; only fewer channels than lanes are masked.
+ * Every output is one chain of multiply-adds over rows and columns of the window in that order.
+ *
+ * Operands: input, packed weights, output. Weights are packed per vector of channels: the bias,
+ * then one vector per tap.
+ */
+#ifndef CIRCLET_DEPTHWISE_F32_H
+#define CIRCLET_DEPTHWISE_F32_H
+
+#include "simd.h"
+
+struct depthwise_f32_params {
+    int64_t in_batch;   /* input elements between output images */
+    int64_t in_row;     /* input elements between output rows */
+    int64_t in_pixel;   /* input elements between output pixels */
+    int64_t tap_row;    /* input elements between rows of the window */
+    int64_t tap_column; /* input elements between columns of the window */
+    int64_t out_batch;  /* output elements between images */
+    int64_t out_row;    /* output elements between rows */
+    int64_t out_pixel;  /* output elements between pixels */
+    int32_t tap_rows;   /* rows of the window */
+    int32_t tap_columns;    /* columns of the window */
+    int32_t width;      /* output pixels of a row, at least MR */
+    int32_t height;     /* output rows of an image */
+    int32_t rows;       /* output rows of all images */
+    int32_t task_rows;  /* rows of a task */
+    int32_t channels;   /* channels of a pixel */
+    int32_t blocks;     /* vectors of channels */
+    int32_t task_blocks;    /* vectors of a task */
+    float low;          /* smallest result */
+    float high;         /* largest result */
+};
+
+/* Tap vectors that stay in registers beside the sums of a tile. */
+#if CIRCLET_VBYTES == 64 || defined(__aarch64__)
+#define CIRCLET_HELD_TAPS 25
+#else
+#define CIRCLET_HELD_TAPS 9
+#endif
+
+CIRCLET_INLINE vf depthwise_f32_load(const float *p, int64_t channels, const int MASKED) {
+    return MASKED ? v_load_n(p, channels) : v_load(p);
+}
+
+/* One window row where neighbouring pixels share columns: each column is loaded once. */
+CIRCLET_INLINE void depthwise_f32_shared(vf *acc, const struct depthwise_f32_params *p,
+                                         const float *in, const vf *taps, const int KW,
+                                         const int SW, const int MR, const int MASKED) {
+    CIRCLET_UNROLL for (int column = 0; column < (MR - 1) * SW + KW; column++) {
+        vf x = depthwise_f32_load(in + column * p->tap_column, p->channels, MASKED);
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
+            int tap = column - m * SW;
+            if (tap >= 0 && tap < KW) acc[m] = v_fma(x, taps[tap], acc[m]);
+        }
+    }
+}
+
+CIRCLET_INLINE void depthwise_f32_tap(vf *acc, const struct depthwise_f32_params *p,
+                                      const float *in, vf tap, const int MR, const int MASKED) {
+    CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
+        vf x = depthwise_f32_load(in + m * p->in_pixel, p->channels, MASKED);
+        acc[m] = v_fma(x, tap, acc[m]);
+    }
+}
+
+/* Sums of a tile. KH x KW is the window, or 0 where its size is only known at run time; SW is the
+ * distance of pixels in columns, or 0 where they share none. */
+CIRCLET_INLINE void depthwise_f32_sums(vf *acc, const struct depthwise_f32_params *p,
+                                       const float *in, const float *w, const vf *held,
+                                       const int KH, const int KW, const int SW, const int MR,
+                                       const int MASKED) {
+    if (KH == 0) {
+        for (int y = 0; y < p->tap_rows; y++)
+            for (int x = 0; x < p->tap_columns; x++, w += CIRCLET_LANES)
+                depthwise_f32_tap(acc, p, in + y * p->tap_row + x * p->tap_column, v_load(w), MR,
+                                  MASKED);
+        return;
+    }
+    CIRCLET_UNROLL for (int y = 0; y < KH; y++) {
+        vf loaded[16];
+        const vf *taps = held + y * KW;
+        if (KH * KW > CIRCLET_HELD_TAPS) {
+            CIRCLET_UNROLL for (int x = 0; x < KW; x++)
+                loaded[x] = v_load(w + (y * KW + x) * CIRCLET_LANES);
+            taps = loaded;
+        }
+        const float *row = in + y * p->tap_row;
+        if (SW) {
+            depthwise_f32_shared(acc, p, row, taps, KW, SW, MR, MASKED);
+        } else {
+            CIRCLET_UNROLL for (int x = 0; x < KW; x++)
+                depthwise_f32_tap(acc, p, row + x * p->tap_column, taps[x], MR, MASKED);
+        }
+    }
+}
+
+/* One output row of one vector of channels. */
+CIRCLET_INLINE void depthwise_f32_row(const struct depthwise_f32_params *p, const float *in,
+                                      const float *w, const vf *held, float *out, const int KH,
+                                      const int KW, const int SW, const int MR,
+                                      const int MASKED) {
+    vf low = v_splat(p->low), high = v_splat(p->high), bias = v_load(w);
+    for (int64_t tile = 0; tile < p->width; tile += MR) {
+        int64_t x = s_min_i64(tile, p->width - MR);
+        vf acc[8];
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++) acc[m] = bias;
+        depthwise_f32_sums(acc, p, in + x * p->in_pixel, w + CIRCLET_LANES, held, KH, KW, SW, MR,
+                           MASKED);
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
+            float *to = out + (x + m) * p->out_pixel;
+            vf y = v_clamp(acc[m], low, high);
+            if (MASKED)
+                v_store_n(to, y, p->channels);
+            else
+                v_store(to, y);
+        }
+    }
+}
+
+/* The rows from `first` to `last` of one vector of channels. */
+CIRCLET_INLINE void depthwise_f32_block(const struct depthwise_f32_params *p, const float *in,
+                                        const float *w, float *out, int64_t first, int64_t last,
+                                        const int KH, const int KW, const int SW, const int MR,
+                                        const int MASKED) {
+    vf held[CIRCLET_HELD_TAPS];
+    if (KH * KW <= CIRCLET_HELD_TAPS)
+        CIRCLET_UNROLL for (int tap = 0; tap < KH * KW; tap++)
+            held[tap] = v_load(w + (tap + 1) * CIRCLET_LANES);
+    for (int64_t row = first; row < last; row++) {
+        int64_t batch = (uint32_t)row / (uint32_t)p->height;
+        int64_t y = (uint32_t)row % (uint32_t)p->height;
+        depthwise_f32_row(p, in + batch * p->in_batch + y * p->in_row, w, held,
+                          out + batch * p->out_batch + y * p->out_row, KH, KW, SW, MR, MASKED);
+    }
+}
+
+/* A task is `task_rows` rows of `task_blocks` vectors of channels. */
+CIRCLET_INLINE void depthwise_f32(const struct depthwise_f32_params *p, void *const *operands,
+                                  void *scratch, int64_t begin, int64_t end, const int KH,
+                                  const int KW, const int SW, const int MR, const int MASKED) {
+    uint32_t parts = (uint32_t)((p->blocks + p->task_blocks - 1) / p->task_blocks);
+    int64_t packed = ((int64_t)p->tap_rows * p->tap_columns + 1) * CIRCLET_LANES;
+    (void)scratch;
+    for (int64_t task = begin; task < end; task++) {
+        int64_t first = (int64_t)((uint32_t)task / parts) * p->task_rows;
+        int64_t last = s_min_i64(first + p->task_rows, p->rows);
+        int64_t block = (int64_t)((uint32_t)task % parts) * p->task_blocks;
+        int64_t stop = s_min_i64(block + p->task_blocks, p->blocks);
+        for (; block < stop; block++) {
+            int64_t channel = block * CIRCLET_LANES;
+            if (!MASKED) channel = s_min_i64(channel, p->channels - CIRCLET_LANES);
+            depthwise_f32_block(p, (const float *)operands[0] + channel,
+                                (const float *)operands[1] + block * packed,
+                                (float *)operands[2] + channel, first, last, KH, KW, SW, MR,
+                                MASKED);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,190 @@
+"""DEPTHWISE_CONV_2D in float32 with one map per channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd
+
+import numpy as np
+
+from circlet.backends.cpu.lower.conv_float import (
+    DEPTHWISE_MULTIPLIED,
+    first_taps,
+    tap_strides,
+    window_borders,
+)
+from circlet.backends.cpu.lower.float_matrix import (
+    FloatArray,
+    View,
+    clamp_params,
+    constant_floats,
+    why_not_float,
+)
+from circlet.backends.cpu.lower.tiles import Registers, lanes_of, registers_of
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue
+from circlet.backends.cpu.targets import Target
+from circlet.ir import Op
+from circlet.ops.conv import window_of
+from circlet.ops.geometry import Window2D
+from circlet.ops.operands import operand
+
+_MOST_PIXELS = 7
+_MOST_UNROLLED = 200
+_MOST_COLUMNS = 16
+_TILE_OVERHEAD = 8
+_TASK_BYTES = 96 << 10
+_TASKS_WANTED = 16
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a depthwise convolution, in the terms of `depthwise_f32.h`.
+
+    Attributes:
+        source, result: Input at the first taps, and output pixels.
+        images, height, width, channels: Sizes of the output.
+        window: The window.
+        taps: Input elements between rows and between columns of the window.
+        weights: [1 + taps, channels], the bias first.
+    """
+
+    source: View
+    result: View
+    images: int
+    height: int
+    width: int
+    channels: int
+    window: Window2D
+    taps: tuple[int, int]
+    weights: FloatArray
+
+    @property
+    def step(self) -> int:
+        """Columns between pixels, 0 where neighbours share no loads."""
+        shared, rest = divmod(self.source.pixel, self.taps[1])
+        return shared if rest == 0 and shared < self.window.columns.size else 0
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    reason = why_not_float(op, 0, 1, 2)
+    if reason is None and operand(op, 0).static_shape[3] != operand(op, 1).static_shape[3]:
+        return "several maps per channel"
+    return reason
+
+
+def _lower(op: Op, context: Context) -> None:
+    lanes = lanes_of(context.vector_bytes)
+    rows = _folded(_rows(op, context), lanes)
+    masked = rows.channels < lanes
+    registers = registers_of(context.target, context.vector_bytes)
+    row_count, blocks = rows.images * rows.height, -(-rows.channels // lanes)
+    task_rows, task_blocks = _task_sizes(rows, row_count, blocks)
+    window = rows.window
+    params: dict[str, ParamValue] = {
+        **rows.source.strides("in"),
+        **rows.result.strides("out"),
+        "tap_row": rows.taps[0],
+        "tap_column": rows.taps[1],
+        "tap_rows": window.rows.size,
+        "tap_columns": window.columns.size,
+        "width": rows.width,
+        "height": rows.height,
+        "rows": row_count,
+        "task_rows": task_rows,
+        "channels": rows.channels,
+        "blocks": blocks,
+        "task_blocks": task_blocks,
+        **clamp_params(getattr(op.attrs, "fused_activation_function", "NONE")),
+    }
+    weights = context.constant(_packed(rows.weights, lanes))
+    context.call(
+        op,
+        Kernel("depthwise_f32.h", "depthwise_f32", (*_shape(rows, registers), int(masked))),
+        params,
+        (rows.source.ref, weights, rows.result.ref),
+        op.outputs,
+        tasks=-(-row_count // task_rows) * -(-blocks // task_blocks),
+    )
+
+
+def _rows(op: Op, context: Context) -> _Rows:
+    source, result = context.layout(operand(op, 0)), context.layout(op.outputs[0])
+    weights = np.asarray(operand(op, 1).data, np.float32).reshape(-1, result.channels)
+    bias = constant_floats(op.input(2))
+    first = np.zeros(result.channels, np.float32) if bias is None else bias
+    window = window_of(op)
+    return _Rows(
+        source=first_taps(op, source),
+        result=View.whole(op.outputs[0], result),
+        images=result.batch,
+        height=result.height,
+        width=result.width,
+        channels=result.channels,
+        window=window,
+        taps=tap_strides(window, source),
+        weights=np.concatenate([first.reshape(1, -1), weights]),
+    )
+
+
+def _folded(rows: _Rows, lanes: int) -> _Rows:
+    """Few channels: neighbouring pixels, where contiguous, as one pixel of more channels."""
+    channels, count = rows.channels, lanes // gcd(lanes, rows.channels)
+    contiguous = rows.source.pixel == rows.result.pixel == channels
+    if not contiguous or channels >= 2 * lanes or rows.width % count or count == 1:
+        return rows
+    return replace(
+        rows,
+        source=replace(rows.source, pixel=count * channels),
+        result=replace(rows.result, pixel=count * channels),
+        width=rows.width // count,
+        channels=count * channels,
+        weights=np.tile(rows.weights, count),
+    )
+
+
+def _shape(rows: _Rows, registers: Registers) -> tuple[int, int, int, int]:
+    """The kernel's window, step and pixels of a tile."""
+    height, width = rows.window.rows.size, rows.window.columns.size
+    fixed = height * width <= _MOST_UNROLLED and width <= _MOST_COLUMNS
+    most = _MOST_PIXELS if registers.count > 16 else 5
+    limit = max(1, min(most, rows.width, _MOST_UNROLLED // (height * width)))
+    step = rows.step if fixed else 0
+
+    def slots(pixels: int) -> int:
+        columns = (pixels - 1) * step + width if step else pixels * width
+        work = height * max(columns, pixels * width)
+        return -(-rows.width // pixels) * (work + _TILE_OVERHEAD)
+
+    pixels = min(range(limit, 0, -1), key=slots) if fixed else min(4, rows.width)
+    return (height, width, step, pixels) if fixed else (0, 0, 0, pixels)
+
+
+def _task_sizes(rows: _Rows, row_count: int, blocks: int) -> tuple[int, int]:
+    """Rows and vectors of a task: its input fits in cache, and there are enough tasks."""
+    row_bytes = max(1, rows.width * rows.channels * 4)
+    task_rows = max(1, min(row_count, _TASK_BYTES // row_bytes, -(-row_count // _TASKS_WANTED)))
+    parts = max(1, -(-_TASKS_WANTED * task_rows // row_count))
+    return task_rows, max(1, -(-blocks // parts), min(blocks, 4))
+
+
+def _packed(weights: FloatArray, lanes: int) -> FloatArray:
+    """Per vector of channels the bias and the taps; the last vector overlaps the one before."""
+    taps, channels = weights.shape
+    if channels < lanes:
+        return np.pad(weights, ((0, 0), (0, lanes - channels)))
+    starts = [min(start, channels - lanes) for start in range(0, channels, lanes)]
+    return np.concatenate([weights[:, start : start + lanes].reshape(-1) for start in starts])
+
+
+DEPTHWISE_FLOAT = LOWERINGS.add(
+    Lowering(
+        kind="DEPTHWISE_CONV_2D",
+        name="depthwise_f32",
+        refuses=_refuses,
+        lower=_lower,
+        borders=window_borders,
+        strided_inputs=True,
+        strided_output=True,
+    )
+)
+LOWERINGS.add(DEPTHWISE_MULTIPLIED)

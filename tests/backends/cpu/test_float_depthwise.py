@@ -1,0 +1,78 @@
+"""Native float depthwise convolutions against the operator records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.lower import depthwise_float  # noqa: F401
+from circlet.ir import DType, Graph
+from circlet.ops.build import builder
+from circlet.ops.conv import DepthwiseConv2DAttrs
+from tests.backends.cpu.harness import TARGETS, check_native, run_native, runnable
+
+
+def _values(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def _attrs(
+    padding: str = "SAME", stride: int = 1, dilation: int = 1, fused: str = "NONE"
+) -> DepthwiseConv2DAttrs:
+    return DepthwiseConv2DAttrs(padding, stride, stride, 0, fused, dilation, dilation)
+
+
+def _depthwise(
+    image: Sequence[int], window: Sequence[int], multiplier: int, attrs: DepthwiseConv2DAttrs
+) -> Graph:
+    maps = image[3] * multiplier
+    b = builder()
+    x = b.input("x", DType.FLOAT32, tuple(image))
+    w = b.constant("w", _values(1, 1, *window, maps) / np.float32(np.sqrt(np.prod(window))))
+    y = b.op("DEPTHWISE_CONV_2D", [x, w, b.constant("b", _values(2, maps))], attrs)
+    return b.output(y).build()
+
+
+THREE, FIVE = (3, 3), (5, 5)
+CASES = {
+    "three": ((1, 14, 14, 32), THREE, 1, _attrs()),
+    "three_tail": ((1, 7, 9, 37), THREE, 1, _attrs(fused="RELU6")),
+    "three_strided": ((1, 15, 14, 24), THREE, 1, _attrs(stride=2)),
+    "three_valid": ((2, 8, 9, 16), THREE, 1, _attrs("VALID")),
+    "few_channels": ((1, 9, 10, 3), THREE, 1, _attrs()),
+    "few_channels_strided": ((1, 9, 10, 3), THREE, 1, _attrs(stride=2)),
+    "eight_channels": ((1, 12, 12, 8), THREE, 1, _attrs()),
+    "folded_to_many": ((1, 6, 4, 12), THREE, 1, _attrs(dilation=2)),
+    "folded_with_tail": ((2, 6, 8, 24), THREE, 1, _attrs()),
+    "five": ((1, 11, 13, 40), FIVE, 1, _attrs()),
+    "five_strided": ((1, 11, 13, 40), FIVE, 1, _attrs(stride=2, fused="RELU")),
+    "dilated": ((1, 12, 11, 20), THREE, 1, _attrs(dilation=2)),
+    "dilated_far": ((1, 12, 11, 64), THREE, 1, _attrs(dilation=6)),
+    "row_window": ((1, 6, 20, 18), (1, 9), 1, _attrs()),
+    "wide_stride": ((1, 13, 13, 16), THREE, 1, _attrs(stride=4)),
+    "whole_image": ((1, 7, 7, 50), (7, 7), 1, _attrs("VALID")),
+    "huge_window": ((1, 18, 19, 17), (17, 18), 1, _attrs("VALID")),
+    "one_pixel": ((1, 1, 1, 20), THREE, 1, _attrs()),
+    "many_channels": ((1, 4, 4, 515), THREE, 1, _attrs()),
+    "two_maps": ((1, 8, 7, 6), THREE, 2, _attrs(stride=2)),
+    "eight_maps_of_one": ((1, 10, 9, 1), (10, 8), 8, _attrs(stride=2)),
+    "maps_batches": ((2, 5, 5, 3), THREE, 20, _attrs("VALID", dilation=2)),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES)
+def test_depthwise_equals_record(case: str, target: str) -> None:
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    image, window, multiplier, attrs = CASES[case]
+    check_native(_depthwise(image, window, multiplier, attrs), [_values(3, *image)], target)
+
+
+def test_depthwise_is_bit_identical_for_any_thread_count() -> None:
+    graph = _depthwise((1, 31, 30, 45), THREE, 1, _attrs())
+    image = _values(4, 1, 31, 30, 45)
+    (one,), (two,) = (run_native(graph, [image], threads=n) for n in (1, 2))
+    assert one.tobytes() == two.tobytes()
