@@ -20,7 +20,7 @@ class Config:
     | variable | meaning | default |
     |---|---|---|
     | `CIRCLET_CC` | C compiler command, used in place of the `ziglang` package | none |
-    | `CIRCLET_CACHE_DIR` | folder of compiled artifacts | `$XDG_CACHE_HOME/circlet`, `~/.cache/circlet` |
+    | `CIRCLET_CACHE_DIR` | folder of compiled artifacts | `~/.cache/circlet` |
     | `CIRCLET_CACHE_BYTES` | size to which the cache is pruned; 0 switches the cache off | 2 GiB |
     | `CIRCLET_LOG` | level of the logger: debug, info, warning, error | warning |
     | `CIRCLET_THREADS` | threads of a session that names no number | cores that may be used |

@@ -95,8 +95,11 @@ def params_bytes(dtype: np.dtype[np.void], **values: npt.ArrayLike) -> bytes:
     for name, value in values.items():
         if dtype.names is None or name not in dtype.names:
             raise BackendError(f"{name} is no parameter; known: {', '.join(dtype.names or ())}")
-        record[name] = value
-        if not np.array_equal(record[name], np.asarray(value, dtype[name].base), equal_nan=False):
+        try:
+            record[name] = value
+        except (OverflowError, ValueError) as error:
+            raise BackendError(f"parameter {name} does not hold {value!r}") from error
+        if record[name].dtype.kind != "f" and np.any(record[name] != np.asarray(value)):
             raise BackendError(f"parameter {name} does not hold {value!r}")
     return record.tobytes()
 

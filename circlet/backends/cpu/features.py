@@ -43,11 +43,12 @@ def _level(name: str, cpuinfo: str, implies: str = "") -> Feature:
 
 _X86_64 = _rows(
     _level("v2", "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3"),
-    _level("v3", "avx bmi1 bmi2 abm movbe xsave", "v2 avx2 f16c fma"),
+    _level("v3", "bmi1 bmi2 abm movbe xsave", "v2 avx2 f16c fma"),
     _level("v4", "avx512f", "v3 avx512f avx512bw avx512cd avx512dq avx512vl"),
-    _x86("avx2"),
-    _x86("f16c"),
-    _x86("fma"),
+    _x86("avx"),
+    _x86("avx2", implies="avx"),
+    _x86("f16c", implies="avx"),
+    _x86("fma", implies="avx"),
     _x86("avx512f", implies="avx2 f16c fma"),
     _x86("avx512bw", implies="avx512f"),
     _x86("avx512cd", implies="avx512f"),

@@ -27,7 +27,7 @@ from circlet.errors import (
 Image = bytes | memoryview
 Array = npt.NDArray[np.generic]
 
-_PLAN_ALIGNMENT = 64
+_ALIGNMENT = 64
 _load_numbers = itertools.count(1)
 
 
@@ -158,7 +158,8 @@ def load_runtime(image: Image) -> Runtime:
 class Executable:
     """A plan, its packed constants and its code, checked and ready to be bound.
 
-    The buffers are used in place and kept alive; a plan that is not 64-byte aligned is copied.
+    The buffers are used in place and kept alive; those that are not 64-byte
+    aligned are copied.
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class Executable:
     ) -> None:
         self.runtime = runtime
         self._plan = _aligned(plan)
-        self._constants = np.frombuffer(constants, np.uint8)
+        self._constants = _aligned(constants)
         self._units = [Library(unit, "unit") for unit in units]
         self.step_count = int(self._plan[8:12].view(np.uint32)[0]) if self._plan.size > 12 else 0
         self._handle = self._create()
@@ -287,10 +288,10 @@ def _addresses(arrays: Sequence[Array]) -> object:
 
 def _aligned(data: Image) -> npt.NDArray[np.uint8]:
     array = np.frombuffer(data, np.uint8)
-    if array.size == 0 or address_of(array) % _PLAN_ALIGNMENT == 0:
+    if array.size == 0 or address_of(array) % _ALIGNMENT == 0:
         return array
-    room = np.zeros(array.size + _PLAN_ALIGNMENT, np.uint8)
-    start = -address_of(room) % _PLAN_ALIGNMENT
+    room = np.zeros(array.size + _ALIGNMENT, np.uint8)
+    start = -address_of(room) % _ALIGNMENT
     room[start : start + array.size] = array
     return room[start : start + array.size]
 

@@ -1,0 +1,231 @@
+"""The folder of compiled artifacts: named by content, private, locked, pruned by size."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from circlet.backends.cpu.artifact import Artifact, open_artifact, write_file
+from circlet.config import Config, temporary_cache_folder
+from circlet.errors import ArtifactError, CacheError, FileError
+from circlet.version import __version__
+
+_log = logging.getLogger("circlet.cache")
+_SUFFIX = ".circlet"
+_STALE_S = 3600
+_SETTLED_S = 2.0
+_PACKAGE = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class CachedArtifact:
+    """An artifact, and whether it was there before."""
+
+    artifact: Artifact
+    hit: bool
+
+
+def cache_key(*parts: bytes | str | memoryview) -> str:
+    """A name that differs when any part, or the generator of code, differs."""
+    digest = hashlib.sha256(generator_identity().encode())
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def generator_identity() -> str:
+    """The version of Circlet and the state of its sources, which an edit changes."""
+    digest = hashlib.sha256(__version__.encode())
+    for path in _sources(str(_PACKAGE)):
+        digest.update(path.encode())
+    return f"circlet {__version__} {digest.hexdigest()}"
+
+
+def _sources(folder: str) -> Iterator[str]:
+    """Name, size and time of each source file below a folder, in a fixed order."""
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.is_dir():
+            yield from _sources(entry.path)
+        elif entry.name.endswith((".py", ".c", ".h")):
+            facts = entry.stat()
+            yield f"{entry.path[len(folder) :]}:{facts.st_size}:{facts.st_mtime_ns};"
+
+
+class Cache:
+    """A checked folder of artifacts; `folder` is None where nothing can be kept."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        config = config or Config.from_environment()
+        self._limit_bytes = config.cache_bytes
+        self.folder = usable_folder(config) if config.cache_bytes else None
+
+    def load(self, key: str, build: Callable[[], bytes]) -> CachedArtifact:
+        """The artifact of a key, built by `build` where it is missing or damaged.
+
+        Of several processes and threads that ask at once, one builds and the others wait.
+        """
+        if self.folder is None:
+            return CachedArtifact(open_artifact(build()), hit=False)
+        path = self.folder / f"{key}{_SUFFIX}"
+        found = _open_if_sound(path)
+        if found is not None:
+            return CachedArtifact(found, hit=True)
+        with _locked(self.folder / f"{key}.lock"):
+            found = _open_if_sound(path)
+            if found is not None:
+                return CachedArtifact(found, hit=True)
+            return CachedArtifact(self._keep(path, build()), hit=False)
+
+    def _keep(self, path: Path, data: bytes) -> Artifact:
+        try:
+            write_file(path, data)
+        except FileError as error:
+            _log.warning("the compiled model is not kept: %s", error.why)
+            return open_artifact(data)
+        artifact = open_artifact(path)
+        self.prune(keep=path)
+        return artifact
+
+    def prune(self, keep: Path | None = None) -> None:
+        """Deletes what was unused for longest until the artifacts fit the size limit."""
+        if self.folder is None:
+            return
+        _delete_stale(self.folder)
+        entries = sorted(_entries(self.folder, _SUFFIX), key=lambda entry: entry[0])
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in entries:
+            if total <= self._limit_bytes:
+                return
+            if path != keep:
+                total -= size
+                path.unlink(missing_ok=True)
+
+    def file_digest(self, path: Path) -> str:
+        """The hash of a file's bytes, remembered for as long as the file is not touched."""
+        facts = path.stat()
+        marks = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        name = hashlib.sha256(repr((os.fspath(path.absolute()), marks)).encode()).hexdigest()
+        memo = self.folder / f"{name}.digest" if self.folder else None
+        if memo and (known := _read_digest(memo)):
+            return known
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if memo and time.time() - max(facts.st_mtime, facts.st_ctime) > _SETTLED_S:
+            with contextlib.suppress(FileError):
+                write_file(memo, digest.encode())
+        return digest
+
+
+def usable_folder(config: Config) -> Path | None:
+    """The cache folder, made and checked; the temporary one where there is no writable home.
+
+    Raises:
+        CacheError: The folder belongs to someone else, or others may write to it.
+    """
+    for folder in (config.cache_folder(), temporary_cache_folder()):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            facts = folder.lstat()
+        except OSError as error:
+            _log.info("%s cannot hold the cache: %s", folder, error.strerror)
+            continue
+        _check_private(folder, facts)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    _log.warning("no folder can hold the cache; compiled models are not kept")
+    return None
+
+
+def _check_private(folder: Path, facts: os.stat_result) -> None:
+    problem = ""
+    if not stat.S_ISDIR(facts.st_mode):
+        problem = "it is not a folder"
+    elif facts.st_uid != os.getuid():
+        problem = f"it belongs to user {facts.st_uid}, not to {os.getuid()}"
+    elif facts.st_mode & 0o022:
+        problem = f"others may write to it (mode {stat.S_IMODE(facts.st_mode):o})"
+    if problem:
+        raise CacheError(
+            "the cache folder is not private, so code in it cannot be trusted",
+            where=str(folder),
+            why=problem,
+            fix=f"chmod 700 {folder}, or set CIRCLET_CACHE_DIR to a folder of your own",
+        )
+
+
+def _open_if_sound(path: Path) -> Artifact | None:
+    """The artifact, marked as used now; None when it is missing, damaged or not ours."""
+    try:
+        facts = path.lstat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:
+            raise ArtifactError("a cached file is not private", where=str(path))
+        artifact = open_artifact(path)
+        for index in range(len(artifact.targets)):
+            artifact.code(index)
+        os.utime(path)
+    except (OSError, FileError):
+        return None
+    except ArtifactError as error:
+        _log.warning("a cached artifact is built again: %s", error.why or error.what)
+        return None
+    return artifact
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Holds the lock of a key; who gets it after a wait must look for the result first."""
+    import fcntl
+
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        _log.info("no lock on %s: %s", path, error.strerror)
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _entries(folder: Path, suffix: str) -> list[tuple[float, int, Path]]:
+    """Time of last use, size and path of the files with a suffix."""
+    found = []
+    for path in folder.glob(f"*{suffix}"):
+        with contextlib.suppress(OSError):
+            facts = path.lstat()
+            found.append((facts.st_mtime, facts.st_size, path))
+    return found
+
+
+def _delete_stale(folder: Path) -> None:
+    """Removes what interrupted writers left, and digests that nobody used for a month."""
+    now = time.time()
+    for suffix, age_s in ((".tmp", _STALE_S), (".digest", 30 * 24 * _STALE_S)):
+        for used, _, path in _entries(folder, suffix):
+            if now - used > age_s:
+                path.unlink(missing_ok=True)
+
+
+def _read_digest(memo: Path) -> str:
+    try:
+        text = memo.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return text if len(text) == hashlib.sha256().digest_size * 2 else ""
