@@ -1,1 +1,3 @@
 """The rows of the lowering table, one module per family; importing this fills the table."""
+
+from circlet.backends.cpu.lower import lut, elementwise, pool, shape  # noqa: F401, I001  (rows of a kind in order of preference)

@@ -1,0 +1,191 @@
+/* Moving bytes: strided copies, transposes, padding, borders. All strides are in bytes. */
+#ifndef CIRCLET_COPY_H
+#define CIRCLET_COPY_H
+
+#include "rows.h"
+
+typedef CIRCLET_UNALIGNED(int8_t, 16) copy_v16;
+typedef CIRCLET_UNALIGNED(int8_t, 32) copy_v32;
+typedef CIRCLET_UNALIGNED(int64_t, 16) copy_fill16;
+typedef uint64_t copy_u64 __attribute__((aligned(1), may_alias));
+typedef uint32_t copy_u32 __attribute__((aligned(1), may_alias));
+typedef uint16_t copy_u16 __attribute__((aligned(1), may_alias));
+
+/* Both ends of a run that is one to two pieces long. */
+#define COPY_ENDS(type)                                          \
+    do {                                                         \
+        type head = *(const type *)from;                         \
+        type tail = *(const type *)(from + n - sizeof(type));    \
+        *(type *)to = head;                                      \
+        *(type *)(to + n - sizeof(type)) = tail;                 \
+    } while (0)
+
+CIRCLET_INLINE void copy_run(char *to, const char *from, int64_t n) {
+    if (n >= CIRCLET_VBYTES) {
+        vi8 tail = *(const vi8_u *)(from + n - CIRCLET_VBYTES);
+        for (int64_t i = 0; i < n - CIRCLET_VBYTES; i += CIRCLET_VBYTES)
+            *(vi8_u *)(to + i) = *(const vi8_u *)(from + i);
+        *(vi8_u *)(to + n - CIRCLET_VBYTES) = tail;
+    } else if (CIRCLET_VBYTES > 32 && n >= 32) {
+        COPY_ENDS(copy_v32);
+    } else if (n >= 16) {
+        COPY_ENDS(copy_v16);
+    } else if (n >= 8) {
+        COPY_ENDS(copy_u64);
+    } else if (n >= 4) {
+        COPY_ENDS(copy_u32);
+    } else {
+        CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) to[i] = from[i];
+    }
+}
+
+/* `pattern` holds the element to fill with, repeated to eight bytes. */
+CIRCLET_INLINE void fill_run(char *to, int64_t pattern, int64_t n) {
+    copy_fill16 fill = (copy_fill16){0} + pattern;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) *(copy_fill16 *)(to + i) = fill;
+    for (; i + 8 <= n; i += 8) *(copy_u64 *)(to + i) = (uint64_t)pattern;
+    CIRCLET_NO_UNROLL for (; i < n; i++) to[i] = (char)((uint64_t)pattern >> (i % 8 * 8));
+}
+
+struct copy_rows_params {
+    int64_t rows;          /* inner runs in all */
+    int64_t rows_per_task; /* of a task */
+    int64_t inner;         /* bytes of a run, contiguous on both sides */
+    int64_t chunk;         /* bytes of a run that one task copies */
+    int64_t sizes[6];      /* outer sizes */
+    int64_t source[7];     /* strides */
+    int64_t result[7];     /* strides */
+};
+
+/* Operands: source, result. */
+CIRCLET_INLINE void copy_rows(const struct copy_rows_params *p, void *const *x, void *scratch,
+                              int64_t begin, int64_t end) {
+    (void)scratch;
+    for (int64_t task = begin; task < end; task++) {
+        rows_span span = ROWS_SPAN(p, task);
+        for (int64_t row = span.first, run; row < span.last; row += run) {
+            run = rows_run(row, span.last, p->sizes);
+            const char *from = (const char *)x[0] + rows_offset(row, p->sizes, p->source);
+            char *to = (char *)x[1] + rows_offset(row, p->sizes, p->result);
+            for (int64_t i = 0; i < run; i++)
+                copy_run(to + i * p->result[5] + span.begin, from + i * p->source[5] + span.begin,
+                         span.end - span.begin);
+        }
+    }
+}
+
+struct copy_elements_params {
+    int64_t rows;          /* planes of columns x inner elements */
+    int64_t columns;       /* the axis whose source stride is smallest */
+    int64_t column_block;  /* columns of a task */
+    int64_t inner;         /* the axis whose result stride is smallest */
+    int64_t sizes[6];      /* outer sizes */
+    int64_t source[7];     /* strides; the last is that of inner */
+    int64_t result[7];     /* strides */
+    int64_t column_source; /* stride */
+    int64_t column_result; /* stride */
+};
+
+#define COPY_TILE 16
+
+CIRCLET_INLINE void copy_element(char *to, const char *from, int size) {
+    if (size == 8) *(copy_u64 *)to = *(const copy_u64 *)from;
+    if (size == 4) *(copy_u32 *)to = *(const copy_u32 *)from;
+    if (size == 2) *(copy_u16 *)to = *(const copy_u16 *)from;
+    if (size == 1) *to = *from;
+}
+
+CIRCLET_INLINE void copy_plane(const struct copy_elements_params *p, char *to, const char *from,
+                               int64_t columns, int size) {
+    for (int64_t i0 = 0; i0 < p->inner; i0 += COPY_TILE) {
+        int64_t i1 = s_min_i64(i0 + COPY_TILE, p->inner);
+        for (int64_t c = 0; c < columns; c++)
+            for (int64_t i = i0; i < i1; i++)
+                copy_element(to + c * p->column_result + i * p->result[6],
+                             from + c * p->column_source + i * p->source[6], size);
+    }
+}
+
+/* Operands: source, result. Any strides: transposes, strided slices. */
+CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *const *x,
+                                  void *scratch, int64_t begin, int64_t end, int size) {
+    (void)scratch;
+    int64_t blocks = (p->columns + p->column_block - 1) / p->column_block;
+    for (int64_t task = begin; task < end; task++) {
+        int64_t row = task / blocks, column = task % blocks * p->column_block;
+        const char *from = (const char *)x[0] + rows_offset(row, p->sizes, p->source);
+        char *to = (char *)x[1] + rows_offset(row, p->sizes, p->result);
+        copy_plane(p, to + column * p->column_result, from + column * p->column_source,
+                   s_min_i64(p->column_block, p->columns - column), size);
+    }
+}
+
+struct pad_rows_params {
+    int64_t rows;          /* runs of the result */
+    int64_t rows_per_task; /* of a task */
+    int64_t before;        /* bytes to fill before the copied part of a run */
+    int64_t copied;        /* bytes of a run that come from the source */
+    int64_t after;         /* bytes to fill behind it */
+    int64_t pattern;       /* the element to fill with, repeated to eight bytes */
+    int64_t sizes[6];      /* outer sizes of the result */
+    int64_t first[6];      /* outer index where the source starts */
+    int64_t count[6];      /* outer sizes of the source */
+    int64_t source[7];     /* strides */
+    int64_t result[7];     /* strides */
+};
+
+/* The row of the source that lands in a row of the result, or null. */
+CIRCLET_INLINE const char *pad_source(const struct pad_rows_params *p, const char *source,
+                                      int64_t row) {
+    for (int axis = ROWS_OUTER - 1; axis >= 0; axis--) {
+        int64_t at = row % p->sizes[axis] - p->first[axis];
+        if (at < 0 || at >= p->count[axis]) return 0;
+        source += at * p->source[axis];
+        row /= p->sizes[axis];
+    }
+    return source;
+}
+
+/* Operands: source, result. */
+CIRCLET_INLINE void pad_rows(const struct pad_rows_params *p, void *const *x, void *scratch,
+                             int64_t begin, int64_t end) {
+    (void)scratch;
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+        char *to = (char *)x[1] + rows_offset(row, p->sizes, p->result);
+        const char *from = pad_source(p, x[0], row);
+        if (!from) {
+            fill_run(to, p->pattern, p->before + p->copied + p->after);
+            continue;
+        }
+        fill_run(to, p->pattern, p->before);
+        copy_run(to + p->before, from, p->copied);
+        fill_run(to + p->before + p->copied, p->pattern, p->after);
+    }
+}
+
+struct fill_border_params {
+    int64_t height;      /* rows of the image inside */
+    int64_t image_bytes; /* from one image of the batch to the next, borders included */
+    int64_t row_bytes;   /* from row to row */
+    int64_t first_bytes; /* from the start of an image's border to its first pixel */
+    int64_t inner_bytes; /* of a row of pixels */
+    int64_t pattern;     /* the element to fill with, repeated to eight bytes */
+};
+
+/* Operands: the start of a bordered buffer. Writes only the border; a task is one image. */
+CIRCLET_INLINE void fill_border(const struct fill_border_params *p, void *const *x, void *scratch,
+                                int64_t begin, int64_t end) {
+    (void)scratch;
+    for (int64_t image = begin; image < end; image++) {
+        char *start = (char *)x[0] + image * p->image_bytes;
+        char *gap = start + p->first_bytes + p->inner_bytes;
+        fill_run(start, p->pattern, p->first_bytes);
+        for (int64_t y = 1; y < p->height; y++, gap += p->row_bytes)
+            fill_run(gap, p->pattern, p->row_bytes - p->inner_bytes);
+        fill_run(gap, p->pattern, start + p->image_bytes - gap);
+    }
+}
+
+#endif

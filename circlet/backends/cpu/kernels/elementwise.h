@@ -1,0 +1,93 @@
+/* Generated expressions over any number of strided operands.
+ *
+ * The prelude of a kernel holds the body: it loads its operands at element i, computes, and
+ * stores n <= CIRCLET_LANES results. The names below are those that expressions are printed with.
+ */
+#ifndef CIRCLET_ELEMENTWISE_H
+#define CIRCLET_ELEMENTWISE_H
+
+#include "element.h"
+#include "requantize.h"
+#include "rows.h"
+#include "vmath.h"
+
+#define ELEMENTWISE_INTS 32
+#define ELEMENTWISE_FLOATS 16
+#define ELEMENTWISE_OPERANDS 8
+
+struct elementwise_params {
+    int64_t rows;          /* inner runs in all */
+    int64_t rows_per_task; /* of a task */
+    int64_t inner;         /* elements of a run */
+    int64_t chunk;         /* elements of a run that one task does */
+    int64_t sizes[6];      /* outer sizes */
+    int64_t strides[56];   /* bytes, of each operand in turn; the last one's is of the inner loop */
+    int32_t ints[32];      /* the expression's parameters */
+    float floats[16];      /* the expression's parameters */
+};
+
+/* A copy of the parameters that stores through operands cannot change. */
+typedef struct elementwise_values {
+    int32_t ints[ELEMENTWISE_INTS];
+    float floats[ELEMENTWISE_FLOATS];
+} elementwise_values;
+
+typedef void (*elementwise_body)(const elementwise_values *v, char *const *at, int64_t i,
+                                 int64_t n);
+
+CIRCLET_INLINE vf v_select_f32(vi mask, vf a, vf b) { return v_select(mask, a, b); }
+/* The first operand where it is NaN, so that clamps keep NaN. */
+CIRCLET_INLINE vf v_min_f32(vf a, vf b) { return v_min(b, a); }
+CIRCLET_INLINE vf v_max_f32(vf a, vf b) { return v_max(b, a); }
+CIRCLET_INLINE vf v_abs_f32(vf a) { return v_abs(a); }
+CIRCLET_INLINE vi v_abs_i32(vi a) { return (a ^ (a >> 31)) - (a >> 31); }
+CIRCLET_INLINE vf v_round_half_away(vf a) { return v_round_away(a); }
+CIRCLET_INLINE vi v_shl_i32(vi a, vi n) { return (vi)((vu)a << (vu)n); }
+CIRCLET_INLINE vi v_shr_i32(vi a, vi n) { return a >> n; }
+CIRCLET_INLINE vi v_srdhm(vi a, vi multiplier) {
+    return q8_doubling_high_mul(a, multiplier, multiplier);
+}
+CIRCLET_INLINE vi v_rdbpot(vi x, vi exponent) {
+    vi mask = (vi)(((vu){0} + 1u << (vu)exponent) - 1u);
+    vi threshold = (mask >> 1) - (vi)(x < v_zero_i32());
+    return (x >> exponent) - (vi)((x & mask) > threshold);
+}
+
+/* e^x - 1: a series near zero, where the difference would lose digits. */
+CIRCLET_INLINE vf elementwise_expm1(vf x) {
+    vf q = V_POLYNOMIAL(x, 0.5f, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040);
+    vi near = (vi)(v_abs(x) < v_splat(0.5f));
+    return v_select(near, v_fma(x * x, q, x), v_exp(x) - v_splat(1.0f));
+}
+
+CIRCLET_INLINE void elementwise_run(const elementwise_values *v, char *const *at, int64_t begin,
+                                    int64_t end, elementwise_body body) {
+    int64_t i = begin;
+    for (; i + CIRCLET_LANES <= end; i += CIRCLET_LANES) body(v, at, i, CIRCLET_LANES);
+    if (i < end) body(v, at, i, end - i);
+}
+
+/* Operands: the inputs, then the outputs of `body`. */
+CIRCLET_INLINE void elementwise(const struct elementwise_params *p, void *const *x, void *scratch,
+                                int64_t begin, int64_t end, int operands, elementwise_body body) {
+    (void)scratch;
+    elementwise_values values;
+    __builtin_memcpy(values.ints, p->ints, sizeof values.ints);
+    __builtin_memcpy(values.floats, p->floats, sizeof values.floats);
+    for (int64_t task = begin; task < end; task++) {
+        rows_span span = ROWS_SPAN(p, task);
+        for (int64_t row = span.first, run; row < span.last; row += run) {
+            char *at[ELEMENTWISE_OPERANDS];
+            run = rows_run(row, span.last, p->sizes);
+            CIRCLET_UNROLL for (int k = 0; k < operands; k++)
+                at[k] = (char *)x[k] + rows_offset(row, p->sizes, p->strides + k * ROWS_STRIDES);
+            for (int64_t i = 0; i < run; i++) {
+                elementwise_run(&values, at, span.begin, span.end, body);
+                CIRCLET_UNROLL for (int k = 0; k < operands; k++)
+                    at[k] += p->strides[k * ROWS_STRIDES + 5];
+            }
+        }
+    }
+}
+
+#endif

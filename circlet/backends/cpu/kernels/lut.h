@@ -1,0 +1,71 @@
+/* Functions of one 8-bit operand as a table of 256 results, indexed by the operand's bits. */
+#ifndef CIRCLET_LUT_H
+#define CIRCLET_LUT_H
+
+#include "rows.h"
+
+struct lut_params {
+    int64_t rows;          /* inner runs in all */
+    int64_t rows_per_task; /* of a task */
+    int64_t inner;         /* elements of a run, contiguous on both sides */
+    int64_t chunk;         /* elements of a run that one task does */
+    int64_t sizes[6];      /* outer sizes */
+    int64_t source[7];     /* strides */
+    int64_t result[7];     /* strides */
+};
+
+#if defined(__AVX512VBMI__) && defined(__clang__)
+typedef CIRCLET_VECTOR(char, 64) lut_bytes;
+
+/* Two permutations over 128 entries each, joined by the top bit of the index. */
+CIRCLET_INLINE int64_t lut_vectors(uint8_t *to, const uint8_t *from, const uint8_t *table,
+                                   int64_t n) {
+    lut_bytes part[4];
+    CIRCLET_UNROLL for (int i = 0; i < 4; i++) part[i] = (lut_bytes)v_load_u8(table + 64 * i);
+    int64_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        lut_bytes index = (lut_bytes)v_load_u8(from + i);
+        vu8 low = (vu8)__builtin_ia32_vpermi2varqi512(part[0], index, part[1]);
+        vu8 high = (vu8)__builtin_ia32_vpermi2varqi512(part[2], index, part[3]);
+        vu8 upper = (vu8)((vi8)index < 0);
+        v_store_u8(to + i, (high & upper) | (low & ~upper));
+    }
+    return i;
+}
+#else
+CIRCLET_INLINE int64_t lut_vectors(uint8_t *to, const uint8_t *from, const uint8_t *table,
+                                   int64_t n) {
+    (void)to, (void)from, (void)table, (void)n;
+    return 0;
+}
+#endif
+
+CIRCLET_INLINE void lut_run(uint8_t *to, const uint8_t *from, const uint8_t *table, int64_t n) {
+    int64_t i = lut_vectors(to, from, table, n);
+    for (; i + 4 <= n; i += 4) {
+        uint8_t a = table[from[i]], b = table[from[i + 1]];
+        uint8_t c = table[from[i + 2]], d = table[from[i + 3]];
+        to[i] = a, to[i + 1] = b, to[i + 2] = c, to[i + 3] = d;
+    }
+    CIRCLET_NO_UNROLL for (; i < n; i++) to[i] = table[from[i]];
+}
+
+/* Operands: source, table, result. */
+CIRCLET_INLINE void lut(const struct lut_params *p, void *const *x, void *scratch, int64_t begin,
+                        int64_t end) {
+    (void)scratch;
+    const uint8_t *table = x[1];
+    for (int64_t task = begin; task < end; task++) {
+        rows_span span = ROWS_SPAN(p, task);
+        for (int64_t row = span.first, run; row < span.last; row += run) {
+            run = rows_run(row, span.last, p->sizes);
+            const uint8_t *from = (const uint8_t *)x[0] + rows_offset(row, p->sizes, p->source);
+            uint8_t *to = (uint8_t *)x[2] + rows_offset(row, p->sizes, p->result);
+            for (int64_t i = 0; i < run; i++)
+                lut_run(to + i * p->result[5] + span.begin, from + i * p->source[5] + span.begin,
+                        table, span.end - span.begin);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,179 @@
+/* Average, maximum and L2 pooling of NHWC images; windows are clamped at the edges. */
+#ifndef CIRCLET_POOL_H
+#define CIRCLET_POOL_H
+
+#include "element.h"
+#include "vmath.h"
+
+enum { POOL_MAX, POOL_AVERAGE, POOL_L2 };
+
+struct pool_params {
+    int64_t in_height;       /* of the input */
+    int64_t in_width;        /* of the input */
+    int64_t channels;        /* of both */
+    int64_t out_height;      /* of the output */
+    int64_t out_width;       /* of the output */
+    int64_t window_height;   /* taps */
+    int64_t window_width;    /* taps */
+    int64_t stride_height;   /* between windows */
+    int64_t stride_width;    /* between windows */
+    int64_t pad_top;         /* rows that the first window reaches beyond the image */
+    int64_t pad_left;        /* columns likewise */
+    int64_t in_batch_stride; /* elements */
+    int64_t in_row_stride;   /* elements */
+    int64_t in_pixel_stride; /* elements */
+    int64_t out_batch_stride; /* elements */
+    int64_t out_row_stride;  /* elements */
+    int64_t out_pixel_stride; /* elements */
+    int32_t low_int;         /* fused activation of integers */
+    int32_t high_int;        /* fused activation of integers */
+    float low;               /* fused activation of floats */
+    float high;              /* fused activation of floats */
+};
+
+/* The part of a window that lies in the image. */
+typedef struct pool_window {
+    const char *at; /* first tap, channel 0 */
+    int64_t rows, columns, row_stride, pixel_stride;
+} pool_window;
+
+#define POOL_TAPS(w, tap, size)                                               \
+    for (int64_t tap##_y = 0; tap##_y < (w)->rows; tap##_y++)                 \
+        for (int64_t tap##_x = 0, tap = tap##_y * (w)->row_stride * (size);   \
+             tap##_x < (w)->columns; tap##_x++, tap += (w)->pixel_stride * (size))
+
+/* Channels c .. c + registers * lanes of a float window. */
+CIRCLET_INLINE void pool_f32(const struct pool_params *p, const pool_window *w, float *to,
+                             int64_t c, int64_t n, int kind, int registers) {
+    vf sums[4];
+    CIRCLET_UNROLL for (int r = 0; r < registers; r++)
+        sums[r] = v_splat(kind == POOL_MAX ? -__builtin_inff() : 0.0f);
+    POOL_TAPS(w, tap, 4) {
+        const float *from = (const float *)(w->at + tap) + c;
+        CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
+            vf v = n < CIRCLET_LANES ? v_load_n(from, n) : v_load(from + r * CIRCLET_LANES);
+            sums[r] = kind == POOL_MAX ? v_max(v, sums[r])
+                                       : sums[r] + (kind == POOL_L2 ? v * v : v);
+        }
+    }
+    vf taps = v_splat((float)(w->rows * w->columns));
+    CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
+        vf v = kind == POOL_MAX ? sums[r] : sums[r] / taps;
+        v = v_clamp(kind == POOL_L2 ? v_sqrt(v) : v, v_splat(p->low), v_splat(p->high));
+        if (n < CIRCLET_LANES) v_store_n(to + c, v, n);
+        else v_store(to + c + r * CIRCLET_LANES, v);
+    }
+}
+
+CIRCLET_INLINE void pool_channels_f32(const struct pool_params *p, const pool_window *w, float *to,
+                                      int kind) {
+    int64_t c = 0;
+    for (; c + 4 * CIRCLET_LANES <= p->channels; c += 4 * CIRCLET_LANES)
+        pool_f32(p, w, to, c, CIRCLET_LANES, kind, 4);
+    for (; c + CIRCLET_LANES <= p->channels; c += CIRCLET_LANES)
+        pool_f32(p, w, to, c, CIRCLET_LANES, kind, 1);
+    if (c < p->channels) pool_f32(p, w, to, c, p->channels - c, kind, 1);
+}
+
+/* Mean of integer taps, halves away from zero for signed, up for unsigned inputs. The quotient
+ * of two floats below 2**24 never rounds up to the next integer, so truncating it is exact. */
+CIRCLET_INLINE vi pool_mean(vi sum, int64_t taps, int type) {
+    vi half = v_splat_i32((int32_t)(taps / 2));
+    if (type != ELEMENT_U8) half = v_select_i32(sum > v_zero_i32(), half, -half);
+    return v_to_i32(v_to_f32(sum + half) / v_splat((float)taps));
+}
+
+/* Lanes of channels c .. c + n of an integer window. */
+CIRCLET_INLINE void pool_int(const struct pool_params *p, const pool_window *w, char *to,
+                             int64_t c, int64_t n, int kind, int type, int registers) {
+    vi sums[4];
+    CIRCLET_UNROLL for (int r = 0; r < registers; r++)
+        sums[r] = v_splat_i32(kind == POOL_MAX ? -128 : 0);
+    POOL_TAPS(w, tap, 1) {
+        const char *from = w->at + tap + c;
+        CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
+            vi v = element_load_i32(from + r * CIRCLET_LANES, n, type);
+            sums[r] = kind == POOL_MAX ? v_max_i32(v, sums[r]) : sums[r] + v;
+        }
+    }
+    int64_t taps = w->rows * w->columns;
+    CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
+        vi v = kind == POOL_MAX ? sums[r] : pool_mean(sums[r], taps, type);
+        v = v_clamp_i32(v, v_splat_i32(p->low_int), v_splat_i32(p->high_int));
+        element_store_i32(to + c + r * CIRCLET_LANES, v, n, type);
+    }
+}
+
+CIRCLET_INLINE void pool_channels_int(const struct pool_params *p, const pool_window *w, char *to,
+                                      int kind, int type) {
+    int64_t c = 0;
+    for (; c + 4 * CIRCLET_LANES <= p->channels; c += 4 * CIRCLET_LANES)
+        pool_int(p, w, to, c, CIRCLET_LANES, kind, type, 4);
+    for (; c + CIRCLET_LANES <= p->channels; c += CIRCLET_LANES)
+        pool_int(p, w, to, c, CIRCLET_LANES, kind, type, 1);
+    if (c < p->channels) pool_int(p, w, to, c, p->channels - c, kind, type, 1);
+}
+
+CIRCLET_INLINE void pool_max_bytes(const struct pool_params *p, const pool_window *w, char *to,
+                                   int64_t c, int type) {
+    if (type == ELEMENT_U8) {
+        vu8 best = v_load_u8((const uint8_t *)w->at + c);
+        POOL_TAPS(w, tap, 1) {
+            vu8 v = v_load_u8((const uint8_t *)w->at + tap + c), more = (vu8)(v > best);
+            best = (v & more) | (best & ~more);
+        }
+        vu8 low = (vu8){0} + (uint8_t)p->low_int, high = (vu8){0} + (uint8_t)p->high_int;
+        vu8 below = (vu8)(best < low), above;
+        best = (low & below) | (best & ~below);
+        above = (vu8)(best > high);
+        v_store_u8((uint8_t *)to + c, (high & above) | (best & ~above));
+    } else {
+        vi8 best = v_load_i8((const int8_t *)w->at + c);
+        POOL_TAPS(w, tap, 1) {
+            vi8 v = v_load_i8((const int8_t *)w->at + tap + c), more = (vi8)(v > best);
+            best = (v & more) | (best & ~more);
+        }
+        vi8 low = (vi8){0} + (int8_t)p->low_int, high = (vi8){0} + (int8_t)p->high_int;
+        vi8 below = (vi8)(best < low), above;
+        best = (low & below) | (best & ~below);
+        above = (vi8)(best > high);
+        v_store_i8((int8_t *)to + c, (high & above) | (best & ~above));
+    }
+}
+
+/* The last register starts where it ends with the channels: it repeats some of them. */
+CIRCLET_INLINE void pool_pixel(const struct pool_params *p, const pool_window *w, char *to,
+                               int kind, int type) {
+    if (type == ELEMENT_F32) {
+        pool_channels_f32(p, w, (float *)to, kind);
+    } else if (kind == POOL_MAX && p->channels >= CIRCLET_VBYTES) {
+        for (int64_t c = 0; c < p->channels; c += CIRCLET_VBYTES)
+            pool_max_bytes(p, w, to, s_min_i64(c, p->channels - CIRCLET_VBYTES), type);
+    } else {
+        pool_channels_int(p, w, to, kind, type);
+    }
+}
+
+/* Operands: input, output. A task is one row of the output. */
+CIRCLET_INLINE void pool(const struct pool_params *p, void *const *x, void *scratch, int64_t begin,
+                         int64_t end, int kind, int type) {
+    (void)scratch;
+    int64_t size = type == ELEMENT_F32 ? 4 : 1;
+    for (int64_t task = begin; task < end; task++) {
+        int64_t image = task / p->out_height, y = task % p->out_height;
+        int64_t top = y * p->stride_height - p->pad_top, first_y = s_max_i64(top, 0);
+        const char *from = (const char *)x[0] +
+                           (image * p->in_batch_stride + first_y * p->in_row_stride) * size;
+        char *to = (char *)x[1] + (image * p->out_batch_stride + y * p->out_row_stride) * size;
+        for (int64_t column = 0; column < p->out_width; column++) {
+            int64_t left = column * p->stride_width - p->pad_left, first_x = s_max_i64(left, 0);
+            pool_window w = {from + first_x * p->in_pixel_stride * size,
+                             s_min_i64(top + p->window_height, p->in_height) - first_y,
+                             s_min_i64(left + p->window_width, p->in_width) - first_x,
+                             p->in_row_stride, p->in_pixel_stride};
+            pool_pixel(p, &w, to + column * p->out_pixel_stride * size, kind, type);
+        }
+    }
+}
+
+#endif

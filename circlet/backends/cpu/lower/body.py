@@ -1,0 +1,180 @@
+"""Prints the C body of an element-wise kernel from scalar expressions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from circlet.ir import DType
+from circlet.ops.expr import Call, Const, Expr, Number, Param, Scalar, Var, leaves, to_c
+
+ELEMENT_TYPES = {
+    DType.FLOAT32: "ELEMENT_F32",
+    DType.INT8: "ELEMENT_I8",
+    DType.UINT8: "ELEMENT_U8",
+    DType.INT16: "ELEMENT_I16",
+    DType.INT32: "ELEMENT_I32",
+}
+_SPELLINGS = {"expm1": "elementwise_expm1({0})"}
+_VECTORS = {"f32": "vf", "i32": "vi"}
+_LIMITS = {"i32": 32, "f32": 16}
+_ARRAYS = {"i32": "ints", "f32": "floats"}
+
+
+@dataclass(frozen=True)
+class Load:
+    """An operand of a kernel: its type, and whether one element serves the whole inner loop."""
+
+    dtype: DType
+    is_single: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """One result of a body: a scalar over operands, which are loads or earlier steps' results.
+
+    Attributes:
+        scalar: The expression and its parameter values.
+        operands: What each `Var` of the expression is: the number of a load, or of an earlier
+            step counted on from the loads.
+        stored: Type to store the result as, or None for a result only later steps use.
+    """
+
+    scalar: Scalar
+    operands: tuple[int, ...]
+    stored: DType | None
+
+
+@dataclass
+class Body:
+    """The C text of a body, and the values of its parameters.
+
+    Operands of the kernel are the loads in order, then the stored results in order.
+    """
+
+    loads: Sequence[Load]
+    steps: Sequence[Step]
+    values: dict[str, list[Number]] = field(default_factory=lambda: {"i32": [], "f32": []})
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._kinds: dict[int, str] = {}
+        self._load_operands()
+        stores = len(self.loads)
+        for number, step in enumerate(self.steps, len(self.loads)):
+            self._compute(number, step)
+            if step.stored is not None:
+                self._store(number, stores, step.stored)
+                stores += 1
+        self.operand_count = stores
+
+    @property
+    def name(self) -> str:
+        """The body's function name, which follows from its text."""
+        return f"body_{hashlib.sha256(self._text.encode()).hexdigest()[:12]}"
+
+    @property
+    def prelude(self) -> str:
+        """The body as a C function."""
+        return (
+            f"CIRCLET_INLINE void {self.name}(const elementwise_values *v, char *const *at, "
+            f"int64_t i, int64_t n) {{\n    (void)v;\n{self._text}}}\n"
+        )
+
+    def params(self) -> dict[str, list[Number]]:
+        """The parameter arrays, filled up with zeros."""
+        return {
+            _ARRAYS[kind]: self.values[kind] + [0] * (_LIMITS[kind] - len(self.values[kind]))
+            for kind in _ARRAYS
+        }
+
+    @property
+    def _text(self) -> str:
+        return "".join(f"    {line}\n" for line in self.lines)
+
+    def _load_operands(self) -> None:
+        for number, load in enumerate(self.loads):
+            kind = "f32" if load.dtype == DType.FLOAT32 else "i32"
+            size, element = load.dtype.bits // 8, ELEMENT_TYPES[load.dtype]
+            if load.is_single:
+                value = f"element_splat_{kind}(at[{number}], {element})"
+            else:
+                value = f"element_load_{kind}(at[{number}] + i * {size}, n, {element})"
+            self._define(number, kind, value)
+
+    def _define(self, number: int, kind: str, value: str) -> None:
+        self._kinds[number] = kind
+        self.lines.append(f"{_VECTORS[kind]} x{number} = {value};")
+
+    def _compute(self, number: int, step: Step) -> None:
+        places = self._param_places(step.scalar)
+
+        def leaf(node: Var | Param | Const) -> str:
+            if isinstance(node, Var):
+                return self._variable(step.operands[node.index], node.kind)
+            if isinstance(node, Param):
+                return places[node]
+            return _literal(node.value, node.kind)
+
+        self._define(number, step.scalar.expr.kind, to_c(step.scalar.expr, leaf, _SPELLINGS))
+
+    def _variable(self, number: int, kind: str) -> str:
+        own = self._kinds[number]
+        if own == kind:
+            return f"x{number}"
+        return f"v_to_{kind}(x{number})"
+
+    def _param_places(self, scalar: Scalar) -> Mapping[Param, str]:
+        places = {}
+        for leaf in leaves(scalar.expr):
+            if isinstance(leaf, Param):
+                values = self.values[leaf.kind]
+                splat = "v_splat" if leaf.kind == "f32" else "v_splat_i32"
+                places[leaf] = f"{splat}(v->{_ARRAYS[leaf.kind]}[{len(values)}])"
+                values.append(scalar.params[leaf.name])
+        return places
+
+    def _store(self, number: int, operand: int, dtype: DType) -> None:
+        size, at = dtype.bits // 8, f"at[{operand}] + i * {dtype.bits // 8}"
+        if dtype == DType.FLOAT32:
+            self.lines.append(f"element_store_f32({at}, {self._variable(number, 'f32')}, n);")
+            return
+        assert size
+        value = self._variable(number, "i32")
+        self.lines.append(f"element_store_i32({at}, {value}, n, {ELEMENT_TYPES[dtype]});")
+
+
+def not_printable(scalar: Scalar) -> str | None:
+    """Why there is no vector code for an expression, or None."""
+    nodes = _nodes(scalar.expr)
+    kinds = {node.kind for node in nodes}
+    if kinds - {"f32", "i32", "mask"}:
+        return "64-bit integers have no vector code"
+    if scalar.expr.kind == "mask":
+        return "comparisons have no vector code"
+    if any(isinstance(n, Call) and n.function == "div" and n.kind == "i32" for n in nodes):
+        return "integer division has no vector code"
+    counts = {kind: 0 for kind in _LIMITS}
+    for leaf in leaves(scalar.expr):
+        if isinstance(leaf, Param):
+            counts[leaf.kind] += 1
+    if any(counts[kind] > limit for kind, limit in _LIMITS.items()):
+        return "too many parameters"
+    return None
+
+
+def _nodes(expr: Expr) -> list[Expr]:
+    inner = [node for arg in expr.args for node in _nodes(arg)] if isinstance(expr, Call) else []
+    return [expr, *inner]
+
+
+def _literal(value: Number, kind: str) -> str:
+    if kind == "i32":
+        return f"v_splat_i32({int(value)})"
+    number = float(np.float32(value))
+    if np.isinf(number):
+        return f"v_splat({'-' if number < 0 else ''}__builtin_inff())"
+    return f"v_splat({number.hex()}f)"

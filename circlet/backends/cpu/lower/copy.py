@@ -1,0 +1,140 @@
+"""Copies between layouts, border fills and padding: the calls of `copy.h`."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from circlet.backends.cpu.layout import Border, Layout
+from circlet.backends.cpu.lower.views import (
+    MAX_AXES,
+    Loops,
+    layout_of,
+    merged,
+    outer_fields,
+    row_fields,
+    source_ref,
+    stride_fields,
+    strides_of,
+)
+from circlet.backends.cpu.lowering import Context, Kernel, KernelCall, Ref, TensorRef
+from circlet.ir import DType, Op, Tensor
+from circlet.ops.operands import QUANTISED, is_affine, zero_of
+
+_TASK_BYTES = 1 << 15
+_COLUMN_BLOCK = 64
+
+
+def element_bytes(tensor: Tensor) -> int:
+    """Bytes of one element."""
+    return tensor.dtype.bits // 8
+
+
+def not_copyable(tensor: Tensor) -> str | None:
+    """Why the copy kernels do not take a tensor, or None."""
+    if tensor.dtype.bits not in (8, 16, 32, 64):
+        return f"elements of type {tensor.dtype.name} are not whole bytes"
+    if len(tensor.static_shape) > MAX_AXES - 1:
+        return f"rank {len(tensor.static_shape)} is above {MAX_AXES - 1}"
+    return "a size is 0" if tensor.elements == 0 else None
+
+
+def fill_pattern(tensor: Tensor, value: int | float) -> int:
+    """An element repeated to the eight bytes that the fill kernels write."""
+    element = np.asarray(value).astype(tensor.dtype.numpy)
+    return int(np.frombuffer(element.tobytes() * (8 // element.itemsize), np.int64)[0])
+
+
+def zero_value(tensor: Tensor) -> int:
+    """The stored form of real zero."""
+    return zero_of(tensor) if tensor.dtype in QUANTISED and is_affine(tensor) else 0
+
+
+def border_fill(op: Op, tensor: Tensor, layout: Layout) -> KernelCall:
+    """The step that fills the border around a tensor with stored zeros."""
+    size = element_bytes(tensor)
+    params = {
+        "height": layout.height,
+        "image_bytes": layout.batch_stride * size,
+        "row_bytes": layout.row_stride * size,
+        "first_bytes": layout.offset * size,
+        "inner_bytes": layout.width * layout.pixel_stride * size,
+        "pattern": fill_pattern(tensor, zero_value(tensor)),
+    }
+    start = TensorRef(tensor, -layout.offset)
+    kernel = Kernel("copy.h", "fill_border")
+    return KernelCall(kernel, dict(params), (start,), layout.batch, 0, (tensor,), op)
+
+
+def padded_copy(op: Op, tensor: Tensor, copy: Tensor, context: Context) -> None:
+    """Copy a tensor into the middle of its bordered copy."""
+    copy_loops(op, context, source_ref(context, tensor), TensorRef(copy), _pair(context, tensor, copy))
+
+
+def copy_tensor(op: Op, context: Context, source: Tensor, target: Ref, loops: Loops) -> None:
+    """Copy elements of `source` by loops whose operands are the source and the target."""
+    copy_loops(op, context, source_ref(context, source), target, loops, element_bytes(source))
+
+
+def copy_loops(
+    op: Op, context: Context, source: Ref, target: Ref, loops: Loops, size: int = 0
+) -> None:
+    """Copy elements by loops whose strides count elements of `size` bytes."""
+    assert isinstance(target, TensorRef)
+    size = size or element_bytes(target.tensor)
+    loops = merged(loops)
+    call = _rows_call if _inner_is_contiguous(loops) else _elements_call
+    call(op, context, (source, target), loops.scaled(size, size), size, target.tensor)
+
+
+def _pair(context: Context, source: Tensor, target: Tensor) -> Loops:
+    strides = (
+        strides_of(source, layout_of(context, source)),
+        strides_of(target, layout_of(context, target)),
+    )
+    return Loops(target.static_shape, strides)
+
+
+def _inner_is_contiguous(loops: Loops) -> bool:
+    return all(row[-1] == 1 for row in loops.strides)
+
+
+def _rows_call(
+    op: Op, context: Context, refs: tuple[Ref, Ref], loops: Loops, size: int, written: Tensor
+) -> None:
+    """Rows of contiguous bytes."""
+    sizes = (*loops.sizes[:-1], loops.sizes[-1] * size)
+    params, tasks = row_fields(sizes, 1)
+    params["source"], params["result"] = (
+        stride_fields((*row[:-1], 1)) for row in loops.strides
+    )
+    context.call(op, Kernel("copy.h", "copy_rows"), params, refs, (written,), tasks=tasks)
+
+
+def _elements_call(
+    op: Op, context: Context, refs: tuple[Ref, Ref], loops: Loops, size: int, written: Tensor
+) -> None:
+    """Single elements, in tiles of the two axes that are contiguous on one side each."""
+    if len(loops.sizes) == 1:
+        loops = Loops((1, *loops.sizes), tuple((0, *row) for row in loops.strides))
+    source, result = loops.strides
+    inner = len(loops.sizes) - 1
+    column = min(range(inner), key=lambda axis: source[axis])
+    outer = [axis for axis in range(inner) if axis != column]
+    sizes = tuple(loops.sizes[axis] for axis in outer)
+    columns = loops.sizes[column]
+    params = {
+        "rows": prod(sizes),
+        "columns": columns,
+        "column_block": _COLUMN_BLOCK,
+        "inner": loops.sizes[inner],
+        "sizes": outer_fields(sizes, MAX_AXES - 1),
+        "source": stride_fields((*(source[axis] for axis in outer), source[inner])),
+        "result": stride_fields((*(result[axis] for axis in outer), result[inner])),
+        "column_source": source[column],
+        "column_result": result[column],
+    }
+    tasks = prod(sizes) * -(-columns // _COLUMN_BLOCK)
+    kernel = Kernel("copy.h", "copy_elements", (size,))
+    context.call(op, kernel, dict(params), refs, (written,), tasks=tasks)

@@ -1,0 +1,90 @@
+"""Element-wise kinds of any number of operands: one kernel per distinct expression."""
+
+from __future__ import annotations
+
+from circlet.backends.cpu.lower.body import ELEMENT_TYPES, Body, Load, Step, not_printable
+from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
+from circlet.backends.cpu.lower.views import (
+    MAX_AXES,
+    Loops,
+    element_loops,
+    row_fields,
+    source_ref,
+    stride_fields,
+)
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import Op, Tensor
+from circlet.ops import all_records, get
+from circlet.ops.expr import Scalar
+
+_MAX_OPERANDS = 8
+
+
+def scalar_of(op: Op) -> Scalar:
+    """The op's scalar expression, which its record must have."""
+    record = get(op)
+    assert record.scalar is not None
+    return record.scalar(op)
+
+
+def _inputs(op: Op) -> list[Tensor]:
+    return [tensor for tensor in op.inputs if tensor is not None]
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    tensors = [*_inputs(op), op.outputs[0]]
+    if len(tensors) > _MAX_OPERANDS or len(_inputs(op)) != len(op.inputs):
+        return f"takes at most {_MAX_OPERANDS} operands, none omitted"
+    unknown = {tensor.dtype.name for tensor in tensors if tensor.dtype not in ELEMENT_TYPES}
+    if unknown:
+        return f"does not take {', '.join(sorted(unknown))}"
+    return not_copyable(op.outputs[0]) or not_printable(scalar_of(op))
+
+
+def _lower(op: Op, context: Context) -> None:
+    inputs, result = _inputs(op), op.outputs[0]
+    tensors = [*inputs, result]
+    loops = element_loops(context, tensors, result.static_shape)
+    loads = [
+        Load(tensor.dtype, is_single=strides[-1] == 0)
+        for tensor, strides in zip(inputs, loops.strides, strict=False)
+    ]
+    step = Step(scalar_of(op), tuple(range(len(inputs))), result.dtype)
+    body = Body(loads, [step])
+    params, tasks = _fields(tensors, loops)
+    params.update(body.params())
+    arguments = (body.operand_count, body.name)
+    kernel = Kernel("elementwise.h", "elementwise", arguments, body.prelude)
+    operands = (*(source_ref(context, tensor) for tensor in inputs), TensorRef(result))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
+
+
+def _fields(tensors: list[Tensor], loops: Loops) -> tuple[dict[str, ParamValue], int]:
+    sizes = [element_bytes(tensor) for tensor in tensors]
+    strides = [stride_fields(row) for row in loops.scaled(*sizes).strides]
+    params, tasks = row_fields(loops.sizes, sum(sizes))
+    unused = [0] * (MAX_AXES * (_MAX_OPERANDS - len(tensors)))
+    params["strides"] = [stride for row in strides for stride in row] + unused
+    return params, tasks
+
+
+for _record in all_records():
+    if _record.scalar is not None:
+        LOWERINGS.add(
+            Lowering(
+                _record.kind,
+                f"{_record.kind.lower()}_elementwise",
+                _refuses,
+                _lower,
+                strided_inputs=True,
+                strided_output=True,
+            )
+        )

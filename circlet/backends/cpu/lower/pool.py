@@ -1,0 +1,102 @@
+"""AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D."""
+
+from __future__ import annotations
+
+from circlet.backends.cpu.lower.views import source_ref
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.operands import operand
+from circlet.ops.pool import Pool2DAttrs, pool_window_of
+from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_range
+
+ELEMENT_TYPES = {
+    DType.FLOAT32: "ELEMENT_F32",
+    DType.INT8: "ELEMENT_I8",
+    DType.UINT8: "ELEMENT_U8",
+    DType.INT16: "ELEMENT_I16",
+    DType.INT32: "ELEMENT_I32",
+}
+_TAP_LIMIT = 1 << 15
+_KINDS = {
+    "AVERAGE_POOL_2D": "POOL_AVERAGE",
+    "MAX_POOL_2D": "POOL_MAX",
+    "L2_POOL_2D": "POOL_L2",
+}
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    source, attrs = operand(op, 0), op.attrs
+    assert isinstance(attrs, Pool2DAttrs)
+    if source.dtype not in (DType.FLOAT32, DType.INT8, DType.UINT8):
+        return f"does not take {source.dtype.name}"
+    if source.is_constant:
+        return "the input is constant"
+    height, width = source.static_shape[1:3]
+    if min(attrs.filter_height, height) * min(attrs.filter_width, width) > _TAP_LIMIT:
+        return f"a window holds more than {_TAP_LIMIT} pixels"
+    return None
+
+
+def _lower(op: Op, context: Context) -> None:
+    source, result = operand(op, 0), op.outputs[0]
+    params = {**_geometry(op, context), **_activation(op)}
+    kernel = Kernel("pool.h", "pool", (_KINDS[op.kind], ELEMENT_TYPES[source.dtype]))
+    operands = (source_ref(context, source), TensorRef(result))
+    layout = context.layout(result)
+    context.call(op, kernel, params, operands, (result,), tasks=layout.batch * layout.height)
+
+
+def _geometry(op: Op, context: Context) -> dict[str, ParamValue]:
+    data, result = context.layout(operand(op, 0)), context.layout(op.outputs[0])
+    window = pool_window_of(op)
+    (top, _), (left, _) = window.pads(data.height, data.width)
+    return {
+        "in_height": data.height,
+        "in_width": data.width,
+        "channels": data.channels,
+        "out_height": result.height,
+        "out_width": result.width,
+        "window_height": window.rows.size,
+        "window_width": window.columns.size,
+        "stride_height": window.rows.stride,
+        "stride_width": window.columns.stride,
+        "pad_top": top,
+        "pad_left": left,
+        "in_batch_stride": data.batch_stride,
+        "in_row_stride": data.row_stride,
+        "in_pixel_stride": data.pixel_stride,
+        "out_batch_stride": result.batch_stride,
+        "out_row_stride": result.row_stride,
+        "out_pixel_stride": result.pixel_stride,
+    }
+
+
+def _activation(op: Op) -> dict[str, ParamValue]:
+    assert isinstance(op.attrs, Pool2DAttrs)
+    activation = op.attrs.fused_activation_function
+    if op.outputs[0].dtype.is_float:
+        low, high = FLOAT_ACTIVATION_RANGES[activation]
+        return {"low_int": 0, "high_int": 0, "low": low, "high": high}
+    low_int, high_int = activation_range(activation, op.outputs[0])
+    return {"low_int": low_int, "high_int": high_int, "low": 0.0, "high": 0.0}
+
+
+for _kind in _KINDS:
+    LOWERINGS.add(
+        Lowering(
+            _kind,
+            f"{_kind.lower()}_window",
+            _refuses,
+            _lower,
+            strided_inputs=True,
+            strided_output=True,
+        )
+    )

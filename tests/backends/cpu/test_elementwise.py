@@ -1,0 +1,110 @@
+"""Native element-wise kernels give what the scalar expressions of the records give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Quantization
+from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
+from circlet.ops.record import find
+from tests.backends.cpu.cases import Cases, each_target
+
+OUT = Quantization.per_tensor(0.11, -7)
+OUT_U8 = Quantization.per_tensor(0.11, 120)
+SECOND = Quantization.per_tensor(0.023, 11)
+SHAPES = (
+    ((1, 5, 7, 33), (1, 5, 7, 33)),
+    ((2, 3, 4, 5), (5,)),
+    ((2, 3, 4, 20), (2, 1, 1, 20)),
+    ((2, 3, 4, 1), (1, 1, 4, 19)),
+    ((3, 1, 2, 1, 2, 3), (1, 4, 2, 5, 1, 3)),
+    ((257,), (1,)),
+    ((1, 1), (40, 3)),
+    ((100, 1000), (100, 1000)),
+)
+BINARY = {"ADD": AddAttrs, "SUB": SubAttrs, "MUL": MulAttrs}
+
+
+@each_target
+@pytest.mark.parametrize("kind", list(BINARY))
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32])
+def test_binary_arithmetic_equals_the_record(kind: str, dtype: DType, target: str) -> None:
+    cases = Cases()
+    quantised = dtype in (DType.INT8, DType.UINT8)
+    out = (OUT_U8 if dtype is DType.UINT8 else OUT) if quantised else None
+    activations = ("NONE",) if dtype is DType.INT32 else ("NONE", "RELU", "RELU6")
+    for number, (first, second) in enumerate(SHAPES):
+        a, b = cases.data(dtype, first), cases.data(dtype, second, SECOND)
+        attrs = BINARY[kind](activations[number % len(activations)])
+        cases.op(kind, [a, b], attrs, quant=out)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_int16_addition_equals_the_record(target: str) -> None:
+    cases = Cases()
+    quant = Quantization.per_tensor(0.0031)
+    for shape in ((3, 5), (1, 2, 3, 70)):
+        pair = [cases.data(DType.INT16, shape, quant) for _ in range(2)]
+        cases.op("ADD", pair, AddAttrs("NONE", False), quant=Quantization.per_tensor(0.007))
+    cases.check(target)
+
+
+@each_target
+def test_division_and_extremes_equal_the_records(target: str) -> None:
+    cases = Cases()
+    a, b = (cases.data(DType.FLOAT32, (3, 50)) for _ in range(2))
+    for kind in ("DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE"):
+        cases.op(kind, [a, b])
+    cases.check(target)
+
+
+@each_target
+def test_a_constant_operand_is_read_from_the_packed_constants(target: str) -> None:
+    cases = Cases()
+    x = cases.data(DType.FLOAT32, (2, 3, 3, 21))
+    cases.op("MUL", [x, cases.constant(cases.values(DType.FLOAT32, (21,)))])
+    cases.op("ADD", [cases.constant(np.float32(2.5)), x])
+    q = cases.data(DType.INT8, (2, 3, 3, 21))
+    cases.op("ADD", [q, cases.constant(cases.values(DType.INT8, (21,)), SECOND)], quant=OUT)
+    cases.check(target)
+
+
+FLOAT_FUNCTIONS = (
+    "RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 LEAKY_RELU LOGISTIC TANH ELU HARD_SWISH GELU ABS NEG "
+    "EXP SQUARE FLOOR ROUND"
+).split()
+
+
+@each_target
+@pytest.mark.parametrize("kind", FLOAT_FUNCTIONS)
+def test_float_functions_equal_the_record(kind: str, target: str) -> None:
+    if find(kind) is None:
+        pytest.skip(f"{kind} has no record")
+    cases = Cases()
+    for shape in ((37,), (2, 3, 5, 48)):
+        cases.op(kind, [cases.data(DType.FLOAT32, shape)])
+    edges = np.array([0.0, -0.0, 1e-30, -1e-30, 3, -3, 6, 88, -88, 0.5, -0.5, 1e4], np.float32)
+    if kind != "EXP":
+        cases.op(kind, [cases.given(edges)])
+    cases.check(target)
+
+
+FIXED = {"LOGISTIC": Quantization.per_tensor(1 / 256, -128)}
+
+
+@each_target
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_8_bit_functions_are_tables(dtype: DType, target: str) -> None:
+    cases = Cases()
+    every = np.arange(256, dtype=np.uint8).view(dtype.numpy)
+    for kind in ("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "ELU", "LEAKY_RELU"):
+        record = find(kind)
+        if record is None or f"{dtype.name} -> {dtype.name}" not in record.dtypes:
+            continue
+        for values in (every, cases.values(dtype, (3, 5, 7)), cases.values(dtype, (1, 30, 40, 64))):
+            source = cases.given(values, Quantization.per_tensor(0.047, 12))
+            zero = 0 if dtype is DType.UINT8 else -128
+            cases.op(kind, [source], quant=Quantization.per_tensor(1 / 256, zero))
+    cases.check(target, threads=2)

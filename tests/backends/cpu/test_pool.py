@@ -1,0 +1,50 @@
+"""Native pooling gives what the records give, on every target."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlet.ir import DType
+from circlet.ops.pool import Pool2DAttrs
+from tests.backends.cpu.cases import QUANT, Cases, each_target
+
+CHANNELS = (1, 3, 16, 67, 130)
+WINDOWS = (
+    Pool2DAttrs("SAME", 2, 1, 3, 2, "RELU6"),
+    Pool2DAttrs("VALID", 2, 2, 2, 2),
+    Pool2DAttrs("SAME", 1, 1, 5, 5, "RELU_N1_TO_1"),
+    Pool2DAttrs("VALID", 1, 1, 7, 9),
+)
+
+
+@each_target
+@pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8])
+def test_pooling_equals_the_record(kind: str, dtype: DType, target: str) -> None:
+    cases = Cases()
+    for channels in CHANNELS:
+        data = cases.data(dtype, (2, 9, 7, channels))
+        for attrs in WINDOWS:
+            cases.op(kind, [data], attrs, quant=QUANT)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_l2_pooling_equals_the_record(target: str) -> None:
+    cases = Cases()
+    for channels in CHANNELS:
+        data = cases.data(DType.FLOAT32, (1, 6, 7, channels))
+        cases.op("L2_POOL_2D", [data], Pool2DAttrs("SAME", 2, 2, 3, 3))
+    cases.check(target)
+
+
+@each_target
+def test_global_pooling_of_extreme_values_rounds_exactly(target: str) -> None:
+    cases = Cases()
+    for dtype in (DType.INT8, DType.UINT8):
+        for value in (0, 255):
+            data = cases.values(dtype, (1, 64, 64, 5))
+            data.view("uint8")[:, :63] = value
+            tensor = cases.given(data, QUANT)
+            cases.op("AVERAGE_POOL_2D", [tensor], Pool2DAttrs("VALID", 1, 1, 64, 64), quant=QUANT)
+    cases.check(target)

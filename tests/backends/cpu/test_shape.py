@@ -1,0 +1,120 @@
+"""Native moves of elements give what the records give."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from circlet.backends.cpu.compile import compile_partition
+from circlet.backends.cpu.targets import parse_target
+from circlet.errors import PlacementError
+from circlet.ir import DType, Quantization, Tensor
+from circlet.ops.layout import ConcatenationAttrs
+from circlet.ops.pool import Pool2DAttrs
+from circlet.ops.shape import ReshapeAttrs
+from circlet.plan.partition import partition
+from tests.backends.cpu.cases import QUANT, Cases, each_target
+
+TYPES = (DType.FLOAT32, DType.INT8, DType.INT64, DType.INT16)
+
+
+def _ints(cases: Cases, values: npt.ArrayLike) -> Tensor:
+    return cases.constant(np.asarray(values, np.int32))
+
+
+@each_target
+def test_transposes_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        data = cases.data(dtype, (2, 3, 17, 70))
+        for order in permutations(range(4)):
+            cases.op("TRANSPOSE", [data, _ints(cases, order)])
+    wide = cases.data(DType.FLOAT32, (2, 3, 2, 3, 2, 5))
+    cases.op("TRANSPOSE", [wide, _ints(cases, (5, 0, 3, 1, 4, 2))])
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_padding_equals_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        for shape, amounts in (
+            ((2, 5, 7, 3), ((0, 0), (1, 2), (3, 0), (0, 0))),
+            ((1, 4, 4, 33), ((0, 1), (0, 0), (0, 0), (2, 5))),
+            ((9,), ((4, 70),)),
+            ((2, 3, 1, 2, 3), ((1, 0), (0, 1), (1, 1), (0, 0), (0, 2))),
+            ((3, 4), ((0, 0), (0, 0))),
+        ):
+            cases.op("PAD", [cases.data(dtype, shape), _ints(cases, amounts)], quant=QUANT)
+        value = cases.constant(np.array([7], dtype.numpy), None if dtype.is_float else QUANT)
+        source = cases.data(dtype, (1, 5, 7, 3))
+        cases.op("PADV2", [source, _ints(cases, ((0, 0), (1, 2), (3, 0), (0, 4))), value])
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_concatenation_equals_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        for axis in (0, 1, 2, 3, -1):
+            parts = []
+            for size in (3, 1, 40):
+                shape = [2, 3, 4, 5]
+                shape[axis] = size
+                parts.append(cases.data(dtype, shape))
+            quant = None if dtype.is_float else QUANT
+            cases.op("CONCATENATION", parts, ConcatenationAttrs(axis), quant=quant)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_uint8_concatenation_rescales_parts(target: str) -> None:
+    cases = Cases()
+    every = np.arange(256, dtype=np.uint8).reshape(1, 2, 2, 64)
+    parts = [
+        cases.given(every, Quantization.per_tensor(scale, zero))
+        for scale, zero in ((0.05, 3), (0.02, 128), (0.1, 250))
+    ]
+    out = Quantization.per_tensor(0.05, 3)
+    cases.op("CONCATENATION", parts, ConcatenationAttrs(3), quant=out)
+    cases.check(target)
+
+
+@each_target
+def test_concatenation_of_computed_and_constant_parts(target: str) -> None:
+    cases = Cases()
+    data = cases.data(DType.FLOAT32, (1, 6, 6, 5))
+    pooled = [
+        cases.op(kind, [data], Pool2DAttrs("SAME", 1, 1, 3, 3))
+        for kind in ("MAX_POOL_2D", "AVERAGE_POOL_2D")
+    ]
+    cases.outputs.clear()
+    fixed = cases.constant(cases.values(DType.FLOAT32, (1, 6, 6, 2)))
+    joined = cases.op("CONCATENATION", [pooled[0], fixed, pooled[1]], ConcatenationAttrs(3))
+    cases.outputs.clear()
+    halved = cases.op("AVERAGE_POOL_2D", [joined], Pool2DAttrs("VALID", 2, 2, 2, 2))
+    cases.op("LOGISTIC", [halved])
+    cases.check(target)
+
+
+@each_target
+def test_reshapes_of_inputs_are_copied_to_outputs(target: str) -> None:
+    cases = Cases()
+    data = cases.data(DType.INT8, (2, 3, 35))
+    shaped = cases.op("RESHAPE", [data], ReshapeAttrs((6, -1)), quant=QUANT)
+    cases.op("RESHAPE", [shaped], ReshapeAttrs((210,)), quant=QUANT)
+    cases.check(target)
+
+
+def test_computed_permutations_are_refused_with_the_reason() -> None:
+    cases = Cases()
+    order = cases.given(np.array([1, 0], np.int32))
+    cases.op("TRANSPOSE", [cases.data(DType.FLOAT32, (2, 3)), order])
+    cases.outputs[0].shape = (3, 2)
+    graph = cases.graph()
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    with pytest.raises(PlacementError, match="permutation is not constant"):
+        compile_partition(whole, parse_target("native"), 1)
