@@ -23,6 +23,13 @@ from circlet.ops.requantize import (
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
+def real_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray[np.float64]:
+    """Factors from accumulator to output steps in double precision, one per weight scale."""
+    assert weights.quant is not None
+    scales = weights.quant.scale.astype(np.float64)
+    return np.float64(scalar_quant(data)[0]) * scales / np.float64(scalar_quant(output)[0])
+
+
 def output_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray[np.float64]:
     """Real factors from accumulator to output steps, one per weight scale.
 
@@ -33,7 +40,7 @@ def output_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray
     output_scale = np.float64(scalar_quant(output)[0])
     if data.dtype is DType.UINT8:
         return (scale * scales).astype(np.float64) / output_scale
-    return np.float64(scale) * scales.astype(np.float64) / output_scale
+    return real_factors(data, weights, output)
 
 
 def evaluate_weighted(
@@ -69,11 +76,7 @@ def evaluate_fully_connected(op: Op, arrays: Arrays, asymmetric: bool) -> np.nda
         return _hybrid_rows(op, weights, (x, w, bias), asymmetric)
 
     total = integer_sum(data, scalar_quant(weights)[1], (x, w, bias), _matmul)
-    factors = output_factors(data, weights, op.outputs[0])
-    if data.dtype is DType.UINT8:
-        mantissa, shift = quantize_multipliers(factors)
-        return _integer_output(op, multiply_by_quantized_multiplier(total, mantissa, shift))
-    return _integer_output(op, _float_requantise(total, factors))
+    return _integer_output(op, _float_requantise(total, real_factors(data, weights, op.outputs[0])))
 
 
 def integer_sum(
