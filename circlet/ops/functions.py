@@ -51,7 +51,7 @@ def _erf(x: npt.NDArray[np.float32]) -> Array:
     return np.asarray(_ERF(x), np.float32) if x.size else x
 
 
-def _round_half_away(x: npt.NDArray[np.float32]) -> Array:
+def round_half_away(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """C's round: adding 0.5 in float32 would move 0.49999997 up."""
     whole = np.trunc(x)
     away = np.abs(x - whole) >= np.float32(0.5)
@@ -100,7 +100,7 @@ FUNCTIONS: dict[str, Function] = {
     "sqrt": _named("sqrt", 1, np.sqrt),
     "rsqrt": _named("rsqrt", 1, lambda x: np.float32(1) / np.sqrt(x)),
     "floor": _named("floor", 1, np.floor),
-    "round_half_away": _named("round_half_away", 1, _round_half_away),
+    "round_half_away": _named("round_half_away", 1, round_half_away),
     "to_f32": _named("to_f32", 1, lambda x: x.astype(np.float32), "f32"),
     "to_i32": _named("to_i32", 1, lambda x: x.astype(np.int32), "i32"),
     "srdhm": _named("srdhm", 2, _int32(saturating_rounding_doubling_high_mul)),

@@ -8,11 +8,13 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape, Tensor
+from circlet.ops.functions import round_half_away
 from circlet.ops.operands import (
     QUANTISED,
     count,
     is_affine,
     known_ints,
+    limits,
     moves_bytes,
     operand,
     present,
@@ -79,10 +81,16 @@ def _evaluate_pad(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [np.pad(source, amounts, constant_values=value)]
 
 
+def _fill_storable(op: Op) -> bool:
+    low_high = limits(op.outputs[0].dtype) if op.outputs[0].dtype in QUANTISED else None
+    return low_high is None or low_high[0] <= pad_value(op) <= low_high[1]
+
+
 _PAD_RULES = (
     Rule("paddings", _paddings_are_pairs, "the paddings must be one pair of integers per axis"),
     Rule("not-negative", _paddings_not_negative, "paddings must not be negative"),
     Rule("fill", _fill_is_scalar, "the value to fill with must be one element of the input's type"),
+    Rule("zero-point", _fill_storable, "the zero point must be a value of the type"),
     Rule("fill-scale", _fill_shares_scale, "the value must share the input's scale"),
 )
 
@@ -245,10 +253,8 @@ def _rescaled(part: np.ndarray, source: Tensor, result: Tensor) -> np.ndarray:
         return part
     scale = np.float32(scale_of(source)) * (np.float32(1) / np.float32(scale_of(result)))
     bias = np.float32(-zero_of(source)) * scale
-    values = part.astype(np.float32) * scale + bias
-    whole = np.trunc(values)
-    away = (np.abs(values - whole) >= np.float32(0.5)) * np.sign(values)
-    return np.clip((whole + away).astype(np.int64) + zero_of(result), 0, 255).astype(np.uint8)
+    whole = round_half_away(part.astype(np.float32) * scale + bias).astype(np.int64)
+    return np.clip(whole + zero_of(result), 0, 255).astype(np.uint8)
 
 
 register(

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.ir import DType, Op, Tensor
+from circlet.ops.functions import round_half_away
 from circlet.ops.operands import limits, operand, scale_of, zero_of
 from circlet.ops.record import get
 
@@ -35,7 +36,7 @@ def tabulated(source: Tensor, result: Tensor, transform: Transform) -> Table:
     real = np.float32(scale_of(source)) * (stored - zero_of(source)).astype(np.float32)
     with np.errstate(over="ignore"):
         scaled = transform(real) * (np.float32(1) / np.float32(scale_of(result)))
-    whole = _round_half_away(scaled) + np.float32(zero_of(result))
+    whole = round_half_away(scaled) + np.float32(zero_of(result))
     low, high = limits(result.dtype)
     return np.clip(whole, low, high).astype(np.int32).astype(result.dtype.numpy)
 
@@ -43,9 +44,3 @@ def tabulated(source: Tensor, result: Tensor, transform: Transform) -> Table:
 def apply(table: Table, values: npt.NDArray[np.generic]) -> Table:
     """Each value's entry of a table."""
     return table[values.view(np.uint8)]
-
-
-def _round_half_away(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    whole = np.trunc(values)
-    away = np.abs(values - whole) >= np.float32(0.5)
-    return whole + np.copysign(away.astype(np.float32), values)

@@ -52,12 +52,16 @@ def zero_of(tensor: Tensor) -> int:
 
 
 def is_affine(tensor: Tensor) -> bool:
-    """Whether one finite positive scale and one storable zero point are present."""
+    """Whether one finite positive scale and one zero point that cannot overflow are present.
+
+    Files exist whose uint8 zero point is -128, and LiteRT runs them: 8-bit types share one range.
+    """
     quant = tensor.quant
     if quant is None or quant.scale.size != 1 or quant.zero_point.size != 1:
         return False
-    scale, low, high = float(quant.scale[0]), *limits(tensor.dtype)
-    return bool(np.isfinite(scale)) and scale > 0 and low <= int(quant.zero_point[0]) <= high
+    scale, zero = float(quant.scale[0]), int(quant.zero_point[0])
+    low, high = (-128, 255) if tensor.dtype.bits == 8 else limits(tensor.dtype)
+    return bool(np.isfinite(scale)) and scale > 0 and low <= zero <= high
 
 
 def limits(dtype: DType) -> tuple[int, int]:
@@ -76,7 +80,7 @@ def affine(*inputs: int) -> Rule:
     return Rule(
         "quantised",
         holds,
-        "8- and 16-bit integers need one finite positive scale and one zero point in their range",
+        "8- and 16-bit integers need one finite positive scale and one zero point in range",
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Quantization, Tensor
+from circlet.ops.functions import round_half_away
 from circlet.ops.operands import (
     affine,
     is_affine,
@@ -45,10 +46,9 @@ def quantised(values: np.ndarray, result: Tensor) -> np.ndarray:
     """Real values as stored ones: float32 division, halves away from zero, saturating."""
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = values.astype(np.float32) / np.float32(scale_of(result))
-    whole = np.trunc(scaled)
-    whole = whole + np.copysign((np.abs(scaled - whole) >= np.float32(0.5)), scaled)
+        whole = np.nan_to_num(round_half_away(scaled).astype(np.float64), nan=0.0)
     low, high = limits(result.dtype)
-    shifted = np.nan_to_num(whole.astype(np.float64), nan=0.0) + zero_of(result)
+    shifted = whole + zero_of(result)
     return np.clip(shifted, low, high).astype(result.dtype.numpy)
 
 
@@ -71,7 +71,7 @@ register(
         kind="QUANTIZE",
         options="QuantizeOptions",
         arity=(1, 1),
-        dtypes=("FLOAT32 -> INT8", "FLOAT32 -> UINT8", "FLOAT32 -> INT16", *_PAIRS),
+        dtypes=(*(f"FLOAT32 -> {name}" for name in ("INT8", "UINT8", "INT16")), *_PAIRS),
         infer=_infer_as_declared,
         evaluate=_evaluate_quantize,
         rules=(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
+from circlet.ops.functions import round_half_away
 from circlet.ops.operands import known_ints, operand, present, same_quant
 from circlet.ops.record import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 
@@ -121,7 +122,7 @@ def _corners(
 
 
 def _real(op: Op, values: np.ndarray, target: tuple[int, int]) -> np.ndarray:
-    """Float32 interpolation in the reference kernel's order; truncates for uint8."""
+    """Float32 interpolation in the reference kernel's order, rounded for integers."""
     y0, y1, down = real_samples(op, values.shape[1], target[0])
     x0, x1, right = real_samples(op, values.shape[2], target[1])
     down, right = down[:, None, None], right[:, None]
@@ -132,7 +133,8 @@ def _real(op: Op, values: np.ndarray, target: tuple[int, int]) -> np.ndarray:
         corners[1:], (down, up, down), (left, right, right), strict=True
     ):
         total = total + corner * vertical * horizontal
-    return np.asarray(total, np.float32).astype(values.dtype)
+    whole = total if values.dtype == np.float32 else round_half_away(total)
+    return np.asarray(whole).astype(values.dtype)
 
 
 def _fixed(op: Op, values: np.ndarray, target: tuple[int, int]) -> np.ndarray:

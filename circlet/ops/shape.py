@@ -31,7 +31,7 @@ class SqueezeAttrs:
 
 def reshape_target(op: Op) -> tuple[int, ...] | None:
     """The sizes a RESHAPE asks for, -1 included; None where they are computed at run time."""
-    if op.input(1) is not None:
+    if _shape_is_list(op):
         return known_ints(op.input(1))
     target = tuple(getattr(op.attrs, "new_shape", ()))
     return () if target == (0,) else target
@@ -55,7 +55,8 @@ def _infer_reshape(op: Op) -> list[TensorType]:
     source, target = operand(op, 0), reshape_target(op)
     if target is None:
         return [TensorType(source.dtype, _rank_of_shape_input(op))]
-    shape = resolved_reshape(source.shape, target)
+    known = source.shape if source.has_rank else (None,)
+    shape = resolved_reshape(known, target)
     if shape is None:
         raise GraphError(f"cannot reshape {source!r} to {list(target)}", where=op.name)
     return [TensorType(source.dtype, shape)]
@@ -70,18 +71,25 @@ def _rank_of_shape_input(op: Op) -> Shape:
 
 def _reshape_fits(op: Op) -> bool:
     target = reshape_target(op)
-    return target is None or resolved_reshape(operand(op, 0).shape, target) is not None
+    return target is None or not operand(op, 0).has_rank or resolved_reshape(operand(op, 0).shape, target) is not None
 
 
-def _shape_input_is_list(op: Op) -> bool:
+def _shape_is_list(op: Op) -> bool:
+    """Whether the second operand counts; LiteRT reads the options where it has another rank."""
     sizes = op.input(1)
-    return sizes is None or (sizes.dtype in _INDEX_TYPES and len(sizes.shape) <= 1)
+    return sizes is not None and (len(sizes.shape) == 1 or not sizes.has_rank)
+
+
+def _shape_is_integer(op: Op) -> bool:
+    sizes = op.input(1)
+    return sizes is None or sizes.dtype in _INDEX_TYPES
 
 
 def _evaluate_reshape(op: Op, inputs: Arrays) -> list[np.ndarray]:
     source = present(inputs[0])
-    sizes = inputs[1] if len(inputs) > 1 else None
-    target = reshape_target(op) or () if sizes is None else tuple(int(n) for n in sizes.reshape(-1))
+    target = reshape_target(op)
+    if target is None:
+        target = tuple(int(size) for size in present(inputs[1]).reshape(-1))
     shape = resolved_reshape(source.shape, target)
     if shape is None:
         raise GraphError(f"cannot reshape {source.shape} to {list(target)}", where=op.name)
@@ -98,7 +106,7 @@ register(
         infer=_infer_reshape,
         evaluate=_evaluate_reshape,
         rules=(
-            Rule("shape-input", _shape_input_is_list, "the new shape must be a list of integers"),
+            Rule("shape-input", _shape_is_integer, "the new shape must be a list of integers"),
             Rule("elements", _reshape_fits, "both shapes must hold equally many elements"),
         ),
         quant=QuantRule(same_as_input=True),

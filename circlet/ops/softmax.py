@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from circlet.errors import GraphError
 from circlet.ir import DType, Op
 from circlet.ops import gemmlowp
 from circlet.ops.operands import (
@@ -47,8 +48,16 @@ def input_radius(integer_bits: int, shift: int) -> int:
     return int(((1 << integer_bits) - 1) * 2.0 ** (31 - integer_bits - shift))
 
 
-def _evaluate_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
+def _rows(op: Op, inputs: Arrays) -> np.ndarray:
+    """The input; GraphError where a run shows that it has no last axis with elements."""
     values = present(inputs[0])
+    if values.ndim == 0 or values.shape[-1] == 0:
+        raise GraphError(f"no last axis with elements in sizes {values.shape}", where=op.name)
+    return values
+
+
+def _evaluate_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    values = _rows(op, inputs)
     if operand(op, 0).dtype in QUANTISED:
         return [_softmax_stored(op, values)]
     beta = np.float32(getattr(op.attrs, "beta", 1.0))
@@ -96,9 +105,14 @@ def _beta_fits(op: Op) -> bool:
     return operand(op, 0).dtype not in QUANTISED or getattr(op.attrs, "beta", 0.0) > 0
 
 
+def _has_last_axis(op: Op) -> bool:
+    source = operand(op, 0)
+    return not source.has_rank or (len(source.shape) > 0 and source.shape[-1] != 0)
+
+
 _LAST_AXIS = Rule(
     "last-axis",
-    lambda op: len(operand(op, 0).shape) > 0 and operand(op, 0).shape[-1] != 0,
+    _has_last_axis,
     "the input needs a last axis with elements",
 )
 
@@ -136,7 +150,7 @@ register(
 
 
 def _evaluate_log_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
-    values = present(inputs[0])
+    values = _rows(op, inputs)
     shifted = values - values.max(axis=-1, keepdims=True)
     total = np.exp(shifted).sum(axis=-1, keepdims=True, dtype=np.float32)
     return [np.asarray(shifted - np.log(total), np.float32)]

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.errors import GraphError
+from circlet.ir import DType
+from circlet.ops import find
+from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
+from circlet.ops.elementwise import broadcast_shape
+from tests.ops.one_op import (
+    assert_agrees,
+    broken_rule,
+    centre,
+    make_op,
+    own_result,
+    stored_values,
+    tensor,
+)
+
+ATTRS = {"ADD": AddAttrs, "SUB": SubAttrs, "MUL": MulAttrs}
+SCALES = [
+    ((0.02, -3), (0.05, 10), (0.06, -20)),
+    ((0.0039215, -128), (0.7, 5), (0.9, 127)),
+    ((0.11, 0), (0.0007, -77), (0.21, 3)),
+]
+BYTES = (DType.INT8, DType.UINT8)
+
+
+def uint8(quant: tuple[float, int], dtype: DType) -> tuple[float, int]:
+    return quant[0], quant[1] + centre(dtype)
+
+
+@pytest.mark.parametrize("dtype", BYTES)
+@pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL"])
+@pytest.mark.parametrize("activation", ["NONE", "RELU", "RELU6", "RELU_N1_TO_1"])
+def test_every_pair_of_bytes_gives_the_peers_result(kind, activation, scales, dtype) -> None:
+    column = np.arange(256, dtype=np.uint8).view(dtype.numpy)[:, None]
+    row = np.ascontiguousarray(column.T)
+    first, second, result = (uint8(quant, dtype) for quant in scales)
+    op = make_op(
+        kind,
+        [tensor("a", column, first), tensor("b", row, second)],
+        (dtype, result),
+        ATTRS[kind](activation),
+        version=2,
+    )
+    assert_agrees(op, [column, row])
+
+
+@pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL"])
+def test_int16_values_give_the_peers_result(kind) -> None:
+    a, b = (stored_values(DType.INT16, (4, 99), seed) for seed in (1, 2))
+    inputs = [tensor("a", a, (0.0021, 0)), tensor("b", b, (0.00035, 0))]
+    attrs = MulAttrs() if kind == "MUL" else ATTRS[kind](pot_scale_int16=False)
+    assert_agrees(make_op(kind, inputs, (DType.INT16, (0.0023, 0)), attrs, 4), [a, b])
+
+
+@pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM"])
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT32, DType.INT64])
+def test_plain_numbers_broadcast_as_the_peers_do(kind, dtype) -> None:
+    rng = np.random.default_rng(3)
+    a = rng.integers(-90, 90, (2, 3, 1, 5)).astype(dtype.numpy)
+    b = rng.integers(-90, 90, (4, 1)).astype(dtype.numpy)
+    op = make_op(kind, [tensor("a", a), tensor("b", b)], (dtype, None), version=4)
+    assert_agrees(op, [a, b])
+
+
+@pytest.mark.parametrize("kind", ["ADD", "MUL", "DIV"])
+@pytest.mark.parametrize("activation", ["RELU", "RELU6", "RELU_N1_TO_1"])
+def test_float_activation_clamps(kind, activation) -> None:
+    a, b = (np.random.default_rng(s).normal(0, 4, (3, 17)).astype(np.float32) for s in (5, 6))
+    record = find(kind)
+    assert record is not None
+    op = make_op(
+        kind,
+        [tensor("a", a), tensor("b", b)],
+        (DType.FLOAT32, None),
+        record.attrs(fused_activation_function=activation),
+    )
+    assert_agrees(op, [a, b])
+
+
+@pytest.mark.parametrize(
+    "kind", ["ABS", "NEG", "SQRT", "RSQRT", "EXP", "LOG", "FLOOR", "SQUARE"]
+)
+def test_function_of_one_float_agrees(kind) -> None:
+    x = np.random.default_rng(7).uniform(0.01, 9, (3, 33)).astype(np.float32)
+    assert_agrees(make_op(kind, [tensor("x", x)], (DType.FLOAT32, None)), [x])
+
+
+def test_squared_difference_agrees() -> None:
+    a, b = (np.random.default_rng(s).normal(0, 4, (3, 17)).astype(np.float32) for s in (5, 6))
+    op = make_op("SQUARED_DIFFERENCE", [tensor("a", a), tensor("b", b)], (DType.FLOAT32, None))
+    assert_agrees(op, [a, b])
+
+
+def test_int32_sum_wraps_around() -> None:
+    a = np.array([2**31 - 1, -(2**31)], np.int32)
+    b = np.array([1, -1], np.int32)
+    op = make_op("ADD", [tensor("a", a), tensor("b", b)], (DType.INT32, None))
+    np.testing.assert_array_equal(own_result(op, [a, b]), [-(2**31), 2**31 - 1])
+
+
+def test_rules_refuse_what_the_kernel_cannot_compute() -> None:
+    x = np.zeros((2, 3), np.int8)
+    a, b = tensor("a", x, (0.5, 0)), tensor("b", x, (0.5, 0))
+    assert broken_rule(make_op("ADD", [a, tensor("b", x)], (DType.INT8, (0.5, 0)))) == "quantised"
+    assert broken_rule(make_op("ADD", [a, b], (DType.INT8, (1e-9, 0)))) == "output-scale"
+    assert broken_rule(make_op("MUL", [a, b], (DType.INT8, (float("nan"), 0)))) == "quantised"
+    tanh = AddAttrs("TANH")
+    assert broken_rule(make_op("ADD", [a, b], (DType.INT8, (0.5, 0)), tanh)) == "activation"
+    mixed = make_op("ADD", [a, tensor("b", x.astype(np.uint8), (0.5, 0))], (DType.INT8, (0.5, 0)))
+    assert broken_rule(mixed) == "same-types"
+
+
+def test_sizes_that_do_not_broadcast_are_refused() -> None:
+    a, b = np.zeros((2, 3), np.float32), np.zeros((2, 4), np.float32)
+    with pytest.raises(GraphError):
+        make_op("ADD", [tensor("a", a), tensor("b", b)], (DType.FLOAT32, None))
+
+
+def test_unknown_sizes_broadcast() -> None:
+    assert broadcast_shape((None, 3), (1, 3)) == (None, 3)
+    assert broadcast_shape((None, 3), (7, 1)) == (7, 3)
+    assert broadcast_shape((None,), (None,)) == (None,)
+    assert broadcast_shape((2, None), (3, 1)) is None
