@@ -1,0 +1,212 @@
+/* Convolution, and products of rows, over 8-bit activations and weights: implicit matrix product.
+ *
+ * A tile is `pixels` neighbouring outputs of one row by `vectors` registers of channels. Taps that
+ * lie side by side in memory form a run; weights are packed for each block of channels in the
+ * order in which tiles read them, four taps of each channel together, each run filled up to four
+ * with zero weights in front of its last bytes, so that no byte behind a run is read.
+ */
+#ifndef CIRCLET_CONV_Q8_H
+#define CIRCLET_CONV_Q8_H
+
+#include "hybrid_q8.h"
+#include "requantize.h"
+
+struct conv_q8_params {
+    int64_t in_batch;      /* bytes between images of the input */
+    int64_t in_row;        /* bytes between the windows of two output rows */
+    int64_t in_pixel;      /* bytes between the windows of two output pixels */
+    int64_t run_down;      /* bytes between runs of two rows of taps */
+    int64_t run_across;    /* bytes between two runs of one row of taps */
+    int64_t out_batch;     /* elements between images of the output */
+    int64_t out_row;       /* elements between rows of the output */
+    int64_t out_pixel;     /* elements between pixels of the output */
+    int64_t block_bytes;   /* packed weights of one block of channels */
+    int32_t image_rows;    /* output rows of one image */
+    int32_t rows;          /* output rows of all images */
+    int32_t row_pixels;    /* pixels of an output row */
+    int32_t row_tiles;     /* tiles of an output row */
+    int32_t runs_down;     /* rows of taps */
+    int32_t runs_across;   /* runs of one row of taps */
+    int32_t run_bytes;     /* bytes of a run */
+    int32_t channels;      /* output channels */
+    int32_t blocks;        /* blocks of output channels */
+    int32_t splits;        /* parts of the blocks that are separate tasks */
+    int32_t weight_zero;   /* times the sum of a window's activations is subtracted */
+    int32_t zero;          /* output zero point */
+    int32_t low;           /* least output less the zero point */
+    int32_t high;          /* greatest output less the zero point */
+    int64_t image_batch;   /* hybrid: elements between float images */
+    int64_t image_row;     /* hybrid: elements between rows of a float image */
+    int64_t image_pixel;   /* hybrid: elements between pixels of a float image */
+    int32_t image_height;  /* hybrid: rows of a float image */
+    int32_t image_width;   /* hybrid: pixels of a row of a float image */
+    int32_t image_depth;   /* hybrid: channels of a float image */
+    int32_t border_top;    /* hybrid: rows above the image in scratch */
+    int32_t border_left;   /* hybrid: pixels left of the image in scratch */
+    int32_t border_bottom; /* hybrid: rows below the image in scratch */
+    int32_t border_right;  /* hybrid: pixels right of the image in scratch */
+    int32_t asymmetric;    /* hybrid: whether images get a zero point */
+    float float_low;       /* hybrid: least output */
+    float float_high;      /* hybrid: greatest output */
+};
+
+/* How the sums of windows are found: not needed, by a pass over weights of one, or 16 at a time. */
+#define CONV_Q8_NO_SUMS 0
+#define CONV_Q8_SUMS_SPLAT 1
+#define CONV_Q8_SUMS_ALONG 2
+
+/* Accumulates one tile; `acc` is [pixels][vectors]. */
+CIRCLET_INLINE void conv_q8_step(vi *acc, const uint8_t *at, int64_t in_pixel, const int8_t *w,
+                                 const int pixels, const int vectors, const int flip,
+                                 const int short_run) {
+    vi8 weights[8];
+    CIRCLET_UNROLL for (int n = 0; n < vectors; n++) weights[n] = v_load_i8(w + n * CIRCLET_VBYTES);
+    CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
+        const uint8_t *p = at + m * in_pixel;
+        vu8 data = short_run ? v_splat_nu8(p, short_run) : v_splat_4u8(p);
+        if (flip) data ^= 0x80;
+        CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
+            acc[m * vectors + n] = v_dot4(acc[m * vectors + n], data, weights[n]);
+    }
+}
+
+CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, const uint8_t *in,
+                                    const int8_t *w, const int pixels, const int vectors,
+                                    const int flip, const int short_run) {
+    int64_t in_pixel = p->in_pixel, length = p->run_bytes, whole = length & ~3ll;
+    const int64_t step = vectors * CIRCLET_VBYTES;
+    for (int y = 0; y < p->runs_down; y++)
+        for (int x = 0; x < p->runs_across; x++) {
+            const uint8_t *run = in + y * p->run_down + x * p->run_across;
+            for (int64_t k = 0; k < whole; k += 4, w += step)
+                conv_q8_step(acc, run + k, in_pixel, w, pixels, vectors, flip, 0);
+            if (whole == length) continue;
+            const uint8_t *tail = short_run ? run : run + length - 4;
+            conv_q8_step(acc, tail, in_pixel, w, pixels, vectors, flip, short_run);
+            w += step;
+        }
+}
+
+/* The sum of one window's bytes; runs are multiples of 16. */
+CIRCLET_INLINE int32_t conv_q8_sum_along(const struct conv_q8_params *p, const uint8_t *in,
+                                         const int flip) {
+    typedef CIRCLET_VECTOR(uint16_t, 16) v8u16;
+    typedef CIRCLET_VECTOR(uint32_t, 16) v4u32;
+    v4u32 sum = {0};
+    uint8_t change = flip ? 0x80 : 0;
+    for (int y = 0; y < p->runs_down; y++)
+        for (int x = 0; x < p->runs_across; x++) {
+            const uint8_t *run = in + y * p->run_down + x * p->run_across;
+            for (int64_t k = 0; k < p->run_bytes; k += 16) {
+                v16u8 bytes = v16_load(run + k) ^ change;
+                v8u16 pairs = ((v8u16)bytes & 0xff) + ((v8u16)bytes >> 8);
+                sum += ((v4u32)pairs & 0xffff) + ((v4u32)pairs >> 16);
+            }
+        }
+    return (int32_t)(sum[0] + sum[1] + sum[2] + sum[3]);
+}
+
+/* What the zero point of the weights subtracts from each pixel's accumulators. */
+CIRCLET_INLINE void conv_q8_corrections(vi *out, const struct conv_q8_params *p,
+                                        const uint8_t *in, const int8_t *ones, const int pixels,
+                                        const int flip, const int short_run, const int sums) {
+    if (sums == CONV_Q8_SUMS_ALONG) {
+        CIRCLET_NO_UNROLL for (int m = 0; m < pixels; m++)
+            out[m] = v_splat_i32(conv_q8_sum_along(p, in + m * p->in_pixel, flip) * p->weight_zero);
+        return;
+    }
+    vi acc[16];
+    CIRCLET_UNROLL for (int m = 0; m < pixels; m++) acc[m] = v_zero_i32();
+    conv_q8_product(acc, p, in, ones, pixels, 1, flip, short_run);
+    CIRCLET_UNROLL for (int m = 0; m < pixels; m++) out[m] = acc[m] * p->weight_zero;
+}
+
+CIRCLET_INLINE void conv_q8_store(const vi *acc, const struct conv_q8_params *p,
+                                  const int32_t *records, void *out, int64_t at, int64_t left,
+                                  float scale, const int pixels, const int vectors,
+                                  const int form) {
+    CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
+        const int32_t *record = records + n * Q8_RECORD;
+        int64_t rest = left - n * CIRCLET_LANES;
+        if (rest <= 0) continue;
+        CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
+            vi x = acc[m * vectors + n];
+            int64_t to = at + m * p->out_pixel + n * CIRCLET_LANES;
+            if (form == Q8_HYBRID)
+                q8_store_float((float *)out + to, x, (const float *)record, scale, p->float_low,
+                               p->float_high, rest);
+            else
+                v_narrow_store((uint8_t *)out + to,
+                               q8_requantize(x, record, p->low, p->high, p->zero, form), rest);
+        }
+    }
+}
+
+/* Biases, less what zero points subtract, of one tile. */
+CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *records, const vi *corrections,
+                                  int32_t data_zero, const int pixels, const int vectors,
+                                  const int form, const int sums) {
+    CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
+        const int32_t *record = records + n * Q8_RECORD;
+        vi bias = q8_bias(record, data_zero, form);
+        CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
+            acc[m * vectors + n] = sums ? bias - corrections[m] : bias;
+    }
+}
+
+/* Quantises one float image into scratch, its border with it. */
+CIRCLET_INLINE struct hybrid_scale conv_q8_image(const struct conv_q8_params *p, const float *in,
+                                                 uint8_t *scratch, int64_t image) {
+    struct hybrid_image geometry = {
+        .row = p->image_row,       .pixel = p->image_pixel,     .height = p->image_height,
+        .width = p->image_width,   .depth = p->image_depth,     .top = p->border_top,
+        .left = p->border_left,    .bottom = p->border_bottom,  .right = p->border_right,
+    };
+    return hybrid_quantise(&geometry, in + image * p->image_batch, scratch, p->asymmetric);
+}
+
+/* Operands: input, packed weights, records, output, weights of one (with CONV_Q8_SUMS_SPLAT).
+ *
+ * pixels, vectors: The tile.
+ * form: How outputs are scaled (requantize.h).
+ * flip: Whether the top bit of each activation changes on its way into v_dot4.
+ * short_run: Length of the runs where they are shorter than 4 bytes, else 0.
+ * sums: How the sums of windows are found.
+ */
+CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void *scratch,
+                            int64_t begin, int64_t end, const int pixels, const int vectors,
+                            const int form, const int flip, const int short_run, const int sums) {
+    int32_t tiles = p->rows * p->row_tiles, image_ready = -1;
+    struct hybrid_scale image_scale = {0.0f, 0};
+    for (int64_t task = begin; task < end; task++) {
+        int32_t split = (int32_t)task / tiles, tile = (int32_t)task % tiles;
+        int32_t row = tile / p->row_tiles, column = tile % p->row_tiles * pixels;
+        if (column > p->row_pixels - pixels) column = p->row_pixels - pixels;
+        int32_t image = row / p->image_rows;
+        row -= image * p->image_rows;
+        const uint8_t *in = (const uint8_t *)x[0] + image * p->in_batch;
+        if (form == Q8_HYBRID) {
+            if (image != image_ready) image_scale = conv_q8_image(p, x[0], scratch, image);
+            image_ready = image;
+            in = scratch;
+        }
+        in += row * p->in_row + column * p->in_pixel;
+        int64_t to = image * p->out_batch + row * p->out_row + column * p->out_pixel;
+        vi corrections[16];
+        if (sums) conv_q8_corrections(corrections, p, in, x[4], pixels, flip, short_run, sums);
+        int64_t block = (int64_t)p->blocks * split / p->splits;
+        int64_t last = (int64_t)p->blocks * (split + 1) / p->splits;
+        for (; block < last; block++) {
+            vi acc[32];
+            const int32_t *records = (const int32_t *)x[2] + block * vectors * Q8_RECORD;
+            conv_q8_start(acc, records, corrections, image_scale.zero, pixels, vectors, form, sums);
+            conv_q8_product(acc, p, in, (const int8_t *)x[1] + block * p->block_bytes, pixels,
+                            vectors, flip, short_run);
+            int64_t first = block * vectors * CIRCLET_LANES, left = p->channels - first;
+            conv_q8_store(acc, p, records, x[3], to + first, left, image_scale.scale, pixels,
+                          vectors, form);
+        }
+    }
+}
+
+#endif

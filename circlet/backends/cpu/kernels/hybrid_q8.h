@@ -1,0 +1,109 @@
+/* Float images to 8 bits, with a scale of their own, as TFLite's hybrid kernels quantise them. */
+#ifndef CIRCLET_HYBRID_Q8_H
+#define CIRCLET_HYBRID_Q8_H
+
+#include "simd_int.h"
+
+/* real = scale * (stored - zero), where stored values are as v_dot4 wants them. */
+struct hybrid_scale {
+    float scale;
+    int32_t zero;
+};
+
+/* A float image with its strides in elements, and the border it gets as bytes. */
+struct hybrid_image {
+    int64_t row, pixel;
+    int64_t height, width, depth;
+    int64_t top, left, bottom, right;
+};
+
+#define HYBRID_STORED (CIRCLET_DOT_SIGNED ? 0 : 128)
+
+CIRCLET_INLINE void hybrid_row_range(const float *p, int64_t n, float *low, float *high) {
+    vf least = v_splat(*low), most = v_splat(*high);
+    int64_t i = 0;
+    for (; i + CIRCLET_LANES <= n; i += CIRCLET_LANES) {
+        vf x = v_load(p + i);
+        least = v_min(x, least), most = v_max(x, most);
+    }
+    float lowest = v_fold_min(least), highest = v_fold_max(most);
+    for (; i < n; i++) {
+        lowest = p[i] < lowest ? p[i] : lowest;
+        highest = p[i] > highest ? p[i] : highest;
+    }
+    *low = lowest, *high = highest;
+}
+
+/* To the nearest whole number, halves away from zero, of a small number. */
+CIRCLET_INLINE double hybrid_round(double x) { return (double)(int64_t)(x < 0 ? x - 0.5 : x + 0.5); }
+
+struct hybrid_factors {
+    float scale, inverse;
+    int32_t zero, low;
+};
+
+/* Symmetric: the greatest magnitude becomes 127. */
+CIRCLET_INLINE struct hybrid_factors hybrid_symmetric(float low, float high) {
+    float peak = -low > high ? -low : high;
+    if (peak == 0.0f) return (struct hybrid_factors){1.0f, 127.0f, 0, -127};
+    return (struct hybrid_factors){peak / 127.0f, 127.0f / peak, 0, -127};
+}
+
+/* Asymmetric: zero stays exact; the zero point comes from the end whose rounding errs less. */
+CIRCLET_INLINE struct hybrid_factors hybrid_asymmetric(float least, float most) {
+    double low = least, high = most;
+    if (low == high) return (struct hybrid_factors){1.0f, 1.0f, 0, -128};
+    double scale = (high - low) / 255.0;
+    double below = low / scale, above = high / scale;
+    double low_error = 128.0 + (below < 0 ? -below : below);
+    double high_error = 127.0 + (above < 0 ? -above : above);
+    double zero = hybrid_round(low_error < high_error ? -128.0 - below : 127.0 - above);
+    zero = zero < -128.0 ? -128.0 : zero > 127.0 ? 127.0 : zero;
+    float stored_scale = (float)scale;
+    return (struct hybrid_factors){stored_scale, 1.0f / stored_scale, (int32_t)zero, -128};
+}
+
+CIRCLET_INLINE vi hybrid_quantise_lanes(vf x, struct hybrid_factors f) {
+    vf y = v_splat((float)f.zero) + x * v_splat(f.inverse);
+    y = v_clamp(y, v_splat((float)f.low), v_splat(127.0f));
+    return v_to_i32(y + v_copysign(v_splat(0.5f), y)) + HYBRID_STORED;
+}
+
+CIRCLET_INLINE void hybrid_quantise_row(const float *p, int64_t n, uint8_t *out,
+                                        struct hybrid_factors f) {
+    int64_t i = 0;
+    for (; i + CIRCLET_LANES <= n; i += CIRCLET_LANES)
+        v_narrow_u8(out + i, hybrid_quantise_lanes(v_load(p + i), f));
+    if (i < n) v_narrow_store(out + i, hybrid_quantise_lanes(v_load_n(p + i, n - i), f), n - i);
+}
+
+CIRCLET_INLINE void hybrid_fill(uint8_t *p, int64_t n, int32_t value) {
+    for (int64_t i = 0; i < n; i++) p[i] = (uint8_t)value;
+}
+
+/* Writes the bordered image to `out` and returns its scale. */
+CIRCLET_INLINE struct hybrid_scale hybrid_quantise(const struct hybrid_image *g, const float *in,
+                                                   uint8_t *out, int asymmetric) {
+    int together = g->pixel == g->depth;
+    int64_t parts = together ? 1 : g->width, length = together ? g->width * g->depth : g->depth;
+    float low = 0.0f, high = 0.0f;
+    for (int64_t y = 0; y < g->height; y++)
+        for (int64_t x = 0; x < parts; x++)
+            hybrid_row_range(in + y * g->row + x * g->pixel, length, &low, &high);
+    struct hybrid_factors f = asymmetric ? hybrid_asymmetric(low, high) : hybrid_symmetric(low, high);
+    int32_t zero = f.zero + HYBRID_STORED;
+    int64_t row_bytes = (g->left + g->width + g->right) * g->depth;
+    hybrid_fill(out, g->top * row_bytes, zero);
+    out += g->top * row_bytes;
+    for (int64_t y = 0; y < g->height; y++, out += row_bytes) {
+        int64_t left = g->left * g->depth, inner = g->width * g->depth;
+        hybrid_fill(out, left, zero);
+        for (int64_t x = 0; x < parts; x++)
+            hybrid_quantise_row(in + y * g->row + x * g->pixel, length, out + left + x * length, f);
+        hybrid_fill(out + left + inner, g->right * g->depth, zero);
+    }
+    hybrid_fill(out, g->bottom * row_bytes, zero);
+    return (struct hybrid_scale){f.scale, zero};
+}
+
+#endif

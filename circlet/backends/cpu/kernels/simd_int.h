@@ -1,0 +1,160 @@
+/* Integer vectors for 8-bit kernels: four-way dot products, wide products, byte pieces.
+ *
+ * v_dot4 multiplies activation bytes by int8 weights. The activations are unsigned everywhere but
+ * where CIRCLET_DOT_SIGNED says otherwise (Arm's sdot); callers flip the top bit to convert.
+ */
+#ifndef CIRCLET_SIMD_INT_H
+#define CIRCLET_SIMD_INT_H
+
+#include "simd.h"
+
+#if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#define CIRCLET_DOT_SIGNED 1
+#else
+#define CIRCLET_DOT_SIGNED 0
+#endif
+#if defined(__AVX512VNNI__)
+#define CIRCLET_HAS_DOT4 1
+#elif CIRCLET_VBYTES == 32 && defined(__AVXVNNI__)
+#define CIRCLET_HAS_DOT4 1
+#else
+#define CIRCLET_HAS_DOT4 CIRCLET_DOT_SIGNED
+#endif
+#if (CIRCLET_VBYTES == 64 && defined(__AVX512BW__)) || \
+    (CIRCLET_VBYTES == 32 && defined(__AVX2__)) || (CIRCLET_VBYTES == 16 && defined(__SSE2__))
+#define CIRCLET_HAS_MADD 1
+#else
+#define CIRCLET_HAS_MADD 0
+#endif
+
+typedef int32_t circlet_plain_i32 __attribute__((vector_size(CIRCLET_VBYTES)));
+typedef int16_t circlet_plain_i16 __attribute__((vector_size(CIRCLET_VBYTES)));
+typedef CIRCLET_VECTOR(uint64_t, CIRCLET_VBYTES) vul;
+typedef CIRCLET_VECTOR(double, CIRCLET_VBYTES) vd;
+typedef CIRCLET_VECTOR(int32_t, CIRCLET_VBYTES / 2) vhi;
+typedef CIRCLET_VECTOR(uint8_t, 16) v16u8;
+typedef CIRCLET_UNALIGNED(uint8_t, 16) v16u8_u;
+typedef CIRCLET_UNALIGNED(double, CIRCLET_VBYTES) vd_u;
+
+/* a0 * b0 + a1 * b1 of neighbouring int16 lanes. */
+CIRCLET_INLINE vi v_madd_i16(vi16 a, vi16 b) {
+#if CIRCLET_HAS_MADD && CIRCLET_VBYTES == 64 && defined(__clang__)
+    return (vi)__builtin_ia32_pmaddwd512((circlet_plain_i16)a, (circlet_plain_i16)b);
+#elif CIRCLET_HAS_MADD && CIRCLET_VBYTES == 64
+    circlet_plain_i32 none = {0};
+    return (vi)__builtin_ia32_pmaddwd512_mask((circlet_plain_i16)a, (circlet_plain_i16)b, none,
+                                              (unsigned short)-1);
+#elif CIRCLET_HAS_MADD && CIRCLET_VBYTES == 32
+    return (vi)__builtin_ia32_pmaddwd256((circlet_plain_i16)a, (circlet_plain_i16)b);
+#elif CIRCLET_HAS_MADD
+    return (vi)__builtin_ia32_pmaddwd128((circlet_plain_i16)a, (circlet_plain_i16)b);
+#else
+    vi x = (vi)a, y = (vi)b;
+    return (x << 16 >> 16) * (y << 16 >> 16) + (x >> 16) * (y >> 16);
+#endif
+}
+
+/* acc + the sum over each lane's four bytes of data * weights. */
+CIRCLET_INLINE vi v_dot4(vi acc, vu8 data, vi8 weights) {
+#if !CIRCLET_HAS_DOT4
+    vi16 d_even = (vi16)data & 0xff, d_odd = (vi16)((vu16)data >> 8);
+    vi16 w_even = (vi16)weights << 8 >> 8, w_odd = (vi16)weights >> 8;
+    return acc + v_madd_i16(d_even, w_even) + v_madd_i16(d_odd, w_odd);
+#elif CIRCLET_DOT_SIGNED
+    __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(data), "w"(weights));
+    return acc;
+#else
+    circlet_plain_i32 a = (circlet_plain_i32)acc, d = (circlet_plain_i32)data,
+                      w = (circlet_plain_i32)weights;
+#if defined(__clang__) && CIRCLET_VBYTES == 64
+    return (vi)__builtin_ia32_vpdpbusd512(a, d, w);
+#elif defined(__clang__)
+    return (vi)__builtin_ia32_vpdpbusd256(a, d, w);
+#elif CIRCLET_VBYTES == 64
+    return (vi)__builtin_ia32_vpdpbusd_v16si(a, d, w);
+#else
+    return (vi)__builtin_ia32_vpdpbusd_v8si(a, d, w);
+#endif
+#endif
+}
+
+/* Signed 64-bit products of the even int32 lanes. */
+CIRCLET_INLINE vl v_mul_even(vi a, vi b) {
+    return ((vl)a << 32 >> 32) * ((vl)b << 32 >> 32);
+}
+
+/* Four bytes in every lane. */
+CIRCLET_INLINE vu8 v_splat_4u8(const uint8_t *p) {
+    int32_t x;
+    __builtin_memcpy(&x, p, 4);
+    return (vu8)v_splat_i32(x);
+}
+
+/* The first n < 4 bytes in every lane, zeros behind them. */
+CIRCLET_INLINE vu8 v_splat_nu8(const uint8_t *p, int n) {
+    uint32_t x = p[0];
+    if (n > 1) x |= (uint32_t)p[1] << 8;
+    if (n > 2) x |= (uint32_t)p[2] << 16;
+    return (vu8)v_splat_i32((int32_t)x);
+}
+
+CIRCLET_INLINE v16u8 v16_load(const uint8_t *p) { return *(const v16u8_u *)p; }
+
+/* The first n <= 16 bytes; nothing behind them is touched. */
+CIRCLET_INLINE v16u8 v16_load_n(const uint8_t *p, int64_t n) {
+    uint64_t part[2] = {0, 0};
+    if (n >= 16) return v16_load(p);
+    int at = n >= 8;
+    if (n & 8) __builtin_memcpy(&part[0], p, 8), p += 8;
+    unsigned shift = 0;
+    uint32_t four = 0;
+    uint16_t two = 0;
+    if (n & 4) __builtin_memcpy(&four, p, 4), p += 4, part[at] = four, shift = 32;
+    if (n & 2) __builtin_memcpy(&two, p, 2), p += 2, part[at] |= (uint64_t)two << shift, shift += 16;
+    if (n & 1) part[at] |= (uint64_t)*p << shift;
+    return (v16u8)(__attribute__((vector_size(16))) uint64_t){part[0], part[1]};
+}
+
+CIRCLET_INLINE void v16_store_n(uint8_t *p, v16u8 x, int64_t n) {
+    if (n >= 16) {
+        *(v16u8_u *)p = x;
+        return;
+    }
+    typedef uint64_t pair __attribute__((vector_size(16)));
+    uint64_t part = ((pair)x)[0];
+    if (n & 8) __builtin_memcpy(p, &part, 8), p += 8, part = ((pair)x)[1];
+    if (n & 4) __builtin_memcpy(p, &part, 4), p += 4, part >>= 32;
+    if (n & 2) __builtin_memcpy(p, &part, 2), p += 2, part >>= 16;
+    if (n & 1) *p = (uint8_t)part;
+}
+
+/* The low bytes of CIRCLET_LANES int32 lanes; `n` of them are stored. */
+CIRCLET_INLINE void v_narrow_store(uint8_t *p, vi x, int64_t n) {
+    if (CIRCLET_LIKELY(n >= CIRCLET_LANES)) {
+        v_narrow_u8(p, x);
+        return;
+    }
+    union { v16u8 wide; vqu8 low; } u = {{0}};
+    u.low = __builtin_convertvector(x, vqu8);
+    v16_store_n(p, u.wide, n);
+}
+
+CIRCLET_INLINE vd v_load_f64(const double *p) { return *(const vd_u *)p; }
+CIRCLET_INLINE vd v_splat_f64(double x) { return x - (vd){0}; }
+CIRCLET_INLINE vd v_select_f64(vl mask, vd a, vd b) {
+    return (vd)((mask & (vl)a) | (~mask & (vl)b));
+}
+
+/* Halves of an int32 register as doubles, and back by truncation. */
+CIRCLET_INLINE vd v_half_to_f64(vi x, int high) {
+    union { vi whole; vhi half[2]; } u = {x};
+    return __builtin_convertvector(u.half[high], vd);
+}
+CIRCLET_INLINE vi v_f64_to_i32(vd low, vd high) {
+    union { vhi half[2]; vi whole; } u;
+    u.half[0] = __builtin_convertvector(low, vhi);
+    u.half[1] = __builtin_convertvector(high, vhi);
+    return u.whole;
+}
+
+#endif

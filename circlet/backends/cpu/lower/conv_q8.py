@@ -1,0 +1,272 @@
+"""CONV_2D over 8-bit activations and weights, and the matrix product that it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.backends.cpu.layout import Border, Layout
+from circlet.backends.cpu.lower.q8 import (
+    Int8,
+    Int64,
+    Scaling,
+    Tile,
+    activation_offset,
+    bias_of,
+    choose_tile,
+    fixed_scaling,
+    output_bounds,
+    refuses_weighted,
+    signed_weights,
+)
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    NoRef,
+    ParamValue,
+    Ref,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.conv import window_of
+from circlet.ops.operands import operand
+from circlet.ops.requantize import scalar_quant
+
+_SPLIT_BYTES = 1 << 18
+_FEW_TASKS = 16
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How the taps of a window lie in memory, in bytes."""
+
+    down: int
+    across: int
+    bytes: int
+    step_down: int
+    step_across: int
+
+    @property
+    def padded(self) -> int:
+        """Bytes of a run filled up to whole groups of four."""
+        return -(-self.bytes // 4) * 4
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where windows and outputs lie: images of rows of pixels, strides in elements."""
+
+    rows: int
+    image_rows: int
+    row_pixels: int
+    in_strides: tuple[int, int, int]
+    out_strides: tuple[int, int, int]
+
+    def params(self) -> dict[str, ParamValue]:
+        """The kernel's parameters of these names."""
+        in_batch, in_row, in_pixel = self.in_strides
+        out_batch, out_row, out_pixel = self.out_strides
+        return {
+            "rows": self.rows,
+            "image_rows": self.image_rows,
+            "row_pixels": self.row_pixels,
+            "in_batch": in_batch,
+            "in_row": in_row,
+            "in_pixel": in_pixel,
+            "out_batch": out_batch,
+            "out_row": out_row,
+            "out_pixel": out_pixel,
+        }
+
+
+@dataclass(frozen=True)
+class Product:
+    """One call of `conv_q8` before it is laid out for a target.
+
+    Attributes:
+        weights: int8 [channels, runs down, runs across, bytes of a run].
+        weight_zero: What remains to be taken off each weight.
+        flip: Whether activations change their top bit.
+        scratch_bytes: Per thread.
+    """
+
+    op: Op
+    runs: Runs
+    places: Places
+    weights: Int8
+    weight_zero: int
+    flip: bool
+    data: Ref
+    extra: dict[str, ParamValue]
+    scratch_bytes: int = 0
+
+
+def runs_of(op: Op, data: Layout) -> Runs:
+    """The longest runs of taps that are contiguous in the input's layout."""
+    window = window_of(op)
+    down, across = window.rows, window.columns
+    step_down = down.dilation * data.row_stride
+    if across.size > 1 and (across.dilation != 1 or data.pixel_stride != data.channels):
+        step = across.dilation * data.pixel_stride
+        return Runs(down.size, across.size, data.channels, step_down, step)
+    length = across.size * data.channels
+    if down.size > 1 and step_down == length:
+        return Runs(1, 1, down.size * length, 0, 0)
+    return Runs(down.size, 1, length, step_down, 0)
+
+
+def places_of(op: Op, data: Layout, out: Layout) -> Places:
+    """Windows and outputs of a convolution; even 1x1 images flow together into one row."""
+    window = window_of(op)
+    taps = window.rows.size * window.columns.size
+    steps = window.rows.stride, window.columns.stride
+    if taps == 1 and steps == (1, 1) and data.has_even_pixels and out.has_even_pixels:
+        return Places(1, 1, out.pixels, (0, 0, data.pixel_stride), (0, 0, out.pixel_stride))
+    in_strides = data.batch_stride, steps[0] * data.row_stride, steps[1] * data.pixel_stride
+    out_strides = out.batch_stride, out.row_stride, out.pixel_stride
+    return Places(out.batch * out.height, out.height, out.width, in_strides, out_strides)
+
+
+def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> Int64:
+    """The bias with all that the zero points add but for the sums of activations."""
+    flat = weights.reshape(weights.shape[0], -1).astype(np.int64)
+    zero = scalar_quant(operand(op, 0))[1] + offset
+    bias = bias_of(op, flat.shape[0])
+    folded: Int64 = bias - zero * flat.sum(axis=1) + flat.shape[1] * zero * weight_zero
+    return folded
+
+
+def pack(weights: Int8, columns: int) -> Int8:
+    """[channels, down, across, bytes] to [blocks, groups of four, columns, 4].
+
+    The bytes of a run's last group stand at its end, unless the run is shorter than the group.
+    """
+    channels, down, across, length = weights.shape
+    whole, groups = length // 4 * 4, -(-length // 4)
+    runs = np.zeros((-(-channels // columns) * columns, down, across, groups * 4), np.int8)
+    runs[:channels, ..., :whole] = weights[..., :whole]
+    if length < 4:
+        runs[:channels, ..., :length] = weights
+    elif whole < length:
+        runs[:channels, ..., whole - length :] = weights[..., whole:]
+    blocks = runs.reshape(-1, columns, down * across * groups, 4)
+    return np.ascontiguousarray(blocks.transpose(0, 2, 1, 3))
+
+
+def call_product(product: Product, scaling: Scaling, tile: Tile, context: Context) -> None:
+    """Append the call of the kernel for a product."""
+    runs, places, result = product.runs, product.places, product.op.outputs[0]
+    lanes = context.vector_bytes // 4
+    packed = pack(product.weights, tile.vectors * lanes)
+    row_tiles = -(-places.row_pixels // tile.pixels)
+    splits = _splits(packed, places.rows * row_tiles)
+    sums = _sums(product)
+    params: dict[str, ParamValue] = {
+        **places.params(),
+        "run_down": runs.step_down,
+        "run_across": runs.step_across,
+        "runs_down": runs.down,
+        "runs_across": runs.across,
+        "run_bytes": runs.bytes,
+        "block_bytes": packed[0].nbytes,
+        "row_tiles": row_tiles,
+        "channels": product.weights.shape[0],
+        "blocks": packed.shape[0],
+        "splits": splits,
+        "weight_zero": product.weight_zero,
+        **product.extra,
+    }
+    short = runs.bytes if runs.bytes < 4 else 0
+    arguments = (tile.pixels, tile.vectors, scaling.form, int(product.flip), short, sums)
+    ones: Ref = NoRef()
+    if sums == "CONV_Q8_SUMS_SPLAT":
+        ones = context.constant(pack(np.ones((lanes, *product.weights.shape[1:]), np.int8), lanes))
+    constants = context.constant(packed), context.constant(scaling.records)
+    context.call(
+        product.op,
+        Kernel("conv_q8.h", "conv_q8", arguments),
+        params,
+        (product.data, *constants, TensorRef(result), ones),
+        (result,),
+        tasks=places.rows * row_tiles * splits,
+        scratch_bytes=product.scratch_bytes,
+    )
+
+
+def padded_channels(channels: int, tile: Tile, lanes: int) -> int:
+    """Channels rounded up to whole tiles."""
+    return -(-channels // (tile.vectors * lanes)) * tile.vectors * lanes
+
+
+def _splits(packed: Int8, tiles: int) -> int:
+    """Parts of the weights: each stays in the cache, and there is work for every thread."""
+    wanted = max(-(-packed.nbytes // _SPLIT_BYTES), -(-_FEW_TASKS // tiles))
+    return min(wanted, len(packed))
+
+
+def _sums(product: Product) -> str:
+    if product.weight_zero == 0:
+        return "CONV_Q8_NO_SUMS"
+    return "CONV_Q8_SUMS_ALONG" if product.runs.bytes % 16 == 0 else "CONV_Q8_SUMS_SPLAT"
+
+
+def conv_border(op: Op) -> dict[int, Border]:
+    """The border that SAME windows reach into."""
+    _, height, width, _ = operand(op, 0).static_shape
+    (top, bottom), (left, right) = window_of(op).pads(height, width)
+    border = Border(top, left, bottom, right)
+    return {0: border} if border else {}
+
+
+def refuses_conv(op: Op, target: Target) -> str | None:
+    """Why the kernel does not take a convolution, or None."""
+    reason = refuses_weighted(op, target)
+    if reason is None and operand(op, 1).static_shape[3] != operand(op, 0).static_shape[3]:
+        return "does not take groups of channels"
+    return reason
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    if operand(op, 0).dtype is DType.FLOAT32:
+        return "does not take FLOAT32"
+    return refuses_conv(op, target)
+
+
+def _lower(op: Op, context: Context) -> None:
+    weights, weight_zero = signed_weights(op)
+    lower_integer_conv(op, context, weights, weight_zero)
+
+
+def lower_integer_conv(op: Op, context: Context, weights: Int8, weight_zero: int) -> None:
+    """Lower an op as a convolution with the given weights [channels, h, w, depth]."""
+    data, out = context.layout(operand(op, 0)), context.layout(op.outputs[0])
+    border = conv_border(op).get(0, Border())
+    start = -(border.top * data.row_stride + border.left * data.pixel_stride)
+    offset = activation_offset(operand(op, 0), context.target)
+    runs, places = runs_of(op, data), places_of(op, data, out)
+    lanes, channels = context.vector_bytes // 4, weights.shape[0]
+    tile = choose_tile(places.row_pixels, channels, context.target, lanes)
+    bias = fold_zero_points(op, weights, weight_zero, offset)
+    scaling = fixed_scaling(op, bias, lanes, padded_channels(channels, tile, lanes))
+    shaped = weights.reshape(channels, runs.down, runs.across, runs.bytes)
+    source = TensorRef(operand(op, 0), start)
+    bounds = output_bounds(op)
+    product = Product(op, runs, places, shaped, weight_zero, offset != 0, source, bounds)
+    call_product(product, scaling, tile, context)
+
+
+LOWERINGS.add(
+    Lowering(
+        "CONV_2D",
+        "conv_q8",
+        _refuses,
+        _lower,
+        conv_border,
+        strided_inputs=True,
+        strided_output=True,
+    )
+)

@@ -1,0 +1,228 @@
+"""DEPTHWISE_CONV_2D over 8-bit activations and weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.backends.cpu.layout import Border
+from circlet.backends.cpu.lower.conv_q8 import conv_border, lower_integer_conv
+from circlet.backends.cpu.lower.q8 import (
+    Int8,
+    Int64,
+    Scaling,
+    activation_offset,
+    bias_of,
+    fixed_scaling,
+    has_dot,
+    output_bounds,
+    refuses_weighted,
+    signed_weights,
+)
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    Ref,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.conv import window_of
+from circlet.ops.operands import operand
+from circlet.ops.requantize import scalar_quant
+
+CHANNEL_BLOCK = 16
+_MOST_UNROLLED_TAPS = 32
+_MOST_EXPANDED_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Depthwise:
+    """One call of `depthwise_q8`.
+
+    Attributes:
+        parts: Parts of the weights, int8 [h, w, channels] each.
+        in_strides: Bytes between images, rows and pixels of the input.
+    """
+
+    op: Op
+    parts: tuple[Int8, ...]
+    in_strides: tuple[int, int, int]
+    flip: bool
+    data: Ref
+    extra: dict[str, ParamValue]
+    scratch_bytes: int = 0
+
+
+def split_weights(op: Op) -> tuple[Int8, ...]:
+    """Weights [h, w, channels] less their zero point, as a sum of one or two int8 arrays."""
+    weights = operand(op, 1)
+    zero = scalar_quant(weights)[1] if weights.dtype is DType.UINT8 else 0
+    real = np.asarray(weights.data)[0].astype(np.int16) - zero
+    first = np.clip(real, -128, 127)
+    rest = real - first
+    parts = (first, rest) if rest.any() else (first,)
+    return tuple(part.astype(np.int8) for part in parts)
+
+
+def block_starts(channels: int) -> list[int]:
+    """First channel of each block; the last block overlaps the one before it."""
+    last = max(channels - CHANNEL_BLOCK, 0)
+    return [min(start, last) for start in range(0, channels, CHANNEL_BLOCK)]
+
+
+def by_blocks(rows: np.ndarray) -> np.ndarray:
+    """The last axis, channels, laid out block by block; missing channels are zero."""
+    channels = rows.shape[-1]
+    padded = np.zeros((*rows.shape[:-1], max(channels, CHANNEL_BLOCK)), rows.dtype)
+    padded[..., :channels] = rows
+    blocks = [padded[..., s : s + CHANNEL_BLOCK] for s in block_starts(channels)]
+    return np.concatenate(blocks, axis=-1)
+
+
+def pack_depthwise(parts: tuple[Int8, ...]) -> Int8:
+    """[h, w, channels] parts to [blocks, w, groups of four rows, parts, 16 channels, 4]."""
+    weights = by_blocks(np.stack(parts))
+    count, height, width, channels = weights.shape
+    groups = -(-height // 4)
+    taps = np.zeros((count, groups * 4, width, channels), np.int8)
+    taps[:, :height] = weights
+    split = taps.reshape(count, groups, 4, width, channels // CHANNEL_BLOCK, CHANNEL_BLOCK)
+    return np.ascontiguousarray(split.transpose(4, 3, 1, 0, 5, 2))
+
+
+def fold_input_zero(op: Op, parts: tuple[Int8, ...], offset: int) -> Int64:
+    """The bias less what the input's zero point adds."""
+    sums = weight_sums(parts)
+    zero = scalar_quant(operand(op, 0))[1] + offset
+    return bias_of(op, sums.size) - zero * sums
+
+
+def weight_sums(parts: tuple[Int8, ...]) -> Int64:
+    """The sum of each channel's weights."""
+    total: Int64 = sum(part.astype(np.int64) for part in parts).sum(axis=(0, 1))  # type: ignore[union-attr]
+    return total
+
+
+def call_depthwise(call: Depthwise, scaling: Scaling, context: Context) -> None:
+    """Append the call of the kernel."""
+    op, out = call.op, context.layout(call.op.outputs[0])
+    window = window_of(op)
+    in_batch, in_row, in_pixel = call.in_strides
+    height, width, channels = call.parts[0].shape
+    slides = window.columns.dilation == 1 and width * height <= _MOST_UNROLLED_TAPS
+    params: dict[str, ParamValue] = {
+        "in_batch": in_batch,
+        "in_row": window.rows.stride * in_row,
+        "in_pixel": in_pixel,
+        "tap_down": window.rows.dilation * in_row,
+        "tap_across": window.columns.dilation * in_pixel,
+        "out_batch": out.batch_stride,
+        "out_row": out.row_stride,
+        "out_pixel": out.pixel_stride,
+        "image_rows": out.height,
+        "row_pixels": out.width,
+        "channels": channels,
+        **call.extra,
+    }
+    narrow = channels if channels < CHANNEL_BLOCK else 0
+    pixels = _pixels(out.width, context)
+    taps = (height, width, window.columns.stride, int(slides))
+    arguments = (pixels, *taps, len(call.parts), scaling.form, int(call.flip), narrow)
+    constants = context.constant(pack_depthwise(call.parts)), context.constant(scaling.records)
+    context.call(
+        op,
+        Kernel("depthwise_q8.h", "depthwise_q8", arguments),
+        params,
+        (call.data, *constants, TensorRef(op.outputs[0])),
+        (op.outputs[0],),
+        tasks=out.batch * out.height,
+        scratch_bytes=call.scratch_bytes,
+    )
+
+
+def depthwise_records(scaling: Scaling, channels: int, lanes: int) -> Scaling:
+    """Records of channels in order, rearranged to the kernel's blocks of channels."""
+    table = scaling.records.transpose(1, 0, 2).reshape(4, -1)[:, :channels]
+    blocks = by_blocks(table).reshape(4, -1, lanes).transpose(1, 0, 2)
+    return Scaling(scaling.form, np.ascontiguousarray(blocks))
+
+
+def _pixels(width: int, context: Context) -> int:
+    """Neighbouring pixels done together, few enough for their accumulators to stay in registers."""
+    lanes = context.vector_bytes // 4
+    registers = 16 if lanes >= 16 or context.target.arch == "aarch64" else 8
+    most = max(registers * lanes // CHANNEL_BLOCK // 2, 1)
+    if not has_dot(context.target):
+        most = max(most // 2, 1)
+    counts = range(1, min(most, width) + 1)
+    return min(counts, key=lambda pixels: (-(-width // pixels) * (pixels + 1), -pixels))
+
+
+def is_expanded(op: Op) -> bool:
+    """Whether channels have several filters each, so that a full convolution does it."""
+    return operand(op, 1).static_shape[3] != operand(op, 0).static_shape[3]
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    if operand(op, 0).dtype is DType.FLOAT32:
+        return "does not take FLOAT32"
+    return refuses_depthwise(op, target)
+
+
+def refuses_depthwise(op: Op, target: Target) -> str | None:
+    """Why the kernel does not take a depthwise convolution, or None."""
+    reason = refuses_weighted(op, target)
+    if reason is not None or not is_expanded(op):
+        return reason
+    expanded = operand(op, 1).elements * operand(op, 0).static_shape[3]
+    if expanded > _MOST_EXPANDED_BYTES:
+        return "a depth multiplier above 1 over this many channels"
+    return None
+
+
+def expand(weights: Int8, weight_zero: int, depth: int) -> Int8:
+    """[1, h, w, filters] to [filters, h, w, depth]: zero but where a filter's own channel is."""
+    _, height, width, filters = weights.shape
+    full = np.full((filters, height, width, depth), weight_zero, np.int8)
+    own = np.arange(filters) // (filters // depth)
+    full[np.arange(filters), :, :, own] = weights[0].transpose(2, 0, 1)
+    return full
+
+
+def _lower(op: Op, context: Context) -> None:
+    source = operand(op, 0)
+    if is_expanded(op):
+        weights, zero = signed_weights(op)
+        full = expand(weights, zero, source.static_shape[3])
+        lower_integer_conv(op, context, full, zero)
+        return
+    data, lanes = context.layout(source), context.vector_bytes // 4
+    border = conv_border(op).get(0, Border())
+    start = -(border.top * data.row_stride + border.left * data.pixel_stride)
+    offset = activation_offset(source, context.target)
+    parts = split_weights(op)
+    channels = parts[0].shape[2]
+    bias = fold_input_zero(op, parts, offset)
+    scaling = fixed_scaling(op, bias, lanes, -(-channels // CHANNEL_BLOCK) * CHANNEL_BLOCK)
+    strides = data.batch_stride, data.row_stride, data.pixel_stride
+    place = TensorRef(source, start)
+    call = Depthwise(op, parts, strides, offset != 0, place, output_bounds(op))
+    call_depthwise(call, depthwise_records(scaling, channels, lanes), context)
+
+
+LOWERINGS.add(
+    Lowering(
+        "DEPTHWISE_CONV_2D",
+        "depthwise_q8",
+        _refuses,
+        _lower,
+        conv_border,
+        strided_inputs=True,
+        strided_output=True,
+    )
+)

@@ -1,0 +1,129 @@
+"""Small quantised graphs for the tests of the 8-bit kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.ir import DType, Graph, Quantization, Tensor
+from circlet.ir.builder import Builder
+from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
+from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.operands import limits
+
+Inputs = list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Conv:
+    """One convolution: sizes and options; `filters` 0 means depthwise, one filter a channel."""
+
+    image: tuple[int, int, int, int]
+    filters: int
+    taps: tuple[int, int] = (3, 3)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: str = "SAME"
+    activation: str = "NONE"
+    zeros: tuple[int, int, int] = (-3, 0, 5)
+    per_channel: bool = False
+    bias: bool = True
+    dtype: DType = DType.INT8
+    output_scale: float = 0.0
+    multiplier: int = 1
+
+    @property
+    def is_depthwise(self) -> bool:
+        return self.filters == 0
+
+    @property
+    def channels(self) -> int:
+        return self.image[3] * self.multiplier if self.is_depthwise else self.filters
+
+    @property
+    def products(self) -> int:
+        return self.taps[0] * self.taps[1] * (1 if self.is_depthwise else self.image[3])
+
+
+def random_bytes(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    """Values over the whole range of an 8-bit type, both ends included."""
+    low, high = limits(dtype)
+    values = rng.integers(low, high + 1, shape).astype(dtype.numpy)
+    if values.size > 1:
+        values.reshape(-1)[[0, -1]] = low, high
+    return values
+
+
+def conv_graph(case: Conv, rng: np.random.Generator) -> tuple[Graph, Inputs]:
+    """A graph of one convolution and an input for it."""
+    made = builder()
+    output = conv_op(made, case, _image(made, case), rng)
+    data = random_bytes(rng, case.image, case.dtype)
+    return made.output(output).build(), [data]
+
+
+def conv_op(made: Builder, case: Conv, image: Tensor, rng: np.random.Generator) -> Tensor:
+    """Append the convolution of a case to a builder."""
+    weights = _weights(made, case, rng)
+    bias = made.constant("bias", _bias(case, rng)) if case.bias else None
+    attrs = (DepthwiseConv2DAttrs if case.is_depthwise else Conv2DAttrs)(
+        case.padding,
+        case.stride[1],
+        case.stride[0],
+        fused_activation_function=case.activation,
+        dilation_w_factor=case.dilation[1],
+        dilation_h_factor=case.dilation[0],
+    )
+    name = "DEPTHWISE_CONV_2D" if case.is_depthwise else "CONV_2D"
+    scale = case.output_scale or 0.02 * 0.01 * 60 * np.sqrt(case.products)
+    quant = Quantization.per_tensor(float(np.float32(scale)), case.zeros[2])
+    return made.op(name, [image, weights, bias], attrs, name="y", quant=quant)
+
+
+def rows_graph(
+    rng: np.random.Generator,
+    sizes: tuple[int, int, int],
+    dtype: DType = DType.INT8,
+    zeros: tuple[int, int, int] = (-3, 0, 5),
+    activation: str = "NONE",
+    per_channel: bool = False,
+) -> tuple[Graph, Inputs]:
+    """A fully connected graph of (rows, depth, units) and an input for it."""
+    rows, depth, units = sizes
+    case = Conv((1, 1, rows, depth), units, (1, 1), zeros=zeros, dtype=dtype)
+    made = builder()
+    data = made.input("x", dtype, (rows, depth), Quantization.per_tensor(0.02, zeros[0]))
+    scales = _scales(units if per_channel else 1, zeros[1], rng)
+    weights = made.constant("w", random_bytes(rng, (units, depth), dtype), scales)
+    bias = made.constant("bias", _bias(case, rng))
+    attrs = FullyConnectedAttrs(fused_activation_function=activation)
+    quant = Quantization.per_tensor(float(np.float32(0.012 * np.sqrt(depth))), zeros[2])
+    made.output(made.op("FULLY_CONNECTED", [data, weights, bias], attrs, name="y", quant=quant))
+    return made.build(), [random_bytes(rng, (rows, depth), dtype)]
+
+
+def _image(made: Builder, case: Conv) -> Tensor:
+    return made.input("x", case.dtype, case.image, Quantization.per_tensor(0.02, case.zeros[0]))
+
+
+def _weights(made: Builder, case: Conv, rng: np.random.Generator) -> Tensor:
+    depthwise = (1, *case.taps, case.channels)
+    shape = depthwise if case.is_depthwise else (case.filters, *case.taps, case.image[3])
+    scales = _scales(case.channels if case.per_channel else 1, case.zeros[1], rng)
+    if case.per_channel:
+        axis = 3 if case.is_depthwise else 0
+        scales = Quantization.per_channel(scales.scale, axis)
+    return made.constant("w", random_bytes(rng, shape, case.dtype), scales)
+
+
+def _scales(count: int, zero: int, rng: np.random.Generator) -> Quantization:
+    if count == 1:
+        return Quantization.per_tensor(0.01, zero)
+    return Quantization.per_channel(rng.uniform(0.0001, 0.02, count), 0)
+
+
+def _bias(case: Conv, rng: np.random.Generator) -> np.ndarray:
+    reach = 2000 * int(np.sqrt(case.products) + 1)
+    return rng.integers(-reach, reach, case.channels).astype(np.int32)

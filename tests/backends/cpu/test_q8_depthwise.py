@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType
+from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.backends.cpu.q8_graphs import Conv, conv_graph
+
+U8 = DType.UINT8
+
+CASES = [
+    Conv((1, 5, 6, 1), 0),
+    Conv((1, 5, 9, 3), 0, stride=(2, 2), per_channel=True),
+    Conv((1, 6, 13, 16), 0, activation="RELU6", per_channel=True),
+    Conv((2, 6, 7, 24), 0, stride=(2, 2), zeros=(-128, 0, 127)),
+    Conv((1, 8, 8, 40), 0, (5, 5), per_channel=True, bias=False),
+    Conv((1, 9, 9, 17), 0, dilation=(2, 2), activation="RELU"),
+    Conv((1, 9, 9, 32), 0, (2, 3), padding="VALID", stride=(1, 2), dilation=(3, 1)),
+    Conv((1, 4, 5, 33), 0, (4, 5), padding="VALID", zeros=(127, 0, -128)),
+    Conv((1, 11, 9, 8), 0, (10, 8), stride=(2, 2)),
+    Conv((1, 6, 7, 24), 0, dtype=U8, zeros=(0, 255, 255)),
+    Conv((1, 6, 7, 17), 0, dtype=U8, zeros=(255, 0, 0), activation="RELU6"),
+    Conv((1, 6, 7, 5), 0, dtype=U8, zeros=(120, 121, 122), dilation=(2, 2)),
+    Conv((1, 6, 7, 16), 0, output_scale=0.00005, per_channel=True),
+    Conv((1, 7, 6, 1), 0, (5, 3), multiplier=8),
+    Conv((1, 7, 6, 3), 0, multiplier=4, dtype=U8, zeros=(3, 140, 7)),
+]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_depthwise_convolution_is_bit_identical_to_the_record(case: Conv, name: str) -> None:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    graph, inputs = conv_graph(case, np.random.default_rng(11))
+    check_native(graph, inputs, target)
