@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from circlet.errors import GraphError
 from circlet.plan.memory import Block, MemoryPlan
@@ -37,7 +38,7 @@ def _check_place(block: Block, offset: int, arena_bytes: int) -> None:
 
 
 def _check_apart(places: Sequence[tuple[int, int]], blocks: Sequence[Block]) -> None:
-    for (start, low), (next_start, high) in zip(places, places[1:], strict=False):
+    for (start, low), (next_start, high) in pairwise(places):
         if start + blocks[low].size_bytes > next_start:
             raise GraphError(
                 "two blocks that are alive together overlap in the arena",

@@ -17,8 +17,17 @@ NANOSECONDS = 1_000_000_000
 class Runner(Protocol):
     """One partition on bound buffers."""
 
-    def run(self, timeout_ns: int) -> None:
-        """Compute the partition's outputs; 0 means no timeout."""
+    @property
+    def run(self) -> Callable[..., None]:
+        """Compute the partition's outputs; takes a timeout in nanoseconds, 0 for none."""
+        ...
+
+    def set_input(self, index: int, buffer: np.ndarray) -> None:
+        """Read input `index` from another array from now on."""
+        ...
+
+    def set_output(self, index: int, buffer: np.ndarray) -> None:
+        """Write output `index` to another array from now on."""
         ...
 
     def cancel(self) -> None:
@@ -54,7 +63,7 @@ class Execution:
         buffers: Sequence[np.ndarray],
         threads: int,
     ) -> None:
-        self.buffers = list(buffers)
+        self._partitions = partitions
         self._cancelled = False
         self._runners = [
             part.code.bind(
@@ -62,6 +71,15 @@ class Execution:
             )
             for part in partitions
         ]
+
+    def rebind(self, values: Sequence[int], buffers: Sequence[np.ndarray]) -> None:
+        """Use other arrays for some values from now on."""
+        for value, buffer in zip(values, buffers, strict=True):
+            for part, runner in zip(self._partitions, self._runners, strict=True):
+                if value in part.inputs:
+                    runner.set_input(part.inputs.index(value), buffer)
+                if value in part.outputs:
+                    runner.set_output(part.outputs.index(value), buffer)
 
     def run(self, timeout_ns: int = 0) -> None:
         """Run every partition in order.
@@ -83,12 +101,9 @@ class Execution:
         for runner in self._runners:
             runner.cancel()
 
-    def callable(self) -> Callable[[], None]:
+    def fastest(self) -> Callable[..., None]:
         """The cheapest way to run again and again without a timeout."""
-        if len(self._runners) == 1 and hasattr(self._runners[0], "call"):
-            call: Callable[[], None] = self._runners[0].call
-            return call
-        return self.run
+        return self._runners[0].run if len(self._runners) == 1 else self.run
 
 
 def _left(deadline: int) -> int:
@@ -96,5 +111,5 @@ def _left(deadline: int) -> int:
         return 0
     left = deadline - time.monotonic_ns()
     if left <= 0:
-        raise DeadlineError("the run passed its timeout")
+        raise DeadlineError("the run passed its timeout", fix="allow more time or more threads")
     return left

@@ -84,7 +84,7 @@ class Value:
             raise InputError(
                 f"{role} cannot be used in place",
                 where=self.name,
-                why="it is not C-contiguous" if writable is False else "not contiguous or read-only",
+                why="it is not C-contiguous, or read-only",
                 fix="bind a C-contiguous, writable array",
             )
         return self.check(array, role)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlet.placement.interface import Reason, Supported
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 from circlet.ops import unsupported_reason
+from circlet.placement.interface import Reason, Supported
 
 
 class CpuBackend:

@@ -151,9 +151,9 @@ class _Lowered:
         self.calls.append(KernelCall(kernel, params, seen, tasks, scratch_bytes, tuple(writes), op))
 
     def _lower(self, op: Op, row: Lowering) -> None:
-        if op.kind in RESHAPES and op.inputs[0] is not None:
-            if self.shares(op.inputs[0], op.outputs[0]):
-                return
+        source = op.inputs[0] if op.kind in RESHAPES else None
+        if source is not None and self.shares(source, op.outputs[0]):
+            return
         self._substitutes = {}
         for tensor, readers in self.storage.copy_readers.items():
             if op in readers:

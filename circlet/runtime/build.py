@@ -1,0 +1,259 @@
+"""From a model to an artifact: passes, placement, partitions, code."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from circlet.backends.cpu.artifact import PartitionCode, TargetCode, artifact_bytes
+from circlet.backends.cpu.backend import CpuBackend
+from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.targets import Target, parse_targets
+from circlet.backends.cpu.toolchain import (
+    UnitSource,
+    compile_units,
+    find_compiler,
+    usable_cores,
+)
+from circlet.backends.reference import ReferenceBackend
+from circlet.errors import CompilerMissingError, GraphError, InputError, LimitError
+from circlet.formats import dumps, load
+from circlet.ir import Graph, Model, Op, Tensor
+from circlet.ir import verify as ir_verify
+from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.ops.verify import verify
+from circlet.passes import pipeline
+from circlet.placement.interface import Backend, Reason
+from circlet.placement.rule import Placed, place
+from circlet.plan.partition import Partition, partition
+from circlet.plan.shapes import fix_shapes
+from circlet.runtime.values import Value
+from circlet.version import __version__
+
+if TYPE_CHECKING:
+    from circlet.runtime.opening import OpenOptions, Source
+
+LOGGER = logging.getLogger(__name__)
+_RUNTIME_TEXT = '#include "circlet_runtime.c"\n'
+
+
+def compile_model(source: Source, options: OpenOptions, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """The artifact of a model file or of its bytes.
+
+    Raises:
+        FileError, FormatError: The source cannot be read.
+        GraphError: A rule of the graph or of an operator is broken.
+        UnsupportedOpsError: Ops that no backend takes, all in one report.
+        PlacementError: `strict`, and an op did not go to the first backend.
+        LimitError: A tensor or the arena is larger than allowed.
+    """
+    model = load(source, limits)
+    targets = parse_targets(options.target)
+    graph = _checked_main_graph(model)
+    backends = [_backend(name, targets, options) for name in options.backends]
+    fix_shapes(graph, limits)
+    log = pipeline(options.level).run(model)
+    LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
+    placed = place(graph, backends, strict=options.strict)
+    partitions = _partitions(graph, placed)
+    values = _Values(graph, partitions)
+    compiled = {target: _compile(partitions, target, limits) for target in targets}
+    metadata = _metadata(model, values, partitions, placed, compiled[targets[0]])
+    return artifact_bytes(metadata, _target_codes(partitions, compiled))
+
+
+def _checked_main_graph(model: Model) -> Graph:
+    """The first graph, sound in structure and made of operators that have records."""
+    if not model.graphs:
+        raise GraphError("the model holds no graph", where=model.source_path)
+    graph = model.main
+    for violation in ir_verify.violations(graph):
+        raise violation.error()
+    if not graph.outputs:
+        raise GraphError("the network has no outputs", where=graph.name)
+    place(graph, [ReferenceBackend()])
+    verify(graph)
+    return graph
+
+
+def _backend(name: str, targets: Sequence[Target], options: OpenOptions) -> Backend:
+    if name == "reference":
+        return ReferenceBackend()
+    if name != "cpu":
+        raise InputError("there is no such backend", where=name, fix="choose cpu or reference")
+    try:
+        find_compiler()
+    except CompilerMissingError as error:
+        if options.strict or options.backends == ("cpu",):
+            raise
+        LOGGER.warning("nothing is compiled to native code: %s", error)
+        return _NoCompiler()
+    return CpuBackend(targets)
+
+
+class _NoCompiler:
+    """Stands for the cpu backend where there is no C compiler: takes nothing, and says why."""
+
+    name = "cpu"
+
+    def supports(self, op: Op) -> Reason:
+        return Reason("there is no C compiler: pip install 'circlet[compile]'")
+
+
+def _native(part: Partition) -> bool:
+    return part.backend == "cpu"
+
+
+def _partitions(graph: Graph, placed: Sequence[Placed]) -> list[Partition]:
+    """The partitions, and one of no ops for outputs that no op makes."""
+    parts = partition(graph, {row.op: row.backend for row in placed})
+    made = {t for part in parts for t in part.outputs}
+    passed_on = tuple(t for t in dict.fromkeys(graph.outputs) if t not in made)
+    if passed_on:
+        inputs = tuple(t for t in passed_on if not t.is_constant)
+        parts.append(Partition("reference", (), inputs, passed_on))
+    return parts
+
+
+class _Values:
+    """Numbers for the tensors that cross partitions."""
+
+    def __init__(self, graph: Graph, partitions: Sequence[Partition]) -> None:
+        self.inputs = list(graph.inputs)
+        self.outputs = list(graph.outputs)
+        self.tensors = list(graph.inputs)
+        self._numbers = {tensor: index for index, tensor in enumerate(self.tensors)}
+        self.partitions = [(self._read(p.inputs), self._written(p)) for p in partitions]
+
+    def number(self, tensor: Tensor) -> int:
+        return self._numbers[tensor]
+
+    def as_json(self) -> list[dict[str, object]]:
+        return [_value(tensor).as_json() for tensor in self.tensors]
+
+    def _read(self, tensors: Sequence[Tensor]) -> list[int]:
+        return [self._numbers[tensor] for tensor in tensors]
+
+    def _written(self, part: Partition) -> list[int]:
+        """New numbers, also for an input that is passed on as an output."""
+        for tensor in part.outputs:
+            self._numbers[tensor] = len(self.tensors)
+            self.tensors.append(tensor)
+        return [self._numbers[tensor] for tensor in part.outputs]
+
+
+def _value(tensor: Tensor) -> Value:
+    quant = tensor.quant
+    if not tensor.dtype.has_numpy:
+        raise GraphError(
+            "a tensor that crosses the network's edge has no numpy type",
+            where=tensor.name,
+            why=tensor.dtype.name,
+        )
+    return Value(
+        tensor.name,
+        tensor.dtype.numpy.name,
+        tensor.static_shape,
+        tuple(map(float, quant.scale)) if quant else (),
+        tuple(map(int, quant.zero_point)) if quant else (),
+    )
+
+
+def _compile(
+    partitions: Sequence[Partition], target: Target, limits: Limits
+) -> list[CompiledPartition]:
+    compiled = [
+        compile_partition(part, target, usable_cores()) for part in partitions if _native(part)
+    ]
+    largest = max((part.memory.arena_bytes for part in compiled), default=0)
+    if largest > limits.arena_bytes:
+        raise LimitError(
+            "the network needs more working memory than allowed",
+            why=f"{largest} bytes, the limit is {limits.arena_bytes}",
+            fix="raise `arena_bytes` of circlet.limits.Limits if this is meant",
+        )
+    return compiled
+
+
+def _submodel(part: Partition) -> bytes:
+    inputs, outputs, ops = list(part.inputs), list(part.outputs), list(part.ops)
+    graph = Graph("reference", inputs, outputs, ops)
+    graph.tensors = list(graph.used_tensors())
+    return dumps(Model([graph]), "circle")
+
+
+def _target_codes(
+    partitions: Sequence[Partition], compiled: Mapping[Target, Sequence[CompiledPartition]]
+) -> list[TargetCode]:
+    """Build all C of all targets side by side.
+
+    The runtime library is built without optional features, so that sessions of different targets
+    share one library and its thread pool.
+    """
+    plain = [UnitSource(_RUNTIME_TEXT, Target.of(target.arch)) for target in compiled]
+    units = [
+        UnitSource(text, target)
+        for target, parts in compiled.items()
+        for part in parts
+        for text in part.units
+    ]
+    images = compile_units([*dict.fromkeys(plain), *units]) if units else []
+    runtimes = dict(zip(dict.fromkeys(plain), images, strict=False))
+    rest = iter(images[len(runtimes) :])
+    codes = []
+    for target, runtime in zip(compiled, plain, strict=True):
+        native = iter(compiled[target])
+        parts = tuple(
+            _native_code(next(native), rest) if _native(part) else _numpy_code(part)
+            for part in partitions
+        )
+        codes.append(TargetCode(target, runtimes.get(runtime, b""), parts))
+    return codes
+
+
+def _native_code(compiled: CompiledPartition, images: Iterator[bytes]) -> PartitionCode:
+    units = tuple(next(images) for _ in compiled.units)
+    return PartitionCode(compiled.plan, compiled.constants, units)
+
+
+def _numpy_code(part: Partition) -> PartitionCode:
+    """A partition for numpy is a .circle model where native code has its constants."""
+    return PartitionCode(b"", _submodel(part), ())
+
+
+def _metadata(
+    model: Model,
+    values: _Values,
+    partitions: Sequence[Partition],
+    placed: Sequence[Placed],
+    compiled: Sequence[CompiledPartition],
+) -> dict[str, object]:
+    native = iter(compiled)
+    parts: list[dict[str, object]] = []
+    for part, (inputs, outputs) in zip(partitions, values.partitions, strict=True):
+        entry: dict[str, object] = {"backend": part.backend, "inputs": inputs, "outputs": outputs}
+        entry["ops"] = [[op.label, op.name] for op in part.ops]
+        if _native(part):
+            entry |= _native_facts(next(native))
+        parts.append(entry)
+    return {
+        "circlet": __version__,
+        "description": model.description,
+        "values": values.as_json(),
+        "inputs": [values.inputs.index(t) for t in values.inputs],
+        "outputs": [values.number(t) for t in values.outputs],
+        "partitions": parts,
+        "placement": [[r.op.label, r.op.name, r.backend, list(r.refused)] for r in placed],
+    }
+
+
+def _native_facts(compiled: CompiledPartition) -> dict[str, object]:
+    memory = compiled.memory
+    return {
+        "lowerings": compiled.lowerings,
+        "steps": compiled.steps,
+        "arena_bytes": memory.arena_bytes,
+        "lower_bound_bytes": memory.lower_bound_bytes,
+        "planner": memory.planner,
+    }

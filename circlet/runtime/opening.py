@@ -1,0 +1,189 @@
+"""Opens what a session is given: an artifact, or a model by way of the cache.
+
+The path of a cached start is short on purpose: it imports neither the readers nor the compiler.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from circlet.backends.cpu.artifact import MAGIC, Artifact, PartitionCode, is_artifact, open_artifact
+from circlet.backends.cpu.cache import Cache, cache_key
+from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runtime
+from circlet.backends.cpu.targets import parse_targets
+from circlet.errors import ArtifactError, FileError
+from circlet.runtime.executor import BoundPartition, LoadedPartition, Runner
+from circlet.runtime.values import Value
+
+LOGGER = logging.getLogger(__name__)
+Source = str | os.PathLike[str] | bytes | memoryview
+
+
+@dataclass(frozen=True)
+class OpenOptions:
+    """How a source is turned into a plan; what `Session` was asked for."""
+
+    backends: tuple[str, ...] = ("cpu", "reference")
+    strict: bool = False
+    target: str = "native"
+    level: str = "O2"
+    cache: bool = True
+
+
+@dataclass
+class Opened:
+    """A loaded plan.
+
+    Attributes:
+        partitions: Loaded code, in order.
+        values: What crosses partitions; `inputs` and `outputs` are positions in it.
+        metadata: The artifact's metadata.
+        seconds: How long "load" took, and "compile" or "cache" where the source was a model.
+    """
+
+    partitions: list[LoadedPartition]
+    values: list[Value]
+    inputs: list[int]
+    outputs: list[int]
+    metadata: dict[str, Any]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def placement(self) -> list[dict[str, object]]:
+        """The placement table as records."""
+        keys = ("kind", "source", "backend", "refused")
+        return [dict(zip(keys, row, strict=True)) for row in self.metadata["placement"]]
+
+
+def open_source(source: Source, options: OpenOptions) -> Opened:
+    """Load an artifact, or the artifact of a model: from the cache, or compiled now."""
+    seconds: dict[str, float] = {}
+    if is_artifact(_head(source)):
+        with _timed(seconds, "load"):
+            return _load(open_artifact(_plain(source)), seconds)
+    artifact = _artifact_of_model(source, options, seconds)
+    with _timed(seconds, "load"):
+        return _load(artifact, seconds)
+
+
+def _artifact_of_model(source: Source, options: OpenOptions, seconds: dict[str, float]) -> Artifact:
+    def compile_now() -> bytes:
+        from circlet.runtime.build import compile_model
+
+        return compile_model(source, options)
+
+    start = time.perf_counter()
+    cache = Cache() if options.cache else None
+    if cache is None:
+        artifact, hit = open_artifact(compile_now()), False
+    else:
+        found = cache.load(_key(source, options, cache), compile_now)
+        artifact, hit = found.artifact, found.hit
+    seconds["cache" if hit else "compile"] = time.perf_counter() - start
+    return artifact
+
+
+def _key(source: Source, options: OpenOptions, cache: Cache) -> str:
+    """The cache's name for an artifact: the model's bytes and everything that shapes the code."""
+    if isinstance(source, (str, os.PathLike)):
+        try:
+            model: str | bytes | memoryview = cache.file_digest(Path(source))
+        except OSError as error:
+            raise _unreadable(source, error) from error
+    else:
+        model = source
+    targets = ",".join(map(str, parse_targets(options.target)))
+    plan = repr((options.backends, options.strict, options.level))
+    return cache_key(model, targets, plan, _compiler_identity())
+
+
+def _compiler_identity() -> str:
+    from circlet.backends.cpu.toolchain import compiler_identity
+    from circlet.errors import CompilerMissingError
+
+    try:
+        return compiler_identity()
+    except CompilerMissingError:
+        return "no compiler"
+
+
+def _head(source: Source) -> bytes:
+    if not isinstance(source, (str, os.PathLike)):
+        return bytes(source[: len(MAGIC)])
+    try:
+        with Path(source).open("rb") as file:
+            return file.read(len(MAGIC))
+    except OSError as error:
+        raise _unreadable(source, error) from error
+
+
+def _unreadable(path: str | os.PathLike[str], error: OSError) -> FileError:
+    return FileError(
+        "the model file cannot be read",
+        where=os.fspath(path),
+        why=error.strerror or str(error),
+        fix="check the path and its permissions",
+    )
+
+
+def _plain(source: Source) -> Path | bytes:
+    return Path(source) if isinstance(source, (str, os.PathLike)) else bytes(source)
+
+
+def _load(artifact: Artifact, seconds: dict[str, float]) -> Opened:
+    code = artifact.select()
+    facts = artifact.metadata
+    try:
+        values = [Value.from_json(fields) for fields in facts["values"]]
+        runtime = load_runtime(code.runtime) if len(code.runtime) else None
+        pairs = zip(facts["partitions"], code.partitions, strict=True)
+        partitions = [_load_partition(entry, part, runtime) for entry, part in pairs]
+        return Opened(partitions, values, facts["inputs"], facts["outputs"], facts, seconds)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            "an artifact is damaged or is none", where=artifact.name, why=f"metadata: {error!r}"
+        ) from error
+
+
+def _load_partition(
+    entry: dict[str, Any], part: PartitionCode, runtime: Runtime | None
+) -> LoadedPartition:
+    code: BoundPartition
+    if entry["backend"] == "cpu" and runtime is not None:
+        code = NativePartition(Executable(runtime, part.plan, part.constants, part.units))
+    else:
+        from circlet.runtime.fallback import ReferencePartition
+
+        code = ReferencePartition(part.constants)
+    return LoadedPartition(code, tuple(entry["inputs"]), tuple(entry["outputs"]))
+
+
+@dataclass(frozen=True)
+class NativePartition:
+    """Compiled code that can be bound to buffers."""
+
+    executable: Executable
+
+    def bind(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
+    ) -> Runner:
+        """Give the plan an arena and these buffers."""
+        return Binding(self.executable, inputs, outputs, threads)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds[name] = time.perf_counter() - start

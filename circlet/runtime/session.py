@@ -1,0 +1,193 @@
+"""`Session`: the way to run a network from Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from circlet.config import Config
+from circlet.errors import InputError
+from circlet.runtime.executor import NANOSECONDS, Execution, LoadedPartition
+from circlet.runtime.opening import Opened, OpenOptions, Source, open_source
+from circlet.runtime.values import Value, by_position
+
+Given = Sequence[object] | Mapping[str, object]
+
+
+class BoundCall:
+    """A session bound to fixed buffers: calling it runs the network on them, in place.
+
+    Attributes:
+        inputs, outputs: The arrays that every call reads and writes, in the session's order.
+    """
+
+    def __init__(
+        self, execution: Execution, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> None:
+        self._execution = execution
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.run = execution.fastest()
+
+    def __call__(self) -> None:
+        """Run once. `run` is the same without this method's own cost."""
+        self.run()
+
+    def cancel(self) -> None:
+        """Stop a call in progress in another thread."""
+        self._execution.cancel()
+
+
+class Session:
+    """A network, compiled and ready to run; any number of threads may use one session.
+
+    Args:
+        source: Path or bytes of a .tflite or .circle model, or of an artifact made by
+            `circlet compile`.
+        backends: Backends in order of preference; an op goes to the first that takes it.
+        threads: Threads of a run, the calling one included; by default the cores that the
+            process may use.
+        strict: Whether an op that the first backend does not take is an error.
+        target: What to compile for: "native", "baseline", or a list of features.
+        cache: Whether to keep compiled artifacts in the cache and to use kept ones.
+
+    Raises:
+        CircletError: With a code that says what is wrong with the source or the options.
+
+    Attributes:
+        inputs, outputs: Names, dtypes, shapes and quantisation, in order.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        backends: Sequence[str] = ("cpu", "reference"),
+        threads: int | None = None,
+        strict: bool = False,
+        target: str = "native",
+        cache: bool = True,
+    ) -> None:
+        self.threads = _thread_count(threads)
+        options = OpenOptions(tuple(backends), strict, target, cache=cache)
+        self._opened = opened = open_source(source, options)
+        self._partitions: list[LoadedPartition] = opened.partitions
+        self.inputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.inputs)
+        self.outputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.outputs)
+        self._idle: list[Execution] = []
+        self._busy: set[Execution] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def opened(self) -> Opened:
+        """What was loaded, and how long each part of it took."""
+        return self._opened
+
+    @property
+    def placement(self) -> list[dict[str, object]]:
+        """One row per operator: kind, source name, backend, and who refused it and why."""
+        return self._opened.placement
+
+    def run(self, inputs: Given = (), *, timeout: float | None = None) -> dict[str, np.ndarray]:
+        """Outputs by name for inputs given in order or by name.
+
+        Args:
+            inputs: Arrays of exactly the dtypes and shapes of `self.inputs`.
+            timeout: Seconds after which the run is stopped.
+
+        Raises:
+            InputError: An input is missing or does not fit.
+            DeadlineError, CancelledError: The run was stopped.
+        """
+        arrays = self._checked(inputs)
+        results = [value.empty() for value in self.outputs]
+        with self._execution() as execution:
+            execution.rebind(self._opened.inputs, arrays)
+            execution.rebind(self._opened.outputs, results)
+            execution.run(_nanoseconds(timeout))
+        return dict(zip(_unique_names(self.outputs), results, strict=True))
+
+    def bind(self, inputs: Given, outputs: Given | None = None) -> BoundCall:
+        """A callable that reads and writes the caller's arrays in place, again and again.
+
+        Args:
+            inputs: C-contiguous arrays, in order or by name.
+            outputs: C-contiguous writable arrays; new ones by default.
+        """
+        given = by_position(self.inputs, inputs, "input")
+        sources = [
+            value.check_buffer(array, "input", writable=False)
+            for value, array in zip(self.inputs, given, strict=True)
+        ]
+        if outputs is None:
+            results = [value.empty() for value in self.outputs]
+        else:
+            wanted = by_position(self.outputs, outputs, "output")
+            results = [
+                value.check_buffer(array, "output", writable=True)
+                for value, array in zip(self.outputs, wanted, strict=True)
+            ]
+        execution = self._new_execution()
+        execution.rebind(self._opened.inputs, sources)
+        execution.rebind(self._opened.outputs, results)
+        return BoundCall(execution, sources, results)
+
+    def cancel(self) -> None:
+        """Stop every `run` of this session that is in progress in other threads."""
+        with self._lock:
+            for execution in self._busy:
+                execution.cancel()
+
+    def _checked(self, inputs: Given) -> list[np.ndarray]:
+        given = by_position(self.inputs, inputs, "input")
+        pairs = zip(self.inputs, given, strict=True)
+        return [value.check(array, "input") for value, array in pairs]
+
+    def _new_execution(self) -> Execution:
+        buffers = [value.empty() for value in self._opened.values]
+        return Execution(self._partitions, buffers, self.threads)
+
+    @contextmanager
+    def _execution(self) -> Iterator[Execution]:
+        """An execution that no other thread uses meanwhile."""
+        with self._lock:
+            execution = self._idle.pop() if self._idle else None
+        if execution is None:
+            execution = self._new_execution()
+        with self._lock:
+            self._busy.add(execution)
+        try:
+            yield execution
+        finally:
+            with self._lock:
+                self._busy.discard(execution)
+                self._idle.append(execution)
+
+
+def _thread_count(threads: int | None) -> int:
+    if threads is None:
+        from circlet.backends.cpu.threads import default_threads
+
+        return Config.from_environment().threads or default_threads()
+    if threads < 1:
+        raise InputError(f"{threads} threads", where="threads", fix="give 1 or more")
+    return threads
+
+
+def _nanoseconds(timeout: float | None) -> int:
+    if timeout is None:
+        return 0
+    if timeout <= 0:
+        raise InputError("the timeout is not positive", where="timeout", why=f"{timeout} s")
+    return max(1, int(timeout * NANOSECONDS))
+
+
+def _unique_names(values: Sequence[Value]) -> list[str]:
+    """Names of values, repeated ones numbered."""
+    names: list[str] = []
+    for index, value in enumerate(values):
+        names.append(value.name if value.name not in names else f"{value.name}:{index}")
+    return names
