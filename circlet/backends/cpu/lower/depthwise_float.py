@@ -169,7 +169,7 @@ def _task_sizes(rows: _Rows, row_count: int, blocks: int) -> tuple[int, int]:
 
 def _packed(weights: FloatArray, lanes: int) -> FloatArray:
     """Per vector of channels the bias and the taps; the last vector overlaps the one before."""
-    taps, channels = weights.shape
+    channels = weights.shape[1]
     if channels < lanes:
         return np.pad(weights, ((0, 0), (0, lanes - channels)))
     starts = [min(start, channels - lanes) for start in range(0, channels, lanes)]

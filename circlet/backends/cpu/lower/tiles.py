@@ -38,10 +38,10 @@ class Registers:
     by_lane: bool = False
 
     def hold(self, tile: Tile) -> bool:
-        """Whether a tile's sums and the operands of one step fit without spilling."""
+        """Whether a tile's sums and the operands of one step fit, with one register to spare."""
         sums = tile.pixels * tile.vectors
         operands = tile.pixels + 1 if self.by_lane else tile.vectors + 1
-        return sums + operands <= self.count
+        return sums + operands < self.count
 
 
 def lanes_of(vector_bytes: int) -> int:

@@ -1,0 +1,41 @@
+"""Native float transposed convolutions against the operator record."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.lower import transpose_conv  # noqa: F401
+from circlet.ir import DType
+from circlet.ops.build import builder
+from circlet.ops.transpose_conv import TransposeConvAttrs
+from tests.backends.cpu.harness import TARGETS, check_native, runnable
+
+CASES = {
+    "doubled": ((1, 5, 6, 7), (9, 3, 3, 7), (10, 12), "SAME", 2),
+    "doubled_even_window": ((1, 8, 8, 16), (21, 4, 4, 16), (16, 16), "SAME", 2),
+    "doubled_small_window": ((2, 4, 5, 3), (4, 2, 2, 3), (8, 10), "VALID", 2),
+    "valid": ((1, 4, 5, 3), (4, 3, 3, 3), (9, 11), "VALID", 2),
+    "odd_output": ((1, 5, 6, 7), (9, 3, 3, 7), (9, 11), "SAME", 2),
+    "stride_one": ((1, 6, 7, 8), (33, 3, 3, 8), (6, 7), "SAME", 1),
+    "gaps_between_taps": ((1, 3, 4, 5), (6, 2, 2, 5), (9, 12), "SAME", 3),
+    "long_stride": ((1, 4, 4, 8), (1, 16, 16, 8), (32, 32), "SAME", 8),
+    "rest_behind_last_window": ((1, 3, 3, 2), (3, 3, 3, 2), (8, 8), "VALID", 2),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES)
+def test_transposed_convolution_equals_record(case: str, target: str) -> None:
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    image, weights, sizes, padding, stride = CASES[case]
+    random = np.random.default_rng(1)
+    b = builder()
+    shape = b.constant("shape", np.array([image[0], *sizes, weights[0]], np.int32))
+    w = b.constant("w", random.standard_normal(weights).astype(np.float32) / 4)
+    offsets = b.constant("b", random.standard_normal(weights[0]).astype(np.float32))
+    x = b.input("x", DType.FLOAT32, image)
+    attrs = TransposeConvAttrs(padding, stride, stride, "RELU")
+    graph = b.output(b.op("TRANSPOSE_CONV", [shape, w, x, offsets], attrs)).build()
+    check_native(graph, [random.standard_normal(image).astype(np.float32)], target)
