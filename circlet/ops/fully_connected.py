@@ -25,7 +25,7 @@ class FullyConnectedAttrs:
     keep_num_dims: bool = False
     asymmetric_quantize_inputs: bool = False
     quantized_bias_type: str = "FLOAT32"
-    quant_spec: tuple[int, ...] | None = None
+    quant_spec: tuple[int, ...] = ()
 
 
 def _infer(op: Op) -> list[TensorType]:
