@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from circlet.backends.cpu import toolchain
 from circlet.backends.cpu.targets import native_target, parse_target
 from circlet.backends.cpu.toolchain import (
     UnitSource,
@@ -64,7 +63,7 @@ def test_a_compiler_that_is_no_program_is_missing() -> None:
 
 
 def test_an_absent_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(CompilerMissingError, match="circlet\\[compile\\]"):
         find_compiler(Config())
 
