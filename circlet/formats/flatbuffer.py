@@ -112,10 +112,6 @@ class Table:
         slot = self.spec.fields[name].slot
         return slot < len(self.slots) and self.slots[slot] != 0
 
-    def present(self) -> Iterator[Field]:
-        """The fields that are stored, in schema order."""
-        return (field for field in self.spec.fields.values() if self.has(field.name))
-
     def scalar(self, name: str) -> int | float | bool:
         """Value of a scalar field, its default where absent."""
         field = self.spec.fields[name]

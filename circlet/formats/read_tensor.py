@@ -48,8 +48,8 @@ def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
 def extra_fields(table: Table, read: set[str], where: str) -> dict[str, object]:
     """Stored fields outside of `read` whose value is not the default, to be written back."""
     extra: dict[str, object] = {}
-    for field in table.present():
-        if field.name in read:
+    for field in table.spec.fields.values():
+        if field.name in read or not table.has(field.name):
             continue
         if field.kind != "scalar" or table.scalar(field.name) != field.default:
             extra[field.name] = table.value(field, where)
