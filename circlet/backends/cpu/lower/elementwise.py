@@ -50,14 +50,19 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    inputs, result = _inputs(op), op.outputs[0]
+    lower_scalar(op, context, scalar_of(op), _inputs(op))
+
+
+def lower_scalar(op: Op, context: Context, scalar: Scalar, inputs: list[Tensor]) -> None:
+    """Compute an op's result from the elements of `inputs`, the operands of `scalar`."""
+    result = op.outputs[0]
     tensors = [*inputs, result]
     loops = element_loops(context, tensors, result.static_shape)
     loads = [
         Load(tensor.dtype, is_single=strides[-1] == 0)
         for tensor, strides in zip(inputs, loops.strides, strict=False)
     ]
-    step = Step(scalar_of(op), tuple(range(len(inputs))), result.dtype)
+    step = Step(scalar, tuple(range(len(inputs))), result.dtype)
     body = Body(loads, [step])
     params, tasks = _fields(tensors, loops)
     params.update(body.params())

@@ -1,0 +1,97 @@
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR: positions and weights become constant tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlet.backends.cpu.layout import Layout
+from circlet.backends.cpu.lower.body import ELEMENT_TYPES
+from circlet.backends.cpu.lower.copy import element_bytes
+from circlet.backends.cpu.lower.views import layout_of, source_ref
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    ConstantRef,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.operands import known_ints, operand
+from circlet.ops.resize import fixed_samples, nearest_samples, real_samples
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    source, result = operand(op, 0), op.outputs[0]
+    if known_ints(op.input(1)) is None:
+        return "the size is not constant"
+    if source.dtype not in (DType.FLOAT32, DType.INT8, DType.UINT8):
+        return f"does not take {source.dtype.name}"
+    return "a size is 0" if result.elements == 0 else None
+
+
+def _lower_bilinear(op: Op, context: Context) -> None:
+    source, result = operand(op, 0), op.outputs[0]
+    data, made = layout_of(context, source), context.layout(result)
+    samples = fixed_samples if source.dtype == DType.INT8 else real_samples
+    rows = _tables(context, samples(op, data.height, made.height))
+    columns = _tables(context, samples(op, data.width, made.width))
+    operands = (source_ref(context, source), TensorRef(result), *rows, *columns)
+    kernel = Kernel("resize.h", "resize_bilinear", (ELEMENT_TYPES[source.dtype],))
+    params = {
+        "channels": made.channels,
+        "out_height": made.height,
+        "out_width": made.width,
+        **_strides("in", data, "stride"),
+        **_strides("out", made, "stride"),
+    }
+    tasks = made.batch * made.height
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
+
+
+def _tables(context: Context, samples: Sequence[np.ndarray]) -> list[ConstantRef]:
+    lower, upper, weight = samples
+    weight_type = np.float32 if weight.dtype.kind == "f" else np.int32
+    tables = (lower.astype(np.int32), upper.astype(np.int32), weight.astype(weight_type))
+    return [context.constant(table) for table in tables]
+
+
+def _strides(prefix: str, layout: Layout, unit: str, size: int = 1) -> dict[str, ParamValue]:
+    return {
+        f"{prefix}_batch_{unit}": layout.batch_stride * size,
+        f"{prefix}_row_{unit}": layout.row_stride * size,
+        f"{prefix}_pixel_{unit}": layout.pixel_stride * size,
+    }
+
+
+def _lower_nearest(op: Op, context: Context) -> None:
+    source, result = operand(op, 0), op.outputs[0]
+    data, made, size = layout_of(context, source), context.layout(result), element_bytes(source)
+    pairs = ((data.height, made.height), (data.width, made.width))
+    tables = [context.constant(nearest_samples(op, *pair).astype(np.int32)) for pair in pairs]
+    operands = (source_ref(context, source), TensorRef(result), *tables)
+    params = {
+        "pixel_bytes": made.channels * size,
+        "out_height": made.height,
+        "out_width": made.width,
+        **_strides("in", data, "bytes", size),
+        **_strides("out", made, "bytes", size),
+    }
+    kernel = Kernel("resize.h", "resize_nearest")
+    tasks = made.batch * made.height
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
+
+
+for _kind, _lower in (
+    ("RESIZE_BILINEAR", _lower_bilinear),
+    ("RESIZE_NEAREST_NEIGHBOR", _lower_nearest),
+):
+    LOWERINGS.add(
+        Lowering(
+            _kind, _kind.lower(), _refuses, _lower, strided_inputs=True, strided_output=True
+        )
+    )

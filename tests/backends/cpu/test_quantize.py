@@ -1,0 +1,61 @@
+"""Native changes of number form give what the records give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Quantization
+from circlet.ops.quantize import CastAttrs
+from tests.backends.cpu.cases import QUANT, Cases, each_target
+
+STORED = (DType.INT8, DType.UINT8, DType.INT16)
+EDGES = np.array(
+    [0, -0.0, 0.5, -0.5, 1.5, 0.49999997, 2.4e9, -3e9, np.inf, -np.inf, np.nan, 1e-30, 127.5],
+    np.float32,
+)
+FINER = Quantization.per_tensor(0.013, 20)
+COARSER = Quantization.per_tensor(0.9, 1)
+
+
+@each_target
+def test_quantising_floats_equals_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in STORED:
+        for data in (cases.given(EDGES), cases.data(DType.FLOAT32, (3, 5, 77))):
+            cases.op("QUANTIZE", [data], dtype=dtype, quant=QUANT)
+    cases.check(target)
+
+
+@each_target
+def test_requantising_equals_the_record(target: str) -> None:
+    cases = Cases()
+    for source in STORED:
+        for result in STORED:
+            for out in (FINER, COARSER):
+                data = cases.data(source, (5, 333))
+                cases.op("QUANTIZE", [data], dtype=result, quant=out)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_dequantising_equals_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in STORED:
+        cases.op("DEQUANTIZE", [cases.data(dtype, (2, 3, 19))])
+    per_channel = Quantization.per_channel([0.1, 0.2, 0.3], axis=1)
+    cases.op("DEQUANTIZE", [cases.data(DType.INT8, (2, 3, 19), per_channel)])
+    cases.check(target)
+
+
+@each_target
+@pytest.mark.parametrize("source", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32])
+def test_casts_equal_the_record(source: DType, target: str) -> None:
+    cases = Cases()
+    for result in (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16, DType.INT32):
+        attrs = CastAttrs(source.name, result.name)
+        cases.op("CAST", [cases.data(source, (3, 41), None)], attrs, dtype=result)
+        if source.is_float:
+            finite = EDGES[np.isfinite(EDGES)] if result.is_float else EDGES
+            cases.op("CAST", [cases.given(finite)], attrs, dtype=result)
+    cases.check(target)
