@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Graph, Quantization
+from circlet.ops.build import builder
+from circlet.ops.fully_connected import FullyConnectedAttrs
+from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.backends.cpu.q8_graphs import Conv, conv_op, random_bytes
+
+CASES = [
+    Conv((1, 5, 6, 3), 5, stride=(2, 2), per_channel=True),
+    Conv((2, 4, 5, 17), 33, (1, 1), activation="RELU"),
+    Conv((2, 7, 7, 16), 48, per_channel=True),
+    Conv((1, 7, 6, 1), 9, (1, 1), per_channel=True),
+    Conv((2, 6, 7, 24), 0, per_channel=True, activation="RELU6"),
+    Conv((2, 6, 7, 5), 0, stride=(2, 2), dilation=(1, 1)),
+    Conv((1, 7, 6, 2), 0, (5, 3), multiplier=3, per_channel=True),
+]
+
+
+def _conv_graph(case: Conv, data: np.ndarray, rng: np.random.Generator) -> Graph:
+    made = builder()
+    image = made.input("x", DType.FLOAT32, data.shape)
+    output = conv_op(made, replace(case, bias=False), image, rng)
+    bias = rng.standard_normal(case.channels).astype(np.float32)
+    made.graph.ops[-1].inputs[2] = made.constant("float_bias", bias)
+    output.quant = None
+    return made.output(output).build()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_hybrid_convolution_follows_the_record(case: Conv, name: str) -> None:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    rng = np.random.default_rng(13)
+    data = (rng.standard_normal(case.image) * 3 + 0.7).astype(np.float32)
+    data[0] *= 0.1
+    check_native(_conv_graph(case, data, rng), [data], target)
+
+
+def test_a_hybrid_image_of_zeros_gives_the_bias() -> None:
+    rng = np.random.default_rng(1)
+    case = Conv((1, 4, 4, 3), 5, per_channel=True)
+    data = np.zeros(case.image, np.float32)
+    check_native(_conv_graph(case, data, rng), [data])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("sizes", [(1, 640, 128), (3, 17, 40), (2, 3, 1)])
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_hybrid_fully_connected_follows_the_record(
+    sizes: tuple[int, int, int], asymmetric: bool, name: str
+) -> None:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    rng = np.random.default_rng(17)
+    rows, depth, units = sizes
+    data = (rng.standard_normal((rows, depth)) + 0.3).astype(np.float32)
+    made = builder()
+    source = made.input("x", DType.FLOAT32, (rows, depth))
+    stored = random_bytes(rng, (units, depth), DType.INT8)
+    weights = made.constant("w", stored, Quantization.per_tensor(0.01))
+    bias = made.constant("b", rng.standard_normal(units).astype(np.float32))
+    attrs = FullyConnectedAttrs("RELU", asymmetric_quantize_inputs=asymmetric)
+    made.output(made.op("FULLY_CONNECTED", [source, weights, bias], attrs, name="y"))
+    check_native(made.build(), [data], target)
