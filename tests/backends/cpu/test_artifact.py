@@ -155,11 +155,9 @@ def test_a_newer_version_says_so() -> None:
 def test_a_wrong_description_is_refused(targets: object, monkeypatch: pytest.MonkeyPatch) -> None:
     import json
 
-    from circlet.backends.cpu import artifact
-
     document = {"metadata": {}, "targets": targets}
     text = json.dumps(document)
-    monkeypatch.setattr(artifact.json, "dumps", lambda *_, **__: text)
+    monkeypatch.setattr(json, "dumps", lambda *_, **__: text)
     data = artifact_bytes({}, [code(native_target())])
     with pytest.raises(ArtifactError):
         _touch_everything(open_artifact(data))

@@ -162,7 +162,7 @@ def test_a_full_disk_runs_uncached_with_a_warning(
 
 
 def test_the_least_recently_used_go_first(folder: Path) -> None:
-    cache = Cache(Config(cache_dir=folder, cache_bytes=40_000))
+    cache = Cache(Config(cache_dir=folder, cache_bytes=30_000))
     keys = [cache_key(str(number)) for number in range(4)]
     for age, key in enumerate(keys[:3]):
         cache.load(key, lambda: build(size=8_000))
@@ -248,7 +248,7 @@ def test_digests_of_settled_files_are_remembered(
     model = tmp_path / "model"
     model.write_bytes(b"one")
     later = time.time() + 60
-    monkeypatch.setattr(cache_module.time, "time", lambda: later)
+    monkeypatch.setattr("time.time", lambda: later)
     first = cache.file_digest(model)
-    monkeypatch.setattr(cache_module.hashlib, "file_digest", refuse)
+    monkeypatch.setattr("hashlib.file_digest", refuse)
     assert cache.file_digest(model) == first

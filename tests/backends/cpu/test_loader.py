@@ -47,7 +47,7 @@ def test_a_plan_at_an_odd_address_is_copied() -> None:
     plan = native.chain_plan(1, 4)
     room = np.zeros(len(plan) + 1, np.uint8)
     room[1:] = np.frombuffer(plan, np.uint8)
-    made = Executable(native.runtime(), memoryview(room[1:]), b"", [native.unit_image()])
+    made = Executable(native.runtime(), room[1:].data, b"", [native.unit_image()])
     assert made.step_count == 1
 
 
