@@ -28,19 +28,20 @@ def golden_inputs(path: Path, case: str) -> list[np.ndarray] | None:
         return [arrays[key] for key in sorted(keys, key=lambda key: int(key.split("/")[2]))] or None
 
 
-def run_peer(path: Path, graph: Graph, case: str = "rand") -> dict[Tensor, np.ndarray]:
+def run_peer(
+    path: Path, graph: Graph, case: str = "rand", *, isolated: bool = True
+) -> dict[Tensor, np.ndarray]:
     """The value of every tensor that an op of the main graph uses, after one run on the case.
 
-    Without stored inputs, seeded random ones are used. The peer runs in a process of its own,
-    for some models bring it down.
+    Without stored inputs, seeded random ones are used. The peer runs in a process of its own
+    where `isolated`, for some models bring it down.
     """
     used = {t for op in graph.ops for t in (*op.inputs, *op.outputs)}
     constants = {i: t.data for i, t in enumerate(graph.tensors) if t.data is not None}
     wanted = [i for i, t in enumerate(graph.tensors) if t in used and t.dtype.has_numpy]
     arguments = str(path), golden_inputs(path, case), sorted(constants), wanted
     try:
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            found = pool.submit(_run, *arguments).result()
+        found = _run_isolated(*arguments) if isolated else _run(*arguments)
     except BrokenProcessPool as error:
         raise PeerRefusedError("LiteRT crashed") from error
     except (ValueError, RuntimeError) as error:
@@ -48,10 +49,15 @@ def run_peer(path: Path, graph: Graph, case: str = "rand") -> dict[Tensor, np.nd
     return {graph.tensors[index]: value for index, value in {**found, **constants}.items()}
 
 
+def _run_isolated(*arguments: Any) -> dict[int, np.ndarray]:
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(_run, *arguments).result()
+
+
 def _run(
     path: str, inputs: list[np.ndarray] | None, constants: list[int], wanted: list[int]
 ) -> dict[int, np.ndarray]:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType  # noqa: PLC0415
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     interpreter = Interpreter(
         path,

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from circlet.ir import Model, Op, Tensor
+from circlet.formats import load
+from circlet.ir import Op, Tensor
 from circlet.ops import dtype_text, find, unsupported_reason
 from tests.peer import PeerRefusedError, run_peer
 
@@ -47,13 +48,13 @@ class Row:
     skipped: str = ""
 
 
-def replay(path: Path, case: str = "rand", model: Model | None = None) -> list[Row]:
-    """One row per operator of the main graph; PeerRefusedError where LiteRT cannot run it."""
-    if model is None:
-        from circlet.formats import load  # noqa: PLC0415
+def replay(path: Path, case: str = "rand", *, isolated: bool = True) -> list[Row]:
+    """One row per operator of the main graph; PeerRefusedError where LiteRT cannot run it.
 
-        model = load(path)
-    known = run_peer(path, model.main, case)
+    `isolated` runs the peer in a process of its own.
+    """
+    model = load(path)
+    known = run_peer(path, model.main, case, isolated=isolated)
     return [_replay_op(position, op, known) for position, op in enumerate(model.main.ops)]
 
 

@@ -62,6 +62,15 @@ def _depth_fits(op: Op) -> bool:
     return None in depths or depths[0] == depths[1]
 
 
+def _windows_fit(op: Op) -> bool:
+    sizes = known_ints(operand(op, _SHAPE))
+    if sizes is None:
+        return True
+    counts = transposed_window_of(op).output(*sizes[1:3])
+    image = checks.image_shape(operand(op, _DATA))[1:3]
+    return all(size in (None, count) for size, count in zip(image, counts, strict=True))
+
+
 def _cost(op: Op) -> Cost:
     taps = prod(operand(op, _WEIGHTS).static_shape[:3])
     return Cost(macs=operand(op, _DATA).elements * taps, bytes=moves_bytes(op).bytes)
@@ -112,6 +121,11 @@ TRANSPOSE_CONV = register(
                 _output_shape_fits,
                 "the output shape must be four positive sizes: the input's batch, height, width, "
                 "and the weights' filter count",
+            ),
+            Rule(
+                "windows_fit",
+                _windows_fit,
+                "the output shape must hold as many windows as the input has pixels",
             ),
             checks.bias_fits(_BIAS, _filters),
             affine(_DATA),

@@ -1,4 +1,4 @@
-"""Networks of one operator with seeded weights, and their replay on LiteRT."""
+"""Networks of one operator with seeded weights, and their replay beside LiteRT."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ def replay_single(model: Model, folder: Path) -> Row:
     path = folder / "models" / "single.tflite"
     path.parent.mkdir(exist_ok=True)
     save(model, path)
-    (row,) = replay(path)
+    (row,) = replay(path, isolated=False)
     return row
