@@ -26,6 +26,7 @@ _PAIRS = tuple(
     f"{source} -> {result}"
     for source in ("INT8", "UINT8", "INT16")
     for result in ("INT8", "UINT8", "INT16")
+    if (source, result) != ("INT16", "UINT8")
 )
 
 

@@ -71,7 +71,11 @@ def _rank_of_shape_input(op: Op) -> Shape:
 
 def _reshape_fits(op: Op) -> bool:
     target = reshape_target(op)
-    return target is None or not operand(op, 0).has_rank or resolved_reshape(operand(op, 0).shape, target) is not None
+    return (
+        target is None
+        or not operand(op, 0).has_rank
+        or resolved_reshape(operand(op, 0).shape, target) is not None
+    )
 
 
 def _shape_is_list(op: Op) -> bool:

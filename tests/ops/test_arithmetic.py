@@ -82,9 +82,7 @@ def test_float_activation_clamps(kind, activation) -> None:
     assert_agrees(op, [a, b])
 
 
-@pytest.mark.parametrize(
-    "kind", ["ABS", "NEG", "SQRT", "RSQRT", "EXP", "LOG", "FLOOR", "SQUARE"]
-)
+@pytest.mark.parametrize("kind", ["ABS", "NEG", "SQRT", "RSQRT", "EXP", "LOG", "FLOOR", "SQUARE"])
 def test_function_of_one_float_agrees(kind) -> None:
     x = np.random.default_rng(7).uniform(0.01, 9, (3, 33)).astype(np.float32)
     assert_agrees(make_op(kind, [tensor("x", x)], (DType.FLOAT32, None)), [x])

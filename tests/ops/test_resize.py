@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.errors import GraphError
+from circlet.ir import DType
+from circlet.ops import find
+from circlet.ops.resize import ResizeBilinearAttrs, ResizeNearestNeighborAttrs
+from tests.ops.one_op import assert_agrees, broken_rule, make_op, stored_values, tensor
+
+PLACEMENTS = [(False, False), (True, False), (False, True)]
+SIZES = [((3, 5), (9, 11)), ((7, 4), (5, 2)), ((6, 6), (1, 1)), ((33, 20), (17, 61))]
+TYPES = [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16]
+KINDS = [
+    ("RESIZE_BILINEAR", ResizeBilinearAttrs),
+    ("RESIZE_NEAREST_NEIGHBOR", ResizeNearestNeighborAttrs),
+]
+
+
+def image(dtype: DType, size: tuple[int, int]) -> np.ndarray:
+    if dtype is DType.FLOAT32:
+        return np.random.default_rng(0).normal(0, 2, (2, *size, 3)).astype(np.float32)
+    return stored_values(dtype, (2, *size, 3))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("source", "target"), SIZES)
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize(("kind", "attrs"), KINDS)
+def test_resized_image_agrees(kind, attrs, placement, source, target, dtype) -> None:
+    x, quant = image(dtype, source), None if dtype is DType.FLOAT32 else (0.1, 0)
+    size = tensor("size", np.array(target, np.int32), constant=True)
+    op = make_op(kind, [tensor("x", x, quant), size], (dtype, quant), attrs(*placement), 4)
+    assert_agrees(op, [x])
+
+
+def test_size_computed_at_run_time_has_unknown_dims() -> None:
+    x, size = np.zeros((1, 4, 4, 2), np.float32), np.array([2, 3], np.int32)
+    op = make_op("RESIZE_BILINEAR", [tensor("x", x), tensor("size", size)], (DType.FLOAT32, None))
+    record = find("RESIZE_BILINEAR")
+    assert record is not None
+    assert record.infer(op)[0].shape == (1, None, None, 2)
+    assert record.evaluate(op, [x, size])[0].shape == (1, 2, 3, 2)
+    with pytest.raises(GraphError):
+        record.evaluate(op, [x, np.array([2, 0], np.int32)])
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "attrs", "rule"),
+    [
+        ((1, 4, 4, 2), [0, 3], (False, False), "size"),
+        ((1, 4, 4, 2), [-1, 3], (False, False), "size"),
+        ((1, 0, 4, 2), [2, 3], (False, False), "not-empty"),
+        ((1, 4, 4, 2), [2, 3], (True, True), "placement"),
+    ],
+)
+def test_rules_refuse_impossible_sizes(shape, size, attrs, rule) -> None:
+    x = tensor("x", np.zeros(shape, np.float32))
+    wanted = tensor("size", np.array(size, np.int32), constant=True)
+    op = make_op("RESIZE_BILINEAR", [x, wanted], (DType.FLOAT32, None), ResizeBilinearAttrs(*attrs))
+    assert broken_rule(op) == rule

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.errors import GraphError
+from circlet.ir import DType
+from circlet.ops import find
+from circlet.ops.softmax import SoftmaxAttrs
+from tests.ops.one_op import (
+    assert_agrees,
+    broken_rule,
+    centre,
+    every_value,
+    make_op,
+    stored_values,
+    tensor,
+)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("scale", [0.0008, 0.0625, 0.17, 1.3])
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+@pytest.mark.parametrize("shape", [(40, 2), (3, 7, 10), (2, 300), (5, 1)])
+def test_softmax_of_bytes_agrees(shape, beta, scale, dtype) -> None:
+    x = stored_values(dtype, shape)
+    op = make_op(
+        "SOFTMAX",
+        [tensor("x", x, (scale, 3))],
+        (dtype, (1 / 256, -128 + centre(dtype))),
+        SoftmaxAttrs(beta),
+        version=2,
+    )
+    assert_agrees(op, [x])
+
+
+def test_softmax_of_every_difference_agrees() -> None:
+    x = every_value(DType.UINT8).reshape(128, 2)
+    x = np.concatenate([x, 255 - x], axis=1)
+    op = make_op(
+        "SOFTMAX", [tensor("x", x, (0.02, 0))], (DType.UINT8, (1 / 256, 0)), SoftmaxAttrs(1.0)
+    )
+    assert_agrees(op, [x])
+
+
+@pytest.mark.parametrize(("kind", "attrs"), [("SOFTMAX", SoftmaxAttrs(0.7)), ("LOG_SOFTMAX", None)])
+def test_float_rows_agree(kind, attrs) -> None:
+    x = np.random.default_rng(0).normal(0, 30, (6, 5, 33)).astype(np.float32)
+    assert_agrees(make_op(kind, [tensor("x", x)], (DType.FLOAT32, None), attrs), [x])
+
+
+def test_rules_refuse_what_the_kernel_cannot_compute() -> None:
+    x, good = np.zeros((2, 3), np.int8), (DType.INT8, (1 / 256, -128))
+    one = SoftmaxAttrs(1.0)
+    tiny = make_op("SOFTMAX", [tensor("x", x, (1e-9, 0))], good, one)
+    assert broken_rule(tiny) == "input-scale"
+    wrong = make_op("SOFTMAX", [tensor("x", x, (0.1, 0))], (DType.INT8, (0.5, 0)), one)
+    assert broken_rule(wrong) == "output-scale"
+    flat = make_op("SOFTMAX", [tensor("x", x, (0.1, 0))], good, SoftmaxAttrs(0.0))
+    assert broken_rule(flat) == "beta"
+    scalar = make_op("SOFTMAX", [tensor("x", np.zeros((), np.float32))], (DType.FLOAT32, None))
+    assert broken_rule(scalar) == "last-axis"
+
+
+def test_run_without_a_last_axis_is_a_coded_error() -> None:
+    record = find("SOFTMAX")
+    assert record is not None
+    x = tensor("x", np.zeros((), np.float32))
+    op = make_op("SOFTMAX", [x], (DType.FLOAT32, None), SoftmaxAttrs(1.0))
+    with pytest.raises(GraphError):
+        record.evaluate(op, [np.zeros((2, 0), np.float32)])
