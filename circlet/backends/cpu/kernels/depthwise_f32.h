@@ -18,6 +18,7 @@ struct depthwise_f32_params {
     int64_t in_pixel;   /* input elements between output pixels */
     int64_t tap_row;    /* input elements between rows of the window */
     int64_t tap_column; /* input elements between columns of the window */
+    int64_t column;     /* input elements between neighbouring loads that pixels share */
     int64_t out_batch;  /* output elements between images */
     int64_t out_row;    /* output elements between rows */
     int64_t out_pixel;  /* output elements between pixels */
@@ -48,12 +49,14 @@ CIRCLET_INLINE vf depthwise_f32_load(const float *p, int64_t channels, const int
 /* One window row where neighbouring pixels share columns: each column is loaded once. */
 CIRCLET_INLINE void depthwise_f32_shared(vf *acc, const struct depthwise_f32_params *p,
                                          const float *in, const vf *taps, const int KW,
-                                         const int SW, const int MR, const int MASKED) {
-    CIRCLET_UNROLL for (int column = 0; column < (MR - 1) * SW + KW; column++) {
-        vf x = depthwise_f32_load(in + column * p->tap_column, p->channels, MASKED);
+                                         const int SW, const int DW, const int MR,
+                                         const int MASKED) {
+    CIRCLET_UNROLL for (int column = 0; column <= (MR - 1) * SW + (KW - 1) * DW; column++) {
+        vf x = depthwise_f32_load(in + column * p->column, p->channels, MASKED);
         CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
-            int tap = column - m * SW;
-            if (tap >= 0 && tap < KW) acc[m] = v_fma(x, taps[tap], acc[m]);
+            int offset = column - m * SW;
+            if (offset >= 0 && offset % DW == 0 && offset / DW < KW)
+                acc[m] = v_fma(x, taps[offset / DW], acc[m]);
         }
     }
 }
@@ -66,12 +69,12 @@ CIRCLET_INLINE void depthwise_f32_tap(vf *acc, const struct depthwise_f32_params
     }
 }
 
-/* Sums of a tile. KH x KW is the window, or 0 where its size is only known at run time; SW is the
- * distance of pixels in columns, or 0 where they share none. */
+/* Sums of a tile. KH x KW is the window, or 0 where its size is only known at run time. SW and DW
+ * are the distances of pixels and of taps in shared columns; SW is 0 where pixels share none. */
 CIRCLET_INLINE void depthwise_f32_sums(vf *acc, const struct depthwise_f32_params *p,
                                        const float *in, const float *w, const vf *held,
-                                       const int KH, const int KW, const int SW, const int MR,
-                                       const int MASKED) {
+                                       const int KH, const int KW, const int SW, const int DW,
+                                       const int MR, const int MASKED) {
     if (KH == 0) {
         for (int y = 0; y < p->tap_rows; y++)
             for (int x = 0; x < p->tap_columns; x++, w += CIRCLET_LANES)
@@ -89,7 +92,7 @@ CIRCLET_INLINE void depthwise_f32_sums(vf *acc, const struct depthwise_f32_param
         }
         const float *row = in + y * p->tap_row;
         if (SW) {
-            depthwise_f32_shared(acc, p, row, taps, KW, SW, MR, MASKED);
+            depthwise_f32_shared(acc, p, row, taps, KW, SW, DW, MR, MASKED);
         } else {
             CIRCLET_UNROLL for (int x = 0; x < KW; x++)
                 depthwise_f32_tap(acc, p, row + x * p->tap_column, taps[x], MR, MASKED);
@@ -100,15 +103,15 @@ CIRCLET_INLINE void depthwise_f32_sums(vf *acc, const struct depthwise_f32_param
 /* One output row of one vector of channels. */
 CIRCLET_INLINE void depthwise_f32_row(const struct depthwise_f32_params *p, const float *in,
                                       const float *w, const vf *held, float *out, const int KH,
-                                      const int KW, const int SW, const int MR,
+                                      const int KW, const int SW, const int DW, const int MR,
                                       const int MASKED) {
     vf low = v_splat(p->low), high = v_splat(p->high), bias = v_load(w);
     for (int64_t tile = 0; tile < p->width; tile += MR) {
         int64_t x = s_min_i64(tile, p->width - MR);
         vf acc[8];
         CIRCLET_UNROLL for (int m = 0; m < MR; m++) acc[m] = bias;
-        depthwise_f32_sums(acc, p, in + x * p->in_pixel, w + CIRCLET_LANES, held, KH, KW, SW, MR,
-                           MASKED);
+        depthwise_f32_sums(acc, p, in + x * p->in_pixel, w + CIRCLET_LANES, held, KH, KW, SW, DW,
+                           MR, MASKED);
         CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
             float *to = out + (x + m) * p->out_pixel;
             vf y = v_clamp(acc[m], low, high);
@@ -123,8 +126,8 @@ CIRCLET_INLINE void depthwise_f32_row(const struct depthwise_f32_params *p, cons
 /* The rows from `first` to `last` of one vector of channels. */
 CIRCLET_INLINE void depthwise_f32_block(const struct depthwise_f32_params *p, const float *in,
                                         const float *w, float *out, int64_t first, int64_t last,
-                                        const int KH, const int KW, const int SW, const int MR,
-                                        const int MASKED) {
+                                        const int KH, const int KW, const int SW, const int DW,
+                                        const int MR, const int MASKED) {
     vf held[CIRCLET_HELD_TAPS];
     if (KH * KW <= CIRCLET_HELD_TAPS)
         CIRCLET_UNROLL for (int tap = 0; tap < KH * KW; tap++)
@@ -133,14 +136,16 @@ CIRCLET_INLINE void depthwise_f32_block(const struct depthwise_f32_params *p, co
         int64_t batch = (uint32_t)row / (uint32_t)p->height;
         int64_t y = (uint32_t)row % (uint32_t)p->height;
         depthwise_f32_row(p, in + batch * p->in_batch + y * p->in_row, w, held,
-                          out + batch * p->out_batch + y * p->out_row, KH, KW, SW, MR, MASKED);
+                          out + batch * p->out_batch + y * p->out_row, KH, KW, SW, DW, MR,
+                          MASKED);
     }
 }
 
 /* A task is `task_rows` rows of `task_blocks` vectors of channels. */
 CIRCLET_INLINE void depthwise_f32(const struct depthwise_f32_params *p, void *const *operands,
                                   void *scratch, int64_t begin, int64_t end, const int KH,
-                                  const int KW, const int SW, const int MR, const int MASKED) {
+                                  const int KW, const int SW, const int DW, const int MR,
+                                  const int MASKED) {
     uint32_t parts = (uint32_t)((p->blocks + p->task_blocks - 1) / p->task_blocks);
     int64_t packed = ((int64_t)p->tap_rows * p->tap_columns + 1) * CIRCLET_LANES;
     (void)scratch;
@@ -154,8 +159,8 @@ CIRCLET_INLINE void depthwise_f32(const struct depthwise_f32_params *p, void *co
             if (!MASKED) channel = s_min_i64(channel, p->channels - CIRCLET_LANES);
             depthwise_f32_block(p, (const float *)operands[0] + channel,
                                 (const float *)operands[1] + block * packed,
-                                (float *)operands[2] + channel, first, last, KH, KW, SW, MR,
-                                MASKED);
+                                (float *)operands[2] + channel, first, last, KH, KW, SW, DW,
+                                MR, MASKED);
         }
     }
 }

@@ -59,10 +59,15 @@ class _Rows:
     weights: FloatArray
 
     @property
-    def step(self) -> int:
-        """Columns between pixels, 0 where neighbours share no loads."""
-        shared, rest = divmod(self.source.pixel, self.taps[1])
-        return shared if rest == 0 and shared < self.window.columns.size else 0
+    def column(self) -> int:
+        """Input elements of which the distances of pixels and of taps are multiples."""
+        return gcd(self.source.pixel, self.taps[1])
+
+    def loads(self, pixels: int) -> int:
+        """Distinct columns that a tile of `pixels` meets in a row of the window."""
+        step, spread = self.source.pixel // self.column, self.taps[1] // self.column
+        taps = range(self.window.columns.size)
+        return len({m * step + tap * spread for m in range(pixels) for tap in taps})
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -85,6 +90,7 @@ def _lower(op: Op, context: Context) -> None:
         **rows.result.strides("out"),
         "tap_row": rows.taps[0],
         "tap_column": rows.taps[1],
+        "column": rows.column,
         "tap_rows": window.rows.size,
         "tap_columns": window.columns.size,
         "width": rows.width,
@@ -142,21 +148,22 @@ def _folded(rows: _Rows, lanes: int) -> _Rows:
     )
 
 
-def _shape(rows: _Rows, registers: Registers) -> tuple[int, int, int, int]:
-    """The kernel's window, step and pixels of a tile."""
+def _shape(rows: _Rows, registers: Registers) -> tuple[int, ...]:
+    """The kernel's window, distances of pixels and taps in shared columns, pixels of a tile."""
     height, width = rows.window.rows.size, rows.window.columns.size
-    fixed = height * width <= _MOST_UNROLLED and width <= _MOST_COLUMNS
+    if height * width > _MOST_UNROLLED or width > _MOST_COLUMNS:
+        return 0, 0, 0, 1, min(4, rows.width)
     most = _MOST_PIXELS if registers.count > 16 else 5
     limit = max(1, min(most, rows.width, _MOST_UNROLLED // (height * width)))
-    step = rows.step if fixed else 0
 
     def slots(pixels: int) -> int:
-        columns = (pixels - 1) * step + width if step else pixels * width
-        work = height * max(columns, pixels * width)
-        return -(-rows.width // pixels) * (work + _TILE_OVERHEAD)
+        return -(-rows.width // pixels) * (height * pixels * width + _TILE_OVERHEAD)
 
-    pixels = min(range(limit, 0, -1), key=slots) if fixed else min(4, rows.width)
-    return (height, width, step, pixels) if fixed else (0, 0, 0, pixels)
+    pixels = min(range(limit, 0, -1), key=slots)
+    spread = rows.taps[1] // rows.column
+    if rows.loads(pixels) == pixels * width or spread > _MOST_COLUMNS:
+        return height, width, 0, 1, pixels
+    return height, width, rows.source.pixel // rows.column, spread, pixels
 
 
 def _task_sizes(rows: _Rows, row_count: int, blocks: int) -> tuple[int, int]:
