@@ -56,7 +56,8 @@ def _convolve_group(data: Array, weights: Array, window: Window2D) -> Array:
 def _project(pixels: Array, weights: Array) -> Array:
     """Pixels [..., depth] times weights [filters, depth], as one matrix product."""
     flat = np.ascontiguousarray(pixels).reshape(-1, pixels.shape[-1])
-    return (flat @ weights.T).reshape(*pixels.shape[:-1], -1)
+    product: Array = flat @ weights.T
+    return product.reshape(*pixels.shape[:-1], -1)
 
 
 def _image(data: Array, window: Window2D, channels: tuple[int, ...]) -> Array:

@@ -52,4 +52,5 @@ def _asymmetric(rows: Floats) -> QuantisedRows:
 
 def _round(values: np.ndarray) -> np.ndarray:
     """To the nearest whole number, halves away from zero."""
-    return np.trunc(values + np.copysign(values.dtype.type(0.5), values))
+    rounded: np.ndarray = np.trunc(values + np.copysign(values.dtype.type(0.5), values))
+    return rounded

@@ -66,7 +66,8 @@ def _activated(op: Op, values: np.ndarray) -> np.ndarray:
     if op.outputs[0].dtype.is_float:
         return activate_float(values, activation)
     low, high = activation_range(activation, op.outputs[0])
-    return np.clip(values, low, high).astype(op.outputs[0].dtype.numpy)
+    stored: np.ndarray = np.clip(values, low, high).astype(op.outputs[0].dtype.numpy)
+    return stored
 
 
 def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:

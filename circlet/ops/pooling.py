@@ -25,16 +25,19 @@ def average(data: Array, window: Window2D) -> Array:
     """The mean of each window; integers are rounded to nearest, halves away from zero."""
     sizes = _window_sizes(data, window)
     if data.dtype.kind == "f":
-        return _sum(data, window) / sizes.astype(data.dtype)
+        mean: Array = _sum(data, window) / sizes.astype(data.dtype)
+        return mean
     total = _sum(data.astype(np.int32), window)
     shifted = np.abs(total) + sizes // 2
-    return np.sign(total) * (shifted // sizes)
+    rounded: Array = np.sign(total) * (shifted // sizes)
+    return rounded
 
 
 def l2_norm(data: Array, window: Window2D) -> Array:
     """The root of the mean square of each window."""
-    mean: Array = _sum(data * data, window) / _window_sizes(data, window).astype(data.dtype)
-    return np.sqrt(mean)
+    squares = _sum(data * data, window) / _window_sizes(data, window).astype(data.dtype)
+    root: Array = np.sqrt(squares)
+    return root
 
 
 def _sum(data: Array, window: Window2D) -> Array:

@@ -49,7 +49,8 @@ def wrap_int32(values: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> Int64
 def saturating_rounding_doubling_high_mul(a: npt.ArrayLike, b: npt.ArrayLike) -> Int64:
     """The high 32 bits of 2 * a * b, rounded to nearest, halves up; INT32_MIN squared saturates."""
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
-    return np.minimum((product + (1 << 30)) >> 31, INT32_MAX)
+    high: Int64 = np.minimum((product + (1 << 30)) >> 31, INT32_MAX)
+    return high
 
 
 def rounding_divide_by_pot(values: npt.ArrayLike, exponent: npt.ArrayLike) -> Int64:

@@ -63,15 +63,12 @@ def model_of(kind: str, family: str, attrs: object, depth: int = 8, bias: bool =
 
 def attrs_of(kind: str, padding: str, activation: str = "NONE", dilation: int = 1) -> object:
     """Options with strides 2 and 3, or none where dilated."""
-    strides = {"stride_h": 2 if dilation == 1 else 1, "stride_w": 3 if dilation == 1 else 1}
-    dilations = {"dilation_h_factor": dilation, "dilation_w_factor": dilation}
+    high, wide = (2, 3) if dilation == 1 else (1, 1)
     if kind == "CONV_2D":
-        return Conv2DAttrs(padding, fused_activation_function=activation, **strides, **dilations)
+        return Conv2DAttrs(padding, wide, high, activation, dilation, dilation)
     if kind == "TRANSPOSE_CONV":
-        return TransposeConvAttrs(padding, fused_activation_function=activation, **strides)
-    return DepthwiseConv2DAttrs(
-        padding, depth_multiplier=2, fused_activation_function=activation, **strides, **dilations
-    )
+        return TransposeConvAttrs(padding, wide, high, activation)
+    return DepthwiseConv2DAttrs(padding, wide, high, 2, activation, dilation, dilation)
 
 
 def assert_agrees(model: Model, folder: Path) -> None:

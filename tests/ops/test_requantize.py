@@ -91,7 +91,8 @@ def near_ties(factor: float) -> npt.NDArray[np.int32]:
     """Accumulators around those that land halfway between two 8-bit steps."""
     halves = np.rint((np.arange(-110, 111) + 0.5) / factor).astype(np.int64)
     around = np.concatenate([halves + offset for offset in (-2, -1, 0, 1, 2)])
-    return around[np.abs(around) < INT32_MAX].astype(np.int32)
+    within: npt.NDArray[np.int32] = around[np.abs(around) < INT32_MAX].astype(np.int32)
+    return within
 
 
 def bias_only(kind: str, dtype: DType, per_channel: bool, factor: float) -> tuple[Model, int]:
