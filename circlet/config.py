@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +50,8 @@ class Config:
 
 def temporary_cache_folder() -> Path:
     """The fallback cache of this user, in the temporary folder."""
+    import tempfile
+
     return Path(tempfile.gettempdir()) / f"circlet-{os.getuid()}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import os
 import stat
 import time
@@ -12,13 +11,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.artifact import Artifact, open_artifact, write_file
 from circlet.config import Config, temporary_cache_folder
 from circlet.errors import ArtifactError, CacheError, FileError
 from circlet.version import __version__
 
-_log = logging.getLogger("circlet.cache")
+if TYPE_CHECKING:
+    import logging
+
 _SUFFIX = ".circlet"
 _STALE_S = 3600
 _SETTLED_S = 2.0
@@ -93,7 +95,7 @@ class Cache:
         try:
             write_file(path, data)
         except FileError as error:
-            _log.warning("the compiled model is not kept: %s", error.why)
+            _log().warning("the compiled model is not kept: %s", error.why)
             return open_artifact(data)
         artifact = open_artifact(path)
         self.prune(keep=path)
@@ -140,12 +142,12 @@ def usable_folder(config: Config) -> Path | None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             facts = folder.lstat()
         except OSError as error:
-            _log.info("%s cannot hold the cache: %s", folder, error.strerror)
+            _log().info("%s cannot hold the cache: %s", folder, error.strerror)
             continue
         _check_private(folder, facts)
         if os.access(folder, os.W_OK | os.X_OK):
             return folder
-    _log.warning("no folder can hold the cache; compiled models are not kept")
+    _log().warning("no folder can hold the cache; compiled models are not kept")
     return None
 
 
@@ -179,7 +181,7 @@ def _open_if_sound(path: Path) -> Artifact | None:
     except (OSError, FileError):
         return None
     except ArtifactError as error:
-        _log.warning("a cached artifact is built again: %s", error.why or error.what)
+        _log().warning("a cached artifact is built again: %s", error.why or error.what)
         return None
     return artifact
 
@@ -192,7 +194,7 @@ def _locked(path: Path) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        _log.info("no lock on %s: %s", path, error.strerror)
+        _log().info("no lock on %s: %s", path, error.strerror)
         yield
         return
     try:
@@ -229,3 +231,10 @@ def _read_digest(memo: Path) -> str:
     except (OSError, UnicodeDecodeError):
         return ""
     return text if len(text) == hashlib.sha256().digest_size * 2 else ""
+
+
+def _log() -> logging.Logger:
+    """The logger, imported here: a start that finds its artifact has nothing to say."""
+    import logging
+
+    return logging.getLogger("circlet.cache")

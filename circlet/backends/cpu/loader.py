@@ -10,10 +10,9 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.errors import (
     ArtifactError,
@@ -24,8 +23,11 @@ from circlet.errors import (
     InputError,
 )
 
-Image = bytes | memoryview
-Array = npt.NDArray[np.generic]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Image = bytes | memoryview
+    Array = npt.NDArray[np.generic]
 
 _ALIGNMENT = 64
 _load_numbers = itertools.count(1)

@@ -17,7 +17,7 @@ from circlet.errors import TargetError
 _BASELINE = {"x86_64": ("v3",), "aarch64": ("neon",), "armv7": ("neon",), "riscv64": ()}
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Target:
     """An architecture and the sorted features that code may use, implied ones left out."""
 

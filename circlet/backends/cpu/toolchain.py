@@ -1,42 +1,42 @@
-"""Finds a C compiler and builds freestanding shared objects with it."""
+"""Builds freestanding shared objects with the C compiler."""
 
 from __future__ import annotations
 
 import errno
-import importlib.util
 import os
-import shlex
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
+from circlet.backends.cpu.compiler import (
+    Compiler,
+    compiler_identity,
+    find_compiler,
+    missing_compiler,
+)
 from circlet.backends.cpu.flags import unit_flags
 from circlet.backends.cpu.targets import Target
 from circlet.config import Config, compiler_environment
-from circlet.errors import CacheError, CompileError, CompilerMissingError
+from circlet.errors import CacheError, CompileError
+
+__all__ = [
+    "KERNELS_DIR",
+    "RUNTIME_DIR",
+    "UnitSource",
+    "compile_unit",
+    "compile_units",
+    "compiler_identity",
+    "find_compiler",
+    "usable_cores",
+]
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
 KERNELS_DIR = Path(__file__).parent / "kernels"
 TIMEOUT_S = 300
 _SHOWN_LINES = 12
-
-
-@dataclass(frozen=True)
-class Compiler:
-    """A C compiler: the command that starts it and the family that decides its flags."""
-
-    command: tuple[str, ...]
-    family: str
-
-    def version(self) -> str:
-        """What the compiler calls itself; starts it, so only `doctor` should ask."""
-        ask = "version" if self.family == "zig" else "--version"
-        return f"{self.family} {_first_output_line((self.command[0], ask))}"
 
 
 @dataclass(frozen=True)
@@ -46,28 +46,6 @@ class UnitSource:
     text: str
     target: Target
     flags: tuple[str, ...] = ()
-
-
-def find_compiler(config: Config | None = None) -> Compiler:
-    """The compiler of `CIRCLET_CC`, else of the `ziglang` package.
-
-    Raises:
-        CompilerMissingError: There is neither.
-    """
-    chosen = (config or Config.from_environment()).compiler
-    return _chosen_compiler(chosen) if chosen else _packaged_compiler()
-
-
-def compiler_identity(config: Config | None = None) -> str:
-    """A string for cache keys which changes when the compiler does; starts no process."""
-    config = config or Config.from_environment()
-    command = _split(config.compiler) if config.compiler else find_compiler(config).command
-    path = shutil.which(command[0]) or command[0]
-    try:
-        stat = Path(path).stat()
-    except OSError as error:
-        raise _missing(f"{path}: {error.strerror}") from error
-    return f"{shlex.join(command)}:{stat.st_size}:{stat.st_mtime_ns}"
 
 
 def compile_unit(
@@ -151,7 +129,7 @@ def _start(
             "the C compiler did not finish", why=f"it ran for more than {TIMEOUT_S} s"
         ) from error
     except (FileNotFoundError, PermissionError) as error:
-        raise _missing(f"{command[0]} cannot be started: {error.strerror}") from error
+        raise missing_compiler(f"{command[0]} cannot be started: {error.strerror}") from error
 
 
 def _refusal(result: subprocess.CompletedProcess[str], target: Target) -> CompileError | CacheError:
@@ -183,58 +161,6 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _packaged_compiler() -> Compiler:
-    spec = importlib.util.find_spec("ziglang")
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    binaries = [Path(folder) / "zig" for folder in folders]
-    found = next((binary for binary in binaries if binary.is_file()), None)
-    if found is None:
-        raise _missing("the Python package ziglang is not installed")
-    return Compiler((str(found), "cc"), "zig")
-
-
-@lru_cache(maxsize=8)
-def _chosen_compiler(text: str) -> Compiler:
-    command = _split(text)
-    if shutil.which(command[0]) is None:
-        raise _missing(f"CIRCLET_CC names {command[0]!r}, which is not a program")
-    return Compiler(command, _family(command))
-
-
-def _split(text: str) -> tuple[str, ...]:
-    try:
-        command = tuple(shlex.split(text))
-    except ValueError as error:
-        raise _missing(f"CIRCLET_CC cannot be read: {error}") from error
-    if not command:
-        raise _missing("CIRCLET_CC is blank")
-    return command
-
-
-def _family(command: tuple[str, ...]) -> str:
-    if Path(command[0]).name == "zig" and "cc" in command:
-        return "zig"
-    return "clang" if "clang" in _first_output_line((*command, "--version")) else "gcc"
-
-
-def _first_output_line(command: tuple[str, ...]) -> str:
-    try:
-        result = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _missing(f"{command[0]} cannot be started") from error
-    return (result.stdout.splitlines() or [""])[0]
-
-
-def _missing(why: str) -> CompilerMissingError:
-    return CompilerMissingError(
-        "no C compiler was found",
-        why=why,
-        fix="pip install 'circlet[compile]', or set CIRCLET_CC, or run an artifact made elsewhere",
-    )
 
 
 def _no_room(error: OSError) -> CacheError:

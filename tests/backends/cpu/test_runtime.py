@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.abi import Operand, PlanBuilder, Space, abi_dtypes
+from circlet.backends.cpu.compiler import find_compiler
 from circlet.backends.cpu.loader import Binding, Executable, Status
-from circlet.backends.cpu.toolchain import RUNTIME_DIR, find_compiler
+from circlet.backends.cpu.toolchain import RUNTIME_DIR
 from circlet.errors import (
     ArtifactError,
     BackendError,
