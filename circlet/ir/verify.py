@@ -160,11 +160,6 @@ GRAPH_RULES: tuple[FactRule[Graph], ...] = (
         "a graph input or output belongs to another graph",
     ),
     FactRule(
-        "input-constant",
-        lambda g, f: (t for t in g.inputs if t.is_constant),
-        "a graph input is a constant",
-    ),
-    FactRule(
         "output-defined",
         lambda g, f: (t for t in g.outputs if not f.has_value(t)),
         "nothing writes a graph output",

@@ -58,7 +58,7 @@ class FoldConstants:
         if op.kind in _NOT_PURE or unsupported_reason(op) is not None:
             return False
         inputs = [tensor for tensor in op.inputs if tensor is not None]
-        if not inputs or not all(_is_dense_constant(tensor) for tensor in inputs):
+        if not inputs or not all(_is_known(tensor, rewriter) for tensor in inputs):
             return False
         free = all(_may_become_constant(tensor, rewriter) for tensor in op.outputs)
         return free and self._is_small(inputs, op.outputs)
@@ -69,8 +69,10 @@ class FoldConstants:
         return result <= self.most_bytes and result <= max(allowed, 1 << 16)
 
 
-def _is_dense_constant(tensor: Tensor) -> bool:
-    return tensor.is_constant and tensor.sparsity is None and tensor.dtype.has_numpy
+def _is_known(tensor: Tensor, rewriter: Rewriter) -> bool:
+    """Whether the elements are stored plainly; a constant graph input is the caller's business."""
+    dense = tensor.is_constant and tensor.sparsity is None and tensor.dtype.has_numpy
+    return dense and tensor not in rewriter.boundary
 
 
 def _may_become_constant(tensor: Tensor, rewriter: Rewriter) -> bool:
