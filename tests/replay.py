@@ -64,7 +64,7 @@ def compare(actual: np.ndarray, wanted: np.ndarray) -> tuple[int, float]:
         return wanted.size, float("inf")
     if wanted.size == 0:
         return 0, 0.0
-    if wanted.dtype.kind != "f":
+    if wanted.dtype.kind not in "fc":
         difference = np.abs(actual.astype(np.int64) - wanted.astype(np.int64))
         return int(np.count_nonzero(difference)), float(difference.max())
     same = (actual == wanted) | (np.isnan(actual) & np.isnan(wanted))
