@@ -19,6 +19,7 @@ from circlet.ops.elementwise import (
     unary,
 )
 from circlet.ops.expr import Expr, Param, Scalar, Var, call, clamp, rescale
+from circlet.ops.expr import evaluate as evaluate_expression
 from circlet.ops.fixed import multiplier_params, stored, type_params, zero_params
 from circlet.ops.operands import (
     QUANTISED,
@@ -29,7 +30,7 @@ from circlet.ops.operands import (
     same_dtypes,
     scale_of,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, register
+from circlet.ops.record import Arrays, NoAttrs, OpDef, QuantRule, Rule, register
 from circlet.ops.requantize import quantize_value
 
 _EIGHT_BIT = "FLOAT32 INT8 UINT8"
@@ -181,6 +182,15 @@ register(
 )
 
 
+def _of_floats(op: Op, expression: Expr) -> Scalar:
+    """A scalar of floats; GraphError for stored values, which only a table maps exactly."""
+    if is_quantised(op):
+        raise GraphError(
+            f"{op.kind} of stored values has no expression", where=op.name, fix="use lut.table_of"
+        )
+    return Scalar(expression)
+
+
 def _transcendental(
     kind: str,
     types: str,
@@ -188,13 +198,13 @@ def _transcendental(
     transform: Callable[[Op], lut.Transform],
     rules: tuple[Rule, ...] = (),
     fixed: tuple[tuple[DType, float, int], ...] = (),
-    attrs: type | None = None,
+    attrs: type = NoAttrs,
     options: str = "",
 ) -> None:
     """Register a smooth function: an expression on floats, a table on 8-bit values."""
 
     def scalar(op: Op) -> Scalar:
-        return Scalar(expression(op))
+        return _of_floats(op, expression(op))
 
     def evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
         if not is_quantised(op):
@@ -202,17 +212,16 @@ def _transcendental(
         table = lut.tabulated(operand(op, 0), op.outputs[0], transform(op))
         return [lut.apply(table, present(inputs[0]))]
 
-    extra = {} if attrs is None else {"attrs": attrs}
     unary(
         kind,
         scalar,
         types,
+        attrs=attrs,
         options=options,
         rules=(affine(0), *rules),
         rounding="lut",
         quant=QuantRule(fixed=fixed),
         evaluate=evaluate,
-        **extra,
     )
 
 
@@ -273,9 +282,7 @@ def gelu(op: Op) -> Expr:
 
 
 def _gelu_table(op: Op) -> lut.Transform:
-    from circlet.ops.expr import evaluate
-
-    return lambda values: np.asarray(evaluate(gelu(op), [values], {}), np.float32)
+    return lambda values: np.asarray(evaluate_expression(gelu(op), [values], {}), np.float32)
 
 
 _transcendental("GELU", _EIGHT_BIT, gelu, _gelu_table, attrs=GeluAttrs, options="GeluOptions")
@@ -284,7 +291,7 @@ _transcendental("GELU", _EIGHT_BIT, gelu, _gelu_table, attrs=GeluAttrs, options=
 def hard_swish_scalar(op: Op) -> Scalar:
     """HARD_SWISH on floats; 8-bit values go through 16-bit fixed point, hence a table."""
     x = Var(0)
-    return Scalar(x * clamp(x + 3.0, 0.0, 6.0) / 6.0)
+    return _of_floats(op, x * clamp(x + 3.0, 0.0, 6.0) / 6.0)
 
 
 def _evaluate_hard_swish(op: Op, inputs: Arrays) -> list[np.ndarray]:

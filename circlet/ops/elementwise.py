@@ -1,4 +1,4 @@
-"""Element-wise ops as one mechanism: a scalar expression, broadcasting, and the record around it."""
+"""Element-wise ops as one mechanism: an expression, broadcasting, and the record around it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from circlet.ops.record import (
 )
 from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES
 
+_FREE = QuantRule()
 _KINDS = {DType.FLOAT32: "f32", DType.INT64: "i64"}
 
 
@@ -153,7 +154,7 @@ def unary(
     rules: tuple[Rule, ...] = (),
     numerics: str = "tolerance",
     rounding: str = "",
-    quant: QuantRule = QuantRule(),
+    quant: QuantRule = _FREE,
     evaluate: Callable[[Op, Arrays], list[np.ndarray]] | None = None,
 ) -> OpDef:
     """Register a kind of one operand; `evaluate` overrides the scalar for table forms."""

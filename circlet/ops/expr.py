@@ -85,6 +85,7 @@ class Var(Expr):
 
     @property
     def kind(self) -> str:
+        """As stated."""
         return self.type
 
 
@@ -97,6 +98,7 @@ class Const(Expr):
 
     @property
     def kind(self) -> str:
+        """As stated."""
         return self.type
 
 
@@ -109,6 +111,7 @@ class Param(Expr):
 
     @property
     def kind(self) -> str:
+        """As stated."""
         return self.type
 
 
@@ -121,6 +124,7 @@ class Call(Expr):
 
     @property
     def kind(self) -> str:
+        """That of the last argument, unless the function has its own."""
         result = FUNCTIONS[self.function].result
         return result or self.args[-1].kind
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Quantization, Shape, Tensor
@@ -66,7 +65,7 @@ def is_affine(tensor: Tensor) -> bool:
 
 def limits(dtype: DType) -> tuple[int, int]:
     """Smallest and largest value of an integer type."""
-    info = np.iinfo(dtype.numpy)
+    info = np.iinfo(dtype.value.lower())
     return int(info.min), int(info.max)
 
 
@@ -111,7 +110,7 @@ def moves_bytes(op: Op) -> Cost:
     return Cost(bytes=read + sum(t.size_bytes for t in op.outputs))
 
 
-def present(array: npt.NDArray[np.generic] | None) -> npt.NDArray[np.generic]:
+def present(array: np.ndarray | None) -> np.ndarray:
     """The array of an operand that the rules guarantee."""
     if array is None:
         raise GraphError("an operand that must be present has no value")

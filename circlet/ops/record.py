@@ -86,7 +86,8 @@ class OpDef:
         rounding: Requantisation form: "double" (gemmlowp fixed point), "float", "lut" or "".
         quant: How the output's scale is bound.
         cost: Work of one instance.
-        scalar: For element-wise kinds, one output element as an expression.
+        scalar: For element-wise kinds, one output element as an expression; GraphError for the
+            8-bit forms that only a table computes (`lut.table_of` serves every 8-bit unary form).
     """
 
     kind: str

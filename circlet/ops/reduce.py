@@ -129,7 +129,7 @@ def _evaluate_sum(op: Op, inputs: Arrays) -> list[np.ndarray]:
 
 def _evaluate_max(op: Op, inputs: Arrays) -> list[np.ndarray]:
     values, axes = present(inputs[0]), _axes_at_run(op, inputs)
-    lowest = -np.inf if values.dtype == np.float32 else np.iinfo(values.dtype).min
+    lowest = -np.inf if values.dtype == np.float32 else np.iinfo(str(values.dtype)).min
     return [np.asarray(values.max(axis=axes, keepdims=_keeps_dims(op), initial=lowest))]
 
 

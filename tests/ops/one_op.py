@@ -115,7 +115,7 @@ def broken_rule(op: Op) -> str:
 
 def stored_values(dtype: DType, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     """Seeded integers over the whole range of a type."""
-    info = np.iinfo(dtype.numpy)
+    info = np.iinfo(dtype.value.lower())
     rng = np.random.default_rng(seed)
     return rng.integers(info.min, info.max, shape, dtype.numpy, endpoint=True)
 

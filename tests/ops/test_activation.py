@@ -16,6 +16,8 @@ from tests.ops.one_op import (
     tensor,
 )
 
+Quant = tuple[float, int]
+
 BYTES = (DType.INT8, DType.UINT8)
 SCALES = [(0.004, -128), (0.0312, 0), (0.05, 17), (0.33, -60), (1.7, 100)]
 RELUS = ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
@@ -24,7 +26,7 @@ RELUS = ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("quant", SCALES)
 @pytest.mark.parametrize("kind", ["LOGISTIC", "TANH"])
-def test_table_has_the_peers_entries(kind, quant, dtype) -> None:
+def test_table_has_the_peers_entries(kind: str, quant: Quant, dtype: DType) -> None:
     x = every_value(dtype)
     result = (1 / 256, -128) if kind == "LOGISTIC" else (1 / 128, 0)
     op = make_op(
@@ -41,7 +43,7 @@ def test_table_has_the_peers_entries(kind, quant, dtype) -> None:
 
 @pytest.mark.parametrize("quant", SCALES)
 @pytest.mark.parametrize("kind", ["ELU", "GELU"])
-def test_smooth_function_of_int8_agrees(kind, quant) -> None:
+def test_smooth_function_of_int8_agrees(kind: str, quant: Quant) -> None:
     x = every_value(DType.INT8)
     assert_agrees(make_op(kind, [tensor("x", x, quant)], (DType.INT8, (0.03, -90))), [x])
 
@@ -50,7 +52,9 @@ def test_smooth_function_of_int8_agrees(kind, quant) -> None:
 @pytest.mark.parametrize("quant", SCALES)
 @pytest.mark.parametrize("result", [(0.03, -100), (0.5, 3)])
 @pytest.mark.parametrize("kind", [*RELUS, "HARD_SWISH"])
-def test_every_byte_gives_the_peers_result(kind, result, quant, dtype) -> None:
+def test_every_byte_gives_the_peers_result(
+    kind: str, result: Quant, quant: Quant, dtype: DType
+) -> None:
     x = every_value(dtype)
     op = make_op(
         kind,
@@ -66,7 +70,7 @@ def test_every_byte_gives_the_peers_result(kind, result, quant, dtype) -> None:
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("quant", SCALES)
 @pytest.mark.parametrize("alpha", [0.2, 0.0, 1.4])
-def test_leaky_relu_of_bytes_agrees(alpha, quant, dtype) -> None:
+def test_leaky_relu_of_bytes_agrees(alpha: float, quant: Quant, dtype: DType) -> None:
     x = every_value(dtype)
     op = make_op(
         "LEAKY_RELU",
@@ -79,7 +83,7 @@ def test_leaky_relu_of_bytes_agrees(alpha, quant, dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", BYTES)
-def test_prelu_of_bytes_agrees(dtype) -> None:
+def test_prelu_of_bytes_agrees(dtype: DType) -> None:
     x, slopes = stored_values(dtype, (1, 7, 9, 16)), stored_values(dtype, (1, 1, 16), seed=1)
     inputs = [
         tensor("x", x, (0.05, 4 + centre(dtype))),
@@ -97,7 +101,7 @@ def test_prelu_of_bytes_agrees(dtype) -> None:
         ("GELU", GeluAttrs(True)),
     ],
 )
-def test_float_activation_agrees(kind, attrs) -> None:
+def test_float_activation_agrees(kind: str, attrs: object) -> None:
     x = np.linspace(-12, 12, 4001, dtype=np.float32)[None]
     assert_agrees(make_op(kind, [tensor("x", x)], (DType.FLOAT32, None), attrs), [x])
 

@@ -18,6 +18,8 @@ from tests.ops.one_op import (
     tensor,
 )
 
+Quant = tuple[float, int]
+
 ATTRS = {"ADD": AddAttrs, "SUB": SubAttrs, "MUL": MulAttrs}
 SCALES = [
     ((0.02, -3), (0.05, 10), (0.06, -20)),
@@ -35,7 +37,9 @@ def uint8(quant: tuple[float, int], dtype: DType) -> tuple[float, int]:
 @pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL"])
 @pytest.mark.parametrize("activation", ["NONE", "RELU", "RELU6", "RELU_N1_TO_1"])
-def test_every_pair_of_bytes_gives_the_peers_result(kind, activation, scales, dtype) -> None:
+def test_every_pair_of_bytes_gives_the_peers_result(
+    kind: str, activation: str, scales: tuple[Quant, Quant, Quant], dtype: DType
+) -> None:
     column = np.arange(256, dtype=np.uint8).view(dtype.numpy)[:, None]
     row = np.ascontiguousarray(column.T)
     first, second, result = (uint8(quant, dtype) for quant in scales)
@@ -50,7 +54,7 @@ def test_every_pair_of_bytes_gives_the_peers_result(kind, activation, scales, dt
 
 
 @pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL"])
-def test_int16_values_give_the_peers_result(kind) -> None:
+def test_int16_values_give_the_peers_result(kind: str) -> None:
     a, b = (stored_values(DType.INT16, (4, 99), seed) for seed in (1, 2))
     inputs = [tensor("a", a, (0.0021, 0)), tensor("b", b, (0.00035, 0))]
     attrs = MulAttrs() if kind == "MUL" else ATTRS[kind](pot_scale_int16=False)
@@ -59,7 +63,7 @@ def test_int16_values_give_the_peers_result(kind) -> None:
 
 @pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM"])
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT32, DType.INT64])
-def test_plain_numbers_broadcast_as_the_peers_do(kind, dtype) -> None:
+def test_plain_numbers_broadcast_as_the_peers_do(kind: str, dtype: DType) -> None:
     rng = np.random.default_rng(3)
     a = rng.integers(-90, 90, (2, 3, 1, 5)).astype(dtype.numpy)
     b = rng.integers(-90, 90, (4, 1)).astype(dtype.numpy)
@@ -69,7 +73,7 @@ def test_plain_numbers_broadcast_as_the_peers_do(kind, dtype) -> None:
 
 @pytest.mark.parametrize("kind", ["ADD", "MUL", "DIV"])
 @pytest.mark.parametrize("activation", ["RELU", "RELU6", "RELU_N1_TO_1"])
-def test_float_activation_clamps(kind, activation) -> None:
+def test_float_activation_clamps(kind: str, activation: str) -> None:
     a, b = (np.random.default_rng(s).normal(0, 4, (3, 17)).astype(np.float32) for s in (5, 6))
     record = find(kind)
     assert record is not None
@@ -83,7 +87,7 @@ def test_float_activation_clamps(kind, activation) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ABS", "NEG", "SQRT", "RSQRT", "EXP", "LOG", "FLOOR", "SQUARE"])
-def test_function_of_one_float_agrees(kind) -> None:
+def test_function_of_one_float_agrees(kind: str) -> None:
     x = np.random.default_rng(7).uniform(0.01, 9, (3, 33)).astype(np.float32)
     assert_agrees(make_op(kind, [tensor("x", x)], (DType.FLOAT32, None)), [x])
 

@@ -22,14 +22,15 @@ def ints(numbers: object) -> np.ndarray:
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_pad_of_floats_agrees(index) -> None:
-    x, amounts = floats((2, 3, 4)), np.array([[0, 0], [1, 2], [3, 0]], index)
+def test_pad_of_floats_agrees(index: type) -> None:
+    x = floats((2, 3, 4))
+    amounts: np.ndarray = np.array([[0, 0], [1, 2], [3, 0]], index)
     inputs = [tensor("x", x), tensor("paddings", amounts, constant=True)]
     assert_agrees(make_op("PAD", inputs, (F32, None)), [x])
 
 
 @pytest.mark.parametrize("dtype", QUANTISED)
-def test_pad_fills_with_the_zero_point(dtype) -> None:
+def test_pad_fills_with_the_zero_point(dtype: DType) -> None:
     quant = (0.1, 0 if dtype is DType.INT16 else 5 + centre(dtype))
     x = stored_values(dtype, (1, 3, 4, 2))
     amounts = tensor("paddings", ints([[0, 0], [1, 2], [3, 0], [0, 1]]), constant=True)
@@ -48,7 +49,7 @@ def test_padv2_fills_with_its_value() -> None:
 
 @pytest.mark.parametrize("order", [[0, 2, 1, 3], [3, 2, 1, 0], [0, 1, 2, 3], [2, 0, 3, 1]])
 @pytest.mark.parametrize("dtype", [F32, DType.INT8])
-def test_transpose_agrees(order, dtype) -> None:
+def test_transpose_agrees(order: list[int], dtype: DType) -> None:
     x = floats((2, 3, 4, 5)) if dtype is F32 else stored_values(dtype, (2, 3, 4, 5))
     quant = None if dtype is F32 else (0.1, 0)
     inputs = [tensor("x", x, quant), tensor("perm", ints(order), constant=True)]
@@ -56,7 +57,7 @@ def test_transpose_agrees(order, dtype) -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_concatenation_agrees(axis) -> None:
+def test_concatenation_agrees(axis: int) -> None:
     a, b = floats((2, 3, 4)), floats((2, 3, 4))
     inputs = [tensor("a", a), tensor("b", b)]
     assert_agrees(make_op("CONCATENATION", inputs, (F32, None), ConcatenationAttrs(axis)), [a, b])
@@ -90,7 +91,7 @@ def test_int8_parts_on_other_scales_are_refused() -> None:
         ("TRANSPOSE", [0], "permutation"),
     ],
 )
-def test_rules_refuse_what_does_not_fit(kind, second, rule) -> None:
+def test_rules_refuse_what_does_not_fit(kind: str, second: object, rule: str) -> None:
     inputs = [tensor("x", floats((2, 3))), tensor("second", ints(second), constant=True)]
     assert broken_rule(make_op(kind, inputs, (F32, None))) == rule
 
@@ -98,7 +99,7 @@ def test_rules_refuse_what_does_not_fit(kind, second, rule) -> None:
 @pytest.mark.parametrize(
     ("shape", "axis", "rule"), [((2, 4), 0, "sizes"), ((2, 3, 1), 1, "axis"), ((2, 3), 2, "axis")]
 )
-def test_parts_that_do_not_fit_are_refused(shape, axis, rule) -> None:
+def test_parts_that_do_not_fit_are_refused(shape: tuple[int, ...], axis: int, rule: str) -> None:
     good = tensor("a", floats((2, 3)))
     op = make_op("CONCATENATION", [good, good], (F32, None), ConcatenationAttrs(axis))
     op.inputs[1] = tensor("b", floats(shape))

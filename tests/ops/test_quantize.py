@@ -24,7 +24,7 @@ def scaled(dtype: DType, scale: float, zero: int) -> tuple[float, int]:
 
 
 @pytest.mark.parametrize("dtype", QUANTISED)
-def test_quantised_floats_agree(dtype) -> None:
+def test_quantised_floats_agree(dtype: DType) -> None:
     x = np.random.default_rng(0).normal(0, 3, (50, 41)).astype(np.float32)
     x[0] = np.arange(-20, 21, dtype=np.float32) * np.float32(0.015)
     op = make_op("QUANTIZE", [tensor("x", x)], (dtype, scaled(dtype, 0.03, -7)))
@@ -34,7 +34,7 @@ def test_quantised_floats_agree(dtype) -> None:
 @pytest.mark.parametrize("source", QUANTISED)
 @pytest.mark.parametrize("result", QUANTISED)
 @pytest.mark.parametrize("scale", [0.011, 0.05, 0.43])
-def test_requantised_values_agree(scale, result, source) -> None:
+def test_requantised_values_agree(scale: float, result: DType, source: DType) -> None:
     if (source, result) == (DType.INT16, DType.UINT8):
         pytest.skip("LiteRT has no such kernel")
     x = stored_values(source, (3, 400))
@@ -48,7 +48,7 @@ def test_equal_scales_move_bytes_between_types() -> None:
 
 
 @pytest.mark.parametrize("dtype", QUANTISED)
-def test_dequantised_values_agree(dtype) -> None:
+def test_dequantised_values_agree(dtype: DType) -> None:
     x = stored_values(dtype, (5, 99))
     op = make_op("DEQUANTIZE", [tensor("x", x, scaled(dtype, 0.037, 9))], (F32, None), version=3)
     assert_agrees(op, [x], bar=0)
@@ -68,7 +68,7 @@ def test_channels_have_their_own_scales() -> None:
 
 @pytest.mark.parametrize("result", [F32, DType.INT32, DType.INT64, DType.UINT8, DType.INT8])
 @pytest.mark.parametrize("source", [F32, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL])
-def test_cast_agrees(source, result) -> None:
+def test_cast_agrees(source: DType, result: DType) -> None:
     x = np.random.default_rng(0).uniform(0, 99, (3, 7)).astype(source.numpy)
     attrs = CastAttrs(source.name, result.name)
     assert_agrees(make_op("CAST", [tensor("x", x)], (result, None), attrs), [x])

@@ -28,7 +28,14 @@ def image(dtype: DType, size: tuple[int, int]) -> np.ndarray:
 @pytest.mark.parametrize(("source", "target"), SIZES)
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize(("kind", "attrs"), KINDS)
-def test_resized_image_agrees(kind, attrs, placement, source, target, dtype) -> None:
+def test_resized_image_agrees(
+    kind: str,
+    attrs: type,
+    placement: tuple[bool, bool],
+    source: tuple[int, int],
+    target: tuple[int, int],
+    dtype: DType,
+) -> None:
     x, quant = image(dtype, source), None if dtype is DType.FLOAT32 else (0.1, 0)
     size = tensor("size", np.array(target, np.int32), constant=True)
     op = make_op(kind, [tensor("x", x, quant), size], (dtype, quant), attrs(*placement), 4)
@@ -55,7 +62,9 @@ def test_size_computed_at_run_time_has_unknown_dims() -> None:
         ((1, 4, 4, 2), [2, 3], (True, True), "placement"),
     ],
 )
-def test_rules_refuse_impossible_sizes(shape, size, attrs, rule) -> None:
+def test_rules_refuse_impossible_sizes(
+    shape: tuple[int, ...], size: list[int], attrs: tuple[bool, bool], rule: str
+) -> None:
     x = tensor("x", np.zeros(shape, np.float32))
     wanted = tensor("size", np.array(size, np.int32), constant=True)
     op = make_op("RESIZE_BILINEAR", [x, wanted], (DType.FLOAT32, None), ResizeBilinearAttrs(*attrs))

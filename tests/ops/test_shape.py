@@ -27,7 +27,7 @@ def infer(op: Op) -> Shape:
 
 
 @pytest.mark.parametrize("dtype", ANY_TYPE)
-def test_reshape_agrees(dtype) -> None:
+def test_reshape_agrees(dtype: DType) -> None:
     x = values(dtype, (2, 3, 4))
     inputs = [tensor("x", x), tensor("shape", ints([4, -1]), constant=True)]
     assert_agrees(make_op("RESHAPE", inputs, (dtype, None)), [x])
@@ -55,7 +55,9 @@ def test_reshape_reads_its_options_without_a_second_operand() -> None:
         ((2, 6), (2, 5), None),
     ],
 )
-def test_reshape_resolves_its_target(source, target, result) -> None:
+def test_reshape_resolves_its_target(
+    source: Shape, target: tuple[int, ...], result: Shape | None
+) -> None:
     assert resolved_reshape(source, target) == result
 
 
@@ -71,7 +73,7 @@ def test_reshape_to_a_size_computed_at_run_time() -> None:
 
 
 @pytest.mark.parametrize("dims", [(), (1,), (-1,), (1, 3)])
-def test_squeeze_agrees(dims) -> None:
+def test_squeeze_agrees(dims: tuple[int, ...]) -> None:
     x = values(DType.FLOAT32, (2, 1, 3, 1))
     assert_agrees(
         make_op("SQUEEZE", [tensor("x", x)], (DType.FLOAT32, None), SqueezeAttrs(dims)), [x]
@@ -79,7 +81,7 @@ def test_squeeze_agrees(dims) -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 2, 3, -1, -4])
-def test_expand_dims_agrees(axis) -> None:
+def test_expand_dims_agrees(axis: int) -> None:
     x = values(DType.FLOAT32, (2, 3, 4))
     inputs = [tensor("x", x), tensor("axis", ints([axis]), constant=True)]
     assert_agrees(make_op("EXPAND_DIMS", inputs, (DType.FLOAT32, None)), [x])
@@ -95,7 +97,9 @@ def test_expand_dims_agrees(axis) -> None:
         ("EXPAND_DIMS", [0, 1], None, "axis-input"),
     ],
 )
-def test_rules_refuse_axes_out_of_reach(kind, second, attrs, rule) -> None:
+def test_rules_refuse_axes_out_of_reach(
+    kind: str, second: list[int] | None, attrs: object, rule: str
+) -> None:
     inputs = [tensor("x", values(DType.FLOAT32, (2, 1, 3, 1)))]
     if second is not None:
         inputs.append(tensor("axis", ints(second), constant=True))

@@ -22,7 +22,9 @@ from tests.ops.one_op import (
 @pytest.mark.parametrize("scale", [0.0008, 0.0625, 0.17, 1.3])
 @pytest.mark.parametrize("beta", [1.0, 0.3])
 @pytest.mark.parametrize("shape", [(40, 2), (3, 7, 10), (2, 300), (5, 1)])
-def test_softmax_of_bytes_agrees(shape, beta, scale, dtype) -> None:
+def test_softmax_of_bytes_agrees(
+    shape: tuple[int, ...], beta: float, scale: float, dtype: DType
+) -> None:
     x = stored_values(dtype, shape)
     op = make_op(
         "SOFTMAX",
@@ -44,7 +46,7 @@ def test_softmax_of_every_difference_agrees() -> None:
 
 
 @pytest.mark.parametrize(("kind", "attrs"), [("SOFTMAX", SoftmaxAttrs(0.7)), ("LOG_SOFTMAX", None)])
-def test_float_rows_agree(kind, attrs) -> None:
+def test_float_rows_agree(kind: str, attrs: object) -> None:
     x = np.random.default_rng(0).normal(0, 30, (6, 5, 33)).astype(np.float32)
     assert_agrees(make_op(kind, [tensor("x", x)], (DType.FLOAT32, None), attrs), [x])
 
