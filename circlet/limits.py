@@ -22,7 +22,7 @@ class Limits:
         rank: Dimensions of one tensor.
         tensor_bytes: Size of one tensor, at its default shape.
         arena_bytes: Memory for all computed tensors of a run.
-        call_depth: Nesting of IF, WHILE and CALL at run time.
+        call_depth: Nesting of graphs by IF, WHILE, CALL and the like.
         loop_turns: Turns of one WHILE.
         run_seconds: Wall time of one run; None for no bound.
     """
@@ -30,7 +30,7 @@ class Limits:
     file_bytes: int = 16 * _GIB
     tables: int = 400_000
     vector_elements: int = 64 * _MIB
-    visits_per_byte: int = 4
+    visits_per_byte: int = 2
     string_bytes: int = _MIB
     subgraphs: int = 10_000
     ops: int = 100_000

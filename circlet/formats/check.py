@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from circlet.errors import GraphError
+from circlet.errors import GraphError, LimitError
 from circlet.ir import Graph, Model, Op, RawAttrs, Tensor
+from circlet.limits import Limits
 
 
 def check_producers(graph: Graph) -> None:
@@ -74,31 +75,36 @@ def _sorted(waits: list[set[int]], ops: Sequence[Op]) -> list[int]:
     return done
 
 
-def check_calls(model: Model) -> None:
-    """Refuse a reference to a graph that does not exist, and graphs that call themselves."""
-    calls = [list(_callees(graph, len(model.graphs))) for graph in model.graphs]
-    finished: set[int] = set()
+def check_calls(model: Model, limits: Limits) -> None:
+    """Refuse calls of graphs that do not exist, of a graph by itself, and too deep ones."""
+    calls = [sorted(set(_callees(graph, len(model.graphs)))) for graph in model.graphs]
+    depths: dict[int, int] = {}
     for start in range(len(calls)):
-        _walk(start, calls, finished, model)
+        _walk(start, calls, depths, model)
+    if max(depths.values()) > limits.call_depth:
+        raise LimitError(
+            "graphs call each other too deeply",
+            why=f"{max(depths.values())} levels, the limit is {limits.call_depth}",
+        )
 
 
-def _walk(start: int, calls: list[list[int]], finished: set[int], model: Model) -> None:
-    """Depth-first search without recursion, as the depth is the file's choice."""
-    path: list[int] = []
+def _walk(start: int, calls: list[list[int]], depths: dict[int, int], model: Model) -> None:
+    """Find the depth below each graph; without recursion, as the depth is the file's choice."""
+    path: set[int] = set()
     stack = [(start, False)]
     while stack:
         graph, leaving = stack.pop()
         if leaving:
-            finished.add(path.pop())
-            continue
-        if graph in path:
+            path.remove(graph)
+            depths[graph] = 1 + max((depths[callee] for callee in calls[graph]), default=0)
+        elif graph in path:
             raise GraphError(
                 "a graph calls itself",
                 where=model.graphs[graph].name or f"subgraph {graph}",
                 why="recursion has no end that can be planned for",
             )
-        if graph not in finished:
-            path.append(graph)
+        elif graph not in depths:
+            path.add(graph)
             stack.append((graph, True))
             stack += [(callee, False) for callee in calls[graph]]
 

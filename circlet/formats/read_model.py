@@ -35,7 +35,7 @@ def read_model(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
             why=f"only version {reader.schema.version} is",
         )
     model = _Importer(reader, root).model()
-    check_calls(model)
+    check_calls(model, limits)
     return model
 
 

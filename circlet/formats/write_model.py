@@ -28,7 +28,11 @@ def write_model(
     """
     pool = BufferPool(_constant_bytes(model) > inline_bytes)
     codes = OperatorCodes(schema)
-    graphs = [_graph_values(graph, codes, pool, schema) for graph in model.graphs]
+    indices = [_indices(graph) for graph in model.graphs]
+    graphs = [
+        _graph_values(graph, index_of, codes, pool, schema)
+        for graph, index_of in zip(model.graphs, indices, strict=True)
+    ]
     values: Values = {
         "version": schema.version,
         "operator_codes": codes.codes,
@@ -36,7 +40,7 @@ def write_model(
         "description": model.description or None,
         "buffers": pool.buffers,
         "metadata": _metadata(model, pool, origins) or None,
-        "signature_defs": [_signature(s, model) for s in model.signatures] or None,
+        "signature_defs": [_signature(s, model, indices) for s in model.signatures] or None,
     }
     extra = {name: value for name, value in model.extra.items() if name != "repeated_metadata"}
     legacy = extra.pop("metadata_buffer", None)
@@ -59,8 +63,17 @@ def _tensors(graph: Graph) -> Iterable[Tensor]:
     return listed
 
 
-def _graph_values(graph: Graph, codes: OperatorCodes, pool: BufferPool, schema: Schema) -> Values:
-    index_of = {tensor: index for index, tensor in enumerate(_tensors(graph))}
+def _indices(graph: Graph) -> dict[Tensor, int]:
+    return {tensor: index for index, tensor in enumerate(_tensors(graph))}
+
+
+def _graph_values(
+    graph: Graph,
+    index_of: dict[Tensor, int],
+    codes: OperatorCodes,
+    pool: BufferPool,
+    schema: Schema,
+) -> Values:
     values: Values = {
         "tensors": [tensor_values(tensor, pool, schema) for tensor in index_of],
         "inputs": [index_of[tensor] for tensor in graph.inputs],
@@ -85,15 +98,16 @@ def _repeated(model: Model) -> list[tuple[str, np.ndarray]]:
     return repeated if isinstance(repeated, list) else []
 
 
-def _signature(signature: Signature, model: Model) -> Values:
-    if not any(graph is signature.graph for graph in model.graphs):
+def _signature(signature: Signature, model: Model, indices: list[dict[Tensor, int]]) -> Values:
+    if signature.graph not in model.graphs:
         raise GraphError("a signature refers to a graph of another model", where=signature.key)
-    index_of = {tensor: index for index, tensor in enumerate(_tensors(signature.graph))}
+    place = model.graphs.index(signature.graph)
+    index_of = indices[place]
     return {
         "inputs": _tensor_map(signature.inputs, index_of, signature.key),
         "outputs": _tensor_map(signature.outputs, index_of, signature.key),
         "signature_key": signature.key,
-        "subgraph_index": [g is signature.graph for g in model.graphs].index(True),
+        "subgraph_index": place,
     }
 
 

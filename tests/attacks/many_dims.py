@@ -1,0 +1,11 @@
+"""A shape of a thousand dimensions."""
+
+from __future__ import annotations
+
+from tests.attacks.build import add, encode, graph, model, tensor
+
+CODE = "E-LIMIT"
+
+
+def make() -> bytes:
+    return encode(model(graph([tensor("x", [1] * 1000), tensor("y")], [add(0, 0, 1)])))
