@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
+_MEMBERSHIP = Path("/proc/self/cgroup")
 
 
 def default_threads() -> int:
@@ -19,17 +20,28 @@ def default_threads() -> int:
 
 
 def _quota() -> float:
-    """The cores' worth of time that the cgroup grants, of either version; infinite without one."""
-    limit, _, period = _read("cpu.max").partition(" ")
-    if not limit:
-        limit, period = _read("cpu/cpu.cfs_quota_us"), _read("cpu/cpu.cfs_period_us")
-    if not limit.isdigit() or not period.isdigit() or int(period) == 0:
+    """The cores' worth of time that the cgroups grant, rounded up; infinite without a limit."""
+    limits = [_read(folder / "cpu.max").split() for folder in _own_folders()]
+    limits.append([_read(_CGROUP / f"cpu/cpu.cfs_{name}_us") for name in ("quota", "period")])
+    return min(map(_cores, limits))
+
+
+def _cores(limit: list[str]) -> float:
+    if len(limit) != 2 or not all(text.isdigit() and int(text) for text in limit):
         return math.inf
-    return math.ceil(int(limit) / int(period))
+    return math.ceil(int(limit[0]) / int(limit[1]))
 
 
-def _read(name: str) -> str:
+def _own_folders() -> list[Path]:
+    """The cgroup (version 2) of this process and those that contain it."""
+    rows = (line.split(":", 2) for line in _read(_MEMBERSHIP).splitlines())
+    own = next((row[2] for row in rows if row[0] == "0" and len(row) == 3), "/")
+    folder = _CGROUP / own.strip("/")
+    return [folder, *(parent for parent in folder.parents if parent.is_relative_to(_CGROUP))]
+
+
+def _read(path: Path) -> str:
     try:
-        return (_CGROUP / name).read_text(encoding="ascii").strip()
+        return path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return ""

@@ -79,6 +79,8 @@ def test_status_function_of_the_runtime_matches() -> None:
         ({"cpu.max": "150000 100000\n"}, 2),
         ({"cpu.max": "10000 100000\n"}, 1),
         ({"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3),
+        ({"own/cpu.max": "max 100000", "cpu.max": "400000 100000"}, 4),
+        ({"own/cpu.max": "200000 100000", "cpu.max": "400000 100000"}, 2),
         ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
     ],
 )
@@ -86,6 +88,8 @@ def test_default_threads_respect_the_cgroup(
     files: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "_CGROUP", tmp_path)
+    monkeypatch.setattr(threads, "_MEMBERSHIP", tmp_path / "membership")
+    (tmp_path / "membership").write_text("1:cpu:/x\n0::/own\n")
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -17,7 +17,8 @@ import pytest
 from circlet.backends.cpu.abi import Operand, PlanBuilder, Space, abi_dtypes
 from circlet.backends.cpu.compiler import find_compiler
 from circlet.backends.cpu.loader import Binding, Executable, Status
-from circlet.backends.cpu.toolchain import RUNTIME_DIR
+from circlet.backends.cpu.targets import native_target, parse_target
+from circlet.backends.cpu.toolchain import RUNTIME_DIR, compile_unit
 from circlet.errors import (
     ArtifactError,
     BackendError,
@@ -203,9 +204,6 @@ def test_kernels_see_denormals_and_the_caller_keeps_its_state(threads: int, tmp_
 
 
 def _float_state_helper(folder: Path) -> Path:
-    from circlet.backends.cpu.targets import native_target
-    from circlet.backends.cpu.toolchain import compile_unit
-
     text = """
     #define EXPORT __attribute__((visibility("default")))
     EXPORT int get_state(void) { return (int)__builtin_ia32_stmxcsr(); }
@@ -379,15 +377,19 @@ def test_random_damage_never_crashes() -> None:
 
 
 def test_a_unit_of_another_abi_is_refused() -> None:
-    from circlet.backends.cpu.targets import native_target
-    from circlet.backends.cpu.toolchain import compile_unit
-
     other = native.UNIT.replace("CIRCLET_ABI_VERSION, 5", "99u, 5")
     image = compile_unit(other, native_target())
     with pytest.raises(ArtifactError):
         Executable(native.runtime(), native.chain_plan(1, 4), b"", [image])
     with pytest.raises(ArtifactError, match="symbol"):
         Executable(native.runtime(), native.chain_plan(1, 4), b"", [native.runtime_image()])
+
+
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64", "armv7", "riscv64"])
+def test_the_library_compiles_without_warnings(arch: str) -> None:
+    text = (RUNTIME_DIR / "circlet_runtime.c").read_text()
+    image = compile_unit(text, parse_target(arch), flags=("-Wall", "-Wextra", "-Werror"))
+    assert b"circlet_run\0" in image
 
 
 HOST = r"""
