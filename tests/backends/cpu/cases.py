@@ -78,5 +78,3 @@ class Cases:
         if chosen is None:
             pytest.skip(f"this CPU cannot run {target}")
         check_native(self.graph(), self.inputs, chosen, threads, tolerance)
-
-

@@ -71,10 +71,7 @@ def test_a_constant_operand_is_read_from_the_packed_constants(target: str) -> No
     cases.check(target)
 
 
-FLOAT_FUNCTIONS = (
-    "RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 LEAKY_RELU LOGISTIC TANH ELU HARD_SWISH GELU ABS NEG "
-    "EXP SQUARE FLOOR ROUND"
-).split()
+FLOAT_FUNCTIONS = ["RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "LEAKY_RELU", "LOGISTIC", "TANH", "ELU", "HARD_SWISH", "GELU", "ABS", "NEG", "EXP", "SQUARE", "FLOOR", "ROUND"]
 
 
 @each_target

@@ -7,7 +7,7 @@
 #define CIRCLET_ELEMENTWISE_H
 
 #include "element.h"
-#include "requantize.h"
+#include "fixed.h"
 #include "rows.h"
 #include "vmath.h"
 
@@ -42,16 +42,6 @@ CIRCLET_INLINE vf v_max_f32(vf a, vf b) { return v_max(b, a); }
 CIRCLET_INLINE vf v_abs_f32(vf a) { return v_abs(a); }
 CIRCLET_INLINE vi v_abs_i32(vi a) { return (a ^ (a >> 31)) - (a >> 31); }
 CIRCLET_INLINE vf v_round_half_away(vf a) { return v_round_away(a); }
-CIRCLET_INLINE vi v_shl_i32(vi a, vi n) { return (vi)((vu)a << (vu)n); }
-CIRCLET_INLINE vi v_shr_i32(vi a, vi n) { return a >> n; }
-CIRCLET_INLINE vi v_srdhm(vi a, vi multiplier) {
-    return q8_doubling_high_mul(a, multiplier, multiplier);
-}
-CIRCLET_INLINE vi v_rdbpot(vi x, vi exponent) {
-    vi mask = (vi)(((vu){0} + 1u << (vu)exponent) - 1u);
-    vi threshold = (mask >> 1) - (vi)(x < v_zero_i32());
-    return (x >> exponent) - (vi)((x & mask) > threshold);
-}
 
 /* e^x - 1: a series near zero, where the difference would lose digits. */
 CIRCLET_INLINE vf elementwise_expm1(vf x) {

@@ -157,7 +157,7 @@ def not_printable(scalar: Scalar) -> str | None:
         return "comparisons have no vector code"
     if any(isinstance(n, Call) and n.function == "div" and n.kind == "i32" for n in nodes):
         return "integer division has no vector code"
-    counts = {kind: 0 for kind in _LIMITS}
+    counts = dict.fromkeys(_LIMITS, 0)
     for leaf in leaves(scalar.expr):
         if isinstance(leaf, Param):
             counts[leaf.kind] += 1

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.cpu.layout import Border, Layout
+from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
     Loops,
@@ -19,7 +19,7 @@ from circlet.backends.cpu.lower.views import (
     strides_of,
 )
 from circlet.backends.cpu.lowering import Context, Kernel, KernelCall, Ref, TensorRef
-from circlet.ir import DType, Op, Tensor
+from circlet.ir import Op, Tensor
 from circlet.ops.operands import QUANTISED, is_affine, zero_of
 
 _TASK_BYTES = 1 << 15
@@ -69,7 +69,9 @@ def border_fill(op: Op, tensor: Tensor, layout: Layout) -> KernelCall:
 
 def padded_copy(op: Op, tensor: Tensor, copy: Tensor, context: Context) -> None:
     """Copy a tensor into the middle of its bordered copy."""
-    copy_loops(op, context, source_ref(context, tensor), TensorRef(copy), _pair(context, tensor, copy))
+    copy_loops(
+        op, context, source_ref(context, tensor), TensorRef(copy), _pair(context, tensor, copy)
+    )
 
 
 def copy_tensor(op: Op, context: Context, source: Tensor, target: Ref, loops: Loops) -> None:
@@ -106,9 +108,7 @@ def _rows_call(
     """Rows of contiguous bytes."""
     sizes = (*loops.sizes[:-1], loops.sizes[-1] * size)
     params, tasks = row_fields(sizes, 1)
-    params["source"], params["result"] = (
-        stride_fields((*row[:-1], 1)) for row in loops.strides
-    )
+    params["source"], params["result"] = (stride_fields((*row[:-1], 1)) for row in loops.strides)
     context.call(op, Kernel("copy.h", "copy_rows"), params, refs, (written,), tasks=tasks)
 
 

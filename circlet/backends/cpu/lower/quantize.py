@@ -117,7 +117,5 @@ _SCALARS: dict[str, Callable[[Op], Scalar]] = {
 
 for _kind in _SCALARS:
     LOWERINGS.add(
-        Lowering(
-            _kind, _kind.lower(), _refuses, _lower, strided_inputs=True, strided_output=True
-        )
+        Lowering(_kind, _kind.lower(), _refuses, _lower, strided_inputs=True, strided_output=True)
     )

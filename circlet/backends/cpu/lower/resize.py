@@ -91,7 +91,5 @@ for _kind, _lower in (
     ("RESIZE_NEAREST_NEIGHBOR", _lower_nearest),
 ):
     LOWERINGS.add(
-        Lowering(
-            _kind, _kind.lower(), _refuses, _lower, strided_inputs=True, strided_output=True
-        )
+        Lowering(_kind, _kind.lower(), _refuses, _lower, strided_inputs=True, strided_output=True)
     )

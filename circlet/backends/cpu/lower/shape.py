@@ -45,9 +45,7 @@ def _lower_reshape(op: Op, context: Context) -> None:
 
 
 for _kind in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS"):
-    LOWERINGS.add(
-        Lowering(_kind, f"{_kind.lower()}_copy", _refuses_reshape, _lower_reshape)
-    )
+    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_copy", _refuses_reshape, _lower_reshape))
 
 
 def _refuses_transpose(op: Op, target: Target) -> str | None:

@@ -1,0 +1,254 @@
+/* Means, sums and maxima over any axes; positions of largest and smallest elements. */
+#ifndef CIRCLET_REDUCE_H
+#define CIRCLET_REDUCE_H
+
+#include "fixed.h"
+#include "element.h"
+#include "rows.h"
+
+enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX };
+
+#define REDUCE_BLOCK 64 /* kept elements of a task; reduced elements of one partial float sum */
+
+struct reduce_params {
+    int64_t rows;          /* of kept outer elements */
+    int64_t rows_per_task; /* where the inner axis is reduced */
+    int64_t inner;         /* kept elements that are contiguous in the source */
+    int64_t sizes[6];      /* kept outer sizes */
+    int64_t source[7];     /* strides of the kept axes, bytes */
+    int64_t reduced[4];    /* sizes of the reduced axes */
+    int64_t steps[4];      /* their strides, bytes */
+    float elements;        /* number of elements behind each result */
+    int32_t centre;        /* zero point of the source times the elements */
+    int32_t multiplier;    /* to the result's scale */
+    int32_t left;          /* shift before the multiplication */
+    int32_t right;         /* shift after it */
+    int32_t zero;          /* zero point of the result */
+    int32_t low;           /* of the result's type */
+    int32_t high;          /* of the result's type */
+};
+
+/* Runs of the last reduced axis, and where run `index` starts. */
+CIRCLET_INLINE int64_t reduce_runs(const struct reduce_params *p) {
+    return p->reduced[0] * p->reduced[1] * p->reduced[2];
+}
+CIRCLET_INLINE int64_t reduce_offset(const struct reduce_params *p, int64_t index) {
+    int64_t c = index % p->reduced[2], b = index / p->reduced[2] % p->reduced[1];
+    int64_t a = index / p->reduced[2] / p->reduced[1];
+    return a * p->steps[0] + b * p->steps[1] + c * p->steps[2];
+}
+
+CIRCLET_INLINE vf reduce_start_f32(int kind) {
+    return v_splat(kind == REDUCE_MAX ? -__builtin_inff() : 0.0f);
+}
+CIRCLET_INLINE vi reduce_start_i32(int kind) {
+    return v_splat_i32(kind == REDUCE_MAX ? INT32_MIN : 0);
+}
+CIRCLET_INLINE vf reduce_join_f32(vf a, vf b, int kind) {
+    return kind == REDUCE_MAX ? v_max(b, a) : a + b;
+}
+CIRCLET_INLINE vi reduce_join_i32(vi a, vi b, int kind) {
+    return kind == REDUCE_MAX ? v_max_i32(a, b) : a + b;
+}
+
+CIRCLET_INLINE void reduce_store_f32(const struct reduce_params *p, char *to, vf v, int64_t n,
+                                     int kind) {
+    element_store_f32(to, kind == REDUCE_MEAN ? v / v_splat(p->elements) : v, n);
+}
+
+CIRCLET_INLINE void reduce_store_i32(const struct reduce_params *p, char *to, vi v, int64_t n,
+                                     int type, int requantises) {
+    if (requantises) {
+        v = v_shl_i32(v - v_splat_i32(p->centre), v_splat_i32(p->left));
+        v = v_rdbpot(v_srdhm(v, v_splat_i32(p->multiplier)), v_splat_i32(p->right));
+        v = v_clamp_i32(v + v_splat_i32(p->zero), v_splat_i32(p->low), v_splat_i32(p->high));
+    }
+    element_store_i32(to, v, n, type);
+}
+
+/* `registers` vectors of kept elements over the last reduced axis from `first` to `last`. */
+CIRCLET_INLINE void reduce_strip(const struct reduce_params *p, const char *from, int64_t first,
+                                 int64_t last, int64_t n, vf *f, vi *s, int kind, int type,
+                                 int registers) {
+    int64_t bytes = CIRCLET_LANES * element_size(type);
+    for (int64_t i = first; i < last; i++) {
+        const char *at = from + i * p->steps[3];
+        CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
+            if (type == ELEMENT_F32)
+                f[r] = reduce_join_f32(f[r], element_load_f32(at + r * bytes, n, type), kind);
+            else s[r] = reduce_join_i32(s[r], element_load_i32(at + r * bytes, n, type), kind);
+        }
+    }
+}
+
+/* Vectors of kept elements: the reduced axes are walked with all of them in registers. */
+CIRCLET_INLINE void reduce_across(const struct reduce_params *p, const char *from, char *to,
+                                  int64_t n, int kind, int type, int requantises, int registers) {
+    vf f[4], part[4];
+    vi s[4];
+    int64_t bytes = CIRCLET_LANES * element_size(type);
+    CIRCLET_UNROLL for (int r = 0; r < registers; r++)
+        f[r] = reduce_start_f32(kind), s[r] = reduce_start_i32(kind);
+    for (int64_t run = 0; run < reduce_runs(p); run++)
+        for (int64_t i = 0; i < p->reduced[3]; i += REDUCE_BLOCK) {
+            CIRCLET_UNROLL for (int r = 0; r < registers; r++) part[r] = reduce_start_f32(kind);
+            reduce_strip(p, from + reduce_offset(p, run), i,
+                         s_min_i64(i + REDUCE_BLOCK, p->reduced[3]), n, part, s, kind, type,
+                         registers);
+            CIRCLET_UNROLL for (int r = 0; r < registers; r++)
+                f[r] = reduce_join_f32(f[r], part[r], kind);
+        }
+    CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
+        if (type == ELEMENT_F32) reduce_store_f32(p, to + r * bytes, f[r], n, kind);
+        else reduce_store_i32(p, to + r * bytes, s[r], n, type, requantises);
+    }
+}
+
+/* The inner axis is kept; a task is REDUCE_BLOCK elements of it. */
+CIRCLET_INLINE void reduce_outer(const struct reduce_params *p, void *const *x, int64_t begin,
+                                 int64_t end, int kind, int type, int requantises) {
+    int64_t size = element_size(type), blocks = (p->inner + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
+    for (int64_t task = begin; task < end; task++) {
+        int64_t row = task / blocks, i = task % blocks * REDUCE_BLOCK;
+        int64_t last = s_min_i64(i + REDUCE_BLOCK, p->inner);
+        const char *from = (const char *)x[0] + rows_offset(row, p->sizes, p->source);
+        char *to = (char *)x[1] + row * p->inner * size;
+        for (; i + 4 * CIRCLET_LANES <= last; i += 4 * CIRCLET_LANES)
+            reduce_across(p, from + i * size, to + i * size, CIRCLET_LANES, kind, type,
+                          requantises, 4);
+        for (; i + CIRCLET_LANES <= last; i += CIRCLET_LANES)
+            reduce_across(p, from + i * size, to + i * size, CIRCLET_LANES, kind, type,
+                          requantises, 1);
+        if (i < last)
+            reduce_across(p, from + i * size, to + i * size, last - i, kind, type, requantises, 1);
+    }
+}
+
+/* Contiguous elements into the lanes of `f` or `s`. */
+CIRCLET_INLINE void reduce_along(const char *from, int64_t count, vf *f, vi *s, int kind,
+                                 int type) {
+    int64_t size = element_size(type), i = 0;
+    for (; i < count; i += CIRCLET_LANES) {
+        int64_t n = s_min_i64(CIRCLET_LANES, count - i);
+        if (type == ELEMENT_F32) {
+            vf v = n < CIRCLET_LANES ? v_select(v_lane_mask(n),
+                                                element_load_f32(from + i * size, n, type),
+                                                reduce_start_f32(kind))
+                                     : v_load((const float *)from + i);
+            *f = reduce_join_f32(*f, v, kind);
+        } else {
+            vi v = element_load_i32(from + i * size, n, type);
+            if (n < CIRCLET_LANES)
+                v = v_select_i32(v_lane_mask(n), v, reduce_start_i32(kind));
+            *s = reduce_join_i32(*s, v, kind);
+        }
+    }
+}
+
+/* One result from all reduced axes. */
+CIRCLET_INLINE void reduce_one(const struct reduce_params *p, const char *from, char *to, int kind,
+                               int type, int requantises) {
+    vf f = reduce_start_f32(kind);
+    vi s = reduce_start_i32(kind);
+    for (int64_t run = 0; run < reduce_runs(p); run++)
+        reduce_along(from + reduce_offset(p, run), p->reduced[3], &f, &s, kind, type);
+    if (type == ELEMENT_F32) {
+        float total = kind == REDUCE_MAX ? v_fold_max(f) : v_fold_add(f);
+        reduce_store_f32(p, to, v_splat(total), 1, kind);
+    } else {
+        int32_t total = kind == REDUCE_MAX ? v_fold_max_i32(s) : v_fold_add_i32(s);
+        reduce_store_i32(p, to, v_splat_i32(total), 1, type, requantises);
+    }
+}
+
+/* The inner axis is reduced and contiguous. */
+CIRCLET_INLINE void reduce_inner(const struct reduce_params *p, void *const *x, int64_t begin,
+                                 int64_t end, int kind, int type, int requantises) {
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++)
+        reduce_one(p, (const char *)x[0] + rows_offset(row, p->sizes, p->source),
+                   (char *)x[1] + row * element_size(type), kind, type, requantises);
+}
+
+/* Operands: source, result. */
+CIRCLET_INLINE void reduce(const struct reduce_params *p, void *const *x, void *scratch,
+                           int64_t begin, int64_t end, int kind, int type, int requantises,
+                           int inner_is_reduced) {
+    (void)scratch;
+    if (inner_is_reduced) reduce_inner(p, x, begin, end, kind, type, requantises);
+    else reduce_outer(p, x, begin, end, kind, type, requantises);
+}
+
+struct arg_extreme_params {
+    int64_t rows;          /* outer elements */
+    int64_t rows_per_task; /* of a task */
+    int64_t count;         /* elements along the axis */
+    int64_t inner;         /* elements behind it */
+};
+
+/* Integers in the order of the elements, reversed for the smallest; zeros of both signs are one. */
+CIRCLET_INLINE vi arg_keys(const void *at, int64_t n, int type, int smallest) {
+    vi key;
+    if (type == ELEMENT_F32) {
+        key = (vi)(element_load_f32(at, n, type) + v_zero());
+        key ^= (key >> 31) & 0x7fffffff;
+    } else {
+        key = element_load_i32(at, n, type);
+    }
+    return smallest ? ~key : key;
+}
+
+CIRCLET_INLINE void arg_store(void *to, int64_t i, int32_t position, int result_bytes) {
+    if (result_bytes == 8) ((int64_t *)to)[i] = position;
+    else ((int32_t *)to)[i] = position;
+}
+
+/* The axis is the last: lanes hold their own best, the first of the best lanes wins. */
+CIRCLET_INLINE int32_t arg_along(const char *from, int64_t count, int type, int smallest) {
+    vi best = v_splat_i32(INT32_MIN), position = v_zero_i32(), here = v_iota();
+    for (int64_t i = 0; i < count; i += CIRCLET_LANES, here += CIRCLET_LANES) {
+        int64_t n = s_min_i64(CIRCLET_LANES, count - i);
+        vi key = arg_keys(from + i * element_size(type), n, type, smallest);
+        if (n < CIRCLET_LANES) key = v_select_i32(v_lane_mask(n), key, v_splat_i32(INT32_MIN));
+        vi better = key > best;
+        best = v_select_i32(better, key, best), position = v_select_i32(better, here, position);
+    }
+    vi top = v_splat_i32(v_fold_max_i32(best));
+    return v_fold_min_i32(v_select_i32(best == top, position, v_splat_i32(INT32_MAX)));
+}
+
+/* One vector of elements behind the axis. */
+CIRCLET_INLINE void arg_across(const struct arg_extreme_params *p, const char *from, void *to,
+                               int64_t first, int64_t n, int type, int result_bytes,
+                               int smallest) {
+    vi best = arg_keys(from, n, type, smallest), position = v_zero_i32();
+    for (int64_t i = 1; i < p->count; i++) {
+        vi key = arg_keys(from + i * p->inner * element_size(type), n, type, smallest);
+        vi better = key > best;
+        best = v_select_i32(better, key, best);
+        position = v_select_i32(better, v_splat_i32((int32_t)i), position);
+    }
+    union { vi v; int32_t e[CIRCLET_LANES]; } u = {position};
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++)
+        arg_store(to, first + i, u.e[i], result_bytes);
+}
+
+/* Operands: source, result of int32 or int64 positions. */
+CIRCLET_INLINE void arg_extreme(const struct arg_extreme_params *p, void *const *x, void *scratch,
+                                int64_t begin, int64_t end, int type, int result_bytes,
+                                int smallest) {
+    (void)scratch;
+    int64_t size = element_size(type), last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+        const char *from = (const char *)x[0] + row * p->count * p->inner * size;
+        if (p->inner == 1) {
+            arg_store(x[1], row, arg_along(from, p->count, type, smallest), result_bytes);
+            continue;
+        }
+        for (int64_t i = 0; i < p->inner; i += CIRCLET_LANES)
+            arg_across(p, from + i * size, x[1], row * p->inner + i,
+                       s_min_i64(CIRCLET_LANES, p->inner - i), type, result_bytes, smallest);
+    }
+}
+
+#endif

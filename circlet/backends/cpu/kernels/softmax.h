@@ -1,0 +1,158 @@
+/* Softmax and log-softmax of dense rows. */
+#ifndef CIRCLET_SOFTMAX_H
+#define CIRCLET_SOFTMAX_H
+
+#include "element.h"
+#include "fixed.h"
+#include "vmath.h"
+
+struct softmax_f32_params {
+    int64_t rows;          /* in all */
+    int64_t rows_per_task; /* of a task */
+    int64_t count;         /* elements of a row */
+    float beta;            /* factor of the exponent */
+};
+
+CIRCLET_INLINE float softmax_highest(const float *x, int64_t count) {
+    vf best = v_splat(-__builtin_inff());
+    int64_t i = 0;
+    for (; i + CIRCLET_LANES <= count; i += CIRCLET_LANES) best = v_max(v_load(x + i), best);
+    if (i < count)
+        best = v_max(v_select(v_lane_mask(count - i), v_load_n(x + i, count - i), best), best);
+    return v_fold_max(best);
+}
+
+/* Sum of e^(beta * (x - highest)); the terms are stored in `to` unless it is null. */
+CIRCLET_INLINE float softmax_terms(float *to, const float *x, int64_t count, float highest,
+                                   float beta) {
+    vf sum = v_zero();
+    for (int64_t i = 0; i < count; i += CIRCLET_LANES) {
+        int64_t n = s_min_i64(CIRCLET_LANES, count - i);
+        vf v = element_load_f32(x + i, n, ELEMENT_F32);
+        v = v_exp((v - v_splat(highest)) * v_splat(beta));
+        if (n < CIRCLET_LANES) v = v_select(v_lane_mask(n), v, v_zero());
+        if (to) element_store_f32(to + i, v, n);
+        sum += v;
+    }
+    return v_fold_add(sum);
+}
+
+/* Operands: source, result. */
+CIRCLET_INLINE void softmax_f32(const struct softmax_f32_params *p, void *const *x, void *scratch,
+                                int64_t begin, int64_t end) {
+    (void)scratch;
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+        const float *from = (const float *)x[0] + row * p->count;
+        float *to = (float *)x[1] + row * p->count;
+        float highest = softmax_highest(from, p->count);
+        vf scale = v_splat(1.0f / softmax_terms(to, from, p->count, highest, p->beta));
+        for (int64_t i = 0; i < p->count; i += CIRCLET_LANES) {
+            int64_t n = s_min_i64(CIRCLET_LANES, p->count - i);
+            element_store_f32(to + i, element_load_f32(to + i, n, ELEMENT_F32) * scale, n);
+        }
+    }
+}
+
+struct log_softmax_f32_params {
+    int64_t rows;          /* in all */
+    int64_t rows_per_task; /* of a task */
+    int64_t count;         /* elements of a row */
+};
+
+/* Operands: source, result. */
+CIRCLET_INLINE void log_softmax_f32(const struct log_softmax_f32_params *p, void *const *x,
+                                    void *scratch, int64_t begin, int64_t end) {
+    (void)scratch;
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+        const float *from = (const float *)x[0] + row * p->count;
+        float *to = (float *)x[1] + row * p->count;
+        vf highest = v_splat(softmax_highest(from, p->count));
+        vf rest = v_log(v_splat(softmax_terms(0, from, p->count, highest[0], 1.0f)));
+        for (int64_t i = 0; i < p->count; i += CIRCLET_LANES) {
+            int64_t n = s_min_i64(CIRCLET_LANES, p->count - i);
+            vf v = element_load_f32(from + i, n, ELEMENT_F32);
+            element_store_f32(to + i, v - highest - rest, n);
+        }
+    }
+}
+
+#define SOFTMAX_ENTRIES 256
+
+struct softmax_q8_params {
+    int64_t rows;          /* in all */
+    int64_t rows_per_task; /* of a task */
+    int64_t count;         /* elements of a row */
+    int32_t kept;          /* largest difference to the highest element that counts */
+    int32_t low;           /* smallest stored value */
+};
+
+/* (a * b) >> 31, rounded, for any signs. */
+CIRCLET_INLINE int32_t softmax_high_mul(int32_t a, int32_t b) {
+    return (int32_t)(((int64_t)a * b + (1ll << 30)) >> 31);
+}
+
+CIRCLET_INLINE int32_t softmax_saturate(int64_t x) {
+    return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x;
+}
+
+/* 1 / (1 + fraction) in Q0.31 by Newton's method on half the denominator in Q2.29. */
+CIRCLET_INLINE int32_t softmax_reciprocal(int32_t fraction) {
+    int64_t total = (int64_t)fraction + INT32_MAX;
+    int32_t half = (int32_t)(total >= 0 ? (total + 1) / 2 : -((1 - total) / 2));
+    int32_t x = 1515870810 + softmax_high_mul(half, -1010580540);
+    for (int i = 0; i < 3; i++) {
+        int32_t error = (1 << 29) - softmax_high_mul(half, x);
+        int64_t step = softmax_saturate((int64_t)softmax_high_mul(x, error) * 4);
+        x = (int32_t)(uint32_t)(uint64_t)(x + step);
+    }
+    return softmax_saturate((int64_t)x * 2);
+}
+
+CIRCLET_INLINE uint8_t softmax_highest_q8(const uint8_t *x, int64_t count, uint8_t flip) {
+    uint8_t best = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint8_t v = x[i] ^ flip;
+        best = v > best ? v : best;
+    }
+    return best ^ flip;
+}
+
+/* The stored result of each difference to the highest element. */
+CIRCLET_INLINE void softmax_results(const struct softmax_q8_params *p, uint8_t *results,
+                                    const int32_t *powers, uint32_t sum) {
+    int headroom = __builtin_clz(sum), right = 12 - headroom + 31 - 8;
+    vi scale = v_splat_i32(softmax_reciprocal((int32_t)((sum << headroom) - (1u << 31))));
+    vi low = v_splat_i32(p->low), high = low + 255;
+    for (int i = 0; i < SOFTMAX_ENTRIES; i += CIRCLET_LANES) {
+        vi v = v_srdhm(v_load_i32(powers + i), scale);
+        v = right > 31 ? v_zero_i32() : v_rdbpot(v, v_splat_i32(right));
+        v = v_clamp_i32(v + low, low, high);
+        vi kept = v_iota() + i <= v_splat_i32(p->kept);
+        v_narrow_u8(results + i, v_select_i32(kept, v, low));
+    }
+}
+
+/* Operands: source, result, fixed-point powers of each difference, their terms of the sum. The
+ * sign bit of int8 elements is flipped by `flip`. */
+CIRCLET_INLINE void softmax_q8(const struct softmax_q8_params *p, void *const *x, void *scratch,
+                               int64_t begin, int64_t end, int flip) {
+    (void)scratch;
+    uint8_t results[SOFTMAX_ENTRIES];
+    const int32_t *terms = x[3];
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+        const uint8_t *from = (const uint8_t *)x[0] + row * p->count;
+        uint8_t *to = (uint8_t *)x[1] + row * p->count;
+        uint8_t highest = softmax_highest_q8(from, p->count, (uint8_t)flip);
+        uint32_t sum = 0;
+        CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++)
+            sum += (uint32_t)terms[(uint8_t)(highest - from[i])];
+        softmax_results(p, results, x[2], sum);
+        CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++)
+            to[i] = results[(uint8_t)(highest - from[i])];
+    }
+}
+
+#endif

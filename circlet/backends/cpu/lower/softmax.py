@@ -1,0 +1,96 @@
+"""SOFTMAX and LOG_SOFTMAX of dense rows; the powers of 8-bit differences become tables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.backends.cpu.lower.views import source_ref
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops import gemmlowp
+from circlet.ops.operands import limits, operand
+from circlet.ops.requantize import rounding_divide_by_pot
+from circlet.ops.softmax import SoftmaxAttrs, exponent_params
+
+_TASK_ELEMENTS = 1 << 12
+_SUM_INTEGER_BITS = 12
+_MOST_TERMS = 1 << _SUM_INTEGER_BITS
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    return "a size is 0" if op.outputs[0].elements == 0 else None
+
+
+def _refuses_float(op: Op, target: Target) -> str | None:
+    if operand(op, 0).dtype != DType.FLOAT32:
+        return f"does not take {operand(op, 0).dtype.name}"
+    return _refuses(op, target)
+
+
+def _refuses_stored(op: Op, target: Target) -> str | None:
+    source = operand(op, 0)
+    if source.dtype not in (DType.INT8, DType.UINT8) or op.outputs[0].dtype != source.dtype:
+        return f"does not take {source.dtype.name}"
+    if source.static_shape[-1] >= _MOST_TERMS:
+        return f"a row has {_MOST_TERMS} elements or more"
+    return _refuses(op, target)
+
+
+def _row_params(op: Op) -> tuple[dict[str, ParamValue], int]:
+    source = operand(op, 0)
+    count = source.static_shape[-1]
+    rows = source.elements // count
+    rows_per_task = max(1, _TASK_ELEMENTS // count)
+    params: dict[str, ParamValue] = {"rows": rows, "rows_per_task": rows_per_task, "count": count}
+    return params, -(-rows // rows_per_task)
+
+
+def _lower_float(op: Op, context: Context) -> None:
+    result = op.outputs[0]
+    params, tasks = _row_params(op)
+    if isinstance(op.attrs, SoftmaxAttrs):
+        params["beta"] = float(np.float32(op.attrs.beta))
+    kernel = Kernel("softmax.h", f"{op.kind.lower()}_f32")
+    operands = (source_ref(context, operand(op, 0)), TensorRef(result))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
+
+
+def power_tables(op: Op) -> tuple[np.ndarray, np.ndarray, int]:
+    """Powers and sum terms of the differences 0, -1, ... -255, and the last one that counts."""
+    mantissa, shift, smallest = exponent_params(op)
+    kept = min(255, -smallest)
+    diff = -np.minimum(np.arange(256, dtype=np.int64), kept)
+    scaled = gemmlowp.high_mul(gemmlowp.wrap(diff << shift), np.int64(mantissa))
+    powers = gemmlowp.exp_on_negative(scaled)
+    terms = rounding_divide_by_pot(powers, _SUM_INTEGER_BITS)
+    terms[kept + 1 :] = 0
+    return powers.astype(np.int32), terms.astype(np.int32), kept
+
+
+def _lower_stored(op: Op, context: Context) -> None:
+    source, result = operand(op, 0), op.outputs[0]
+    powers, terms, kept = power_tables(op)
+    params, tasks = _row_params(op)
+    params["kept"], params["low"] = kept, limits(result.dtype)[0]
+    operands = (
+        source_ref(context, source),
+        TensorRef(result),
+        context.constant(powers),
+        context.constant(terms),
+    )
+    flip = 128 if source.dtype == DType.INT8 else 0
+    kernel = Kernel("softmax.h", "softmax_q8", (flip,))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
+
+
+LOWERINGS.add(Lowering("SOFTMAX", "softmax_f32", _refuses_float, _lower_float))
+LOWERINGS.add(Lowering("SOFTMAX", "softmax_q8", _refuses_stored, _lower_stored))
+LOWERINGS.add(Lowering("LOG_SOFTMAX", "log_softmax_f32", _refuses_float, _lower_float))

@@ -1,0 +1,63 @@
+"""Native reductions give what the records give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Quantization
+from circlet.ops.reduce import ArgMaxAttrs, ArgMinAttrs, ReducerAttrs
+from tests.backends.cpu.cases import QUANT, Cases, each_target
+
+FORMS = (
+    ((2, 7, 7, 130), (1, 2)),
+    ((1, 30, 40, 3), (1, 2)),
+    ((3, 5, 300), (2,)),
+    ((3, 5, 300), (-1, 0)),
+    ((4, 6, 5, 7), (0, 2)),
+    ((4, 6, 5, 7), (1, 3)),
+    ((4, 6, 5, 7), (0, 1, 2, 3)),
+    ((2, 3, 2, 3, 2, 3), (0, 2, 4)),
+    ((5, 1, 6), (1,)),
+)
+OUT = Quantization.per_tensor(0.031, -11)
+
+
+@each_target
+@pytest.mark.parametrize("kind", ["MEAN", "SUM", "REDUCE_MAX"])
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32])
+def test_reductions_equal_the_record(kind: str, dtype: DType, target: str) -> None:
+    if kind == "MEAN" and dtype is DType.INT32:
+        pytest.skip("integer means run in the reference backend")
+    cases = Cases()
+    out = Quantization.per_tensor(0.031, 5) if dtype is DType.UINT8 else OUT
+    for number, (shape, axes) in enumerate(FORMS):
+        data, wanted = cases.data(dtype, shape), cases.constant(np.array(axes, np.int32))
+        quant = QUANT if kind == "REDUCE_MAX" else out
+        cases.op(kind, [data, wanted], ReducerAttrs(bool(number % 2)), quant=quant)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_a_mean_of_many_large_floats_keeps_its_digits(target: str) -> None:
+    cases = Cases()
+    values = cases.values(DType.FLOAT32, (1, 112, 112, 24), 0.1) + np.float32(1000)
+    for axes in ((1, 2), (1, 2, 3)):
+        wanted = cases.constant(np.array(axes, np.int32))
+        cases.op("MEAN", [cases.given(values), wanted], ReducerAttrs())
+    cases.check(target, tolerance=1e-6)
+
+
+@each_target
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32])
+@pytest.mark.parametrize(("kind", "attrs"), [("ARG_MAX", ArgMaxAttrs), ("ARG_MIN", ArgMinAttrs)])
+def test_positions_equal_the_record(kind: str, attrs: type, dtype: DType, target: str) -> None:
+    cases = Cases()
+    for shape, axis in (((3, 21), 1), ((1, 1001), -1), ((4, 5, 37), 1), ((70, 3), 0), ((9,), 0)):
+        for result in (DType.INT32, DType.INT64):
+            values = cases.values(dtype, shape)
+            for data in (values, np.clip(values, 0, 3), np.zeros_like(values)):
+                wanted = cases.constant(np.array([axis], np.int32))
+                source = cases.given(data, None if dtype.is_float else QUANT)
+                cases.op(kind, [source, wanted], attrs(result.name), dtype=result)
+    cases.check(target, threads=2)

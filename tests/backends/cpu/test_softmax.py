@@ -1,0 +1,39 @@
+"""Native softmax gives what the records give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Quantization
+from circlet.ops.softmax import SoftmaxAttrs
+from tests.backends.cpu.cases import Cases, each_target
+
+SHAPES = ((1, 10), (3, 1001), (2, 5, 7, 21), (1917, 2), (1, 4095))
+
+
+@each_target
+def test_float_softmax_equals_the_record(target: str) -> None:
+    cases = Cases()
+    for shape in SHAPES:
+        for beta in (1.0, 0.3):
+            cases.op("SOFTMAX", [cases.data(DType.FLOAT32, shape)], SoftmaxAttrs(beta))
+        cases.op("LOG_SOFTMAX", [cases.data(DType.FLOAT32, shape)])
+        cases.op("SOFTMAX", [cases.data(DType.FLOAT32, shape, scale=60.0)], SoftmaxAttrs(1.0))
+    cases.check(target, threads=2)
+
+
+@each_target
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_stored_softmax_equals_the_record(dtype: DType, target: str) -> None:
+    cases = Cases()
+    out = Quantization.per_tensor(1 / 256, -128 if dtype is DType.INT8 else 0)
+    for shape in SHAPES:
+        for scale in (0.004, 0.05, 0.3, 2.0):
+            data = cases.data(dtype, shape, Quantization.per_tensor(scale, 7))
+            cases.op("SOFTMAX", [data], SoftmaxAttrs(1.0), quant=out)
+    for value in (0, 255):
+        row = np.full((2, 4095), value, np.uint8).view(dtype.numpy)
+        data = cases.given(row, Quantization.per_tensor(0.1, 7))
+        cases.op("SOFTMAX", [data], SoftmaxAttrs(1.0), quant=out)
+    cases.check(target, threads=2)
