@@ -107,12 +107,20 @@ def test_the_command_tells_a_refusal_from_a_mismatch(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("actual", "wanted", "expected"),
     [
-        (np.int8([1, 2]), np.int8([1, 4]), (1, 2.0)),
-        (np.int8([1, 2]), np.uint8([1, 2]), (2, np.inf)),
-        (np.float32([1, np.nan]), np.float32([1, np.nan]), (0, 0.0)),
-        (np.float32([100.0005]), np.float32([100]), (0, pytest.approx(5e-6, rel=0.05))),
-        (np.float32([0.5]), np.float32([0.6]), (1, pytest.approx(0.1))),
-        (np.float32([np.nan]), np.float32([1]), (1, pytest.approx(np.nan, nan_ok=True))),
+        (np.array([1, 2], np.int8), np.array([1, 4], np.int8), (1, 2.0)),
+        (np.array([1, 2], np.int8), np.array([1, 2], np.uint8), (2, np.inf)),
+        (np.array([1, np.nan], np.float32), np.array([1, np.nan], np.float32), (0, 0.0)),
+        (
+            np.array([100.0005], np.float32),
+            np.array([100], np.float32),
+            (0, pytest.approx(5e-6, rel=0.05)),
+        ),
+        (np.array([0.5], np.float32), np.array([0.6], np.float32), (1, pytest.approx(0.1))),
+        (
+            np.array([np.nan], np.float32),
+            np.array([1], np.float32),
+            (1, pytest.approx(np.nan, nan_ok=True)),
+        ),
     ],
 )
 def test_integers_compare_by_step_and_floats_by_measure(

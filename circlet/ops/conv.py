@@ -125,14 +125,12 @@ def _cost(op: Op) -> Cost:
 
 def _evaluate_conv(op: Op, arrays: Arrays) -> list[np.ndarray]:
     window = window_of(op)
-    return evaluate_weighted(op, arrays, lambda x, w: convolve(x, w, window), channel_axis=0)
+    return evaluate_weighted(op, arrays, lambda x, w: convolve(x, w, window))
 
 
 def _evaluate_depthwise(op: Op, arrays: Arrays) -> list[np.ndarray]:
     window = window_of(op)
-    return evaluate_weighted(
-        op, arrays, lambda x, w: convolve_depthwise(x, w, window), channel_axis=3
-    )
+    return evaluate_weighted(op, arrays, lambda x, w: convolve_depthwise(x, w, window))
 
 
 CONV_2D = register(

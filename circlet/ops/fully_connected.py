@@ -65,8 +65,7 @@ def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
     data, weights = arrays[0], arrays[1]
     assert data is not None and weights is not None
     rows = data.reshape(-1, weights.shape[1])
-    asymmetric = op.attrs.asymmetric_quantize_inputs
-    result = evaluate_fully_connected(op, [rows, *arrays[1:]], asymmetric)
+    result = evaluate_fully_connected(op, [rows, *arrays[1:]])
     sizes = data.shape[:-1] if op.attrs.keep_num_dims else rows.shape[:1]
     return [result.reshape(*sizes, weights.shape[0])]
 

@@ -7,11 +7,12 @@ from math import prod
 
 import numpy as np
 
+from circlet.errors import GraphError
 from circlet.ir import Op, Shape
 from circlet.ops import checks
 from circlet.ops.convolve import convolve_transposed
 from circlet.ops.geometry import Window, Window2D
-from circlet.ops.operands import affine, known_ints, moves_bytes, operand
+from circlet.ops.operands import affine, known_ints, moves_bytes, operand, present
 from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.weighted import evaluate_weighted
 
@@ -51,10 +52,13 @@ def _output_shape_fits(op: Op) -> bool:
     sizes = known_ints(operand(op, _SHAPE))
     if sizes is None:
         return not operand(op, _SHAPE).has_rank or operand(op, _SHAPE).shape in ((4,), (None,))
+    return _is_output_shape(op, sizes, checks.image_shape(operand(op, _DATA)))
+
+
+def _is_output_shape(op: Op, sizes: tuple[int, ...], data: Shape) -> bool:
     if len(sizes) != 4 or min(sizes) < 1:
         return False
-    batch = checks.image_shape(operand(op, _DATA))[0]
-    return batch in (None, sizes[0]) and _filters(op) in (None, sizes[3])
+    return data[0] in (None, sizes[0]) and _filters(op) in (None, sizes[3])
 
 
 def _depth_fits(op: Op) -> bool:
@@ -64,11 +68,12 @@ def _depth_fits(op: Op) -> bool:
 
 def _windows_fit(op: Op) -> bool:
     sizes = known_ints(operand(op, _SHAPE))
-    if sizes is None:
-        return True
+    return sizes is None or _holds_windows(op, sizes, checks.image_shape(operand(op, _DATA)))
+
+
+def _holds_windows(op: Op, sizes: tuple[int, ...], data: Shape) -> bool:
     counts = transposed_window_of(op).output(*sizes[1:3])
-    image = checks.image_shape(operand(op, _DATA))[1:3]
-    return all(size in (None, count) for size, count in zip(image, counts, strict=True))
+    return all(size in (None, count) for size, count in zip(data[1:3], counts, strict=True))
 
 
 def _cost(op: Op) -> Cost:
@@ -77,15 +82,19 @@ def _cost(op: Op) -> Cost:
 
 
 def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
-    shape, weights, data, *rest = arrays
-    assert shape is not None
+    shape, data = present(arrays[_SHAPE]), present(arrays[_DATA])
+    sizes = tuple(int(size) for size in shape.reshape(-1))
+    if not _is_output_shape(op, sizes, data.shape) or not _holds_windows(op, sizes, data.shape):
+        raise GraphError(
+            "the output shape does not fit the input",
+            where=op.name,
+            why=f"output {sizes}, input {data.shape}",
+        )
     window = transposed_window_of(op)
-    sizes = int(shape.reshape(-1)[1]), int(shape.reshape(-1)[2])
     return evaluate_weighted(
         op,
-        [data, weights, *rest],
-        lambda x, w: convolve_transposed(x, w, window, sizes),
-        channel_axis=0,
+        [data, *arrays[_WEIGHTS:_DATA], *arrays[_BIAS:]],
+        lambda x, w: convolve_transposed(x, w, window, (sizes[1], sizes[2])),
         operands=(_DATA, _WEIGHTS),
     )
 

@@ -43,12 +43,24 @@ def output_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray
     return real_factors(data, weights, output)
 
 
+def hybrid_is_asymmetric(op: Op) -> bool:
+    """Whether a hybrid op gives its float rows a zero point.
+
+    FULLY_CONNECTED says so itself; CONV_2D does where its weights have several scales;
+    DEPTHWISE_CONV_2D always does.
+    """
+    weights = operand(op, 1)
+    if op.kind == "FULLY_CONNECTED":
+        return bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))
+    several = weights.quant is not None and weights.quant.is_per_channel
+    return several or op.kind == "DEPTHWISE_CONV_2D"
+
+
 def evaluate_weighted(
     op: Op,
     arrays: Arrays,
     product: Product,
     *,
-    channel_axis: int,
     operands: tuple[int, int] = (0, 1),
 ) -> list[np.ndarray]:
     """A convolution over [data, weights, bias] of any family; `product` sums over windows."""
@@ -58,14 +70,14 @@ def evaluate_weighted(
     if w.dtype == np.float32:
         return [_float_output(op, product(x, w), bias)]
     if x.dtype == np.float32:
-        return [_hybrid_convolution(op, weights, (x, w, bias), product, channel_axis)]
+        return [_hybrid_convolution(op, weights, (x, w, bias), product)]
     weight_zero = scalar_quant(weights)[1] if data.dtype is DType.UINT8 else 0
     total = integer_sum(data, weight_zero, (x, w, bias), product)
     mantissa, shift = quantize_multipliers(output_factors(data, weights, op.outputs[0]))
     return [_integer_output(op, multiply_by_quantized_multiplier(total, mantissa, shift))]
 
 
-def evaluate_fully_connected(op: Op, arrays: Arrays, asymmetric: bool) -> np.ndarray:
+def evaluate_fully_connected(op: Op, arrays: Arrays) -> np.ndarray:
     """Rows [rows, depth] times weights [units, depth], of any family."""
     data, weights = operand(op, 0), operand(op, 1)
     x, w = present(arrays[0]), present(arrays[1])
@@ -73,7 +85,7 @@ def evaluate_fully_connected(op: Op, arrays: Arrays, asymmetric: bool) -> np.nda
     if w.dtype == np.float32:
         return _float_output(op, _matmul(x, w), bias)
     if x.dtype == np.float32:
-        return _hybrid_rows(op, weights, (x, w, bias), asymmetric)
+        return _hybrid_rows(op, weights, (x, w, bias))
 
     total = integer_sum(data, scalar_quant(weights)[1], (x, w, bias), _matmul)
     return _integer_output(op, _float_requantise(total, real_factors(data, weights, op.outputs[0])))
@@ -130,26 +142,20 @@ def _hybrid_convolution(
     weights: Tensor,
     arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
     product: Product,
-    channel_axis: int,
 ) -> np.ndarray:
-    """Per-channel weights take asymmetric images, per-tensor weights symmetric ones."""
     x, w, bias = arrays
     assert weights.quant is not None
-    per_channel = weights.quant.scale.size == w.shape[channel_axis]
-    rows = quantise_rows(x.reshape(x.shape[0], -1), asymmetric=per_channel)
+    rows = quantise_rows(x.reshape(x.shape[0], -1), asymmetric=hybrid_is_asymmetric(op))
     total = product(rows.values.reshape(x.shape), w.astype(np.float64)).astype(np.float32)
     scaled = total * weights.quant.scale * rows.scales.reshape(-1, 1, 1, 1)
     return _float_output(op, scaled, bias)
 
 
 def _hybrid_rows(
-    op: Op,
-    weights: Tensor,
-    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
-    asymmetric: bool,
+    op: Op, weights: Tensor, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None]
 ) -> np.ndarray:
     x, w, bias = arrays
     assert weights.quant is not None
-    rows = quantise_rows(x, asymmetric=asymmetric)
+    rows = quantise_rows(x, asymmetric=hybrid_is_asymmetric(op))
     total = _matmul(rows.values, w.astype(np.float64)).astype(np.float32)
     return _float_output(op, total * rows.scales[:, None] * weights.quant.scale, bias)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from circlet.errors import GraphError
 from circlet.ir import DType, Model, Quantization, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import get
@@ -133,6 +134,24 @@ def test_a_convolution_without_bias_adds_nothing() -> None:
     (expected,) = get(whole).evaluate(whole, [data, weights.data, zeros])
     (result,) = get(bare).evaluate(bare, [data, weights.data])
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_hybrids_of_one_filter_agree_with_litert(kind: str, tmp_path: Path) -> None:
+    weights = constant("w", integers((1, 3, 3, 1), np.int8, 1, 127), per_tensor(0.1))
+    bias = constant("b", floats((1,), 2))
+    data = DType.FLOAT32, (2, 17, 13, 1), None
+    assert_agrees(single_op(kind, data, [weights, bias], attrs_of(kind, "SAME")), tmp_path)
+
+
+@pytest.mark.parametrize("sizes", [[2, 34, -39, FILTERS], [2, 34, 39], [2, 350, 39, FILTERS]])
+def test_an_output_shape_that_comes_late_is_checked_in_the_run(sizes: list[int]) -> None:
+    op = model_of("TRANSPOSE_CONV", "float", attrs_of("TRANSPOSE_CONV", "SAME")).main.ops[0]
+    op.inputs[0] = Tensor("s", DType.INT32, (4,))
+    weights = floats((FILTERS, 3, 3, 8))
+    assert all(rule.holds(op) for rule in get(op).rules)
+    with pytest.raises(GraphError, match="does not fit"):
+        get(op).evaluate(op, [np.array(sizes, np.int32), weights, floats(SIZES)])
 
 
 def test_a_huge_dilation_needs_no_memory() -> None:
