@@ -17,6 +17,9 @@ from circlet.backends.cpu.cache import Cache, cache_key, generator_identity, usa
 from circlet.config import Config
 from circlet.errors import CacheError, CircletError
 
+# Python 3.12 warns of what these tests prove to work.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+
 KEY = cache_key("model")
 
 

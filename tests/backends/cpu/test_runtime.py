@@ -29,6 +29,9 @@ from circlet.errors import (
 )
 from tests.backends.cpu import native
 
+# Python 3.12 warns of what these tests prove to work.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+
 NS_PER_MS = 1_000_000
 
 
