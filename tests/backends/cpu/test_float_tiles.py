@@ -1,0 +1,98 @@
+"""The choice of register tiles, and the machine code that they become."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from circlet.backends.cpu.lower.tiles import Registers, choose_tile, registers_of, task_tiles
+from circlet.backends.cpu.targets import parse_target
+from circlet.backends.cpu.toolchain import compile_unit
+
+_WIDE, _NARROW = Registers(32), Registers(16)
+_KERNEL = """#include <{header}>
+__attribute__((visibility("default"))) void kernel(
+    const void *params, void *const *operands, void *scratch, int64_t begin, int64_t end) {{
+    {call}
+}}
+"""
+_LABEL = re.compile(r"^(\.L\w+):")
+_JUMP = re.compile(r"^\s+(?:j\w+|b\.\w+|b|cbn?z\s+\w+,|tbn?z\s+.*,)\s+(\.L\w+)\s*$")
+_FMA = re.compile(r"^\s+(?:vfmadd|fmla)")
+_STACK = re.compile(r"\(%rsp|\(%rbp|\[sp")
+_MOVE = re.compile(r"^\s+(?:vmov|mov\.|ldr\s+q|str\s+q|ldp\s+q|stp\s+q)")
+
+
+@pytest.mark.parametrize("registers", [_WIDE, _NARROW, Registers(32, by_lane=True), Registers(8)])
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 13, 14, 49, 224])
+@pytest.mark.parametrize("vectors", [1, 2, 3, 5, 16, 63])
+def test_tile_fits_registers_and_row(registers: Registers, width: int, vectors: int) -> None:
+    tile = choose_tile(registers, width, vectors)
+    assert registers.hold(tile)
+    assert 1 <= tile.pixels <= width
+    assert 1 <= tile.vectors <= vectors
+
+
+@pytest.mark.parametrize("width", [7, 14, 28, 56, 112])
+def test_tile_of_wide_registers_divides_common_rows(width: int) -> None:
+    tile = choose_tile(_WIDE, width, 6)
+    waste = -(-width // tile.pixels) * tile.pixels / width
+    assert waste < 1.15
+
+
+def test_single_row_keeps_several_sums_in_flight() -> None:
+    assert choose_tile(_WIDE, 1, 64).vectors >= 4
+
+
+def test_large_problem_has_enough_tasks() -> None:
+    tile = choose_tile(_WIDE, 196, 6)
+    tiles = -(-196 // tile.pixels)
+    per_task = task_tiles(tile, tiles, 3, 384)
+    assert -(-tiles // per_task) * 3 >= 8
+
+
+def test_tiny_problem_is_one_task_per_block() -> None:
+    tile = choose_tile(_WIDE, 64, 1)
+    assert task_tiles(tile, 5, 1, 4) == 5
+
+
+def _inner_loops(text: str) -> list[list[str]]:
+    """Bodies of loops that hold multiply-adds and no other loop."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith(("#", "//"))]
+    labels = {m[1]: i for i, line in enumerate(lines) if (m := _LABEL.match(line))}
+    loops = []
+    for index, line in enumerate(lines):
+        jump = _JUMP.match(line)
+        start = labels.get(jump[1], index) if jump else index
+        if start < index and any(_FMA.match(body) for body in lines[start:index]):
+            loops.append((start, index))
+    inner = [(a, b) for a, b in loops if not any(a < c and d < b for c, d in loops)]
+    return [lines[a : b + 1] for a, b in inner]
+
+
+@pytest.mark.parametrize(
+    ("target", "width", "vectors"),
+    [
+        ("x86_64+v4", 196, 6),
+        ("x86_64+v4", 56, 9),
+        ("x86_64+v3", 196, 6),
+        ("x86_64+v3", 7, 3),
+        ("aarch64+neon", 196, 6),
+        ("aarch64+neon", 56, 9),
+    ],
+)
+def test_inner_loops_of_convolution_keep_sums_in_registers(
+    target: str, width: int, vectors: int
+) -> None:
+    chosen = parse_target(target)
+    vector_bytes = {"v4": 64, "v3": 32}.get(chosen.level, 16)
+    tile = choose_tile(registers_of(chosen, vector_bytes), width, vectors)
+    call = f"conv_f32(params, operands, scratch, begin, end, {tile.pixels}, {tile.vectors}, 0);"
+    source = _KERNEL.format(header="conv_f32.h", call=call)
+    text = compile_unit(source, chosen, flags=("-S",)).decode()
+    loops = _inner_loops(text)
+    steps = max(sum(bool(_FMA.match(line)) for line in loop) for loop in loops)
+    assert steps == 4 * tile.pixels * tile.vectors
+    spilled = [line for loop in loops for line in loop if _STACK.search(line) and _MOVE.match(line)]
+    assert not spilled
