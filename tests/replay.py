@@ -1,7 +1,7 @@
 """Replay: each operator alone, on the values that LiteRT's reference kernels had at that point.
 
-`python -m tests.replay MODEL [--case rand|img] [--json]` prints one line per operator kind and
-types, names the kinds without a record, and exits with 1 where any value differs.
+`python -m tests.replay MODEL... [--case rand|img] [--json]` prints one line per operator kind and
+types over all models, names the kinds without a record, and exits with 1 where any value differs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from circlet.errors import CircletError
 from circlet.formats import load
 from circlet.ir import Op, Tensor
 from circlet.ops import dtype_text, find, unsupported_reason
@@ -121,25 +122,33 @@ def _line(row: dict[str, object]) -> str:
     return f"{head} {facts} {row['types']} {row['skipped']}".rstrip()
 
 
+def _replay_all(paths: Iterable[Path], case: str) -> list[Row]:
+    """The rows of every model that LiteRT runs; the others are named on stderr."""
+    rows: list[Row] = []
+    for path in paths:
+        try:
+            rows += replay(path, case)
+        except (PeerRefusedError, CircletError) as error:
+            sys.stderr.write(f"{path.name} was not replayed: {error}\n")
+    return rows
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 1 where a value differs, 2 where LiteRT refuses the model."""
+    """The command; 1 where a value differs, 2 where nothing could be replayed."""
     parser = argparse.ArgumentParser(prog="python -m tests.replay", description=__doc__)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("model", type=Path, nargs="+")
     parser.add_argument("--case", default="rand")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--ops", action="store_true", help="one line per operator that differs")
     options = parser.parse_args(arguments)
-    try:
-        rows = replay(options.model, options.case)
-    except PeerRefusedError as error:
-        sys.stderr.write(f"LiteRT refuses the model: {error}\n")
-        return 2
+    rows = _replay_all(options.model, options.case)
+    differing = [asdict(row) for row in rows if row.mismatches]
     lines = summary(rows)
-    text = json.dumps({"kinds": lines, "ops": [asdict(row) for row in rows]}, indent=1)
-    sys.stdout.write(f"{text if options.json else chr(10).join(map(_line, lines))}\n")
-    if options.ops:
-        sys.stdout.writelines(f"{row}\n" for row in rows if row.mismatches)
-    return int(any(row.mismatches for row in rows))
+    if options.json:
+        sys.stdout.write(json.dumps({"kinds": lines, "differing": differing}, indent=1) + "\n")
+    else:
+        sys.stdout.writelines(f"{_line(line)}\n" for line in lines)
+        sys.stdout.writelines(f"differs: {row}\n" for row in differing)
+    return 1 if differing else 0 if rows else 2
 
 
 if __name__ == "__main__":
