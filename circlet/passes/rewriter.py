@@ -71,11 +71,8 @@ class Rewriter:
             like: The op whose remaining fields (version, extra, ...) the new one keeps.
         """
         last, kind = old[-1], kind or like.kind
-        origin = Origin.union(op.origin for op in old)
-        outputs = list(last.outputs)
-        new = replace(
-            like, kind=kind, inputs=list(inputs), outputs=outputs, attrs=attrs, origin=origin
-        )
+        # `finish` unions the origins; doing so here would take quadratic time over long chains.
+        new = replace(like, kind=kind, inputs=list(inputs), outputs=last.outputs[:], attrs=attrs)
         slot = self._slot_of[last]
         for op in old:
             self.remove(op)
