@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
+from circlet.ops.operands import limits
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
 
 QUANT = Quantization.per_tensor(0.05, 3)
@@ -41,8 +43,7 @@ class Cases:
         """Random elements."""
         if dtype.is_float:
             return (self._random.standard_normal(shape) * scale).astype(dtype.numpy)
-        info = np.iinfo(dtype.numpy)
-        return self._random.integers(info.min, info.max, shape, dtype.numpy, endpoint=True)
+        return self._random.integers(*limits(dtype), shape, dtype.numpy, endpoint=True)
 
     def given(self, values: np.ndarray, quant: Quantization | None = None) -> Tensor:
         """A graph input with given values."""
@@ -50,7 +51,7 @@ class Cases:
         name = f"in{len(self.inputs)}"
         return self.builder.input(name, DType.of(values), values.shape, quant)
 
-    def constant(self, values: np.ndarray, quant: Quantization | None = None) -> Tensor:
+    def constant(self, values: npt.ArrayLike, quant: Quantization | None = None) -> Tensor:
         """A constant operand."""
         return self.builder.constant(f"constant{len(self.builder.graph.tensors)}", values, quant)
 

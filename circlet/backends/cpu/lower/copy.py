@@ -18,7 +18,14 @@ from circlet.backends.cpu.lower.views import (
     stride_fields,
     strides_of,
 )
-from circlet.backends.cpu.lowering import Context, Kernel, KernelCall, Ref, TensorRef
+from circlet.backends.cpu.lowering import (
+    Context,
+    Kernel,
+    KernelCall,
+    ParamValue,
+    Ref,
+    TensorRef,
+)
 from circlet.ir import Op, Tensor
 from circlet.ops.operands import QUANTISED, is_affine, zero_of
 
@@ -54,7 +61,7 @@ def zero_value(tensor: Tensor) -> int:
 def border_fill(op: Op, tensor: Tensor, layout: Layout) -> KernelCall:
     """The step that fills the border around a tensor with stored zeros."""
     size = element_bytes(tensor)
-    params = {
+    params: dict[str, ParamValue] = {
         "height": layout.height,
         "image_bytes": layout.batch_stride * size,
         "row_bytes": layout.row_stride * size,
@@ -64,7 +71,7 @@ def border_fill(op: Op, tensor: Tensor, layout: Layout) -> KernelCall:
     }
     start = TensorRef(tensor, -layout.offset)
     kernel = Kernel("copy.h", "fill_border")
-    return KernelCall(kernel, dict(params), (start,), layout.batch, 0, (tensor,), op)
+    return KernelCall(kernel, params, (start,), layout.batch, 0, (tensor,), op)
 
 
 def padded_copy(op: Op, tensor: Tensor, copy: Tensor, context: Context) -> None:
@@ -124,7 +131,7 @@ def _elements_call(
     outer = [axis for axis in range(inner) if axis != column]
     sizes = tuple(loops.sizes[axis] for axis in outer)
     columns = loops.sizes[column]
-    params = {
+    params: dict[str, ParamValue] = {
         "rows": prod(sizes),
         "columns": columns,
         "column_block": _COLUMN_BLOCK,
@@ -137,4 +144,4 @@ def _elements_call(
     }
     tasks = prod(sizes) * -(-columns // _COLUMN_BLOCK)
     kernel = Kernel("copy.h", "copy_elements", (size,))
-    context.call(op, kernel, dict(params), refs, (written,), tasks=tasks)
+    context.call(op, kernel, params, refs, (written,), tasks=tasks)

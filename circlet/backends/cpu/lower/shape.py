@@ -23,7 +23,14 @@ from circlet.backends.cpu.lower.views import (
     stride_fields,
     strides_of,
 )
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op, Tensor
 from circlet.ops import get
@@ -186,7 +193,7 @@ def _lower_pad(op: Op, context: Context) -> None:
     size, outer, inner = element_bytes(result), axes[:-1], axes[-1]
     rows = prod(axis.size for axis in outer)
     rows_per_task = max(1, _TASK_BYTES // (inner.size * size))
-    params = {
+    params: dict[str, ParamValue] = {
         "rows": rows,
         "rows_per_task": rows_per_task,
         "before": inner.first * size,
@@ -201,7 +208,7 @@ def _lower_pad(op: Op, context: Context) -> None:
     }
     operands = (source_ref(context, source), TensorRef(result))
     kernel = Kernel("copy.h", "pad_rows")
-    context.call(op, kernel, dict(params), operands, (result,), tasks=-(-rows // rows_per_task))
+    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
 
 
 def _fill_value(op: Op) -> int | float:
