@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from circlet.errors import GraphError, LimitError
-from circlet.ir import Graph, Model, Op, RawAttrs, Tensor
+from circlet.ir import BlockwiseQuant, Graph, Model, Op, RawAttrs, Tensor
 from circlet.limits import Limits
 
 
@@ -31,6 +31,18 @@ def _conflict(op: Op, tensor: Tensor, why: str) -> GraphError:
         where=f"{op.name} ({op.label}), tensor {tensor.name}",
         why=why,
     )
+
+
+def check_scale_tensors(tensors: Sequence[Tensor]) -> None:
+    """Refuse block quantisation whose scales are said to lie in a tensor that does not exist."""
+    for tensor in tensors:
+        details = tensor.quant.details if tensor.quant else None
+        if isinstance(details, BlockwiseQuant) and not 0 <= details.scales_tensor < len(tensors):
+            raise GraphError(
+                "the scales of a tensor lie in a tensor that does not exist",
+                where=tensor.name,
+                why=f"tensor {details.scales_tensor} of {len(tensors)}",
+            )
 
 
 def order(graph: Graph) -> None:

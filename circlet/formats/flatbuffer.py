@@ -25,7 +25,10 @@ Value = bool | int | float | str | tuple["Value", ...] | dict[str, "Value"] | No
 
 
 class Reader:
-    """One flatbuffer and the budget that is left for reading it."""
+    """One flatbuffer and the budget that is left for reading it.
+
+    `defaults` remembers the values of missing options tables by name.
+    """
 
     def __init__(self, data: memoryview, schema: Schema, limits: Limits = DEFAULT_LIMITS) -> None:
         self.data = data
@@ -34,6 +37,7 @@ class Reader:
         self.limits = limits
         self.tables_left = limits.tables
         self.bytes_left = limits.visited_bytes(self.size)
+        self.defaults: dict[str, dict[str, Value]] = {}
 
     def root(self, table: str) -> Table:
         """The file's root table."""
@@ -115,9 +119,10 @@ class Table:
     def scalar(self, name: str) -> int | float | bool:
         """Value of a scalar field, its default where absent."""
         field = self.spec.fields[name]
-        at = self._at(field.slot, field.packer.size, name)
-        if not at:
+        # Most scalars are absent, so that case is kept short.
+        if field.slot >= len(self.slots) or not self.slots[field.slot]:
             return field.default
+        at = self._at(field.slot, field.packer.size, name)
         value: int | float | bool = field.packer.unpack_from(self.file.data, at)[0]
         return value
 
@@ -267,9 +272,9 @@ class Table:
 
     def _target(self, slot: int, name: str) -> int:
         """Position that a stored offset points to, 0 where absent."""
-        at = self._at(slot, 4, name)
-        if not at:
+        if slot >= len(self.slots) or not self.slots[slot]:
             return 0
+        at = self._at(slot, 4, name)
         target: int = at + _U32(self.file.data, at)[0]
         if not at < target <= self.file.size - 4:
             raise self.file.outside(self._where(name), target)

@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.errors import FormatError, GraphError, LimitError
 from circlet.formats import schema
-from circlet.formats.check import check_calls, check_producers, order
+from circlet.formats.check import check_calls, check_producers, check_scale_tensors, order
 from circlet.formats.flatbuffer import Reader, Table
 from circlet.formats.origin_tables import OP_TABLE, SOURCE_TABLE, read_origins, read_sources
 from circlet.formats.read_op import read_op, read_operator_code
@@ -21,6 +21,8 @@ _MODEL_FIELDS = {
     *("metadata_buffer", "metadata", "signature_defs"),
 }
 _GRAPH_FIELDS = {"tensors", "inputs", "outputs", "operators", "name"}
+# Converters from TFLite may leave its number in a .circle file.
+_VERSIONS = {"tflite": (3,), "circle": (0, 3)}
 OriginOf = Callable[[int, str], Origin]
 
 
@@ -29,10 +31,11 @@ def read_model(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
     reader = _open(data, limits)
     root = reader.root("Model")
     version = root.integer("version")
-    if version != reader.schema.version:
+    known = _VERSIONS[reader.schema.name]
+    if version not in known:
         raise FormatError(
             f"version {version} of the {reader.schema.name} format is not known",
-            why=f"only version {reader.schema.version} is",
+            why=f"known is {' or '.join(map(str, known))}",
         )
     model = _Importer(reader, root).model()
     check_calls(model, limits)
@@ -110,6 +113,7 @@ class _Importer:
         if table.count("tensors") > limits.tensors:
             raise LimitError("a graph has too many tensors", where=where)
         tensors = [read_tensor(t, i, self.buffers) for i, t in enumerate(table.tables("tensors"))]
+        check_scale_tensors(tensors)
         graph = Graph(
             table.text("name"),
             [_graph_tensor(tensors, i, f"input of {where}") for i in table.ints("inputs")],

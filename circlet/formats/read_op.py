@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from circlet import ops
@@ -112,20 +112,23 @@ def _read_record_attrs(
             where=where,
             why=f"{name} instead of {record.options}",
         )
-    fields = options.unpack(where) if options else defaults(table, name)
+    absent = _defaults(table, name)
+    fields = options.unpack(where) if options else absent
     op.attrs = record.attrs(**{key: value for key, value in fields.items() if key in wanted})
     rest = {key: value for key, value in fields.items() if key not in wanted}
-    if any(rest[key] != value for key, value in defaults(table, name).items() if key in rest):
+    if any(rest[key] != value for key, value in absent.items() if key in rest):
         op.extra["options"] = rest
     if options and not record.options:
         op.extra["options_table"] = name
 
 
-def defaults(table: Table, name: str) -> dict[str, Value]:
+def _defaults(table: Table, name: str) -> Mapping[str, Value]:
     """The values that the fields of an options table have when it is missing."""
-    if not name:
-        return {}
-    return Table(table.file, table.file.schema.tables[name], 0, 0, ()).unpack()
+    known = table.file.defaults
+    if name not in known:
+        spec = table.file.schema.tables[name] if name else None
+        known[name] = Table(table.file, spec, 0, 0, ()).unpack() if spec else {}
+    return known[name]
 
 
 def _custom_options(table: Table, where: str) -> bytes:

@@ -40,8 +40,8 @@ def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
         raise FormatError(
             "the weights of a tensor lie in another file", where=where, fix="store them inside"
         )
-    _check_size(tensor, where, table.file.limits)
-    _attach(tensor, _buffer(table, buffers, where), where)
+    size_bytes = _checked_size(tensor, where, table.file.limits)
+    _attach(tensor, size_bytes, _buffer(table, buffers, where), where)
     return tensor
 
 
@@ -88,15 +88,19 @@ def _symbolic_shape(
     )
 
 
-def _check_size(tensor: Tensor, where: str, limits: Limits) -> None:
-    if tensor.size_bytes > limits.tensor_bytes:
+def _checked_size(tensor: Tensor, where: str, limits: Limits) -> int:
+    size_bytes = tensor.size_bytes
+    # Sizes of 0 count as 1: an empty array of huge other sizes is more than numpy can describe.
+    widest_bytes = prod(size or 1 for size in tensor.static_shape) * tensor.dtype.bits // 8
+    if widest_bytes > limits.tensor_bytes:
         raise LimitError(
             "a tensor is too big",
             where=where,
-            why=f"shape {list(tensor.static_shape)} takes {tensor.size_bytes} bytes, "
+            why=f"shape {list(tensor.static_shape)} takes {widest_bytes} bytes, "
             f"the limit is {limits.tensor_bytes}",
             fix="raise Limits.tensor_bytes if the file is trusted",
         )
+    return size_bytes
 
 
 def _buffer(table: Table, buffers: list[np.ndarray], where: str) -> np.ndarray:
@@ -112,26 +116,24 @@ def _buffer(table: Table, buffers: list[np.ndarray], where: str) -> np.ndarray:
     return buffers[index]
 
 
-def _attach(tensor: Tensor, raw: np.ndarray, where: str) -> None:
+def _attach(tensor: Tensor, size_bytes: int, raw: np.ndarray, where: str) -> None:
     """Make the tensor a constant if it has bytes, viewed as its type and shape."""
     if raw.size == 0:
         return
     dtype = tensor.dtype
-    if tensor.is_variable and not tensor.size_bytes:
-        return
     if tensor.sparsity is not None or tensor.extra.get("compression_type") or not dtype.bits:
         tensor.data = raw
         return
-    if raw.size < tensor.size_bytes:
+    if raw.size < size_bytes:
         raise FormatError(
             "a constant holds fewer bytes than its shape needs",
             where=where,
-            why=f"{dtype.name} {list(tensor.static_shape)} needs {tensor.size_bytes} bytes, "
+            why=f"{dtype.name} {list(tensor.static_shape)} needs {size_bytes} bytes, "
             f"the file has {raw.size}",
         )
     if None in tensor.shape:
         tensor.shape = tensor.static_shape
-    kept = raw[: tensor.size_bytes]
+    kept = raw[:size_bytes]
     tensor.data = kept.view(dtype.numpy).reshape(tensor.static_shape) if dtype.has_numpy else kept
 
 

@@ -108,7 +108,8 @@ class Schema:
     Attributes:
         name: "tflite" or "circle"; also the file name's extension.
         identifier: The four bytes at offset 4 of a file.
-        version: Value of `Model.version`.
+        version: Value of `Model.version` in new files.
+        version: Value of `Model.version` that is written.
     """
 
     name: str
