@@ -77,8 +77,10 @@ def _evaluate_pad(op: Op, inputs: Arrays) -> list[np.ndarray]:
     if len(amounts) != source.ndim or (amounts < 0).any():
         raise GraphError(f"paddings {amounts.tolist()} do not fit {source.shape}", where=op.name)
     fill = inputs[2] if len(inputs) > 2 else None
+    if fill is not None and fill.size != 1:
+        raise GraphError(f"one value to fill with is needed, not {fill.size}", where=op.name)
     value = pad_value(op) if fill is None else fill.reshape(-1)[0]
-    return [np.pad(source, amounts, constant_values=value)]
+    return [np.pad(source, amounts, constant_values=value) if source.ndim else source]
 
 
 def _fill_storable(op: Op) -> bool:
@@ -150,7 +152,7 @@ def _evaluate_transpose(op: Op, inputs: Arrays) -> list[np.ndarray]:
     order = [int(axis) % max(source.ndim, 1) for axis in present(inputs[1]).reshape(-1)]
     if sorted(order) != list(range(source.ndim)):
         raise GraphError(f"{order} does not permute {source.ndim} axes", where=op.name)
-    return [np.ascontiguousarray(source.transpose(order))]
+    return [source.transpose(order).copy()]
 
 
 register(
@@ -186,7 +188,9 @@ def concatenation_axis(op: Op) -> int:
 
 
 def _infer_concatenation(op: Op) -> list[TensorType]:
-    axis, shapes = concatenation_axis(op), [operand(op, i).shape for i in range(len(op.inputs))]
+    axis, shapes = concatenation_axis(op), [tensor.shape for tensor in _parts(op)]
+    if not _ranks_equal(op):
+        raise GraphError("the parts differ in rank, or lack the axis", where=op.name)
     sizes = [_join(shapes, position, axis) for position in range(len(shapes[0]))]
     return [TensorType(operand(op, 0).dtype, tuple(sizes))]
 

@@ -38,14 +38,18 @@ class ResizeNearestNeighborAttrs:
 
 def _infer(op: Op) -> list[TensorType]:
     source, size = operand(op, 0), known_ints(op.input(1))
+    if len(source.shape) != 4:
+        return [TensorType(source.dtype, (None,) * 4)]
     batch, channels = source.shape[0], source.shape[3]
     height, width = (None, None) if size is None or len(size) != 2 else size
     return [TensorType(source.dtype, (batch, height, width, channels))]
 
 
 def _is_image(op: Op) -> bool:
-    size = operand(op, 1)
-    return len(operand(op, 0).shape) == 4 and size.shape in ((2,), (None,))
+    source, size = operand(op, 0), operand(op, 1)
+    if not source.has_rank:
+        return True
+    return len(source.shape) == 4 and size.shape in ((2,), (None,))
 
 
 def _sizes_positive(op: Op) -> bool:
@@ -70,10 +74,10 @@ def _centred(op: Op) -> bool:
 
 
 def _target(op: Op, inputs: Arrays) -> tuple[int, int]:
-    height, width = (int(value) for value in present(inputs[1]).reshape(-1))
-    if height <= 0 or width <= 0 or 0 in present(inputs[0]).shape[1:3]:
-        raise GraphError(f"cannot resize to {height} x {width}", where=op.name)
-    return height, width
+    source, size = present(inputs[0]), present(inputs[1]).reshape(-1)
+    if source.ndim != 4 or 0 in source.shape[1:3] or len(size) != 2 or (size <= 0).any():
+        raise GraphError(f"cannot resize {source.shape} to {size.tolist()}", where=op.name)
+    return int(size[0]), int(size[1])
 
 
 def real_samples(op: Op, source: int, result: int) -> tuple[Int64, Int64, Float32]:

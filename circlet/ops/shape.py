@@ -190,7 +190,10 @@ def _new_axis_in_range(op: Op) -> bool:
 
 
 def _evaluate_expand_dims(op: Op, inputs: Arrays) -> list[np.ndarray]:
-    source, axis = present(inputs[0]), int(present(inputs[1]).reshape(-1)[0])
+    source, axes = present(inputs[0]), present(inputs[1]).reshape(-1)
+    if axes.size != 1:
+        raise GraphError(f"one axis is needed, {axes.size} are given", where=op.name)
+    axis = int(axes[0])
     position = axis + source.ndim + 1 if axis < 0 else axis
     if not 0 <= position <= source.ndim:
         raise GraphError(f"axis {axis} is outside rank {source.ndim}", where=op.name)

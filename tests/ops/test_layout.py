@@ -101,7 +101,8 @@ def test_rules_refuse_what_does_not_fit(kind: str, second: object, rule: str) ->
 )
 def test_parts_that_do_not_fit_are_refused(shape: tuple[int, ...], axis: int, rule: str) -> None:
     good = tensor("a", floats((2, 3)))
-    op = make_op("CONCATENATION", [good, good], (F32, None), ConcatenationAttrs(axis))
+    op = make_op("CONCATENATION", [good, good], (F32, None))
+    op.attrs = ConcatenationAttrs(axis)
     op.inputs[1] = tensor("b", floats(shape))
     assert broken_rule(op) == rule
 
