@@ -33,6 +33,7 @@ from circlet.ops.softmax import SoftmaxAttrs
 SAMPLE = Path(__file__).parent.parent / "circlet" / "sample"
 EPOCHS, BATCH, SEED = 60, 32, 7
 SHOWN_IMAGES = 10
+DEAD_WEIGHT = 1e-3  # channels whose weights decayed to nothing still need a scale
 
 
 @dataclass(frozen=True)
@@ -81,15 +82,16 @@ def main() -> None:
     int8_graph = int8_network(layers, float_graph, images[~held_out])
     report: dict[str, object] = {"data": "scikit-learn digits, every fifth image held out"}
     for name, graph in (("float", float_graph), ("int8", int8_graph)):
-        answers = [classify(graph, image) for image in images[held_out]]
+        answers = [int(probabilities(graph, image).argmax()) for image in images[held_out]]
         report[f"{name}_accuracy"] = round(float(np.mean(answers == labels[held_out])), 4)
         save(Model([graph], description=f"digits, {name}"), SAMPLE / f"digits_{name}.circle")
     report["held_out_images"] = int(held_out.sum())
     shown = np.flatnonzero(held_out)[:SHOWN_IMAGES]
-    np.savez_compressed(SAMPLE / "digits.npz", images=images[shown], labels=labels[shown])
+    scores = np.concatenate([probabilities(int8_graph, image) for image in images[shown]])
+    arrays = {"images": images[shown], "labels": labels[shown], "int8_scores": scores}
+    np.savez_compressed(SAMPLE / "digits.npz", **arrays)
     (SAMPLE / "labels.txt").write_text("\n".join(str(digit) for digit in range(10)) + "\n")
     (SAMPLE / "accuracy.json").write_text(json.dumps(report, indent=2) + "\n")
-    print(json.dumps(report, indent=2))
 
 
 def load_data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -165,8 +167,12 @@ def network(
             x = b.op("RESHAPE", [x, shape], flat, name="flatten", quant=x.quant)
         weights, bias = constants(b, layer, x)
         operands = [x, weights, bias]
-        x = b.op(layer.kind, operands, attributes(layer), name=layer.name, quant=quant.get(layer.name))
-    x = b.op("SOFTMAX", [x], SoftmaxAttrs(1.0), name="probabilities", quant=quant.get("probabilities"))
+        x = b.op(
+            layer.kind, operands, attributes(layer), name=layer.name, quant=quant.get(layer.name)
+        )
+    x = b.op(
+        "SOFTMAX", [x], SoftmaxAttrs(1.0), name="probabilities", quant=quant.get("probabilities")
+    )
     return b.output(x).build()
 
 
@@ -190,11 +196,11 @@ def int8_network(layers: Sequence[Layer], float_graph: Graph, images: np.ndarray
     def constants(b: Builder, layer: Layer, x: Tensor) -> tuple[Tensor, Tensor]:
         assert x.quant is not None
         axis = layer.channel_axis
+        others = tuple(i for i in range(layer.weights.ndim) if i != axis)
+        largest = np.abs(layer.weights).max(axis=others)
         if layer.kind == "FULLY_CONNECTED":
-            scale = np.array([np.abs(layer.weights).max() / 127], np.float32)
-        else:
-            others = tuple(i for i in range(layer.weights.ndim) if i != axis)
-            scale = (np.abs(layer.weights).max(axis=others) / 127).astype(np.float32)
+            largest = largest.max(keepdims=True)
+        scale = (np.maximum(largest, DEAD_WEIGHT) / 127).astype(np.float32)
         weight_quant = Quantization.per_channel(scale, axis)
         along = [1] * layer.weights.ndim
         along[axis] = -1
@@ -217,7 +223,9 @@ def activation_ranges(graph: Graph, images: np.ndarray) -> dict[str, Quantizatio
     seen: dict[str, tuple[float, float]] = {"image": (0.0, 1.0)}
     probes = Graph("probes", graph.inputs, [op.outputs[0] for op in graph.ops], graph.ops)
     for image in images[:300]:
-        for tensor, value in zip(probes.outputs, evaluate_graph(probes, [image[None]]), strict=True):
+        for tensor, value in zip(
+            probes.outputs, evaluate_graph(probes, [image[None]]), strict=True
+        ):
             low, high = seen.get(tensor.name, (0.0, 0.0))
             seen[tensor.name] = (min(low, float(value.min())), max(high, float(value.max())))
     quant = {name: affine(low, high) for name, (low, high) in seen.items()}
@@ -230,13 +238,13 @@ def affine(low: float, high: float) -> Quantization:
     return Quantization.per_tensor(scale, round(-128 - low / scale))
 
 
-def classify(graph: Graph, image: np.ndarray) -> int:
-    """The most likely digit, by the reference semantics."""
+def probabilities(graph: Graph, image: np.ndarray) -> np.ndarray:
+    """The network's answer [1, 10], by the reference semantics."""
     quant = graph.inputs[0].quant
     if quant is not None:
         steps = np.rint(image / quant.scale[0]) + quant.zero_point[0]
         image = steps.clip(-128, 127).astype(np.int8)
-    return int(np.argmax(evaluate_graph(graph, [image[None]])[0]))
+    return evaluate_graph(graph, [image[None]])[0]
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def _key(source: Source, options: OpenOptions, cache: Cache) -> str:
 
 
 def _compiler_identity() -> str:
-    from circlet.backends.cpu.toolchain import compiler_identity
+    from circlet.backends.cpu.compiler import compiler_identity
     from circlet.errors import CompilerMissingError
 
     try:

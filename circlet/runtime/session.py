@@ -108,7 +108,7 @@ class Session:
             execution.rebind(self._opened.inputs, arrays)
             execution.rebind(self._opened.outputs, results)
             execution.run(_nanoseconds(timeout))
-        return dict(zip(_unique_names(self.outputs), results, strict=True))
+        return dict(zip(unique_names(self.outputs), results, strict=True))
 
     def bind(self, inputs: Given, outputs: Given | None = None) -> BoundCall:
         """A callable that reads and writes the caller's arrays in place, again and again.
@@ -185,7 +185,7 @@ def _nanoseconds(timeout: float | None) -> int:
     return max(1, int(timeout * NANOSECONDS))
 
 
-def _unique_names(values: Sequence[Value]) -> list[str]:
+def unique_names(values: Sequence[Value]) -> list[str]:
     """Names of values, repeated ones numbered."""
     names: list[str] = []
     for index, value in enumerate(values):

@@ -1,0 +1,53 @@
+"""The `circlet` command: one program with subcommands, one file each."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from circlet.cli.common import CircletCommand, start_logging
+from circlet.version import __version__
+
+_COMMANDS = {
+    "run": "run a network on pictures, arrays or random data",
+    "compile": "compile a network to an artifact that runs without a compiler",
+    "doctor": "say what this machine offers: CPU, compiler, cache, backends",
+}
+
+
+class _Lazy(click.Group):
+    """Imports a command's file only when it is called, so that `--help` stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = import_module(f"circlet.cli.{cmd_name}_command")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="circlet")
+def group() -> None:
+    """Run neural networks on this device.
+
+    Exit codes: 0 done, 1 an error with a code on standard error, 2 wrong usage.
+    """
+    start_logging()
+
+
+def main() -> None:
+    """Entry point of the `circlet` program."""
+    sys.exit(group.main(prog_name="circlet", standalone_mode=True))
+
+
+__all__ = ["CircletCommand", "group", "main"]

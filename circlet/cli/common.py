@@ -1,0 +1,44 @@
+"""What all commands share: coded errors, `--json`, the logger."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any
+
+import click
+
+from circlet.config import Config
+from circlet.errors import CircletError, InputError
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+
+
+class CircletCommand(click.Command):
+    """A command whose `CircletError`s end in exit code 1 and a message, as JSON if asked."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command's function."""
+        try:
+            return super().invoke(ctx)
+        except CircletError as error:
+            if ctx.params.get("as_json"):
+                print_json({"error": error.as_dict()})
+            else:
+                click.echo(str(error), err=True)
+            ctx.exit(1)
+
+
+def print_json(data: object) -> None:
+    """Print plain data as JSON."""
+    click.echo(json.dumps(data, indent=2))
+
+
+def start_logging() -> None:
+    """Send the package's log to standard error at the level of CIRCLET_LOG."""
+    name = Config.from_environment().log_level.upper()
+    level = logging.getLevelNamesMapping().get(name)
+    if level is None:
+        raise InputError("there is no such log level", where="CIRCLET_LOG", why=name)
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(name)s: %(message)s")

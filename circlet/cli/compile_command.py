@@ -1,0 +1,37 @@
+"""`circlet compile`: a network in, an artifact out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.runtime.compilation import CompileRequest, compile_to_file
+
+
+@click.command(cls=CircletCommand, name="compile")
+@click.argument("model", required=False, type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--target",
+    default="native",
+    show_default=True,
+    help="native, baseline, generic, or architecture+feature+...; several separated by commas.",
+)
+@click.option("--backend", "backends", default="cpu,reference", show_default=True)
+@click.option("--strict", is_flag=True, help="Fail if the first backend does not take an operator.")
+@click.option("-O", "level", default="O2", show_default=True, help="O0, O1 or O2.")
+@json_option
+def command(as_json: bool, backends: str, **options: object) -> None:
+    """Compile MODEL (.tflite or .circle; without one, the embedded sample) to an artifact."""
+    request = CompileRequest(backends=tuple(backends.split(",")), **options)  # type: ignore[arg-type]
+    report = compile_to_file(request)
+    if as_json:
+        print_json(asdict(report))
+        return
+    click.echo(f"{report.artifact}: {report.size_bytes} bytes in {report.seconds:.2f} s")
+    click.echo(f"for {', '.join(report.targets)}")
+    click.echo(f"{report.native_ops} of {report.ops} operators in native code")
+    click.echo(f"arena {report.arena_bytes} bytes, lower bound {report.lower_bound_bytes}")

@@ -1,0 +1,22 @@
+"""`circlet doctor`: what this machine offers."""
+
+from __future__ import annotations
+
+import click
+
+from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.runtime.diagnosis import diagnose
+
+
+@click.command(cls=CircletCommand, name="doctor")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Check CPU, compiler, cache and backends; exit code 1 if something does not work."""
+    findings = diagnose()
+    if as_json:
+        print_json([vars(finding) for finding in findings])
+    else:
+        for finding in findings:
+            click.echo(f"{'ok ' if finding.ok else 'NOT'} {finding.subject:10} {finding.text}")
+    ctx.exit(0 if all(finding.ok for finding in findings) else 1)

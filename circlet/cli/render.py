@@ -1,0 +1,77 @@
+"""Reports as text for people."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from circlet.runtime.answers import Answer
+from circlet.runtime.command import RunReport
+
+
+def show_run(report: RunReport) -> None:
+    """The answer first, then where the time went."""
+    console = Console(highlight=False)
+    for warning in report.warnings:
+        Console(stderr=True, highlight=False).print(
+            f"warning: {warning}", markup=False, soft_wrap=True
+        )
+    console.print(f"{report.model}  <-  {', '.join(report.inputs)}", markup=False, soft_wrap=True)
+    for item in report.answers:
+        _show_answer(console, item)
+    if report.expected:
+        console.print(f"the picture shows: {report.expected}", markup=False, soft_wrap=True)
+    _show_time(console, report)
+
+
+def _show_answer(console: Console, item: Answer) -> None:
+    sizes = "x".join(map(str, item.shape)) or "scalar"
+    table = Table(title=f"{item.name}  {item.dtype}[{sizes}]", title_justify="left", box=None)
+    if item.top:
+        for heading in ("class", "label", "score"):
+            table.add_column(heading, justify="left" if heading == "label" else "right")
+        for best in item.top:
+            table.add_row(str(best.index), best.label, f"{best.score:.4f}")
+    elif item.shares:
+        for heading in ("class", "label", "share"):
+            table.add_column(heading, justify="left" if heading == "label" else "right")
+        for part in item.shares:
+            table.add_row(str(part.index), part.label, f"{part.share:.1%}")
+    else:
+        for heading in ("least", "most", "mean", "first values"):
+            table.add_column(heading, justify="right")
+        numbers = (item.minimum, item.maximum, item.mean)
+        first = " ".join(f"{x:.4g}" for x in item.first)
+        table.add_row(*(f"{x:.5g}" for x in numbers), first)
+    console.print(table)
+
+
+def _show_time(console: Console, report: RunReport) -> None:
+    names = {"compile": "compiled in", "cache": "found in the cache in", "load": "loaded in"}
+    parts = [f"{names[key]} {value * 1e3:.1f} ms" for key, value in report.seconds.items()]
+    times = report.times
+    parts.append(f"first run {times.first_ms:.3f} ms")
+    if times.repeats:
+        spread = f"{times.fastest_ms:.3f} to {times.slowest_ms:.3f}"
+        parts.append(f"median of {times.repeats} runs {times.median_ms:.3f} ms ({spread})")
+    console.print(", ".join(parts), markup=False, soft_wrap=True)
+    threads = f"{report.threads} thread{'s' if report.threads > 1 else ''}"
+    native = f"{report.native_ops} of {report.ops} operators in native code"
+    console.print(f"{threads}, {native}", markup=False, soft_wrap=True)
+    if report.native_ops < report.ops:
+        console.print(
+            "the others ran in numpy; --placement says which and why", markup=False, soft_wrap=True
+        )
+
+
+def show_placement(report: RunReport) -> None:
+    """One row per operator, with the reasons of those that did not go native."""
+    table = Table(box=None)
+    for heading in ("operator", "source", "backend", "refused by"):
+        table.add_column(heading, overflow="fold")
+    for row in report.placement:
+        refused = row["refused"]
+        assert isinstance(refused, list)
+        reasons = "; ".join(f"{name}: {why}" for name, why in refused)
+        table.add_row(str(row["kind"]), str(row["source"]), str(row["backend"]), reasons)
+    Console(highlight=False).print(table)

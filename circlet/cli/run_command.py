@@ -1,0 +1,64 @@
+"""`circlet run`: a network in, the answer out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.formats.arrays import Normalisation
+from circlet.runtime.command import RunRequest, run_network
+
+
+@click.command(cls=CircletCommand, name="run")
+@click.argument("model", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Picture, .npy, .npz, .raw; once per input, in order. Without it: random data.",
+)
+@click.option("--labels", type=click.Path(path_type=Path), help="Text file, one label a line.")
+@click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="Best classes.")
+@click.option("--output", type=click.Path(path_type=Path), help="Write the outputs to this .npz.")
+@click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
+@click.option(
+    "--backend",
+    "backends",
+    default="cpu,reference",
+    show_default=True,
+    help="Backends in order of preference, separated by commas.",
+)
+@click.option("--strict", is_flag=True, help="Fail if the first backend does not take an operator.")
+@click.option("--target", default="native", show_default=True, help="What to compile for.")
+@click.option("--no-cache", is_flag=True, help="Compile anew and keep nothing.")
+@click.option("--mean", type=float, help="Pixel value that becomes 0.")
+@click.option("--std", type=click.FloatRange(min=0, min_open=True), help="Pixels per 1.0.")
+@click.option("--seed", default=0, show_default=True, help="Of the random data.")
+@click.option("--repeat", default=0, type=click.IntRange(0), help="Timed runs after the first.")
+@click.option("--warmup", default=0, type=click.IntRange(0), help="Untimed runs before those.")
+@click.option("--delay", default=0.0, type=click.FloatRange(0), help="Seconds between timed runs.")
+@click.option("--placement", is_flag=True, help="Print which backend runs which operator.")
+@json_option
+def command(as_json: bool, placement: bool, **options: object) -> None:
+    """Run MODEL (.tflite, .circle, or an artifact); without one, the embedded digit classifier."""
+    report = run_network(_request(options))
+    if as_json:
+        print_json(asdict(report))
+        return
+    from circlet.cli.render import show_placement, show_run
+
+    show_run(report)
+    if placement:
+        show_placement(report)
+
+
+def _request(options: dict[str, object]) -> RunRequest:
+    picked = dict(options)
+    pixels = Normalisation(picked.pop("mean"), picked.pop("std"))  # type: ignore[arg-type]
+    backends = tuple(str(picked.pop("backends")).split(","))
+    cache = not picked.pop("no_cache")
+    return RunRequest(backends=backends, pixels=pixels, cache=cache, **picked)  # type: ignore[arg-type]

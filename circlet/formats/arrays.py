@@ -1,0 +1,169 @@
+"""Input files as arrays: pictures, numpy files and raw bytes, shaped as a network wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from circlet.errors import FileError, InputError
+
+_PICTURE_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+MAX_PIXELS = 1 << 28
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a network's input looks like.
+
+    Attributes:
+        name: The input's name, for messages.
+        dtype: numpy dtype name.
+        shape: Sizes; pictures need [1, height, width, 1, 3 or 4].
+        scale, zero_point: Quantisation, empty where the input is not quantised.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    scale: tuple[float, ...] = ()
+    zero_point: tuple[int, ...] = ()
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether the shape is that of one picture."""
+        return len(self.shape) == 4 and self.shape[0] == 1 and self.shape[3] in _PICTURE_MODES
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """How pixels (0..255) become numbers: (pixel - mean) / std; None takes the default.
+
+    By default a float input gets -1..1 (mean and std 127.5), and a quantised input gets its whole
+    range: pixel values as they are for uint8, less 128 for int8.
+    """
+
+    mean: float | None = None
+    std: float | None = None
+
+
+DEFAULT_PIXELS = Normalisation()
+
+
+def read_array(path: Path, wanted: Wanted, pixels: Normalisation = DEFAULT_PIXELS) -> np.ndarray:
+    """The contents of a file as an input array, C-contiguous, of the wanted dtype and shape.
+
+    `.npy` and `.npz` hold arrays (of an .npz the one named like the input, or the only one),
+    `.raw` and `.bin` hold the elements' bytes, anything else is opened as a picture.
+
+    Raises:
+        FileError: The file cannot be read.
+        InputError: Its contents do not fit.
+    """
+    try:
+        if path.suffix in (".npy", ".npz"):
+            return _fitted(_read_numpy(path, wanted), wanted, path)
+        if path.suffix in (".raw", ".bin"):
+            return _read_raw(path, wanted)
+        return _read_picture(path, wanted, pixels)
+    except (OSError, ValueError, EOFError) as error:
+        raise FileError("an input file cannot be read", where=str(path), why=str(error)) from error
+
+
+def _read_numpy(path: Path, wanted: Wanted) -> np.ndarray:
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    with loaded:
+        names = list(loaded.files)
+        if wanted.name not in names and len(names) != 1:
+            raise InputError(
+                "the .npz file does not say which array to use",
+                where=str(path),
+                why=f"it holds {names}",
+                fix=f"name one array {wanted.name!r}",
+            )
+        chosen: np.ndarray = loaded[wanted.name if wanted.name in names else names[0]]
+        return chosen
+
+
+def _fitted(array: np.ndarray, wanted: Wanted, path: Path) -> np.ndarray:
+    """The array with the wanted shape; sizes of 1 may be missing or extra."""
+    if array.dtype != np.dtype(wanted.dtype):
+        raise _misfit(path, wanted, f"it holds {array.dtype}")
+    significant = [size for size in wanted.shape if size != 1]
+    if [size for size in array.shape if size != 1] != significant:
+        raise _misfit(path, wanted, f"its shape is {list(array.shape)}")
+    return np.ascontiguousarray(array).reshape(wanted.shape)
+
+
+def _read_raw(path: Path, wanted: Wanted) -> np.ndarray:
+    size = prod(wanted.shape) * np.dtype(wanted.dtype).itemsize
+    if path.stat().st_size != size:
+        raise _misfit(path, wanted, f"it has {path.stat().st_size} bytes, not {size}")
+    return np.fromfile(path, wanted.dtype).reshape(wanted.shape)
+
+
+def _misfit(path: Path, wanted: Wanted, why: str) -> InputError:
+    return InputError(
+        f"the file does not fit input {wanted.name!r}",
+        where=str(path),
+        why=f"{why}; the network wants {wanted.dtype} {list(wanted.shape)}",
+    )
+
+
+def _read_picture(path: Path, wanted: Wanted, pixels: Normalisation) -> np.ndarray:
+    if not wanted.is_picture:
+        raise _misfit(path, wanted, "a picture cannot have that shape")
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise InputError(
+            "pictures need Pillow", where=str(path), fix="pip install 'circlet[images]'"
+        ) from error
+    _, height, width, channels = wanted.shape
+    try:
+        with Image.open(path) as picture:
+            if picture.width * picture.height > MAX_PIXELS:
+                raise _misfit(path, wanted, f"it has more than {MAX_PIXELS} pixels")
+            shown = picture.convert(_PICTURE_MODES[channels])
+            sized = shown.resize((width, height), Image.Resampling.BILINEAR)
+    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+        raise FileError("the file is no picture", where=str(path), why=str(error)) from error
+    return _from_pixels(np.asarray(sized, np.uint8).reshape(wanted.shape), wanted, pixels)
+
+
+def _from_pixels(picture: np.ndarray, wanted: Wanted, pixels: Normalisation) -> np.ndarray:
+    dtype = np.dtype(wanted.dtype)
+    if dtype.kind in "iu" and pixels.mean is None and pixels.std is None:
+        return (picture.astype(np.int32) + max(np.iinfo(dtype).min, -128)).astype(dtype)
+    mean = 127.5 if pixels.mean is None else pixels.mean
+    std = 127.5 if pixels.std is None else pixels.std
+    real = (picture.astype(np.float32) - np.float32(mean)) / np.float32(std)
+    if dtype.kind == "f":
+        return real.astype(dtype)
+    if len(wanted.scale) != 1:
+        raise InputError("mean and std need a quantised or float input", where=wanted.name)
+    steps = np.rint(real / wanted.scale[0]) + wanted.zero_point[0]
+    limits = np.iinfo(dtype)
+    return steps.clip(limits.min, limits.max).astype(dtype)
+
+
+def random_array(wanted: Wanted, seed: int = 0) -> np.ndarray:
+    """Seeded random data: floats in -1..1, integers over the whole range (0..9 if 32 bits up)."""
+    generator = np.random.default_rng(seed)
+    dtype = np.dtype(wanted.dtype)
+    if dtype.kind == "f":
+        return generator.uniform(-1, 1, wanted.shape).astype(dtype)
+    if dtype.kind == "b":
+        return generator.integers(0, 2, wanted.shape).astype(dtype)
+    if dtype.kind == "c":
+        return (
+            generator.uniform(-1, 1, (*wanted.shape, 2)).view(np.complex128)[..., 0].astype(dtype)
+        )
+    if dtype.itemsize > 2:
+        return generator.integers(0, 10, wanted.shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return generator.integers(limits.min, limits.max, wanted.shape, endpoint=True, dtype=dtype)

@@ -1,0 +1,155 @@
+"""What `circlet run` does, as a function: a request in, a report of plain data out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from circlet.errors import FileError, InputError
+from circlet.formats.arrays import DEFAULT_PIXELS, Normalisation, Wanted, random_array, read_array
+from circlet.runtime.answers import Answer, answer
+from circlet.runtime.session import Session
+from circlet.runtime.timing import RunTimes, time_runs
+from circlet.runtime.values import Value
+from circlet.sample import Sample
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """The options of `circlet run`; `model` None is the embedded sample."""
+
+    model: Path | None = None
+    inputs: tuple[Path, ...] = ()
+    labels: Path | None = None
+    top: int = 5
+    output: Path | None = None
+    threads: int | None = None
+    backends: tuple[str, ...] = ("cpu", "reference")
+    strict: bool = False
+    target: str = "native"
+    cache: bool = True
+    pixels: Normalisation = DEFAULT_PIXELS
+    seed: int = 0
+    repeat: int = 0
+    warmup: int = 0
+    delay: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What happened.
+
+    Attributes:
+        model: What ran.
+        inputs: Where each input came from.
+        answers: The outputs, made readable.
+        seconds: Wall time by part: "load", and "compile" or "cache".
+        times: Wall time of the runs.
+        threads: Threads of each run.
+        native_ops, ops: Operators in generated code, and in all.
+        placement: The placement table.
+        expected: For the embedded sample, the label of the picture.
+    """
+
+    model: str
+    inputs: tuple[str, ...]
+    answers: tuple[Answer, ...]
+    seconds: dict[str, float]
+    times: RunTimes
+    threads: int
+    native_ops: int
+    ops: int
+    placement: list[dict[str, object]] = field(default_factory=list)
+    expected: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def run_network(request: RunRequest) -> RunReport:
+    """Open, feed, run, time and describe a network."""
+    sample = Sample() if request.model is None else None
+    source = sample.model_path if sample else request.model
+    assert source is not None
+    session = Session(
+        source,
+        backends=request.backends,
+        threads=request.threads,
+        strict=request.strict,
+        target=request.target,
+        cache=request.cache,
+    )
+    arrays, origins, warnings = _inputs(request, session, sample)
+    call = session.bind(arrays)
+    times = time_runs(call.run, request.repeat, request.warmup, request.delay)
+    if request.output:
+        write_outputs(request.output, session.outputs, call.outputs)
+    labels = sample.labels if sample and not request.labels else _labels(request.labels)
+    pairs = zip(session.outputs, call.outputs, strict=True)
+    backends = [row["backend"] for row in session.placement]
+    return RunReport(
+        model=f"{sample.title}" if sample else str(request.model),
+        inputs=origins,
+        answers=tuple(answer(value, array, labels, request.top) for value, array in pairs),
+        seconds=session.opened.seconds,
+        times=times,
+        threads=session.threads,
+        native_ops=backends.count("cpu"),
+        ops=len(backends),
+        placement=session.placement,
+        expected=sample.expected if sample and not request.inputs else "",
+        warnings=warnings,
+    )
+
+
+def _inputs(
+    request: RunRequest, session: Session, sample: Sample | None
+) -> tuple[list[np.ndarray], tuple[str, ...], tuple[str, ...]]:
+    wanted = [_wanted(value) for value in session.inputs]
+    if sample and not request.inputs:
+        return [sample.image()], (sample.image_title,), ()
+    if not request.inputs:
+        arrays = [random_array(spec, request.seed) for spec in wanted]
+        warning = f"no --input: the network ran on random data (seed {request.seed})"
+        return arrays, ("random data",) * len(wanted), (warning,)
+    if len(request.inputs) != len(wanted):
+        raise InputError(
+            f"{len(request.inputs)} input files given, {len(wanted)} wanted",
+            fix=f"one --input for each of {[spec.name for spec in wanted]}, in that order",
+        )
+    pairs = zip(request.inputs, wanted, strict=True)
+    arrays = [read_array(path, spec, request.pixels) for path, spec in pairs]
+    return arrays, tuple(map(str, request.inputs)), ()
+
+
+def _wanted(value: Value) -> Wanted:
+    return Wanted(value.name, value.dtype, value.shape, value.scale, value.zero_point)
+
+
+def _labels(path: Path | None) -> list[str]:
+    if path is None:
+        return []
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError("the labels cannot be read", where=str(path), why=str(error)) from error
+
+
+def write_outputs(path: Path, values: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:
+    """Write outputs by name to an .npz: under a temporary name, then renamed."""
+    from circlet.runtime.session import unique_names
+
+    temporary = path.with_name(f".{path.name}.tmp.npz")
+    try:
+        with temporary.open("wb") as file:
+            named = dict(zip(unique_names(values), arrays, strict=True))
+            np.savez(file, **named)  # type: ignore[arg-type]
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        why = error.strerror or str(error)
+        raise FileError("the outputs cannot be written", where=str(path), why=why) from error

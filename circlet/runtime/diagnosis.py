@@ -1,0 +1,94 @@
+"""What `circlet doctor` finds out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.backends.cpu.artifact import open_artifact
+from circlet.backends.cpu.cache import Cache
+from circlet.backends.cpu.targets import native_target
+from circlet.backends.cpu.threads import default_threads
+from circlet.backends.cpu.toolchain import compile_unit, find_compiler
+from circlet.errors import ArtifactError, BackendError, CircletError
+from circlet.runtime.session import Session
+from circlet.sample import Sample
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked."""
+
+    subject: str
+    ok: bool
+    text: str
+
+
+def diagnose() -> list[Finding]:
+    """Check everything; an error of Circlet becomes a finding that is not ok."""
+    checks: dict[str, Callable[[], str]] = {
+        "cpu": _cpu,
+        "compiler": _compiler,
+        "cache": _cache,
+        "native": lambda: _sample("cpu"),
+        "reference": lambda: _sample("reference"),
+    }
+    return [_checked(subject, check) for subject, check in checks.items()]
+
+
+def _checked(subject: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(subject, True, check())
+    except CircletError as error:
+        return Finding(subject, False, str(error))
+
+
+def _cpu() -> str:
+    return f"{native_target()}, {default_threads()} threads by default"
+
+
+def _compiler() -> str:
+    compiler = find_compiler()
+    start = time.perf_counter()
+    compile_unit("int circlet_probe(void) { return 1; }\n", native_target())
+    elapsed = (time.perf_counter() - start) * 1e3
+    return f"{compiler.version()} ({compiler.command[0]}), a small unit in {elapsed:.0f} ms"
+
+
+def _cache() -> str:
+    folder = Cache().folder
+    if folder is None:
+        return "switched off, or no folder can hold it; models are compiled at each start"
+    files = sorted(folder.glob("*.circlet"))
+    damaged = [path.name for path in files if not _is_sound(path.read_bytes())]
+    if damaged:
+        raise ArtifactError(
+            "cached artifacts are damaged",
+            where=str(folder),
+            why=", ".join(damaged),
+            fix="delete them",
+        )
+    size = sum(path.stat().st_size for path in files)
+    return f"{folder}, {len(files)} artifacts, {size / 1e6:.1f} MB, every hash verified"
+
+
+def _is_sound(data: bytes) -> bool:
+    try:
+        open_artifact(data).verify_full()
+    except ArtifactError:
+        return False
+    return True
+
+
+def _sample(backend: str) -> str:
+    """Run the embedded int8 sample on all its pictures; the answers must be exact."""
+    session = Session(Sample().model_path, backends=(backend,), threads=1)
+    wanted = Sample.int8_scores()
+    for picture, scores in enumerate(wanted):
+        (got,) = session.run([Sample(picture=picture).image()]).values()
+        if not np.array_equal(got[0], scores):
+            raise BackendError("the embedded sample gives a wrong answer", where=str(picture))
+    return f"the embedded sample is exact on {len(wanted)} pictures"

@@ -1,0 +1,46 @@
+"""Times repeated runs of a bound session."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """Wall time of runs: the first, and of those after the warm-up the count, median and spread."""
+
+    first_ms: float
+    repeats: int
+    median_ms: float
+    fastest_ms: float
+    slowest_ms: float
+
+
+def time_runs(
+    call: Callable[[], None],
+    repeat: int,
+    warmup: int,
+    delay_s: float = 0.0,
+    progress: Callable[[int], None] = lambda done: None,
+) -> RunTimes:
+    """Run `call` once, then `warmup` times untimed, then `repeat` times with pauses between."""
+    first = _timed(call)
+    for _ in range(warmup):
+        call()
+    rest = []
+    for done in range(repeat):
+        if delay_s:
+            time.sleep(delay_s)
+        rest.append(_timed(call))
+        progress(done + 1)
+    shown = rest or [first]
+    return RunTimes(first, len(rest), statistics.median(shown), min(shown), max(shown))
+
+
+def _timed(call: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    call()
+    return (time.perf_counter() - start) * 1e3
