@@ -151,8 +151,8 @@ class _Parser:
             raw = base64.b64decode(code, validate=True)
         except (binascii.Error, ValueError):
             self.cursor.fail("a payload is not base64", back=1)
-        sizes = tuple(size or 0 for size in shape)
-        if prod(sizes) * kind.itemsize != len(raw):
+        sizes = tuple(-1 if size is None else size for size in shape)
+        if min(sizes, default=0) < 0 or prod(sizes) * kind.itemsize != len(raw):
             self.cursor.fail("a payload does not fit its type and shape", back=1)
         self._payloads[name] = np.frombuffer(raw, kind).reshape(sizes)
 

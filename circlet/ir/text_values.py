@@ -20,9 +20,9 @@ _TOKEN = re.compile(
     |(?P<newline>\n)
     |(?P<string>"(?:[^"\\\n]|\\.)*")
     |(?P<bytes>x"[0-9a-f]*")
-    |(?P<reference>%(?:[0-9]+|[A-Za-z_][A-Za-z0-9_./-]*))
-    |(?P<payload>\$[0-9]+)
-    |(?P<position>@[0-9]+)
+    |(?P<reference>%(?:[0-9]{1,9}|[A-Za-z_][A-Za-z0-9_./-]*))
+    |(?P<payload>\$[0-9]{1,9})
+    |(?P<position>@[0-9]{1,9})
     |(?P<number>-?(?:(?:inf|nan)\b|[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?))
     |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
     |(?P<sign>->|\.\.\.|[()\[\]{},:=?*+])""",

@@ -55,7 +55,7 @@ class FoldConstants:
         return rewriter.finish()
 
     def _can_fold(self, op: Op, rewriter: Rewriter) -> bool:
-        if op.kind in _NOT_PURE or unsupported_reason(op) is not None:
+        if op.kind in _NOT_PURE or not op.outputs or unsupported_reason(op) is not None:
             return False
         inputs = [tensor for tensor in op.inputs if tensor is not None]
         if not inputs or not all(_is_known(tensor, rewriter) for tensor in inputs):

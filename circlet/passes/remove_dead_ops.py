@@ -42,6 +42,6 @@ class RemoveDeadOps:
 
 
 def _is_pure(op: Op) -> bool:
-    if op.kind in _HAS_EFFECTS or find(op.kind) is None:
+    if op.kind in _HAS_EFFECTS or not op.outputs or find(op.kind) is None:
         return False
     return not any(t is not None and t.is_variable for t in op.inputs)

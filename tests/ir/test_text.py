@@ -167,6 +167,7 @@ BROKEN = {
     "in %x: INT8[1] scale=7": ("an option of this tensor has a wrong value", 2, 22),
     'in %x: INT8[1] extra={"a": ' + "[" * 40: ("values are nested deeper than 32", 2, 60),
     'payload $0 int8[3] "AAA"': ("a payload is not base64", 2, 20),
+    'payload $0 int8[-1,-3] "AAAA"': ("a payload does not fit its type and shape", 2, 24),
     'payload $0 int8[3] "AAAA" 3': ("the end of the line expected", 2, 27),
     'signature "s" graph 3 () -> ()': ("there is no such graph", 2, 21),
 }

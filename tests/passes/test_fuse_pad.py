@@ -49,3 +49,12 @@ def test_only_zeros_are_fused(fill: int, kinds: list[str]) -> None:
     value = b.constant("value", np.array(fill, np.float32))
     t = b.op("PADV2", [image(b, F32), amounts, value], name="pad")
     assert rewritten(b.output(conv(b, t)).build(), "fuse-pad") == kinds
+
+
+def test_padding_of_integers_is_fused_only_with_their_zero_point() -> None:
+    b = builder()
+    x = image(b, I8)
+    amounts = b.constant("amounts", np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))
+    zero = b.constant("zero", np.array(0, np.int8), x.quant)
+    t = b.op("PADV2", [x, amounts, zero], name="pad", quant=x.quant)
+    assert rewritten(b.output(conv(b, t)).build(), "fuse-pad") == ["PADV2", "CONV_2D"]
