@@ -96,6 +96,7 @@ def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
             same_quant(0),
         ),
         evaluate=evaluate,
+        numerics="exact" if len(types) > 1 else "tolerance",
         accumulator="int32" if len(types) > 1 else "",
         quant=QuantRule(same_as_input=True),
         cost=_cost,
