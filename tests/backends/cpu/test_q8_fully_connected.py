@@ -17,6 +17,7 @@ SIZES = [(1, 1, 1), (1, 5, 3), (1, 640, 128), (3, 17, 40), (9, 64, 10), (1, 1030
     [
         (DType.INT8, (-128, 0, 127), "NONE", False),
         (DType.INT8, (5, 0, -128), "RELU", True),
+        (DType.INT8, (127, -7, 3), "NONE", False),
         (DType.UINT8, (255, 0, 0), "NONE", False),
         (DType.UINT8, (3, 130, 11), "RELU6", False),
     ],

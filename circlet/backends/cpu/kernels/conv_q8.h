@@ -32,7 +32,8 @@ struct conv_q8_params {
     int32_t blocks;        /* blocks of output channels */
     int32_t splits;        /* parts of the blocks that are separate tasks */
     int32_t weight_zero;   /* times the sum of a window's activations is subtracted */
-    int32_t zero;          /* output zero point */
+    int32_t zero;          /* output zero point, less 128 for uint8 */
+    int32_t out_flip;      /* 128 for uint8 outputs, else 0 */
     int32_t low;           /* least output less the zero point */
     int32_t high;          /* greatest output less the zero point */
     int64_t image_batch;   /* hybrid: elements between float images */
@@ -125,6 +126,7 @@ CIRCLET_INLINE void conv_q8_store(const vi *acc, const struct conv_q8_params *p,
                                   const int32_t *records, void *out, int64_t at, int64_t left,
                                   float scale, const int pixels, const int vectors,
                                   const int form) {
+    struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
         const int32_t *record = records + n * Q8_RECORD;
         int64_t rest = left - n * CIRCLET_LANES;
@@ -136,8 +138,7 @@ CIRCLET_INLINE void conv_q8_store(const vi *acc, const struct conv_q8_params *p,
                 q8_store_float((float *)out + to, x, (const float *)record, scale, p->float_low,
                                p->float_high, rest);
             else
-                v_narrow_store((uint8_t *)out + to,
-                               q8_requantize(x, record, p->low, p->high, p->zero, form), rest);
+                q8_store((uint8_t *)out + to, x, record, bounds, rest, form);
         }
     }
 }

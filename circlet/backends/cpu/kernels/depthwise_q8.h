@@ -22,7 +22,8 @@ struct depthwise_q8_params {
     int32_t image_rows;    /* output rows of one image */
     int32_t row_pixels;    /* pixels of an output row */
     int32_t channels;      /* channels */
-    int32_t zero;          /* output zero point */
+    int32_t zero;          /* output zero point, less 128 for uint8 */
+    int32_t out_flip;      /* 128 for uint8 outputs, else 0 */
     int32_t low;           /* least output less the zero point */
     int32_t high;          /* greatest output less the zero point */
     int64_t image_batch;   /* hybrid: elements between float images */
@@ -124,6 +125,7 @@ CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_param
 CIRCLET_INLINE void depthwise_q8_store(const vi *acc, const struct depthwise_q8_params *p,
                                        const int32_t *records, void *out, int64_t at, float scale,
                                        const int pixels, const int form, const int narrow) {
+    struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
     int64_t count = narrow ? narrow : DEPTHWISE_Q8_CHANNELS;
     CIRCLET_UNROLL for (int v = 0; v < DEPTHWISE_Q8_VECTORS; v++) {
         const int32_t *record = records + v * Q8_RECORD;
@@ -136,8 +138,7 @@ CIRCLET_INLINE void depthwise_q8_store(const vi *acc, const struct depthwise_q8_
                 q8_store_float((float *)out + to, x, (const float *)record, scale, p->float_low,
                                p->float_high, rest);
             else
-                v_narrow_store((uint8_t *)out + to,
-                               q8_requantize(x, record, p->low, p->high, p->zero, form), rest);
+                q8_store((uint8_t *)out + to, x, record, bounds, rest, form);
         }
     }
 }

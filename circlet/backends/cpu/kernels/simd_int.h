@@ -128,15 +128,39 @@ CIRCLET_INLINE void v16_store_n(uint8_t *p, v16u8 x, int64_t n) {
     if (n & 1) *p = (uint8_t)part;
 }
 
-/* The low bytes of CIRCLET_LANES int32 lanes; `n` of them are stored. */
-CIRCLET_INLINE void v_narrow_store(uint8_t *p, vi x, int64_t n) {
+/* int32 lanes as int8, out of range to the nearest end. */
+CIRCLET_INLINE vqi8 v_saturate_i8(vi x) {
+#if CIRCLET_VBYTES == 64
+    typedef char plain __attribute__((vector_size(16)));
+    return (vqi8)__builtin_ia32_pmovsdb512_mask((circlet_plain_i32)x, (plain){0},
+                                                (unsigned short)-1);
+#elif defined(__SSE2__)
+    typedef int plain_i32 __attribute__((vector_size(16)));
+    typedef short plain_i16 __attribute__((vector_size(16)));
+    union { vi whole; plain_i32 part[CIRCLET_LANES / 4]; } u = {x};
+    plain_i16 words = __builtin_ia32_packssdw128(u.part[0], u.part[CIRCLET_LANES / 4 - 1]);
+    union { v16u8 whole; vqi8 part[64 / CIRCLET_VBYTES]; } bytes;
+    bytes.whole = (v16u8)__builtin_ia32_packsswb128(words, words);
+    return bytes.part[0];
+#else
+    return __builtin_convertvector(v_clamp_i32(x, v_splat_i32(-128), v_splat_i32(127)), vqi8);
+#endif
+}
+
+/* Stores the first `n` of CIRCLET_LANES bytes. */
+CIRCLET_INLINE void v_store_bytes(uint8_t *p, vqu8 x, int64_t n) {
     if (CIRCLET_LIKELY(n >= CIRCLET_LANES)) {
-        v_narrow_u8(p, x);
+        *(vqu8_u *)p = x;
         return;
     }
     union { v16u8 wide; vqu8 low; } u = {{0}};
-    u.low = __builtin_convertvector(x, vqu8);
+    u.low = x;
     v16_store_n(p, u.wide, n);
+}
+
+/* The low bytes of CIRCLET_LANES int32 lanes; `n` of them are stored. */
+CIRCLET_INLINE void v_narrow_store(uint8_t *p, vi x, int64_t n) {
+    v_store_bytes(p, __builtin_convertvector(x, vqu8), n);
 }
 
 CIRCLET_INLINE vd v_load_f64(const double *p) { return *(const vd_u *)p; }

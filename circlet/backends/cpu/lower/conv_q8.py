@@ -11,6 +11,7 @@ from circlet.backends.cpu.lower.q8 import (
     Int8,
     Int64,
     Scaling,
+    Slots,
     Tile,
     activation_offset,
     bias_of,
@@ -131,13 +132,16 @@ def places_of(op: Op, data: Layout, out: Layout) -> Places:
     return Places(out.batch * out.height, out.height, out.width, in_strides, out_strides)
 
 
-def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> Int64:
-    """The bias with all that the zero points add but for the sums of activations."""
+def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tuple[Int64, Int64]:
+    """The bias with all that zero points add but for the sums of activations, and the reach.
+
+    The reach of a channel is how far from zero its accumulator can get.
+    """
     flat = weights.reshape(weights.shape[0], -1).astype(np.int64)
     zero = scalar_quant(operand(op, 0))[1] + offset
     bias = bias_of(op, flat.shape[0])
-    folded: Int64 = bias - zero * flat.sum(axis=1) + flat.shape[1] * zero * weight_zero
-    return folded
+    folded = bias - zero * flat.sum(axis=1) + flat.shape[1] * zero * weight_zero
+    return folded, np.abs(bias) + 255 * np.abs(flat - weight_zero).sum(axis=1)
 
 
 def pack(weights: Int8, columns: int) -> Int8:
@@ -197,9 +201,10 @@ def call_product(product: Product, scaling: Scaling, tile: Tile, context: Contex
     )
 
 
-def padded_channels(channels: int, tile: Tile, lanes: int) -> int:
-    """Channels rounded up to whole tiles."""
-    return -(-channels // (tile.vectors * lanes)) * tile.vectors * lanes
+def slots_of(channels: int, tile: Tile, lanes: int) -> Slots:
+    """Channels in order, rounded up to whole tiles."""
+    block = tile.vectors * lanes
+    return Slots(np.arange(channels), -(-channels // block) * block, lanes)
 
 
 def _splits(packed: Int8, tiles: int) -> int:
@@ -250,8 +255,8 @@ def lower_integer_conv(op: Op, context: Context, weights: Int8, weight_zero: int
     runs, places = runs_of(op, data), places_of(op, data, out)
     lanes, channels = context.vector_bytes // 4, weights.shape[0]
     tile = choose_tile(places.row_pixels, channels, context.target, lanes)
-    bias = fold_zero_points(op, weights, weight_zero, offset)
-    scaling = fixed_scaling(op, bias, lanes, padded_channels(channels, tile, lanes))
+    bias, reach = fold_zero_points(op, weights, weight_zero, offset)
+    scaling = fixed_scaling(op, bias, reach, slots_of(channels, tile, lanes))
     shaped = weights.reshape(channels, runs.down, runs.across, runs.bytes)
     source = TensorRef(operand(op, 0), start)
     bounds = output_bounds(op)

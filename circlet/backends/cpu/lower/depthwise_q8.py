@@ -12,6 +12,7 @@ from circlet.backends.cpu.lower.q8 import (
     Int8,
     Int64,
     Scaling,
+    Slots,
     activation_offset,
     bias_of,
     fixed_scaling,
@@ -75,36 +76,39 @@ def block_starts(channels: int) -> list[int]:
     return [min(start, last) for start in range(0, channels, CHANNEL_BLOCK)]
 
 
-def by_blocks(rows: np.ndarray) -> np.ndarray:
-    """The last axis, channels, laid out block by block; missing channels are zero."""
-    channels = rows.shape[-1]
-    padded = np.zeros((*rows.shape[:-1], max(channels, CHANNEL_BLOCK)), rows.dtype)
-    padded[..., :channels] = rows
-    blocks = [padded[..., s : s + CHANNEL_BLOCK] for s in block_starts(channels)]
-    return np.concatenate(blocks, axis=-1)
+def depthwise_slots(channels: int, lanes: int) -> Slots:
+    """Channels block by block."""
+    block = np.arange(min(channels, CHANNEL_BLOCK))
+    order = np.concatenate([start + block for start in block_starts(channels)])
+    return Slots(order, -(-channels // CHANNEL_BLOCK) * CHANNEL_BLOCK, lanes)
 
 
 def pack_depthwise(parts: tuple[Int8, ...]) -> Int8:
     """[h, w, channels] parts to [blocks, w, groups of four rows, parts, 16 channels, 4]."""
-    weights = by_blocks(np.stack(parts))
-    count, height, width, channels = weights.shape
-    groups = -(-height // 4)
-    taps = np.zeros((count, groups * 4, width, channels), np.int8)
-    taps[:, :height] = weights
-    split = taps.reshape(count, groups, 4, width, channels // CHANNEL_BLOCK, CHANNEL_BLOCK)
+    height, width, channels = parts[0].shape
+    slots, groups = depthwise_slots(channels, CHANNEL_BLOCK), -(-height // 4)
+    taps = np.zeros((len(parts), groups * 4, width, slots.count), np.int8)
+    taps[:, :height, :, : slots.channels.size] = np.stack(parts)[..., slots.channels]
+    split = taps.reshape(len(parts), groups, 4, width, -1, CHANNEL_BLOCK)
     return np.ascontiguousarray(split.transpose(4, 3, 1, 0, 5, 2))
 
 
-def fold_input_zero(op: Op, parts: tuple[Int8, ...], offset: int) -> Int64:
-    """The bias less what the input's zero point adds."""
+def fold_input_zero(op: Op, parts: tuple[Int8, ...], offset: int) -> tuple[Int64, Int64]:
+    """The bias less what the input's zero point adds, and how far accumulators can get."""
     sums = weight_sums(parts)
     zero = scalar_quant(operand(op, 0))[1] + offset
-    return bias_of(op, sums.size) - zero * sums
+    bias = bias_of(op, sums.size)
+    return bias - zero * sums, np.abs(bias) + 255 * np.abs(_real(parts)).sum(axis=(0, 1))
 
 
 def weight_sums(parts: tuple[Int8, ...]) -> Int64:
     """The sum of each channel's weights."""
-    total: Int64 = sum(part.astype(np.int64) for part in parts).sum(axis=(0, 1))  # type: ignore[union-attr]
+    total: Int64 = _real(parts).sum(axis=(0, 1))
+    return total
+
+
+def _real(parts: tuple[Int8, ...]) -> Int64:
+    total: Int64 = np.stack(parts).astype(np.int64).sum(axis=0)
     return total
 
 
@@ -143,13 +147,6 @@ def call_depthwise(call: Depthwise, scaling: Scaling, context: Context) -> None:
         tasks=out.batch * out.height,
         scratch_bytes=call.scratch_bytes,
     )
-
-
-def depthwise_records(scaling: Scaling, channels: int, lanes: int) -> Scaling:
-    """Records of channels in order, rearranged to the kernel's blocks of channels."""
-    table = scaling.records.transpose(1, 0, 2).reshape(4, -1)[:, :channels]
-    blocks = by_blocks(table).reshape(4, -1, lanes).transpose(1, 0, 2)
-    return Scaling(scaling.form, np.ascontiguousarray(blocks))
 
 
 def _pixels(width: int, context: Context) -> int:
@@ -207,12 +204,12 @@ def _lower(op: Op, context: Context) -> None:
     offset = activation_offset(source, context.target)
     parts = split_weights(op)
     channels = parts[0].shape[2]
-    bias = fold_input_zero(op, parts, offset)
-    scaling = fixed_scaling(op, bias, lanes, -(-channels // CHANNEL_BLOCK) * CHANNEL_BLOCK)
+    bias, reach = fold_input_zero(op, parts, offset)
+    scaling = fixed_scaling(op, bias, reach, depthwise_slots(channels, lanes))
     strides = data.batch_stride, data.row_stride, data.pixel_stride
     place = TensorRef(source, start)
     call = Depthwise(op, parts, strides, offset != 0, place, output_bounds(op))
-    call_depthwise(call, depthwise_records(scaling, channels, lanes), context)
+    call_depthwise(call, scaling, context)
 
 
 LOWERINGS.add(

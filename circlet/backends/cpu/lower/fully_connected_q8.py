@@ -10,13 +10,12 @@ from circlet.backends.cpu.lower.conv_q8 import (
     Runs,
     call_product,
     fold_zero_points,
-    padded_channels,
+    slots_of,
 )
 from circlet.backends.cpu.lower.q8 import (
     activation_offset,
     choose_tile,
     double_scaling,
-    fixed_scaling,
     output_bounds,
     refuses_weighted,
     signed_weights,
@@ -41,16 +40,14 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    """int8 outputs are scaled in double, uint8 outputs in fixed point, as TFLite does."""
     data = operand(op, 0)
     weights, weight_zero = signed_weights(op)
     units, depth = weights.shape
     offset = activation_offset(data, context.target)
     lanes, places = context.vector_bytes // 4, rows_of(op)
     tile = choose_tile(places.row_pixels, units, context.target, lanes)
-    bias = fold_zero_points(op, weights, weight_zero, offset)
-    scale = double_scaling if data.dtype is DType.INT8 else fixed_scaling
-    scaling = scale(op, bias, lanes, padded_channels(units, tile, lanes))
+    bias, _ = fold_zero_points(op, weights, weight_zero, offset)
+    scaling = double_scaling(op, bias, slots_of(units, tile, lanes))
     shaped = np.reshape(weights, (units, 1, 1, depth))
     runs = Runs(1, 1, depth, 0, 0)
     bounds, source = output_bounds(op), TensorRef(data)

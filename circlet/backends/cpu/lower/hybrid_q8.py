@@ -17,16 +17,15 @@ from circlet.backends.cpu.lower.conv_q8 import (
     Runs,
     call_product,
     conv_border,
-    padded_channels,
     places_of,
     refuses_conv,
     runs_of,
+    slots_of,
 )
 from circlet.backends.cpu.lower.depthwise_q8 import (
-    CHANNEL_BLOCK,
     Depthwise,
     call_depthwise,
-    depthwise_records,
+    depthwise_slots,
     expand,
     is_expanded,
     refuses_depthwise,
@@ -42,8 +41,8 @@ from circlet.backends.cpu.lower.q8 import (
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, ParamValue, TensorRef
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
-from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.operands import operand
+from circlet.ops.weighted import hybrid_is_asymmetric
 
 _SLACK_BYTES = 64
 
@@ -72,13 +71,12 @@ def _lower_as_conv(op: Op, context: Context, weights: Int8) -> None:
     scratch = _scratch_layout(op)
     runs, places = runs_of(op, scratch), places_of(op, scratch, context.layout(op.outputs[0]))
     shaped = weights.reshape(len(weights), runs.down, runs.across, runs.bytes)
-    extra = _image_params(op, context) | {"asymmetric": len(_scales(op)) == len(weights)}
+    extra = _image_params(op, context) | {"asymmetric": hybrid_is_asymmetric(op)}
     _call(op, context, shaped, (runs, places), extra, scratch.buffer_elements)
 
 
 def _lower_rows(op: Op, context: Context) -> None:
     """Each row is an image of one pixel, with a scale of its own."""
-    assert isinstance(op.attrs, FullyConnectedAttrs)
     weights = np.asarray(operand(op, 1).data)
     units, depth = weights.shape
     rows = operand(op, 0).elements // depth
@@ -90,7 +88,7 @@ def _lower_rows(op: Op, context: Context) -> None:
         "image_height": 1,
         "image_width": 1,
         "image_depth": depth,
-        "asymmetric": int(op.attrs.asymmetric_quantize_inputs),
+        "asymmetric": hybrid_is_asymmetric(op),
     }
     shaped = weights.reshape(units, 1, 1, depth)
     _call(op, context, shaped, (Runs(1, 1, depth, 0, 0), places), extra, depth)
@@ -108,7 +106,7 @@ def _call(
     lanes, channels = context.vector_bytes // 4, len(weights)
     tile = choose_tile(places.row_pixels, channels, context.target, lanes)
     sums = weights.reshape(channels, -1).astype(np.int64).sum(axis=1)
-    scaling = hybrid_scaling(op, sums, lanes, padded_channels(channels, tile, lanes))
+    scaling = hybrid_scaling(op, sums, slots_of(channels, tile, lanes))
     source, params = TensorRef(operand(op, 0)), extra | float_bounds(op)
     scratch = image_bytes + _SLACK_BYTES
     product = Product(op, runs, places, weights, 0, False, source, params, scratch)
@@ -122,21 +120,15 @@ def _lower_depthwise(op: Op, context: Context) -> None:
         return
     channels, lanes = weights.shape[3], context.vector_bytes // 4
     scratch = _scratch_layout(op)
-    padded = -(-channels // CHANNEL_BLOCK) * CHANNEL_BLOCK
-    scaling = hybrid_scaling(op, weight_sums((weights[0],)), lanes, padded)
-    extra = _image_params(op, context) | {"asymmetric": len(_scales(op)) == channels}
+    slots = depthwise_slots(channels, lanes)
+    scaling = hybrid_scaling(op, weight_sums((weights[0],)), slots)
+    extra = _image_params(op, context) | {"asymmetric": hybrid_is_asymmetric(op)}
     strides = 0, scratch.row_stride, scratch.pixel_stride
     size = scratch.buffer_elements + _SLACK_BYTES
     params = extra | float_bounds(op)
     source = TensorRef(operand(op, 0))
     call = Depthwise(op, (weights[0],), strides, False, source, params, size)
-    call_depthwise(call, depthwise_records(scaling, channels, lanes), context)
-
-
-def _scales(op: Op) -> np.ndarray:
-    quant = operand(op, 1).quant
-    assert quant is not None
-    return quant.scale
+    call_depthwise(call, scaling, context)
 
 
 def _scratch_layout(op: Op) -> Layout:

@@ -18,7 +18,7 @@ from circlet.ops.requantize import (
     scalar_quant,
     wrap_int32,
 )
-from circlet.ops.weighted import output_factors
+from circlet.ops.weighted import output_factors, real_factors
 
 Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]
@@ -26,6 +26,7 @@ Int64 = npt.NDArray[np.int64]
 
 FIXED, GENERAL, DOUBLE, HYBRID = "Q8_FIXED", "Q8_GENERAL", "Q8_DOUBLE", "Q8_HYBRID"
 MAX_LEFT_SHIFT = 30
+RECORD = 5
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,17 @@ def activation_offset(data: Tensor, target: Target) -> int:
 
 
 def signed_weights(op: Op) -> tuple[Int8, int]:
-    """The stored weights as int8, and the zero point that remains for the kernel to take off."""
+    """The stored weights as int8, and the zero point that remains for the kernel to take off.
+
+    As in TFLite, int8 convolutions do not read the zero point of their weights.
+    """
     weights = operand(op, 1)
     stored = np.asarray(weights.data)
+    zero = scalar_quant(weights)[1]
     if weights.dtype is DType.INT8:
-        return stored.astype(np.int8), 0
+        return stored, zero if op.kind == "FULLY_CONNECTED" else 0
     shifted = stored.astype(np.int16) - 128
-    return shifted.astype(np.int8), scalar_quant(weights)[1] - 128
+    return shifted.astype(np.int8), zero - 128
 
 
 def bias_of(op: Op, channels: int) -> Int64:
@@ -87,47 +92,108 @@ def factors_of(op: Op, channels: int) -> npt.NDArray[np.float64]:
     return np.broadcast_to(factors.reshape(-1), (channels,))
 
 
-def fixed_scaling(op: Op, bias: Int64, lanes: int, padded: int) -> Scaling:
-    """Fixed-point records of `padded` channels."""
+@dataclass(frozen=True)
+class Slots:
+    """Which channel each lane of the records is for; lanes beyond the last are not stored.
+
+    Attributes:
+        channels: Channel of each used slot.
+        count: Slots, a multiple of `lanes`.
+        lanes: int32 lanes of a vector.
+    """
+
+    channels: npt.NDArray[np.intp]
+    count: int
+    lanes: int
+
+    def table(self, columns: dict[int, np.ndarray]) -> Int32:
+        """Records with per-channel values in the given columns, [vectors, RECORD, lanes]."""
+        table = np.zeros((self.count // self.lanes, RECORD, self.lanes), np.int32)
+        for column, values in columns.items():
+            table[:, column] = self.spread(values).astype(np.int32).reshape(-1, self.lanes)
+        return table
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """Per-channel values in the order of slots, zeros behind them."""
+        out = np.zeros(self.count, values.dtype)
+        out[: self.channels.size] = values[self.channels]
+        return out
+
+
+def fixed_scaling(op: Op, bias: Int64, reach: Int64, slots: Slots) -> Scaling:
+    """Records of fixed-point multipliers.
+
+    Args:
+        bias: The bias with the zero points folded in.
+        reach: How far from zero each channel's accumulator can get.
+    """
     mantissa, shift = quantize_multipliers(factors_of(op, bias.size))
-    shift = np.where(mantissa == 0, -1, shift)
-    form = FIXED if (shift < 0).all() else GENERAL
-    rows = (wrap_int32(bias), mantissa, np.maximum(-shift, 0) - 1, np.maximum(shift, 0))
-    return Scaling(form, records(rows, lanes, padded))
+    zero = stored_zero(op)
+    if _fits_fixed(mantissa, shift, reach, zero):
+        return Scaling(FIXED, _fixed_records(bias, (mantissa, -shift), zero, slots))
+    right = np.maximum(np.where(mantissa == 0, 1, -shift), 0)
+    columns = {0: wrap_int32(bias), 1: mantissa, 2: right - 1, 3: np.maximum(shift, 0)}
+    return Scaling(GENERAL, slots.table(columns))
 
 
-def double_scaling(op: Op, bias: Int64, lanes: int, padded: int) -> Scaling:
-    """Records of `padded` channels with factors as doubles."""
-    factors = np.zeros(padded, np.float64)
-    factors[: bias.size] = factors_of(op, bias.size)
-    halves = factors.view(np.int32).reshape(-1, 2 * lanes)
-    table = np.zeros((padded // lanes, 4 * lanes), np.int32)
-    table[:, :lanes] = _padded(wrap_int32(bias), padded).reshape(-1, lanes)
-    table[:, lanes : 3 * lanes] = halves
+def _fits_fixed(mantissa: Int64, shift: Int64, reach: Int64, zero: int) -> bool:
+    """Whether nothing leaves 32 bits where the zero point is added before the right shift."""
+    right = np.minimum(-shift, 31)
+    if (mantissa == 0).any() or (right < 1).any():
+        return False
+    most = reach + (np.int64(1) << (right - 1)) + (abs(zero) << right) + 1
+    return bool((most < 1 << 31).all())
+
+
+def _fixed_records(bias: Int64, scale: tuple[Int64, Int64], zero: int, slots: Slots) -> Int32:
+    mantissa, right = scale
+    table = slots.table({0: wrap_int32(bias), 1: wrap_int32(2 * mantissa), 4: right})
+    addend = (np.int64(1) << (right - 1)) + (zero << right)
+    wide = slots.spread((addend << 32) + (1 << 31))
+    pairs = wide.view(np.int32).reshape(len(table), slots.lanes // 2, 2, 2)
+    table[:, 2] = pairs[:, :, 0].reshape(-1, slots.lanes)
+    table[:, 3] = pairs[:, :, 1].reshape(-1, slots.lanes)
+    return table
+
+
+def double_scaling(op: Op, bias: Int64, slots: Slots) -> Scaling:
+    """Records of factors as doubles."""
+    table = slots.table({0: wrap_int32(bias)})
+    real = real_factors(operand(op, 0), operand(op, 1), op.outputs[0])
+    factors = slots.spread(np.broadcast_to(real.reshape(-1), (bias.size,)))
+    table[:, 1:3] = factors.view(np.int32).reshape(-1, 2, slots.lanes)
     return Scaling(DOUBLE, table)
 
 
-def hybrid_scaling(op: Op, sums: Int64, lanes: int, padded: int) -> Scaling:
-    """Records of `padded` channels of a hybrid op: bias, weight scale, sum of weights."""
+def hybrid_scaling(op: Op, sums: Int64, slots: Slots) -> Scaling:
+    """Records of a hybrid op: bias, weight scale, sum of weights."""
     weights = operand(op, 1)
     assert weights.quant is not None
-    scales = np.broadcast_to(weights.quant.scale.astype(np.float32), (sums.size,))
+    scales = np.broadcast_to(weights.quant.scale.astype(np.float32), (sums.size,)).copy()
     bias = float_bias_of(op, sums.size)
-    rows = (bias.view(np.int32), scales.copy().view(np.int32), sums, np.zeros_like(sums))
-    return Scaling(HYBRID, records(rows, lanes, padded))
+    columns: dict[int, np.ndarray] = {
+        0: bias.view(np.int32),
+        1: scales.view(np.int32),
+        2: wrap_int32(sums),
+    }
+    return Scaling(HYBRID, slots.table(columns))
 
 
-def records(rows: tuple[np.ndarray, ...], lanes: int, padded: int) -> Int32:
-    """Four rows of per-channel values as one record per vector of `lanes` channels."""
-    table = np.stack([_padded(row, padded) for row in rows])
-    return np.ascontiguousarray(table.reshape(4, -1, lanes).transpose(1, 0, 2), np.int32)
+def stored_zero(op: Op) -> int:
+    """The output's zero point on the int8 side of the top bit's flip."""
+    zero = scalar_quant(op.outputs[0])[1]
+    return zero - 128 if op.outputs[0].dtype is DType.UINT8 else zero
 
 
 def output_bounds(op: Op) -> dict[str, ParamValue]:
-    """Zero point of an integer output and its activation bounds less the zero point."""
+    """What kernels add to scaled values, and activation bounds less the zero point.
+
+    Outputs are made as int8; the top bit of uint8 ones is flipped at the end.
+    """
     low, high = activation_range(activation_name(op), op.outputs[0])
     zero = scalar_quant(op.outputs[0])[1]
-    return {"zero": zero, "low": low - zero, "high": high - zero}
+    flip = zero - stored_zero(op)
+    return {"zero": zero - flip, "low": low - zero, "high": high - zero, "out_flip": flip}
 
 
 def float_bounds(op: Op) -> dict[str, ParamValue]:
@@ -160,12 +226,6 @@ def refuses_weighted(op: Op, target: Target) -> str | None:
     if shift.max(initial=0) > MAX_LEFT_SHIFT:
         return "an output step is far finer than an accumulator step"
     return None
-
-
-def _padded(row: np.ndarray, size: int) -> np.ndarray:
-    out = np.zeros(size, np.int32)
-    out[: row.size] = row
-    return out
 
 
 @dataclass(frozen=True)
