@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from circlet.errors import FormatError, GraphError, LimitError
-from circlet.formats.flatbuffer import Table, Value
+from circlet.formats.flatbuffer import Reader, Table, Value
 from circlet.ir import BlockwiseQuant, DType, OpaqueQuant, Quantization, Sparsity, Tensor
 from circlet.ir.quant import QuantDetails
 from circlet.limits import Limits
@@ -19,7 +19,10 @@ _READ = {
 
 
 def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
-    """One tensor of a subgraph; `buffers` holds the bytes of every buffer of the file."""
+    """One tensor of a subgraph; `buffers` holds the bytes of every buffer of the file.
+
+    The data of sparse and compressed constants are their stored bytes.
+    """
     name = table.text("name")
     where = name or f"tensor {index}"
     dtype = _dtype(table, where)
@@ -41,7 +44,7 @@ def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
             "the weights of a tensor lie in another file", where=where, fix="store them inside"
         )
     size_bytes = _checked_size(tensor, where, table.file.limits)
-    _attach(tensor, size_bytes, _buffer(table, buffers, where), where)
+    _attach(tensor, size_bytes, _buffer(table, buffers, where), table.file, where)
     return tensor
 
 
@@ -116,7 +119,7 @@ def _buffer(table: Table, buffers: list[np.ndarray], where: str) -> np.ndarray:
     return buffers[index]
 
 
-def _attach(tensor: Tensor, size_bytes: int, raw: np.ndarray, where: str) -> None:
+def _attach(tensor: Tensor, size_bytes: int, raw: np.ndarray, file: Reader, where: str) -> None:
     """Make the tensor a constant if it has bytes, viewed as its type and shape."""
     if raw.size == 0:
         return
@@ -133,8 +136,20 @@ def _attach(tensor: Tensor, size_bytes: int, raw: np.ndarray, where: str) -> Non
         )
     if None in tensor.shape:
         tensor.shape = tensor.static_shape
-    kept = raw[:size_bytes]
-    tensor.data = kept.view(dtype.numpy).reshape(tensor.static_shape) if dtype.has_numpy else kept
+    tensor.data = _view(raw[:size_bytes], tensor, file, where)
+
+
+def _view(raw: np.ndarray, tensor: Tensor, file: Reader, where: str) -> np.ndarray:
+    """The bytes as the tensor's type and shape; a copy only where the file does not align them."""
+    if not tensor.dtype.has_numpy:
+        return raw
+    view = raw.view(tensor.dtype.numpy).reshape(tensor.static_shape)
+    if view.flags.aligned:
+        return view
+    file.charge(view.nbytes, where)
+    aligned = view.copy()
+    aligned.flags.writeable = False
+    return aligned
 
 
 def _quantization(table: Table, where: str) -> Quantization | None:

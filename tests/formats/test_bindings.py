@@ -44,10 +44,13 @@ def test_reader_agrees_with_the_tflite_bindings_on_single_ops(name: str) -> None
     assert disagreements(data, "tflite") == []
 
 
+WRITTEN = [f"models/{n}" for n in corpora.models()] + [f"singleop/models/{n}" for n in SINGLE_OPS]
+
+
 @pytest.mark.parametrize("format", ["tflite", "circle"])
-@pytest.mark.parametrize("name", SINGLE_OPS)
-def test_what_we_write_is_read_alike_by_the_bindings(name: str, format: str) -> None:
-    data = dumps(load(corpora.corpus(f"singleop/models/{name}")), format)
+@pytest.mark.parametrize("path", WRITTEN)
+def test_what_we_write_is_read_alike_by_the_bindings(path: str, format: str) -> None:
+    data = dumps(load(corpora.corpus(path)), format)
     assert disagreements(data, format) == []
 
 

@@ -53,6 +53,14 @@ def test_constants_are_read_only_views_into_the_file() -> None:
         assert not tensor.data.flags.writeable
 
 
+def test_constants_that_the_file_does_not_align_are_copied() -> None:
+    path = corpora.corpus("singleop/models/tflite-micro__transpose_conv_transpose_conv0.tflite")
+    for tensor in load(path).main.constants():
+        assert tensor.data is not None
+        assert tensor.data.flags.aligned
+        assert not tensor.data.flags.writeable
+
+
 def test_attributes_and_quantisation_of_a_convolution_are_read() -> None:
     graph = load(corpora.corpus("models/mobilenet_v2_1.0_224_quant.tflite")).main
     conv = graph.ops[0]
