@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,15 +57,19 @@ def random_bytes(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType)
     return values
 
 
-def conv_graph(case: Conv, rng: np.random.Generator) -> tuple[Graph, Inputs]:
-    """A graph of one convolution and an input for it."""
+def conv_graph(cases: Sequence[Conv], rng: np.random.Generator) -> tuple[Graph, Inputs]:
+    """A graph of convolutions side by side, output `y<n>` for case n, and inputs for them."""
     made = builder()
-    output = conv_op(made, case, _image(made, case), rng)
-    data = random_bytes(rng, case.image, case.dtype)
-    return made.output(output).build(), [data]
+    for number, case in enumerate(cases):
+        quant = Quantization.per_tensor(0.02, case.zeros[0])
+        image = made.input(f"x{number}", case.dtype, case.image, quant)
+        made.output(conv_op(made, case, image, rng, f"y{number}"))
+    return made.build(), [random_bytes(rng, case.image, case.dtype) for case in cases]
 
 
-def conv_op(made: Builder, case: Conv, image: Tensor, rng: np.random.Generator) -> Tensor:
+def conv_op(
+    made: Builder, case: Conv, image: Tensor, rng: np.random.Generator, name: str = "y"
+) -> Tensor:
     """Append the convolution of a case to a builder."""
     weights = _weights(made, case, rng)
     bias = made.constant("bias", _bias(case, rng)) if case.bias else None
@@ -76,36 +81,42 @@ def conv_op(made: Builder, case: Conv, image: Tensor, rng: np.random.Generator) 
         dilation_w_factor=case.dilation[1],
         dilation_h_factor=case.dilation[0],
     )
-    name = "DEPTHWISE_CONV_2D" if case.is_depthwise else "CONV_2D"
+    kind = "DEPTHWISE_CONV_2D" if case.is_depthwise else "CONV_2D"
     scale = case.output_scale or 0.02 * 0.01 * 60 * np.sqrt(case.products)
     quant = Quantization.per_tensor(float(np.float32(scale)), case.zeros[2])
-    return made.op(name, [image, weights, bias], attrs, name="y", quant=quant)
+    return made.op(kind, [image, weights, bias], attrs, name=name, quant=quant)
 
 
-def rows_graph(
-    rng: np.random.Generator,
-    sizes: tuple[int, int, int],
-    dtype: DType = DType.INT8,
-    zeros: tuple[int, int, int] = (-3, 0, 5),
-    activation: str = "NONE",
-    per_channel: bool = False,
-) -> tuple[Graph, Inputs]:
-    """A fully connected graph of (rows, depth, units) and an input for it."""
-    rows, depth, units = sizes
-    case = Conv((1, 1, rows, depth), units, (1, 1), zeros=zeros, dtype=dtype)
+@dataclass(frozen=True)
+class Rows:
+    """One fully connected layer: (rows, depth, units) and options."""
+
+    sizes: tuple[int, int, int]
+    dtype: DType = DType.INT8
+    zeros: tuple[int, int, int] = (-3, 0, 5)
+    activation: str = "NONE"
+    per_channel: bool = False
+
+
+def rows_graph(cases: Sequence[Rows], rng: np.random.Generator) -> tuple[Graph, Inputs]:
+    """A graph of fully connected layers side by side and inputs for them."""
     made = builder()
-    data = made.input("x", dtype, (rows, depth), Quantization.per_tensor(0.02, zeros[0]))
-    scales = _scales(units if per_channel else 1, zeros[1], rng)
-    weights = made.constant("w", random_bytes(rng, (units, depth), dtype), scales)
-    bias = made.constant("bias", _bias(case, rng))
-    attrs = FullyConnectedAttrs(fused_activation_function=activation)
-    quant = Quantization.per_tensor(float(np.float32(0.012 * np.sqrt(depth))), zeros[2])
-    made.output(made.op("FULLY_CONNECTED", [data, weights, bias], attrs, name="y", quant=quant))
-    return made.build(), [random_bytes(rng, (rows, depth), dtype)]
+    for number, case in enumerate(cases):
+        made.output(_rows_op(made, case, rng, number))
+    return made.build(), [random_bytes(rng, case.sizes[:2], case.dtype) for case in cases]
 
 
-def _image(made: Builder, case: Conv) -> Tensor:
-    return made.input("x", case.dtype, case.image, Quantization.per_tensor(0.02, case.zeros[0]))
+def _rows_op(made: Builder, case: Rows, rng: np.random.Generator, number: int) -> Tensor:
+    rows, depth, units = case.sizes
+    data_quant = Quantization.per_tensor(0.02, case.zeros[0])
+    data = made.input(f"x{number}", case.dtype, (rows, depth), data_quant)
+    scales = _scales(units if case.per_channel else 1, case.zeros[1], rng)
+    weights = made.constant("w", random_bytes(rng, (units, depth), case.dtype), scales)
+    bias = made.constant("bias", rng.integers(-9000, 9000, units).astype(np.int32))
+    attrs = FullyConnectedAttrs(fused_activation_function=case.activation)
+    quant = Quantization.per_tensor(float(np.float32(0.012 * np.sqrt(depth))), case.zeros[2])
+    operands = [data, weights, bias]
+    return made.op("FULLY_CONNECTED", operands, attrs, name=f"y{number}", quant=quant)
 
 
 def _weights(made: Builder, case: Conv, rng: np.random.Generator) -> Tensor:

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from circlet.ir import DType, Graph, Quantization
+from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs
+from circlet.ops.requantize import (
+    INT32_MAX,
+    INT32_MIN,
+    multiply_by_quantized_multiplier,
+    saturating_rounding_doubling_high_mul,
+)
+from tests.backends.cpu.harness import TARGETS, check_native, runnable
+
+Int64 = npt.NDArray[np.int64]
+
+
+def _high_mul_by_definition(a: int, b: int) -> int:
+    """gemmlowp's form: a nudge by sign, then division that truncates."""
+    if a == b == INT32_MIN:
+        return INT32_MAX
+    nudged = a * b + ((1 << 30) if a * b >= 0 else 1 - (1 << 30))
+    return nudged >> 31 if nudged >= 0 else -(-nudged >> 31)
+
+
+def test_flooring_half_up_is_the_definition_of_the_doubling_high_product() -> None:
+    rng = np.random.default_rng(2)
+    edges = [INT32_MIN, INT32_MIN + 1, -(1 << 30), -1, 0, 1, 1 << 30, INT32_MAX]
+    values = [*edges, *(int(v) for v in rng.integers(INT32_MIN, INT32_MAX, 60))]
+    for a in values:
+        wanted = [_high_mul_by_definition(a, b) for b in values]
+        assert saturating_rounding_doubling_high_mul(a, values).tolist() == wanted
+
+
+def test_one_addend_and_one_shift_round_twice() -> None:
+    rng = np.random.default_rng(4)
+    mantissa = rng.integers(1 << 30, 1 << 31, 4000)
+    mantissa[:500] = 1 << 30
+    right = rng.integers(1, 20, 4000)
+    values = _near_ties(mantissa, right, rng)
+    wanted = multiply_by_quantized_multiplier(values, mantissa, -right)
+    addend = (np.int64(1) << (right - 1 + 32)) + (1 << 31)
+    twice = 2 * mantissa - (1 << 32)
+    high = ((values * twice + addend) >> 32) + values + (values >> 63)
+    np.testing.assert_array_equal(high >> right, wanted)
+
+
+@pytest.mark.parametrize("name", (*TARGETS, "x86_64+v4"))
+@pytest.mark.parametrize("least_shift", [1, -4])
+def test_ties_and_extremes_round_as_the_record_does(name: str, least_shift: int) -> None:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    rng = np.random.default_rng(6)
+    right = rng.integers(least_shift, 18, 2048)
+    mantissa = rng.integers(1 << 23, 1 << 24, 2048) << 7
+    mantissa[::5] = 1 << 30
+    bias = _near_ties(mantissa, np.maximum(right, 1), rng)
+    if least_shift < 1:
+        bias[::7] = rng.integers(INT32_MIN, INT32_MAX, bias[::7].size)
+        bias[:2] = INT32_MIN, INT32_MAX
+    graph = _bias_graph(bias, mantissa * 2.0 ** (-31 - right))
+    check_native(graph, [np.zeros((1, 2, 3, 1), np.int8)], target)
+
+
+def _near_ties(mantissa: Int64, right: Int64, rng: np.random.Generator) -> Int64:
+    """Accumulators whose products lie at or next to halves between output steps."""
+    halves = rng.integers(-260, 260, right.size) * 2 + 1
+    exact = halves * 2.0 ** (right + 30) / mantissa
+    return np.asarray(np.rint(exact), np.int64) + rng.integers(-1, 2, right.size)
+
+
+def _bias_graph(bias: Int64, factors: npt.NDArray[np.float64]) -> Graph:
+    """A 1x1 convolution over zeros: accumulators are the bias, outputs its requantised values."""
+    made = builder()
+    image = made.input("x", DType.INT8, (1, 2, 3, 1), Quantization.per_tensor(1.0))
+    scales = Quantization.per_channel(factors.astype(np.float32), 0)
+    weights = made.constant("w", np.ones((bias.size, 1, 1, 1), np.int8), scales)
+    operands = [image, weights, made.constant("b", bias.astype(np.int32))]
+    attrs = Conv2DAttrs("VALID", 1, 1)
+    output = made.op("CONV_2D", operands, attrs, name="y", quant=Quantization.per_tensor(1.0, -5))
+    return made.output(output).build()
