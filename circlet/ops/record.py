@@ -138,10 +138,12 @@ def all_records() -> Iterator[OpDef]:
 
 
 def unsupported_reason(op: Op) -> str | None:
-    """Why an op cannot be run at all: no record, or none for its dtypes; None if it can."""
+    """Why an op cannot be run at all: no record, or none for its operands; None if it can."""
     record = _RECORDS.get(op.kind)
     if record is None:
         return "no record for this kind"
+    if any(tensor is not None and tensor.sparsity is not None for tensor in op.inputs):
+        return "constants in sparse storage are not read"
     if any(_dtypes_match(form, op) for form in record.dtypes):
         return None
     return f"types are not among: {'; '.join(record.dtypes)}"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circlet.errors import GraphError, UnsupportedOpsError
-from circlet.ir import DType, Graph, Op, RawAttrs, Tensor
+from circlet.ir import DType, Graph, Op, RawAttrs, Sparsity, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops import OpDef, Rule, TensorType, record, register
 from circlet.ops.verify import RECORD_RULES, unsupported_report, verify, violations
@@ -119,6 +119,14 @@ def test_unsupported_operators_are_reported_at_once() -> None:
         unsupported_report(b.build())
     assert [entry.source for entry in caught.value.entries] == ["first", "second"]
     assert "second (CUSTOM:Mystery v3, INT8 -> INT8): no record for this kind" in str(caught.value)
+
+
+def test_sparse_constants_are_reported() -> None:
+    made = graph()
+    (x,) = made.inputs
+    x.sparsity = Sparsity([0], [], [])
+    with pytest.raises(UnsupportedOpsError, match="sparse storage"):
+        unsupported_report(made)
 
 
 def test_kinds_without_a_record_pass_the_record_rules() -> None:
