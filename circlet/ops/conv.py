@@ -13,7 +13,7 @@ from circlet.ops.convolve import convolve, convolve_depthwise
 from circlet.ops.geometry import Window, Window2D
 from circlet.ops.operands import affine, moves_bytes, operand
 from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
-from circlet.ops.weighted import evaluate_weighted
+from circlet.ops.weighted import evaluate_weighted, factor_in_reach
 
 FORMS = tuple(
     f"{data} {weights} {bias} -> {data}"
@@ -114,6 +114,7 @@ def _rules(axis: int, channels: Rule) -> tuple[Rule, ...]:
         Rule("window_fits", _window_fits, "the dilated window must fit into the input"),
         affine(0),
         checks.weights_quantised(1, axis, filters),
+        factor_in_reach(),
     )
 
 

@@ -19,9 +19,11 @@ class QuantisedRows:
 
 
 def quantise_rows(rows: Floats, *, asymmetric: bool) -> QuantisedRows:
-    """Each row of [rows, values] to int8 with its own scale (and zero point)."""
+    """Each row of [rows, values] to int8 with its own scale (and zero point); NaN gives 0."""
     quantise = _asymmetric if asymmetric else _symmetric
-    return quantise(rows)
+    with np.errstate(all="ignore"):
+        found = quantise(rows)
+    return QuantisedRows(np.nan_to_num(found.values, nan=0.0), found.scales)
 
 
 def _symmetric(rows: Floats) -> QuantisedRows:

@@ -77,8 +77,13 @@ def multiply_by_quantized_multiplier(
 
 
 def quantize_value(value: float, scale: np.float32, zero_point: int) -> int:
-    """The stored form of a real bound: float32 division, halves away from zero."""
-    return zero_point + _round_half_away(float(np.float32(value) / scale))
+    """The stored form of a real bound: float32 division, halves away from zero.
+
+    Bounds beyond int32 are far outside every stored type and stop there.
+    """
+    with np.errstate(over="ignore"):
+        steps = float(np.float32(value) / scale)
+    return zero_point + _round_half_away(min(max(steps, INT32_MIN), INT32_MAX))
 
 
 def integer_range(dtype: DType) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from circlet.ops.convolve import convolve_transposed
 from circlet.ops.geometry import Window, Window2D
 from circlet.ops.operands import affine, known_ints, moves_bytes, operand, present
 from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
-from circlet.ops.weighted import evaluate_weighted
+from circlet.ops.weighted import evaluate_weighted, factor_in_reach
 
 _SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
 
@@ -139,6 +139,7 @@ TRANSPOSE_CONV = register(
             checks.bias_fits(_BIAS, _filters),
             affine(_DATA),
             checks.weights_quantised(_WEIGHTS, 0, _filters),
+            factor_in_reach(_DATA, _WEIGHTS),
         ),
         evaluate=_evaluate,
         accumulator="int32",

@@ -10,8 +10,10 @@ import numpy.typing as npt
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.hybrid import quantise_rows
 from circlet.ops.operands import operand, present
-from circlet.ops.record import Arrays
+from circlet.ops.record import Arrays, Rule
 from circlet.ops.requantize import (
+    INT32_MAX,
+    INT32_MIN,
     activate_float,
     activation_range,
     multiply_by_quantized_multiplier,
@@ -39,8 +41,22 @@ def output_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray
     scale, scales = scalar_quant(data)[0], weights.quant.scale
     output_scale = np.float64(scalar_quant(output)[0])
     if data.dtype is DType.UINT8:
-        return (scale * scales).astype(np.float64) / output_scale
+        with np.errstate(over="ignore"):
+            return (scale * scales).astype(np.float64) / output_scale
     return real_factors(data, weights, output)
+
+
+def factor_in_reach(data: int = 0, weights: int = 1) -> Rule:
+    """Rule: quantised output steps are not finer than a 32-bit register can hold."""
+
+    def holds(op: Op) -> bool:
+        source, filters = operand(op, data), operand(op, weights)
+        if not source.dtype.is_integer:
+            return True
+        factors = output_factors(source, filters, op.outputs[0])
+        return bool((factors < 2.0**30).all())
+
+    return Rule("factor_in_reach", holds, "the output scale is too small for the inputs'")
 
 
 def hybrid_is_asymmetric(op: Op) -> bool:
@@ -133,7 +149,7 @@ def _float_requantise(
     total: npt.NDArray[np.int64], factors: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.int64]:
     """Accumulators times real factors, rounded to nearest."""
-    scaled = total.astype(np.float64) * factors
+    scaled = np.clip(total.astype(np.float64) * factors, INT32_MIN, INT32_MAX)
     return np.trunc(scaled + np.copysign(0.5, scaled)).astype(np.int64)
 
 

@@ -100,3 +100,19 @@ def test_dynamic_quantisation_keeps_zero_rows_zero(asymmetric: bool) -> None:
     assert not quantised.values[0].any()
     error = np.abs(quantised.values[1] * quantised.scales[1] - rows[1]).max()
     assert error <= quantised.scales[1] * 0.5001
+
+
+def test_rows_of_no_numbers_do_not_stop_a_run() -> None:
+    rows = np.array([[np.nan, 1.0], [np.inf, 1.0], [1e-45, 0.0]], np.float32)
+    for asymmetric in (False, True):
+        quantised = quantise_rows(rows, asymmetric=asymmetric)
+        assert np.isfinite(quantised.values).all()
+
+
+def test_an_output_step_finer_than_any_sum_saturates() -> None:
+    op = model_of("int8", FullyConnectedAttrs()).main.ops[0]
+    op.outputs[0].quant = per_tensor(1e-38)
+    weights, bias = op.inputs[1], op.inputs[2]
+    assert weights is not None and bias is not None
+    (result,) = get(op).evaluate(op, [integers((6, DEPTH), np.int8), weights.data, bias.data])
+    assert set(result.reshape(-1).tolist()) <= {-128, 0, 127}

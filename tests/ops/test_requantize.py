@@ -84,6 +84,11 @@ def test_activation_bounds_are_stored_values(activation: str, expected: tuple[in
     assert activation_range(activation, output) == expected
 
 
+def test_bounds_of_a_tiny_scale_stay_in_the_type() -> None:
+    output = Tensor("y", DType.INT8, (1,), Quantization.per_tensor(1e-45, 3))
+    assert activation_range("RELU6", output) == (3, 127)
+
+
 STEP = np.float32(0.77)
 
 

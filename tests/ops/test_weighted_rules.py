@@ -82,6 +82,7 @@ CONVOLUTION: list[tuple[str, Change]] = [
     ("weights_quantised", quantised(1, WRONG_AXIS)),
     ("weights_quantised", quantised(1, Quantization.per_channel(np.ones(15), 0))),
     ("weights_quantised", quantised(1, None)),
+    ("factor_in_reach", quantised(-1, Quantization.per_tensor(1e-20))),
 ]
 POOLING: list[tuple[str, Change]] = [
     ("input_rank", shaped(0, 17, 13, 8)),
@@ -112,6 +113,7 @@ CASES: dict[str, list[tuple[str, Change]]] = {
         ("output_shape_fits", output_shape(2, 35, 41, 17)),
         ("windows_fit", output_shape(2, 350, 41, 16)),
         ("bias_size", shaped(3, 15)),
+        ("factor_in_reach", quantised(-1, Quantization.per_tensor(1e-20))),
         ("quantised", quantised(2, ZERO_SCALE)),
         ("weights_quantised", quantised(1, WRONG_AXIS)),
     ],
