@@ -70,7 +70,8 @@ def compare(actual: np.ndarray, wanted: np.ndarray) -> tuple[int, float]:
         return int(np.count_nonzero(difference)), float(difference.max())
     same = (actual == wanted) | (np.isnan(actual) & np.isnan(wanted))
     with np.errstate(invalid="ignore"):
-        difference = np.where(same, 0.0, np.abs(actual.astype(np.float64) - wanted))
+        wide = np.result_type(wanted.dtype, np.float64)
+        difference = np.where(same, 0.0, np.abs(np.subtract(actual, wanted, dtype=wide)))
     finite = wanted[np.isfinite(wanted)]
     measure = float(difference.max() / max(1.0, np.abs(finite).max(initial=0.0)))
     return int(not measure <= FLOAT_BAR), measure
