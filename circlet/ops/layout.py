@@ -12,6 +12,7 @@ from circlet.ops.functions import round_half_away
 from circlet.ops.operands import (
     QUANTISED,
     count,
+    infer_ranked,
     is_affine,
     known_ints,
     limits,
@@ -19,6 +20,7 @@ from circlet.ops.operands import (
     operand,
     present,
     scale_of,
+    when_ranked,
     zero_of,
 )
 from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
@@ -89,7 +91,7 @@ def _fill_storable(op: Op) -> bool:
 
 
 _PAD_RULES = (
-    Rule("paddings", _paddings_are_pairs, "the paddings must be one pair of integers per axis"),
+    when_ranked("paddings", _paddings_are_pairs, "the paddings must be one integer pair per axis"),
     Rule("not-negative", _paddings_not_negative, "paddings must not be negative"),
     Rule("fill", _fill_is_scalar, "the value to fill with must be one element of the input's type"),
     Rule("zero-point", _fill_storable, "the zero point must be a value of the type"),
@@ -103,7 +105,7 @@ register(
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),
-        infer=_infer_pad,
+        infer=infer_ranked(_infer_pad),
         evaluate=_evaluate_pad,
         rules=_PAD_RULES,
         quant=QuantRule(same_as_input=True),
@@ -118,7 +120,7 @@ register(
         arity=(2, 3),
         required=2,
         dtypes=("* INT32 * -> *", "* INT64 * -> *"),
-        infer=_infer_pad,
+        infer=infer_ranked(_infer_pad),
         evaluate=_evaluate_pad,
         rules=_PAD_RULES,
         quant=QuantRule(same_as_input=True),
@@ -162,10 +164,10 @@ register(
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *",),
-        infer=_infer_transpose,
+        infer=infer_ranked(_infer_transpose),
         evaluate=_evaluate_transpose,
         rules=(
-            Rule("permutation", _is_permutation, "each axis must occur once in the permutation"),
+            when_ranked("permutation", _is_permutation, "the permutation must hold each axis once"),
         ),
         quant=QuantRule(same_as_input=True),
         cost=moves_bytes,
@@ -244,11 +246,10 @@ def _evaluate_concatenation(op: Op, inputs: Arrays) -> list[np.ndarray]:
         _rescaled(present(part), tensor, op.outputs[0])
         for part, tensor in zip(inputs, _parts(op), strict=True)
     ]
-    axis = concatenation_axis(op)
-    shapes = {part.shape[:axis] + part.shape[axis + 1 :] for part in parts}
-    if len(shapes) > 1:
-        raise GraphError(f"sizes {sorted(shapes)} beside the axis differ", where=op.name)
-    return [np.concatenate(parts, axis)]
+    try:
+        return [np.concatenate(parts, int(getattr(op.attrs, "axis", 0)))]
+    except ValueError as error:
+        raise GraphError("the parts do not fit together", where=op.name, why=str(error)) from None
 
 
 def _rescaled(part: np.ndarray, source: Tensor, result: Tensor) -> np.ndarray:
@@ -268,7 +269,7 @@ register(
         options="ConcatenationOptions",
         arity=(1, 1 << 16),
         dtypes=("* -> *",),
-        infer=_infer_concatenation,
+        infer=infer_ranked(_infer_concatenation),
         evaluate=_evaluate_concatenation,
         rules=(
             Rule("parts", _parts_present, "no part may be omitted"),
@@ -278,8 +279,8 @@ register(
                 lambda op: getattr(op.attrs, "fused_activation_function", "NONE") == "NONE",
                 "a fused activation is not defined for this kind",
             ),
-            Rule("axis", _ranks_equal, "the axis must exist and all ranks must be equal"),
-            Rule("sizes", _other_sizes_equal, "sizes beside the axis must be equal"),
+            when_ranked("axis", _ranks_equal, "the axis must exist and all ranks must be equal"),
+            when_ranked("sizes", _other_sizes_equal, "sizes beside the axis must be equal"),
             Rule("scales", _rescales_only_uint8, "all parts must share the output's scale"),
         ),
         quant=QuantRule(same_as_input=True),

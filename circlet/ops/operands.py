@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -26,6 +27,28 @@ def known_ints(tensor: Tensor | None) -> tuple[int, ...] | None:
     if tensor is None or tensor.data is None or not tensor.dtype.is_integer:
         return None
     return tuple(int(value) for value in np.asarray(tensor.data).reshape(-1))
+
+
+def ranked(op: Op) -> bool:
+    """Whether the ranks of all inputs are known before a run."""
+    tensors = (tensor for tensor in op.inputs if tensor is not None)
+    return all(tensor.has_rank or tensor.is_constant for tensor in tensors)
+
+
+def when_ranked(name: str, holds: Callable[[Op], bool], message: str) -> Rule:
+    """A rule about sizes, which a run checks where a rank is not known before it."""
+    return Rule(name, lambda op: not ranked(op) or holds(op), message)
+
+
+def infer_ranked(infer: Callable[[Op], list[TensorType]]) -> Callable[[Op], list[TensorType]]:
+    """Inference that repeats the stated output sizes where the rank of an input is not known."""
+
+    def inferred(op: Op) -> list[TensorType]:
+        if ranked(op):
+            return infer(op)
+        return [TensorType(op.outputs[0].dtype, op.outputs[0].shape)]
+
+    return inferred
 
 
 def count(shape: Shape) -> int | None:

@@ -144,7 +144,7 @@ class CastAttrs:
     out_data_type: str = "FLOAT32"
 
 
-_CASTABLE = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64", "BOOL")
+_CASTABLE = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64", "UINT16", "UINT32", "BOOL")
 
 
 def _evaluate_cast(op: Op, inputs: Arrays) -> list[np.ndarray]:

@@ -15,12 +15,14 @@ from circlet.ops.operands import (
     QUANTISED,
     affine,
     count,
+    infer_ranked,
     known_ints,
     limits,
     operand,
     present,
     same_quant,
     scale_of,
+    when_ranked,
     zero_of,
 )
 from circlet.ops.record import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
@@ -146,7 +148,7 @@ _AXES = (
         lambda op: len(operand(op, 1).shape) <= 1,
         "the axes must be a list of integers",
     ),
-    Rule("axes", _axes_in_range, "each axis must exist in the input"),
+    when_ranked("axes", _axes_in_range, "each axis must exist in the input"),
 )
 _INT16_CENTRED = Rule(
     "int16-centred",
@@ -182,7 +184,7 @@ def _reducer(
             arity=(2, 2),
             required=2,
             dtypes=tuple(f"{name} INT32 -> {name}" for name in _NUMBERS),
-            infer=_infer_reduce,
+            infer=infer_ranked(_infer_reduce),
             evaluate=evaluate,
             rules=(*_AXES, *rules),
             numerics="exact",
@@ -234,8 +236,10 @@ def _axis_not_empty(op: Op) -> bool:
 
 def _arg(choose: Callable[..., np.ndarray]) -> Callable[[Op, Arrays], list[np.ndarray]]:
     def evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
-        values, (axis,) = present(inputs[0]), _axes_at_run(op, inputs)
-        return [np.asarray(choose(values, axis=axis)).astype(op.outputs[0].dtype.numpy)]
+        values, axes = present(inputs[0]), _axes_at_run(op, inputs)
+        if len(axes) != 1 or values.shape[axes[0]] == 0:
+            raise GraphError(f"no elements along axes {list(axes)}", where=op.name)
+        return [np.asarray(choose(values, axis=axes[0])).astype(op.outputs[0].dtype.numpy)]
 
     return evaluate
 
@@ -255,12 +259,12 @@ def _arg_reducer(kind: str, attrs: type, choose: Callable[..., np.ndarray]) -> N
             arity=(2, 2),
             required=2,
             dtypes=tuple(forms),
-            infer=_infer_arg,
+            infer=infer_ranked(_infer_arg),
             evaluate=_arg(choose),
             rules=(
-                Rule("one-axis", _one_axis, "there must be one axis, and a tensor with axes"),
-                Rule("axes", _axes_in_range, "the axis must exist in the input"),
-                Rule("not-empty", _axis_not_empty, "the axis must have elements"),
+                when_ranked("one-axis", _one_axis, "the input must have axes, one is reduced"),
+                when_ranked("axes", _axes_in_range, "the axis must exist in the input"),
+                when_ranked("not-empty", _axis_not_empty, "the axis must have elements"),
                 Rule(
                     "output-type",
                     lambda op: getattr(op.attrs, "output_type", "") == op.outputs[0].dtype.name,

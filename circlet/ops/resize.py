@@ -11,7 +11,7 @@ import numpy.typing as npt
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
 from circlet.ops.functions import round_half_away
-from circlet.ops.operands import known_ints, operand, present, same_quant
+from circlet.ops.operands import infer_ranked, known_ints, operand, present, same_quant, when_ranked
 from circlet.ops.record import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 
 Int64 = npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ class ResizeNearestNeighborAttrs:
 def _infer(op: Op) -> list[TensorType]:
     source, size = operand(op, 0), known_ints(op.input(1))
     if len(source.shape) != 4:
-        return [TensorType(source.dtype, (None,) * 4)]
+        raise GraphError(f"{source!r} is no image", where=op.name)
     batch, channels = source.shape[0], source.shape[3]
     height, width = (None, None) if size is None or len(size) != 2 else size
     return [TensorType(source.dtype, (batch, height, width, channels))]
@@ -47,8 +47,6 @@ def _infer(op: Op) -> list[TensorType]:
 
 def _is_image(op: Op) -> bool:
     source, size = operand(op, 0), operand(op, 1)
-    if not source.has_rank:
-        return True
     return len(source.shape) == 4 and size.shape in ((2,), (None,))
 
 
@@ -179,7 +177,7 @@ def _cost(op: Op) -> Cost:
 
 
 _RULES = (
-    Rule("image", _is_image, "the input must have four dimensions and the size two elements"),
+    when_ranked("image", _is_image, "the input must have 4 dimensions and the size 2 elements"),
     Rule("size", _sizes_positive, "the new size must be positive"),
     Rule("not-empty", _not_empty, "the image must have pixels"),
     same_quant(),
@@ -204,7 +202,7 @@ def _resizer(
             arity=(2, 2),
             required=2,
             dtypes=tuple(f"{name} INT32 -> {name}" for name in names.split()),
-            infer=_infer,
+            infer=infer_ranked(_infer),
             evaluate=evaluate,
             rules=rules,
             quant=QuantRule(same_as_input=True),

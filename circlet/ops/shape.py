@@ -9,7 +9,15 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
-from circlet.ops.operands import count, known_ints, moves_bytes, operand, present
+from circlet.ops.operands import (
+    count,
+    infer_ranked,
+    known_ints,
+    moves_bytes,
+    operand,
+    present,
+    when_ranked,
+)
 from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 
 _INDEX_TYPES = (DType.INT32, DType.INT64)
@@ -143,7 +151,7 @@ def _squeezes_ones(op: Op) -> bool:
 def _evaluate_squeeze(op: Op, inputs: Arrays) -> list[np.ndarray]:
     source = present(inputs[0])
     dropped = squeezed_axes(op, source.shape)
-    if any(source.shape[axis] != 1 for axis in dropped):
+    if any(not 0 <= axis < source.ndim or source.shape[axis] != 1 for axis in dropped):
         raise GraphError(f"axes {list(dropped)} of {source.shape} are not 1", where=op.name)
     return [source.reshape([n for axis, n in enumerate(source.shape) if axis not in dropped])]
 
@@ -155,9 +163,9 @@ register(
         options="SqueezeOptions",
         arity=(1, 1),
         dtypes=("* -> *",),
-        infer=_infer_squeeze,
+        infer=infer_ranked(_infer_squeeze),
         evaluate=_evaluate_squeeze,
-        rules=(Rule("axes", _squeezes_ones, "each dropped axis must exist and have size 1"),),
+        rules=(when_ranked("axes", _squeezes_ones, "each dropped axis must have size 1"),),
         quant=QuantRule(same_as_input=True),
         cost=moves_bytes,
     )
@@ -207,11 +215,11 @@ register(
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),
-        infer=_infer_expand_dims,
+        infer=infer_ranked(_infer_expand_dims),
         evaluate=_evaluate_expand_dims,
         rules=(
             Rule("axis-input", _axis_is_one_integer, "the axis must be one integer"),
-            Rule("axis", _new_axis_in_range, "the axis must lie within the new rank"),
+            when_ranked("axis", _new_axis_in_range, "the axis must lie within the new rank"),
         ),
         quant=QuantRule(same_as_input=True),
         cost=moves_bytes,

@@ -119,3 +119,28 @@ def test_what_the_rules_let_through_is_computed(kind: str) -> None:
         except CircletError:
             continue
     assert computed > 0 or kind in RARE
+
+
+def test_a_tensor_of_unknown_rank_is_checked_by_the_run() -> None:
+    record = find("TRANSPOSE")
+    assert record is not None
+    source = Tensor("x", DType.FLOAT32, (), has_rank=False)
+    order = np.array([1, 0], np.int32)
+    inputs: list[Tensor | None] = [source, Tensor("perm", DType.INT32, (2,), data=order)]
+    result = Tensor("result", DType.FLOAT32, (None, None))
+    op = Op("TRANSPOSE", inputs, [result], record.attrs(), Origin.of(0, "result"))
+    assert all(rule.holds(op) for rule in record.rules)
+    assert record.infer(op)[0].shape == (None, None)
+    assert record.evaluate(op, [np.ones((2, 3)), order])[0].shape == (3, 2)
+    with pytest.raises(CircletError):
+        record.evaluate(op, [np.ones(3), order])
+
+
+def test_a_constant_scalar_axis_has_a_rank() -> None:
+    record = find("EXPAND_DIMS")
+    assert record is not None
+    axis = Tensor("axis", DType.INT32, (), data=np.array(1, np.int32), has_rank=False)
+    inputs: list[Tensor | None] = [Tensor("x", DType.FLOAT32, (2, 3)), axis]
+    result = Tensor("result", DType.FLOAT32, ())
+    op = Op("EXPAND_DIMS", inputs, [result], record.attrs(), Origin.of(0, "result"))
+    assert record.infer(op)[0].shape == (2, 1, 3)
