@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.lower.affine import affine_sum
 from circlet.ir import DType, Quantization
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.record import find
@@ -126,3 +127,37 @@ def test_8_bit_functions_are_tables(dtype: DType, target: str) -> None:
             zero = 0 if dtype is DType.UINT8 else -128
             cases.op(kind, [source], quant=Quantization.per_tensor(1 / 256, zero))
     cases.check(target, threads=2)
+
+
+@each_target
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_every_pair_of_bytes_adds_exactly(dtype: DType, target: str) -> None:
+    cases = Cases()
+    random = np.random.default_rng(5)
+    every = np.arange(256, dtype=np.uint8).view(dtype.numpy)
+    low, high = (0, 255) if dtype is DType.UINT8 else (-128, 127)
+    for number in range(8):
+        scales = np.exp(random.uniform(-4, -1, 3))
+        zeros = random.integers(low, high, 3, endpoint=True)
+        first, second, out = (
+            Quantization.per_tensor(float(scale), int(zero))
+            for scale, zero in zip(scales, zeros, strict=True)
+        )
+        a, b = cases.given(every[:, None], first), cases.given(every[None, :], second)
+        kind = ("ADD", "SUB")[number % 2]
+        cases.op(kind, [a, b], BINARY[kind]("RELU6" if number > 5 else "NONE"), quant=out)
+    equal = Quantization.per_tensor(0.5, 0)
+    pair = [cases.given(every[:, None], equal), cases.given(every[None, :], equal)]
+    cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(1.0, 0))
+    cases.check(target)
+
+
+def test_ties_away_from_zero_keep_the_exact_expression() -> None:
+    cases = Cases()
+    halves = Quantization.per_tensor(0.5, 0)
+    pair = [cases.data(DType.INT8, (4,), halves) for _ in range(2)]
+    cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(1.0, 0))
+    cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(0.37, 5))
+    tied, untied = cases.graph().ops
+    assert affine_sum(tied) is None
+    assert affine_sum(untied) is not None

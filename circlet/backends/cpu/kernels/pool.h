@@ -109,9 +109,12 @@ CIRCLET_INLINE void pool_channels_int(const struct pool_params *p, const pool_wi
     int64_t c = 0;
     for (; c + 4 * CIRCLET_LANES <= p->channels; c += 4 * CIRCLET_LANES)
         pool_int(p, w, to, c, CIRCLET_LANES, kind, type, 4);
-    for (; c + CIRCLET_LANES <= p->channels; c += CIRCLET_LANES)
-        pool_int(p, w, to, c, CIRCLET_LANES, kind, type, 1);
-    if (c < p->channels) pool_int(p, w, to, c, p->channels - c, kind, type, 1);
+    if (p->channels < CIRCLET_LANES) {
+        pool_int(p, w, to, 0, p->channels, kind, type, 1);
+        return;
+    }
+    for (; c < p->channels; c += CIRCLET_LANES)
+        pool_int(p, w, to, s_min_i64(c, p->channels - CIRCLET_LANES), CIRCLET_LANES, kind, type, 1);
 }
 
 CIRCLET_INLINE void pool_max_bytes(const struct pool_params *p, const pool_window *w, char *to,

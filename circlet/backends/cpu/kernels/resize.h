@@ -38,6 +38,9 @@ CIRCLET_INLINE vf resize_real(const resize_sample *s, int64_t at, int64_t n, int
     return total;
 }
 
+/* To nearest, halves up; 0.5 itself would move 0.49999997 up. */
+CIRCLET_INLINE vi resize_rounded(vf x) { return v_to_i32(x + v_splat(0.49999997f)); }
+
 /* Rounded to nearest, halves away from zero. */
 CIRCLET_INLINE vi resize_fixed(const resize_sample *s, int64_t at, int64_t n, int type) {
     int32_t vertical[2] = {1024 - s->fixed_down, s->fixed_down};
@@ -56,10 +59,11 @@ CIRCLET_INLINE void resize_channels(const resize_sample *s, char *to, int64_t c,
     int64_t at = c * element_size(type);
     if (type == ELEMENT_F32) element_store_f32(to + at, resize_real(s, at, n, type), n);
     else if (type == ELEMENT_U8)
-        element_store_i32(to + at, v_to_i32(v_round_away(resize_real(s, at, n, type))), n, type);
+        element_store_i32(to + at, resize_rounded(resize_real(s, at, n, type)), n, type);
     else element_store_i32(to + at, resize_fixed(s, at, n, type), n, type);
 }
 
+/* The last vector of a pixel starts where it ends with the channels: it repeats some of them. */
 CIRCLET_INLINE void resize_row(const struct resize_bilinear_params *p, resize_sample s,
                                const char *upper, const char *lower, char *to, const int32_t *x0,
                                const int32_t *x1, const void *right, int type) {
@@ -68,10 +72,11 @@ CIRCLET_INLINE void resize_row(const struct resize_bilinear_params *p, resize_sa
         s.corner[0] = upper + x0[x] * pixel, s.corner[1] = lower + x0[x] * pixel;
         s.corner[2] = upper + x1[x] * pixel, s.corner[3] = lower + x1[x] * pixel;
         s.right = ((const float *)right)[x], s.fixed_right = ((const int32_t *)right)[x];
-        int64_t c = 0;
-        for (; c + CIRCLET_LANES <= p->channels; c += CIRCLET_LANES)
-            resize_channels(&s, to, c, CIRCLET_LANES, type);
-        if (c < p->channels) resize_channels(&s, to, c, p->channels - c, type);
+        if (p->channels < CIRCLET_LANES) resize_channels(&s, to, 0, p->channels, type);
+        else
+            for (int64_t c = 0; c < p->channels; c += CIRCLET_LANES)
+                resize_channels(&s, to, s_min_i64(c, p->channels - CIRCLET_LANES), CIRCLET_LANES,
+                                type);
     }
 }
 

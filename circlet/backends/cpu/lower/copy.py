@@ -143,5 +143,6 @@ def _elements_call(
         "column_result": result[column],
     }
     tasks = prod(sizes) * -(-columns // _COLUMN_BLOCK)
-    kernel = Kernel("copy.h", "copy_elements", (size,))
+    is_transpose = source[column] == result[inner] == size
+    kernel = Kernel("copy.h", "copy_elements", (size, int(is_transpose)))
     context.call(op, kernel, params, refs, (written,), tasks=tasks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from circlet.backends.cpu.lower.affine import affine_sum
 from circlet.backends.cpu.lower.body import ELEMENT_TYPES, Body, Load, Step, not_printable
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
 from circlet.backends.cpu.lower.views import (
@@ -50,7 +51,7 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    lower_scalar(op, context, scalar_of(op), _inputs(op))
+    lower_scalar(op, context, affine_sum(op) or scalar_of(op), _inputs(op))
 
 
 def lower_scalar(op: Op, context: Context, scalar: Scalar, inputs: list[Tensor]) -> None:
