@@ -316,6 +316,35 @@ CIRCLET_SUPPORT void __aeabi_memset8(void *t, size_t n, int v) { memset(t, v, n)
 CIRCLET_SUPPORT void __aeabi_memclr(void *t, size_t n) { memset(t, 0, n); }
 CIRCLET_SUPPORT void __aeabi_memclr4(void *t, size_t n) { memset(t, 0, n); }
 CIRCLET_SUPPORT void __aeabi_memclr8(void *t, size_t n) { memset(t, 0, n); }
+CIRCLET_SUPPORT void __aeabi_unwind_cpp_pr0(void) {}
+CIRCLET_SUPPORT void __aeabi_unwind_cpp_pr1(void) {}
+#if !defined(__ARM_FEATURE_IDIV)
+/* Quotient in the low half, remainder in the high half, as the run-time ABI wants them. */
+CIRCLET_SUPPORT uint64_t __aeabi_uidivmod(uint32_t a, uint32_t b) {
+    uint32_t quotient = 0, rest = 0;
+    for (int bit = 31; bit >= 0; bit--) {
+        rest = rest << 1 | (a >> bit & 1);
+        if (rest >= b) {
+            rest -= b;
+            quotient |= 1u << bit;
+        }
+    }
+    return (uint64_t)rest << 32 | quotient;
+}
+CIRCLET_SUPPORT uint32_t __aeabi_uidiv(uint32_t a, uint32_t b) {
+    return (uint32_t)__aeabi_uidivmod(a, b);
+}
+CIRCLET_SUPPORT uint64_t __aeabi_idivmod(int32_t a, int32_t b) {
+    uint64_t both = __aeabi_uidivmod(a < 0 ? -(uint32_t)a : (uint32_t)a,
+                                     b < 0 ? -(uint32_t)b : (uint32_t)b);
+    uint32_t quotient = (uint32_t)both, rest = (uint32_t)(both >> 32);
+    if ((a < 0) != (b < 0)) quotient = -quotient;
+    return (uint64_t)(a < 0 ? -rest : rest) << 32 | quotient;
+}
+CIRCLET_SUPPORT int32_t __aeabi_idiv(int32_t a, int32_t b) {
+    return (int32_t)__aeabi_idivmod(a, b);
+}
+#endif
 #endif
 #endif
 

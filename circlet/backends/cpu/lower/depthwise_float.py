@@ -32,7 +32,7 @@ _MOST_PIXELS = 7
 _MOST_UNROLLED = 200
 _MOST_COLUMNS = 16
 _TILE_OVERHEAD = 8
-_TASK_BYTES = 96 << 10
+_TASK_ROWS = 16
 _TASKS_WANTED = 16
 
 
@@ -83,7 +83,7 @@ def _lower(op: Op, context: Context) -> None:
     masked = rows.channels < lanes
     registers = registers_of(context.target, context.vector_bytes)
     row_count, blocks = rows.images * rows.height, -(-rows.channels // lanes)
-    task_rows, task_blocks = _task_sizes(rows, row_count, blocks)
+    task_rows, task_blocks = _task_sizes(row_count, blocks)
     window = rows.window
     params: dict[str, ParamValue] = {
         **rows.source.strides("in"),
@@ -166,12 +166,11 @@ def _shape(rows: _Rows, registers: Registers) -> tuple[int, ...]:
     return height, width, rows.source.pixel // rows.column, spread, pixels
 
 
-def _task_sizes(rows: _Rows, row_count: int, blocks: int) -> tuple[int, int]:
-    """Rows and vectors of a task: its input fits in cache, and there are enough tasks."""
-    row_bytes = max(1, rows.width * rows.channels * 4)
-    task_rows = max(1, min(row_count, _TASK_BYTES // row_bytes, -(-row_count // _TASKS_WANTED)))
-    parts = max(1, -(-_TASKS_WANTED * task_rows // row_count))
-    return task_rows, max(1, -(-blocks // parts), min(blocks, 4))
+def _task_sizes(row_count: int, blocks: int) -> tuple[int, int]:
+    """Rows and vectors of a task: rows that share input follow each other, tasks are enough."""
+    task_rows = min(row_count, _TASK_ROWS, -(-row_count * blocks // _TASKS_WANTED))
+    bands = -(-row_count // task_rows)
+    return task_rows, max(1, min(blocks, bands * blocks // _TASKS_WANTED))
 
 
 def _packed(weights: FloatArray, lanes: int) -> FloatArray:
