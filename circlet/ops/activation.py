@@ -33,6 +33,7 @@ from circlet.ops.operands import (
 from circlet.ops.record import Arrays, NoAttrs, OpDef, QuantRule, Rule, register
 from circlet.ops.requantize import quantize_value
 
+_LIMIT = float(1 << 30)
 _EIGHT_BIT = "FLOAT32 INT8 UINT8"
 
 
@@ -55,10 +56,18 @@ def is_quantised(op: Op) -> bool:
     return operand(op, 0).dtype in QUANTISED
 
 
+def alpha_factor(op: Op, alpha: float) -> float:
+    """Real factor of the negative side: input scale times `alpha` over output scale, in float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        slope = np.float32(scale_of(operand(op, 0))) * np.float32(alpha)
+        return float(slope / np.float32(scale_of(op.outputs[0])))
+
+
 def ratio(op: Op) -> float:
     """Input scale over output scale, formed in float32."""
     first, result = np.float32(scale_of(operand(op, 0))), np.float32(scale_of(op.outputs[0]))
-    return float(first / result)
+    with np.errstate(over="ignore", under="ignore"):
+        return float(first / result)
 
 
 def clipped(low: float, high: float) -> Callable[[Op], Scalar]:
@@ -83,6 +92,18 @@ def _clipped_stored(op: Op, low: float, high: float) -> Scalar:
     return Scalar(stored(rescale(Var(0, "i32") - Param("zero0"), "output")), params)
 
 
+def in_reach(alpha: Callable[[Op], float] = lambda op: 0.0) -> Rule:
+    """Rule: what the scales and `alpha` multiply stored values by is below 2**30."""
+
+    def holds(op: Op) -> bool:
+        if not is_quantised(op):
+            return True
+        value = alpha(op)
+        return abs(value) < _LIMIT and max(ratio(op), abs(alpha_factor(op, value))) < _LIMIT
+
+    return Rule("output-scale", holds, "the scales of input and output are too far apart")
+
+
 for _kind, _low, _high, _types in (
     ("RELU", 0.0, inf, "FLOAT32 INT8 UINT8 INT16"),
     ("RELU6", 0.0, 6.0, "FLOAT32 INT8 UINT8 INT16"),
@@ -93,7 +114,7 @@ for _kind, _low, _high, _types in (
         _kind,
         clipped(_low, _high),
         _types,
-        rules=(affine(0),),
+        rules=(affine(0), in_reach()),
         numerics="exact",
         rounding="double",
         quant=QuantRule(same_as_input=True),
@@ -108,11 +129,10 @@ def leaky(op: Op) -> Scalar:
         return Scalar(call("select", x > 0.0, x, x * Param("alpha", "f32")), {"alpha": alpha})
     centred = Var(0, "i32") - Param("zero0")
     value = call("select", centred >= 0, rescale(centred, "identity"), rescale(centred, "alpha"))
-    slope = np.float32(scale_of(operand(op, 0))) * np.float32(alpha)
     params = {
         **zero_params(op),
         **multiplier_params("identity", ratio(op)),
-        **multiplier_params("alpha", float(slope / np.float32(scale_of(op.outputs[0])))),
+        **multiplier_params("alpha", alpha_factor(op, alpha)),
         **type_params(op),
     }
     return Scalar(stored(value), params)
@@ -124,7 +144,7 @@ unary(
     "FLOAT32 INT8 UINT8 INT16",
     attrs=LeakyReluAttrs,
     options="LeakyReluOptions",
-    rules=(affine(0),),
+    rules=(affine(0), in_reach(lambda op: float(getattr(op.attrs, "alpha", 0.0)))),
     numerics="exact",
     rounding="double",
 )
@@ -138,11 +158,10 @@ def parametric(op: Op) -> Scalar:
     centred = Var(0, "i32") - Param("zero0")
     sloped = centred * (Var(1, "i32") - Param("zero1"))
     value = call("select", centred >= 0, rescale(centred, "identity"), rescale(sloped, "alpha"))
-    slope = np.float32(scale_of(operand(op, 0))) * np.float32(scale_of(operand(op, 1)))
     params = {
         **zero_params(op),
         **multiplier_params("identity", ratio(op)),
-        **multiplier_params("alpha", float(slope / np.float32(scale_of(op.outputs[0])))),
+        **multiplier_params("alpha", alpha_factor(op, scale_of(operand(op, 1)))),
         **type_params(op),
     }
     return Scalar(stored(value), params)
@@ -173,6 +192,7 @@ register(
             BROADCASTS,
             Rule("slopes", _keeps_shape, "the slopes must spread over the input, not enlarge it"),
             affine(0, 1),
+            in_reach(lambda op: scale_of(operand(op, 1))),
         ),
         accumulator="int32",
         rounding="double",
@@ -309,7 +329,11 @@ unary(
     hard_swish_scalar,
     _EIGHT_BIT,
     options="HardSwishOptions",
-    rules=(affine(0), Rule("output-scale", _output_not_finer, "the output scale is too small")),
+    rules=(
+        affine(0),
+        in_reach(),
+        Rule("output-scale", _output_not_finer, "the output scale is too small"),
+    ),
     rounding="lut",
     evaluate=_evaluate_hard_swish,
 )

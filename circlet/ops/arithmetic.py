@@ -98,7 +98,8 @@ def common_scale_params(op: Op) -> dict[str, Number]:
 def product_factor(op: Op) -> float:
     """Real factor of a quantised product to the output's scale, formed in float32."""
     first, second = np.float32(scale_of(operand(op, 0))), np.float32(scale_of(operand(op, 1)))
-    return float(first * second / np.float32(scale_of(op.outputs[0])))
+    with np.errstate(over="ignore", under="ignore"):
+        return float(first * second / np.float32(scale_of(op.outputs[0])))
 
 
 def product(op: Op) -> Scalar:

@@ -34,9 +34,9 @@ def tabulated(source: Tensor, result: Tensor, transform: Transform) -> Table:
     """A real function on quantised values, as the reference kernels tabulate it, in float32."""
     stored = np.arange(256, dtype=np.uint8).view(source.dtype.numpy).astype(np.int32)
     real = np.float32(scale_of(source)) * (stored - zero_of(source)).astype(np.float32)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         scaled = transform(real) * (np.float32(1) / np.float32(scale_of(result)))
-    whole = round_half_away(scaled) + np.float32(zero_of(result))
+        whole = round_half_away(scaled) + np.float32(zero_of(result))
     low, high = limits(result.dtype)
     return np.clip(whole, low, high).astype(np.int32).astype(result.dtype.numpy)
 

@@ -11,6 +11,9 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Quantization, Shape, Tensor
 from circlet.ops.record import Cost, Rule, TensorType
 
+# A scale and its reciprocal are float32 numbers well inside the range.
+_SMALLEST_SCALE, _LARGEST_SCALE = 2.0**-70, 2.0**70
+
 QUANTISED = frozenset({DType.INT8, DType.UINT8, DType.INT16})
 
 
@@ -74,7 +77,7 @@ def zero_of(tensor: Tensor) -> int:
 
 
 def is_affine(tensor: Tensor) -> bool:
-    """Whether one finite positive scale and one zero point that cannot overflow are present.
+    """Whether one scale of 2**-70 to 2**70 and one zero point are present.
 
     Files exist whose uint8 zero point is -128, and LiteRT runs them: 8-bit types share one range.
     """
@@ -83,7 +86,7 @@ def is_affine(tensor: Tensor) -> bool:
         return False
     scale, zero = float(quant.scale[0]), int(quant.zero_point[0])
     low, high = (-128, 255) if tensor.dtype.bits == 8 else limits(tensor.dtype)
-    return bool(np.isfinite(scale)) and scale > 0 and low <= zero <= high
+    return _SMALLEST_SCALE <= scale <= _LARGEST_SCALE and low <= zero <= high
 
 
 def limits(dtype: DType) -> tuple[int, int]:
@@ -102,7 +105,7 @@ def affine(*inputs: int) -> Rule:
     return Rule(
         "quantised",
         holds,
-        "8- and 16-bit integers need one finite positive scale and one zero point in range",
+        "8- and 16-bit integers need one scale, 2**-70 to 2**70, and one zero point in range",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
@@ -61,7 +62,8 @@ def _evaluate_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
     if operand(op, 0).dtype in QUANTISED:
         return [_softmax_stored(op, values)]
     beta = np.float32(getattr(op.attrs, "beta", 1.0))
-    power = np.exp((values - values.max(axis=-1, keepdims=True)) * beta)
+    with np.errstate(over="ignore", invalid="ignore"):
+        power = np.exp((values - values.max(axis=-1, keepdims=True)) * beta)
     return [power / power.sum(axis=-1, keepdims=True, dtype=np.float32)]
 
 
@@ -102,7 +104,8 @@ def _exponent_fits(op: Op) -> bool:
 
 
 def _beta_fits(op: Op) -> bool:
-    return operand(op, 0).dtype not in QUANTISED or getattr(op.attrs, "beta", 0.0) > 0
+    beta = float(getattr(op.attrs, "beta", 0.0))
+    return isfinite(beta) and (operand(op, 0).dtype not in QUANTISED or beta > 0)
 
 
 def _has_last_axis(op: Op) -> bool:
@@ -136,7 +139,7 @@ register(
         rules=(
             _LAST_AXIS,
             affine(0),
-            Rule("beta", _beta_fits, "beta must be positive"),
+            Rule("beta", _beta_fits, "beta must be finite, and positive for stored values"),
             Rule("input-scale", _exponent_fits, "input scale times beta is out of reach"),
             Rule("output-scale", _softmax_output, "int8 output needs scale 1/256, zero -128"),
         ),

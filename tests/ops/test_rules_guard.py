@@ -18,7 +18,21 @@ FOLDS = ["MEAN", "SUM", "REDUCE_MAX", "ARG_MAX", "ARG_MIN"]
 FORMS = ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "QUANTIZE", "DEQUANTIZE", "CAST"]
 RARE = ("PADV2", "ARG_MAX", "ARG_MIN")
 TYPES = [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL]
-SCALES = [None, 0.1, 0.1, 1e-6, 1e6, 0.0, float("nan"), float("inf"), 1 / 256]
+SCALES = [
+    None,
+    0.1,
+    0.1,
+    1e-6,
+    1e6,
+    1e-12,
+    1e12,
+    1e38,
+    1e-38,
+    0.0,
+    float("nan"),
+    float("inf"),
+    1 / 256,
+]
 TEXTS = ["NONE", "RELU", "TANH", "FLOAT32", "INT32", "INT64"]
 
 
@@ -47,9 +61,10 @@ def random_attrs(rng: np.random.Generator, record: OpDef) -> object:
             values[field.name] = tuple(int(n) for n in rng.integers(-2, 4, rng.integers(0, 3)))
         elif isinstance(default, str):
             values[field.name] = TEXTS[int(rng.integers(len(TEXTS)))]
+        elif isinstance(default, float):
+            values[field.name] = float(rng.choice([-2, 0, 0.3, 1, 1e30, np.nan, np.inf]))
         else:
-            number = int(rng.choice([-2, 0, 1, 3]))
-            values[field.name] = float(number) if isinstance(default, float) else number
+            values[field.name] = int(rng.choice([-2, 0, 1, 3]))
     return record.attrs(**values)
 
 
