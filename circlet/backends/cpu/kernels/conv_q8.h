@@ -151,7 +151,7 @@ CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *records, const vi *cor
         const int32_t *record = records + n * Q8_RECORD;
         vi bias = q8_bias(record, data_zero, form);
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
-            acc[m * vectors + n] = sums ? bias - corrections[m] : bias;
+            acc[m * vectors + n] = sums ? (vi)(bias - corrections[m]) : bias;
     }
 }
 
