@@ -1,0 +1,59 @@
+"""The convolution kernel's addend, called directly: what a fused residual connection runs."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.abi import params_bytes, params_dtype
+from circlet.backends.cpu.compile import vector_bytes
+from circlet.backends.cpu.lowering import ParamValue
+from circlet.backends.cpu.targets import parse_target
+from circlet.backends.cpu.toolchain import KERNELS_DIR, compile_unit
+from tests.backends.cpu.harness import TARGETS, runnable
+
+_PIXELS, _DEPTH, _FILTERS = 7, 5, 19
+_SOURCE = """#include <conv_f32.h>
+__attribute__((visibility("default"))) void kernel(
+    const void *params, void *const *operands, void *scratch, int64_t begin, int64_t end) {
+    conv_f32(params, operands, scratch, begin, end, 3, 1, 1);
+}
+"""
+
+
+def _params(blocks: int) -> dict[str, ParamValue]:
+    tiles = -(-_PIXELS // 3)
+    strides = {"in_pixel": _DEPTH, "out_pixel": _FILTERS, "add_pixel": _FILTERS + 4}
+    window = {"tap_rows": 1, "tap_runs": 1, "run": _DEPTH}
+    work = {"width": _PIXELS, "height": 1, "row_tiles": tiles, "tiles": tiles, "task_tiles": 1}
+    channels = {"blocks": blocks, "group_blocks": blocks, "group_channels": _FILTERS}
+    return {**strides, **window, **work, **channels, "low": 0.0, "high": 6.0}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_addend_joins_before_the_activation(name: str, tmp_path: Path) -> None:
+    if runnable(name) is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    target = parse_target(name)
+    lanes = vector_bytes(target) // 4
+    blocks = -(-_FILTERS // lanes)
+    random = np.random.default_rng(1)
+    image, weights, addend = (
+        random.standard_normal(shape).astype(np.float32)
+        for shape in ((_PIXELS, _DEPTH), (1 + _DEPTH, blocks * lanes), (_PIXELS, _FILTERS + 4))
+    )
+    packed = np.ascontiguousarray(weights.reshape(-1, blocks, lanes).transpose(1, 0, 2))
+    result = np.full((_PIXELS, _FILTERS), np.nan, np.float32)
+    path = tmp_path / "unit.so"
+    path.write_bytes(compile_unit(_SOURCE, target))
+    pointers = (array.ctypes.data for array in (image, packed, result, addend))
+    operands = (ctypes.c_void_p * 4)(*pointers)
+    header = (KERNELS_DIR / "conv_f32.h").read_text(encoding="utf-8")
+    params = params_bytes(params_dtype(header, "conv_f32_params"), **_params(blocks))
+    tasks = ctypes.c_int64(3 * blocks)
+    ctypes.CDLL(str(path)).kernel(params, operands, None, ctypes.c_int64(0), tasks)
+    sums = (weights[0] + image @ weights[1:])[:, :_FILTERS] + addend[:, :_FILTERS]
+    np.testing.assert_allclose(result, np.clip(sums, 0, 6), rtol=1e-5, atol=1e-6)
