@@ -42,6 +42,17 @@ typedef struct pool_window {
         for (int64_t tap##_x = 0, tap = tap##_y * (w)->row_stride * (size);   \
              tap##_x < (w)->columns; tap##_x++, tap += (w)->pixel_stride * (size))
 
+CIRCLET_INLINE vf pool_join_f32(vf total, vf v, int kind) {
+    if (kind == POOL_MAX) return v_max(v, total);
+    if (kind == POOL_L2) v *= v;
+    return total + v;
+}
+
+CIRCLET_INLINE vi pool_join_int(vi total, vi v, int kind) {
+    if (kind == POOL_MAX) return v_max_i32(v, total);
+    return total + v;
+}
+
 /* Channels c .. c + registers * lanes of a float window. */
 CIRCLET_INLINE void pool_f32(const struct pool_params *p, const pool_window *w, float *to,
                              int64_t c, int64_t n, int kind, int registers) {
@@ -52,14 +63,15 @@ CIRCLET_INLINE void pool_f32(const struct pool_params *p, const pool_window *w, 
         const float *from = (const float *)(w->at + tap) + c;
         CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
             vf v = n < CIRCLET_LANES ? v_load_n(from, n) : v_load(from + r * CIRCLET_LANES);
-            sums[r] = kind == POOL_MAX ? v_max(v, sums[r])
-                                       : sums[r] + (kind == POOL_L2 ? v * v : v);
+            sums[r] = pool_join_f32(sums[r], v, kind);
         }
     }
     vf taps = v_splat((float)(w->rows * w->columns));
     CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
-        vf v = kind == POOL_MAX ? sums[r] : sums[r] / taps;
-        v = v_clamp(kind == POOL_L2 ? v_sqrt(v) : v, v_splat(p->low), v_splat(p->high));
+        vf v = sums[r];
+        if (kind != POOL_MAX) v /= taps;
+        if (kind == POOL_L2) v = v_sqrt(v);
+        v = v_clamp(v, v_splat(p->low), v_splat(p->high));
         if (n < CIRCLET_LANES) v_store_n(to + c, v, n);
         else v_store(to + c + r * CIRCLET_LANES, v);
     }
@@ -79,7 +91,7 @@ CIRCLET_INLINE void pool_channels_f32(const struct pool_params *p, const pool_wi
  * of two floats below 2**24 never rounds up to the next integer, so truncating it is exact. */
 CIRCLET_INLINE vi pool_mean(vi sum, int64_t taps, int type) {
     vi half = v_splat_i32((int32_t)(taps / 2));
-    if (type != ELEMENT_U8) half = v_select_i32(sum > v_zero_i32(), half, -half);
+    if (type != ELEMENT_U8) half = v_select_i32((vi)(sum > v_zero_i32()), half, -half);
     return v_to_i32(v_to_f32(sum + half) / v_splat((float)taps));
 }
 
@@ -93,12 +105,13 @@ CIRCLET_INLINE void pool_int(const struct pool_params *p, const pool_window *w, 
         const char *from = w->at + tap + c;
         CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
             vi v = element_load_i32(from + r * CIRCLET_LANES, n, type);
-            sums[r] = kind == POOL_MAX ? v_max_i32(v, sums[r]) : sums[r] + v;
+            sums[r] = pool_join_int(sums[r], v, kind);
         }
     }
     int64_t taps = w->rows * w->columns;
     CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
-        vi v = kind == POOL_MAX ? sums[r] : pool_mean(sums[r], taps, type);
+        vi v = sums[r];
+        if (kind != POOL_MAX) v = pool_mean(v, taps, type);
         v = v_clamp_i32(v, v_splat_i32(p->low_int), v_splat_i32(p->high_int));
         element_store_i32(to + c + r * CIRCLET_LANES, v, n, type);
     }

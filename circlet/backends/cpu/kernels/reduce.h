@@ -45,15 +45,18 @@ CIRCLET_INLINE vi reduce_start_i32(int kind) {
     return v_splat_i32(kind == REDUCE_MAX ? INT32_MIN : 0);
 }
 CIRCLET_INLINE vf reduce_join_f32(vf a, vf b, int kind) {
-    return kind == REDUCE_MAX ? v_max(b, a) : a + b;
+    if (kind == REDUCE_MAX) return v_max(b, a);
+    return a + b;
 }
 CIRCLET_INLINE vi reduce_join_i32(vi a, vi b, int kind) {
-    return kind == REDUCE_MAX ? v_max_i32(a, b) : a + b;
+    if (kind == REDUCE_MAX) return v_max_i32(a, b);
+    return a + b;
 }
 
 CIRCLET_INLINE void reduce_store_f32(const struct reduce_params *p, char *to, vf v, int64_t n,
                                      int kind) {
-    element_store_f32(to, kind == REDUCE_MEAN ? v / v_splat(p->elements) : v, n);
+    if (kind == REDUCE_MEAN) v /= v_splat(p->elements);
+    element_store_f32(to, v, n);
 }
 
 CIRCLET_INLINE void reduce_store_i32(const struct reduce_params *p, char *to, vi v, int64_t n,
@@ -195,7 +198,8 @@ CIRCLET_INLINE vi arg_keys(const void *at, int64_t n, int type, int smallest) {
     } else {
         key = element_load_i32(at, n, type);
     }
-    return smallest ? ~key : key;
+    if (smallest) key = ~key;
+    return key;
 }
 
 CIRCLET_INLINE void arg_store(void *to, int64_t i, int32_t position, int result_bytes) {

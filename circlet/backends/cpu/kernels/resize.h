@@ -33,7 +33,8 @@ CIRCLET_INLINE vf resize_real(const resize_sample *s, int64_t at, int64_t n, int
     CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
         vf v = element_load_f32(s->corner[i] + at, n, type);
         v = v * v_splat(vertical[i & 1]) * v_splat(horizontal[i >> 1]);
-        total = i ? total + v : v;
+        if (i) v += total;
+        total = v;
     }
     return total;
 }
