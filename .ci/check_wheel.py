@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -22,22 +23,23 @@ def main() -> None:
         for version in VERSIONS:
             python = find_python(version)
             if python is None:
-                print(f"Python {version}: not found here, not checked")
+                sys.stdout.write(f"Python {version}: not found here, not checked\n")
                 continue
             environment = scratch / f"venv-{version}"
             run(python, "-m", "venv", str(environment))
             run(str(environment / "bin/pip"), "install", "--quiet", str(wheel))
             run(str(environment / "bin/circlet"), "run", str(artifact))
-            print(f"Python {version}: the wheel installs and runs an artifact")
+            sys.stdout.write(f"Python {version}: the wheel installs and runs an artifact\n")
 
 
 def find_python(version: str) -> str | None:
     """An interpreter of a version that really starts, or None."""
-    pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    roots = sorted(Path("/root/.pyenv/versions").glob(f"{version}.*/bin/python"))
-    for candidate in (shutil.which(f"python{version}"), *map(str, pyenv), *map(str, roots)):
-        if candidate and subprocess.run([candidate, "-V"], capture_output=True).returncode == 0:
-            return candidate
+    versions = Path(os.environ.get("PYENV_ROOT", "")) / "versions"
+    found = (shutil.which(f"python{version}"), *sorted(versions.glob(f"{version}.*/bin/python")))
+    for candidate in filter(None, found):
+        started = subprocess.run([candidate, "-V"], capture_output=True, check=False)
+        if started.returncode == 0:
+            return str(candidate)
     return None
 
 

@@ -10,7 +10,6 @@ not listed in EXCEPTIONS is off.
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -130,10 +129,10 @@ def page(rows: Sequence[Row]) -> str:
         "# Conformance",
         "",
         "Made by `python -m tests.conformance --write`: every .tflite model of the public corpus",
-        "against outputs of LiteRT 2.3.0's reference kernels (`BUILTIN_REF`). Integers must be equal",
-        "bit for bit; floats are max|difference| / max(1, max|golden|), bar 1e-4. \"native\" counts",
-        "the operators, after optimisation, that run in generated code. `reference` is numpy and",
-        "decides about threads itself, so it has one row.",
+        "against outputs of LiteRT 2.3.0's reference kernels (`BUILTIN_REF`). Integers must be",
+        "equal bit for bit; floats are max|difference| / max(1, max|golden|), bar 1e-4.",
+        "`native` counts the operators, after optimisation, that run in generated code.",
+        "`reference` is numpy and decides about threads itself, so it has one row.",
         "",
         "| model | backend | threads | native | result |",
         "|---|---|---|---|---|",

@@ -6,10 +6,16 @@ from enum import Enum
 
 import numpy as np
 
-_NUMPY_NAMES = (
-    "float32 float16 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
-    "bool complex64 complex128"
-).split()
+_NUMPY_NAMES = frozenset(
+    f"{kind}{bits}"
+    for kind, sizes in {
+        "float": (16, 32, 64),
+        "int": (8, 16, 32, 64),
+        "uint": (8, 16, 32, 64),
+        "complex": (64, 128),
+    }.items()
+    for bits in sizes
+) | {"bool"}
 _PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4, "BFLOAT16": 16}
 _PACKED_BITS |= {"FLOAT8_E4M3FN": 8, "FLOAT8_E5M2": 8}
 

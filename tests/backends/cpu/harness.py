@@ -10,7 +10,7 @@ import numpy as np
 from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.loader import Binding, Executable, Runtime
 from circlet.backends.cpu.targets import Target, missing_on_host, parse_target
-from circlet.backends.cpu.toolchain import UnitSource, compile_units
+from circlet.backends.cpu.toolchain import UnitSource, compile_unit, compile_units
 from circlet.backends.reference import evaluate_graph
 from circlet.ir import Graph
 from circlet.plan.partition import partition
@@ -21,7 +21,7 @@ TARGETS = ("native", "x86_64+v3", "generic")
 @lru_cache(maxsize=4)
 def runtime() -> Runtime:
     """The runtime library, built once for all tests of a process."""
-    return Runtime(compile_units([UnitSource("#include \"circlet_runtime.c\"", parse_target("generic"))])[0])
+    return Runtime(compile_unit('#include "circlet_runtime.c"', parse_target("generic")))
 
 
 def runnable(name: str) -> Target | None:
