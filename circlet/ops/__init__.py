@@ -37,4 +37,4 @@ __all__ = [
 # Families register their records when they are imported.
 from circlet.ops import conv, fully_connected, pool, transpose_conv  # noqa: F401, I001
 from circlet.ops import activation, arithmetic, layout, quantize  # noqa: F401
-from circlet.ops import reduce, resize, shape, softmax  # noqa: F401
+from circlet.ops import reduce, resize, shape, smooth, softmax  # noqa: F401

@@ -5,7 +5,8 @@ import pytest
 
 from circlet.ir import DType
 from circlet.ops import find, lut
-from circlet.ops.activation import GeluAttrs, LeakyReluAttrs
+from circlet.ops.activation import LeakyReluAttrs
+from circlet.ops.smooth import GeluAttrs
 from tests.ops.one_op import (
     assert_agrees,
     broken_rule,

@@ -1,0 +1,163 @@
+"""Smooth activations: LOGISTIC, TANH, ELU, GELU, HARD_SWISH; tables where values are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import pi, sqrt
+
+import numpy as np
+
+from circlet.errors import GraphError
+from circlet.ir import DType, Op
+from circlet.ops import hard_swish, lut
+from circlet.ops.activation import EIGHT_BIT_FORMS, in_reach, is_quantised
+from circlet.ops.elementwise import evaluate_scalar, unary
+from circlet.ops.expr import Expr, Scalar, Var, call, clamp
+from circlet.ops.expr import evaluate as evaluate_expression
+from circlet.ops.operands import affine, operand, present, scale_of
+from circlet.ops.record import Arrays, NoAttrs, QuantRule, Rule
+
+
+@dataclass(frozen=True)
+class GeluAttrs:
+    """Whether the tanh form replaces the error function."""
+
+    approximate: bool = False
+
+
+def _of_floats(op: Op, expression: Expr) -> Scalar:
+    """A scalar of floats; GraphError for stored values, which only a table maps exactly."""
+    if is_quantised(op):
+        raise GraphError(
+            f"{op.kind} of stored values has no expression", where=op.name, fix="use lut.table_of"
+        )
+    return Scalar(expression)
+
+
+def _transcendental(
+    kind: str,
+    types: str,
+    expression: Callable[[Op], Expr],
+    transform: Callable[[Op], lut.Transform],
+    rules: tuple[Rule, ...] = (),
+    fixed: tuple[tuple[DType, float, int], ...] = (),
+    attrs: type = NoAttrs,
+    options: str = "",
+) -> None:
+    """Register a smooth function: an expression on floats, a table on 8-bit values."""
+
+    def scalar(op: Op) -> Scalar:
+        return _of_floats(op, expression(op))
+
+    def evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
+        if not is_quantised(op):
+            return evaluate_scalar(scalar(op), op, inputs)
+        table = lut.tabulated(operand(op, 0), op.outputs[0], transform(op))
+        return [lut.apply(table, present(inputs[0]))]
+
+    unary(
+        kind,
+        scalar,
+        types,
+        attrs=attrs,
+        options=options,
+        rules=(affine(0), *rules),
+        rounding="lut",
+        quant=QuantRule(fixed=fixed),
+        evaluate=evaluate,
+    )
+
+
+def _in_double(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[Op], lut.Transform]:
+    """A transform rounded to float32 from a double result, as a good float libm gives."""
+
+    def transform(values: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return np.asarray(function(values.astype(np.float64)), np.float32)
+
+    return lambda op: transform
+
+
+def _logistic_steps(values: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-x)) with every step rounded to float32."""
+    with np.errstate(over="ignore"):
+        power = np.exp(-values.astype(np.float64)).astype(np.float32)
+    return np.asarray(np.float32(1) / (np.float32(1) + power), np.float32)
+
+
+def _scale_is(scale: float) -> Callable[[Op], bool]:
+    def holds(op: Op) -> bool:
+        return not is_quantised(op) or scale_of(op.outputs[0]) == scale
+
+    return holds
+
+
+_transcendental(
+    "LOGISTIC",
+    EIGHT_BIT_FORMS,
+    lambda op: call("logistic", Var(0)),
+    lambda op: _logistic_steps,
+    rules=(Rule("output-scale", _scale_is(1 / 256), "the output scale must be 1/256"),),
+    fixed=((DType.INT8, 1 / 256, -128), (DType.UINT8, 1 / 256, 0)),
+)
+_transcendental(
+    "TANH",
+    EIGHT_BIT_FORMS,
+    lambda op: call("tanh", Var(0)),
+    _in_double(np.tanh),
+    fixed=((DType.INT8, 1 / 128, 0), (DType.UINT8, 1 / 128, 128)),
+)
+_transcendental(
+    "ELU",
+    "FLOAT32 INT8",
+    lambda op: call("select", Var(0) < 0.0, call("expm1", Var(0)), Var(0)),
+    _in_double(lambda x: np.where(x < 0, np.expm1(x), x)),
+)
+
+
+def gelu(op: Op) -> Expr:
+    """GELU by the error function, or by tanh where the op asks for it."""
+    x = Var(0)
+    if not getattr(op.attrs, "approximate", False):
+        return x * 0.5 * (call("erf", x * sqrt(0.5)) + 1.0)
+    inner = (x + x * x * x * 0.044715) * sqrt(2 / pi)
+    return x * 0.5 * (call("tanh", inner) + 1.0)
+
+
+def _gelu_table(op: Op) -> lut.Transform:
+    return lambda values: np.asarray(evaluate_expression(gelu(op), [values], {}), np.float32)
+
+
+_transcendental("GELU", EIGHT_BIT_FORMS, gelu, _gelu_table, attrs=GeluAttrs, options="GeluOptions")
+
+
+def hard_swish_scalar(op: Op) -> Scalar:
+    """HARD_SWISH on floats; 8-bit values go through 16-bit fixed point, hence a table."""
+    x = Var(0)
+    return _of_floats(op, x * clamp(x + 3.0, 0.0, 6.0) / 6.0)
+
+
+def _evaluate_hard_swish(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    if not is_quantised(op):
+        return evaluate_scalar(hard_swish_scalar(op), op, inputs)
+    return [hard_swish.evaluate(present(inputs[0]), operand(op, 0), op.outputs[0])]
+
+
+def _output_not_finer(op: Op) -> bool:
+    return not is_quantised(op) or hard_swish.output_shift(operand(op, 0), op.outputs[0]) <= 0
+
+
+unary(
+    "HARD_SWISH",
+    hard_swish_scalar,
+    EIGHT_BIT_FORMS,
+    options="HardSwishOptions",
+    rules=(
+        affine(0),
+        in_reach(),
+        Rule("output-scale", _output_not_finer, "the output scale is too small"),
+    ),
+    rounding="lut",
+    evaluate=_evaluate_hard_swish,
+)
