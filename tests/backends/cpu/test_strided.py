@@ -43,10 +43,18 @@ def _made(cases: Cases, kind: str, x: Tensor) -> Tensor:
     return cases.op(kind, [x])
 
 
-KINDS = (
-    "ADD AVERAGE_POOL_2D MAX_POOL_2D LOGISTIC RELU RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR "
-    "TRANSPOSE PAD CONCATENATION"
-).split()
+KINDS = [
+    "ADD",
+    "AVERAGE_POOL_2D",
+    "MAX_POOL_2D",
+    "LOGISTIC",
+    "RELU",
+    "RESIZE_BILINEAR",
+    "RESIZE_NEAREST_NEIGHBOR",
+    "TRANSPOSE",
+    "PAD",
+    "CONCATENATION",
+]
 
 
 @each_target
