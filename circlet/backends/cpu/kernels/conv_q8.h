@@ -125,12 +125,14 @@ CIRCLET_INLINE void conv_q8_corrections(vi *out, const struct conv_q8_params *p,
 CIRCLET_INLINE void conv_q8_store(const vi *acc, const struct conv_q8_params *p,
                                   const int32_t *records, void *out, int64_t at, int64_t left,
                                   float scale, const int pixels, const int vectors,
-                                  const int form) {
+                                  const int form, const int tail) {
     struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
         const int32_t *record = records + n * Q8_RECORD;
         int64_t rest = left - n * CIRCLET_LANES;
         if (rest <= 0) continue;
+        if (tail) rest = rest >= CIRCLET_LANES ? CIRCLET_LANES : tail;
+        else rest = CIRCLET_LANES;
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
             vi x = acc[m * vectors + n];
             int64_t to = at + m * p->out_pixel + n * CIRCLET_LANES;
@@ -173,10 +175,12 @@ CIRCLET_INLINE struct hybrid_scale conv_q8_image(const struct conv_q8_params *p,
  * flip: Whether the top bit of each activation changes on its way into v_dot4.
  * short_run: Length of the runs where they are shorter than 4 bytes, else 0.
  * sums: How the sums of windows are found.
+ * tail: Channels beyond whole registers.
  */
 CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void *scratch,
                             int64_t begin, int64_t end, const int pixels, const int vectors,
-                            const int form, const int flip, const int short_run, const int sums) {
+                            const int form, const int flip, const int short_run, const int sums,
+                            const int tail) {
     int32_t tiles = p->rows * p->row_tiles, image_ready = -1;
     struct hybrid_scale image_scale = {0.0f, 0};
     for (int64_t task = begin; task < end; task++) {
@@ -205,7 +209,7 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
                             vectors, flip, short_run);
             int64_t first = block * vectors * CIRCLET_LANES, left = p->channels - first;
             conv_q8_store(acc, p, records, x[3], to + first, left, image_scale.scale, pixels,
-                          vectors, form);
+                          vectors, form, tail);
         }
     }
 }

@@ -185,7 +185,8 @@ def call_product(product: Product, scaling: Scaling, tile: Tile, context: Contex
         **product.extra,
     }
     short = runs.bytes if runs.bytes < 4 else 0
-    arguments = (tile.pixels, tile.vectors, scaling.form, int(product.flip), short, sums)
+    tail = product.weights.shape[0] % lanes
+    arguments = (tile.pixels, tile.vectors, scaling.form, int(product.flip), short, sums, tail)
     ones: Ref = NoRef()
     if sums == "CONV_Q8_SUMS_SPLAT":
         ones = context.constant(pack(np.ones((lanes, *product.weights.shape[1:]), np.int8), lanes))
