@@ -100,15 +100,23 @@ CIRCLET_INLINE const float *conv_f32_run(vf (*acc)[8], const float *a, int64_t s
 }
 #endif
 
-/* Stores up to a vector of finished channels, `left` of which exist. */
-CIRCLET_INLINE void conv_f32_finish(vf x, float *out, const float *add, int64_t left, vf low,
-                                    vf high, const int ADD) {
+/* Adds, clamps and stores one vector of channels of each pixel, `left` of which exist. */
+CIRCLET_INLINE void conv_f32_finish(vf (*acc)[8], const struct conv_f32_params *p, float *out,
+                                    const float *add, int64_t left, int v, const int MR,
+                                    const int ADD) {
+    vf low = v_splat(p->low), high = v_splat(p->high);
     if (left >= CIRCLET_LANES) {
-        if (ADD) x = x + v_load(add);
-        v_store(out, v_clamp(x, low, high));
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
+            vf x = acc[m][v];
+            if (ADD) x = x + v_load(add + m * p->add_pixel);
+            v_store(out + m * p->out_pixel, v_clamp(x, low, high));
+        }
     } else if (left > 0) {
-        if (ADD) x = x + v_load_n(add, left);
-        v_store_n(out, v_clamp(x, low, high), left);
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
+            vf x = acc[m][v];
+            if (ADD) x = x + v_load_n(add + m * p->add_pixel, left);
+            v_store_n(out + m * p->out_pixel, v_clamp(x, low, high), left);
+        }
     }
 }
 
@@ -125,13 +133,10 @@ CIRCLET_INLINE void conv_f32_tile(const struct conv_f32_params *p, const float *
         for (int64_t x = 0; x < p->tap_runs; x++)
             w = conv_f32_run(acc, a + y * p->tap_row + x * p->tap_run, p->in_pixel, p->run, w, MR,
                              NV);
-    vf low = v_splat(p->low), high = v_splat(p->high);
-    CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-        CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
-            int at = v * CIRCLET_LANES;
-            conv_f32_finish(acc[m][v], out + m * p->out_pixel + at, add + m * p->add_pixel + at,
-                            left - at, low, high, ADD);
-        }
+    CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+        int at = v * CIRCLET_LANES;
+        conv_f32_finish(acc, p, out + at, add + at, left - at, v, MR, ADD);
+    }
 }
 
 /* A task is `task_tiles` tiles of one channel block; blocks of the same tiles follow each other. */
