@@ -71,8 +71,6 @@ CIRCLET_INLINE vu8 v_load_u8(const uint8_t *p) { return *(const vu8_u *)p; }
 CIRCLET_INLINE void v_store_u8(uint8_t *p, vu8 x) { *(vu8_u *)p = x; }
 CIRCLET_INLINE vi8 v_load_i8(const int8_t *p) { return *(const vi8_u *)p; }
 CIRCLET_INLINE void v_store_i8(int8_t *p, vi8 x) { *(vi8_u *)p = x; }
-CIRCLET_INLINE vi16 v_load_i16(const int16_t *p) { return *(const vi16_u *)p; }
-CIRCLET_INLINE void v_store_i16(int16_t *p, vi16 x) { *(vi16_u *)p = x; }
 
 /* CIRCLET_LANES narrow elements to and from int32 lanes; narrowing keeps the low bits. */
 CIRCLET_INLINE vi v_widen_u8(const uint8_t *p) {
@@ -120,13 +118,6 @@ CIRCLET_INLINE vf v_fma(vf a, vf b, vf c) {
     return r;
 #endif
 }
-CIRCLET_INLINE float s_fma(float a, float b, float c) {
-#if CIRCLET_HAS_FMA
-    return __builtin_fmaf(a, b, c);
-#else
-    return a * b + c;
-#endif
-}
 
 /* Lanes of `a` where the mask is all ones, of `b` where it is zero. */
 CIRCLET_INLINE vi v_select_i32(vi mask, vi a, vi b) { return (mask & a) | (~mask & b); }
@@ -139,10 +130,6 @@ CIRCLET_INLINE vf v_min(vf a, vf b) { return v_select((vi)(a < b), a, b); }
 CIRCLET_INLINE vf v_max(vf a, vf b) { return v_select((vi)(a > b), a, b); }
 /* min(max(x, low), high); NaN stays NaN. */
 CIRCLET_INLINE vf v_clamp(vf x, vf low, vf high) { return v_min(high, v_max(low, x)); }
-CIRCLET_INLINE float s_clamp(float x, float low, float high) {
-    x = low > x ? low : x;
-    return high < x ? high : x;
-}
 CIRCLET_INLINE vi v_min_i32(vi a, vi b) { return v_select_i32(a < b, a, b); }
 CIRCLET_INLINE vi v_max_i32(vi a, vi b) { return v_select_i32(a > b, a, b); }
 CIRCLET_INLINE vi v_clamp_i32(vi x, vi low, vi high) {
@@ -276,10 +263,6 @@ CIRCLET_INLINE int64_t s_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Compilers may call these for copies and fills; units have no libc. */
 #define CIRCLET_SUPPORT __attribute__((weak, visibility("hidden"), noinline))
-#if defined(CIRCLET_HOSTED)
-void *memcpy(void *, const void *, size_t);
-void *memset(void *, int, size_t);
-#else
 CIRCLET_SUPPORT void *memcpy(void *to, const void *from, size_t n) {
     char *t = to;
     const char *f = from;
@@ -344,7 +327,6 @@ CIRCLET_SUPPORT uint64_t __aeabi_idivmod(int32_t a, int32_t b) {
 CIRCLET_SUPPORT int32_t __aeabi_idiv(int32_t a, int32_t b) {
     return (int32_t)__aeabi_idivmod(a, b);
 }
-#endif
 #endif
 #endif
 
