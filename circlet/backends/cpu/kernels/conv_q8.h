@@ -21,6 +21,8 @@ struct conv_q8_params {
     int64_t out_row;       /* elements between rows of the output */
     int64_t out_pixel;     /* elements between pixels of the output */
     int64_t block_bytes;   /* packed weights of one block of channels */
+    int64_t flip_down;     /* flipped rows: bytes between runs of two rows of taps in the input */
+    int64_t flip_bytes;    /* flipped rows: bytes of the input that a row of outputs reads */
     int32_t image_rows;    /* output rows of one image */
     int32_t rows;          /* output rows of all images */
     int32_t row_pixels;    /* pixels of an output row */
@@ -51,6 +53,12 @@ struct conv_q8_params {
     float float_high;      /* hybrid: greatest output */
 };
 
+/* Whether the top bit of activations changes on its way into v_dot4: never, at each load, or once
+ * for each row of outputs, in scratch, where few dot products share a load. */
+#define CONV_Q8_NO_FLIP 0
+#define CONV_Q8_FLIP_LOADS 1
+#define CONV_Q8_FLIP_ROWS 2
+
 /* How the sums of windows are found: not needed, by a pass over weights of one, or 16 at a time. */
 #define CONV_Q8_NO_SUMS 0
 #define CONV_Q8_SUMS_SPLAT 1
@@ -65,7 +73,7 @@ CIRCLET_INLINE void conv_q8_step(vi *acc, const uint8_t *at, int64_t in_pixel, c
     CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
         const uint8_t *p = at + m * in_pixel;
         vu8 data = short_run ? v_splat_nu8(p, short_run) : v_splat_4u8(p);
-        if (flip) data ^= 0x80;
+        if (flip == CONV_Q8_FLIP_LOADS) data ^= 0x80;
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
             acc[m * vectors + n] = v_dot4(acc[m * vectors + n], data, weights[n]);
     }
@@ -94,7 +102,7 @@ CIRCLET_INLINE int32_t conv_q8_sum_along(const struct conv_q8_params *p, const u
     typedef CIRCLET_VECTOR(uint16_t, 16) v8u16;
     typedef CIRCLET_VECTOR(uint32_t, 16) v4u32;
     v4u32 sum = {0};
-    uint8_t change = flip ? 0x80 : 0;
+    uint8_t change = flip == CONV_Q8_FLIP_LOADS ? 0x80 : 0;
     for (int y = 0; y < p->runs_down; y++)
         for (int x = 0; x < p->runs_across; x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
@@ -168,11 +176,24 @@ CIRCLET_INLINE struct hybrid_scale conv_q8_image(const struct conv_q8_params *p,
     return hybrid_quantise(&geometry, in + image * p->image_batch, scratch, p->asymmetric);
 }
 
+/* Copies the rows of taps of one row of outputs to scratch, run_down apart, top bits changed. */
+CIRCLET_INLINE void conv_q8_flip_rows(const struct conv_q8_params *p, const uint8_t *in,
+                                      uint8_t *scratch) {
+    for (int y = 0; y < p->runs_down; y++) {
+        const uint8_t *from = in + y * p->flip_down;
+        uint8_t *to = scratch + y * p->run_down;
+        int64_t i = 0;
+        for (; i + CIRCLET_VBYTES <= p->flip_bytes; i += CIRCLET_VBYTES)
+            v_store_u8(to + i, v_load_u8(from + i) ^ 0x80);
+        CIRCLET_NO_UNROLL for (; i < p->flip_bytes; i++) to[i] = from[i] ^ 0x80;
+    }
+}
+
 /* Operands: input, packed weights, records, output, weights of one (with CONV_Q8_SUMS_SPLAT).
  *
  * pixels, vectors: The tile.
  * form: How outputs are scaled (requantize.h).
- * flip: Whether the top bit of each activation changes on its way into v_dot4.
+ * flip: Where the top bits of activations change.
  * short_run: Length of the runs where they are shorter than 4 bytes, else 0.
  * sums: How the sums of windows are found.
  * tail: Channels beyond whole registers.
@@ -181,7 +202,7 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
                             int64_t begin, int64_t end, const int pixels, const int vectors,
                             const int form, const int flip, const int short_run, const int sums,
                             const int tail) {
-    int32_t tiles = p->rows * p->row_tiles, image_ready = -1;
+    int32_t tiles = p->rows * p->row_tiles, image_ready = -1, row_ready = -1;
     struct hybrid_scale image_scale = {0.0f, 0};
     for (int64_t task = begin; task < end; task++) {
         int32_t split = (int32_t)task / tiles, tile = (int32_t)task % tiles;
@@ -195,7 +216,13 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
             image_ready = image;
             in = scratch;
         }
-        in += row * p->in_row + column * p->in_pixel;
+        in += row * p->in_row;
+        if (flip == CONV_Q8_FLIP_ROWS) {
+            if (tile / p->row_tiles != row_ready) conv_q8_flip_rows(p, in, scratch);
+            row_ready = tile / p->row_tiles;
+            in = scratch;
+        }
+        in += column * p->in_pixel;
         int64_t to = image * p->out_batch + row * p->out_row + column * p->out_pixel;
         vi corrections[16];
         if (sums) conv_q8_corrections(corrections, p, in, x[4], pixels, flip, short_run, sums);

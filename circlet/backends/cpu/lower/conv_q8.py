@@ -39,6 +39,8 @@ from circlet.ops.requantize import scalar_quant
 
 _SPLIT_BYTES = 1 << 18
 _FEW_TASKS = 16
+_FEW_VECTORS = 2
+_ROW_ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,12 @@ def call_product(product: Product, scaling: Scaling, tile: Tile, context: Contex
     }
     short = runs.bytes if runs.bytes < 4 else 0
     tail = product.weights.shape[0] % lanes
-    arguments = (tile.pixels, tile.vectors, scaling.form, int(product.flip), short, sums, tail)
+    flip = _flip(product, tile)
+    scratch_bytes = product.scratch_bytes
+    if flip == "CONV_Q8_FLIP_ROWS":
+        copy = _flipped_rows(product)
+        params, scratch_bytes = {**params, **copy}, copy["run_down"] * runs.down
+    arguments = (tile.pixels, tile.vectors, scaling.form, flip, short, sums, tail)
     ones: Ref = NoRef()
     if sums == "CONV_Q8_SUMS_SPLAT":
         ones = context.constant(pack(np.ones((lanes, *product.weights.shape[1:]), np.int8), lanes))
@@ -198,8 +205,25 @@ def call_product(product: Product, scaling: Scaling, tile: Tile, context: Contex
         (product.data, *constants, TensorRef(result), ones),
         (result,),
         tasks=places.rows * row_tiles * splits,
-        scratch_bytes=product.scratch_bytes,
+        scratch_bytes=scratch_bytes,
     )
+
+
+def _flip(product: Product, tile: Tile) -> str:
+    """Rows that several windows read are flipped once, if few products would share a flip."""
+    if not product.flip:
+        return "CONV_Q8_NO_FLIP"
+    once = product.runs.down > 1 and tile.vectors <= _FEW_VECTORS
+    return "CONV_Q8_FLIP_ROWS" if once else "CONV_Q8_FLIP_LOADS"
+
+
+def _flipped_rows(product: Product) -> dict[str, int]:
+    """Parameters of the flipped copy of the rows that one row of outputs reads."""
+    runs, places = product.runs, product.places
+    window = (runs.across - 1) * runs.step_across + runs.bytes
+    row_bytes = (places.row_pixels - 1) * places.in_strides[2] + window
+    apart = -(-row_bytes // _ROW_ALIGNMENT) * _ROW_ALIGNMENT
+    return {"flip_bytes": row_bytes, "flip_down": runs.step_down, "run_down": apart}
 
 
 def slots_of(channels: int, tile: Tile, lanes: int) -> Slots:
