@@ -69,6 +69,9 @@ def test_a_constant_operand_is_read_from_the_packed_constants(target: str) -> No
     cases.op("ADD", [cases.constant(np.float32(2.5)), x])
     q = cases.data(DType.INT8, (2, 3, 3, 21))
     cases.op("ADD", [q, cases.constant(cases.values(DType.INT8, (21,)), SECOND)], quant=OUT)
+    single = cases.constant(np.full((1, 1, 1, 1), 77, np.int8), SECOND)
+    cases.op("SUB", [single, q], quant=OUT)
+    cases.op("MUL", [q, single], MulAttrs("RELU"), quant=OUT)
     cases.check(target)
 
 

@@ -119,7 +119,8 @@ class Body:
                 return places[node]
             return _literal(node.value, node.kind)
 
-        self._define(number, step.scalar.expr.kind, to_c(step.scalar.expr, leaf, _SPELLINGS))
+        expr = _without_divisions(step.scalar.expr)
+        self._define(number, expr.kind, to_c(expr, leaf, _SPELLINGS))
 
     def _variable(self, number: int, kind: str) -> str:
         own = self._kinds[number]
@@ -169,6 +170,17 @@ def not_printable(scalar: Scalar) -> str | None:
 def _nodes(expr: Expr) -> list[Expr]:
     inner = [node for arg in expr.args for node in _nodes(arg)] if isinstance(expr, Call) else []
     return [expr, *inner]
+
+
+def _without_divisions(expr: Expr) -> Expr:
+    """The expression with float divisions by constants as products, within one ulp."""
+    if not isinstance(expr, Call):
+        return expr
+    args = tuple(_without_divisions(arg) for arg in expr.args)
+    divisor = args[-1]
+    if expr.function == "div" and isinstance(divisor, Const) and divisor.kind == "f32":
+        return Call("mul", (args[0], Const(1.0 / divisor.value)))
+    return Call(expr.function, args)
 
 
 def _literal(value: Number, kind: str) -> str:

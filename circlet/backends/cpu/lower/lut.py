@@ -1,4 +1,4 @@
-"""8-bit functions of one operand: a table of 256 results."""
+"""8-bit functions of one computed operand: a table of 256 results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from circlet.backends.cpu.lower.views import (
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
-from circlet.ops import all_records
-from circlet.ops.lut import EIGHT_BIT, table_of
+from circlet.ops import all_records, get
+from circlet.ops.lut import EIGHT_BIT
 from circlet.ops.operands import operand
 
 
@@ -33,23 +33,41 @@ def lut_loops(
     context.call(op, Kernel("lut.h", "lut"), params, operands, (target.tensor,), tasks=tasks)
 
 
+def _computed(op: Op) -> Tensor | None:
+    """The one operand that is not a constant element, or None."""
+    inputs = [operand(op, index) for index in range(len(op.inputs))]
+    varying = [tensor for tensor in inputs if not tensor.is_constant or tensor.elements != 1]
+    return varying[0] if len(varying) == 1 else None
+
+
+def _table(op: Op, source: Tensor) -> np.ndarray:
+    """The result for each stored value of `source`, the other operands being constant."""
+    values = np.arange(256, dtype=np.uint8).view(source.dtype.numpy)
+    arrays = [
+        values if tensor is source else np.asarray(tensor.data).reshape(1)
+        for tensor in op.inputs
+        if tensor is not None
+    ]
+    return get(op).evaluate(op, arrays)[0]
+
+
 def _refuses(op: Op, target: Target) -> str | None:
-    source, result = operand(op, 0), op.outputs[0]
-    if len(op.inputs) != 1 or {source.dtype, result.dtype} - EIGHT_BIT:
-        return "takes one 8-bit operand"
-    return not_copyable(result) or (None if table_of(op) is not None else "has no table")
+    source, result = _computed(op), op.outputs[0]
+    if source is None or {source.dtype, result.dtype} - EIGHT_BIT:
+        return "takes one 8-bit operand, and constant elements beside it"
+    return not_copyable(result)
 
 
 def _lower(op: Op, context: Context) -> None:
-    source, result = operand(op, 0), op.outputs[0]
-    table = table_of(op)
-    assert table is not None
+    source, result = _computed(op), op.outputs[0]
+    assert source is not None
+    table = _table(op, source)
     loops = element_loops(context, (source, result), result.static_shape)
     lut_loops(op, context, source, table, TensorRef(result), loops)
 
 
 for _record in all_records():
-    if _record.scalar is not None and _record.arity[0] == 1:
+    if _record.scalar is not None:
         LOWERINGS.add(
             Lowering(
                 _record.kind,
