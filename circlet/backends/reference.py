@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from circlet.placement.interface import Reason, Supported
 from circlet.errors import BackendError, CircletError
 from circlet.ir import Graph, Op, Tensor
 from circlet.ops import get, unsupported_reason
+from circlet.placement.interface import Reason, Supported
 
 
 class ReferenceBackend:
@@ -23,8 +23,12 @@ class ReferenceBackend:
         return Supported("numpy") if reason is None else Reason(reason)
 
 
-def evaluate_graph(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def evaluate_graph(
+    graph: Graph, inputs: Sequence[np.ndarray], before_op: Callable[[], None] = lambda: None
+) -> list[np.ndarray]:
     """Run a graph op by op on numpy arrays; the outputs in the graph's order.
+
+    `before_op` is called ahead of each op and may raise to stop the run.
 
     Raises:
         BackendError: An op failed; the message names it.
@@ -33,6 +37,7 @@ def evaluate_graph(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarra
     last_use = {t: index for index, op in enumerate(graph.ops) for t in op.inputs if t is not None}
     keep = set(graph.outputs)
     for index, op in enumerate(graph.ops):
+        before_op()
         results = _evaluate(op, values)
         values.update(zip(op.outputs, results, strict=True))
         for tensor in op.inputs:

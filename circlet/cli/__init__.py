@@ -7,7 +7,8 @@ from importlib import import_module
 
 import click
 
-from circlet.cli.common import CircletCommand, start_logging
+from circlet.cli.common import start_logging
+from circlet.errors import CircletError
 from circlet.version import __version__
 
 _COMMANDS = {
@@ -30,6 +31,14 @@ class _Lazy(click.Group):
         command: click.Command = module.command
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; an error in the settings ends as one of the command's own would."""
+        try:
+            return super().invoke(ctx)
+        except CircletError as error:
+            click.echo(str(error), err=True)
+            ctx.exit(1)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
@@ -50,4 +59,4 @@ def main() -> None:
     sys.exit(group.main(prog_name="circlet", standalone_mode=True))
 
 
-__all__ = ["CircletCommand", "group", "main"]
+__all__ = ["group", "main"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 from typing import Any
 
@@ -31,8 +32,17 @@ class CircletCommand(click.Command):
 
 
 def print_json(data: object) -> None:
-    """Print plain data as JSON."""
-    click.echo(json.dumps(data, indent=2))
+    """Print plain data as JSON; not-a-number and infinities become null."""
+    click.echo(json.dumps(_finite(data), indent=2, allow_nan=False))
+
+
+def _finite(data: object) -> object:
+    """The data with None for the numbers that JSON does not know: not-a-number and infinities."""
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def start_logging() -> None:

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+Extents = npt.NDArray[np.int64]
 Planner = Callable[[Sequence["Block"]], list[int]]
 
 
@@ -104,24 +108,25 @@ def lower_bound(blocks: Sequence[Block]) -> int:
 
 
 def _place(blocks: Sequence[Block], order: Sequence[int]) -> list[int]:
-    offsets: dict[int, int] = {}
-    for index in order:
-        taken = sorted(
-            (offsets[other], offsets[other] + blocks[other].size_bytes)
-            for other in offsets
-            if blocks[other].overlaps(blocks[index])
-        )
-        offsets[index] = _lowest_gap(taken, blocks[index])
-    return [offsets[index] for index in range(len(blocks))]
+    """Give each block in turn the lowest address that is free among those placed before it."""
+    placed = np.zeros((4, len(blocks)), np.int64)
+    first, last, start, end = placed
+    offsets = [0] * len(blocks)
+    for count, index in enumerate(order):
+        block = blocks[index]
+        alive = np.flatnonzero((first[:count] <= block.last) & (last[:count] >= block.first))
+        offset = offsets[index] = _lowest_gap(start[alive], end[alive], block)
+        placed[:, count] = block.first, block.last, offset, offset + block.size_bytes
+    return offsets
 
 
-def _lowest_gap(taken: Sequence[tuple[int, int]], block: Block) -> int:
-    offset = 0
-    for start, end in taken:
-        if offset + block.size_bytes <= start:
-            break
-        offset = max(offset, _align(end, block.alignment))
-    return offset
+def _lowest_gap(start: Extents, end: Extents, block: Block) -> int:
+    """The lowest aligned address with room for a block between taken extents."""
+    order = np.argsort(start, kind="stable")
+    ends = -(-end[order] // block.alignment) * block.alignment
+    candidates = np.concatenate(([0], np.maximum.accumulate(ends)))
+    fits = candidates[:-1] + block.size_bytes <= start[order]
+    return int(candidates[np.argmax(fits) if fits.any() else -1])
 
 
 def _align(value: int, alignment: int) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
+from circlet.errors import GraphError
 from circlet.ir import Graph, Op, Tensor
 
 
@@ -29,41 +31,81 @@ def partition(graph: Graph, placement: Mapping[Op, str]) -> list[Partition]:
     """Cut a graph into partitions that run one after the other.
 
     Collects every op of the current backend whose operands are ready, then changes to the backend
-    of the first op that waits; each set is convex because it is closed under readiness.
+    of the first ready op; each set is convex because it is closed under readiness.
+
+    Raises:
+        GraphError: Some ops can never run: they form a cycle, or read what nothing writes.
     """
-    waiting = list(graph.ops)
-    ready = {t for t in graph.used_tensors() if t.is_constant or t.is_variable}
-    ready |= set(graph.inputs)
-    groups: list[tuple[str, list[Op]]] = []
-    while waiting:
-        backend = placement[waiting[0]]
-        taken = _take_ready(waiting, ready, placement, backend)
-        waiting = [op for op in waiting if op not in taken]
-        groups.append((backend, list(taken)))
-    return [_with_edges(graph, backend, ops) for backend, ops in groups]
+    queue = _Ready(graph, placement)
+    groups: list[list[Op]] = []
+    while (backend := queue.first_backend()) is not None:
+        groups.append(list(queue.drain(backend)))
+    if queue.waiting:
+        op = next(op for op in graph.ops if op in queue.waiting)
+        raise GraphError("an operator can never run", where=op.name, why="its inputs never come")
+    return _with_edges(graph, placement, groups)
 
 
-def _take_ready(
-    waiting: list[Op], ready: set[Tensor], placement: Mapping[Op, str], backend: str
-) -> dict[Op, None]:
-    taken: dict[Op, None] = {}
-    for op in waiting:
-        operands_ready = all(t is None or t in ready for t in op.inputs)
-        if placement[op] == backend and operands_ready:
-            taken[op] = None
-            ready.update(op.outputs)
-    return taken
+class _Ready:
+    """Ops whose operands are computed, by backend and in the order of the graph.
+
+    Attributes:
+        waiting: How many operands each op still waits for; ops leave when they are taken.
+    """
+
+    def __init__(self, graph: Graph, placement: Mapping[Op, str]) -> None:
+        self._placement = placement
+        self._consumers = graph.consumers()
+        self._positions = {op: index for index, op in enumerate(graph.ops)}
+        self._ops = graph.ops
+        self._heaps: dict[str, list[int]] = {}
+        given = {t for t in graph.used_tensors() if t.is_constant or t.is_variable}
+        given |= set(graph.inputs)
+        self.waiting = {op: len({*op.inputs} - given - {None}) for op in graph.ops}
+        for op, missing in self.waiting.items():
+            if not missing:
+                self._push(op)
+
+    def first_backend(self) -> str | None:
+        """The backend of the ready op that comes first, or None."""
+        heads = ((heap[0], backend) for backend, heap in self._heaps.items() if heap)
+        return min(heads, default=(0, None))[1]
+
+    def drain(self, backend: str) -> Iterator[Op]:
+        """Take all ops of a backend that are ready or become ready on the way."""
+        heap = self._heaps[backend]
+        while heap:
+            op = self._ops[heappop(heap)]
+            del self.waiting[op]
+            self._finish(op)
+            yield op
+
+    def _finish(self, op: Op) -> None:
+        readers = (r for t in op.outputs if not t.is_variable for r in self._consumers.get(t, ()))
+        for reader in readers:
+            self.waiting[reader] -= 1
+            if not self.waiting[reader]:
+                self._push(reader)
+
+    def _push(self, op: Op) -> None:
+        heappush(self._heaps.setdefault(self._placement[op], []), self._positions[op])
 
 
-def _with_edges(graph: Graph, backend: str, ops: list[Op]) -> Partition:
-    inside = set(ops)
-    made = {t: None for op in ops for t in op.outputs}
-    read = {t: None for op in ops for t in op.inputs if t is not None and not t.is_constant}
-    outside_readers = {t for op in graph.ops if op not in inside for t in op.inputs}
-    wanted = outside_readers | set(graph.outputs)
-    return Partition(
-        backend,
-        tuple(ops),
-        tuple(t for t in read if t not in made),
-        tuple(t for t in made if t in wanted),
-    )
+def _with_edges(
+    graph: Graph, placement: Mapping[Op, str], groups: Sequence[Sequence[Op]]
+) -> list[Partition]:
+    group_of = {op: number for number, ops in enumerate(groups) for op in ops}
+    wanted = set(graph.outputs)
+    producers = graph.producers()
+    for op in graph.ops:
+        wanted |= {
+            t for t in op.inputs if t in producers and group_of[producers[t]] != group_of[op]
+        }
+    parts = []
+    for ops in groups:
+        made = {t: None for op in ops for t in op.outputs}
+        read = {t: None for op in ops for t in op.inputs if t is not None and not t.is_constant}
+        inputs = tuple(t for t in read if t not in made)
+        outputs = tuple(t for t in made if t in wanted)
+        parts.append(Partition(placement[ops[0]], tuple(ops), inputs, outputs))
+    return parts

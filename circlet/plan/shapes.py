@@ -20,7 +20,7 @@ def fix_shapes(graph: Graph, limits: Limits) -> None:
     for tensor in graph.inputs:
         _fix(tensor, tensor.static_shape)
     for op in graph.ops:
-        record = find(op.kind)
+        record = find(op.label)
         inferred = record.infer(op) if record else ()
         shapes = [known.shape for known in inferred] or [t.shape for t in op.outputs]
         for tensor, shape in zip(op.outputs, shapes, strict=False):

@@ -19,9 +19,10 @@ from circlet.backends.cpu.toolchain import (
 from circlet.backends.reference import ReferenceBackend
 from circlet.errors import CompilerMissingError, GraphError, InputError, LimitError
 from circlet.formats import dumps, load
-from circlet.ir import Graph, Model, Op, Tensor
+from circlet.ir import Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.verify import verify
 from circlet.passes import pipeline
 from circlet.placement.interface import Backend, Reason
@@ -51,12 +52,13 @@ def compile_model(source: Source, options: OpenOptions, limits: Limits = DEFAULT
     model = load(source, limits)
     targets = parse_targets(options.target)
     graph = _checked_main_graph(model)
-    backends = [_backend(name, targets, options) for name in options.backends]
+    backends = _backends(targets, options)
     fix_shapes(graph, limits)
     log = pipeline(options.level).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
+    _copy_outputs(graph)
     placed = place(graph, backends, strict=options.strict)
-    partitions = _partitions(graph, placed)
+    partitions = partition(graph, {row.op: row.backend for row in placed})
     values = _Values(graph, partitions)
     compiled = {target: _compile(partitions, target, limits) for target in targets}
     metadata = _metadata(model, values, partitions, placed, compiled[targets[0]])
@@ -75,6 +77,12 @@ def _checked_main_graph(model: Model) -> Graph:
     place(graph, [ReferenceBackend()])
     verify(graph)
     return graph
+
+
+def _backends(targets: Sequence[Target], options: OpenOptions) -> list[Backend]:
+    if not options.backends:
+        raise InputError("no backend is given", where="backends", fix="choose cpu or reference")
+    return [_backend(name, targets, options) for name in options.backends]
 
 
 def _backend(name: str, targets: Sequence[Target], options: OpenOptions) -> Backend:
@@ -105,15 +113,20 @@ def _native(part: Partition) -> bool:
     return part.backend == "cpu"
 
 
-def _partitions(graph: Graph, placed: Sequence[Placed]) -> list[Partition]:
-    """The partitions, and one of no ops for outputs that no op makes."""
-    parts = partition(graph, {row.op: row.backend for row in placed})
-    made = {t for part in parts for t in part.outputs}
-    passed_on = tuple(t for t in dict.fromkeys(graph.outputs) if t not in made)
-    if passed_on:
-        inputs = tuple(t for t in passed_on if not t.is_constant)
-        parts.append(Partition("reference", (), inputs, passed_on))
-    return parts
+def _copy_outputs(graph: Graph) -> None:
+    """Have each output made by an operator of its own; inputs, constants and repeats are copied."""
+    producers = graph.producers()
+    made = set(producers)
+    for position, tensor in enumerate(graph.outputs):
+        if tensor in made:
+            made.remove(tensor)
+            continue
+        producer = producers.get(tensor)
+        origin = producer.origin if producer else Origin.of(len(graph.ops), tensor.name)
+        copy = graph.add_tensor(tensor.like())
+        attrs = ReshapeAttrs(tensor.static_shape)
+        graph.ops.append(Op("RESHAPE", [tensor], [copy], attrs, origin))
+        graph.outputs[position] = copy
 
 
 class _Values:
@@ -136,7 +149,6 @@ class _Values:
         return [self._numbers[tensor] for tensor in tensors]
 
     def _written(self, part: Partition) -> list[int]:
-        """New numbers, also for an input that is passed on as an output."""
         for tensor in part.outputs:
             self._numbers[tensor] = len(self.tensors)
             self.tensors.append(tensor)

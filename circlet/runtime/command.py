@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import logging
+import io
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from circlet.backends.cpu.artifact import write_file
 from circlet.errors import FileError, InputError
 from circlet.formats.arrays import DEFAULT_PIXELS, Normalisation, Wanted, random_array, read_array
 from circlet.runtime.answers import Answer, answer
 from circlet.runtime.session import Session
 from circlet.runtime.timing import RunTimes, time_runs
-from circlet.runtime.values import Value
+from circlet.runtime.values import Value, unique_names
 from circlet.sample import Sample
-
-LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ class RunReport:
 def run_network(request: RunRequest) -> RunReport:
     """Open, feed, run, time and describe a network."""
     sample = Sample() if request.model is None else None
+    labels = sample.labels if sample and not request.labels else _labels(request.labels)
     source = sample.model_path if sample else request.model
     assert source is not None
     session = Session(
@@ -88,11 +89,10 @@ def run_network(request: RunRequest) -> RunReport:
     times = time_runs(call.run, request.repeat, request.warmup, request.delay)
     if request.output:
         write_outputs(request.output, session.outputs, call.outputs)
-    labels = sample.labels if sample and not request.labels else _labels(request.labels)
     pairs = zip(session.outputs, call.outputs, strict=True)
     backends = [row["backend"] for row in session.placement]
     return RunReport(
-        model=f"{sample.title}" if sample else str(request.model),
+        model=sample.title if sample else str(request.model),
         inputs=origins,
         answers=tuple(answer(value, array, labels, request.top) for value, array in pairs),
         seconds=session.opened.seconds,
@@ -140,16 +140,10 @@ def _labels(path: Path | None) -> list[str]:
 
 
 def write_outputs(path: Path, values: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:
-    """Write outputs by name to an .npz: under a temporary name, then renamed."""
-    from circlet.runtime.session import unique_names
-
-    temporary = path.with_name(f".{path.name}.tmp.npz")
-    try:
-        with temporary.open("wb") as file:
-            named = dict(zip(unique_names(values), arrays, strict=True))
-            np.savez(file, **named)  # type: ignore[arg-type]
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        why = error.strerror or str(error)
-        raise FileError("the outputs cannot be written", where=str(path), why=why) from error
+    """Write outputs by name to an .npz, whole or not at all; any name will do, unlike for savez."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, array in zip(unique_names(values), arrays, strict=True):
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
+    write_file(path, packed.getvalue(), 0o644)

@@ -89,11 +89,11 @@ class Execution:
             CancelledError: `cancel` was called.
         """
         self._cancelled = False
-        deadline = time.monotonic_ns() + timeout_ns if timeout_ns else 0
+        deadline = deadline_after(timeout_ns)
         for runner in self._runners:
             if self._cancelled:
                 raise CancelledError("the run was cancelled")
-            runner.run(_left(deadline))
+            runner.run(time_left(deadline))
 
     def cancel(self) -> None:
         """Stop a run in progress in another thread."""
@@ -106,7 +106,17 @@ class Execution:
         return self._runners[0].run if len(self._runners) == 1 else self.run
 
 
-def _left(deadline: int) -> int:
+def deadline_after(timeout_ns: int) -> int:
+    """When a timeout that starts now ends, on the monotonic clock; 0 for no timeout."""
+    return time.monotonic_ns() + timeout_ns if timeout_ns else 0
+
+
+def time_left(deadline: int) -> int:
+    """Nanoseconds until a deadline, 0 where there is none.
+
+    Raises:
+        DeadlineError: It has passed.
+    """
     if not deadline:
         return 0
     left = deadline - time.monotonic_ns()

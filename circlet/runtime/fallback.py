@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.backends.reference import evaluate_graph
+from circlet.errors import BackendError, CancelledError
 from circlet.formats import load
 from circlet.ir import Graph
+from circlet.runtime.executor import deadline_after, time_left
 
 
 class ReferencePartition:
@@ -29,10 +31,21 @@ class _BoundReference:
         self._graph = graph
         self._inputs = inputs
         self._outputs = outputs
+        self._cancelled = False
 
     def run(self, timeout_ns: int = 0) -> None:
-        results = evaluate_graph(self._graph, self._inputs)
-        for target, result in zip(self._outputs, results, strict=True):
+        self._cancelled = False
+        deadline = deadline_after(timeout_ns)
+
+        def check() -> None:
+            if self._cancelled:
+                raise CancelledError("the run was cancelled")
+            time_left(deadline)
+
+        results = evaluate_graph(self._graph, self._inputs, check)
+        for tensor, target, result in zip(self._graph.outputs, self._outputs, results, strict=True):
+            if target.shape != result.shape:
+                raise _other_shape(tensor.name, target.shape, result.shape)
             target[...] = result
 
     def set_input(self, index: int, buffer: np.ndarray) -> None:
@@ -42,4 +55,13 @@ class _BoundReference:
         self._outputs[index] = buffer
 
     def cancel(self) -> None:
-        """Numpy cannot be stopped; the executor stops before the next partition."""
+        """Stop a run in progress before its next operator."""
+        self._cancelled = True
+
+
+def _other_shape(name: str, planned: tuple[int, ...], got: tuple[int, ...]) -> BackendError:
+    return BackendError(
+        "a result has another shape than planned",
+        where=name,
+        why=f"it is {list(got)}, planned were {list(planned)}; the shape depends on the data",
+    )

@@ -5,7 +5,6 @@ The path of a cached start is short on purpose: it imports neither the readers n
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,6 @@ from circlet.errors import ArtifactError, FileError
 from circlet.runtime.executor import BoundPartition, LoadedPartition, Runner
 from circlet.runtime.values import Value
 
-LOGGER = logging.getLogger(__name__)
 Source = str | os.PathLike[str] | bytes | memoryview
 
 

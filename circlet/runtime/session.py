@@ -12,7 +12,7 @@ from circlet.config import Config
 from circlet.errors import InputError
 from circlet.runtime.executor import NANOSECONDS, Execution, LoadedPartition
 from circlet.runtime.opening import Opened, OpenOptions, Source, open_source
-from circlet.runtime.values import Value, by_position
+from circlet.runtime.values import Value, by_position, check_apart, unique_names
 
 Given = Sequence[object] | Mapping[str, object]
 
@@ -130,6 +130,7 @@ class Session:
                 value.check_buffer(array, "output", writable=True)
                 for value, array in zip(self.outputs, wanted, strict=True)
             ]
+        check_apart(sources, results, unique_names(self.outputs))
         execution = self._new_execution()
         execution.rebind(self._opened.inputs, sources)
         execution.rebind(self._opened.outputs, results)
@@ -183,11 +184,3 @@ def _nanoseconds(timeout: float | None) -> int:
     if timeout <= 0:
         raise InputError("the timeout is not positive", where="timeout", why=f"{timeout} s")
     return max(1, int(timeout * NANOSECONDS))
-
-
-def unique_names(values: Sequence[Value]) -> list[str]:
-    """Names of values, repeated ones numbered."""
-    names: list[str] = []
-    for index, value in enumerate(values):
-        names.append(value.name if value.name not in names else f"{value.name}:{index}")
-    return names

@@ -51,12 +51,12 @@ class Value:
         return raw[start : start + count * dtype.itemsize].view(dtype).reshape(self.shape)
 
     def check(self, array: object, role: str) -> np.ndarray:
-        """The array itself, C-contiguous, if its dtype and shape are those of the value.
+        """The array, C-contiguous and aligned, if its dtype and shape are those of the value.
 
         Raises:
             InputError: They are not.
         """
-        given = np.asarray(array)
+        given = self._as_array(array, role)
         if given.dtype != np.dtype(self.dtype):
             raise InputError(
                 f"{role} has the wrong dtype",
@@ -70,7 +70,7 @@ class Value:
                 where=self.name,
                 why=f"it is {list(given.shape)}, the network wants {list(self.shape)}",
             )
-        return given if given.flags.c_contiguous else np.ascontiguousarray(given)
+        return np.require(given, requirements=("C_CONTIGUOUS", "ALIGNED"))
 
     def check_buffer(self, array: object, role: str, writable: bool) -> np.ndarray:
         """An array that native code may use in place: also contiguous, and writable if asked.
@@ -80,14 +80,23 @@ class Value:
         """
         if not isinstance(array, np.ndarray):
             raise InputError(f"{role} is not a numpy array", where=self.name)
-        if not array.flags.c_contiguous or (writable and not array.flags.writeable):
+        flags = array.flags
+        if not flags.c_contiguous or not flags.aligned or (writable and not flags.writeable):
             raise InputError(
                 f"{role} cannot be used in place",
                 where=self.name,
-                why="it is not C-contiguous, or read-only",
+                why="it is not C-contiguous and aligned, or it is read-only",
                 fix="bind a C-contiguous, writable array",
             )
         return self.check(array, role)
+
+    def _as_array(self, array: object, role: str) -> np.ndarray:
+        try:
+            return np.asarray(array)
+        except ValueError as error:
+            raise InputError(
+                f"{role} is not an array", where=self.name, why=str(error), fix="pass a numpy array"
+            ) from error
 
     def _quantisation_hint(self) -> str:
         if len(self.scale) != 1:
@@ -107,7 +116,7 @@ def by_position(
         InputError: The count differs, or a name is missing or unknown.
     """
     if isinstance(given, Mapping):
-        names = [value.name for value in values]
+        names = unique_names(values)
         missing = [name for name in names if name not in given]
         unknown = [name for name in given if name not in names]
         if missing or unknown:
@@ -120,6 +129,36 @@ def by_position(
     if len(given) != len(values):
         raise InputError(
             f"{len(given)} {role}s given, {len(values)} wanted",
-            fix=f"in order: {[value.name for value in values]}",
+            fix=f"in order: {unique_names(values)}",
         )
     return list(given)
+
+
+def check_apart(
+    inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], names: Sequence[str]
+) -> None:
+    """Checks that no output array shares memory with an input or with another output.
+
+    Raises:
+        InputError: One does; it is named.
+    """
+    for index, (array, name) in enumerate(zip(outputs, names, strict=True)):
+        if any(np.may_share_memory(array, other) for other in (*inputs, *outputs[:index])):
+            raise InputError(
+                "output cannot be written in place",
+                where=name,
+                why="its array shares memory with another input or output",
+                fix="bind arrays that do not overlap",
+            )
+
+
+def unique_names(values: Sequence[Value]) -> list[str]:
+    """Names of values, repeated ones numbered by position."""
+    given = {value.name for value in values}
+    names: dict[str, None] = {}
+    for index, value in enumerate(values):
+        name = value.name
+        while name in names or (name != value.name and name in given):
+            name = f"{name}:{index}"
+        names[name] = None
+    return list(names)

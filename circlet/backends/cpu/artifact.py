@@ -145,7 +145,7 @@ def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise FileError(
-            "an artifact cannot be written",
+            "a file cannot be written",
             where=str(path),
             why=error.strerror or str(error),
             fix="check the folder, its permissions and the free space",

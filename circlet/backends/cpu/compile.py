@@ -102,7 +102,8 @@ class _Lowered:
         self.calls: list[KernelCall] = []
         self._constants = bytearray()
         self._known_constants: dict[bytes, ConstantRef] = {}
-        self._substitutes: dict[Tensor, Tensor] = {}
+        self._substitutes: Mapping[Tensor, Tensor] = {}
+        self._copied: set[Tensor] = set()
         self._bordered: set[Buffer] = set()
         for op in partition.ops:
             self._lower(op, rows[op])
@@ -155,14 +156,14 @@ class _Lowered:
         if source is not None and self.shares(source, op.outputs[0]):
             return
         self._substitutes = {}
-        for tensor, readers in self.storage.copy_readers.items():
-            if op in readers:
-                self._copy_with_border(op, tensor, self.storage.copies[tensor])
-                self._substitutes[tensor] = self.storage.copies[tensor]
+        for tensor, copy in self.storage.copies.get(op, {}).items():
+            self._copy_with_border(op, tensor, copy)
+        self._substitutes = self.storage.copies.get(op, {})
         row.lower(op, self)
 
     def _copy_with_border(self, op: Op, tensor: Tensor, copy: Tensor) -> None:
-        if not any(copy in call.writes for call in self.calls):
+        if copy not in self._copied:
+            self._copied.add(copy)
             padded_copy(op, tensor, copy, self)
 
     def _fill_border(self, op: Op, tensor: Tensor) -> None:

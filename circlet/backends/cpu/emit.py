@@ -57,5 +57,4 @@ def _comment(origins: Sequence[str]) -> str:
     """Source names as comment text; nothing in them can end the comment or start a line."""
     shown = ", ".join(_UNSAFE.sub("_", name)[:80] for name in origins[:_SHOWN_ORIGINS])
     more = len(origins) - _SHOWN_ORIGINS
-    text = f"{shown} and {more} more" if more > 0 else shown
-    return text.replace("*/", "__").replace("/*", "__")
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -50,8 +50,7 @@ class Storage:
 
     Attributes:
         homes: Home of each computed tensor, padded copies included.
-        copies: Tensor -> its padded copy, which the ops in `copy_readers` read instead.
-        copy_readers: The ops that read a padded copy, by tensor.
+        copies: For each op, the tensors that it reads as padded copies, and those copies.
     """
 
     def __init__(self, partition: Partition, rows: Mapping[Op, Lowering]) -> None:
@@ -61,8 +60,7 @@ class Storage:
         self._producers = {t: op for op in partition.ops for t in op.outputs}
         self._requests = self._border_requests()
         self.homes: dict[Tensor, Home] = {}
-        self.copies: dict[Tensor, Tensor] = {}
-        self.copy_readers: dict[Tensor, set[Op]] = {}
+        self.copies: dict[Op, dict[Tensor, Tensor]] = {}
         self._place_callers_buffers()
         self._place_reshapes_of_outputs()
         self._place_borders()
@@ -100,8 +98,8 @@ class Storage:
                 self.homes[tensor] = self._arena_home(tensor, bordered(tensor, border))
                 continue
             copy = tensor.like(f"{tensor.name} with border")
-            self.copies[tensor] = copy
-            self.copy_readers[tensor] = readers
+            for op in readers:
+                self.copies.setdefault(op, {})[tensor] = copy
             self.homes[copy] = self._arena_home(copy, bordered(copy, border))
 
     def _border_requests(self) -> dict[Tensor, tuple[Border, set[Op]]]:

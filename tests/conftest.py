@@ -1,0 +1,32 @@
+"""What every test gets: a cache of its own, and an end if it hangs."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+from collections.abc import Iterator
+
+import pytest
+
+HANG_S = 300
+
+
+@pytest.fixture(autouse=True, scope="session")
+def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither find nor leave anything in the user's cache; workers share one."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "circlet-cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CIRCLET_CACHE_DIR", str(folder))
+        for name in ("CIRCLET_THREADS", "CIRCLET_LOG", "CIRCLET_CACHE_BYTES"):
+            patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_hang() -> Iterator[None]:
+    """A test that hangs ends its process with every thread's stack."""
+    faulthandler.dump_traceback_later(HANG_S, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
