@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 from circlet.errors import GraphError, LimitError
-from circlet.ir import BlockwiseQuant, Graph, Model, Op, RawAttrs, Tensor
+from circlet.ir import BlockwiseQuant, Graph, Model, Op, Tensor
+from circlet.ir.regions import link_regions
 from circlet.limits import Limits
 
 
@@ -87,9 +88,14 @@ def _sorted(waits: list[set[int]], ops: Sequence[Op]) -> list[int]:
     return done
 
 
-def check_calls(model: Model, limits: Limits) -> None:
-    """Refuse calls of graphs that do not exist, of a graph by itself, and too deep ones."""
-    calls = [sorted(set(_callees(graph, len(model.graphs)))) for graph in model.graphs]
+def link_calls(model: Model, limits: Limits) -> None:
+    """Fill every op's `regions`; refuse graphs that do not exist, recursion, and deep nesting."""
+    link_regions(model)
+    places = {graph: index for index, graph in enumerate(model.graphs)}
+    calls = [
+        sorted({places[region] for op in graph.ops for region in op.regions})
+        for graph in model.graphs
+    ]
     depths: dict[int, int] = {}
     for start in range(len(calls)):
         _walk(start, calls, depths, model)
@@ -119,26 +125,3 @@ def _walk(start: int, calls: list[list[int]], depths: dict[int, int], model: Mod
             path.add(graph)
             stack.append((graph, True))
             stack += [(callee, False) for callee in calls[graph]]
-
-
-def _callees(graph: Graph, count: int) -> Iterator[int]:
-    for op in graph.ops:
-        fields = op.attrs.fields if isinstance(op.attrs, RawAttrs) else vars(op.attrs)
-        for callee in _subgraph_indices(fields):
-            if not 0 <= callee < count:
-                raise GraphError(
-                    "an operator refers to a graph that does not exist",
-                    where=f"{op.name} ({op.label})",
-                    why=f"subgraph {callee} of {count}",
-                )
-            yield callee
-
-
-def _subgraph_indices(fields: dict[str, object]) -> Iterator[int]:
-    for name, value in fields.items():
-        if not (name == "subgraph" or "subgraph_ind" in name):
-            continue
-        if isinstance(value, int):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (item for item in value if isinstance(item, int))

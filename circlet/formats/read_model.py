@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.errors import FormatError, GraphError, LimitError
 from circlet.formats import schema
-from circlet.formats.check import check_calls, check_producers, check_scale_tensors, order
+from circlet.formats.check import check_producers, check_scale_tensors, link_calls, order
 from circlet.formats.flatbuffer import Reader, Table
 from circlet.formats.origin_tables import OP_TABLE, SOURCE_TABLE, read_origins, read_sources
 from circlet.formats.read_op import read_op, read_operator_code
@@ -38,7 +38,7 @@ def read_model(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
             why=f"known is {' or '.join(map(str, known))}",
         )
     model = _Importer(reader, root).model()
-    check_calls(model, limits)
+    link_calls(model, limits)
     return model
 
 

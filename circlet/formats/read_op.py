@@ -91,13 +91,16 @@ def _read_attrs(op: Op, table: Table, where: str) -> None:
     """Set `attrs`: the record's dataclass where the kind has one, else the raw fields."""
     options = table.union("builtin_options") or table.union("builtin_options2")
     custom = _custom_options(table, where)
-    record = ops.find(op.kind)
+    record = ops.find(op.label)
     if record is None:
         fields = options.unpack(where) if options else {}
         op.attrs = RawAttrs(options.spec.name if options else "", dict(fields), custom)
         return
     if custom:
         op.extra["custom_options"] = custom
+    if record.decode is not None:
+        op.attrs = record.decode(custom)
+        return
     _read_record_attrs(op, record, table, options, where)
 
 

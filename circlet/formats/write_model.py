@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def write_model(
     codes = OperatorCodes(schema)
     indices = [_indices(graph) for graph in model.graphs]
     graphs = [
-        _graph_values(graph, index_of, codes, pool, schema)
+        _graph_values(graph, index_of, codes, model.graphs, pool, schema)
         for graph, index_of in zip(model.graphs, indices, strict=True)
     ]
     values: Values = {
@@ -71,6 +71,7 @@ def _graph_values(
     graph: Graph,
     index_of: dict[Tensor, int],
     codes: OperatorCodes,
+    graphs: Sequence[Graph],
     pool: BufferPool,
     schema: Schema,
 ) -> Values:
@@ -78,7 +79,9 @@ def _graph_values(
         "tensors": [tensor_values(tensor, pool, schema) for tensor in index_of],
         "inputs": [index_of[tensor] for tensor in graph.inputs],
         "outputs": [index_of[tensor] for tensor in graph.outputs],
-        "operators": [op_values(op, codes.index(op), index_of, pool, schema) for op in graph.ops],
+        "operators": [
+            op_values(op, codes.index(op), index_of, graphs, pool, schema) for op in graph.ops
+        ],
         "name": graph.name or None,
     }
     return refuse_unknown(values | graph.extra, "SubGraph", graph.name, schema)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from circlet import ops
 from circlet.errors import FormatError, GraphError
 from circlet.formats.schema import Schema
 from circlet.formats.write_tensor import BufferPool, Values, attribute_values, refuse_unknown
-from circlet.ir import Op, RawAttrs, Tensor
+from circlet.ir import Graph, Op, RawAttrs, Tensor
+from circlet.ir.regions import is_graph_field
 
 _PLACEHOLDER_CODE = 127
 _NEWER_FIELDS = {"quant_spec"}
@@ -48,9 +49,14 @@ class OperatorCodes:
 
 
 def op_values(
-    op: Op, code: int, index_of: Mapping[Tensor, int], pool: BufferPool, schema: Schema
+    op: Op,
+    code: int,
+    index_of: Mapping[Tensor, int],
+    graphs: Sequence[Graph],
+    pool: BufferPool,
+    schema: Schema,
 ) -> Values:
-    """The fields of an operator table."""
+    """The fields of an operator table; `graphs` are those of the model that is written."""
     where = f"{op.name} ({op.label})"
     values: Values = {
         "opcode_index": code,
@@ -61,7 +67,7 @@ def op_values(
     custom = op.attrs.custom if isinstance(op.attrs, RawAttrs) else op.extra.get("custom_options")
     if isinstance(custom, bytes):
         values |= pool.custom_options(custom)
-    values |= _options(op, where, schema)
+    values |= _options(op, graphs, where, schema)
     values |= {name: value for name, value in op.extra.items() if name not in _OWN_KEYS}
     return refuse_unknown(values, "Operator", where, schema)
 
@@ -72,9 +78,11 @@ def _index(index_of: Mapping[Tensor, int], tensor: Tensor, where: str) -> int:
     return index_of[tensor]
 
 
-def _options(op: Op, where: str, schema: Schema) -> Values:
+def _options(op: Op, graphs: Sequence[Graph], where: str, schema: Schema) -> Values:
     """The union field that holds the operator's options."""
     table, fields = _options_table(op)
+    if op.regions:
+        fields |= _region_indices(op, fields, graphs, where)
     if not table:
         return {}
     for union in ("builtin_options", "builtin_options2"):
@@ -89,10 +97,25 @@ def _options(op: Op, where: str, schema: Schema) -> Values:
     )
 
 
+def _region_indices(op: Op, fields: Values, graphs: Sequence[Graph], where: str) -> Values:
+    """The fields that number graphs, with the numbers that the regions have in this model."""
+    places = {graph: index for index, graph in enumerate(graphs)}
+    if any(region not in places for region in op.regions):
+        raise GraphError("an operator runs a graph of another model", where=where)
+    numbers = iter([places[region] for region in op.regions])
+    changed: Values = {}
+    for name, value in fields.items():
+        if is_graph_field(name) and isinstance(value, int):
+            changed[name] = next(numbers)
+        elif is_graph_field(name) and isinstance(value, (tuple, list)):
+            changed[name] = [next(numbers) for _ in value]
+    return changed
+
+
 def _options_table(op: Op) -> tuple[str, Values]:
     if isinstance(op.attrs, RawAttrs):
         return op.attrs.table, dict(op.attrs.fields)
-    record = ops.find(op.kind)
+    record = ops.find(op.label)
     rest = op.extra.get("options", {})
     kept = dict(rest) if isinstance(rest, Mapping) else {}
     table = str(op.extra.get("options_table", "")) or (record.options if record else "")

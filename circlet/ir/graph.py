@@ -112,6 +112,7 @@ class Op:
         custom_code: Name of a custom operator, else "".
         intermediates: The file's intermediate tensors (quantised LSTM).
         extra: Fields of the file's operator table that nothing here reads, kept for writing back.
+        regions: Graphs of the same model that the op runs: branches, loop condition and body.
     """
 
     kind: str
@@ -123,6 +124,7 @@ class Op:
     custom_code: str = ""
     intermediates: list[Tensor] = field(default_factory=list)
     extra: dict[str, object] = field(default_factory=dict)
+    regions: list[Graph] = field(default_factory=list)
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from circlet.ir.dtype import DType
 from circlet.ir.graph import Graph, Model, Op, RawAttrs, Signature, Tensor
 from circlet.ir.origin import Origin, SourceOp
 from circlet.ir.parse_tensor import parse_inline_data, parse_shape, parse_tensor
+from circlet.ir.regions import link_regions
 from circlet.ir.text_values import Cursor, parse_value
 
 AttrsOf = Callable[[str], type | None]
@@ -57,6 +58,7 @@ class _Parser:
         self._fill()
         for scope in self._scopes:
             scope.finish()
+        link_regions(self._model)
         return self._model
 
     def _statement(self) -> None:
