@@ -27,6 +27,7 @@ Int64 = npt.NDArray[np.int64]
 FIXED, GENERAL, DOUBLE, HYBRID = "Q8_FIXED", "Q8_GENERAL", "Q8_DOUBLE", "Q8_HYBRID"
 MAX_LEFT_SHIFT = 30
 RECORD = 5
+_WIDE_ROW = 6
 
 
 @dataclass(frozen=True)
@@ -237,13 +238,17 @@ class Tile:
 
 
 def choose_tile(row_pixels: int, channels: int, target: Target, lanes: int) -> Tile:
-    """The tile that covers rows of outputs with the least work and the fewest loads."""
+    """The tile that covers rows of outputs with the least work and the fewest loads.
+
+    Only short rows get tiles of many vectors: fewer distinct tiles are fewer functions to compile.
+    """
     wide = target.has("avx512f") if target.arch == "x86_64" else target.arch == "aarch64"
     registers = 32 if wide else 16
     spare = 3 if has_dot(target) else 7
     columns = -(-channels // lanes)
+    widest = 4 if row_pixels >= _WIDE_ROW else 7
     best, least = Tile(1, 1), float("inf")
-    for vectors in range(1, 8):
+    for vectors in range(1, widest + 1):
         most = min((registers - spare + 1 - vectors) // vectors, 12)
         for pixels in range(1, min(most, row_pixels) + 1):
             tiles = -(-row_pixels // pixels) * -(-columns // vectors)
