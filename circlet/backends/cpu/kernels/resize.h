@@ -10,6 +10,7 @@
 
 struct resize_bilinear_params {
     int64_t channels;         /* of both images */
+    int64_t in_width;         /* of the source */
     int64_t out_height;       /* of the result */
     int64_t out_width;        /* of the result */
     int64_t in_batch_stride;  /* elements */
@@ -20,81 +21,115 @@ struct resize_bilinear_params {
     int64_t out_pixel_stride; /* elements */
 };
 
-/* The four pixels around a sample, in the order of summation, and their weights. */
-typedef struct resize_sample {
-    const char *corner[4];
-    float down, right;
-    int32_t fixed_down, fixed_right;
-} resize_sample;
+/* Two source rows, and where their parts of a result row go, dense: floats keep one row for each,
+ * since their order of summation matters; fixed point keeps the sum of both. */
+typedef struct resize_rows {
+    const char *upper, *lower;
+    float down;
+    int32_t fixed_down;
+    char *parts;
+    int64_t part_bytes;
+} resize_rows;
 
-CIRCLET_INLINE vf resize_real(const resize_sample *s, int64_t at, int64_t n, int type) {
-    float vertical[2] = {1.0f - s->down, s->down}, horizontal[2] = {1.0f - s->right, s->right};
-    vf total = v_zero();
-    CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
-        vf v = element_load_f32(s->corner[i] + at, n, type);
-        v = v * v_splat(vertical[i & 1]) * v_splat(horizontal[i >> 1]);
-        if (i) v += total;
-        total = v;
+CIRCLET_INLINE void resize_weigh(const resize_rows *r, int64_t from, int64_t to, int64_t n,
+                                 int type) {
+    const char *upper = r->upper + from * element_size(type);
+    const char *lower = r->lower + from * element_size(type);
+    char *part = r->parts + to * 4;
+    if (type == ELEMENT_I8) {
+        vi v = element_load_i32(upper, n, type) * v_splat_i32(1024 - r->fixed_down);
+        v += element_load_i32(lower, n, type) * v_splat_i32(r->fixed_down);
+        element_store_i32(part, v, n, ELEMENT_I32);
+    } else {
+        vf a = element_load_f32(upper, n, type) * v_splat(1.0f - r->down);
+        vf b = element_load_f32(lower, n, type) * v_splat(r->down);
+        element_store_f32(part, a, n);
+        element_store_f32(part + r->part_bytes, b, n);
     }
-    return total;
+}
+
+/* The source rows times their weights. */
+CIRCLET_INLINE void resize_prepare(const struct resize_bilinear_params *p, const resize_rows *r,
+                                   int type) {
+    int even = p->in_pixel_stride == p->channels;
+    int64_t run = even ? p->in_width * p->channels : p->channels;
+    int64_t runs = even ? 1 : p->in_width;
+    for (int64_t x = 0; x < runs; x++) {
+        int64_t i = 0, from = x * p->in_pixel_stride, to = x * p->channels;
+        for (; i + CIRCLET_LANES <= run; i += CIRCLET_LANES)
+            resize_weigh(r, from + i, to + i, CIRCLET_LANES, type);
+        if (i < run) resize_weigh(r, from + i, to + i, run - i, type);
+    }
 }
 
 /* To nearest, halves up; 0.5 itself would move 0.49999997 up. */
 CIRCLET_INLINE vi resize_rounded(vf x) { return v_to_i32(x + v_splat(0.49999997f)); }
 
-/* Rounded to nearest, halves away from zero. */
-CIRCLET_INLINE vi resize_fixed(const resize_sample *s, int64_t at, int64_t n, int type) {
-    int32_t vertical[2] = {1024 - s->fixed_down, s->fixed_down};
-    int32_t horizontal[2] = {1024 - s->fixed_right, s->fixed_right};
-    vi total = v_zero_i32();
-    CIRCLET_UNROLL for (int i = 0; i < 4; i++)
-        total += element_load_i32(s->corner[i] + at, n, type) *
-                 v_splat_i32(vertical[i & 1] * horizontal[i >> 1]);
+/* To nearest, halves away from zero. */
+CIRCLET_INLINE vi resize_unscaled(vi total) {
     vi sign = total >> 31;
     vi rounded = ((total ^ sign) - sign + (1 << (RESIZE_SHIFT - 1))) >> RESIZE_SHIFT;
     return (rounded ^ sign) - sign;
 }
 
-CIRCLET_INLINE void resize_channels(const resize_sample *s, char *to, int64_t c, int64_t n,
-                                    int type) {
-    int64_t at = c * element_size(type);
-    if (type == ELEMENT_F32) element_store_f32(to + at, resize_real(s, at, n, type), n);
-    else if (type == ELEMENT_U8)
-        element_store_i32(to + at, resize_rounded(resize_real(s, at, n, type)), n, type);
-    else element_store_i32(to + at, resize_fixed(s, at, n, type), n, type);
+/* Channels c .. c + n of a result pixel between two pixels of the parts. */
+CIRCLET_INLINE void resize_channels(const resize_rows *r, char *to, const char *first,
+                                    const char *second, float right, int32_t fixed_right,
+                                    int64_t c, int64_t n, int type) {
+    to += c * element_size(type), first += c * 4, second += c * 4;
+    if (type == ELEMENT_I8) {
+        vi v = element_load_i32(first, n, ELEMENT_I32) * v_splat_i32(1024 - fixed_right);
+        v += element_load_i32(second, n, ELEMENT_I32) * v_splat_i32(fixed_right);
+        element_store_i32(to, resize_unscaled(v), n, type);
+        return;
+    }
+    vf left_weight = v_splat(1.0f - right), right_weight = v_splat(right);
+    vf v = element_load_f32(first, n, ELEMENT_F32) * left_weight;
+    v += element_load_f32(first + r->part_bytes, n, ELEMENT_F32) * left_weight;
+    v += element_load_f32(second, n, ELEMENT_F32) * right_weight;
+    v += element_load_f32(second + r->part_bytes, n, ELEMENT_F32) * right_weight;
+    if (type == ELEMENT_F32) element_store_f32(to, v, n);
+    else element_store_i32(to, resize_rounded(v), n, type);
 }
 
 /* The last vector of a pixel starts where it ends with the channels: it repeats some of them. */
-CIRCLET_INLINE void resize_row(const struct resize_bilinear_params *p, resize_sample s,
-                               const char *upper, const char *lower, char *to, const int32_t *x0,
-                               const int32_t *x1, const void *right, int type) {
-    int64_t size = element_size(type), pixel = p->in_pixel_stride * size;
-    for (int64_t x = 0; x < p->out_width; x++, to += p->out_pixel_stride * size) {
-        s.corner[0] = upper + x0[x] * pixel, s.corner[1] = lower + x0[x] * pixel;
-        s.corner[2] = upper + x1[x] * pixel, s.corner[3] = lower + x1[x] * pixel;
-        s.right = ((const float *)right)[x], s.fixed_right = ((const int32_t *)right)[x];
-        if (p->channels < CIRCLET_LANES) resize_channels(&s, to, 0, p->channels, type);
-        else
-            for (int64_t c = 0; c < p->channels; c += CIRCLET_LANES)
-                resize_channels(&s, to, s_min_i64(c, p->channels - CIRCLET_LANES), CIRCLET_LANES,
-                                type);
+CIRCLET_INLINE void resize_row(const struct resize_bilinear_params *p, const resize_rows *r,
+                               char *to, const int32_t *x0, const int32_t *x1, const void *rights,
+                               int type) {
+    int64_t pixel = p->channels * 4, step = p->out_pixel_stride * element_size(type);
+    for (int64_t x = 0; x < p->out_width; x++, to += step) {
+        const char *first = r->parts + x0[x] * pixel, *second = r->parts + x1[x] * pixel;
+        float right = ((const float *)rights)[x];
+        int32_t fixed = ((const int32_t *)rights)[x];
+        if (p->channels < CIRCLET_LANES) {
+            resize_channels(r, to, first, second, right, fixed, 0, p->channels, type);
+            continue;
+        }
+        for (int64_t c = 0; c < p->channels; c += CIRCLET_LANES)
+            resize_channels(r, to, first, second, right, fixed,
+                            s_min_i64(c, p->channels - CIRCLET_LANES), CIRCLET_LANES, type);
     }
 }
 
 /* Operands: source, result, then for rows and for columns: lower index, upper index, weight of the
- * upper one (float, or int32 in fixed point). A task is one row of the result. */
+ * upper one (float, or int32 in fixed point). A task is one row of the result. Scratch: two rows
+ * of the source as floats. */
 CIRCLET_INLINE void resize_bilinear(const struct resize_bilinear_params *p, void *const *x,
                                     void *scratch, int64_t begin, int64_t end, int type) {
-    (void)scratch;
     int64_t size = element_size(type);
     const int32_t *y0 = x[2], *y1 = x[3];
     for (int64_t task = begin; task < end; task++) {
         int64_t image = task / p->out_height, y = task % p->out_height;
         const char *from = (const char *)x[0] + image * p->in_batch_stride * size;
         char *to = (char *)x[1] + (image * p->out_batch_stride + y * p->out_row_stride) * size;
-        resize_sample s = {{0}, ((const float *)x[4])[y], 0, ((const int32_t *)x[4])[y], 0};
-        resize_row(p, s, from + y0[y] * p->in_row_stride * size,
-                   from + y1[y] * p->in_row_stride * size, to, x[5], x[6], x[7], type);
+        resize_rows r = {from + y0[y] * p->in_row_stride * size,
+                         from + y1[y] * p->in_row_stride * size,
+                         ((const float *)x[4])[y],
+                         ((const int32_t *)x[4])[y],
+                         scratch,
+                         p->in_width * p->channels * 4};
+        resize_prepare(p, &r, type);
+        resize_row(p, &r, to, x[5], x[6], x[7], type);
     }
 }
 

@@ -44,13 +44,14 @@ def _lower_bilinear(op: Op, context: Context) -> None:
     kernel = Kernel("resize.h", "resize_bilinear", (ELEMENT_TYPES[source.dtype],))
     params = {
         "channels": made.channels,
+        "in_width": data.width,
         "out_height": made.height,
         "out_width": made.width,
         **_strides("in", data, "stride"),
         **_strides("out", made, "stride"),
     }
-    tasks = made.batch * made.height
-    context.call(op, kernel, params, operands, (result,), tasks=tasks)
+    rows, scratch = made.batch * made.height, 2 * 4 * data.width * data.channels
+    context.call(op, kernel, params, operands, (result,), tasks=rows, scratch_bytes=scratch)
 
 
 def _tables(context: Context, samples: Sequence[np.ndarray]) -> list[ConstantRef]:
