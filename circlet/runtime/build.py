@@ -23,17 +23,18 @@ from circlet.ir import Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.state import initial_byte, variables
 from circlet.ops.verify import verify
 from circlet.passes import pipeline
 from circlet.placement.interface import Backend, Reason
 from circlet.placement.rule import Placed, place
 from circlet.plan.partition import Partition, partition
 from circlet.plan.shapes import fix_shapes
-from circlet.runtime.values import Value
+from circlet.runtime.values import Value, unique_names
 from circlet.version import __version__
 
 if TYPE_CHECKING:
-    from circlet.runtime.opening import OpenOptions, Source
+    from circlet.runtime.opening import OpenOptions, Shapes, Source
 
 LOGGER = logging.getLogger(__name__)
 _RUNTIME_TEXT = '#include "circlet_runtime.c"\n'
@@ -53,7 +54,10 @@ def compile_model(source: Source, options: OpenOptions, limits: Limits = DEFAULT
     targets = parse_targets(options.target)
     graph = _checked_main_graph(model)
     backends = _backends(targets, options)
+    _set_input_shapes(graph, options.shapes)
     fix_shapes(graph, limits)
+    if options.shapes:
+        verify(graph)
     log = pipeline(options.level).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
@@ -77,6 +81,24 @@ def _checked_main_graph(model: Model) -> Graph:
     place(graph, [ReferenceBackend()])
     verify(graph)
     return graph
+
+
+def _set_input_shapes(graph: Graph, shapes: Shapes) -> None:
+    """Give inputs, by name, other sizes than the file's."""
+    inputs = dict(zip(unique_names(graph.inputs), graph.inputs, strict=True))
+    for name, shape in shapes:
+        if name not in inputs:
+            raise InputError(
+                "there is no input of that name", where=name, fix=f"the names are {list(inputs)}"
+            )
+        tensor = inputs[name]
+        if tensor.has_rank and len(shape) != len(tensor.shape):
+            raise InputError(
+                "an input keeps its number of dimensions",
+                where=name,
+                why=f"{list(shape)} were given, the file has {list(tensor.static_shape)}",
+            )
+        tensor.shape, tensor.default_shape = shape, None
 
 
 def _backends(targets: Sequence[Target], options: OpenOptions) -> list[Backend]:
@@ -130,12 +152,13 @@ def _copy_outputs(graph: Graph) -> None:
 
 
 class _Values:
-    """Numbers for the tensors that cross partitions."""
+    """Numbers for the tensors that cross partitions, and for those that outlive a run."""
 
     def __init__(self, graph: Graph, partitions: Sequence[Partition]) -> None:
         self.inputs = list(graph.inputs)
         self.outputs = list(graph.outputs)
-        self.tensors = list(graph.inputs)
+        self._variables = variables(graph)
+        self.tensors = [*graph.inputs, *self._variables]
         self._numbers = {tensor: index for index, tensor in enumerate(self.tensors)}
         self.partitions = [(self._read(p.inputs), self._written(p)) for p in partitions]
 
@@ -143,7 +166,11 @@ class _Values:
         return self._numbers[tensor]
 
     def as_json(self) -> list[dict[str, object]]:
-        return [_value(tensor).as_json() for tensor in self.tensors]
+        return [self._described(tensor).as_json() for tensor in self.tensors]
+
+    def _described(self, tensor: Tensor) -> Value:
+        value = _value(tensor)
+        return value if tensor not in self._variables else value.living(initial_byte(tensor))
 
     def _read(self, tensors: Sequence[Tensor]) -> list[int]:
         return [self._numbers[tensor] for tensor in tensors]
@@ -191,7 +218,8 @@ def _compile(
 def _submodel(part: Partition) -> bytes:
     inputs, outputs, ops = list(part.inputs), list(part.outputs), list(part.ops)
     graph = Graph("reference", inputs, outputs, ops)
-    graph.tensors = list(graph.used_tensors())
+    intermediates = (tensor for op in ops for tensor in op.intermediates)
+    graph.tensors = list(dict.fromkeys([*graph.used_tensors(), *intermediates]))
     return dumps(Model([graph]), "circle")
 
 

@@ -19,22 +19,28 @@ from circlet.backends.cpu.artifact import MAGIC, Artifact, PartitionCode, is_art
 from circlet.backends.cpu.cache import Cache, cache_key
 from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runtime
 from circlet.backends.cpu.targets import parse_targets
-from circlet.errors import ArtifactError, FileError
+from circlet.errors import ArtifactError, FileError, InputError
 from circlet.runtime.executor import BoundPartition, LoadedPartition, Runner
 from circlet.runtime.values import Value
 
 Source = str | os.PathLike[str] | bytes | memoryview
+_NO_COMPILER = "no compiler"
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True)
 class OpenOptions:
-    """How a source is turned into a plan; what `Session` was asked for."""
+    """How a source is turned into a plan; what `Session` was asked for.
+
+    `shapes` names inputs whose sizes are not to be those of the file.
+    """
 
     backends: tuple[str, ...] = ("cpu", "reference")
     strict: bool = False
     target: str = "native"
     level: str = "O2"
     cache: bool = True
+    shapes: Shapes = ()
 
 
 @dataclass
@@ -66,6 +72,12 @@ def open_source(source: Source, options: OpenOptions) -> Opened:
     """Load an artifact, or the artifact of a model: from the cache, or compiled now."""
     seconds: dict[str, float] = {}
     if is_artifact(_head(source)):
+        if options.shapes:
+            raise InputError(
+                "an artifact has fixed sizes",
+                why=f"sizes were given for {', '.join(name for name, _ in options.shapes)}",
+                fix="open the model file that it was made of",
+            )
         with _timed(seconds, "load"):
             return _load(open_artifact(_plain(source)), seconds)
     artifact = _artifact_of_model(source, options, seconds)
@@ -84,13 +96,16 @@ def _artifact_of_model(source: Source, options: OpenOptions, seconds: dict[str, 
     if cache is None:
         artifact, hit = open_artifact(compile_now()), False
     else:
-        found = cache.load(_key(source, options, cache), compile_now)
+        compiler = _compiler_identity(options)
+        found = cache.load(_key(source, options, cache, compiler), compile_now)
         artifact, hit = found.artifact, found.hit
+        if hit and compiler == _NO_COMPILER:
+            _warn_of_numpy()
     seconds["cache" if hit else "compile"] = time.perf_counter() - start
     return artifact
 
 
-def _key(source: Source, options: OpenOptions, cache: Cache) -> str:
+def _key(source: Source, options: OpenOptions, cache: Cache, compiler: str) -> str:
     """The cache's name for an artifact: the model's bytes and everything that shapes the code."""
     if isinstance(source, (str, os.PathLike)):
         try:
@@ -100,18 +115,29 @@ def _key(source: Source, options: OpenOptions, cache: Cache) -> str:
     else:
         model = source
     targets = ",".join(map(str, parse_targets(options.target)))
-    plan = repr((options.backends, options.strict, options.level))
-    return cache_key(model, targets, plan, _compiler_identity())
+    plan = repr((options.backends, options.strict, options.level, options.shapes))
+    return cache_key(model, targets, plan, compiler)
 
 
-def _compiler_identity() -> str:
+def _compiler_identity(options: OpenOptions) -> str:
+    if "cpu" not in options.backends:
+        return "none asked for"
     from circlet.backends.cpu.compiler import compiler_identity
     from circlet.errors import CompilerMissingError
 
     try:
         return compiler_identity()
     except CompilerMissingError:
-        return "no compiler"
+        return _NO_COMPILER
+
+
+def _warn_of_numpy() -> None:
+    """Say at every start what the first one said: a compiler would make this faster."""
+    import logging
+
+    logging.getLogger(__name__).warning(
+        "no C compiler was found, numpy runs what was cached: pip install 'circlet[compile]'"
+    )
 
 
 def _head(source: Source) -> bytes:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 
 from circlet.config import Config
 from circlet.errors import InputError
 from circlet.runtime.executor import NANOSECONDS, Execution, LoadedPartition
-from circlet.runtime.opening import Opened, OpenOptions, Source, open_source
+from circlet.runtime.opening import Opened, OpenOptions, Shapes, Source, open_source
 from circlet.runtime.values import Value, by_position, check_apart, unique_names
 
 Given = Sequence[object] | Mapping[str, object]
@@ -36,6 +36,10 @@ class BoundCall:
         """Run once. `run` is the same without this method's own cost."""
         self.run()
 
+    def reset(self) -> None:
+        """Set this call's variable tensors back to their initial values, between two calls."""
+        self._execution.reset()
+
     def cancel(self) -> None:
         """Stop a call in progress in another thread."""
         self._execution.cancel()
@@ -43,6 +47,10 @@ class BoundCall:
 
 class Session:
     """A network, compiled and ready to run; any number of threads may use one session.
+
+    A network with variable tensors (`is_stateful`) remembers: each `run` goes on from the state
+    that the one before left, runs from several threads take turns, and `reset` starts afresh. Each
+    `bind` has a state of its own. A run that is stopped midway leaves the state half updated.
 
     Args:
         source: Path or bytes of a .tflite or .circle model, or of an artifact made by
@@ -53,6 +61,7 @@ class Session:
         strict: Whether an op that the first backend does not take is an error.
         target: What to compile for: "native", "baseline", or a list of features.
         cache: Whether to keep compiled artifacts in the cache and to use kept ones.
+        shapes: Sizes of inputs, by name, that are not to be those of the model file.
 
     Raises:
         CircletError: With a code that says what is wrong with the source or the options.
@@ -70,9 +79,13 @@ class Session:
         strict: bool = False,
         target: str = "native",
         cache: bool = True,
+        shapes: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         self.threads = _thread_count(threads)
-        options = OpenOptions(tuple(backends), strict, target, cache=cache)
+        options = OpenOptions(
+            tuple(backends), strict, target, cache=cache, shapes=_checked_shapes(shapes or {})
+        )
+        self._source, self._options = source, options
         self._opened = opened = open_source(source, options)
         self._partitions: list[LoadedPartition] = opened.partitions
         self.inputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.inputs)
@@ -80,6 +93,12 @@ class Session:
         self._idle: list[Execution] = []
         self._busy: set[Execution] = set()
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether variable tensors live on from run to run."""
+        return any(value.initial is not None for value in self._opened.values)
 
     @property
     def opened(self) -> Opened:
@@ -136,6 +155,34 @@ class Session:
         execution.rebind(self._opened.outputs, results)
         return BoundCall(execution, sources, results)
 
+    def resized(self, shapes: Mapping[str, Sequence[int]]) -> Session:
+        """A session of the same network for other input sizes; inputs not named keep theirs.
+
+        Raises:
+            InputError: An input is unknown, or would change its number of dimensions.
+            GraphError: The network does not work for these sizes.
+        """
+        kept = {
+            name: value.shape
+            for name, value in zip(unique_names(self.inputs), self.inputs, strict=True)
+        }
+        options = self._options
+        return Session(
+            self._source,
+            backends=options.backends,
+            threads=self.threads,
+            strict=options.strict,
+            target=options.target,
+            cache=options.cache,
+            shapes={**kept, **shapes},
+        )
+
+    def reset(self) -> None:
+        """Set the variable tensors of `run` back to their initial values, after a run in progress."""
+        if self.is_stateful:
+            with self._execution() as execution:
+                execution.reset()
+
     def cancel(self) -> None:
         """Stop every `run` of this session that is in progress in other threads."""
         with self._lock:
@@ -148,12 +195,20 @@ class Session:
         return [value.check(array, "input") for value, array in pairs]
 
     def _new_execution(self) -> Execution:
-        buffers = [value.empty() for value in self._opened.values]
-        return Execution(self._partitions, buffers, self.threads)
+        values = self._opened.values
+        buffers = [value.empty() for value in values]
+        pairs = zip(buffers, values, strict=True)
+        state = [(array, value.initial) for array, value in pairs if value.initial is not None]
+        return Execution(self._partitions, buffers, self.threads, state)
 
     @contextmanager
     def _execution(self) -> Iterator[Execution]:
-        """An execution that no other thread uses meanwhile."""
+        """An execution that no other thread uses meanwhile; always the same one where it has state."""
+        with self._turn if self.is_stateful else nullcontext(), self._borrowed() as execution:
+            yield execution
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[Execution]:
         with self._lock:
             execution = self._idle.pop() if self._idle else None
         if execution is None:
@@ -166,6 +221,14 @@ class Session:
             with self._lock:
                 self._busy.discard(execution)
                 self._idle.append(execution)
+
+
+def _checked_shapes(shapes: Mapping[str, Sequence[int]]) -> Shapes:
+    checked = tuple((name, tuple(int(size) for size in shape)) for name, shape in shapes.items())
+    for name, shape in checked:
+        if min(shape, default=0) < 0:
+            raise InputError("a size is negative", where=name, why=f"shape {list(shape)}")
+    return checked
 
 
 def _thread_count(threads: int | None) -> int:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from circlet.errors import InputError
+
+
+class Named(Protocol):
+    """Anything with a name that the user gave it."""
+
+    @property
+    def name(self) -> str:
+        """The name; it may be empty or repeated."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -19,6 +29,7 @@ class Value:
         dtype: numpy dtype name.
         shape: Sizes.
         scale, zero_point: Quantisation, empty when the value is not quantised.
+        initial: Where the value lives on from run to run, what each of its bytes starts as.
     """
 
     name: str
@@ -26,6 +37,7 @@ class Value:
     shape: tuple[int, ...]
     scale: tuple[float, ...] = ()
     zero_point: tuple[int, ...] = ()
+    initial: int | None = None
 
     @staticmethod
     def from_json(fields: Mapping[str, object]) -> Value:
@@ -36,7 +48,12 @@ class Value:
             tuple(fields["shape"]),  # type: ignore[arg-type]
             tuple(fields["scale"]),  # type: ignore[arg-type]
             tuple(fields["zero_point"]),  # type: ignore[arg-type]
+            fields.get("initial"),  # type: ignore[arg-type]
         )
+
+    def living(self, initial: int) -> Value:
+        """This value as one that lives on from run to run."""
+        return replace(self, initial=initial)
 
     def as_json(self) -> dict[str, object]:
         """Plain data for JSON."""
@@ -152,7 +169,7 @@ def check_apart(
             )
 
 
-def unique_names(values: Sequence[Value]) -> list[str]:
+def unique_names(values: Sequence[Named]) -> list[str]:
     """Names of values, repeated ones numbered by position."""
     given = {value.name for value in values}
     names: dict[str, None] = {}
