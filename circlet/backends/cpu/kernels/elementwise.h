@@ -9,7 +9,7 @@
 #include "element.h"
 #include "fixed.h"
 #include "rows.h"
-#include "vmath.h"
+#include "wide.h"
 
 #define ELEMENTWISE_INTS 32
 #define ELEMENTWISE_FLOATS 16
@@ -35,6 +35,8 @@ typedef struct elementwise_values {
 typedef void (*elementwise_body)(const elementwise_values *v, char *const *at, int64_t i,
                                  int64_t n);
 
+CIRCLET_INLINE vi v_mask_f32(vi mask) { return mask; }
+CIRCLET_INLINE vi v_mask_i32(vi mask) { return mask; }
 CIRCLET_INLINE vf v_select_f32(vi mask, vf a, vf b) { return v_select(mask, a, b); }
 /* The first operand where it is NaN, so that clamps keep NaN. */
 CIRCLET_INLINE vf v_min_f32(vf a, vf b) { return v_min(b, a); }

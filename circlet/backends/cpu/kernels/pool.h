@@ -39,7 +39,7 @@ typedef struct pool_window {
 
 #define POOL_TAPS(w, tap, size)                                               \
     for (int64_t tap##_y = 0; tap##_y < (w)->rows; tap##_y++)                 \
-        for (int64_t tap##_x = 0, tap = tap##_y * (w)->row_stride * (size);   \
+        CIRCLET_NO_UNROLL for (int64_t tap##_x = 0, tap = tap##_y * (w)->row_stride * (size);   \
              tap##_x < (w)->columns; tap##_x++, tap += (w)->pixel_stride * (size))
 
 CIRCLET_INLINE vf pool_join_f32(vf total, vf v, int kind) {
@@ -66,10 +66,10 @@ CIRCLET_INLINE void pool_f32(const struct pool_params *p, const pool_window *w, 
             sums[r] = pool_join_f32(sums[r], v, kind);
         }
     }
-    vf taps = v_splat((float)(w->rows * w->columns));
+    vf share = v_splat(1.0f / (float)(w->rows * w->columns));
     CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
         vf v = sums[r];
-        if (kind != POOL_MAX) v /= taps;
+        if (kind != POOL_MAX) v *= share;
         if (kind == POOL_L2) v = v_sqrt(v);
         v = v_clamp(v, v_splat(p->low), v_splat(p->high));
         if (n < CIRCLET_LANES) v_store_n(to + c, v, n);
