@@ -38,3 +38,4 @@ __all__ = [
 from circlet.ops import conv, fully_connected, pool, transpose_conv  # noqa: F401, I001
 from circlet.ops import activation, arithmetic, layout, quantize  # noqa: F401
 from circlet.ops import reduce, resize, shape, smooth, softmax  # noqa: F401
+from circlet.ops import comparison, control, math  # noqa: F401

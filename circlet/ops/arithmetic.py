@@ -178,10 +178,19 @@ binary(
     rules=_PRODUCT_RULES,
     rounding="double",
 )
+
+
+def quotient(op: Op) -> Scalar:
+    """DIV: of floats, or of whole numbers toward zero, 0 over 0."""
+    kind = kind_of(op)
+    function = "div" if kind == "f32" else "div_trunc"
+    return activated(call(function, Var(0, kind), Var(1, kind)), op)
+
+
 binary(
     "DIV",
-    plain(lambda a, b: a / b),
-    "FLOAT32",
+    quotient,
+    "FLOAT32 INT32",
     attrs=DivAttrs,
     options="DivOptions",
 )

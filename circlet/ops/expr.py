@@ -67,6 +67,10 @@ class Expr:
         """Element-wise equality (`==` compares trees)."""
         return call("eq", self, other)
 
+    def differs(self, other: Operand) -> Call:
+        """Element-wise inequality."""
+        return call("ne", self, other)
+
     @property
     def kind(self) -> str:
         """The type the expression is computed in."""

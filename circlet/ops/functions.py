@@ -58,12 +58,46 @@ def round_half_away(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.asarray(whole + np.copysign(away.astype(np.float32), x), np.float32)
 
 
+def floor_divide(a: Array, b: Array) -> Array:
+    """floor(a / b): in double for floats, 0 for whole numbers over 0."""
+    if a.dtype.kind != "f":
+        return np.floor_divide(a, b)
+    return np.floor(np.divide(a, b, dtype=np.float64)).astype(np.float32)
+
+
+def _floor_modulo(a: Array, b: Array) -> Array:
+    """What is left of a with the sign of b; exact for floats."""
+    if a.dtype.kind != "f":
+        return np.mod(a, b)
+    rest = np.fmod(a, b)
+    opposite = (rest != 0) & (np.signbit(rest) != np.signbit(b))
+    return np.asarray(np.where(opposite, rest + b, rest), np.float32)
+
+
+def _truncated_divide(a: Array, b: Array) -> Array:
+    """Quotient of whole numbers toward zero; 0 over 0."""
+    quotient = np.floor_divide(a, b)
+    inexact = (quotient * b != a) & (b != 0)
+    return np.asarray(quotient + (inexact & (quotient < 0)), a.dtype)
+
+
+def _power(a: Array, b: Array) -> Array:
+    """a to the power b; of whole numbers 0 where b is negative."""
+    if a.dtype.kind == "f":
+        return np.asarray(np.power(a, b))
+    return np.asarray(np.where(b < 0, 0, np.power(a, np.maximum(b, 0))), a.dtype)
+
+
 def _int32(compute: Callable[..., Array]) -> Callable[..., Array]:
     return lambda a, b: compute(a, b).astype(np.int32)
 
 
-def _infix(symbol: str, compute: Callable[..., Array], result: str = "") -> Function:
-    return Function(2, compute, f"({{0}} {symbol} {{1}})", result)
+def _infix(symbol: str, compute: Callable[..., Array]) -> Function:
+    return Function(2, compute, f"({{0}} {symbol} {{1}})")
+
+
+def _compared(symbol: str, compute: Callable[..., Array]) -> Function:
+    return Function(2, compute, f"v_mask_{{kind}}({{0}} {symbol} {{1}})", "mask")
 
 
 def _named(name: str, arity: int, compute: Callable[..., Array], result: str = "") -> Function:
@@ -82,11 +116,12 @@ FUNCTIONS: dict[str, Function] = {
     "mul": _infix("*", np.multiply),
     "div": _infix("/", np.divide),
     "neg": Function(1, np.negative, "(-{0})"),
-    "lt": _infix("<", np.less, "mask"),
-    "le": _infix("<=", np.less_equal, "mask"),
-    "gt": _infix(">", np.greater, "mask"),
-    "ge": _infix(">=", np.greater_equal, "mask"),
-    "eq": _infix("==", np.equal, "mask"),
+    "lt": _compared("<", np.less),
+    "le": _compared("<=", np.less_equal),
+    "gt": _compared(">", np.greater),
+    "ge": _compared(">=", np.greater_equal),
+    "eq": _compared("==", np.equal),
+    "ne": _compared("!=", np.not_equal),
     "select": _typed("select", 3, np.where),
     "min": _typed("min", 2, np.minimum),
     "max": _typed("max", 2, np.maximum),
@@ -100,9 +135,20 @@ FUNCTIONS: dict[str, Function] = {
     "sqrt": _named("sqrt", 1, np.sqrt),
     "rsqrt": _named("rsqrt", 1, lambda x: np.float32(1) / np.sqrt(x)),
     "floor": _named("floor", 1, np.floor),
+    "ceil": _named("ceil", 1, np.ceil),
+    "round_half_even": _named("round_even", 1, np.rint),
+    "sin": _named("sin", 1, np.sin),
+    "cos": _named("cos", 1, np.cos),
+    "atan2": _named("atan2", 2, np.arctan2),
+    "pow": _typed("pow", 2, _power),
+    "div_trunc": _typed("div_trunc", 2, _truncated_divide),
+    "floor_div": _typed("floor_div", 2, floor_divide),
+    "floor_mod": _typed("floor_mod", 2, _floor_modulo),
     "round_half_away": _named("round_half_away", 1, round_half_away),
     "to_f32": _named("to_f32", 1, lambda x: x.astype(np.float32), "f32"),
     "to_i32": _named("to_i32", 1, lambda x: x.astype(np.int32), "i32"),
+    "low_i32": _named("low_i32", 1, lambda x: x.astype(np.int32), "i32"),
+    "to_i64": _named("to_i64", 1, lambda x: x.astype(np.int64), "i64"),
     "srdhm": _named("srdhm", 2, _int32(saturating_rounding_doubling_high_mul)),
     "rdbpot": _named("rdbpot", 2, _int32(rounding_divide_by_pot)),
     "shl": _typed("shl", 2, np.left_shift),

@@ -48,10 +48,10 @@ def make_op(
 def has_reference(op: Op) -> bool:
     """Whether LiteRT's reference kernel exists and is right.
 
-    It has none for ELU and GELU, and its SUM reads int8 and int16 elements as uint8.
+    It has none for ELU, GELU, CEIL and ROUND, and its SUM reads int8 and int16 elements as uint8.
     """
     broken_sum = op.kind == "SUM" and op.outputs[0].dtype in (DType.INT8, DType.INT16)
-    return op.kind not in ("ELU", "GELU") and not broken_sum
+    return op.kind not in ("ELU", "GELU", "CEIL", "ROUND") and not broken_sum
 
 
 def peer_result(op: Op, arrays: Sequence[np.ndarray]) -> np.ndarray:

@@ -107,7 +107,10 @@ def test_smooth_functions_keep_their_limits() -> None:
 def test_c_text_is_infix_or_a_typed_call() -> None:
     assert to_c(X * 2.0 + Y, names) == "((x0 * 2.0) + x1)"
     assert to_c(clamp(N, -1, 1), names) == "v_min_i32(v_max_i32(x0, -1), 1)"
-    assert to_c(call("select", X > 0.0, X, -X), names) == "v_select_f32((x0 > 0.0), x0, (-x0))"
+    assert (
+        to_c(call("select", X > 0.0, X, -X), names)
+        == "v_select_f32(v_mask_f32(x0 > 0.0), x0, (-x0))"
+    )
     assert to_c(rescale(N, "m"), names) == (
         "v_rdbpot(v_srdhm(v_shl_i32(x0, m_left), m_multiplier), m_right)"
     )

@@ -21,6 +21,7 @@ _UNARY = (
     *("exp", "log", "tanh", "logistic", "sqrt", "rsqrt", "erf"),
     *("floor", "ceil", "trunc", "round_even", "round_away", "abs"),
 )
+_WIDE = ("sin", "cos")
 _SPECIAL = np.array(
     [0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 8388609, -1e30, 1e-40, 90],
     np.float32,
@@ -33,12 +34,12 @@ def _source() -> str:
         "    for (int64_t i = 0; i < count; i += CIRCLET_LANES)\n"
         f"        v_store(to + i, v_{name}(v_load(from + i)));\n"
         "}"
-        for name in _UNARY
+        for name in (*_UNARY, *_WIDE)
     ]
     tail = f"{_EXPORT} do_tail(const float *from, float *to, int64_t count) {{\n"
     tail += "    v_store_n(to, v_load_n(from, count) + v_splat(1.0f), count);\n}"
     lanes = f"{_EXPORT} do_lanes(int32_t *to) {{ *to = CIRCLET_LANES; }}"
-    return "\n".join(["#include <vmath.h>", *functions, tail, lanes])
+    return "\n".join(["#include <wide.h>", *functions, tail, lanes])
 
 
 @lru_cache(maxsize=4)
@@ -84,9 +85,13 @@ _REFERENCE: dict[str, Function] = {
     "round_even": np.round,
     "round_away": _round_away,
     "abs": np.abs,
+    "sin": np.sin,
+    "cos": np.cos,
 }
 _BOUNDS = {"exp": 2, "log": 2, "tanh": 2, "logistic": 3, "sqrt": 0.5, "rsqrt": 2, "erf": 3}
+_BOUNDS |= {"sin": 2, "cos": 2}
 _RANGES = {"exp": (-87, 88.7), "log": (1e-30, 1e4), "sqrt": (1e-30, 1e4), "rsqrt": (1e-30, 1e4)}
+_RANGES |= {"sin": (-1e6, 1e6), "cos": (-1e6, 1e6)}
 
 
 @pytest.mark.parametrize("name", _BOUNDS)

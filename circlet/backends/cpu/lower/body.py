@@ -18,8 +18,16 @@ ELEMENT_TYPES = {
     DType.INT16: "ELEMENT_I16",
     DType.INT32: "ELEMENT_I32",
 }
+# Types that expressions load and store; bytes of booleans are 0 or 1.
+EXPRESSION_TYPES = {
+    **ELEMENT_TYPES,
+    DType.BOOL: "ELEMENT_U8",
+    DType.INT64: "ELEMENT_I64",
+}
+_LOADED_KINDS = {DType.FLOAT32: "f32", DType.INT64: "i64"}
+_DIVISIONS = ("div_trunc", "floor_div", "floor_mod", "pow")
 _SPELLINGS = {"expm1": "elementwise_expm1({0})"}
-_VECTORS = {"f32": "vf", "i32": "vi"}
+_VECTORS = {"f32": "vf", "i32": "vi", "i64": "wl", "mask": "vi"}
 _LIMITS = {"i32": 32, "f32": 16}
 _ARRAYS = {"i32": "ints", "f32": "floats"}
 
@@ -97,13 +105,8 @@ class Body:
 
     def _load_operands(self) -> None:
         for number, load in enumerate(self.loads):
-            kind = "f32" if load.dtype == DType.FLOAT32 else "i32"
-            size, element = load.dtype.bits // 8, ELEMENT_TYPES[load.dtype]
-            if load.is_single:
-                value = f"element_splat_{kind}(at[{number}], {element})"
-            else:
-                value = f"element_load_{kind}(at[{number}] + i * {size}, n, {element})"
-            self._define(number, kind, value)
+            kind = _LOADED_KINDS.get(load.dtype, "i32")
+            self._define(number, kind, _load(number, load, kind))
 
     def _define(self, number: int, kind: str, value: str) -> None:
         self._kinds[number] = kind
@@ -126,7 +129,9 @@ class Body:
         own = self._kinds[number]
         if own == kind:
             return f"x{number}"
-        return f"v_to_{kind}(x{number})"
+        if own == "i64" and kind == "i32":
+            return f"v_low_i32(x{number})"
+        return f"(x{number} & 1)" if own == "mask" else f"v_to_{kind}(x{number})"
 
     def _param_places(self, scalar: Scalar) -> Mapping[Param, str]:
         places = {}
@@ -143,21 +148,37 @@ class Body:
         if dtype == DType.FLOAT32:
             self.lines.append(f"element_store_f32({at}, {self._variable(number, 'f32')}, n);")
             return
-        assert size
+        if dtype == DType.INT64:
+            self.lines.append(f"element_store_i64({at}, {self._variable(number, 'i64')}, n);")
+            return
         value = self._variable(number, "i32")
-        self.lines.append(f"element_store_i32({at}, {value}, n, {ELEMENT_TYPES[dtype]});")
+        self.lines.append(f"element_store_i32({at}, {value}, n, {EXPRESSION_TYPES[dtype]});")
+
+
+def _load(number: int, load: Load, kind: str) -> str:
+    """C text of the vector of an operand."""
+    size, element = load.dtype.bits // 8, EXPRESSION_TYPES[load.dtype]
+    at = f"at[{number}] + i * {size}"
+    if kind == "i64":
+        single = f"v_splat_i64(*(const int64_t *)at[{number}])"
+        return single if load.is_single else f"element_load_i64({at}, n)"
+    if load.is_single:
+        return f"element_splat_{kind}(at[{number}], {element})"
+    return f"element_load_{kind}({at}, n, {element})"
 
 
 def not_printable(scalar: Scalar) -> str | None:
     """Why there is no vector code for an expression, or None."""
     nodes = _nodes(scalar.expr)
-    kinds = {node.kind for node in nodes}
-    if kinds - {"f32", "i32", "mask"}:
-        return "64-bit integers have no vector code"
-    if scalar.expr.kind == "mask":
-        return "comparisons have no vector code"
-    if any(isinstance(n, Call) and n.function == "div" and n.kind == "i32" for n in nodes):
+    calls = [node for node in nodes if isinstance(node, Call)]
+    if any(node.function in _DIVISIONS and node.kind == "i64" for node in calls):
+        return "64-bit integers have no vector division"
+    if any(isinstance(node, Param) and node.kind == "i64" for node in nodes):
+        return "64-bit parameters are not passed"
+    if any(node.function == "div" and node.kind != "f32" for node in calls):
         return "integer division has no vector code"
+    if {"i64", "f32"} <= {node.kind for node in nodes}:
+        return "64-bit integers have no vector form in float"
     counts = dict.fromkeys(_LIMITS, 0)
     for leaf in leaves(scalar.expr):
         if isinstance(leaf, Param):
@@ -184,8 +205,8 @@ def _without_divisions(expr: Expr) -> Expr:
 
 
 def _literal(value: Number, kind: str) -> str:
-    if kind == "i32":
-        return f"v_splat_i32({int(value)})"
+    if kind != "f32":
+        return f"v_splat_{kind}({int(value)})"
     number = float(np.float32(value))
     if np.isinf(number):
         return f"v_splat({'-' if number < 0 else ''}__builtin_inff())"

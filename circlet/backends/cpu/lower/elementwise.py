@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from circlet.backends.cpu.lower.affine import affine_sum
-from circlet.backends.cpu.lower.body import ELEMENT_TYPES, Body, Load, Step, not_printable
+from circlet.backends.cpu.lower.body import EXPRESSION_TYPES, Body, Load, Step, not_printable
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
@@ -44,7 +44,7 @@ def _refuses(op: Op, target: Target) -> str | None:
     tensors = [*_inputs(op), op.outputs[0]]
     if len(tensors) > _MAX_OPERANDS or len(_inputs(op)) != len(op.inputs):
         return f"takes at most {_MAX_OPERANDS} operands, none omitted"
-    unknown = {tensor.dtype.name for tensor in tensors if tensor.dtype not in ELEMENT_TYPES}
+    unknown = {tensor.dtype.name for tensor in tensors if tensor.dtype not in EXPRESSION_TYPES}
     if unknown:
         return f"does not take {', '.join(sorted(unknown))}"
     return not_copyable(op.outputs[0]) or not_printable(scalar_of(op))

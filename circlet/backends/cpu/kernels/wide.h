@@ -1,0 +1,214 @@
+/* Lanes of 64 bits, CIRCLET_LANES of them in two registers: int64 elements, and the functions that
+ * need the digits of double. Bounds are in units of the last place (ulp).
+ */
+#ifndef CIRCLET_WIDE_H
+#define CIRCLET_WIDE_H
+
+#include "vmath.h"
+
+typedef CIRCLET_VECTOR(double, 2 * CIRCLET_VBYTES) wd;
+typedef CIRCLET_VECTOR(int64_t, 2 * CIRCLET_VBYTES) wl;
+typedef CIRCLET_UNALIGNED(int64_t, 2 * CIRCLET_VBYTES) wl_u;
+
+/* Compilers for 32-bit CPUs would call a library for 64-bit integers to and from float. */
+CIRCLET_INLINE wd w_of_f32(vf x) { return __builtin_convertvector(x, wd); }
+CIRCLET_INLINE wd w_of_i32(vi x) { return __builtin_convertvector(x, wd); }
+CIRCLET_INLINE vf w_to_f32(wd x) { return __builtin_convertvector(x, vf); }
+CIRCLET_INLINE vi w_to_i32(wd x) { return __builtin_convertvector(x, vi); }
+CIRCLET_INLINE wd w_splat(double x) { return x - (wd){0}; }
+CIRCLET_INLINE wd w_select(wl mask, wd a, wd b) {
+    return (wd)((mask & (wl)a) | (~mask & (wl)b));
+}
+CIRCLET_INLINE wd w_abs(wd x) { return (wd)((wl)x & INT64_MAX); }
+CIRCLET_INLINE wd w_limit(wd x, double most) {
+    x = w_select((wl)(x < w_splat(-most)), w_splat(-most), x);
+    return w_select((wl)(x > w_splat(most)), w_splat(most), x);
+}
+
+/* To the nearest integer, halves to even, where |x| < 2^51. */
+CIRCLET_INLINE wd w_round(wd x) {
+    const wd shift = w_splat(6755399441055744.0);
+    return (x + shift) - shift;
+}
+CIRCLET_INLINE wd w_trunc(wd x) {
+    wd a = w_abs(x), t = w_round(a);
+    t -= w_select((wl)(t > a), w_splat(1.0), w_splat(0.0));
+    wl sign = (wl)x & INT64_MIN;
+    return w_select((wl)(a < w_splat(2251799813685248.0)), (wd)((wl)t | sign), x);
+}
+CIRCLET_INLINE wd w_floor(wd x) {
+    wd t = w_trunc(x);
+    return t - w_select((wl)(t > x), w_splat(1.0), w_splat(0.0));
+}
+
+CIRCLET_INLINE wd w_polynomial(wd x, const double *coefficients, const int count) {
+    wd y = w_splat(coefficients[count - 1]);
+    CIRCLET_UNROLL for (int i = count - 2; i >= 0; i--) y = y * x + w_splat(coefficients[i]);
+    return y;
+}
+
+/* sin(x + quarter * pi / 2), 1 ulp or 1e-7 of 1 for |x| <= 2^30; beyond, a value within [-1, 1]. */
+CIRCLET_INLINE vf wide_sine(vf x, int quarter) {
+    wd wide = w_limit(w_of_f32(x), 3e9);
+    wd turns = w_round(wide * w_splat(0.6366197723675814));
+    wd rest = (wide - turns * w_splat(1.5707963267341256)) - turns * w_splat(6.077100506506192e-11);
+    turns = w_select((wl)(turns == turns), turns, w_splat(0.0));
+    vi n = w_to_i32(turns) + v_splat_i32(quarter);
+    vf r = w_to_f32(rest), z = r * r;
+    vf p = V_POLYNOMIAL(z, -0.16666667f, 0.0083333291f, -0.000198393056f, 2.71806425e-6f);
+    vf q = V_POLYNOMIAL(z, 0.0416666456f, -0.00138873118f, 2.44325875e-5f);
+    vf sine = v_fma(r * z, p, r);
+    vf cosine = v_fma(z * z, q, v_fma(z, v_splat(-0.5f), v_splat(1.0f)));
+    vf y = v_select((vi)((n & 1) == 0), sine, cosine);
+    y = (vf)((vi)y ^ ((n & 2) << 30));
+    return v_select((vi)(v_abs(x) < v_splat(__builtin_inff())), y, x - x);
+}
+CIRCLET_INLINE vf v_sin(vf x) {
+    return v_select((vi)(x == v_zero()), x, wide_sine(x, 0));
+}
+CIRCLET_INLINE vf v_cos(vf x) { return wide_sine(x, 1); }
+
+/* Angle of the point (x, y), 4 ulp. */
+CIRCLET_INLINE vf v_atan2(vf y, vf x) {
+    const vf infinity = v_splat(__builtin_inff());
+    vf a = v_abs(y), b = v_abs(x);
+    vi steep = (vi)(a > b), equal = (vi)(a == b);
+    vf small = v_select(steep, b, a), large = v_select(steep, a, b);
+    vf t = small / v_select((vi)(large == v_zero()), v_splat(1.0f), large);
+    t = v_select((vi)(large == infinity), v_zero(), t);
+    t = v_select(equal & (vi)(a > v_zero()), v_splat(1.0f), t);
+    vf z = t * t;
+    vf p = V_POLYNOMIAL(z, -0.333332986f, 0.199985489f, -0.142642424f, 0.109521866f,
+                        -0.0840345323f, 0.0579576455f, -0.0311778989f, 0.0109146358f,
+                        -0.00179362879f);
+    vf angle = v_fma(t * z, p, t);
+    angle = v_select(steep, v_splat(1.57079637f) - angle, angle);
+    angle = v_select((vi)x < 0, v_splat(3.14159274f) - angle, angle);
+    angle = v_copysign(angle, y);
+    return v_select((vi)(x == x) & (vi)(y == y), angle, x + y);
+}
+
+/* Natural logarithm of a positive finite number, to 2^-40 of it. */
+CIRCLET_INLINE wd wide_log(wd a) {
+    const int64_t root_half = 0x3fe6a09e667f3bcdll;
+    wl bits = (wl)a - root_half;
+    wd e = w_of_i32(__builtin_convertvector(bits >> 52, vi));
+    wd m = (wd)((bits & 0xfffffffffffffll) + root_half);
+    wd s = (m - w_splat(1.0)) / (m + w_splat(1.0)), z = s * s;
+    static const double odd[] = {2.0, 2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13,
+                                 2.0 / 15};
+    return s * w_polynomial(z, odd, 8) + e * w_splat(0.6931471805599453);
+}
+
+/* x to the power y, 2 ulp; the special values of C's pow. */
+CIRCLET_INLINE vf v_pow_f32(vf x, vf y) {
+    const vf infinity = v_splat(__builtin_inff()), one = v_splat(1.0f), none = v_zero();
+    vf a = v_abs(x);
+    vi plain = (vi)(a > none) & (vi)(a < infinity);
+    wd power = w_of_f32(y) * wide_log(w_of_f32(v_select(plain, a, one)));
+    vi upward = (vi)(a == infinity) ^ (vi)(y < none);
+    wd far = w_of_f32(v_select(upward, infinity, -infinity));
+    wd t = w_select(__builtin_convertvector(plain, wl), power, far);
+    t = w_select(__builtin_convertvector((vi)(a == one) | (vi)(y == none), wl), w_splat(0.0), t);
+    t = w_limit(w_select((wl)(t == t), t, w_splat(0.0)), 150.0);
+    wd whole = w_round(t * w_splat(1.4426950408889634));
+    vf r = w_to_f32(t - whole * w_splat(0.6931471805599453));
+    vf q = V_POLYNOMIAL(r, 0.50000001f, 0.166665183f, 0.0416662042f, 0.00836895371f,
+                        0.00139506003f);
+    vi n = w_to_i32(whole), third = n / 3;
+    vf result = (v_fma(r * r, q, r) + one) * v_power_of_two(third) * v_power_of_two(third);
+    result *= v_power_of_two(n - third - third);
+    vi whole_power = (vi)(v_trunc(y) == y);
+    vi odd = whole_power & (vi)(v_abs(y) < v_splat(16777216.0f));
+    odd &= -(v_to_i32(v_select(odd, y, none)) & 1);
+    result = v_select(odd, v_copysign(result, x), result);
+    vi undefined = (vi)(x < none) & (vi)(a < infinity) & ~whole_power;
+    undefined |= (vi)(x != x) | (vi)(y != y);
+    undefined &= (vi)(y != none) & (vi)(x != one);
+    return v_select(undefined, v_splat(__builtin_nanf("")), result);
+}
+
+/* floor(x / y) of the quotient in double. */
+CIRCLET_INLINE vf v_floor_div_f32(vf x, vf y) {
+    return w_to_f32(w_floor(w_of_f32(x) / w_of_f32(y)));
+}
+
+/* The exact remainder with the sign of y: quotients of 28 bits at a time. */
+CIRCLET_INLINE vf v_floor_mod_f32(vf x, vf y) {
+    wd rest = w_of_f32(v_abs(x)), step = w_of_f32(v_abs(y));
+    for (int round = 9; round >= 0; round--) {
+        double factor = 1.0;
+        for (int i = 0; i < round; i++) factor *= 268435456.0;
+        wd part = step * w_splat(factor);
+        wl large = (wl)(rest >= part) & (wl)(rest < w_splat(1e39));
+        wd less = rest - w_trunc(rest / part) * part;
+        less = w_select((wl)(less < w_splat(0.0)), less + part, less);
+        rest = w_select(large, less, rest);
+    }
+    vf r = v_copysign(w_to_f32(rest), x);
+    vi opposite = ((vi)r ^ (vi)y) < 0;
+    r = v_select((vi)(r != v_zero()) & opposite, r + y, r);
+    vi valid = (vi)(v_abs(x) < v_splat(__builtin_inff())) & (vi)(y == y) & (vi)(y != v_zero());
+    return v_select(valid, r, v_splat(__builtin_nanf("")));
+}
+
+/* Quotients of int32, 0 for a divisor of 0; the smallest number over -1 wraps. */
+CIRCLET_INLINE vi v_div_trunc_i32(vi x, vi y) {
+    vi minus = y == v_splat_i32(-1), none = y == v_zero_i32();
+    vi divisor = v_select_i32(minus | none, v_splat_i32(1), y);
+    vi q = w_to_i32(w_of_i32(x) / w_of_i32(divisor));
+    return v_select_i32(minus, v_zero_i32() - x, q) & ~none;
+}
+CIRCLET_INLINE vi v_floor_div_i32(vi x, vi y) {
+    vi q = v_div_trunc_i32(x, y), r = x - q * y, none = y == v_zero_i32();
+    return q + ((r != v_zero_i32()) & ((r ^ y) < v_zero_i32()) & ~none);
+}
+CIRCLET_INLINE vi v_floor_mod_i32(vi x, vi y) {
+    return (x - v_floor_div_i32(x, y) * y) & (y != v_zero_i32());
+}
+
+/* x to the power y, wrapping; 0 for a negative y. */
+CIRCLET_INLINE vi v_pow_i32(vi x, vi y) {
+    vi result = v_splat_i32(1), left = y;
+    CIRCLET_NO_UNROLL for (int bit = 0; bit < 31; bit++) {
+        result = v_select_i32((left & 1) != v_zero_i32(), result * x, result);
+        x = x * x, left = left >> 1;
+    }
+    return result & (y >= v_zero_i32());
+}
+
+/* int64 lanes. */
+CIRCLET_INLINE wl v_splat_i64(int64_t x) { return x - (wl){0}; }
+CIRCLET_INLINE wl v_to_i64(vi x) { return __builtin_convertvector(x, wl); }
+CIRCLET_INLINE vi v_low_i32(wl x) { return __builtin_convertvector(x, vi); }
+CIRCLET_INLINE wl v_select_i64(vi mask, wl a, wl b) {
+    wl wide = v_to_i64(mask);
+    return (wide & a) | (~wide & b);
+}
+CIRCLET_INLINE wl v_min_i64(wl a, wl b) {
+    wl less = (wl)(a < b);
+    return (less & a) | (~less & b);
+}
+CIRCLET_INLINE wl v_max_i64(wl a, wl b) {
+    wl more = (wl)(a > b);
+    return (more & a) | (~more & b);
+}
+CIRCLET_INLINE wl v_abs_i64(wl a) { return (a ^ (a >> 63)) - (a >> 63); }
+CIRCLET_INLINE vi v_mask_i64(wl mask) { return v_low_i32(mask); }
+
+CIRCLET_INLINE wl element_load_i64(const void *p, int64_t n) {
+    if (n == CIRCLET_LANES) return *(const wl_u *)p;
+    union { wl v; int64_t e[CIRCLET_LANES]; } u = {(wl){0}};
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) u.e[i] = ((const int64_t *)p)[i];
+    return u.v;
+}
+CIRCLET_INLINE void element_store_i64(void *p, wl x, int64_t n) {
+    if (n == CIRCLET_LANES) {
+        *(wl_u *)p = x;
+        return;
+    }
+    union { wl v; int64_t e[CIRCLET_LANES]; } u = {x};
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) ((int64_t *)p)[i] = u.e[i];
+}
+
+#endif

@@ -1,0 +1,117 @@
+"""Comparisons and logic: EQUAL, NOT_EQUAL, GREATER, LESS, ... and LOGICAL_AND, OR, NOT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from circlet.ir import DType, Op
+from circlet.ops.elementwise import (
+    BROADCASTS,
+    element_cost,
+    evaluate_scalar,
+    infer_broadcast,
+    kind_of,
+    unary,
+)
+from circlet.ops.expr import Call, Expr, Param, Scalar, Var, call
+from circlet.ops.fixed import down_params, rescale_down
+from circlet.ops.operands import affine, operand, same_dtypes, scale_of, zero_of
+from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
+
+_BYTES = frozenset({DType.INT8, DType.UINT8})
+_STEP_BITS = 8
+_NUMBERS = "FLOAT32 INT8 UINT8 INT16 INT32 INT64"
+
+
+def _common(index: int) -> Call:
+    """An 8-bit operand times its own scale, with guard bits: both compare as real numbers."""
+    centred = Var(index, "i32") - Param(f"zero{index}")
+    return rescale_down(call("shl", centred, _STEP_BITS), f"input{index}")
+
+
+def comparison(function: str) -> Callable[[Op], Scalar]:
+    """The scalar of a comparison: of plain numbers, or of rescaled 8-bit values."""
+
+    def scalar(op: Op) -> Scalar:
+        if operand(op, 0).dtype not in _BYTES:
+            kind = kind_of(op)
+            return Scalar(call(function, Var(0, kind), Var(1, kind)))
+        tensors = [operand(op, 0), operand(op, 1)]
+        params = {f"zero{index}": zero_of(tensor) for index, tensor in enumerate(tensors)}
+        for index, tensor in enumerate(tensors):
+            params |= down_params(f"input{index}", scale_of(tensor))
+        return Scalar(call(function, _common(0), _common(1)), params)
+
+    return scalar
+
+
+def _scales_below_one(op: Op) -> bool:
+    tensors = [operand(op, 0), operand(op, 1)]
+    return all(t.dtype not in _BYTES or 2.0**-31 < scale_of(t) < 1 for t in tensors)
+
+
+def _infer(op: Op) -> list[TensorType]:
+    return [TensorType(DType.BOOL, infer_broadcast(op)[0].shape)]
+
+
+def _binary(
+    kind: str,
+    scalar: Callable[[Op], Scalar],
+    types: str,
+    options: str,
+    rules: tuple[Rule, ...] = (),
+) -> None:
+    def evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
+        return evaluate_scalar(scalar(op), op, inputs)
+
+    register(
+        OpDef(
+            kind=kind,
+            options=options,
+            arity=(2, 2),
+            required=2,
+            dtypes=tuple(f"{name} {name} -> BOOL" for name in types.split()),
+            infer=_infer,
+            evaluate=evaluate,
+            rules=(same_dtypes(0, 1), BROADCASTS, *rules),
+            cost=element_cost,
+            scalar=scalar,
+        )
+    )
+
+
+_SCALES = (
+    affine(0, 1),
+    Rule("input-scales", _scales_below_one, "scales of compared values must be below 1"),
+)
+_COMPARISONS = {
+    "EQUAL": ("eq", "EqualOptions"),
+    "NOT_EQUAL": ("ne", "NotEqualOptions"),
+    "GREATER": ("gt", "GreaterOptions"),
+    "GREATER_EQUAL": ("ge", "GreaterEqualOptions"),
+    "LESS": ("lt", "LessOptions"),
+    "LESS_EQUAL": ("le", "LessEqualOptions"),
+}
+for _kind, (_function, _options) in _COMPARISONS.items():
+    _types = f"{_NUMBERS} BOOL" if _function in ("eq", "ne") else _NUMBERS
+    _binary(_kind, comparison(_function), _types, _options, _SCALES)
+
+
+def _logic(build: Callable[..., Expr]) -> Callable[[Op], Scalar]:
+    def scalar(op: Op) -> Scalar:
+        return Scalar(build(*(Var(index, "i32") for index in range(len(op.inputs)))))
+
+    return scalar
+
+
+_binary("LOGICAL_AND", _logic(lambda a, b: call("min", a, b)), "BOOL", "LogicalAndOptions")
+_binary("LOGICAL_OR", _logic(lambda a, b: call("max", a, b)), "BOOL", "LogicalOrOptions")
+unary(
+    "LOGICAL_NOT",
+    _logic(lambda x: x.equals(0)),
+    "BOOL",
+    options="LogicalNotOptions",
+    numerics="exact",
+)

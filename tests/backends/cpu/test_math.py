@@ -1,0 +1,104 @@
+"""Native comparisons, logic and number functions give what the records give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Quantization
+from circlet.ops.math import FakeQuantAttrs
+from tests.backends.cpu.cases import Cases, each_target
+
+SHAPES = (((3, 50), (3, 50)), ((2, 3, 4, 5), (5,)), ((4, 1), (37,)), ((257,), (1,)))
+COMPARISONS = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
+SECOND = Quantization.per_tensor(0.023, 11)
+NUMBERS = (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32, DType.INT64)
+WHOLE = ("DIV", "FLOOR_DIV", "FLOOR_MOD", "POW")
+
+
+@each_target
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_comparisons_equal_the_records(dtype: DType, target: str) -> None:
+    cases = Cases()
+    for kind in COMPARISONS:
+        for first, second in SHAPES:
+            small = dtype in (DType.INT32, DType.INT64, DType.FLOAT32)
+            values = [cases.values(dtype, shape) for shape in (first, second)]
+            a, b = (v % 3 if small and not dtype.is_float else np.round(v) for v in values)
+            quants = (Quantization.per_tensor(0.05, 3), SECOND)
+            given = [None if small else quant for quant in quants]
+            pair = [cases.given(v.astype(dtype.numpy), q) for v, q in zip((a, b), given)]
+            cases.op(kind, pair, dtype=DType.BOOL)
+    cases.check(target)
+
+
+@each_target
+def test_logic_equals_the_records(target: str) -> None:
+    cases = Cases()
+    a, b = (cases.given(cases.values(DType.INT8, (5, 21)) > 0) for _ in range(2))
+    for kind in ("LOGICAL_AND", "LOGICAL_OR", "EQUAL", "NOT_EQUAL"):
+        cases.op(kind, [a, b], dtype=DType.BOOL)
+    cases.op("LOGICAL_NOT", [a], dtype=DType.BOOL)
+    cases.check(target)
+
+
+@each_target
+def test_float_functions_equal_the_records(target: str) -> None:
+    cases = Cases()
+    edges = np.array([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 1e5, -1e6, 1e-30], np.float32)
+    for values in (cases.values(DType.FLOAT32, (3, 77), 30), edges):
+        x = cases.given(values)
+        for kind in ("SIN", "COS", "CEIL", "ROUND", "SIGN"):
+            cases.op(kind, [x])
+        cases.op("FAKE_QUANT", [x], FakeQuantAttrs(-7.3, 11.1, 8, False))
+    for first, second in SHAPES:
+        a, b = cases.data(DType.FLOAT32, first), cases.data(DType.FLOAT32, second)
+        for kind in ("ATAN2", "FLOOR_DIV", "FLOOR_MOD"):
+            cases.op(kind, [a, b])
+        cases.op("POW", [cases.op("ABS", [a]), b])
+        cases.op("ADD_N", [a, a, a, a])
+    cases.check(target)
+
+
+@each_target
+def test_whole_numbers_divide_as_the_records_do(target: str) -> None:
+    cases = Cases()
+    lowest = np.iinfo(np.int32).min
+    a = np.array([7, -7, 0, lowest, lowest, 2147483647, -1, 5, 1 << 30], np.int32)
+    b = np.array([2, 3, 5, -1, 1, -1, 2147483647, 0, lowest], np.int32)
+    pairs = [(a, b), (cases.values(DType.INT32, (99,)), cases.values(DType.INT32, (99,)) % 50)]
+    for left, right in pairs:
+        operands = [cases.given(left), cases.given(right)]
+        for kind in WHOLE:
+            cases.op(kind, operands)
+    cases.check(target)
+
+
+@each_target
+def test_64_bit_arithmetic_equals_the_records(target: str) -> None:
+    cases = Cases()
+    for first, second in SHAPES:
+        a, b = cases.data(DType.INT64, first, None), cases.data(DType.INT64, second, None)
+        for kind in ("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM"):
+            cases.op(kind, [a, b])
+    cases.op("NEG", [cases.data(DType.INT64, (7, 3), None)])
+    cases.check(target)
+
+
+@each_target
+def test_special_values_follow_c(target: str) -> None:
+    cases = Cases()
+    inf = np.inf
+    base = np.array([0, -0.0, 1, -1, 2, -2, 0.5, -0.5, inf, -inf, 1e-40, -8], np.float32)
+    power = np.array([0, 1, -1, 2, 3, -3, 0.5, -0.5, inf, -inf, 127], np.float32)
+    with np.errstate(all="ignore"):
+        valid = np.isfinite(np.power(base[:, None], power[None]))
+    rows, columns = np.nonzero(valid)
+    cases.op("POW", [cases.given(base[rows]), cases.given(power[columns])])
+    points = np.array([0, -0.0, 1, -1, inf, -inf, 1e-30, 3], np.float32)
+    cases.op("ATAN2", [cases.given(points[:, None]), cases.given(points)])
+    a = np.array([1e38, 1e30, 3e-40, -1e20, 5, inf], np.float32)
+    b = np.array([1e-38, 3e-7, 1.7, 0.3, inf, 3], np.float32)
+    finite = np.isfinite(np.fmod(a, b, where=np.isfinite(a), out=np.full(6, inf, np.float32)))
+    cases.op("FLOOR_MOD", [cases.given(a[finite]), cases.given(b[finite])])
+    cases.check(target)
