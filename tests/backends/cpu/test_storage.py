@@ -1,0 +1,294 @@
+"""Sharing of buffers is invisible: every arrangement computes what the records compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.compile import compile_partition
+from circlet.backends.cpu.targets import native_target
+from circlet.ir import DType, Graph, Quantization, Tensor
+from circlet.ir.builder import Builder
+from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs
+from circlet.ops.layout import ConcatenationAttrs
+from circlet.ops.pool import Pool2DAttrs
+from circlet.ops.shape import ReshapeAttrs
+from circlet.plan.partition import partition
+from tests.backends.cpu.harness import check_native
+from tests.evaluate import random_inputs
+
+F32, I8 = DType.FLOAT32, DType.INT8
+QUANT = Quantization.per_tensor(0.1, 3)
+
+
+class Net:
+    """A graph builder with the few ops whose storage is shared."""
+
+    def __init__(self, dtype: DType = F32) -> None:
+        self.b: Builder = builder()
+        self.dtype = dtype
+        self.quant = None if dtype.is_float else QUANT
+
+    def input(self, *shape: int) -> Tensor:
+        name = f"in{len(self.b.graph.inputs)}"
+        return self.b.input(name, self.dtype, shape, self.quant)
+
+    def relu(self, x: Tensor) -> Tensor:
+        return self.b.op("RELU", [x], quant=self.quant)
+
+    def conv(self, x: Tensor, channels: int = 5, size: int = 3, padding: str = "SAME") -> Tensor:
+        values = np.random.default_rng(len(self.b.graph.ops)).integers(
+            -9, 9, (channels, size, size, x.static_shape[3])
+        )
+        if self.dtype is F32:
+            weights = self.b.constant("w", (values / 8).astype(np.float32))
+        else:
+            scales = Quantization.per_channel([0.02] * channels, 0)
+            weights = self.b.constant("w", values.astype(np.int8), scales)
+        attrs = Conv2DAttrs(padding, 1, 1)
+        return self.b.op("CONV_2D", [x, weights, None], attrs, quant=self.quant)
+
+    def pool(self, x: Tensor, size: int = 2) -> Tensor:
+        attrs = Pool2DAttrs("SAME", 1, 1, size, size)
+        return self.b.op("MAX_POOL_2D", [x], attrs, quant=self.quant)
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.b.op("ADD", [x, y], quant=self.quant)
+
+    def reshape(self, x: Tensor, *shape: int) -> Tensor:
+        return self.b.op("RESHAPE", [x], ReshapeAttrs(shape), quant=self.quant)
+
+    def concat(self, axis: int, *parts: Tensor) -> Tensor:
+        return self.b.op("CONCATENATION", parts, ConcatenationAttrs(axis), quant=self.quant)
+
+    def graph(self, *outputs: Tensor) -> Graph:
+        return self.b.output(*outputs).build()
+
+
+def steps(graph: Graph) -> list[str]:
+    """Kernels that the compiled graph calls."""
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    return [kernel for _, kernel in compile_partition(whole, native_target(), 1).steps]
+
+
+def copies(graph: Graph) -> int:
+    return sum("copy" in kernel for kernel in steps(graph))
+
+
+def reshape_of_an_input(n: Net) -> Graph:
+    return n.graph(n.relu(n.reshape(n.input(2, 3, 4), 6, 4)))
+
+
+def reshape_of_an_input_is_an_output(n: Net) -> Graph:
+    return n.graph(n.reshape(n.input(2, 3, 4), 6, 4))
+
+
+def reshape_into_an_output(n: Net) -> Graph:
+    return n.graph(n.reshape(n.relu(n.input(2, 3, 4)), 6, 4))
+
+
+def reshape_of_a_reshape_to_two_outputs(n: Net) -> Graph:
+    first = n.reshape(n.relu(n.input(2, 3, 4)), 6, 4)
+    return n.graph(first, n.reshape(first, 24))
+
+
+def two_reshapes_of_one_tensor_are_outputs(n: Net) -> Graph:
+    x = n.relu(n.input(2, 3, 4))
+    return n.graph(n.reshape(x, 24), n.reshape(x, 4, 6))
+
+
+def an_output_and_its_reshape_are_outputs(n: Net) -> Graph:
+    x = n.relu(n.input(2, 3, 4))
+    return n.graph(x, n.reshape(x, 24))
+
+
+def reshape_of_an_image_with_border(n: Net) -> Graph:
+    x = n.conv(n.input(1, 5, 4, 3))
+    return n.graph(n.conv(x), n.relu(n.reshape(x, 20, 5)))
+
+
+def reshape_to_an_image_that_is_padded(n: Net) -> Graph:
+    return n.graph(n.conv(n.reshape(n.relu(n.input(60)), 1, 5, 4, 3)))
+
+
+def reshape_of_an_input_that_is_padded(n: Net) -> Graph:
+    return n.graph(n.conv(n.reshape(n.input(60), 1, 5, 4, 3)))
+
+
+def an_input_that_is_padded(n: Net) -> Graph:
+    return n.graph(n.conv(n.input(1, 5, 4, 3)))
+
+
+def an_input_that_is_padded_twice_differently(n: Net) -> Graph:
+    x = n.input(1, 7, 6, 3)
+    return n.graph(n.conv(x, size=3), n.conv(x, size=5))
+
+
+def a_tensor_that_is_padded_twice_differently(n: Net) -> Graph:
+    x = n.conv(n.input(1, 7, 6, 3))
+    return n.graph(n.conv(x, size=3), n.conv(x, size=5))
+
+
+def a_padded_tensor_that_is_added_too(n: Net) -> Graph:
+    x = n.conv(n.input(1, 7, 6, 5))
+    return n.graph(n.add(n.conv(x), x))
+
+
+def an_output_that_is_padded_too(n: Net) -> Graph:
+    x = n.conv(n.input(1, 7, 6, 3))
+    return n.graph(x, n.conv(x))
+
+
+def a_batch_that_is_padded(n: Net) -> Graph:
+    return n.graph(n.conv(n.conv(n.input(3, 5, 4, 3))))
+
+
+def an_image_that_is_pooled_and_padded(n: Net) -> Graph:
+    x = n.conv(n.input(1, 7, 6, 3))
+    return n.graph(n.add(n.pool(x), n.conv(x)))
+
+
+def concatenation_of_channels(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    return n.graph(n.relu(n.concat(3, n.conv(x, 5), n.conv(x, 7), n.conv(x, 16))))
+
+
+def concatenation_of_channels_is_an_output(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    return n.graph(n.concat(3, n.conv(x, 5), n.conv(x, 1), n.conv(x, 33)))
+
+
+def concatenation_that_is_padded(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    return n.graph(n.conv(n.concat(3, n.conv(x, 5), n.conv(x, 7))))
+
+
+def concatenation_of_rows(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    return n.graph(n.relu(n.concat(1, n.conv(x), n.conv(x), n.conv(x))))
+
+
+def concatenation_along_the_outermost_axis(n: Net) -> Graph:
+    x = n.input(2, 5)
+    return n.graph(n.concat(0, n.relu(x), n.add(x, x)))
+
+
+def concatenation_along_the_last_axis_of_a_matrix(n: Net) -> Graph:
+    x = n.input(2, 5)
+    return n.graph(n.concat(-1, n.relu(x), n.add(x, x)))
+
+
+def concatenation_of_an_input(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    return n.graph(n.concat(3, x, n.conv(x)))
+
+
+def concatenation_of_one_tensor_twice(n: Net) -> Graph:
+    x = n.conv(n.input(1, 5, 4, 3))
+    return n.graph(n.concat(3, x, n.relu(x), x))
+
+
+def one_tensor_in_two_concatenations(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    a, b = n.conv(x, 5), n.conv(x, 6)
+    return n.graph(n.concat(3, a, b), n.concat(3, b, a))
+
+
+def concatenation_of_a_concatenation(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    inner = n.concat(3, n.conv(x, 2), n.conv(x, 3))
+    return n.graph(n.concat(3, n.conv(x, 4), inner))
+
+
+def concatenation_of_rows_of_a_concatenation_of_rows(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    inner = n.concat(1, n.conv(x), n.conv(x))
+    return n.graph(n.concat(1, n.conv(x), inner), n.conv(inner))
+
+
+def concatenation_of_an_output(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    a = n.conv(x)
+    return n.graph(a, n.concat(3, a, n.conv(x)))
+
+
+def concatenation_of_a_padded_tensor(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    a = n.conv(x)
+    return n.graph(n.concat(3, a, n.conv(a)))
+
+
+def concatenation_of_reshapes(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    parts = [n.reshape(n.conv(x, c), 1, 20 * c // 5, 5) for c in (5, 10)]
+    return n.graph(n.concat(1, *parts))
+
+
+def concatenation_and_reshape_into_an_output(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    return n.graph(n.reshape(n.concat(3, n.conv(x, 5), n.conv(x, 3)), 160))
+
+
+def concatenation_of_a_part_that_others_read_late(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    a = n.conv(x)
+    joined = n.relu(n.concat(3, a, n.conv(x)))
+    return n.graph(joined, n.conv(n.relu(a)), n.add(a, a))
+
+
+def an_input_is_read_by_many(n: Net) -> Graph:
+    x = n.input(1, 5, 4, 3)
+    return n.graph(n.relu(x), n.add(x, x), n.reshape(x, 60), n.concat(3, x, x))
+
+
+def many_lives_share_the_arena(n: Net) -> Graph:
+    x = n.input(1, 9, 9, 8)
+    kept = [n.conv(x, 8)]
+    for _ in range(6):
+        kept.append(n.add(n.conv(kept[-1], 8), kept[max(0, len(kept) - 3)]))
+    return n.graph(n.concat(3, *kept[2:5]), kept[-1])
+
+
+ARRANGEMENTS = [
+    value
+    for value in list(globals().values())
+    if callable(value)
+    and getattr(value, "__annotations__", None) == {"n": "Net", "return": "Graph"}
+]
+
+
+@pytest.mark.parametrize("dtype", [F32, I8], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("arrange", ARRANGEMENTS, ids=lambda function: function.__name__)
+def test_storage_does_not_show_in_the_results(
+    arrange: Callable[[Net], Graph], dtype: DType
+) -> None:
+    graph = arrange(Net(dtype))
+    check_native(graph, random_inputs(graph), threads=2)
+
+
+def test_there_are_arrangements() -> None:
+    assert len(ARRANGEMENTS) >= 30
+
+
+@pytest.mark.parametrize(
+    ("arrange", "count"),
+    [
+        (reshape_into_an_output, 0),
+        (reshape_of_an_input, 0),
+        (reshape_of_an_input_is_an_output, 1),
+        (concatenation_of_channels, 1),
+        (concatenation_along_the_outermost_axis, 0),
+        (concatenation_of_rows, 1),
+        (concatenation_of_an_input, 2),
+        (a_tensor_that_is_padded_twice_differently, 1),
+        (an_input_that_is_padded_twice_differently, 1),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_copies_are_made_only_where_they_must_be(
+    arrange: Callable[[Net], Graph], count: int
+) -> None:
+    assert copies(arrange(Net())) == count

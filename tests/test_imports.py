@@ -1,0 +1,82 @@
+"""What is imported when: a start must not pay for what it does not use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from circlet.runtime.build import compile_model
+from circlet.runtime.opening import OpenOptions
+from circlet.sample import Sample
+
+NEVER_AT_RUN_TIME = [
+    "circlet.ops",
+    "circlet.formats",
+    "circlet.passes",
+    "circlet.plan",
+    "circlet.placement",
+    "circlet.ir",
+    "circlet.cli",
+    "circlet.runtime.build",
+    "circlet.backends.cpu.compile",
+    "circlet.backends.cpu.toolchain",
+    "circlet.backends.reference",
+    "click",
+    "rich",
+    "PIL",
+    "subprocess",
+    "logging",
+    "ziglang",
+]
+RUN = """
+import numpy as np
+from circlet import Session
+session = Session({source!r})
+value = session.inputs[0]
+session.run([np.zeros(value.shape, value.dtype)])
+"""
+
+
+def loaded(code: str) -> set[str]:
+    """Modules that are loaded after a program ran."""
+    program = f"{code}\nimport sys, json\nprint(json.dumps(list(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_importing_the_package_loads_next_to_nothing() -> None:
+    ours = {name for name in loaded("import circlet") if name.startswith("circlet")}
+    assert ours == {"circlet", "circlet.version"}
+
+
+def test_importing_the_package_loads_no_numpy() -> None:
+    assert "numpy" not in loaded("import circlet")
+
+
+def test_a_public_name_is_imported_when_it_is_used() -> None:
+    assert "circlet.runtime.session" in loaded("import circlet; circlet.Session")
+
+
+@pytest.mark.parametrize("kind", ["artifact", "cached model"])
+def test_a_cached_start_loads_neither_readers_nor_compiler(kind: str, tmp_path: Path) -> None:
+    if kind == "artifact":
+        source = tmp_path / "sample.circlet"
+        source.write_bytes(compile_model(Sample().model_path, OpenOptions()))
+    else:
+        source = Sample().model_path
+        loaded(RUN.format(source=str(source)))
+    modules = loaded(RUN.format(source=str(source)))
+    before = loaded("import numpy")
+    assert sorted(modules.intersection(NEVER_AT_RUN_TIME) - before) == []
+
+
+def test_help_loads_no_numpy() -> None:
+    code = "import sys; sys.argv = ['circlet', '--help']\nfrom circlet.cli import main\n"
+    modules = loaded(f"{code}try: main()\nexcept SystemExit: pass")
+    assert not modules & {"numpy", "rich", "circlet.runtime", "circlet.ops", "circlet.formats"}
