@@ -102,4 +102,4 @@ def _read(interpreter: Any, index: int) -> np.ndarray | None:
         array = interpreter.get_tensor(index)
     except ValueError:
         return None
-    return array if isinstance(array, np.ndarray) else None
+    return np.asarray(array) if isinstance(array, np.ndarray | np.generic) else None

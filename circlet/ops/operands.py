@@ -44,12 +44,12 @@ def when_ranked(name: str, holds: Callable[[Op], bool], message: str) -> Rule:
 
 
 def infer_ranked(infer: Callable[[Op], list[TensorType]]) -> Callable[[Op], list[TensorType]]:
-    """Inference that repeats the stated output sizes where the rank of an input is not known."""
+    """Inference that repeats the stated output types where the rank of an input is not known."""
 
     def inferred(op: Op) -> list[TensorType]:
         if ranked(op):
             return infer(op)
-        return [TensorType(op.outputs[0].dtype, op.outputs[0].shape)]
+        return [TensorType(output.dtype, output.shape) for output in op.outputs]
 
     return inferred
 

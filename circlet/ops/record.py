@@ -66,12 +66,12 @@ class OpDef:
     """Everything that is true of an operator kind regardless of backend.
 
     Attributes:
-        kind: Circle builtin name.
+        kind: Circle builtin name, or "CUSTOM:" and the code of a custom operator (`Op.label`).
         attrs: Attribute dataclass; field names are those of the schema's options table, enums
             are their schema names ("SAME", "RELU6").
         options: Name of the schema's options table, "" for none.
         arity: (fewest, most) inputs; optional trailing inputs may be missing or None.
-        outputs: Number of outputs.
+        outputs: Number of outputs; None where `infer` says how many.
         required: How many leading inputs must be present (not None).
         dtypes: Accepted combinations: one string per supported form, the dtypes of the data
             inputs and of output 0, e.g. "INT8 INT8 INT32 -> INT8"; the printed documentation
@@ -79,8 +79,10 @@ class OpDef:
             an omitted input; inputs beyond the listed ones are not checked.
         infer: Output types from the inputs' types (and constant data where it matters).
         rules: Verifier rules beyond arity and dtypes.
-        evaluate: numpy semantics: outputs from input arrays; quantisation parameters come from
-            the op's tensors. Exact for integers (see docs/exactness.md).
+        evaluate: numpy semantics: outputs from input arrays, then the new values of the inputs
+            in `updates`; quantisation parameters come from the op's tensors. Exact for integers
+            (see docs/exactness.md).
+        updates: Inputs that the op writes as well: variable tensors.
         numerics: How results compare with LiteRT's BUILTIN_REF kernel: "exact", "tolerance".
         accumulator: Integer accumulator of the reference kernel: "int32", "int64" or "".
         rounding: Requantisation form: "double" (gemmlowp fixed point), "float", "lut" or "".
@@ -88,6 +90,7 @@ class OpDef:
         cost: Work of one instance.
         scalar: For element-wise kinds, one output element as an expression; GraphError for the
             8-bit forms that only a table computes (`lut.table_of` serves every 8-bit unary form).
+        decode: For custom operators, the attributes that their option bytes hold.
     """
 
     kind: str
@@ -97,7 +100,7 @@ class OpDef:
     dtypes: tuple[str, ...]
     attrs: type = NoAttrs
     options: str = ""
-    outputs: int = 1
+    outputs: int | None = 1
     required: int = 1
     rules: tuple[Rule, ...] = ()
     numerics: str = "exact"
@@ -106,6 +109,8 @@ class OpDef:
     quant: QuantRule = QuantRule()
     cost: Callable[[Op], Cost] | None = None
     scalar: Callable[[Op], Scalar] | None = None
+    decode: Callable[[bytes], object] | None = None
+    updates: tuple[int, ...] = ()
 
 
 _RECORDS: dict[str, OpDef] = {}
@@ -120,13 +125,13 @@ def register(record: OpDef) -> OpDef:
 
 
 def find(kind: str) -> OpDef | None:
-    """The record of a kind, or None."""
+    """The record of a kind (`Op.label` for custom operators), or None."""
     return _RECORDS.get(kind)
 
 
 def get(op: Op) -> OpDef:
     """The record of an op's kind; GraphError where there is none."""
-    record = _RECORDS.get(op.kind)
+    record = _RECORDS.get(op.label)
     if record is None:
         raise GraphError(f"no record for operator kind {op.label}", where=op.name)
     return record
@@ -139,7 +144,7 @@ def all_records() -> Iterator[OpDef]:
 
 def unsupported_reason(op: Op) -> str | None:
     """Why an op cannot be run at all: no record, or none for its operands; None if it can."""
-    record = _RECORDS.get(op.kind)
+    record = _RECORDS.get(op.label)
     if record is None:
         return "no record for this kind"
     if any(tensor is not None and tensor.sparsity is not None for tensor in op.inputs):

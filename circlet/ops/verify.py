@@ -34,9 +34,10 @@ def _required(op: Op, record: OpDef) -> str | None:
 
 
 def _outputs(op: Op, record: OpDef) -> str | None:
-    if len(op.outputs) == record.outputs:
+    wanted = max(1, len(op.outputs)) if record.outputs is None else record.outputs
+    if len(op.outputs) == wanted:
         return None
-    return f"{op.label} has {record.outputs} outputs, not {len(op.outputs)}"
+    return f"{op.label} has {wanted} outputs, not {len(op.outputs)}"
 
 
 def _attributes(op: Op, record: OpDef) -> str | None:
@@ -61,6 +62,8 @@ def _inferred(op: Op, record: OpDef) -> str | None:
         types = record.infer(op)
     except CircletError as error:
         return f"{op.label}: {error.what}" + (f" ({error.why})" if error.why else "")
+    if len(types) != len(op.outputs):
+        return f"{op.label} has {len(types)} outputs, not {len(op.outputs)}"
     pairs = zip(op.outputs, types, strict=True)
     faults = (_disagreement(tensor, inferred) for tensor, inferred in pairs)
     return next((f"{op.label}: {fault}" for fault in faults if fault), None)
@@ -130,7 +133,7 @@ def _graphs(subject: Model | Graph) -> list[Graph]:
 
 
 def _record_violations(op: Op, graph: Graph) -> Iterator[Violation]:
-    record = find(op.kind)
+    record = find(op.label)
     if record is None:
         return
     for rule in RECORD_RULES:

@@ -82,7 +82,7 @@ def _may_become_constant(tensor: Tensor, rewriter: Rewriter) -> bool:
 
 def _fold(op: Op, rewriter: Rewriter) -> None:
     """Evaluate and store; an op that its record cannot evaluate is left to fail at run time."""
-    record = find(op.kind)
+    record = find(op.label)
     if record is None:
         return
     try:

@@ -126,7 +126,7 @@ class Lowering:
     """One way to run a kind of operator natively.
 
     Attributes:
-        kind: Circle builtin name.
+        kind: Circle builtin name, or "CUSTOM:" and the code of a custom operator.
         name: Unique short name, e.g. "conv_f32_gemm"; shown in placement tables.
         refuses: Why this row does not take an op for a target, or None when it does.
         lower: Append the op's kernel calls to the context.
@@ -159,7 +159,7 @@ class LoweringTable:
     def choose(self, op: Op, target: Target) -> Lowering | str:
         """The first row that takes an op, or why none does."""
         reasons = []
-        for row in self.rows.get(op.kind, ()):
+        for row in self.rows.get(op.label, ()):
             reason = row.refuses(op, target)
             if reason is None:
                 return row

@@ -1,0 +1,182 @@
+"""Ops over diagonals and groups: MATRIX_DIAG, MATRIX_SET_DIAG, UNIQUE, SEGMENT_SUM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.errors import GraphError
+from circlet.ir import DType, Op
+from circlet.ops.operands import (
+    infer_ranked,
+    moves_bytes,
+    operand,
+    present,
+    same_as_first,
+    same_dtypes,
+    when_ranked,
+)
+from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
+
+_NUMBERS = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64")
+
+
+def _infer_diagonal(op: Op) -> list[TensorType]:
+    data = operand(op, 0)
+    return [TensorType(data.dtype, (*data.shape, data.shape[-1]))]
+
+
+def _evaluate_diagonal(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    data = present(inputs[0])
+    if data.ndim == 0:
+        raise GraphError("MATRIX_DIAG needs at least one axis", where=op.name)
+    size = data.shape[-1]
+    result = np.zeros((*data.shape, size), data.dtype)
+    result[..., range(size), range(size)] = data
+    return [result]
+
+
+register(
+    OpDef(
+        kind="MATRIX_DIAG",
+        options="MatrixDiagOptions",
+        arity=(1, 1),
+        dtypes=tuple(f"{name} -> {name}" for name in _NUMBERS),
+        infer=infer_ranked(_infer_diagonal),
+        evaluate=_evaluate_diagonal,
+        rules=(when_ranked("rank", lambda op: bool(operand(op, 0).shape), "an axis is needed"),),
+        quant=QuantRule(same_as_input=True),
+        cost=moves_bytes,
+    )
+)
+
+
+def _diagonal_fits(op: Op) -> bool:
+    matrix, diagonal = operand(op, 0).shape, operand(op, 1).shape
+    if len(matrix) < 2 or len(diagonal) != len(matrix) - 1:
+        return False
+    sides = [size for size in matrix[-2:] if size is not None]
+    shorter = min(sides) if len(sides) == 2 else None
+    pairs = zip((*matrix[:-2], shorter), diagonal, strict=True)
+    return all(a == b or a is None or b is None for a, b in pairs)
+
+
+def _evaluate_set_diagonal(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    matrix, diagonal = present(inputs[0]), present(inputs[1])
+    wanted = (*matrix.shape[:-2], min(matrix.shape[-2:], default=0))
+    if matrix.ndim < 2 or diagonal.shape != wanted:
+        why = f"matrix {matrix.shape}, diagonal {diagonal.shape}"
+        raise GraphError("MATRIX_SET_DIAG's operands do not fit", where=op.name, why=why)
+    result = matrix.copy()
+    result[..., range(wanted[-1]), range(wanted[-1])] = diagonal
+    return [result]
+
+
+register(
+    OpDef(
+        kind="MATRIX_SET_DIAG",
+        options="MatrixSetDiagOptions",
+        arity=(2, 2),
+        required=2,
+        dtypes=tuple(f"{name} {name} -> {name}" for name in _NUMBERS),
+        infer=infer_ranked(same_as_first),
+        evaluate=_evaluate_set_diagonal,
+        rules=(
+            same_dtypes(0, 1),
+            when_ranked("diagonal", _diagonal_fits, "the diagonal must fit the matrices"),
+        ),
+        quant=QuantRule(same_as_input=True),
+        cost=moves_bytes,
+    )
+)
+
+
+@dataclass(frozen=True)
+class UniqueAttrs:
+    """Type of the indices."""
+
+    idx_out_type: str = "INT32"
+
+
+def _infer_unique(op: Op) -> list[TensorType]:
+    data = operand(op, 0)
+    return [TensorType(data.dtype, (None,)), TensorType(op.outputs[1].dtype, data.shape)]
+
+
+def _index_type_fits(op: Op) -> bool:
+    wanted = getattr(op.attrs, "idx_out_type", "")
+    return op.outputs[1].dtype.name == wanted and wanted in ("INT32", "INT64")
+
+
+def _evaluate_unique(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    data = present(inputs[0])
+    _, first, places = np.unique(data.reshape(-1), return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    index_type = op.outputs[1].dtype.numpy
+    values = data.reshape(-1)[first[order]]
+    return [values, rank[places.reshape(-1)].reshape(data.shape).astype(index_type)]
+
+
+register(
+    OpDef(
+        kind="UNIQUE",
+        attrs=UniqueAttrs,
+        options="UniqueOptions",
+        arity=(1, 1),
+        outputs=2,
+        dtypes=tuple(f"{name} -> {name}" for name in _NUMBERS),
+        infer=infer_ranked(_infer_unique),
+        evaluate=_evaluate_unique,
+        rules=(
+            Rule("index-type", _index_type_fits, "indices must have the stated integer type"),
+            when_ranked("rank", lambda op: len(operand(op, 0).shape) == 1, "a list is needed"),
+        ),
+        quant=QuantRule(same_as_input=True),
+        cost=moves_bytes,
+    )
+)
+
+
+def _infer_segments(op: Op) -> list[TensorType]:
+    data = operand(op, 0)
+    return [TensorType(data.dtype, (None, *data.shape[1:]))]
+
+
+def _segments_fit(op: Op) -> bool:
+    data, ids = operand(op, 0).shape, operand(op, 1).shape
+    return len(ids) == 1 and bool(data) and (ids[0] == data[0] or None in (ids[0], data[0]))
+
+
+def _evaluate_segments(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    data, ids = present(inputs[0]), present(inputs[1])
+    fits = data.ndim >= 1 and ids.shape == data.shape[:1]
+    if not fits or (ids.size and (ids[0] < 0 or (np.diff(ids.astype(np.int64)) < 0).any())):
+        raise GraphError("SEGMENT_SUM needs rising ids, one per row", where=op.name)
+    rows = int(ids[-1]) + 1 if ids.size else 0
+    if rows > max(1 << 16, 4 * data.shape[0]):
+        raise GraphError("SEGMENT_SUM leaves most rows empty", where=op.name, why=f"{rows} rows")
+    result = np.zeros((rows, *data.shape[1:]), data.dtype)
+    for row, part in zip(ids, data, strict=True):
+        result[row] += part
+    return [result]
+
+
+register(
+    OpDef(
+        kind="SEGMENT_SUM",
+        options="SegmentSumOptions",
+        arity=(2, 2),
+        required=2,
+        dtypes=("INT32 INT32 -> INT32", "FLOAT32 INT32 -> FLOAT32"),
+        infer=infer_ranked(_infer_segments),
+        evaluate=_evaluate_segments,
+        rules=(
+            Rule("ids", lambda op: operand(op, 1).dtype is DType.INT32, "ids must be INT32"),
+            when_ranked("rows", _segments_fit, "there must be one id per row"),
+        ),
+        cost=moves_bytes,
+    )
+)

@@ -1,0 +1,194 @@
+"""Ops that write where indices point: SCATTER_ND, DYNAMIC_UPDATE_SLICE, SPARSE_TO_DENSE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.errors import GraphError
+from circlet.ir import Op
+from circlet.ops.operands import (
+    count,
+    infer_ranked,
+    known_ints,
+    moves_bytes,
+    operand,
+    present,
+    same_dtypes,
+    when_ranked,
+)
+from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
+from circlet.ops.slicing import ints
+
+SCATTERED = ("FLOAT32", "UINT8", "INT8", "INT16", "INT32", "INT64")
+
+
+def _infer_scatter_nd(op: Op) -> list[TensorType]:
+    updates, sizes = operand(op, 1), known_ints(op.input(2))
+    if sizes is not None:
+        return [TensorType(updates.dtype, sizes)]
+    rank = operand(op, 2).shape[0] if len(operand(op, 2).shape) == 1 else None
+    shape = op.outputs[0].shape if rank is None else (None,) * rank
+    return [TensorType(updates.dtype, shape)]
+
+
+def _sizes_not_negative(op: Op) -> bool:
+    return all(size >= 0 for size in known_ints(op.input(2)) or ())
+
+
+def _updates_fit(op: Op) -> bool:
+    indices, updates, sizes = operand(op, 0).shape, operand(op, 1).shape, known_ints(op.input(2))
+    if not indices:
+        return False
+    if sizes is None or indices[-1] is None:
+        return True
+    depth = indices[-1]
+    wanted = (*indices[:-1], *sizes[depth:])
+    if not 1 <= depth <= len(sizes) or len(wanted) != len(updates):
+        return False
+    pairs = zip(wanted, updates, strict=True)
+    return all(a == b or a is None or b is None for a, b in pairs)
+
+
+def _evaluate_scatter_nd(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    indices, updates, sizes = present(inputs[0]), present(inputs[1]), ints(inputs[2])
+    depth = indices.shape[-1] if indices.ndim else 0
+    valid = 1 <= depth <= len(sizes) and min(sizes, default=0) >= 0
+    if not valid or updates.shape != (*indices.shape[:-1], *sizes[depth:]):
+        why = f"indices {indices.shape}, updates {updates.shape}, sizes {sizes}"
+        raise GraphError("SCATTER_ND's operands do not fit each other", where=op.name, why=why)
+    result = np.zeros(sizes, updates.dtype)
+    rows = indices.reshape(-1, depth)
+    inside = ((rows >= 0) & (rows < np.array(sizes[:depth]))).all(axis=1)
+    parts = updates.reshape(len(rows), *sizes[depth:])
+    for row, part in zip(rows[inside], parts[inside], strict=True):
+        result[tuple(row)] += part
+    return [result]
+
+
+register(
+    OpDef(
+        kind="SCATTER_ND",
+        options="ScatterNdOptions",
+        arity=(3, 3),
+        required=3,
+        dtypes=tuple(f"INT32 {name} INT32 -> {name}" for name in SCATTERED),
+        infer=infer_ranked(_infer_scatter_nd),
+        evaluate=_evaluate_scatter_nd,
+        rules=(
+            Rule("sizes", _sizes_not_negative, "sizes must not be negative"),
+            when_ranked("updates", _updates_fit, "updates must have the sizes indices leave open"),
+        ),
+        cost=moves_bytes,
+    )
+)
+
+
+def _infer_update(op: Op) -> list[TensorType]:
+    data = operand(op, 0)
+    return [TensorType(data.dtype, data.shape)]
+
+
+def _update_fits(op: Op) -> bool:
+    data, update, starts = (operand(op, index).shape for index in range(3))
+    if len(data) != len(update) or len(starts) != 1 or starts[0] not in (len(data), None):
+        return False
+    pairs = zip(data, update, strict=True)
+    return all(whole is None or part is None or part <= whole for whole, part in pairs)
+
+
+def _evaluate_update(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    data, update, starts = present(inputs[0]), present(inputs[1]), ints(inputs[2])
+    fits = data.ndim == update.ndim == len(starts)
+    if not fits or any(part > whole for part, whole in zip(update.shape, data.shape, strict=True)):
+        why = f"data {data.shape}, update {update.shape}, {len(starts)} starts"
+        raise GraphError("DYNAMIC_UPDATE_SLICE's operands do not fit", where=op.name, why=why)
+    rows = zip(starts, update.shape, data.shape, strict=True)
+    first = [min(max(start, 0), whole - part) for start, part, whole in rows]
+    result = data.copy()
+    result[tuple(slice(at, at + n) for at, n in zip(first, update.shape, strict=True))] = update
+    return [result]
+
+
+register(
+    OpDef(
+        kind="DYNAMIC_UPDATE_SLICE",
+        options="DynamicUpdateSliceOptions",
+        arity=(3, 3),
+        required=3,
+        dtypes=("* * INT32 -> *", "* * INT64 -> *"),
+        infer=infer_ranked(_infer_update),
+        evaluate=_evaluate_update,
+        rules=(
+            same_dtypes(0, 1),
+            when_ranked("update", _update_fits, "the update must fit into the data"),
+        ),
+        quant=QuantRule(same_as_input=True),
+        cost=moves_bytes,
+    )
+)
+
+
+@dataclass(frozen=True)
+class SparseToDenseAttrs:
+    """Whether the file asks for sorted, unrepeated indices; nothing checks them."""
+
+    validate_indices: bool = False
+
+
+def _infer_sparse(op: Op) -> list[TensorType]:
+    values, sizes = operand(op, 2), known_ints(op.input(1))
+    if sizes is not None:
+        return [TensorType(values.dtype, sizes)]
+    rank = operand(op, 1).shape[0] if len(operand(op, 1).shape) == 1 else None
+    shape = op.outputs[0].shape if rank is None else (None,) * rank
+    return [TensorType(values.dtype, shape)]
+
+
+def _dense_sizes_valid(op: Op) -> bool:
+    return all(size >= 0 for size in known_ints(op.input(1)) or ())
+
+
+def _filler_is_one(op: Op) -> bool:
+    filler = operand(op, 3)
+    return filler.dtype is operand(op, 2).dtype and count(filler.shape) in (1, None)
+
+
+def _evaluate_sparse(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    indices, sizes, values = present(inputs[0]), ints(inputs[1]), present(inputs[2]).reshape(-1)
+    filler = present(inputs[3]).reshape(-1)
+    rows = indices.reshape(-1, 1) if indices.ndim < 2 else indices
+    fits = rows.ndim == 2 and rows.shape[1] == len(sizes) and filler.size == 1
+    if not fits or values.size not in (1, len(rows)) or min(sizes, default=0) < 0:
+        why = f"indices {indices.shape}, {values.size} values, sizes {sizes}"
+        raise GraphError("SPARSE_TO_DENSE's operands do not fit", where=op.name, why=why)
+    result = np.full(sizes, filler[0], values.dtype)
+    inside = ((rows >= 0) & (rows < np.array(sizes))).all(axis=1)
+    spread = np.broadcast_to(values, len(rows))
+    for row, value in zip(rows[inside], spread[inside], strict=True):
+        result[tuple(row)] = value
+    return [result]
+
+
+register(
+    OpDef(
+        kind="SPARSE_TO_DENSE",
+        attrs=SparseToDenseAttrs,
+        options="SparseToDenseOptions",
+        arity=(4, 4),
+        required=4,
+        dtypes=tuple(
+            f"{index} {index} {value} {value} -> {value}"
+            for index in ("INT32", "INT64")
+            for value in ("FLOAT32", "INT32", "INT64", "INT8", "UINT8")
+        ),
+        infer=infer_ranked(_infer_sparse),
+        evaluate=_evaluate_sparse,
+        rules=(
+            Rule("sizes", _dense_sizes_valid, "sizes must not be negative"),
+            Rule("default", _filler_is_one, "the default must be one element of the values' type"),
+        ),
+        cost=moves_bytes,
+    )
+)
