@@ -14,16 +14,29 @@ from circlet.version import __version__
 if TYPE_CHECKING:
     from circlet.errors import CircletError
     from circlet.formats import load, save
+    from circlet.frontends.interpreter import Interpreter, OpResolverType, load_delegate
     from circlet.runtime.session import Session
 
 _HOMES = {
     "CircletError": "circlet.errors",
+    "Interpreter": "circlet.frontends.interpreter",
+    "OpResolverType": "circlet.frontends.interpreter",
     "Session": "circlet.runtime.session",
     "load": "circlet.formats",
+    "load_delegate": "circlet.frontends.interpreter",
     "save": "circlet.formats",
 }
 
-__all__ = ["CircletError", "Session", "__version__", "load", "save"]
+__all__ = [
+    "CircletError",
+    "Interpreter",
+    "OpResolverType",
+    "Session",
+    "__version__",
+    "load",
+    "load_delegate",
+    "save",
+]
 
 
 def __getattr__(name: str) -> object:

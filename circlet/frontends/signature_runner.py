@@ -1,0 +1,64 @@
+"""Running one signature of a model by the names of its inputs and outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.errors import InputError
+from circlet.frontends.builtin_errors import raised_as
+from circlet.frontends.subgraph import Subgraph
+from circlet.frontends.tensor_details import Details, tensor_details
+from circlet.ir import Signature, Tensor
+
+
+class SignatureRunner:
+    """A callable with the signature's inputs as keyword arguments; returns outputs by name."""
+
+    def __init__(self, signature: Signature, subgraph: Subgraph) -> None:
+        self._subgraph = subgraph
+        self._inputs = dict(sorted(signature.inputs.items()))
+        self._outputs = dict(sorted(signature.outputs.items()))
+
+    def __call__(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """Size the inputs by the arrays given, run, and return copies of the outputs.
+
+        Raises:
+            ValueError: The names are not those of the signature, or an array does not fit.
+            RuntimeError: The network does not work for these sizes.
+        """
+        with raised_as(ValueError):
+            self._check_names(inputs)
+        graph = self._subgraph
+        arrays = {self._inputs[name]: np.asarray(value) for name, value in inputs.items()}
+        with raised_as(RuntimeError):
+            for tensor, array in arrays.items():
+                graph.resize(tensor, array.shape)
+            graph.allocate()
+        with raised_as(ValueError):
+            for tensor, array in arrays.items():
+                graph.store(tensor, array)
+        with raised_as(RuntimeError):
+            graph.invoke()
+        return {name: graph.buffer(tensor).copy() for name, tensor in self._outputs.items()}
+
+    def get_input_details(self) -> dict[str, Details]:
+        """Details of the input tensors by the signature's names."""
+        return self._details(self._inputs)
+
+    def get_output_details(self) -> dict[str, Details]:
+        """Details of the output tensors by the signature's names."""
+        return self._details(self._outputs)
+
+    def _details(self, tensors: dict[str, Tensor]) -> dict[str, Details]:
+        graph = self._subgraph
+        return {
+            name: tensor_details(tensor, graph.position(tensor), graph.shape(tensor))
+            for name, tensor in tensors.items()
+        }
+
+    def _check_names(self, inputs: dict[str, np.ndarray]) -> None:
+        if set(inputs) != set(self._inputs):
+            raise InputError(
+                "the inputs are not those of the signature",
+                why=f"got {sorted(inputs)}, expected {list(self._inputs)}",
+            )

@@ -1,0 +1,397 @@
+"""One file for both engines: what LiteRT's Python interpreter does, Circlet's does too."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlet.formats import dumps
+from circlet.ir import DType
+from circlet.ops.build import builder
+from tests.corpora import corpus
+
+Make = Callable[..., Any]
+DETAIL_KEYS = {"name", "index", "shape", "shape_signature", "dtype", "quantization"}
+DETAIL_KEYS |= {"quantization_parameters", "sparsity_parameters"}
+NETWORKS = [
+    *("conv_fc_mnist_a8w8", "hello_world_int8", "hello_world_float", "kws_dscnn_int8"),
+    *("resnet8_cifar10_float", "ad01_int8"),
+]
+
+
+def litert(**arguments: Any) -> Any:
+    """LiteRT with its reference kernels, which Circlet's integers are equal to."""
+    module = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
+    kind = module.OpResolverType.BUILTIN_REF
+    return module.Interpreter(**{"experimental_op_resolver_type": kind, **arguments})
+
+
+def circlet(**arguments: Any) -> Any:
+    import circlet as package
+
+    return package.Interpreter(**arguments)
+
+
+@pytest.fixture(params=[litert, circlet], ids=["litert", "circlet"])
+def make(request: pytest.FixtureRequest) -> Any:
+    """Makes an interpreter of one engine; each test runs with both."""
+    return request.param
+
+
+def chain() -> bytes:
+    """x [?, 4] -> "hidden" = relu(x) -> "y" = hidden + bias, with the signature "serve"."""
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (None, 4))
+    x.default_shape = (1, 4)
+    hidden = b.op("RELU", [x], name="hidden")
+    bias = b.constant("bias", np.arange(4, dtype=np.float32))
+    y = b.op("ADD", [hidden, bias], name="y")
+    for tensor in (hidden, y):
+        tensor.default_shape = (1, 4)
+    return dumps(b.output(y).model("serve"), "tflite")
+
+
+ROWS = np.array([[-1, 2, -3, 4], [5, -6, 7, -8]], np.float32)
+ANSWER = np.maximum(ROWS, 0) + np.arange(4, dtype=np.float32)
+
+
+def by_name(interpreter: Any, name: str) -> int:
+    details = interpreter.get_tensor_details()
+    return next(int(entry["index"]) for entry in details if entry["name"] == name)
+
+
+def test_a_script_runs_from_bytes(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], ROWS[:1])
+    interpreter.invoke()
+    result = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    np.testing.assert_array_equal(result, ANSWER[:1])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_gives_its_golden_answer(make: Make, name: str) -> None:
+    path = corpus(f"models/{name}.tflite")
+    interpreter = make(model_path=str(path), num_threads=2)
+    interpreter.allocate_tensors()
+    (given,), (golden,) = golden_case(path)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], given)
+    interpreter.invoke()
+    result = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    assert result.dtype == golden.dtype
+    if golden.dtype.kind == "f":
+        scale = max(1.0, float(np.abs(golden).max()))
+        assert np.abs(result - golden).max() <= 1e-4 * scale
+    else:
+        np.testing.assert_array_equal(result, golden)
+
+
+def golden_case(path: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Inputs and reference outputs of a network's random case."""
+    with np.load(corpus(f"golden/{path.name}.npz")) as arrays:
+        inputs = [arrays[key] for key in arrays.files if key.startswith("rand/in/")]
+        outputs = [arrays[key] for key in arrays.files if key.startswith("rand/out/")]
+    return inputs, outputs
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, "mobilenet_v1_0.25_128_quant"])
+def test_details_are_those_of_litert(name: str) -> None:
+    path = str(corpus(f"models/{name}.tflite"))
+    ours, theirs = circlet(model_path=path), litert(model_path=path)
+    pairs = zip(ours.get_tensor_details(), theirs.get_tensor_details(), strict=False)
+    for mine, other in [
+        *zip(ours.get_input_details(), theirs.get_input_details(), strict=True),
+        *zip(ours.get_output_details(), theirs.get_output_details(), strict=True),
+        *pairs,
+    ]:
+        same_details(mine, other)
+
+
+def same_details(mine: dict[str, Any], other: dict[str, Any]) -> None:
+    assert mine.keys() == other.keys()
+    for key, value in mine.items():
+        assert type(value) is type(other[key]), key
+        if isinstance(value, dict):
+            same_details(value, other[key])
+        elif isinstance(value, np.ndarray):
+            assert value.dtype == other[key].dtype, key
+            np.testing.assert_array_equal(value, other[key])
+        else:
+            assert value == other[key], key
+
+
+def test_details_have_their_keys_and_types(make: Make) -> None:
+    (details,) = make(model_content=chain()).get_input_details()
+    assert details.keys() == DETAIL_KEYS
+    assert (details["name"], details["dtype"]) == ("x", np.float32)
+    assert details["shape"].tolist() == [1, 4]
+    assert details["shape_signature"].tolist() == [-1, 4]
+    assert details["quantization"] == (0.0, 0)
+
+
+def test_nothing_can_be_used_before_it_is_allocated(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    with pytest.raises(ValueError):
+        interpreter.set_tensor(by_name(interpreter, "x"), ROWS[:1])
+    with pytest.raises(ValueError):
+        interpreter.get_tensor(by_name(interpreter, "y"))
+    with pytest.raises(RuntimeError):
+        interpreter.invoke()
+
+
+@pytest.mark.parametrize(
+    "value", [ROWS[:1].astype(np.float64), ROWS, ROWS[0], [[1, 2, 3, 4]]], ids=type
+)
+def test_a_value_that_does_not_fit_is_a_value_error(make: Make, value: object) -> None:
+    interpreter = make(model_content=chain())
+    interpreter.allocate_tensors()
+    with pytest.raises(ValueError):
+        interpreter.set_tensor(by_name(interpreter, "x"), value)
+
+
+@pytest.mark.parametrize("index", [-1, 1000])
+def test_an_index_that_does_not_exist_is_a_value_error(make: Make, index: int) -> None:
+    interpreter = make(model_content=chain())
+    interpreter.allocate_tensors()
+    for use in (
+        lambda: interpreter.set_tensor(index, ROWS[:1]),
+        lambda: interpreter.get_tensor(index),
+        lambda: interpreter.tensor(index)(),
+    ):
+        with pytest.raises(ValueError):
+            use()
+
+
+def test_a_value_may_be_strided(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(by_name(interpreter, "x"), np.repeat(ROWS[:1], 2, axis=1)[:, ::2])
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(by_name(interpreter, "y")), ANSWER[:1])
+
+
+def test_views_are_the_memory_that_is_run_on(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    interpreter.allocate_tensors()
+    source = interpreter.tensor(by_name(interpreter, "x"))
+    result = interpreter.tensor(by_name(interpreter, "y"))
+    source()[...] = ROWS[:1]
+    interpreter.invoke()
+    np.testing.assert_array_equal(result(), ANSWER[:1])
+    source()[...] = ROWS[1:]
+    interpreter.invoke()
+    np.testing.assert_array_equal(result(), ANSWER[1:])
+
+
+def test_get_tensor_copies(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(by_name(interpreter, "x"), ROWS[:1])
+    interpreter.invoke()
+    kept = interpreter.get_tensor(by_name(interpreter, "y"))
+    interpreter.set_tensor(by_name(interpreter, "x"), ROWS[1:])
+    interpreter.invoke()
+    np.testing.assert_array_equal(kept, ANSWER[:1])
+
+
+def test_constants_can_be_read(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    interpreter.allocate_tensors()
+    bias = interpreter.get_tensor(by_name(interpreter, "bias"))
+    np.testing.assert_array_equal(bias, np.arange(4, dtype=np.float32))
+
+
+def test_intermediate_tensors_can_be_preserved(make: Make) -> None:
+    interpreter = make(model_content=chain(), experimental_preserve_all_tensors=True)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(by_name(interpreter, "x"), ROWS[:1])
+    interpreter.invoke()
+    hidden = interpreter.get_tensor(by_name(interpreter, "hidden"))
+    np.testing.assert_array_equal(hidden, np.maximum(ROWS[:1], 0))
+
+
+@pytest.mark.parametrize("name", ["conv_fc_mnist_a8w8", "kws_dscnn_int8"])
+def test_preserved_tensors_are_those_of_litert(name: str) -> None:
+    path = corpus(f"models/{name}.tflite")
+    (given, *_), _ = golden_case(path)
+    both = [
+        make(model_path=str(path), experimental_preserve_all_tensors=True)
+        for make in (circlet, litert)
+    ]
+    for interpreter in both:
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], given)
+        interpreter.invoke()
+    ours, theirs = both
+    for entry in ours.get_tensor_details():
+        mine, other = (i.get_tensor(entry["index"]) for i in (ours, theirs))
+        np.testing.assert_array_equal(mine, other, err_msg=entry["name"])
+
+
+def test_an_input_can_be_resized(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    index = by_name(interpreter, "x")
+    interpreter.resize_tensor_input(index, [2, 4], strict=True)
+    assert interpreter.get_input_details()[0]["shape"].tolist() == [2, 4]
+    assert interpreter.get_input_details()[0]["shape_signature"].tolist() == [-1, 4]
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(index, ROWS)
+    interpreter.invoke()
+    assert interpreter.get_output_details()[0]["shape"].tolist() == [2, 4]
+    np.testing.assert_array_equal(interpreter.get_tensor(by_name(interpreter, "y")), ANSWER)
+
+
+def test_a_resized_network_must_be_allocated_again(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    interpreter.allocate_tensors()
+    interpreter.resize_tensor_input(by_name(interpreter, "x"), np.array([2, 4]))
+    with pytest.raises(RuntimeError):
+        interpreter.invoke()
+    with pytest.raises(ValueError):
+        interpreter.set_tensor(by_name(interpreter, "x"), ROWS)
+
+
+def test_strict_resizing_keeps_the_stated_sizes(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    with pytest.raises(RuntimeError):
+        interpreter.resize_tensor_input(by_name(interpreter, "x"), [1, 5], strict=True)
+
+
+def test_sizes_that_the_network_cannot_work_with_fail_in_allocate(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    interpreter.resize_tensor_input(by_name(interpreter, "x"), [1, 5])
+    with pytest.raises(RuntimeError):
+        interpreter.allocate_tensors()
+
+
+def test_a_corpus_network_of_open_size_is_resized(make: Make) -> None:
+    path = corpus("singleop/models/LiteRT__test_testdata_simple_add_dynamic_shape.tflite")
+    interpreter = make(model_path=path)
+    for details in interpreter.get_input_details():
+        interpreter.resize_tensor_input(details["index"], (3, 128, 4))
+    interpreter.allocate_tensors()
+    for value, details in enumerate(interpreter.get_input_details(), 1):
+        interpreter.set_tensor(details["index"], np.full((3, 128, 4), value, np.float32))
+    interpreter.invoke()
+    result = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    np.testing.assert_array_equal(result, np.full((3, 128, 4), 3, np.float32))
+
+
+def test_a_signature_is_run_by_names(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    assert interpreter.get_signature_list() == {"serve": {"inputs": ["x"], "outputs": ["y"]}}
+    runner = interpreter.get_signature_runner()
+    assert runner.get_input_details()["x"]["index"] == by_name(interpreter, "x")
+    assert runner.get_output_details()["y"]["dtype"] is np.float32
+    np.testing.assert_array_equal(runner(x=ROWS)["y"], ANSWER)
+    np.testing.assert_array_equal(runner(x=ROWS[:1])["y"], ANSWER[:1])
+
+
+def test_each_signature_has_its_graph(make: Make) -> None:
+    path = corpus("singleop/models/LiteRT__core_testdata_multi_signature_model.tflite")
+    interpreter = make(model_path=str(path))
+    assert sorted(interpreter.get_signature_list()) == ["add", "mul", "sub"]
+    assert interpreter.num_subgraphs() == 3
+    a, b = (np.full((10, 10), value, np.float32) for value in (3, 4))
+    results = {
+        key: interpreter.get_signature_runner(key)(a=a, b=b) for key in ("add", "mul", "sub")
+    }
+    assert {key: float(value["output"][0, 0]) for key, value in results.items()} == {
+        "add": 7,
+        "mul": 12,
+        "sub": -1,
+    }
+
+
+@pytest.mark.parametrize("key", [None, "nobody"])
+def test_a_signature_that_does_not_exist_is_a_value_error(make: Make, key: str | None) -> None:
+    b = builder()
+    b.output(b.op("RELU", [b.input("x", DType.FLOAT32, (1,))], name="y"))
+    interpreter = make(model_content=dumps(b.model(), "tflite"))
+    with pytest.raises(ValueError):
+        interpreter.get_signature_runner(key)
+
+
+@pytest.mark.parametrize("names", [[], ["x", "z"], ["z"]])
+def test_wrong_names_for_a_signature_are_a_value_error(make: Make, names: list[str]) -> None:
+    runner = make(model_content=chain()).get_signature_runner("serve")
+    with pytest.raises(ValueError):
+        runner(**dict.fromkeys(names, ROWS))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"model_path": "/nowhere.tflite"},
+        {"model_content": b"neither .tflite nor .circle"},
+        {"model_path": "/nowhere.tflite", "model_content": b"x"},
+        {"model_content": chain(), "num_threads": 0},
+        {"model_content": chain(), "num_threads": "two"},
+        {"model_content": chain(), "experimental_op_resolver_type": "fast"},
+    ],
+)
+def test_arguments_that_cannot_be_used_are_a_value_error(
+    make: Make, arguments: dict[str, object]
+) -> None:
+    with pytest.raises(ValueError):
+        make(**arguments)
+
+
+def test_variables_are_reset(make: Make) -> None:
+    interpreter = make(model_content=chain())
+    interpreter.allocate_tensors()
+    interpreter.reset_all_variables()
+
+
+def test_ops_are_described_as_litert_describes_them() -> None:
+    ours, theirs = (make(model_content=chain())._get_ops_details() for make in (circlet, litert))
+    assert len(ours) == len(theirs) == 2
+    for mine, other in zip(ours, theirs, strict=True):
+        same_details(mine, other)
+
+
+def test_errors_have_codes_and_cross_processes() -> None:
+    import pickle
+
+    from circlet.errors import CircletError, InputError
+
+    with pytest.raises(ValueError) as caught:
+        circlet()
+    assert isinstance(caught.value, CircletError)
+    assert caught.value.code == "E-INPUT"
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is InputError
+    assert str(again) == str(caught.value)
+
+
+def test_delegates_are_refused_with_a_code() -> None:
+    from circlet import load_delegate
+    from circlet.errors import InputError
+
+    with pytest.raises(ValueError, match="E-INPUT"):
+        load_delegate("libedgetpu.so.1")
+    with pytest.raises(InputError, match="delegates"):
+        circlet(model_content=chain(), experimental_delegates=[object()])
+    circlet(model_content=chain(), experimental_delegates=[]).allocate_tensors()
+
+
+def test_an_unknown_custom_op_gives_the_report() -> None:
+    from circlet.errors import UnsupportedOpsError
+
+    interpreter = circlet(model_path=corpus("models/custom_op_FillFrom.tflite"))
+    with pytest.raises(RuntimeError) as caught:
+        interpreter.allocate_tensors()
+    assert isinstance(caught.value, UnsupportedOpsError)
+    assert [entry.kind for entry in caught.value.entries] == ["CUSTOM:FillFrom"]
+
+
+def test_a_run_makes_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        circlet(model_content=chain(), experimental_preserve_all_tensors=True).allocate_tensors()
