@@ -37,7 +37,7 @@ from circlet.runtime.command import RunRequest, run_network
 @click.option("--no-cache", is_flag=True, help="Compile anew and keep nothing.")
 @click.option("--mean", type=float, help="Pixel value that becomes 0.")
 @click.option("--std", type=click.FloatRange(min=0, min_open=True), help="Pixels per 1.0.")
-@click.option("--seed", default=0, show_default=True, help="Of the random data.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of random data.")
 @click.option("--repeat", default=0, type=click.IntRange(0), help="Timed runs after the first.")
 @click.option("--warmup", default=0, type=click.IntRange(0), help="Untimed runs before those.")
 @click.option("--delay", default=0.0, type=click.FloatRange(0), help="Seconds between timed runs.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -75,20 +76,24 @@ def read_array(path: Path, wanted: Wanted, pixels: Normalisation = DEFAULT_PIXEL
 
 
 def _read_numpy(path: Path, wanted: Wanted) -> np.ndarray:
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    with loaded:
-        names = list(loaded.files)
-        if wanted.name not in names and len(names) != 1:
-            raise InputError(
-                "the .npz file does not say which array to use",
-                where=str(path),
-                why=f"it holds {names}",
-                fix=f"name one array {wanted.name!r}",
-            )
-        chosen: np.ndarray = loaded[wanted.name if wanted.name in names else names[0]]
-        return chosen
+    with path.open("rb") as file:
+        loaded = np.load(file, allow_pickle=False)
+        return loaded if isinstance(loaded, np.ndarray) else _picked(loaded, wanted, path)
+
+
+def _picked(arrays: Mapping[str, np.ndarray], wanted: Wanted, path: Path) -> np.ndarray:
+    """The array named like the input, or the only one."""
+    names = list(arrays)
+    if wanted.name in names:
+        return arrays[wanted.name]
+    if len(names) == 1:
+        return arrays[names[0]]
+    raise InputError(
+        "the .npz file does not say which array to use",
+        where=str(path),
+        why=f"it holds {names}",
+        fix=f"name one array {wanted.name!r}",
+    )
 
 
 def _fitted(array: np.ndarray, wanted: Wanted, path: Path) -> np.ndarray:

@@ -196,7 +196,10 @@ class Session:
 
     def _new_execution(self) -> Execution:
         values = self._opened.values
-        buffers = [value.empty() for value in values]
+        callers = {*self._opened.inputs, *self._opened.outputs}  # bound before each run
+        buffers = [
+            np.empty(0) if index in callers else value.empty() for index, value in enumerate(values)
+        ]
         pairs = zip(buffers, values, strict=True)
         state = [(array, value.initial) for array, value in pairs if value.initial is not None]
         return Execution(self._partitions, buffers, self.threads, state)

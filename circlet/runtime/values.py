@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Protocol
 
 import numpy as np
 
-from circlet.errors import InputError
+from circlet.errors import InputError, LimitError
 
 
 class Named(Protocol):
@@ -60,12 +61,20 @@ class Value:
         return dict(vars(self))
 
     def empty(self) -> np.ndarray:
-        """A new array for it, 64-byte aligned, contents undefined."""
-        count = int(np.prod(self.shape, dtype=np.int64))
+        """A new array for it, 64-byte aligned, contents undefined.
+
+        Raises:
+            LimitError: There is not enough memory.
+        """
         dtype = np.dtype(self.dtype)
-        raw = np.empty(count * dtype.itemsize + 64, np.uint8)
+        size_bytes = prod(self.shape) * dtype.itemsize
+        try:
+            raw = np.empty(size_bytes + 64, np.uint8)
+        except MemoryError as error:
+            why = f"{size_bytes} bytes are needed"
+            raise LimitError("there is not enough memory", where=self.name, why=why) from error
         start = -raw.ctypes.data % 64
-        return raw[start : start + count * dtype.itemsize].view(dtype).reshape(self.shape)
+        return raw[start : start + size_bytes].view(dtype).reshape(self.shape)
 
     def check(self, array: object, role: str) -> np.ndarray:
         """The array, C-contiguous and aligned, if its dtype and shape are those of the value.

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
+import importlib.util
 import logging
 
 import numpy as np
 import pytest
 
 from circlet import Session
-from circlet.backends.cpu import compiler
 from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.errors import CompilerMissingError, PlacementError, UnsupportedOpsError
 from circlet.ir import DType
@@ -85,7 +85,7 @@ def no_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("CIRCLET_CC", "/nowhere/cc")
     else:
         monkeypatch.delenv("CIRCLET_CC", raising=False)
-        monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
 
 @pytest.mark.usefixtures("no_compiler")

@@ -1,0 +1,39 @@
+"""Calls the program inside the process, or as a user's shell does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from circlet.cli import group
+
+
+def circlet(*arguments: object) -> Result:
+    """One call inside this process; an error without a code fails the test."""
+    result = CliRunner().invoke(group, [str(argument) for argument in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def as_json(*arguments: object, code: int = 0) -> Any:
+    """What `--json` prints."""
+    result = circlet(*arguments, "--json")
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+def in_shell(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """One call as a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "circlet", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
+    )

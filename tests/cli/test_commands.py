@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from circlet.version import __version__
+from tests.cli.call import as_json, circlet, in_shell
+from tests.runtime import networks
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "relu.tflite"
+    path.write_bytes(networks.relu())
+    return path
+
+
+def test_compile_reports_what_it_made(model: Path, tmp_path: Path) -> None:
+    artifact = tmp_path / "a.circlet"
+    report = as_json("compile", model, "-o", artifact)
+    assert report["artifact"] == str(artifact)
+    assert report["size_bytes"] == artifact.stat().st_size
+    assert (report["native_ops"], report["ops"]) == (1, 1)
+    assert report["lower_bound_bytes"] <= report["arena_bytes"]
+
+
+def test_compile_without_a_model_takes_the_sample(tmp_path: Path) -> None:
+    result = circlet("compile", "-o", tmp_path / "s.circlet")
+    assert result.exit_code == 0
+    assert "operators in native code" in result.stdout
+    assert as_json("run", tmp_path / "s.circlet")["native_ops"] > 0
+
+
+def test_compile_makes_code_for_several_targets(model: Path, tmp_path: Path) -> None:
+    report = as_json("compile", model, "-o", tmp_path / "a", "--target", "generic,aarch64")
+    assert len(report["targets"]) == 2
+
+
+def test_an_artifact_for_another_cpu_is_refused(model: Path, tmp_path: Path) -> None:
+    assert circlet("compile", model, "-o", tmp_path / "a", "--target", "riscv64").exit_code == 0
+    assert as_json("run", tmp_path / "a", code=1)["error"]["code"] == "E-TARGET"
+
+
+@pytest.mark.parametrize("level", ["O0", "O1", "O2"])
+def test_compile_takes_a_level(model: Path, tmp_path: Path, level: str) -> None:
+    assert circlet("compile", model, "-o", tmp_path / "a", "-O", level).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("/nowhere.tflite", "-o", "{tmp}/a"), "E-FILE"),
+        (("{model}", "-o", "/nowhere/a"), "E-FILE"),
+        (("{model}", "-o", "{tmp}/a", "-O", "O9"), None),
+        (("{model}", "-o", "{tmp}/a", "--target", "pdp11"), "E-TARGET"),
+    ],
+    ids=["model", "output", "level", "target"],
+)
+def test_compile_fails_with_a_code_and_leaves_nothing(
+    model: Path, tmp_path: Path, arguments: tuple[str, ...], code: str | None
+) -> None:
+    filled = [part.format(model=model, tmp=tmp_path) for part in arguments]
+    error = as_json("compile", *filled, code=1)["error"]
+    assert code in (None, error["code"])
+    assert [path.name for path in tmp_path.iterdir()] == [model.name]
+
+
+def test_doctor_checks_everything_here() -> None:
+    findings = as_json("doctor")
+    assert [finding["subject"] for finding in findings] == [
+        "cpu",
+        "compiler",
+        "cache",
+        "native",
+        "reference",
+    ]
+    assert all(finding["ok"] for finding in findings)
+    assert circlet("doctor").stdout.count("ok ") >= 5
+
+
+def test_doctor_says_what_is_missing() -> None:
+    done = in_shell("doctor", CIRCLET_CC="/nowhere/cc")
+    assert done.returncode == 1
+    assert "NOT compiler" in done.stdout
+    assert "/nowhere/cc" in done.stdout
+    assert "ok  reference" in done.stdout
+
+
+def test_doctor_finds_damaged_artifacts(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    (folder / "bad.circlet").write_bytes(b"CIRCLETA damaged")
+    done = in_shell("doctor", CIRCLET_CACHE_DIR=str(folder))
+    assert done.returncode == 1
+    assert "bad.circlet" in done.stdout
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert __version__ in circlet("--version").stdout
+
+
+def test_help_lists_the_commands() -> None:
+    text = circlet("--help").stdout
+    assert all(name in text for name in ("run", "compile", "doctor"))
+    assert "--input" in circlet("run", "-h").stdout

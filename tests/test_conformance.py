@@ -1,0 +1,51 @@
+"""Golden outputs of real networks; `python -m tests.conformance` makes the page of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance import EXCEPTIONS, check, models
+from tests.corpora import corpus
+
+FAST = [
+    "ad01_int8",
+    "conv_fc_mnist_a8w8",
+    "hello_world_float",
+    "hello_world_int8",
+    "kws_dscnn_int8",
+    "mobilenet_v1_0.25_128_quant",
+    "resnet8_cifar10_float",
+    "resnet8_cifar10_int8",
+    "vww_96_float",
+    "vww_96_int8",
+]
+RUNS = [("reference", 1), ("cpu", 1), ("cpu", 2)]
+each_run = pytest.mark.parametrize(("backend", "threads"), RUNS, ids=["reference", "1", "2"])
+
+
+def conforms(model: str, backend: str, threads: int) -> str:
+    row = check(model, backend, threads)
+    assert row.passed or model in EXCEPTIONS, row.detail
+    return row.detail
+
+
+@pytest.mark.parametrize("model", FAST)
+@each_run
+def test_a_small_network_gives_the_golden_answers(model: str, backend: str, threads: int) -> None:
+    corpus(f"golden/{model}.tflite.npz")
+    detail = conforms(model, backend, threads)
+    assert "case" in detail or ":" in detail
+    assert "E-" not in detail
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", models())
+@each_run
+def test_a_network_gives_the_golden_answers(model: str, backend: str, threads: int) -> None:
+    conforms(model, backend, threads)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(EXCEPTIONS))
+def test_an_exception_is_still_needed(name: str) -> None:
+    assert not all(check(name, backend, threads).passed for backend, threads in RUNS)
