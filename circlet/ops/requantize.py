@@ -76,6 +76,22 @@ def multiply_by_quantized_multiplier(
     return rounding_divide_by_pot(scaled, np.maximum(-shifts, 0))
 
 
+def multiply_wide(values: npt.ArrayLike, mantissa: npt.ArrayLike, shift: npt.ArrayLike) -> Int64:
+    """values * mantissa * 2**(shift - 31) of 64-bit accumulators, rounded once, halves up.
+
+    Only the upper 15 bits of the mantissa count.
+    """
+    reduced, right = wide_multiplier(mantissa, shift)
+    return (np.asarray(values, np.int64) * reduced + (np.int64(1) << (right - 1))) >> right
+
+
+def wide_multiplier(mantissa: npt.ArrayLike, shift: npt.ArrayLike) -> tuple[Int64, Int64]:
+    """The 15-bit multiplier and right shift of `multiply_wide`."""
+    whole = np.asarray(mantissa, np.int64)
+    reduced = np.where(whole < 0x7FFF0000, (whole + (1 << 15)) >> 16, 0x7FFF)
+    return reduced, 15 - np.asarray(shift, np.int64)
+
+
 def quantize_value(value: float, scale: np.float32, zero_point: int) -> int:
     """The stored form of a real bound: float32 division, halves away from zero.
 

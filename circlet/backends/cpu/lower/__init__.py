@@ -20,6 +20,7 @@ FAMILIES = (
     "depthwise_float",
     "fully_connected_float",
     "transpose_conv",
+    "matmul",
 )
 
 for family in FAMILIES:

@@ -1,0 +1,75 @@
+/* Products of stacks of float matrices whose right operand is known at run time only.
+ *
+ * A task is one block of NV * CIRCLET_LANES columns of one product: the block is packed into
+ * scratch memory as conv_f32.h wants its weights, then the rows go by as pixels.
+ */
+#ifndef CIRCLET_MATMUL_F32_H
+#define CIRCLET_MATMUL_F32_H
+
+#include "conv_f32.h"
+#include "rows.h"
+
+struct matmul_f32_params {
+    int64_t rows;     /* of the result */
+    int64_t depth;    /* elements of a sum */
+    int64_t columns;  /* of the result */
+    int64_t blocks;   /* of columns */
+    int64_t x_row;    /* elements of the left operand between rows */
+    int64_t x_depth;  /* and between elements of a sum */
+    int64_t y_depth;  /* elements of the right operand between elements of a sum */
+    int64_t y_column; /* and between columns */
+    int64_t sizes[6]; /* of the stack */
+    int64_t x[7];     /* elements of the left operand between matrices */
+    int64_t y[7];     /* elements of the right operand between matrices */
+};
+
+/* `count` columns from `y` on: a row of zeros, then one of columns per element of a sum. */
+CIRCLET_INLINE void matmul_f32_pack(const struct matmul_f32_params *p, float *to, const float *y,
+                                    int64_t count, const int NV) {
+    const int width = NV * CIRCLET_LANES;
+    for (int v = 0; v < NV; v++) v_store(to + v * CIRCLET_LANES, v_zero());
+    for (int64_t k = 0; k < p->depth; k++) {
+        to += width;
+        const float *from = y + k * p->y_depth;
+        if (p->y_column == 1 && count == width) {
+            for (int v = 0; v < NV; v++)
+                v_store(to + v * CIRCLET_LANES, v_load(from + v * CIRCLET_LANES));
+            continue;
+        }
+        for (int64_t n = 0; n < count; n++) to[n] = from[n * p->y_column];
+        for (int64_t n = count; n < width; n++) to[n] = 0;
+    }
+}
+
+/* Operands: left, right, result. TURNED: the left one is stored transposed and packed, too. */
+CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *operands,
+                               void *scratch, int64_t begin, int64_t end, const int MR,
+                               const int NV, const int TURNED) {
+    const int width = NV * CIRCLET_LANES;
+    float *panel = scratch, *turned = panel + (p->depth + 1) * width;
+    struct conv_f32_params tile = {0};
+    tile.in_pixel = TURNED ? p->depth : p->x_row, tile.out_pixel = p->columns;
+    tile.tap_rows = tile.tap_runs = 1, tile.run = p->depth;
+    tile.low = -__builtin_inff(), tile.high = __builtin_inff();
+    for (int64_t task = begin; task < end; task++) {
+        int64_t batch = task / p->blocks, first = task % p->blocks * width;
+        int64_t left = p->columns - first;
+        const float *x = (const float *)operands[0] + rows_offset(batch, p->sizes, p->x);
+        const float *y = (const float *)operands[1] + rows_offset(batch, p->sizes, p->y);
+        float *out = (float *)operands[2] + batch * p->rows * p->columns + first;
+        matmul_f32_pack(p, panel, y + first * p->y_column, s_min_i64(left, width), NV);
+        if (TURNED) {
+            for (int64_t m = 0; m < p->rows; m++)
+                for (int64_t k = 0; k < p->depth; k++)
+                    turned[m * p->depth + k] = x[m * p->x_row + k * p->x_depth];
+            x = turned;
+        }
+        for (int64_t m = 0; m < p->rows; m += MR) {
+            int64_t row = s_min_i64(m, p->rows - MR);
+            float *to = out + row * p->columns;
+            conv_f32_tile(&tile, x + row * tile.in_pixel, panel, to, to, left, MR, NV, 0);
+        }
+    }
+}
+
+#endif

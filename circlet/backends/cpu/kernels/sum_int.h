@@ -1,0 +1,77 @@
+/* Sums of products of integers in 64-bit accumulators, and their way to the output's steps.
+ *
+ * Weights stand as int16 in panels of NV * CIRCLET_LANES columns per element of a sum; what
+ * belongs to a column, as SUM_INT_RECORD rows of int64: bias, multiplier, left and right shift.
+ */
+#ifndef CIRCLET_SUM_INT_H
+#define CIRCLET_SUM_INT_H
+
+#include "element.h"
+#include "fixed.h"
+#include "wide.h"
+
+#define SUM_INT_RECORD 4
+
+/* Elements whose products with weights of a type fit one 32-bit sum. */
+enum { SUM_INT_BY_INT8 = 256, SUM_INT_BY_INT16 = 1 };
+
+CIRCLET_INLINE int32_t sum_int_element(const char *at, int type) {
+    if (type == ELEMENT_I16) return *(const int16_t *)at;
+    return type == ELEMENT_I8 ? *(const int8_t *)at : *(const uint8_t *)at;
+}
+
+/* acc += (x[i] - zero) * panel[i] for `count` elements `step` bytes apart. */
+CIRCLET_INLINE void sum_int_run(wl *acc, const char *x, int64_t step, int type, int32_t zero,
+                                int64_t count, const int16_t *panel, const int NV,
+                                const int FLUSH) {
+    for (int64_t i = 0; i < count;) {
+        int64_t stop = s_min_i64(i + FLUSH, count);
+        vi part[4];
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++) part[v] = v_zero_i32();
+        for (; i < stop; i++, x += step) {
+            vi value = v_splat_i32(sum_int_element(x, type) - zero);
+            CIRCLET_UNROLL for (int v = 0; v < NV; v++)
+                part[v] += value * v_widen_i16(panel + (i * NV + v) * CIRCLET_LANES);
+        }
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++) acc[v] += v_to_i64(part[v]);
+    }
+}
+
+struct sum_int_bounds {
+    int32_t zero, low, high;
+};
+
+/* One vector of results; WIDE: rounded once from 64 bits, otherwise twice from 32. */
+CIRCLET_INLINE void sum_int_store(char *to, wl acc, const int64_t *record, int64_t row,
+                                  struct sum_int_bounds bounds, int64_t count, int type,
+                                  const int WIDE) {
+    wl multiplier = *(const wl_u *)(record + row), right = *(const wl_u *)(record + 3 * row);
+    acc += *(const wl_u *)record;
+    vi y;
+    if (WIDE) {
+        wl one = v_splat_i64(1);
+        acc = (acc * multiplier + (one << (right - one))) >> right;
+        acc = v_max_i64(acc, v_splat_i64(INT32_MIN / 2));
+        y = v_low_i32(v_min_i64(acc, v_splat_i64(INT32_MAX / 2)));
+    } else {
+        vi left = v_low_i32(*(const wl_u *)(record + 2 * row));
+        y = v_srdhm(v_shl_i32(v_low_i32(acc), left), v_low_i32(multiplier));
+        y = v_rdbpot(y, v_low_i32(right));
+    }
+    y += v_splat_i32(bounds.zero);
+    y = v_clamp_i32(y, v_splat_i32(bounds.low), v_splat_i32(bounds.high));
+    element_store_i32(to, y, count, type);
+}
+
+CIRCLET_INLINE void sum_int_store_all(char *to, const wl *acc, const int64_t *record,
+                                      struct sum_int_bounds bounds, int64_t left, int type,
+                                      const int NV, const int WIDE) {
+    CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+        int at = v * CIRCLET_LANES;
+        if (left > at)
+            sum_int_store(to + at * element_size(type), acc[v], record + at, NV * CIRCLET_LANES,
+                          bounds, s_min_i64(left - at, CIRCLET_LANES), type, WIDE);
+    }
+}
+
+#endif

@@ -1,0 +1,171 @@
+"""BATCH_MATMUL: constant right operands are packed ahead, others block by block at run time."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from circlet.backends.cpu.lower.body import ELEMENT_TYPES
+from circlet.backends.cpu.lower.float_matrix import Matrix, View, call_matrix
+from circlet.backends.cpu.lower.sum_int import FLUSH, bounds, column_block, column_records
+from circlet.backends.cpu.lower.tiles import FLOAT_BYTES, choose_tile, lanes_of, registers_of
+from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.batch_matmul import adjoint, factors, matrix_shapes
+from circlet.ops.operands import operand, zero_of
+
+_MOST_SCRATCH_BYTES = 8 << 20
+_MOST_STACK_AXES = MAX_AXES - 1
+
+
+def _sizes(op: Op) -> tuple[int, int, int]:
+    """Rows, depth and columns of each product."""
+    first, second = matrix_shapes(op)
+    rows, depth, columns = first[-2], first[-1], second[-1]
+    assert rows is not None and depth is not None and columns is not None
+    return rows, depth, columns
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    tensors = [operand(op, 0), operand(op, 1), op.outputs[0]]
+    if any(tensor.elements == 0 for tensor in tensors):
+        return "a size is 0"
+    rows, depth, _ = _sizes(op)
+    if (depth + rows) * depth * FLOAT_BYTES > _MOST_SCRATCH_BYTES and adjoint(op)[0]:
+        return "the transposed left operand is too large for scratch memory"
+    stack = len(op.outputs[0].static_shape) - 2
+    return f"{stack} stacked axes" if stack > _MOST_STACK_AXES else None
+
+
+def _refuses_float(op: Op, target: Target) -> str | None:
+    return _refuses(op, target) if _is_float(op) else "not float32"
+
+
+def _refuses_integer(op: Op, target: Target) -> str | None:
+    return "float" if _is_float(op) else _refuses(op, target)
+
+
+def _is_float(op: Op) -> bool:
+    return operand(op, 0).dtype == DType.FLOAT32
+
+
+def _stack_strides(op: Op, index: int) -> list[int]:
+    """Elements between the matrices of an operand along each axis of the result's stack."""
+    shape, stack = operand(op, index).static_shape, op.outputs[0].static_shape[:-2]
+    own = shape[:-2]
+    strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(own)))
+    steps = spread(strides, own, stack)
+    return [0] * (_MOST_STACK_AXES - len(steps)) + list(steps) + [0]
+
+
+def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
+    rows, depth, columns = _sizes(op)
+    turned, flipped = adjoint(op)
+    blocks = -(-columns // width)
+    stack = op.outputs[0].static_shape[:-2]
+    params: dict[str, ParamValue] = {
+        "rows": rows,
+        "depth": depth,
+        "columns": columns,
+        "blocks": blocks,
+        "x_row": 1 if turned else depth,
+        "x_depth": rows if turned else 1,
+        "y_depth": 1 if flipped else columns,
+        "y_column": depth if flipped else 1,
+        "sizes": outer_fields(stack, _MOST_STACK_AXES),
+        "x": _stack_strides(op, 0),
+        "y": _stack_strides(op, 1),
+    }
+    return params, prod(stack) * blocks
+
+
+def _packs_ahead(op: Op) -> bool:
+    """Whether one constant matrix serves all rows of the left operand."""
+    right = operand(op, 1)
+    return (
+        right.data is not None
+        and not operand(op, 0).is_constant
+        and prod(right.static_shape[:-2]) == 1
+        and not adjoint(op)[0]
+    )
+
+
+def _lower_float(op: Op, context: Context) -> None:
+    if _packs_ahead(op):
+        _lower_constant(op, context)
+        return
+    rows, depth, columns = _sizes(op)
+    lanes = lanes_of(context.vector_bytes)
+    registers = registers_of(context.target, context.vector_bytes)
+    tile = choose_tile(registers, rows, -(-columns // lanes))
+    width = tile.vectors * lanes
+    params, tasks = _matrix_params(op, width)
+    turned = int(adjoint(op)[0])
+    scratch = ((depth + 1) * width + turned * rows * depth) * FLOAT_BYTES
+    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.vectors, turned))
+    result = op.outputs[0]
+    left, right = (source_ref(context, operand(op, index)) for index in (0, 1))
+    context.call(
+        op,
+        kernel,
+        params,
+        (left, right, TensorRef(result)),
+        (result,),
+        tasks=tasks,
+        scratch_bytes=scratch,
+    )
+
+
+def _lower_constant(op: Op, context: Context) -> None:
+    rows, depth, columns = _sizes(op)
+    stored = np.asarray(operand(op, 1).data, np.float32)
+    flat = stored.reshape(stored.shape[-2:])
+    weights = flat if adjoint(op)[1] else flat.T
+    source, result = operand(op, 0), op.outputs[0]
+    matrix = Matrix(
+        source=View(source, 0, 0, 0, depth),
+        result=View(result, 0, 0, 0, columns),
+        sizes=(1, 1, source.elements // depth),
+        weights=np.ascontiguousarray(weights).reshape(columns, 1, 1, depth),
+        bias=None,
+        taps=(0, 0),
+    )
+    call_matrix(op, context, matrix)
+
+
+def _lower_integer(op: Op, context: Context) -> None:
+    _, depth, columns = _sizes(op)
+    vectors, width = column_block(context, columns)
+    params, tasks = _matrix_params(op, width)
+    left, right, result = operand(op, 0), operand(op, 1), op.outputs[0]
+    per_tensor = right.quant is not None and not right.quant.is_per_channel
+    params |= {"x_zero": zero_of(left), "y_zero": zero_of(right) if per_tensor else 0}
+    params |= bounds(op)
+    wide = left.dtype == DType.INT16
+    records = column_records(columns, width, None, factors(op), wide=wide)
+    types = ELEMENT_TYPES[left.dtype], ELEMENT_TYPES[right.dtype]
+    arguments = (*types, vectors, FLUSH[right.dtype], int(wide))
+    refs = (source_ref(context, left), source_ref(context, right))
+    context.call(
+        op,
+        Kernel("matmul_int.h", "matmul_int", arguments),
+        params,
+        (*refs, context.constant(records), TensorRef(result)),
+        (result,),
+        tasks=tasks,
+        scratch_bytes=2 * width * depth,
+    )
+
+
+LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_f32", _refuses_float, _lower_float))
+LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_int", _refuses_integer, _lower_integer))

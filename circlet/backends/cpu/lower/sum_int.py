@@ -1,0 +1,47 @@
+"""What the calls of `sum_int.h` families have in common: column blocks and their records."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.backends.cpu.lowering import Context, ParamValue
+from circlet.ir import DType, Op
+from circlet.ops.operands import zero_of
+from circlet.ops.requantize import activation_range, wide_multiplier
+
+Int64 = npt.NDArray[np.int64]
+
+_MOST_VECTORS = 4
+FLUSH = {DType.INT8: "SUM_INT_BY_INT8", DType.INT16: "SUM_INT_BY_INT16"}
+
+
+def column_block(context: Context, columns: int) -> tuple[int, int]:
+    """Vectors of a block of columns, and the number of columns in it."""
+    lanes = context.vector_bytes // 4
+    vectors = min(_MOST_VECTORS, -(-columns // lanes))
+    return vectors, vectors * lanes
+
+
+def column_records(
+    columns: int, width: int, bias: Int64 | None, factors: tuple[Int64, Int64], *, wide: bool
+) -> Int64:
+    """Per block of `width` columns: bias, multiplier, left shift, right shift."""
+    mantissa, shift = (np.broadcast_to(part, columns) for part in factors)
+    table = np.zeros((4, columns), np.int64)
+    if bias is not None:
+        table[0] = bias
+    if wide:
+        table[1], table[3] = wide_multiplier(mantissa, shift)
+    else:
+        table[1], table[2], table[3] = mantissa, np.maximum(shift, 0), np.maximum(-shift, 0)
+    padding = np.pad(table, ((0, 0), (0, -columns % width)))
+    padding[3, columns:] = 1
+    return np.ascontiguousarray(padding.reshape(4, -1, width).swapaxes(0, 1))
+
+
+def bounds(op: Op) -> dict[str, ParamValue]:
+    """Zero point and limits of the result."""
+    activation = getattr(op.attrs, "fused_activation_function", "NONE")
+    low, high = activation_range(activation, op.outputs[0])
+    return {"zero": zero_of(op.outputs[0]), "low": low, "high": high}

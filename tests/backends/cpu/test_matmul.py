@@ -1,0 +1,58 @@
+"""Native matrix products give what the record gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Quantization
+from circlet.ops.batch_matmul import BatchMatMulAttrs
+from tests.backends.cpu.cases import Cases, each_target
+
+SHAPES = (
+    ((5, 7), (7, 3), False, False),
+    ((2, 33, 20), (20, 70), False, False),
+    ((1, 4, 2, 7), (3, 1, 7, 5), False, False),
+    ((2, 7, 5), (2, 3, 7), True, True),
+    ((2, 1, 300), (2, 130, 300), False, True),
+    ((300, 6), (300, 17), True, False),
+)
+
+
+@each_target
+def test_float_products_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for first, second, adj_x, adj_y in SHAPES:
+        x = cases.data(DType.FLOAT32, first, scale=1)
+        y = cases.data(DType.FLOAT32, second, scale=1)
+        fixed = cases.constant(cases.values(DType.FLOAT32, second, 1))
+        for right in (y, fixed):
+            cases.op("BATCH_MATMUL", [x, right], BatchMatMulAttrs(adj_x, adj_y))
+    cases.check(target, threads=2)
+
+
+@each_target
+@pytest.mark.parametrize("types", [("INT8", "INT8"), ("INT16", "INT16"), ("INT16", "INT8")])
+def test_integer_products_equal_the_record(types: tuple[str, str], target: str) -> None:
+    cases = Cases()
+    left, right = map(DType, types)
+    zeros = (3, -5, 7) if left is DType.INT8 else (0, 0, 0)
+    scale = 0.03 if left is DType.INT8 else 0.0001
+    for first, second, adj_x, adj_y in SHAPES:
+        x = cases.data(left, first, Quantization.per_tensor(scale, zeros[0]))
+        y = cases.data(right, second, Quantization.per_tensor(0.02, zeros[1]))
+        out = Quantization.per_tensor(0.31 if left is DType.INT8 else 0.07, zeros[2])
+        cases.op("BATCH_MATMUL", [x, y], BatchMatMulAttrs(adj_x, adj_y), quant=out)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_scales_per_column_reach_their_columns(target: str) -> None:
+    cases = Cases()
+    for columns in (3, 16, 70):
+        scales = np.linspace(0.001, 0.02, columns, dtype=np.float32)
+        x = cases.data(DType.INT16, (9, 40), Quantization.per_tensor(0.0001))
+        weights = cases.values(DType.INT8, (40, columns))
+        y = cases.constant(weights, Quantization.per_channel(scales, 1))
+        cases.op("BATCH_MATMUL", [x, y], quant=Quantization.per_tensor(0.001))
+    cases.check(target)
