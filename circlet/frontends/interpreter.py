@@ -17,7 +17,7 @@ from circlet.formats import load
 from circlet.frontends.builtin_errors import also, raised_as
 from circlet.frontends.signature_runner import SignatureRunner
 from circlet.frontends.subgraph import RunOptions, Subgraph
-from circlet.frontends.tensor_details import Details, element_type, tensor_details
+from circlet.frontends.tensor_details import Details, element_type
 from circlet.ir import Signature, Tensor
 
 
@@ -98,16 +98,16 @@ class Interpreter:
 
     def get_input_details(self) -> list[Details]:
         """One dictionary per input."""
-        return [self._details(self._main, tensor) for tensor in self._main.graph.inputs]
+        return [self._main.details(tensor) for tensor in self._main.graph.inputs]
 
     def get_output_details(self) -> list[Details]:
         """One dictionary per output."""
-        return [self._details(self._main, tensor) for tensor in self._main.graph.outputs]
+        return [self._main.details(tensor) for tensor in self._main.graph.outputs]
 
     def get_tensor_details(self, subgraph_index: int = 0) -> list[Details]:
         """One dictionary per tensor of a subgraph."""
         subgraph = self._subgraph(subgraph_index)
-        return [self._details(subgraph, tensor) for tensor in subgraph.graph.tensors]
+        return [subgraph.details(tensor) for tensor in subgraph.graph.tensors]
 
     def num_subgraphs(self) -> int:
         """Number of graphs of the model."""
@@ -193,7 +193,7 @@ class Interpreter:
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
         subgraph = self._subgraph(subgraph_index)
         with raised_as(ValueError):
-            return self._details(subgraph, subgraph.tensor(int(tensor_index)))
+            return subgraph.details(subgraph.tensor(int(tensor_index)))
 
     def _get_ops_details(self) -> list[Details]:
         return [self._op_details(index) for index in range(len(self._main.graph.ops))]
@@ -237,10 +237,6 @@ class Interpreter:
             why = f"the model has {len(self._graphs)} subgraphs"
             raise also(InputError(f"there is no subgraph {index}", why=why), ValueError)
         return self._graphs[index]
-
-    @staticmethod
-    def _details(subgraph: Subgraph, tensor: Tensor) -> Details:
-        return tensor_details(tensor, subgraph.position(tensor), subgraph.shape(tensor))
 
 
 def _check_arguments(

@@ -7,8 +7,8 @@ import numpy as np
 from circlet.errors import InputError
 from circlet.frontends.builtin_errors import raised_as
 from circlet.frontends.subgraph import Subgraph
-from circlet.frontends.tensor_details import Details, tensor_details
-from circlet.ir import Signature, Tensor
+from circlet.frontends.tensor_details import Details
+from circlet.ir import Signature
 
 
 class SignatureRunner:
@@ -43,18 +43,11 @@ class SignatureRunner:
 
     def get_input_details(self) -> dict[str, Details]:
         """Details of the input tensors by the signature's names."""
-        return self._details(self._inputs)
+        return {name: self._subgraph.details(tensor) for name, tensor in self._inputs.items()}
 
     def get_output_details(self) -> dict[str, Details]:
         """Details of the output tensors by the signature's names."""
-        return self._details(self._outputs)
-
-    def _details(self, tensors: dict[str, Tensor]) -> dict[str, Details]:
-        graph = self._subgraph
-        return {
-            name: tensor_details(tensor, graph.position(tensor), graph.shape(tensor))
-            for name, tensor in tensors.items()
-        }
+        return {name: self._subgraph.details(tensor) for name, tensor in self._outputs.items()}
 
     def _check_names(self, inputs: dict[str, np.ndarray]) -> None:
         if set(inputs) != set(self._inputs):

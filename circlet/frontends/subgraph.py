@@ -10,6 +10,7 @@ import numpy as np
 
 from circlet.errors import InputError
 from circlet.formats import dumps
+from circlet.frontends.tensor_details import Details, tensor_details
 from circlet.ir import Graph, Model, Tensor
 from circlet.runtime.session import BoundCall, Session
 from circlet.runtime.values import unique_names
@@ -62,6 +63,11 @@ class Subgraph:
         if tensor in self._arrays:
             return self._arrays[tensor].shape
         return self._inputs.get(tensor, tensor.static_shape)
+
+    def details(self, tensor: Tensor) -> Details:
+        """A tensor described as LiteRT describes it."""
+        position, shape = self._positions[tensor], self.shape(tensor)
+        return tensor_details(tensor, position, shape, self.graph.tensors)
 
     def resize(self, tensor: Tensor, shape: tuple[int, ...]) -> None:
         """Give an input another size; buffers are gone until `allocate`, if it is another one."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from circlet.ir import BlockwiseQuant, DType, Quantization, Tensor
 
@@ -20,8 +21,10 @@ _OTHER_TYPES: dict[DType, type] = {
 }
 
 
-def tensor_details(tensor: Tensor, index: int, shape: tuple[int, ...]) -> Details:
-    """The dictionary of one tensor; `shape` is its size now."""
+def tensor_details(
+    tensor: Tensor, index: int, shape: tuple[int, ...], tensors: Sequence[Tensor] = ()
+) -> Details:
+    """The dictionary of one tensor; `shape` is its size now, `tensors` are those of its graph."""
     return {
         "name": tensor.name,
         "index": index,
@@ -29,7 +32,7 @@ def tensor_details(tensor: Tensor, index: int, shape: tuple[int, ...]) -> Detail
         "shape_signature": np.array(_signature(tensor, shape), np.int32),
         "dtype": element_type(tensor),
         "quantization": _per_tensor(tensor.quant),
-        "quantization_parameters": _quantisation(tensor.quant),
+        "quantization_parameters": _quantisation(tensor.quant, tensors),
         "sparsity_parameters": _sparsity(tensor),
     }
 
@@ -54,15 +57,31 @@ def _per_tensor(quant: Quantization | None) -> tuple[float, int]:
     return float(quant.scale[0]), int(quant.zero_point[0])
 
 
-def _quantisation(quant: Quantization | None) -> Details:
-    details = quant.details if quant else None
+def _quantisation(quant: Quantization | None, tensors: Sequence[Tensor]) -> Details:
+    if quant is not None and isinstance(quant.details, BlockwiseQuant):
+        return _blockwise(quant.details, tensors)
     affine = quant if quant is not None and quant.is_affine else None
     return {
         "scales": np.array(affine.scale if affine else (), np.float32),
         "zero_points": np.array(affine.zero_point if affine else (), np.int32),
         "quantized_dimension": affine.axis if affine else 0,
-        "block_size": details.block_size if isinstance(details, BlockwiseQuant) else 0,
+        "block_size": 0,
     }
+
+
+def _blockwise(details: BlockwiseQuant, tensors: Sequence[Tensor]) -> Details:
+    """Scales and zero points that lie in other tensors."""
+    return {
+        "scales": _elements(details.scales_tensor, tensors, np.float32),
+        "zero_points": _elements(details.zero_points_tensor, tensors, np.int32),
+        "quantized_dimension": 0,
+        "block_size": details.block_size,
+    }
+
+
+def _elements(index: int, tensors: Sequence[Tensor], dtype: npt.DTypeLike) -> np.ndarray:
+    data = tensors[index].data if 0 <= index < len(tensors) else None
+    return np.zeros(0, dtype) if data is None else data.reshape(-1).copy()
 
 
 def _sparsity(tensor: Tensor) -> Details:
