@@ -19,6 +19,7 @@ from circlet.errors import CircletError
 from circlet.formats import load
 from circlet.ir import Op, Tensor
 from circlet.ops import dtype_text, find, unsupported_reason
+from circlet.ops.state import initial_value, updated
 from tests.peer import PeerRefusedError, run_peer
 
 FLOAT_BAR = 1e-5
@@ -90,8 +91,10 @@ def _replay_op(position: int, op: Op, known: dict[Tensor, np.ndarray]) -> Row:
     absent = [t for t in (*op.inputs, *op.outputs) if t is not None and t not in known]
     if absent:
         return row(skipped=f"the peer keeps no value of {absent[0].name}")
-    results = record.evaluate(op, [None if t is None else known[t] for t in op.inputs])
-    pairs = [(actual, known[t]) for actual, t in zip(results, op.outputs, strict=True)]
+    before = known | {tensor: initial_value(tensor) for tensor in updated(op)}
+    results = record.evaluate(op, [None if t is None else before[t] for t in op.inputs])
+    written = [*op.outputs, *updated(op)]
+    pairs = [(actual, known[t]) for actual, t in zip(results, written, strict=True)]
     judged = [compare(actual, wanted) for actual, wanted in pairs]
     return row(
         values=sum(wanted.size for _, wanted in pairs),

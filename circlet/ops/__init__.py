@@ -39,7 +39,7 @@ from circlet.ops import conv, fully_connected, pool, transpose_conv  # noqa: F40
 from circlet.ops import activation, arithmetic, layout, quantize  # noqa: F401
 from circlet.ops import reduce, resize, shape, smooth, softmax  # noqa: F401
 from circlet.ops import comparison, control, math  # noqa: F401
-from circlet.ops import blocks, choose, facts, gather, groups  # noqa: F401
+from circlet.ops import blocks, choose, detection, facts, gather, groups  # noqa: F401
 from circlet.ops import order, repeat, scatter, slicing, split, strided_slice  # noqa: F401
 from circlet.ops import batch_matmul  # noqa: F401
 from circlet.ops import lstm, svdf  # noqa: F401

@@ -26,7 +26,7 @@ _EXP_MINUS_EIGHTH = 1895147668
 _THIRD = 715827883
 _EXP_FRACTION_BITS = 26
 _QUARTER = 1 << (_EXP_FRACTION_BITS - 2)
-_EXP_STEPS = (
+EXP_STEPS = (
     (-2, 1672461947),
     (-1, 1302514674),
     (0, 790015084),
@@ -45,7 +45,7 @@ def exp_on_negative(raw: Int64) -> Int64:
     inside = (raw & (_QUARTER - 1)) - _QUARTER
     result = _exp_near_zero(wrap(inside << 5))
     remainder = inside - raw
-    for exponent, multiplier in _EXP_STEPS:
+    for exponent, multiplier in EXP_STEPS:
         bit = (remainder >> (_EXP_FRACTION_BITS + exponent)) & 1
         result = np.where(bit, high_mul(result, multiplier), result)
     return np.where(raw == 0, INT32_MAX, result)

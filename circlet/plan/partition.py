@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 
 from circlet.errors import GraphError
 from circlet.ir import Graph, Op, Tensor
+from circlet.ops.state import successors
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class _Ready:
     """Ops whose operands are computed, by backend and in the order of the graph.
 
     Attributes:
-        waiting: How many operands each op still waits for; ops leave when they are taken.
+        waiting: How many operands and earlier users of its variables each op still waits for; ops
+            leave when they are taken.
     """
 
     def __init__(self, graph: Graph, placement: Mapping[Op, str]) -> None:
@@ -62,6 +64,10 @@ class _Ready:
         given = {t for t in graph.used_tensors() if t.is_constant or t.is_variable}
         given |= set(graph.inputs)
         self.waiting = {op: len({*op.inputs} - given - {None}) for op in graph.ops}
+        self._after: dict[Op, list[Op]] = {}
+        for first, second in successors(graph.ops):
+            self._after.setdefault(first, []).append(second)
+            self.waiting[second] += 1
         for op, missing in self.waiting.items():
             if not missing:
                 self._push(op)
@@ -81,8 +87,8 @@ class _Ready:
             yield op
 
     def _finish(self, op: Op) -> None:
-        readers = (r for t in op.outputs if not t.is_variable for r in self._consumers.get(t, ()))
-        for reader in readers:
+        readers = [r for t in op.outputs if not t.is_variable for r in self._consumers.get(t, ())]
+        for reader in readers + self._after.get(op, []):
             self.waiting[reader] -= 1
             if not self.waiting[reader]:
                 self._push(reader)

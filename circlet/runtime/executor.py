@@ -55,16 +55,27 @@ class LoadedPartition:
 
 
 class Execution:
-    """A plan bound to one set of buffers; not to be run by two threads at once."""
+    """A plan bound to one set of buffers; not to be run by two threads at once.
+
+    Args:
+        partitions: The plan.
+        buffers: One array for each value of the plan.
+        threads: Threads of a run.
+        state: The arrays among the buffers that keep their values from run to run, and what each
+            of their bytes starts as.
+    """
 
     def __init__(
         self,
         partitions: Sequence[LoadedPartition],
         buffers: Sequence[np.ndarray],
         threads: int,
+        state: Sequence[tuple[np.ndarray, int]] = (),
     ) -> None:
         self._partitions = partitions
         self._cancelled = False
+        self._state = state
+        self.reset()
         self._runners = [
             part.code.bind(
                 [buffers[i] for i in part.inputs], [buffers[i] for i in part.outputs], threads
@@ -80,6 +91,11 @@ class Execution:
                     runner.set_input(part.inputs.index(value), buffer)
                 if value in part.outputs:
                     runner.set_output(part.outputs.index(value), buffer)
+
+    def reset(self) -> None:
+        """Set what lives on from run to run back to its start."""
+        for array, initial in self._state:
+            array.reshape(-1).view(np.uint8)[...] = initial
 
     def run(self, timeout_ns: int = 0) -> None:
         """Run every partition in order.

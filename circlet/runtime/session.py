@@ -178,7 +178,7 @@ class Session:
         )
 
     def reset(self) -> None:
-        """Set the variable tensors of `run` back to their initial values, after a run in progress."""
+        """Set the variable tensors of `run` back to their start, after a run in progress."""
         if self.is_stateful:
             with self._execution() as execution:
                 execution.reset()
@@ -206,7 +206,7 @@ class Session:
 
     @contextmanager
     def _execution(self) -> Iterator[Execution]:
-        """An execution that no other thread uses meanwhile; always the same one where it has state."""
+        """An execution that no other thread uses meanwhile; always the same where it has state."""
         with self._turn if self.is_stateful else nullcontext(), self._borrowed() as execution:
             yield execution
 

@@ -1,0 +1,91 @@
+"""Float semantics of the LSTM kinds."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.ir import Op
+from circlet.ops.functions import FUNCTIONS
+from circlet.ops.lstm_operands import (
+    CELL,
+    CELL_STATE,
+    FORGET,
+    INPUT,
+    OUTPUT,
+    OUTPUT_STATE,
+    PROJECTION,
+    PROJECTION_BIAS,
+    Gate,
+    gates,
+)
+from circlet.ops.operands import present
+from circlet.ops.record import Arrays
+from circlet.ops.requantize import activate_float
+
+Floats = npt.NDArray[np.float32]
+
+NORM_EPSILON = np.float32(1e-8)
+
+
+def run_float(op: Op, arrays: Arrays, steps: Floats) -> tuple[Floats, Floats, Floats]:
+    """Outputs of [time, batch, inputs], and the output and cell states after them."""
+    given = [*arrays, *[None] * (24 - len(arrays))]
+    state, cell = present(given[OUTPUT_STATE]), present(given[CELL_STATE])
+    outputs = []
+    for step in steps:
+        state, cell = _step(op, given, step, (state, cell))
+        outputs.append(state)
+    return np.stack(outputs), state, cell
+
+
+def _step(op: Op, given: Arrays, x: Floats, before: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    state, cell = before
+    activation = str(getattr(op.attrs, "fused_activation_function", "TANH"))
+    forget = _logistic(_gate(FORGET, given, x, state, cell))
+    update = _activate(_gate(CELL, given, x, state, cell), activation)
+    has_input = INPUT in gates(op)
+    taken = _logistic(_gate(INPUT, given, x, state, cell)) if has_input else 1 - forget
+    cell = _clipped(forget * cell + taken * update, op, "cell_clip")
+    opened = _logistic(_gate(OUTPUT, given, x, state, cell))
+    hidden = opened * _activate(cell, activation)
+    weights = given[PROJECTION]
+    if weights is None:
+        return hidden, cell
+    bias = given[PROJECTION_BIAS]
+    projected = hidden @ weights.T
+    projected = projected if bias is None else projected + bias
+    return _clipped(projected, op, "proj_clip"), cell
+
+
+def _gate(gate: Gate, given: Arrays, x: Floats, state: Floats, cell: Floats) -> Floats:
+    """What a gate sees, before its activation."""
+    total = x @ present(given[gate.weights]).T + state @ present(given[gate.recurrent]).T
+    look = None if gate.peephole is None else given[gate.peephole]
+    if look is not None:
+        total = total + cell * look
+    norm = given[gate.norm]
+    if norm is not None:
+        total = _normalised(total) * norm
+    result: Floats = (total + present(given[gate.bias])).astype(np.float32)
+    return result
+
+
+def _normalised(rows: Floats) -> Floats:
+    centred = rows - rows.mean(axis=-1, keepdims=True, dtype=np.float32)
+    variance = (centred * centred).mean(axis=-1, keepdims=True, dtype=np.float32)
+    result: Floats = centred / np.sqrt(variance + NORM_EPSILON)
+    return result
+
+
+def _logistic(x: Floats) -> Floats:
+    return np.asarray(FUNCTIONS["logistic"].numpy(x), np.float32)
+
+
+def _activate(x: Floats, activation: str) -> Floats:
+    return np.tanh(x) if activation == "TANH" else activate_float(x, activation)
+
+
+def _clipped(x: Floats, op: Op, name: str) -> Floats:
+    limit = np.float32(getattr(op.attrs, name))
+    return np.clip(x, -limit, limit) if limit > 0 else x
