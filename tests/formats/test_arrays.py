@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlet.errors import FileError, InputError
+from circlet.formats.arrays import Normalisation, Wanted, random_array, read_array
+
+FLOAT = Wanted("x", "float32", (1, 2, 3, 1))
+DTYPES = ["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"]
+DTYPES += ["complex64"]
+
+
+def saved(path: Path, array: np.ndarray) -> Path:
+    np.save(path, array)
+    return path
+
+
+def picture(path: Path, pixels: list[list[int]]) -> Path:
+    image = pytest.importorskip("PIL.Image", reason="pictures need Pillow")
+    image.fromarray(np.array(pixels, np.uint8)).save(path)
+    return path
+
+
+PIXELS = [[0, 51, 102], [153, 204, 255]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wanted"),
+    [("uint8", [0, 51, 102, 153, 204, 255]), ("int8", [-128, -77, -26, 25, 76, 127])],
+)
+def test_pixels_fill_the_range_of_8_bits(tmp_path: Path, dtype: str, wanted: list[int]) -> None:
+    path = picture(tmp_path / "p.png", PIXELS)
+    got = read_array(path, Wanted("x", dtype, (1, 2, 3, 1), (0.1,), (3,)))
+    assert got.dtype == dtype
+    assert got.reshape(-1).tolist() == wanted
+
+
+def test_float_pixels_lie_between_minus_one_and_one(tmp_path: Path) -> None:
+    got = read_array(picture(tmp_path / "p.png", PIXELS), FLOAT)
+    np.testing.assert_allclose(got.reshape(-1), np.linspace(-1, 1, 6), atol=1e-6)
+
+
+def test_mean_and_std_are_quantised_for_quantised_inputs(tmp_path: Path) -> None:
+    path = picture(tmp_path / "p.png", PIXELS)
+    wanted = Wanted("x", "int8", (1, 2, 3, 1), (0.01,), (-5,))
+    got = read_array(path, wanted, Normalisation(0, 255))
+    assert got.reshape(-1).tolist() == [-5, 15, 35, 55, 75, 95]
+
+
+def test_mean_and_std_need_a_scale(tmp_path: Path) -> None:
+    path = picture(tmp_path / "p.png", PIXELS)
+    with pytest.raises(InputError, match="mean and std"):
+        read_array(path, Wanted("x", "int32", (1, 2, 3, 1)), Normalisation(0, 255))
+
+
+def test_channels_follow_the_network(tmp_path: Path) -> None:
+    path = picture(tmp_path / "p.png", PIXELS)
+    assert read_array(path, Wanted("x", "uint8", (1, 2, 3, 3))).shape == (1, 2, 3, 3)
+
+
+@pytest.mark.parametrize("shape", [(6,), (1, 2, 3, 2), (2, 2, 3, 1)])
+def test_a_picture_does_not_fit_other_shapes(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    path = picture(tmp_path / "p.png", PIXELS)
+    with pytest.raises(InputError, match="picture cannot have that shape"):
+        read_array(path, Wanted("x", "uint8", shape))
+
+
+@pytest.mark.parametrize(
+    ("array", "why"),
+    [
+        (np.zeros((2, 3), np.float64), "float64"),
+        (np.zeros((3, 2), np.float32), r"\[3, 2\]"),
+        (np.zeros((2, 3), ">f4"), ">f4"),
+    ],
+)
+def test_an_array_that_does_not_fit_is_refused(tmp_path: Path, array: np.ndarray, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        read_array(saved(tmp_path / "x.npy", array), FLOAT)
+
+
+def test_objects_are_never_unpickled(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="allow_pickle"):
+        read_array(saved(tmp_path / "x.npy", np.array([{}, {}])), FLOAT)
+
+
+def test_one_array_of_an_archive_needs_no_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", whatever=np.ones((2, 3), np.float32))
+    assert read_array(tmp_path / "x.npz", FLOAT).sum() == 6
+
+
+def test_several_arrays_of_an_archive_need_the_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=np.ones(6, np.float32), b=np.ones(6, np.float32))
+    with pytest.raises(InputError, match=r"holds \['a', 'b'\]"):
+        read_array(tmp_path / "x.npz", FLOAT)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_random_data_fit_and_repeat(dtype: str) -> None:
+    wanted = Wanted("x", dtype, (3, 5))
+    first, again, other = (random_array(wanted, seed) for seed in (0, 0, 1))
+    assert (first.dtype, first.shape) == (np.dtype(dtype), (3, 5))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
