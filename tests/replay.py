@@ -82,7 +82,7 @@ def _replay_op(position: int, op: Op, known: dict[Tensor, np.ndarray]) -> Row:
     def row(**facts: object) -> Row:
         return Row(position, op.label, dtype_text(op), op.name, **facts)  # type: ignore[arg-type]
 
-    record, reason = find(op.kind), unsupported_reason(op)
+    record, reason = find(op.label), unsupported_reason(op)
     if record is None or reason is not None:
         return row(skipped=reason or "no record for this kind")
     broken = [rule.message for rule in record.rules if not rule.holds(op)]
