@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from circlet.errors import GraphError
-from circlet.ir.graph import Model, Op, RawAttrs
+from circlet.ir.graph import Graph, Model, Op, RawAttrs
 
 
 def is_graph_field(name: str) -> bool:
@@ -22,6 +22,17 @@ def link_regions(model: Model) -> None:
     for graph in model.graphs:
         for op in graph.ops:
             op.regions = [model.graphs[i] for i in _checked(op, len(model.graphs))]
+
+
+def reachable(graph: Graph) -> list[Graph]:
+    """A graph and all graphs that its ops run, directly or through others, each once."""
+    found = {graph: None}
+    waiting = [graph]
+    while waiting:
+        inner = [region for op in waiting.pop().ops for region in op.regions]
+        waiting += [region for region in dict.fromkeys(inner) if region not in found]
+        found |= dict.fromkeys(inner)
+    return list(found)
 
 
 def _checked(op: Op, count: int) -> Iterator[int]:

@@ -101,7 +101,7 @@ def violations(subject: Model | Graph) -> Iterator[Violation]:
         return
     for graph in _graphs(subject):
         for op in graph.ops:
-            yield from _record_violations(op, graph)
+            yield from op_violations(op, graph)
 
 
 def verify(subject: Model | Graph) -> None:
@@ -132,7 +132,8 @@ def _graphs(subject: Model | Graph) -> list[Graph]:
     return subject.graphs if isinstance(subject, Model) else [subject]
 
 
-def _record_violations(op: Op, graph: Graph) -> Iterator[Violation]:
+def op_violations(op: Op, graph: Graph) -> Iterator[Violation]:
+    """The first rule of its record that an op breaks, if it has one and breaks any."""
     record = find(op.label)
     if record is None:
         return

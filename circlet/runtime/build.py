@@ -17,14 +17,21 @@ from circlet.backends.cpu.toolchain import (
     usable_cores,
 )
 from circlet.backends.reference import ReferenceBackend
-from circlet.errors import CompilerMissingError, GraphError, InputError, LimitError
+from circlet.errors import (
+    CompilerMissingError,
+    GraphError,
+    InputError,
+    LimitError,
+    UnsupportedOpsError,
+)
 from circlet.formats import dumps, load
 from circlet.ir import Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
+from circlet.ir.regions import reachable
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.state import initial_byte, variables
-from circlet.ops.verify import verify
+from circlet.ops.verify import unsupported_ops, verify
 from circlet.passes import pipeline
 from circlet.placement.interface import Backend, Reason
 from circlet.placement.rule import Placed, place
@@ -70,17 +77,19 @@ def compile_model(source: Source, options: OpenOptions, limits: Limits = DEFAULT
 
 
 def _checked_main_graph(model: Model) -> Graph:
-    """The first graph, sound in structure and made of operators that have records."""
+    """The first graph: sound in structure, and all its operators have records."""
     if not model.graphs:
         raise GraphError("the model holds no graph", where=model.source_path)
-    graph = model.main
-    for violation in ir_verify.violations(graph):
-        raise violation.error()
-    if not graph.outputs:
-        raise GraphError("the network has no outputs", where=graph.name)
-    place(graph, [ReferenceBackend()])
-    verify(graph)
-    return graph
+    graphs = reachable(model.main)
+    for graph in graphs:
+        for violation in ir_verify.violations(graph):
+            raise violation.error()
+    if not model.main.outputs:
+        raise GraphError("the network has no outputs", where=model.main.name)
+    missing = [entry for graph in graphs for entry in unsupported_ops(graph)]
+    if missing:
+        raise UnsupportedOpsError(missing, where=model.source_path)
+    return model.main
 
 
 def _set_input_shapes(graph: Graph, shapes: Shapes) -> None:

@@ -41,7 +41,7 @@ def test_the_files_default_is_preferred_and_flows_through_the_graph() -> None:
 
 def test_a_tensor_above_the_limit_is_refused_by_name() -> None:
     limits = replace(DEFAULT_LIMITS, tensor_bytes=1000)
-    with pytest.raises(LimitError, match=r"first[\s\S]*4000 bytes, the limit is 1000"):
+    with pytest.raises(LimitError, match=r"x[\s\S]*4000 bytes, the limit is 1000"):
         fix_shapes(chain((10, 100)), limits)
 
 

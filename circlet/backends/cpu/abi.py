@@ -16,7 +16,8 @@ from circlet.errors import BackendError
 
 ABI_HEADER = Path(__file__).parent / "runtime" / "circlet_abi.h"
 PLAN_MAGIC = 0x504C5243
-ABI_VERSION = 1
+ABI_VERSION = 2
+CONTROL = 0xFFFFFFFF
 PLAN_ALIGNMENT = 64
 PARAMS_ALIGNMENT = 16
 
@@ -28,6 +29,13 @@ _C_TYPES = {
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _FIELD = re.compile(r"^(\w+)\s+(\w+)((?:\[\w+\])*)$")
 _DEFINE = re.compile(r"^#define\s+(\w+)\s+\(?(0[xX][0-9a-fA-F]+|\d+)[uUlL]*\)?", re.MULTILINE)
+
+
+class Jump(IntEnum):
+    """When a control step goes on elsewhere; `enum circlet_control` of the ABI header."""
+
+    ALWAYS = 0
+    UNLESS = 1
 
 
 class Space(IntEnum):
@@ -134,6 +142,16 @@ class PlanBuilder:
         self._steps.append((unit, kernel, first, len(operands), offset, tasks, source, 0))
         return len(self._steps) - 1
 
+    def add_jump(
+        self, jump: Jump, condition: Sequence[Operand], destination: int, source: int = 0
+    ) -> int:
+        """Appends a control step; the number of steps as destination ends the run."""
+        first = len(self._operands)
+        self._operands += [(int(op.space), op.index, op.offset) for op in condition]
+        fields = (CONTROL, int(jump), first, len(condition), 0, destination, source, 0)
+        self._steps.append(fields)
+        return len(self._steps) - 1
+
     def _params_offset(self, params: bytes) -> int:
         """Where the parameters stand; equal ones are stored once."""
         if params not in self._params_offsets:
@@ -153,6 +171,7 @@ class PlanBuilder:
         arena_bytes: int,
         scratch_bytes: int,
         constants_bytes: int,
+        most_turns: int = 0,
     ) -> bytes:
         """The plan: header, steps, operands, parameters."""
         types = abi_dtypes()
@@ -173,6 +192,7 @@ class PlanBuilder:
             arena_bytes=arena_bytes,
             scratch_bytes=scratch_bytes,
             constants_bytes=constants_bytes,
+            most_turns=most_turns,
         )
         padding = bytes(align(tables, PLAN_ALIGNMENT) - tables)
         return b"".join((header, steps, operands, padding, bytes(self._params)))

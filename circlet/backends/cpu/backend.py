@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
+from circlet.backends.cpu.control import is_control, refusal
 from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
@@ -27,6 +28,12 @@ class CpuBackend:
             return Reason(unsupported)
         names = []
         for target in self._targets:
+            if is_control(op):
+                reason = refusal(op, target)
+                if reason is not None:
+                    return Reason(reason)
+                names.append("jumps")
+                continue
             row = LOWERINGS.choose(op, target)
             if isinstance(row, str):
                 return Reason(row)

@@ -10,7 +10,8 @@ from functools import lru_cache
 import numpy as np
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
-from circlet.backends.cpu.abi import Operand, PlanBuilder, Space, params_bytes, params_dtype
+from circlet.backends.cpu.abi import Jump, Operand, PlanBuilder, Space, params_bytes, params_dtype
+from circlet.backends.cpu.control import Flat, Goto, Label, flatten
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.copy import border_fill, padded_copy
@@ -30,6 +31,7 @@ from circlet.backends.cpu.targets import Target
 from circlet.backends.cpu.toolchain import KERNELS_DIR
 from circlet.errors import PlacementError
 from circlet.ir import Op, Tensor
+from circlet.limits import DEFAULT_LIMITS
 from circlet.plan.memory import Block, MemoryPlan, best_plan
 from circlet.plan.partition import Partition
 from circlet.plan.validate import validate_plan
@@ -66,15 +68,21 @@ def compile_partition(partition: Partition, target: Target, unit_count: int) -> 
     Raises:
         PlacementError: An op has no native lowering for the target.
     """
-    rows = {op: _row(op, target) for op in partition.ops}
-    lowered = _Lowered(partition, rows, target)
+    flat = flatten(partition.ops)
+    rows = {op: _row(op, target) for op in flat.ops}
+    lowered = _Lowered(partition, flat, rows, target)
     memory, offsets = _plan_arena(lowered)
     units, places = _emit(lowered.calls, unit_count)
-    plan = _assemble(partition, lowered, memory, offsets, places, len(units))
     positions = {op: index for index, op in enumerate(partition.ops)}
-    steps = tuple((positions[call.op], call.kernel.function) for call in lowered.calls)
-    names = tuple(rows[op].name for op in partition.ops)
+    sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
+    plan = _assemble(partition, lowered, memory, offsets, places, len(units), sources)
+    steps = tuple((sources[step.op], _step_name(step)) for step in lowered.steps)
+    names = tuple(rows[op].name if op in rows else "jumps" for op in partition.ops)
     return CompiledPartition(units, plan, lowered.constants, memory, steps, names)
+
+
+def _step_name(step: KernelCall | Goto) -> str:
+    return step.kernel.function if isinstance(step, KernelCall) else "jump"
 
 
 def vector_bytes(target: Target) -> int:
@@ -94,19 +102,32 @@ def _row(op: Op, target: Target) -> Lowering:
 
 
 class _Lowered:
-    """The `Context` that lowerings write into, and what they wrote."""
+    """The `Context` that lowerings write into, and what they wrote.
 
-    def __init__(self, partition: Partition, rows: Mapping[Op, Lowering], target: Target) -> None:
+    Attributes:
+        steps: Kernel calls and jumps in order.
+        labels: The step that each label stands before.
+    """
+
+    def __init__(
+        self, partition: Partition, flat: Flat, rows: Mapping[Op, Lowering], target: Target
+    ) -> None:
         self._target = target
-        self.storage = Storage(partition, rows)
-        self.calls: list[KernelCall] = []
+        self.storage = Storage(partition, flat.ops, rows, flat.pinned)
+        self.steps: list[KernelCall | Goto] = []
+        self.labels: dict[Label, int] = {}
         self._constants = bytearray()
         self._known_constants: dict[bytes, ConstantRef] = {}
         self._substitutes: Mapping[Tensor, Tensor] = {}
         self._copied: set[Tensor] = set()
         self._bordered: set[Buffer] = set()
-        for op in partition.ops:
-            self._lower(op, rows[op])
+        for item in flat.items:
+            self._take(item, rows)
+
+    @property
+    def calls(self) -> list[KernelCall]:
+        """The kernel calls alone."""
+        return [step for step in self.steps if isinstance(step, KernelCall)]
 
     @property
     def target(self) -> Target:
@@ -149,7 +170,29 @@ class _Lowered:
         for tensor in writes:
             self._fill_border(op, tensor)
         seen = tuple(self._substituted(ref) for ref in operands)
-        self.calls.append(KernelCall(kernel, params, seen, tasks, scratch_bytes, tuple(writes), op))
+        self.steps.append(KernelCall(kernel, params, seen, tasks, scratch_bytes, tuple(writes), op))
+
+    def condition(self, goto: Goto) -> list[Ref]:
+        """The address of the flag that a jump depends on, if it does."""
+        if goto.unless is None:
+            return []
+        data = goto.unless.data
+        return [TensorRef(goto.unless) if data is None else self.constant(data)]
+
+    def loops(self) -> list[tuple[int, int]]:
+        """First and last step of every loop: what a jump backwards goes over."""
+        jumps = [(self.labels[s.label], i) for i, s in enumerate(self.steps) if isinstance(s, Goto)]
+        return [(first, last) for first, last in jumps if first <= last]
+
+    def _take(self, item: Op | Label | Goto, rows: Mapping[Op, Lowering]) -> None:
+        if isinstance(item, Op):
+            self._lower(item, rows[item])
+            return
+        self._copied.clear()  # what one branch copied, another may not find
+        if isinstance(item, Goto):
+            self.steps.append(item)
+        else:
+            self.labels[item] = len(self.steps)
 
     def _lower(self, op: Op, row: Lowering) -> None:
         source = op.inputs[0] if op.kind in RESHAPES else None
@@ -170,7 +213,7 @@ class _Lowered:
         home = self.storage.homes[tensor]
         if home.layout.border and home.buffer not in self._bordered:
             self._bordered.add(home.buffer)
-            self.calls.append(border_fill(op, tensor, home.layout))
+            self.steps.append(border_fill(op, tensor, home.layout))
 
     def _substituted(self, ref: Ref) -> Ref:
         if isinstance(ref, TensorRef) and ref.tensor in self._substitutes:
@@ -180,11 +223,13 @@ class _Lowered:
 
 def _plan_arena(lowered: _Lowered) -> tuple[MemoryPlan, dict[Buffer, int]]:
     touched: dict[Buffer, list[int]] = {}
-    for step, call in enumerate(lowered.calls):
-        for ref in call.operands:
-            if isinstance(ref, TensorRef):
-                buffer = lowered.storage.homes[ref.tensor].buffer
-                touched.setdefault(buffer, []).append(step)
+    for index, step in enumerate(lowered.steps):
+        for tensor in _tensors(step):
+            touched.setdefault(lowered.storage.homes[tensor].buffer, []).append(index)
+    for first, last in lowered.loops():
+        for steps in touched.values():
+            if steps[0] < first <= steps[-1] < last:
+                steps.append(last)
     buffers = [buffer for buffer in touched if buffer.space == "arena"]
     blocks = [
         Block(b.name, b.size_bytes + 2 * SLACK_BYTES, touched[b][0], touched[b][-1])
@@ -194,6 +239,13 @@ def _plan_arena(lowered: _Lowered) -> tuple[MemoryPlan, dict[Buffer, int]]:
     validate_plan(blocks, memory)
     offsets = dict(zip(buffers, (offset + SLACK_BYTES for offset in memory.offsets), strict=True))
     return memory, offsets
+
+
+def _tensors(step: KernelCall | Goto) -> list[Tensor]:
+    """The tensors whose memory a step touches."""
+    if isinstance(step, KernelCall):
+        return [ref.tensor for ref in step.operands if isinstance(ref, TensorRef)]
+    return [step.unless] if step.unless is not None and not step.unless.is_constant else []
 
 
 def _emit(
@@ -220,15 +272,20 @@ def _assemble(
     offsets: Mapping[Buffer, int],
     places: Mapping[Kernel, tuple[int, int]],
     unit_count: int,
+    sources: Mapping[Op, int],
 ) -> bytes:
     builder = PlanBuilder()
-    positions = {op: index for index, op in enumerate(partition.ops)}
-    for call in lowered.calls:
-        unit, index = places[call.kernel]
-        dtype = _params_dtype(call.kernel.header, call.kernel.function)
-        params = params_bytes(dtype, **call.params)
-        operands = [_operand(ref, lowered.storage, offsets) for ref in call.operands]
-        builder.add_step(unit, index, operands, params, call.tasks, positions[call.op])
+    for step in lowered.steps:
+        if isinstance(step, Goto):
+            condition = [_operand(r, lowered.storage, offsets) for r in lowered.condition(step)]
+            kind = Jump.UNLESS if condition else Jump.ALWAYS
+            builder.add_jump(kind, condition, lowered.labels[step.label], sources[step.op])
+            continue
+        unit, index = places[step.kernel]
+        dtype = _params_dtype(step.kernel.header, step.kernel.function)
+        params = params_bytes(dtype, **step.params)
+        operands = [_operand(ref, lowered.storage, offsets) for ref in step.operands]
+        builder.add_step(unit, index, operands, params, step.tasks, sources[step.op])
     return builder.finish(
         input_count=len(partition.inputs),
         output_count=len(partition.outputs),
@@ -236,6 +293,7 @@ def _assemble(
         arena_bytes=memory.arena_bytes + SLACK_BYTES,
         scratch_bytes=max((call.scratch_bytes for call in lowered.calls), default=0),
         constants_bytes=len(lowered.constants),
+        most_turns=DEFAULT_LIMITS.loop_turns,
     )
 
 

@@ -21,6 +21,7 @@ from circlet.errors import (
     CircletError,
     DeadlineError,
     InputError,
+    LimitError,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Status(IntEnum):
     CANCELLED = 4
     BUSY = 5
     BAD_PORT = 6
+    TOO_MANY_TURNS = 7
 
 
 class RunFunction(Protocol):
@@ -317,6 +319,11 @@ def _error(status: Status) -> CircletError:
         )
     if status is Status.BAD_PORT:
         return InputError("there is no such input or output, or one has no buffer yet")
+    if status is Status.TOO_MANY_TURNS:
+        return LimitError(
+            "a loop of the network did not end",
+            why="it passed the number of turns that circlet.limits allows in one run",
+        )
     if status is Status.NO_MEMORY:
         return BackendError("there is not enough memory for the arena of the network")
     return ArtifactError(

@@ -8,7 +8,7 @@ is not possible the compiler inserts a copy: correct first, then free.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -53,15 +53,25 @@ class Storage:
         copies: For each op, the tensors that it reads as padded copies, and those copies.
     """
 
-    def __init__(self, partition: Partition, rows: Mapping[Op, Lowering]) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        ops: Sequence[Op],
+        rows: Mapping[Op, Lowering],
+        pinned: Collection[Tensor] = (),
+    ) -> None:
+        """`ops` are those of the partition, and those that control flow in it expands to."""
         self._partition = partition
+        self._ops = ops
+        self._pinned = pinned
         self._rows = rows
-        self._readers = _readers(partition.ops)
-        self._producers = {t: op for op in partition.ops for t in op.outputs}
+        self._readers = _readers(ops)
+        self._producers = {t: op for op in ops for t in op.outputs}
         self._requests = self._border_requests()
         self.homes: dict[Tensor, Home] = {}
         self.copies: dict[Op, dict[Tensor, Tensor]] = {}
         self._place_callers_buffers()
+        self._place_pinned()
         self._place_reshapes_of_outputs()
         self._place_borders()
         self._place_concatenations()
@@ -80,9 +90,14 @@ class Storage:
                 buffer = Buffer(tensor.name, space, index, tensor.size_bytes)
                 self.homes[tensor] = Home(buffer, dense(tensor))
 
+    def _place_pinned(self) -> None:
+        for tensor in self._pinned:
+            if tensor not in self.homes:
+                self.homes[tensor] = self._arena_home(tensor, dense(tensor))
+
     def _place_reshapes_of_outputs(self) -> None:
         """The input of a reshape into the caller's buffer is computed there in the first place."""
-        for op in reversed(self._partition.ops):
+        for op in reversed(self._ops):
             source = op.inputs[0]
             if op.kind not in RESHAPES or source is None or source in self.homes:
                 continue
@@ -125,7 +140,7 @@ class Storage:
         )
 
     def _place_concatenations(self) -> None:
-        for op in reversed(self._partition.ops):
+        for op in reversed(self._ops):
             if op.kind == "CONCATENATION":
                 self._place_concatenation(op)
 
@@ -169,14 +184,15 @@ class Storage:
         self.homes[source] = Home(home.buffer, layout)
 
     def _place_rest(self) -> None:
-        for op in self._partition.ops:
+        for op in self._ops:
             for tensor in op.outputs:
                 if tensor not in self.homes:
                     self.homes[tensor] = self._shared_or_new(op, tensor)
 
     def _shared_or_new(self, op: Op, tensor: Tensor) -> Home:
         source = op.inputs[0] if op.kind in RESHAPES else None
-        home = self.homes.get(source) if source is not None else None
+        movable = source is not None and source not in self._pinned
+        home = self.homes.get(source) if source is not None and movable else None
         if home is not None and home.layout.is_dense and self._may_live_in(tensor, home.buffer):
             layout = dense(tensor)
             return Home(home.buffer, layout.inside(layout.channels, home.layout.offset))

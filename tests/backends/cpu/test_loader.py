@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu import threads
+from circlet.backends.cpu.abi import ABI_VERSION
 from circlet.backends.cpu.loader import Executable, Library, load_runtime
 from circlet.errors import ArtifactError
 from tests.backends.cpu import native
@@ -66,7 +67,7 @@ def _seconds_of_1000(run: object) -> float:
 
 
 def test_status_function_of_the_runtime_matches() -> None:
-    assert native.runtime().library.function("circlet_abi_version")() == 1
+    assert native.runtime().library.function("circlet_abi_version")() == ABI_VERSION
     assert native.runtime().usable_cores() == len(os.sched_getaffinity(0))
     assert ctypes.sizeof(ctypes.c_void_p) in (4, 8)
 

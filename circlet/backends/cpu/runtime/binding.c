@@ -88,12 +88,16 @@ static void bind_steps(circlet_binding *binding) {
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const circlet_step *step = &plan_steps(plan)[i];
         bound_step *bound = &binding->steps[i];
+        bound->operands = binding->operands + step->first_operand;
+        bound->tasks = step->tasks;
+        if (step->unit == CIRCLET_CONTROL) {
+            bound->chunks = step->kernel;
+            continue;
+        }
         int64_t most = (int64_t)binding->threads * CHUNKS_PER_THREAD;
         int64_t chunks = step->tasks < most ? step->tasks : most;
         bound->kernel = binding->executable->units[step->unit]->kernels[step->kernel];
         bound->params = (const char *)plan + plan->params_offset + step->params_offset;
-        bound->operands = binding->operands + step->first_operand;
-        bound->tasks = step->tasks;
         bound->chunks = (uint32_t)chunks;
         bound->quotient = chunks ? step->tasks / chunks : 0;
         bound->remainder = chunks ? (uint32_t)(step->tasks % chunks) : 0;
@@ -207,21 +211,37 @@ static inline void run_step(const circlet_binding *binding, const bound_step *st
         step->kernel(step->params, step->operands, binding->scratch.base, 0, step->tasks);
 }
 
+/* The step after a control step, which is bound without a kernel. */
+static inline uint32_t step_after(const bound_step *control, uint32_t index) {
+    uint32_t stays = control->chunks == CIRCLET_JUMP_UNLESS && *(const char *)control->operands[0];
+    return stays ? index + 1 : (uint32_t)control->tasks;
+}
+
 static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32_t threads) {
     uint64_t *step_ns = binding->step_ns;
     uint32_t timed = deadline_ns || step_ns;
     uint64_t before = timed ? sys_now_ns() : 0;
-    for (uint32_t i = 0; i < binding->step_count; i++) {
+    uint32_t turns_left = binding->executable->plan->most_turns;
+    for (uint32_t i = 0; step_ns && i < binding->step_count; i++)
+        step_ns[i] = 0;
+    for (uint32_t i = 0, next; i < binding->step_count; i = next) {
+        const bound_step *step = &binding->steps[i];
         if (__atomic_load_n(&binding->state, __ATOMIC_RELAXED) & CANCELLED_BIT)
             return CIRCLET_CANCELLED;
         if (deadline_ns && before >= deadline_ns)
             return CIRCLET_TIMEOUT;
-        run_step(binding, &binding->steps[i], threads);
+        next = i + 1;
+        if (step->kernel)
+            run_step(binding, step, threads);
+        else
+            next = step_after(step, i);
+        if (next <= i && !turns_left--)
+            return CIRCLET_TOO_MANY_TURNS;
         if (!timed)
             continue;
         uint64_t now = sys_now_ns();
         if (step_ns)
-            step_ns[i] = now - before;
+            step_ns[i] += now - before;
         before = now;
     }
     return CIRCLET_OK;

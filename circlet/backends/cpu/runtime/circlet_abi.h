@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define CIRCLET_ABI_VERSION 1u
+#define CIRCLET_ABI_VERSION 2u
 #define CIRCLET_PLAN_MAGIC 0x504C5243u /* "CRLP" */
 
 /* One kernel does the tasks begin <= task < end of a step. `params` is the kernel family's own
@@ -40,6 +40,15 @@ typedef struct circlet_operand {
     int64_t offset;
 } circlet_operand;
 
+/* A step whose `unit` is CIRCLET_CONTROL runs no kernel: it says which step comes next. `kernel`
+ * is a circlet_control, `tasks` the number of the step to go on with. */
+#define CIRCLET_CONTROL 0xFFFFFFFFu
+
+enum circlet_control {
+    CIRCLET_JUMP = 0,       /* always */
+    CIRCLET_JUMP_UNLESS = 1 /* if the byte that operand 0 points to is 0 */
+};
+
 typedef struct circlet_step {
     uint32_t unit;
     uint32_t kernel;
@@ -61,7 +70,7 @@ typedef struct circlet_plan {
     uint32_t input_count;
     uint32_t output_count;
     uint32_t unit_count;
-    uint32_t reserved;
+    uint32_t most_turns; /* jumps backwards that one run may do */
     uint64_t params_offset;
     uint64_t params_bytes;
     uint64_t arena_bytes;
@@ -76,7 +85,8 @@ enum circlet_status {
     CIRCLET_TIMEOUT = 3,
     CIRCLET_CANCELLED = 4,
     CIRCLET_BUSY = 5,    /* another thread runs this binding */
-    CIRCLET_BAD_PORT = 6 /* no such input or output, or one that has no buffer yet */
+    CIRCLET_BAD_PORT = 6, /* no such input or output, or one that has no buffer yet */
+    CIRCLET_TOO_MANY_TURNS = 7 /* a loop did not end within most_turns */
 };
 
 #endif

@@ -45,14 +45,36 @@ static uint32_t unit_is_sound(const circlet_unit *unit) {
            (unit->kernels || !unit->kernel_count);
 }
 
+static uint32_t operands_are_sound(const circlet_plan *plan, const circlet_step *step) {
+    return step->first_operand <= plan->operand_count &&
+           step->operand_count <= plan->operand_count - step->first_operand;
+}
+
+/* The condition of a jump must be a whole byte inside the arena or a port. */
+static uint32_t control_is_sound(const circlet_plan *plan, const circlet_step *step) {
+    if (step->tasks < 0 || step->tasks > plan->step_count || !operands_are_sound(plan, step))
+        return 0;
+    if (step->kernel == CIRCLET_JUMP)
+        return 1;
+    if (step->kernel != CIRCLET_JUMP_UNLESS || step->operand_count != 1)
+        return 0;
+    const circlet_operand *flag = &plan_operands(plan)[step->first_operand];
+    if (flag->space == CIRCLET_ARENA)
+        return (uint64_t)flag->offset < plan->arena_bytes;
+    if (flag->space == CIRCLET_CONSTANT)
+        return (uint64_t)flag->offset < plan->constants_bytes;
+    return flag->space != CIRCLET_NONE;
+}
+
 static uint32_t step_is_sound(const circlet_plan *plan, const circlet_step *step,
                               const circlet_unit *const *units) {
+    if (step->unit == CIRCLET_CONTROL)
+        return control_is_sound(plan, step);
     if (step->unit >= plan->unit_count || step->kernel >= units[step->unit]->kernel_count)
         return 0;
     if (!units[step->unit]->kernels[step->kernel])
         return 0;
-    if (step->first_operand > plan->operand_count ||
-        step->operand_count > plan->operand_count - step->first_operand)
+    if (!operands_are_sound(plan, step))
         return 0;
     return step->tasks >= 0 && step->params_offset % 16 == 0 &&
            step->params_offset <= plan->params_bytes;

@@ -1,0 +1,201 @@
+"""Control flow as steps: branches and loops become jumps between copies and kernel calls.
+
+    WHILE                          IF
+      COPY inputs -> outputs         jump to E unless the condition
+    T: condition                     then branch, COPY its results -> outputs
+      jump to E unless it            jump to D
+      body, COPY results -> outputs  E: else branch, COPY its results -> outputs
+      jump to T                      D:
+    E:
+
+The op's output tensors are the loop's variables, so nothing is copied afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from circlet.backends.cpu.lower.copy import not_copyable, padded_copy
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
+from circlet.backends.cpu.targets import Target
+from circlet.ir import Graph, Op, Tensor
+from circlet.ops import NoAttrs
+from circlet.ops.operands import operand
+
+COPY = "COPY"
+_KINDS = ("IF", "WHILE")
+
+
+@dataclass(eq=False)
+class Label:
+    """A place between two steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Goto:
+    """Go on at a label: always, or unless a flag tensor holds true."""
+
+    label: Label
+    op: Op
+    unless: Tensor | None = None
+
+
+Item = Op | Label | Goto
+
+
+@dataclass
+class Flat:
+    """Ops, labels and jumps in order.
+
+    Attributes:
+        items: What to lower, in order.
+        pinned: Tensors that several ops write: outputs of control flow. They keep memory of their
+            own.
+        owners: The op of the partition that an op inside control flow belongs to.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    pinned: set[Tensor] = field(default_factory=set)
+    owners: dict[Op, Op] = field(default_factory=dict)
+
+    @property
+    def ops(self) -> list[Op]:
+        """The ops alone."""
+        return [item for item in self.items if isinstance(item, Op)]
+
+
+def flatten(ops: Sequence[Op]) -> Flat:
+    """Replace control flow by jumps, however deep it is nested."""
+    flat = Flat()
+    for op in ops:
+        items = list(_expand(op, flat))
+        flat.items += items
+        flat.owners |= {item: op for item in items if isinstance(item, Op)}
+        flat.owners |= {item.op: op for item in items if isinstance(item, Goto)}
+    return flat
+
+
+def refusal(op: Op, target: Target) -> str | None:
+    """Why control flow cannot run natively: an op inside that cannot, or a changing shape."""
+    for region in op.regions:
+        for inner in region.ops:
+            reason = refusal(inner, target) if inner.kind in _KINDS else _row_refusal(inner, target)
+            if reason is not None:
+                return f"{inner.label} {inner.name} inside: {reason}"
+    results = op.regions[-1:] if op.kind == "WHILE" else op.regions
+    for region in results:
+        for made, wanted in zip(region.outputs, op.outputs, strict=True):
+            if None in made.shape or made.shape != wanted.shape:
+                return f"the shape of {wanted.name} changes"
+            if not made.is_constant and (reason := not_copyable(made)):
+                return reason
+    return None
+
+
+def is_control(op: Op) -> bool:
+    """Whether an op is expanded into jumps."""
+    return op.kind in _KINDS
+
+
+def _row_refusal(op: Op, target: Target) -> str | None:
+    row = LOWERINGS.choose(op, target)
+    return row if isinstance(row, str) else None
+
+
+def _expand(op: Op, flat: Flat) -> Iterator[Item]:
+    if op.kind == "WHILE":
+        yield from _expand_while(op, flat)
+    elif op.kind == "IF":
+        yield from _expand_if(op, flat)
+    else:
+        yield op
+
+
+def _expand_while(op: Op, flat: Flat) -> Iterator[Item]:
+    variables = op.outputs
+    flat.pinned.update(variables)
+    turn, end = Label(), Label()
+    yield from _copies(op, op.inputs, variables)
+    yield turn
+    condition = _Inlined(op.regions[0], variables)
+    yield from condition.items(flat)
+    yield Goto(end, op, condition.outputs[0])
+    body = _Inlined(op.regions[1], variables)
+    yield from body.items(flat)
+    yield from _parallel_copies(op, body.outputs, variables)
+    yield Goto(turn, op)
+    yield end
+
+
+def _expand_if(op: Op, flat: Flat) -> Iterator[Item]:
+    flat.pinned.update(op.outputs)
+    otherwise, done = Label(), Label()
+    yield Goto(otherwise, op, op.inputs[0])
+    for region, label in zip(op.regions, (otherwise, done), strict=True):
+        branch = _Inlined(region, [operand(op, i) for i in range(1, len(op.inputs))])
+        yield from branch.items(flat)
+        yield from _copies(op, branch.outputs, op.outputs)
+        if label is otherwise:
+            yield Goto(done, op)
+        yield label
+
+
+class _Inlined:
+    """A copy of a region's ops in which its inputs are other tensors."""
+
+    def __init__(self, region: Graph, inputs: Sequence[Tensor]) -> None:
+        self._new: dict[Tensor, Tensor] = dict(zip(region.inputs, inputs, strict=True))
+        self._ops = [self._copy(op) for op in region.ops]
+        self.outputs = [self._seen(tensor) for tensor in region.outputs]
+
+    def items(self, flat: Flat) -> Iterator[Item]:
+        """The copied ops, control flow among them expanded."""
+        for op in self._ops:
+            yield from _expand(op, flat)
+
+    def _copy(self, op: Op) -> Op:
+        for tensor in op.outputs:
+            self._new[tensor] = replace(tensor, extra=dict(tensor.extra))
+        inputs = [None if t is None else self._seen(t) for t in op.inputs]
+        return replace(op, inputs=inputs, outputs=[self._seen(t) for t in op.outputs])
+
+    def _seen(self, tensor: Tensor) -> Tensor:
+        return self._new.get(tensor, tensor)
+
+
+def _copies(op: Op, sources: Sequence[Tensor | None], targets: Sequence[Tensor]) -> Iterator[Op]:
+    for source, target in zip(sources, targets, strict=True):
+        if source is not None and source is not target:
+            yield Op(COPY, [source], [target], NoAttrs(), op.origin)
+
+
+def _parallel_copies(op: Op, sources: Sequence[Tensor], targets: Sequence[Tensor]) -> Iterator[Op]:
+    """Copies as if all at once: a variable that another one takes over is saved first."""
+    variables = set(targets)
+    saved: dict[Tensor, Tensor] = {}
+    for source, target in zip(sources, targets, strict=True):
+        if source in variables and source is not target and source not in saved:
+            saved[source] = source.like(f"{source.name} before")
+            yield Op(COPY, [source], [saved[source]], NoAttrs(), op.origin)
+    moved = [
+        saved.get(source, source) if source is not target else source
+        for source, target in zip(sources, targets, strict=True)
+    ]
+    yield from _copies(op, moved, targets)
+
+
+def _lower_copy(op: Op, context: Context) -> None:
+    padded_copy(op, operand(op, 0), op.outputs[0], context)
+
+
+LOWERINGS.add(
+    Lowering(
+        COPY,
+        "copy",
+        refuses=lambda op, target: not_copyable(operand(op, 0)),
+        lower=_lower_copy,
+        strided_inputs=True,
+        strided_output=True,
+    )
+)

@@ -1,0 +1,111 @@
+"""IF and WHILE as jumps: native results equal the records'."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.backend import CpuBackend
+from circlet.backends.cpu.targets import native_target
+from circlet.errors import LimitError
+from circlet.ir import DType, Graph, Tensor
+from circlet.limits import DEFAULT_LIMITS
+from circlet.ops.build import builder
+from circlet.ops.control import IfAttrs, WhileAttrs
+from circlet.placement.interface import Reason
+from tests.backends.cpu.harness import check_native, run_native
+
+TARGETS = ("native", "generic")
+FLOATS, COUNT = (2, 3), (1,)
+
+
+def add(step: float, name: str) -> Graph:
+    b = builder(name)
+    x = b.input("x", DType.FLOAT32, FLOATS)
+    return b.output(b.op("ADD", [x, b.constant("c", np.float32([step]))], name="y")).build()
+
+
+def branching(nested: bool = False) -> Graph:
+    b = builder("main")
+    flag = b.input("flag", DType.BOOL, (1,))
+    x = b.input("x", DType.FLOAT32, FLOATS)
+    doubled = b.op("MUL", [x, x], name="squared")
+    result = Tensor("result", DType.FLOAT32, FLOATS)
+    b.op_many("IF", [flag, doubled], [result], IfAttrs())
+    graph = b.output(b.op("NEG", [result], name="negated")).build()
+    otherwise = branching() if nested else add(-1, "otherwise")
+    if nested:
+        inner = builder("outer")
+        y = inner.input("y", DType.FLOAT32, FLOATS)
+        no = inner.constant("no", np.array([False]))
+        chosen = Tensor("chosen", DType.FLOAT32, FLOATS)
+        inner.op_many("IF", [no, y], [chosen], IfAttrs())
+        otherwise = inner.output(chosen).build()
+        otherwise.ops[0].regions = [add(5, "five"), add(7, "seven")]
+    next(op for op in graph.ops if op.kind == "IF").regions = [add(1, "then"), otherwise]
+    return graph
+
+
+def looping(swap: bool, turns: int = 7) -> Graph:
+    """count += 1; a, b = b, a + b (or a, b = a, a + b) until count == turns."""
+    condition = builder("condition")
+    count = condition.input("count", DType.INT32, COUNT)
+    for name in ("a", "b"):
+        condition.input(name, DType.FLOAT32, FLOATS)
+    limit = condition.constant("limit", np.int32([turns]))
+    condition.output(condition.op("LESS", [count, limit], name="less"))
+    body = builder("body")
+    count = body.input("count", DType.INT32, COUNT)
+    a = body.input("a", DType.FLOAT32, FLOATS)
+    b = body.input("b", DType.FLOAT32, FLOATS)
+    body.output(body.op("ADD", [count, body.constant("one", np.int32([1]))], name="next"))
+    body.output(b if swap else a)
+    body.output(body.op("ADD", [a, b], name="sum"))
+    main = builder("main")
+    given = [
+        main.input("count", DType.INT32, COUNT),
+        main.input("a", DType.FLOAT32, FLOATS),
+        main.input("b", DType.FLOAT32, FLOATS),
+    ]
+    results = [Tensor(f"{t.name} after", t.dtype, t.shape) for t in given]
+    main.op_many("WHILE", list(given), results, WhileAttrs())
+    for result in results:
+        main.output(result)
+    graph = main.build()
+    graph.ops[0].regions = [condition.build(), body.build()]
+    return graph
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("flag", [False, True])
+def test_a_branch_runs_by_its_flag(flag: bool, nested: bool, target: str) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(FLOATS)
+    check_native(branching(nested), [np.array([flag]), x], target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize("start", [0, 6, 7, 9])
+def test_a_loop_turns_until_its_condition_fails(start: int, swap: bool, target: str) -> None:
+    a = np.arange(6, dtype=np.float32).reshape(FLOATS)
+    check_native(looping(swap), [np.int32([start]), a, a + 1], target, threads=2)
+
+
+def test_a_loop_without_end_stops_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from circlet.backends.cpu import compile as compiler
+
+    few = type(DEFAULT_LIMITS)(loop_turns=50)
+    monkeypatch.setattr(compiler, "DEFAULT_LIMITS", few)
+    a = np.zeros(FLOATS, np.float32)
+    with pytest.raises(LimitError):
+        run_native(looping(False, turns=100), [np.int32([0]), a, a])
+    run_native(looping(False, turns=50), [np.int32([0]), a, a])
+
+
+def test_a_loop_whose_shapes_change_is_refused_with_the_reason() -> None:
+    graph = looping(False)
+    graph.ops[0].regions[1].outputs[2].shape = (2, 4)
+    answer = CpuBackend([native_target()]).supports(graph.ops[0])
+    assert isinstance(answer, Reason)
+    assert "shape" in answer.text
