@@ -13,7 +13,7 @@ from circlet.ops.convolve import convolve, convolve_depthwise
 from circlet.ops.geometry import Window, Window2D
 from circlet.ops.operands import affine, moves_bytes, operand
 from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
-from circlet.ops.weighted import evaluate_weighted, factor_in_reach
+from circlet.ops.weighted import centred_int16, evaluate_weighted, factor_in_reach
 
 FORMS = tuple(
     f"{data} {weights} {bias} -> {data}"
@@ -21,6 +21,8 @@ FORMS = tuple(
         ("FLOAT32", "FLOAT32", "FLOAT32"),
         ("UINT8", "UINT8", "INT32"),
         ("INT8", "INT8", "INT32"),
+        ("INT16", "INT8", "INT64"),
+        ("INT16", "INT8", "INT32"),
         ("FLOAT32", "INT8", "FLOAT32"),
     )
     for bias in (wide, "_")
@@ -115,6 +117,7 @@ def _rules(axis: int, channels: Rule) -> tuple[Rule, ...]:
         affine(0),
         checks.weights_quantised(1, axis, filters),
         factor_in_reach(),
+        centred_int16(),
     )
 
 

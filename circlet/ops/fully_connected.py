@@ -10,9 +10,9 @@ from circlet.ir import Op, Shape
 from circlet.ops import checks
 from circlet.ops.operands import affine, count, moves_bytes, operand
 from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
-from circlet.ops.weighted import evaluate_fully_connected
+from circlet.ops.weighted import centred_int16, evaluate_fully_connected, factor_in_reach
 
-_INTEGER_FORMS = ("UINT8 UINT8", "INT8 INT8")
+_INTEGER_FORMS = ("UINT8 UINT8", "INT8 INT8", "INT16 INT8")
 _FLOAT_FORMS = ("FLOAT32 FLOAT32", "FLOAT32 INT8")
 
 
@@ -77,11 +77,14 @@ FULLY_CONNECTED = register(
         options="FullyConnectedOptions",
         arity=(2, 3),
         required=2,
-        dtypes=tuple(
-            f"{form} {bias} -> {form.split()[0]}"
-            for forms, wide in ((_FLOAT_FORMS, "FLOAT32"), (_INTEGER_FORMS, "INT32"))
-            for form in forms
-            for bias in (wide, "_")
+        dtypes=(
+            *(
+                f"{form} {bias} -> {form.split()[0]}"
+                for forms, wide in ((_FLOAT_FORMS, "FLOAT32"), (_INTEGER_FORMS, "INT32"))
+                for form in forms
+                for bias in (wide, "_")
+            ),
+            "INT16 INT8 INT64 -> INT16",
         ),
         infer=_infer,
         rules=(
@@ -97,6 +100,8 @@ FULLY_CONNECTED = register(
             checks.bias_fits(2, _units),
             affine(0),
             checks.weights_quantised(1, 0, _units),
+            factor_in_reach(),
+            centred_int16(),
         ),
         evaluate=_evaluate,
         accumulator="int32",

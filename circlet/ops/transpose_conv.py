@@ -14,7 +14,7 @@ from circlet.ops.convolve import convolve_transposed
 from circlet.ops.geometry import Window, Window2D
 from circlet.ops.operands import affine, known_ints, moves_bytes, operand, present
 from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
-from circlet.ops.weighted import evaluate_weighted, factor_in_reach
+from circlet.ops.weighted import centred_int16, evaluate_weighted, factor_in_reach
 
 _SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
 
@@ -112,6 +112,8 @@ TRANSPOSE_CONV = register(
                 ("FLOAT32", "FLOAT32", "FLOAT32"),
                 ("UINT8", "UINT8", "INT32"),
                 ("INT8", "INT8", "INT32"),
+                ("INT16", "INT8", "INT64"),
+                ("INT16", "INT8", "INT32"),
             )
             for bias in (wide, "_")
         ),
@@ -140,6 +142,7 @@ TRANSPOSE_CONV = register(
             affine(_DATA),
             checks.weights_quantised(_WEIGHTS, 0, _filters),
             factor_in_reach(_DATA, _WEIGHTS),
+            centred_int16(_DATA),
         ),
         evaluate=_evaluate,
         accumulator="int32",

@@ -17,6 +17,7 @@ from circlet.ops.requantize import (
     activate_float,
     activation_range,
     multiply_by_quantized_multiplier,
+    multiply_wide,
     quantize_multipliers,
     scalar_quant,
     wrap_int32,
@@ -54,7 +55,7 @@ def factor_in_reach(data: int = 0, weights: int = 1) -> Rule:
         if not source.dtype.is_integer:
             return True
         factors = output_factors(source, filters, op.outputs[0])
-        return bool((factors < 2.0**30).all())
+        return bool((factors < (2.0**7 if source.dtype is DType.INT16 else 2.0**30)).all())
 
     return Rule("factor_in_reach", holds, "the output scale is too small for the inputs'")
 
@@ -87,6 +88,8 @@ def evaluate_weighted(
         return [_float_output(op, product(x, w), bias)]
     if x.dtype == np.float32:
         return [_hybrid_convolution(op, weights, (x, w, bias), product)]
+    if data.dtype is DType.INT16:
+        return [_integer_output(op, _sixteen_bit_steps(op, (data, weights), (x, w, bias), product))]
     weight_zero = scalar_quant(weights)[1] if data.dtype is DType.UINT8 else 0
     total = integer_sum(data, weight_zero, (x, w, bias), product)
     mantissa, shift = quantize_multipliers(output_factors(data, weights, op.outputs[0]))
@@ -103,8 +106,45 @@ def evaluate_fully_connected(op: Op, arrays: Arrays) -> np.ndarray:
     if x.dtype == np.float32:
         return _hybrid_rows(op, weights, (x, w, bias))
 
+    if data.dtype is DType.INT16:
+        steps = _sixteen_bit_steps(op, (data, weights), (x, w, bias), _matmul)
+        return _integer_output(op, steps)
     total = integer_sum(data, scalar_quant(weights)[1], (x, w, bias), _matmul)
     return _integer_output(op, _float_requantise(total, real_factors(data, weights, op.outputs[0])))
+
+
+def sums_are_wide(bias: DType | None) -> bool:
+    """Whether sums over int16 activations have 64 bits: all but those of a 32-bit bias."""
+    return bias is not DType.INT32
+
+
+def _sixteen_bit_steps(
+    op: Op,
+    operands: tuple[Tensor, Tensor],
+    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    product: Product,
+) -> npt.NDArray[np.int64]:
+    """Output steps of int16 activations times int8 weights, whose zero points are 0."""
+    x, w, bias = arrays
+    total = product(x.astype(np.float64), w.astype(np.float64)).astype(np.int64)
+    total = total if bias is None else total + bias.reshape(-1)
+    mantissa, shift = quantize_multipliers(output_factors(*operands, op.outputs[0]))
+    if sums_are_wide(None if bias is None else DType.of(bias)):
+        return multiply_wide(total, mantissa, shift)
+    return multiply_by_quantized_multiplier(wrap_int32(total), mantissa, shift)
+
+
+def centred_int16(data: int = 0) -> Rule:
+    """Rule: int16 activations and results have zero points of 0."""
+
+    def holds(op: Op) -> bool:
+        source, result = operand(op, data), op.outputs[0]
+        return (
+            source.dtype is not DType.INT16
+            or scalar_quant(source)[1] == scalar_quant(result)[1] == 0
+        )
+
+    return Rule("int16-centred", holds, "int16 values need zero points of 0")
 
 
 def integer_sum(

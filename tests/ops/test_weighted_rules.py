@@ -55,6 +55,17 @@ def quantised(index: int, quant: Quantization | None) -> Change:
     return change
 
 
+def sixteen_bits(index: int) -> Change:
+    """Data and result become int16; their zero points stay."""
+
+    def change(op: Op) -> None:
+        data = op.inputs[index]
+        assert data is not None
+        data.dtype = op.outputs[0].dtype = DType.INT16
+
+    return change
+
+
 def output_shape(*sizes: int) -> Change:
     def change(op: Op) -> None:
         op.inputs[0] = constant("s", np.array(sizes, np.int32))
@@ -83,6 +94,7 @@ CONVOLUTION: list[tuple[str, Change]] = [
     ("weights_quantised", quantised(1, Quantization.per_channel(np.ones(15), 0))),
     ("weights_quantised", quantised(1, None)),
     ("factor_in_reach", quantised(-1, Quantization.per_tensor(1e-20))),
+    ("int16-centred", sixteen_bits(0)),
 ]
 POOLING: list[tuple[str, Change]] = [
     ("input_rank", shaped(0, 17, 13, 8)),
@@ -114,6 +126,7 @@ CASES: dict[str, list[tuple[str, Change]]] = {
         ("windows_fit", output_shape(2, 350, 41, 16)),
         ("bias_size", shaped(3, 15)),
         ("factor_in_reach", quantised(-1, Quantization.per_tensor(1e-20))),
+        ("int16-centred", sixteen_bits(2)),
         ("quantised", quantised(2, ZERO_SCALE)),
         ("weights_quantised", quantised(1, WRONG_AXIS)),
     ],
@@ -126,6 +139,8 @@ CASES: dict[str, list[tuple[str, Change]]] = {
         ("bias_size", shaped(2, 23)),
         ("quantised", quantised(0, None)),
         ("weights_quantised", quantised(1, Quantization.per_channel(np.ones(24), 1))),
+        ("factor_in_reach", quantised(-1, Quantization.per_tensor(1e-20))),
+        ("int16-centred", sixteen_bits(0)),
     ],
     "AVERAGE_POOL_2D": [
         *POOLING,

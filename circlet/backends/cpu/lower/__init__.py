@@ -21,6 +21,7 @@ FAMILIES = (
     "fully_connected_float",
     "transpose_conv",
     "matmul",
+    "conv_int16",
 )
 
 for family in FAMILIES:

@@ -1,0 +1,70 @@
+"""Native kinds with int16 activations give what the records give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Quantization
+from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
+from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.transpose_conv import TransposeConvAttrs
+from tests.backends.cpu.cases import Cases, each_target
+
+IN, OUT = Quantization.per_tensor(0.0007), Quantization.per_tensor(0.004)
+BIASES = (np.int64, np.int32)
+
+
+def scales(count: int, axis: int) -> Quantization:
+    return Quantization.per_channel(np.linspace(0.0005, 0.006, count, dtype=np.float32), axis)
+
+
+def bias(count: int, dtype: type) -> np.ndarray:
+    return (np.arange(count) * 9173 - 20000).astype(dtype)
+
+
+@each_target
+@pytest.mark.parametrize("wide", BIASES)
+def test_convolutions_equal_the_records(wide: type, target: str) -> None:
+    cases = Cases()
+    for count, attrs in (
+        (3, Conv2DAttrs("SAME", 1, 1)),
+        (40, Conv2DAttrs("VALID", 2, 1, "RELU")),
+        (70, Conv2DAttrs("SAME", 1, 2, "RELU6", 2, 1)),
+    ):
+        data = cases.data(DType.INT16, (2, 9, 8, 33), IN)
+        weights = cases.constant(cases.values(DType.INT8, (count, 3, 3, 33)), scales(count, 0))
+        operands = [data, weights, cases.constant(bias(count, wide))]
+        cases.op("CONV_2D", operands, attrs, quant=OUT)
+    for count in (3, 50):
+        data = cases.data(DType.INT16, (1, 9, 8, count), IN)
+        weights = cases.constant(cases.values(DType.INT8, (1, 3, 3, count)), scales(count, 3))
+        operands = [data, weights, cases.constant(bias(count, wide))]
+        attrs_ = DepthwiseConv2DAttrs("SAME", 1, 2, 1)
+        cases.op("DEPTHWISE_CONV_2D", operands, attrs_, quant=OUT)
+    cases.check(target, threads=2)
+
+
+@each_target
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_transposed_convolutions_equal_the_record(padding: str, target: str) -> None:
+    cases = Cases()
+    size = (6, 10) if padding == "SAME" else (7, 11)
+    shape = cases.constant(np.array([2, *size, 20], np.int32))
+    data = cases.data(DType.INT16, (2, 3, 5, 9), IN)
+    weights = cases.constant(cases.values(DType.INT8, (20, 3, 3, 9)), scales(20, 0))
+    operands = [shape, weights, data, cases.constant(bias(20, np.int64))]
+    cases.op("TRANSPOSE_CONV", operands, TransposeConvAttrs(padding, 2, 2), quant=OUT)
+    cases.check(target)
+
+
+@each_target
+def test_fully_connected_layers_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for units, wide in ((7, np.int64), (40, np.int32), (130, np.int64)):
+        data = cases.data(DType.INT16, (5, 600), IN)
+        values = cases.values(DType.INT8, (units, 600))
+        weights = cases.constant(values, Quantization.per_tensor(0.002))
+        operands = [data, weights, cases.constant(bias(units, wide))]
+        cases.op("FULLY_CONNECTED", operands, FullyConnectedAttrs("RELU"), quant=OUT)
+    cases.check(target, threads=2)
