@@ -31,7 +31,7 @@ from circlet.ir.regions import reachable
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.state import initial_byte, variables
-from circlet.ops.verify import unsupported_ops, verify
+from circlet.ops.verify import unsupported_ops
 from circlet.passes import pipeline
 from circlet.placement.interface import Backend, Reason
 from circlet.placement.rule import Placed, place
@@ -63,8 +63,6 @@ def compile_model(source: Source, options: OpenOptions, limits: Limits = DEFAULT
     backends = _backends(targets, options)
     _set_input_shapes(graph, options.shapes)
     fix_shapes(graph, limits)
-    if options.shapes:
-        verify(graph)
     log = pipeline(options.level).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
@@ -92,8 +90,17 @@ def _checked_main_graph(model: Model) -> Graph:
     return model.main
 
 
+def _forget_computed_sizes(graph: Graph) -> None:
+    for op in (op for part in reachable(graph) for op in part.ops):
+        for tensor in op.outputs:
+            tensor.default_shape = tensor.static_shape
+            tensor.shape = (None,) * len(tensor.shape)
+
+
 def _set_input_shapes(graph: Graph, shapes: Shapes) -> None:
-    """Give inputs, by name, other sizes than the file's."""
+    """Give inputs, by name, other sizes than the file's; computed tensors follow from them."""
+    if shapes:
+        _forget_computed_sizes(graph)
     inputs = dict(zip(unique_names(graph.inputs), graph.inputs, strict=True))
     for name, shape in shapes:
         if name not in inputs:
