@@ -13,6 +13,7 @@ from circlet.backends.cpu.targets import Target, missing_on_host, parse_target
 from circlet.backends.cpu.toolchain import UnitSource, compile_unit, compile_units
 from circlet.backends.reference import evaluate_graph
 from circlet.ir import Graph
+from circlet.ops.state import initial_value, variables
 from circlet.plan.partition import partition
 
 TARGETS = ("native", "x86_64+v3", "generic")
@@ -39,7 +40,8 @@ def run_native(
     compiled = compile_partition(whole, chosen, 1)
     images = compile_units([UnitSource(text, chosen) for text in compiled.units])
     executable = Executable(runtime(), compiled.plan, compiled.constants, images)
-    given = dict(zip(graph.inputs, inputs, strict=True))
+    given = {tensor: initial_value(tensor) for tensor in variables(graph)}
+    given |= dict(zip(graph.inputs, inputs, strict=True))
     made = {t: np.zeros(t.static_shape, t.dtype.numpy) for t in whole.outputs}
     arrays = [np.ascontiguousarray(given[t]) for t in whole.inputs]
     Binding(executable, arrays, list(made.values()), threads).run()

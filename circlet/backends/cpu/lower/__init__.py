@@ -22,6 +22,9 @@ FAMILIES = (
     "transpose_conv",
     "matmul",
     "conv_int16",
+    "lstm",
+    "lstm_q8",
+    "svdf",
 )
 
 for family in FAMILIES:

@@ -1,0 +1,65 @@
+/* Layer normalisation of int16 gates in fixed point, as TFLite's integer LSTM has it. */
+#ifndef CIRCLET_LSTM_NORM_Q8_H
+#define CIRCLET_LSTM_NORM_Q8_H
+
+#include "simd.h"
+
+struct lstm_norm {
+    int32_t multiplier, shift, limit; /* of the result; the least variance */
+};
+
+CIRCLET_INLINE int32_t norm_mul(int32_t a, int32_t b) {
+    return (int32_t)(((int64_t)a * b + (1ll << 30)) >> 31);
+}
+
+CIRCLET_INLINE int32_t norm_shift(int32_t x, int bits) {
+    int64_t y = (int64_t)((uint64_t)(int64_t)x << bits);
+    return y > INT32_MAX ? INT32_MAX : y < INT32_MIN ? INT32_MIN : (int32_t)y;
+}
+
+/* x times a factor, rounded twice. */
+CIRCLET_INLINE int32_t norm_scale(int32_t x, int32_t multiplier, int32_t shift) {
+    int left = shift > 0 ? shift : 0, right = shift > 0 ? 0 : -shift;
+    int32_t y = norm_mul((int32_t)((uint32_t)x << left), multiplier);
+    int32_t mask = (int32_t)((1u << right) - 1), threshold = (mask >> 1) + (y < 0);
+    return (y >> right) + ((y & mask) > threshold);
+}
+
+/* The factor 1 / sqrt(value): Newton's method from 1 on a Q3.28 value. */
+CIRCLET_INLINE struct lstm_norm norm_inverse_square_root(int32_t value) {
+    struct lstm_norm factor = {INT32_MAX, 0, 0};
+    if (value <= 1) return factor;
+    int right = 11;
+    while (value >= 1 << 29) value /= 4, right++;
+    int pairs = (__builtin_clz((uint32_t)value) - 1) / 2 - 1;
+    right -= pairs;
+    int32_t raw = (int32_t)((uint32_t)value << (2 * pairs)) >> 1, x = 1 << 28;
+    int32_t half = (raw >> 1) + (raw & 1);
+    for (int i = 0; i < 5; i++) {
+        int32_t cube = norm_shift(norm_mul(norm_mul(x, x), x), 6);
+        x = norm_shift(norm_mul((1 << 28) + (1 << 27), x) - norm_mul(half, cube), 3);
+    }
+    x = norm_mul(x, 1518500250);
+    factor.multiplier = right < 0 ? (int32_t)((uint32_t)x << -right) : x;
+    factor.shift = right < 0 ? 0 : -right;
+    return factor;
+}
+
+CIRCLET_INLINE void lstm_norm_q8(int32_t *x, int64_t n, const int32_t *weights,
+                                 const int32_t *bias, struct lstm_norm scale) {
+    int64_t sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++) sum += x[i], squares += (int64_t)x[i] * x[i];
+    int32_t mean = (int32_t)(sum * 1024 / n);
+    int64_t spread = squares * ((1 << 20) / n) - (int64_t)mean * mean;
+    int32_t variance = (int32_t)(spread / (1 << 20));
+    struct lstm_norm factor = norm_inverse_square_root(variance < 1 ? scale.limit : variance);
+    for (int64_t i = 0; i < n; i++) {
+        int32_t y = norm_scale(1024 * x[i] - mean, factor.multiplier, factor.shift);
+        y = (int32_t)((uint32_t)y * (uint32_t)weights[i] + (uint32_t)bias[i]);
+        int64_t rounded = y > 0 ? (int64_t)y + 512 : (int64_t)y - 512;
+        y = norm_scale((int32_t)(rounded / 1024), scale.multiplier, scale.shift + 12);
+        x[i] = y > 32767 ? 32767 : y < -32768 ? -32768 : y;
+    }
+}
+
+#endif

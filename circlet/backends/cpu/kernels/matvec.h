@@ -1,0 +1,79 @@
+/* Products of a packed matrix with one vector, for operators that take one step after the other.
+ *
+ * A block is `vectors` registers of outputs; all lanes of a block are written, those beyond the
+ * matrix too.
+ */
+#ifndef CIRCLET_MATVEC_H
+#define CIRCLET_MATVEC_H
+
+#include "fixed.h"
+#include "simd_int.h"
+
+CIRCLET_INLINE const float *matvec_f32_run(vf *acc, const float *x, int64_t n, const float *w,
+                                           const int vectors) {
+    CIRCLET_NO_UNROLL for (int64_t k = 0; k < n; k++, w += vectors * CIRCLET_LANES) {
+        vf value = v_splat(x[k]);
+        CIRCLET_UNROLL for (int v = 0; v < vectors; v++)
+            acc[v] = v_fma(value, v_load(w + v * CIRCLET_LANES), acc[v]);
+    }
+    return w;
+}
+
+/* Per block of `w`: a row of biases, then one for each element of `a` and of `b`. */
+CIRCLET_INLINE void matvec_f32(const float *w, const float *a, int64_t na, const float *b,
+                               int64_t nb, float *out, int64_t blocks, const int vectors) {
+    for (int64_t block = 0; block < blocks; block++, out += vectors * CIRCLET_LANES) {
+        vf acc[8];
+        CIRCLET_UNROLL for (int v = 0; v < vectors; v++) acc[v] = v_load(w + v * CIRCLET_LANES);
+        w = matvec_f32_run(acc, a, na, w + vectors * CIRCLET_LANES, vectors);
+        w = matvec_f32_run(acc, b, nb, w, vectors);
+        CIRCLET_UNROLL for (int v = 0; v < vectors; v++) v_store(out + v * CIRCLET_LANES, acc[v]);
+    }
+}
+
+/* What is done with sums: times a factor, rounded twice, plus `zero`, clamped. */
+#define MATVEC_RECORD (4 * CIRCLET_LANES) /* bias, multiplier, left shift, right shift */
+struct matvec_bounds {
+    int32_t zero, low, high;
+};
+
+CIRCLET_INLINE vi matvec_scale(vi x, const int32_t *record) {
+    x = v_shl_i32(x, v_load_i32(record + 2 * CIRCLET_LANES));
+    x = v_srdhm(x, v_load_i32(record + CIRCLET_LANES));
+    return v_rdbpot(x, v_load_i32(record + 3 * CIRCLET_LANES));
+}
+
+/* `x` is `words` times four bytes as v_dot4 wants them; with `add`, results join those in `out`. */
+CIRCLET_INLINE void matvec_q8(const int8_t *w, const uint8_t *x, int64_t words,
+                              const int32_t *records, int32_t *out, int64_t blocks,
+                              struct matvec_bounds bounds, const int add, const int vectors) {
+    vi low = v_splat_i32(bounds.low), high = v_splat_i32(bounds.high);
+    for (int64_t block = 0; block < blocks; block++) {
+        vi acc[8];
+        CIRCLET_UNROLL for (int v = 0; v < vectors; v++)
+            acc[v] = v_load_i32(records + v * MATVEC_RECORD);
+        CIRCLET_NO_UNROLL for (int64_t k = 0; k < words; k++, w += vectors * CIRCLET_VBYTES) {
+            vu8 data = v_splat_4u8(x + 4 * k);
+            CIRCLET_UNROLL for (int v = 0; v < vectors; v++)
+                acc[v] = v_dot4(acc[v], data, v_load_i8(w + v * CIRCLET_VBYTES));
+        }
+        CIRCLET_UNROLL for (int v = 0; v < vectors; v++) {
+            vi y = matvec_scale(acc[v], records) + bounds.zero;
+            if (add) y = y + v_load_i32(out);
+            v_store_i32(out, v_clamp_i32(y, low, high));
+            records += MATVEC_RECORD, out += CIRCLET_LANES;
+        }
+    }
+}
+
+/* Bytes as v_dot4 wants them, zeros behind them up to a whole word. */
+CIRCLET_INLINE void matvec_words(uint8_t *to, const int8_t *from, int64_t n) {
+    const uint8_t flip = CIRCLET_DOT_SIGNED ? 0 : 128;
+    int64_t i = 0;
+    for (; i + CIRCLET_VBYTES <= n; i += CIRCLET_VBYTES)
+        v_store_u8(to + i, (vu8)v_load_i8(from + i) ^ flip);
+    CIRCLET_NO_UNROLL for (; i < n; i++) to[i] = (uint8_t)from[i] ^ flip;
+    CIRCLET_NO_UNROLL for (; i & 3; i++) to[i] = 0;
+}
+
+#endif

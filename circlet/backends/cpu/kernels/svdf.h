@@ -1,0 +1,120 @@
+/* SVDF: products with the newest input join a kept past, which is then weighed over time. One task
+ * for each element of the batch.
+ *
+ * Operands: input, packed feature weights, (records of them,) time weights, biases, state, output.
+ */
+#ifndef CIRCLET_SVDF_H
+#define CIRCLET_SVDF_H
+
+#include "element.h"
+#include "matvec.h"
+#include "vmath.h"
+
+struct svdf_f32_params {
+    int64_t inputs;
+    int64_t filters;
+    int64_t units;  /* outputs */
+    int64_t memory; /* steps that are kept */
+    int64_t rank;   /* filters of a unit */
+    int64_t blocks; /* of feature weights */
+    float low;      /* clamp of the output */
+    float high;
+};
+
+/* Drops the oldest value of every filter and takes in its newest. */
+#define SVDF_SHIFT(name, type, source)                                                           \
+    CIRCLET_INLINE void name(type *state, const source *newest, int64_t filters, int64_t memory) { \
+        for (int64_t f = 0; f < filters; f++, state += memory) {                                 \
+            for (int64_t m = 0; m + 1 < memory; m++) state[m] = state[m + 1];                    \
+            state[memory - 1] = (type)newest[f];                                                 \
+        }                                                                                        \
+    }
+SVDF_SHIFT(svdf_shift_f32, float, float)
+SVDF_SHIFT(svdf_shift_i8, int8_t, int32_t)
+SVDF_SHIFT(svdf_shift_i16, int16_t, int32_t)
+
+CIRCLET_INLINE float svdf_weigh_f32(const float *state, const float *time, int64_t n) {
+    vf sum = v_zero();
+    for (int64_t i = 0; i < n; i += CIRCLET_LANES) {
+        int64_t left = s_min_i64(CIRCLET_LANES, n - i);
+        sum = v_fma(element_load_f32(state + i, left, ELEMENT_F32),
+                    element_load_f32(time + i, left, ELEMENT_F32), sum);
+    }
+    return v_fold_add(sum);
+}
+
+CIRCLET_INLINE void svdf_f32(const struct svdf_f32_params *p, void *const *x, void *scratch,
+                             int64_t begin, int64_t end, const int vectors) {
+    float *newest = scratch;
+    for (int64_t batch = begin; batch < end; batch++) {
+        const float *in = (const float *)x[0] + batch * p->inputs, *time = x[2], *bias = x[3];
+        float *state = (float *)x[4] + batch * p->filters * p->memory;
+        float *out = (float *)x[5] + batch * p->units;
+        matvec_f32(x[1], in, p->inputs, in, 0, newest, p->blocks, vectors);
+        svdf_shift_f32(state, newest, p->filters, p->memory);
+        int64_t kept = p->rank * p->memory;
+        for (int64_t unit = 0; unit < p->units; unit++) {
+            float sum = bias[unit] + svdf_weigh_f32(state + unit * kept, time + unit * kept, kept);
+            out[unit] = s_clamp(sum, p->low, p->high);
+        }
+    }
+}
+
+struct svdf_q8_params {
+    int64_t inputs;
+    int64_t filters;
+    int64_t units;    /* outputs */
+    int64_t memory;   /* steps that are kept */
+    int64_t rank;     /* filters of a unit */
+    int64_t blocks;   /* of feature weights */
+    int64_t in_bytes; /* where bytes of the input start in scratch memory */
+    int32_t state_zero;
+    int32_t state_low;
+    int32_t state_high;
+    int32_t multiplier; /* from sums to the output */
+    int32_t shift;
+    int32_t zero;
+};
+
+/* Sum of n products of stored values of a type. */
+CIRCLET_INLINE int32_t svdf_weigh(const void *state, const void *time, int64_t n, const int type) {
+    vi sum = v_zero_i32();
+    int64_t size = element_size(type);
+    for (int64_t i = 0; i < n; i += CIRCLET_LANES) {
+        int64_t left = s_min_i64(CIRCLET_LANES, n - i);
+        sum += element_load_i32((const char *)state + i * size, left, type) *
+               element_load_i32((const char *)time + i * size, left, type);
+    }
+    return v_fold_add_i32(sum);
+}
+
+/* Biases hold what the state's zero point takes off. */
+CIRCLET_INLINE void svdf_q8(const struct svdf_q8_params *p, void *const *x, void *scratch,
+                            int64_t begin, int64_t end, const int vectors, const int type) {
+    int32_t *newest = scratch;
+    uint8_t *words = (uint8_t *)scratch + p->in_bytes;
+    struct matvec_bounds bounds = {p->state_zero, p->state_low, p->state_high};
+    int64_t size = element_size(type), kept = p->rank * p->memory;
+    for (int64_t batch = begin; batch < end; batch++) {
+        const int32_t *bias = x[4];
+        char *state = (char *)x[5] + batch * p->filters * p->memory * size;
+        int8_t *out = (int8_t *)x[6] + batch * p->units;
+        matvec_words(words, (const int8_t *)x[0] + batch * p->inputs, p->inputs);
+        matvec_q8(x[1], words, (p->inputs + 3) / 4, x[2], newest, p->blocks, bounds, 0, vectors);
+        if (type == ELEMENT_I8) svdf_shift_i8((int8_t *)state, newest, p->filters, p->memory);
+        else svdf_shift_i16((int16_t *)state, newest, p->filters, p->memory);
+        for (int64_t unit = 0; unit < p->units; unit++) {
+            int64_t at = unit * kept * size;
+            newest[unit] = bias[unit] + svdf_weigh(state + at, (char *)x[3] + at, kept, type);
+        }
+        int64_t shift = p->shift > 0 ? p->shift : 0, right = p->shift > 0 ? 0 : -p->shift;
+        for (int64_t i = 0; i < p->units; i += CIRCLET_LANES) {
+            vi y = v_shl_i32(v_load_i32(newest + i), v_splat_i32((int32_t)shift));
+            y = v_rdbpot(v_srdhm(y, v_splat_i32(p->multiplier)), v_splat_i32((int32_t)right));
+            y = v_clamp_i32(y + p->zero, v_splat_i32(-128), v_splat_i32(127));
+            element_store_i32(out + i, y, s_min_i64(CIRCLET_LANES, p->units - i), ELEMENT_I8);
+        }
+    }
+}
+
+#endif

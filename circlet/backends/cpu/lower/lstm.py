@@ -1,0 +1,198 @@
+"""LSTM kinds in float32: all steps in one kernel call, which keeps the states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from circlet.backends.cpu.lower.matvec import (
+    Blocks,
+    Floats,
+    blocks_of,
+    pack_floats,
+    spread_rows,
+    whole_registers,
+)
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    ConstantRef,
+    Context,
+    Kernel,
+    Lowering,
+    NoRef,
+    ParamValue,
+    Ref,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.lstm_operands import (
+    CELL_STATE,
+    FORGET,
+    OUTPUT_STATE,
+    PROJECTION,
+    PROJECTION_BIAS,
+    Gate,
+    cells,
+    gates,
+    inputs,
+    is_normalised,
+    outputs,
+    peephole,
+    steps_first,
+)
+from circlet.ops.operands import operand
+
+KINDS = ("UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM")
+_ACTIVATIONS = {"NONE": 0, "RELU": 1, "RELU6": 2, "TANH": 3}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the float and the integer kernel share: sizes, strides and blocks."""
+
+    lanes: int
+    gate: int
+    blocks: Blocks
+    projection: Blocks | None
+    batches: int
+    params: dict[str, ParamValue]
+
+
+def shape_of(op: Op, context: Context) -> Shape:
+    """Sizes of an op, in the fields of both kernels."""
+    lanes = context.vector_bytes // 4
+    gate = whole_registers(cells(op), lanes)
+    blocks = blocks_of(gate * len(gates(op)), lanes)
+    projection = None if op.input(PROJECTION) is None else blocks_of(outputs(op), lanes)
+    batches, steps, strides = _time(op)
+    params: dict[str, ParamValue] = {
+        "steps": steps,
+        "inputs": inputs(op),
+        "cells": cells(op),
+        "outputs": outputs(op),
+        "gate": gate,
+        "gate_blocks": blocks.count,
+        "projection_blocks": projection.count if projection else 0,
+        "in_batch": strides[0] * inputs(op),
+        "in_step": strides[1] * inputs(op),
+        "out_batch": strides[0] * outputs(op),
+        "out_step": strides[1] * outputs(op),
+    }
+    return Shape(lanes, gate, blocks, projection, batches, params)
+
+
+def _time(op: Op) -> tuple[int, int, tuple[int, int]]:
+    """Batches, steps, and how many vectors apart batches and steps are."""
+    sizes = operand(op, 0).static_shape
+    if len(sizes) == 2:
+        return sizes[0], 1, (1, 0)
+    if steps_first(op):
+        return sizes[1], sizes[0], (1, sizes[1])
+    return sizes[0], sizes[1], (sizes[1], 1)
+
+
+def array(op: Op, position: int) -> np.ndarray:
+    """The elements of a constant operand."""
+    return np.asarray(operand(op, position).data)
+
+
+def flags(op: Op) -> tuple[int, int]:
+    """Whether gates look at the cell state, and whether they are normalised."""
+    return int(peephole(op, FORGET) is not None), int(is_normalised(op))
+
+
+def tables(op: Op, gate: int) -> np.ndarray:
+    """Rows of the kernels' `tables`: per gate peephole, norm coefficients, bias after the norm."""
+    empty = np.zeros(cells(op), array(op, FORGET.bias).dtype)
+    rows = []
+    for one in gates(op):
+        look = peephole(op, one)
+        rows.append(empty if look is None else array(op, look).astype(empty.dtype))
+        normed = is_normalised(op)
+        rows.append(array(op, one.norm).astype(empty.dtype) if normed else empty)
+        rows.append(array(op, one.bias) if normed else empty)
+    return spread_rows(rows, gate)
+
+
+def why_no_lstm(op: Op, dtype: DType) -> str | None:
+    """Why no kernel of a type takes an op."""
+    data = operand(op, 0)
+    if data.dtype is not dtype:
+        return f"does not take {data.dtype.name}"
+    if data.is_constant:
+        return "constant input"
+    return "a size is 0" if data.elements == 0 else None
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    return why_no_lstm(op, DType.FLOAT32)
+
+
+def _gate_weights(op: Op, gate: Gate) -> Floats:
+    return np.concatenate([array(op, gate.weights), array(op, gate.recurrent)], axis=1)
+
+
+def _packed_gates(op: Op, shape: Shape, context: Context) -> ConstantRef:
+    weights = spread_rows([_gate_weights(op, gate) for gate in gates(op)], shape.gate)
+    bias = spread_rows([array(op, gate.bias) for gate in gates(op)], shape.gate)
+    kept = np.zeros_like(bias) if is_normalised(op) else bias
+    return context.constant(pack_floats(weights, kept, shape.blocks))
+
+
+def _packed_projection(op: Op, shape: Shape, context: Context) -> Ref:
+    if shape.projection is None:
+        return NoRef()
+    given = op.input(PROJECTION_BIAS)
+    bias = np.zeros(outputs(op), np.float32) if given is None else np.asarray(given.data)
+    return context.constant(pack_floats(array(op, PROJECTION), bias, shape.projection))
+
+
+def _limit(op: Op, name: str) -> float:
+    limit = float(np.float32(getattr(op.attrs, name)))
+    return limit if limit > 0 else inf
+
+
+def _lower(op: Op, context: Context) -> None:
+    shape, (look, norm) = shape_of(op, context), flags(op)
+    projected = shape.blocks.slots + shape.gate
+    slots = projected + (shape.projection.slots if shape.projection else 0)
+    projecting = shape.projection is not None
+    params: dict[str, ParamValue] = {
+        "hidden": shape.blocks.slots,
+        "projected": projected,
+        "cell_clip": _limit(op, "cell_clip"),
+        "projection_clip": _limit(op, "proj_clip") if projecting else inf,
+    }
+    arguments = (
+        shape.blocks.vectors,
+        shape.projection.vectors if shape.projection else 0,
+        len(gates(op)) - 3,
+        _ACTIVATIONS[str(getattr(op.attrs, "fused_activation_function", "TANH"))],
+        look,
+        norm,
+    )
+    states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
+    operands = (
+        TensorRef(operand(op, 0)),
+        _packed_gates(op, shape, context),
+        TensorRef(op.outputs[0]),
+        *map(TensorRef, states),
+        context.constant(tables(op, shape.gate)) if look or norm else NoRef(),
+        _packed_projection(op, shape, context),
+    )
+    context.call(
+        op,
+        Kernel("lstm.h", "lstm_f32", arguments),
+        shape.params | params,
+        operands,
+        (op.outputs[0], *states),
+        tasks=shape.batches,
+        scratch_bytes=4 * slots,
+    )
+
+
+for _kind in KINDS:
+    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_f32", _refuses, _lower))
