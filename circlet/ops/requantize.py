@@ -36,9 +36,14 @@ def quantize_multiplier(multiplier: float) -> tuple[int, int]:
 
 def quantize_multipliers(multipliers: npt.ArrayLike) -> tuple[Int64, Int64]:
     """`quantize_multiplier` of each factor of a vector: mantissas and shifts."""
-    pairs = [quantize_multiplier(float(m)) for m in np.atleast_1d(np.asarray(multipliers))]
-    table = np.array(pairs, np.int64).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
+    fractions, exponents = np.frexp(np.atleast_1d(np.asarray(multipliers, np.float64)))
+    scaled = fractions * (1 << 31)
+    mantissas = (np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)).astype(np.int64)
+    shifts = exponents.astype(np.int64)
+    carried = mantissas == 1 << 31
+    mantissas, shifts = np.where(carried, 1 << 30, mantissas), shifts + carried
+    vanished = (shifts < -31) | (mantissas == 0)
+    return np.where(vanished, 0, mantissas), np.where(vanished, 0, shifts)
 
 
 def wrap_int32(values: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> Int64:
