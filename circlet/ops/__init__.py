@@ -14,6 +14,7 @@ from circlet.ops.record import (
     find,
     get,
     register,
+    unregister,
     unsupported_reason,
 )
 
@@ -31,6 +32,7 @@ __all__ = [
     "find",
     "get",
     "register",
+    "unregister",
     "unsupported_reason",
 ]
 
@@ -41,5 +43,5 @@ from circlet.ops import reduce, resize, shape, smooth, softmax  # noqa: F401
 from circlet.ops import comparison, control, math  # noqa: F401
 from circlet.ops import blocks, choose, detection, facts, gather, groups  # noqa: F401
 from circlet.ops import order, repeat, scatter, slicing, split, strided_slice  # noqa: F401
-from circlet.ops import batch_matmul  # noqa: F401
+from circlet.ops import batch_matmul, inverse_root  # noqa: F401
 from circlet.ops import lstm, svdf  # noqa: F401

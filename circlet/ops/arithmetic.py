@@ -216,7 +216,6 @@ binary(
 unary("ABS", plain(lambda x: call("abs", x)), "FLOAT32 INT32", options="AbsOptions")
 unary("NEG", plain(lambda x: -x), "FLOAT32 INT32 INT64", options="NegOptions")
 unary("SQRT", plain(lambda x: call("sqrt", x)), "FLOAT32")
-unary("RSQRT", plain(lambda x: call("rsqrt", x)), "FLOAT32")
 unary("EXP", plain(lambda x: call("exp", x)), "FLOAT32", options="ExpOptions")
 unary("LOG", plain(lambda x: call("log", x)), "FLOAT32")
 unary("FLOOR", plain(lambda x: call("floor", x)), "FLOAT32", numerics="exact")

@@ -27,7 +27,7 @@ _PAIRS = tuple(
     for source in ("INT8", "UINT8", "INT16")
     for result in ("INT8", "UINT8", "INT16")
     if (source, result) != ("INT16", "UINT8")
-)
+) + ("INT16 -> INT32", "INT32 -> INT16", "INT32 -> INT8")
 
 
 def _infer_as_declared(op: Op) -> list[TensorType]:

@@ -1,4 +1,4 @@
-"""Reductions along axes: MEAN, SUM, REDUCE_MAX, ARG_MAX, ARG_MIN."""
+"""Reductions along axes: MEAN, SUM, products, extremes, logic, ARG_MAX and ARG_MIN."""
 
 from __future__ import annotations
 
@@ -135,6 +135,29 @@ def _evaluate_max(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [np.asarray(values.max(axis=axes, keepdims=_keeps_dims(op), initial=lowest))]
 
 
+def _evaluate_min(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    values, axes = present(inputs[0]), _axes_at_run(op, inputs)
+    highest = np.inf if values.dtype == np.float32 else np.iinfo(str(values.dtype)).max
+    return [np.asarray(values.min(axis=axes, keepdims=_keeps_dims(op), initial=highest))]
+
+
+def _evaluate_product(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    values, axes = present(inputs[0]), _axes_at_run(op, inputs)
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = values.prod(axis=axes, dtype=values.dtype, keepdims=_keeps_dims(op))
+    return [np.asarray(product, values.dtype)]
+
+
+def _evaluate_any(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    values, axes = present(inputs[0]), _axes_at_run(op, inputs)
+    return [np.asarray(values.any(axis=axes, keepdims=_keeps_dims(op)))]
+
+
+def _evaluate_all(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    values, axes = present(inputs[0]), _axes_at_run(op, inputs)
+    return [np.asarray(values.all(axis=axes, keepdims=_keeps_dims(op)))]
+
+
 def reduce_cost(op: Op) -> Cost:
     """One operation per input element."""
     source = operand(op, 0)
@@ -175,6 +198,7 @@ def _reducer(
     evaluate: Callable[[Op, Arrays], list[np.ndarray]],
     rules: tuple[Rule, ...],
     requantises: bool,
+    types: tuple[str, ...] = _NUMBERS,
 ) -> None:
     register(
         OpDef(
@@ -183,7 +207,7 @@ def _reducer(
             options="ReducerOptions",
             arity=(2, 2),
             required=2,
-            dtypes=tuple(f"{name} INT32 -> {name}" for name in _NUMBERS),
+            dtypes=tuple(f"{name} INT32 -> {name}" for name in types),
             infer=infer_ranked(_infer_reduce),
             evaluate=evaluate,
             rules=(*_AXES, *rules),
@@ -200,6 +224,10 @@ _REQUANTISED = (affine(0), _INT16_CENTRED, _FACTOR_IN_REACH)
 _reducer("MEAN", _evaluate_mean, (_NOT_EMPTY, *_REQUANTISED), requantises=True)
 _reducer("SUM", _evaluate_sum, _REQUANTISED, requantises=True)
 _reducer("REDUCE_MAX", _evaluate_max, (same_quant(),), requantises=False)
+_reducer("REDUCE_MIN", _evaluate_min, (same_quant(),), requantises=False)
+_reducer("REDUCE_PROD", _evaluate_product, (), False, ("FLOAT32", "INT32", "INT64"))
+_reducer("REDUCE_ANY", _evaluate_any, (), False, ("BOOL",))
+_reducer("REDUCE_ALL", _evaluate_all, (), False, ("BOOL",))
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from circlet.ops.operands import (
     scale_of,
     zero_of,
 )
-from circlet.ops.record import Arrays, Cost, OpDef, QuantRule, Rule, register
+from circlet.ops.record import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.requantize import quantize_multiplier, rounding_divide_by_pot
 
 _DIFF_INTEGER_BITS = 5
 _SUM_INTEGER_BITS = 12
-_TYPES = ("FLOAT32 -> FLOAT32", "INT8 -> INT8", "UINT8 -> UINT8")
+_TYPES = ("FLOAT32 -> FLOAT32", "INT8 -> INT8", "UINT8 -> UINT8", "INT8 -> INT16")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _softmax_stored(op: Op, values: np.ndarray) -> np.ndarray:
         gemmlowp.wrap(terms.sum(axis=-1, keepdims=True)), _SUM_INTEGER_BITS
     )
     scaled = gemmlowp.high_mul(reciprocal, power)
-    exponent = over_unit + 31 - 8
+    exponent = over_unit + 31 - op.outputs[0].dtype.bits
     shifted = np.clip(rounding_divide_by_pot(scaled, exponent) + low, low, high)
     return np.where(kept, shifted, low).astype(op.outputs[0].dtype.numpy)
 
@@ -88,10 +88,16 @@ def _scaled(diff: np.ndarray, mantissa: int, shift: int) -> np.ndarray:
     return gemmlowp.high_mul(gemmlowp.wrap(diff << shift), np.int64(mantissa))
 
 
+def _infer_softmax(op: Op) -> list[TensorType]:
+    return [TensorType(op.outputs[0].dtype, operand(op, 0).shape)]
+
+
 def _softmax_output(op: Op) -> bool:
     result = op.outputs[0]
     if result.dtype == DType.INT8:
         return zero_of(result) == -128 and abs(scale_of(result) * 256 - 1) <= 0.001
+    if result.dtype == DType.INT16:
+        return zero_of(result) == -(1 << 15) and abs(scale_of(result) * 65536 - 1) <= 0.001
     return True
 
 
@@ -134,14 +140,18 @@ register(
         options="SoftmaxOptions",
         arity=(1, 1),
         dtypes=_TYPES,
-        infer=same_as_first,
+        infer=_infer_softmax,
         evaluate=_evaluate_softmax,
         rules=(
             _LAST_AXIS,
             affine(0),
             Rule("beta", _beta_fits, "beta must be finite, and positive for stored values"),
             Rule("input-scale", _exponent_fits, "input scale times beta is out of reach"),
-            Rule("output-scale", _softmax_output, "int8 output needs scale 1/256, zero -128"),
+            Rule(
+                "output-scale",
+                _softmax_output,
+                "int8 output needs scale 1/256, zero -128 (int16 likewise)",
+            ),
         ),
         numerics="tolerance",
         accumulator="int32",

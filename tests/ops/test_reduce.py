@@ -47,11 +47,20 @@ def test_quantised_reduction_agrees(
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT32, DType.INT64])
 @pytest.mark.parametrize("reduced", AXES)
-@pytest.mark.parametrize("kind", ["MEAN", "SUM", "REDUCE_MAX"])
+@pytest.mark.parametrize("kind", ["MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"])
 def test_plain_reduction_agrees(kind: str, reduced: tuple[int, ...], dtype: DType) -> None:
-    x = np.random.default_rng(1).uniform(-99, 99, (2, 3, 4, 5)).astype(dtype.numpy)
+    most = 2 if kind == "REDUCE_PROD" else 99
+    x = np.random.default_rng(1).uniform(-most, most, (2, 3, 4, 5)).astype(dtype.numpy)
     inputs = [tensor("x", x), tensor("axes", axes(reduced), constant=True)]
     assert_agrees(make_op(kind, inputs, (dtype, None)), [x])
+
+
+@pytest.mark.parametrize("reduced", AXES)
+@pytest.mark.parametrize("kind", ["REDUCE_ANY", "REDUCE_ALL"])
+def test_reduction_of_logic_agrees(kind: str, reduced: tuple[int, ...]) -> None:
+    x = np.random.default_rng(1).uniform(size=(2, 3, 4, 5)) > (0.1 if kind == "REDUCE_ALL" else 0.9)
+    inputs = [tensor("x", x), tensor("axes", axes(reduced), constant=True)]
+    assert_agrees(make_op(kind, inputs, (DType.BOOL, None)), [x])
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, *BYTES])

@@ -39,6 +39,22 @@ def test_reductions_equal_the_record(kind: str, dtype: DType, target: str) -> No
 
 
 @each_target
+@pytest.mark.parametrize("kind", ["REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"])
+def test_extremes_products_and_logic_equal_the_record(kind: str, target: str) -> None:
+    cases = Cases()
+    logic = kind in ("REDUCE_ANY", "REDUCE_ALL")
+    types = [DType.FLOAT32, DType.INT32, *([DType.INT8] if kind == "REDUCE_MIN" else [])]
+    for dtype in [DType.INT8] if logic else types:
+        for number, (shape, axes) in enumerate(FORMS):
+            values = cases.values(dtype, shape, 1.0)
+            given = values > (-128, 125, -100)[number % 3] if logic else values
+            data = cases.given(given, QUANT if dtype is DType.INT8 and not logic else None)
+            wanted = cases.constant(np.array(axes, np.int32))
+            cases.op(kind, [data, wanted], ReducerAttrs(bool(number % 2)), quant=QUANT)
+    cases.check(target, threads=2)
+
+
+@each_target
 def test_a_mean_of_many_large_floats_keeps_its_digits(target: str) -> None:
     cases = Cases()
     values = cases.values(DType.FLOAT32, (1, 112, 112, 24), 0.1) + np.float32(1000)

@@ -1,4 +1,4 @@
-/* Means, sums and maxima over any axes; positions of largest and smallest elements. */
+/* Means, sums, products and extremes over any axes; positions of largest and smallest elements. */
 #ifndef CIRCLET_REDUCE_H
 #define CIRCLET_REDUCE_H
 
@@ -6,7 +6,7 @@
 #include "element.h"
 #include "rows.h"
 
-enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX };
+enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD };
 
 #define REDUCE_BLOCK 64 /* kept elements of a task; reduced elements of one partial float sum */
 
@@ -38,19 +38,45 @@ CIRCLET_INLINE int64_t reduce_offset(const struct reduce_params *p, int64_t inde
     return a * p->steps[0] + b * p->steps[1] + c * p->steps[2];
 }
 
+CIRCLET_FOLD(reduce_fold_mul, float, vf, a * b)
+CIRCLET_FOLD(reduce_fold_mul_i32, int32_t, vi, (int32_t)((uint32_t)a * (uint32_t)b))
+
 CIRCLET_INLINE vf reduce_start_f32(int kind) {
-    return v_splat(kind == REDUCE_MAX ? -__builtin_inff() : 0.0f);
+    float infinity = __builtin_inff();
+    return v_splat(kind == REDUCE_MAX    ? -infinity
+                   : kind == REDUCE_MIN  ? infinity
+                   : kind == REDUCE_PROD ? 1.0f
+                                         : 0.0f);
 }
 CIRCLET_INLINE vi reduce_start_i32(int kind) {
-    return v_splat_i32(kind == REDUCE_MAX ? INT32_MIN : 0);
+    return v_splat_i32(kind == REDUCE_MAX    ? INT32_MIN
+                       : kind == REDUCE_MIN  ? INT32_MAX
+                       : kind == REDUCE_PROD ? 1
+                                             : 0);
 }
 CIRCLET_INLINE vf reduce_join_f32(vf a, vf b, int kind) {
     if (kind == REDUCE_MAX) return v_max(b, a);
+    if (kind == REDUCE_MIN) return v_min(b, a);
+    if (kind == REDUCE_PROD) return a * b;
     return a + b;
 }
 CIRCLET_INLINE vi reduce_join_i32(vi a, vi b, int kind) {
     if (kind == REDUCE_MAX) return v_max_i32(a, b);
+    if (kind == REDUCE_MIN) return v_min_i32(a, b);
+    if (kind == REDUCE_PROD) return a * b;
     return a + b;
+}
+CIRCLET_INLINE float reduce_fold_f32(vf v, int kind) {
+    if (kind == REDUCE_MAX) return v_fold_max(v);
+    if (kind == REDUCE_MIN) return v_fold_min(v);
+    if (kind == REDUCE_PROD) return reduce_fold_mul(v);
+    return v_fold_add(v);
+}
+CIRCLET_INLINE int32_t reduce_fold_i32(vi v, int kind) {
+    if (kind == REDUCE_MAX) return v_fold_max_i32(v);
+    if (kind == REDUCE_MIN) return v_fold_min_i32(v);
+    if (kind == REDUCE_PROD) return reduce_fold_mul_i32(v);
+    return v_fold_add_i32(v);
 }
 
 CIRCLET_INLINE void reduce_store_f32(const struct reduce_params *p, char *to, vf v, int64_t n,
@@ -156,11 +182,9 @@ CIRCLET_INLINE void reduce_one(const struct reduce_params *p, const char *from, 
     for (int64_t run = 0; run < reduce_runs(p); run++)
         reduce_along(from + reduce_offset(p, run), p->reduced[3], &f, &s, kind, type);
     if (type == ELEMENT_F32) {
-        float total = kind == REDUCE_MAX ? v_fold_max(f) : v_fold_add(f);
-        reduce_store_f32(p, to, v_splat(total), 1, kind);
+        reduce_store_f32(p, to, v_splat(reduce_fold_f32(f, kind)), 1, kind);
     } else {
-        int32_t total = kind == REDUCE_MAX ? v_fold_max_i32(s) : v_fold_add_i32(s);
-        reduce_store_i32(p, to, v_splat_i32(total), 1, type, requantises);
+        reduce_store_i32(p, to, v_splat_i32(reduce_fold_i32(s, kind)), 1, type, requantises);
     }
 }
 

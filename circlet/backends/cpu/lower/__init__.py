@@ -5,6 +5,7 @@ from importlib import import_module
 # Rows of one kind are asked in this order.
 FAMILIES = (
     "lut",
+    "lut16",
     "elementwise",
     "pool",
     "quantize",
@@ -20,8 +21,10 @@ FAMILIES = (
     "depthwise_float",
     "fully_connected_float",
     "transpose_conv",
+    *("slices", "places", "gather", "order"),
     "matmul",
     "conv_int16",
+    "l2_norm",
     "lstm",
     "lstm_q8",
     "svdf",

@@ -1,4 +1,4 @@
-"""MEAN, SUM, REDUCE_MAX over constant axes; ARG_MAX and ARG_MIN along one."""
+"""Means, sums, products, extremes and logic over constant axes; ARG_MAX and ARG_MIN along one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,17 @@ from circlet.ops.requantize import quantize_multiplier
 _MAX_REDUCED = 4
 _BLOCK = 64
 _TASK_ELEMENTS = 1 << 12
-_KINDS = {"MEAN": "REDUCE_MEAN", "SUM": "REDUCE_SUM", "REDUCE_MAX": "REDUCE_MAX"}
+_KINDS = {
+    "MEAN": "REDUCE_MEAN",
+    "SUM": "REDUCE_SUM",
+    "REDUCE_MAX": "REDUCE_MAX",
+    "REDUCE_MIN": "REDUCE_MIN",
+    "REDUCE_PROD": "REDUCE_PROD",
+    "REDUCE_ANY": "REDUCE_MAX",
+    "REDUCE_ALL": "REDUCE_MIN",
+}
+_REQUANTISED = ("MEAN", "SUM")
+_TYPES = {**ELEMENT_TYPES, DType.BOOL: "ELEMENT_U8"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,7 @@ def _refuses(op: Op, target: Target) -> str | None:
     source, reduced = operand(op, 0), constant_axes(op)
     if reduced is None:
         return "the axes are not constant"
-    if source.dtype not in ELEMENT_TYPES:
+    if source.dtype not in _TYPES:
         return f"does not take {source.dtype.name}"
     if op.kind == "MEAN" and source.dtype == DType.INT32:
         return "does not take INT32"
@@ -81,9 +91,9 @@ def _lower(op: Op, context: Context) -> None:
     axes = _axes(source.static_shape, strides, reduced)
     elements = prod(source.static_shape[axis] for axis in reduced)
     params = {**_loops(axes, element_bytes(source)), **_numbers(op, elements)}
-    requantises = int(source.dtype in QUANTISED and op.kind != "REDUCE_MAX")
+    requantises = int(source.dtype in QUANTISED and op.kind in _REQUANTISED)
     form = (requantises, int(axes[-1].is_reduced))
-    arguments = (_KINDS[op.kind], ELEMENT_TYPES[source.dtype], *form)
+    arguments = (_KINDS[op.kind], _TYPES[source.dtype], *form)
     operands = (source_ref(context, source), TensorRef(result))
     kernel = Kernel("reduce.h", "reduce", arguments)
     context.call(op, kernel, params, operands, (result,), tasks=_tasks(axes))
@@ -117,7 +127,7 @@ def _rows_per_task(axes: list[_Axis]) -> int:
 
 def _numbers(op: Op, elements: int) -> dict[str, ParamValue]:
     source, result = operand(op, 0), op.outputs[0]
-    if source.dtype not in QUANTISED or op.kind == "REDUCE_MAX":
+    if source.dtype not in QUANTISED or op.kind not in _REQUANTISED:
         names = ("centre", "multiplier", "left", "right", "zero", "low", "high")
         return {"elements": float(elements), **dict.fromkeys(names, 0)}
     mantissa, shift = quantize_multiplier(scale_of(source) / scale_of(result))

@@ -1,0 +1,28 @@
+"""Native row lengths and int16 tables give what the records give."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.ir import DType, Quantization
+from tests.backends.cpu.cases import Cases, each_target
+
+
+@each_target
+def test_rows_divided_by_their_length_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for shape in ((1, 768), (1, 4, 4, 3), (500, 37), (3, 1)):
+        cases.op("L2_NORMALIZATION", [cases.data(DType.FLOAT32, shape)])
+    cases.op("L2_NORMALIZATION", [cases.given(np.zeros((2, 20), np.float32))])
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_int16_tables_equal_the_record(target: str) -> None:
+    cases = Cases()
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.int16)
+    source = cases.given(every, Quantization.per_tensor(6e-5))
+    cases.op("RSQRT", [source], quant=Quantization.per_tensor(3e-5))
+    byte = cases.data(DType.INT8, (999,), Quantization.per_tensor(0.03, -100))
+    cases.op("RSQRT", [byte], quant=Quantization.per_tensor(0.02, -100))
+    cases.check(target, threads=2)
