@@ -1,0 +1,178 @@
+/* Reading and writing where indices point. Indices are taken into range before they are used, so
+ * that no value of an index leads outside a buffer. */
+#ifndef CIRCLET_GATHER_H
+#define CIRCLET_GATHER_H
+
+#include "copy.h"
+
+/* Element `at` of a list of 2-, 4- or 8-byte integers. */
+CIRCLET_INLINE int64_t index_at(const void *list, int64_t at, int size) {
+    if (size == 8) return ((const int64_t *)list)[at];
+    if (size == 4) return ((const int32_t *)list)[at];
+    return ((const int16_t *)list)[at];
+}
+
+/* The nearest number to `index` in 0 .. size - 1. */
+CIRCLET_INLINE int64_t index_inside(int64_t index, int64_t size) {
+    return index < 0 ? 0 : s_min_i64(index, size - 1);
+}
+
+struct gather_params {
+    int64_t rows;          /* runs in all: outer positions times index vectors */
+    int64_t rows_per_task; /* of a task */
+    int64_t count;         /* index vectors of an outer position */
+    int64_t shared;        /* outer positions that share one set of index vectors */
+    int64_t depth;         /* indices of a vector */
+    int64_t run_bytes;     /* contiguous bytes that one vector names */
+    int64_t outer_bytes;   /* of the source, from one outer position to the next */
+    int64_t sizes[6];      /* of the axes that a vector indexes */
+    int64_t strides[6];    /* of them, in bytes */
+};
+
+/* Operands: source, indices, result. */
+CIRCLET_INLINE void gather(const struct gather_params *p, void *const *x, void *scratch,
+                           int64_t begin, int64_t end, int index_size) {
+    (void)scratch;
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+        int64_t outer = row / p->count;
+        int64_t vector = outer / p->shared * p->count + row % p->count;
+        const char *from = (const char *)x[0] + outer * p->outer_bytes;
+        for (int64_t i = 0; i < p->depth; i++)
+            from += p->strides[i] *
+                    index_inside(index_at(x[1], vector * p->depth + i, index_size), p->sizes[i]);
+        copy_run((char *)x[2] + row * p->run_bytes, from, p->run_bytes);
+    }
+}
+
+struct lookup_params {
+    int64_t ids;  /* rows of the result */
+    int64_t rows; /* of the table */
+    int64_t run;  /* elements of a row */
+};
+
+/* Operands: ids, 8-bit table, scale of each row, result. A task is one id. */
+CIRCLET_INLINE void lookup(const struct lookup_params *p, void *const *x, void *scratch,
+                           int64_t begin, int64_t end, int is_signed) {
+    (void)scratch;
+    for (int64_t id = begin; id < end; id++) {
+        int64_t row = index_inside(index_at(x[0], id, 4), p->rows);
+        const uint8_t *from = (const uint8_t *)x[1] + row * p->run;
+        float scale = ((const float *)x[2])[row], *to = (float *)x[3] + id * p->run;
+        for (int64_t i = 0; i < p->run; i++)
+            to[i] = (float)(is_signed ? (int8_t)from[i] : from[i]) * scale;
+    }
+}
+
+struct scatter_nd_params {
+    int64_t rows;       /* index vectors */
+    int64_t depth;      /* indices of a vector */
+    int64_t run;        /* elements that one vector names */
+    int64_t bytes;      /* of the result */
+    int64_t sizes[6];   /* of the axes that a vector indexes */
+    int64_t strides[6]; /* of them, in elements */
+};
+
+CIRCLET_INLINE void scatter_add(char *to, const char *from, int64_t n, int size, int is_float) {
+    for (int64_t i = 0; i < n; i++) {
+        if (is_float) ((float *)to)[i] += ((const float *)from)[i];
+        else if (size == 8) ((uint64_t *)to)[i] += ((const uint64_t *)from)[i];
+        else if (size == 4) ((uint32_t *)to)[i] += ((const uint32_t *)from)[i];
+        else if (size == 2) ((uint16_t *)to)[i] += ((const uint16_t *)from)[i];
+        else ((uint8_t *)to)[i] += ((const uint8_t *)from)[i];
+    }
+}
+
+/* Operands: indices, updates, result. One task; vectors that point outside change nothing. */
+CIRCLET_INLINE void scatter_nd(const struct scatter_nd_params *p, void *const *x, void *scratch,
+                               int64_t begin, int64_t end, int size, int is_float) {
+    (void)scratch, (void)begin, (void)end;
+    const int32_t *index = x[0];
+    const char *from = x[1];
+    fill_run(x[2], 0, p->bytes);
+    for (int64_t row = 0; row < p->rows; row++, index += p->depth, from += p->run * size) {
+        int64_t at = 0, inside = 1;
+        for (int64_t i = 0; i < p->depth; i++) {
+            inside &= index[i] >= 0 && index[i] < p->sizes[i];
+            at += index[i] * p->strides[i];
+        }
+        if (inside) scatter_add((char *)x[2] + at * size, from, p->run, size, is_float);
+    }
+}
+
+struct sparse_to_dense_params {
+    int64_t rows;       /* index vectors */
+    int64_t depth;      /* indices of a vector */
+    int64_t elements;   /* of the result */
+    int64_t value_step; /* elements from value to value: 0 where one serves all */
+    int64_t sizes[6];   /* of the result */
+    int64_t strides[6]; /* in elements */
+};
+
+/* Operands: indices, values, default, result. One task. */
+CIRCLET_INLINE void sparse_to_dense(const struct sparse_to_dense_params *p, void *const *x,
+                                    void *scratch, int64_t begin, int64_t end, int index_size,
+                                    int size) {
+    (void)scratch, (void)begin, (void)end;
+    char *to = x[3];
+    for (int64_t i = 0; i < p->elements; i++) copy_element(to + i * size, x[2], size);
+    for (int64_t row = 0; row < p->rows; row++) {
+        int64_t at = 0, inside = 1;
+        for (int64_t i = 0; i < p->depth; i++) {
+            int64_t index = index_at(x[0], row * p->depth + i, index_size);
+            int64_t valid = index >= 0 && index < p->sizes[i];
+            inside &= valid;
+            at += valid ? index * p->strides[i] : 0;
+        }
+        const char *value = (const char *)x[1] + row * p->value_step * size;
+        if (inside) copy_element(to + at * size, value, size);
+    }
+}
+
+struct update_slice_params {
+    int64_t rows;           /* runs of the update */
+    int64_t rows_per_task;  /* of a task */
+    int64_t run_bytes;      /* of the innermost axis of the update */
+    int64_t axes;           /* of the data, the last ones of the arrays below */
+    int64_t spare[6];       /* largest start of each axis */
+    int64_t strides[6];     /* of the result, in bytes */
+    int64_t sizes[6];       /* outer sizes of the update */
+    int64_t row_strides[7]; /* of the result along the outer sizes, in bytes */
+};
+
+/* Operands: update, starts, result, which holds the data already. */
+CIRCLET_INLINE void update_slice(const struct update_slice_params *p, void *const *x,
+                                 void *scratch, int64_t begin, int64_t end, int index_size) {
+    (void)scratch;
+    char *to = x[2];
+    for (int64_t i = 0; i < p->axes; i++) {
+        int64_t axis = 6 - p->axes + i;
+        to += p->strides[axis] * index_inside(index_at(x[1], i, index_size), p->spare[axis] + 1);
+    }
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++)
+        copy_run(to + rows_offset(row, p->sizes, p->row_strides),
+                 (const char *)x[0] + row * p->run_bytes, p->run_bytes);
+}
+
+struct one_hot_params {
+    int64_t depth; /* size of the new axis */
+    int64_t inner; /* indices behind it */
+};
+
+/* Operands: indices, the value where they point, the value elsewhere, result. A task is one run of
+ * inner elements of one place of the new axis. */
+CIRCLET_INLINE void one_hot(const struct one_hot_params *p, void *const *x, void *scratch,
+                            int64_t begin, int64_t end, int index_size, int size) {
+    (void)scratch;
+    for (int64_t task = begin; task < end; task++) {
+        int64_t first = task / p->depth * p->inner, place = task % p->depth;
+        char *to = (char *)x[3] + task * p->inner * size;
+        for (int64_t i = 0; i < p->inner; i++) {
+            int hit = index_at(x[0], first + i, index_size) == place;
+            copy_element(to + i * size, hit ? x[1] : x[2], size);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,216 @@
+"""Ops that read or write where indices point, which may be computed at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from circlet.backends.cpu.lower.copy import copy_loops, element_bytes, not_copyable
+from circlet.backends.cpu.lower.views import (
+    Loops,
+    Sizes,
+    outer_fields,
+    source_ref,
+)
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op, Tensor
+from circlet.ops.gather import gather_axes, is_hybrid_lookup, row_scales
+from circlet.ops.operands import known_ints, operand
+from circlet.ops.order import one_hot_axis
+
+_TASK_BYTES = 1 << 15
+_AXES = 6
+
+
+def _dense_strides(shape: Sizes) -> Sizes:
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _first(values: Sizes) -> list[int]:
+    """The leading places of a parameter array."""
+    return [*values, *(1,) * (_AXES - len(values))]
+
+
+def _not_movable(op: Op) -> str | None:
+    tensors = (*(t for t in op.inputs if t is not None), *op.outputs)
+    return next((reason for t in tensors if (reason := not_copyable(t))), None)
+
+
+def _add(
+    kind: str, lower: Callable[[Op, Context], None], refuses: Callable[[Op], str | None]
+) -> None:
+    def refuse(op: Op, target: Target) -> str | None:
+        return refuses(op) or _not_movable(op)
+
+    LOWERINGS.add(Lowering(kind, kind.lower(), refuse, lower))
+
+
+def _gather(
+    op: Op,
+    context: Context,
+    tensors: tuple[Tensor, Tensor],
+    outer: tuple[int, int, int],
+    indexed: tuple[Sizes, Sizes],
+) -> None:
+    """Emit the kernel.
+
+    `tensors` are the data and the indices, `outer` how many outer positions there are, how many of
+    them share indices, and how many elements one is long; `indexed` sizes and strides, in elements,
+    of the axes that an index vector names.
+    """
+    (data, indices), (sizes, strides), result = tensors, indexed, op.outputs[0]
+    size, (positions, shared, length) = element_bytes(data), outer
+    count = indices.elements // len(sizes) * shared // positions
+    run = result.elements // (positions * count)
+    rows = positions * count
+    rows_per_task = max(1, _TASK_BYTES // (run * size))
+    params: dict[str, ParamValue] = {
+        "rows": rows,
+        "rows_per_task": rows_per_task,
+        "count": count,
+        "shared": shared,
+        "depth": len(sizes),
+        "run_bytes": run * size,
+        "outer_bytes": length * size,
+        "sizes": _first(sizes),
+        "strides": _first(tuple(stride * size for stride in strides)),
+    }
+    operands = (source_ref(context, data), source_ref(context, indices), TensorRef(result))
+    kernel = Kernel("gather.h", "gather", (element_bytes(indices),))
+    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+
+
+def _lower_gather(op: Op, context: Context) -> None:
+    data, indices = operand(op, 0), operand(op, 1)
+    axis, batch = gather_axes(op)
+    shape = data.static_shape
+    outer, run = prod(shape[:axis]), prod(shape[axis + 1 :])
+    positions = (outer, prod(shape[batch:axis]), shape[axis] * run)
+    _gather(op, context, (data, indices), positions, ((shape[axis],), (run,)))
+
+
+_add("GATHER", _lower_gather, lambda op: None)
+
+
+def _lower_gather_nd(op: Op, context: Context) -> None:
+    data, indices = operand(op, 0), operand(op, 1)
+    shape, depth = data.static_shape, indices.static_shape[-1]
+    strides = _dense_strides(shape)[:depth]
+    _gather(op, context, (data, indices), (1, 1, 0), (shape[:depth], strides))
+
+
+_add("GATHER_ND", _lower_gather_nd, lambda op: None)
+
+
+def _lower_lookup(op: Op, context: Context) -> None:
+    ids, table, result = operand(op, 0), operand(op, 1), op.outputs[0]
+    rows, run = table.static_shape[0], prod(table.static_shape[1:])
+    if not is_hybrid_lookup(op):
+        _gather(op, context, (table, ids), (1, 1, 0), ((rows,), (run,)))
+        return
+    params: dict[str, ParamValue] = {"ids": ids.elements, "rows": rows, "run": run}
+    scales = context.constant(row_scales(op, rows))
+    operands = (source_ref(context, ids), source_ref(context, table), scales, TensorRef(result))
+    kernel = Kernel("gather.h", "lookup", (int(table.dtype is DType.INT8),))
+    context.call(op, kernel, params, operands, (result,), tasks=ids.elements)
+
+
+_add("EMBEDDING_LOOKUP", _lower_lookup, lambda op: None)
+
+
+def _refuses_sizes(index: int) -> Callable[[Op], str | None]:
+    def refuses(op: Op) -> str | None:
+        return "the sizes are not constant" if known_ints(op.input(index)) is None else None
+
+    return refuses
+
+
+def _lower_scatter_nd(op: Op, context: Context) -> None:
+    indices, updates, result = operand(op, 0), operand(op, 1), op.outputs[0]
+    shape, depth, size = result.static_shape, indices.static_shape[-1], element_bytes(result)
+    params: dict[str, ParamValue] = {
+        "rows": indices.elements // depth,
+        "depth": depth,
+        "run": prod(shape[depth:]),
+        "bytes": result.elements * size,
+        "sizes": _first(shape[:depth]),
+        "strides": _first(_dense_strides(shape)[:depth]),
+    }
+    operands = (source_ref(context, indices), source_ref(context, updates), TensorRef(result))
+    kernel = Kernel("gather.h", "scatter_nd", (size, int(result.dtype is DType.FLOAT32)))
+    context.call(op, kernel, params, operands, (result,))
+
+
+_add("SCATTER_ND", _lower_scatter_nd, _refuses_sizes(2))
+
+
+def _lower_sparse(op: Op, context: Context) -> None:
+    indices, values, filler, result = (*(operand(op, i) for i in (0, 2, 3)), op.outputs[0])
+    shape = result.static_shape
+    params: dict[str, ParamValue] = {
+        "rows": indices.elements // len(shape),
+        "depth": len(shape),
+        "elements": result.elements,
+        "value_step": int(values.elements > 1),
+        "sizes": _first(shape),
+        "strides": _first(_dense_strides(shape)),
+    }
+    operands = (*(source_ref(context, t) for t in (indices, values, filler)), TensorRef(result))
+    arguments = (element_bytes(indices), element_bytes(result))
+    kernel = Kernel("gather.h", "sparse_to_dense", arguments)
+    context.call(op, kernel, params, operands, (result,))
+
+
+_add("SPARSE_TO_DENSE", _lower_sparse, _refuses_sizes(1))
+
+
+def _lower_update(op: Op, context: Context) -> None:
+    data, update, starts = (operand(op, index) for index in range(3))
+    result, shape, part = op.outputs[0], op.outputs[0].static_shape, update.static_shape
+    whole = Loops((result.elements,), ((1,), (1,)))
+    copy_loops(op, context, source_ref(context, data), TensorRef(result), whole)
+    size, rows = element_bytes(result), prod(part[:-1])
+    strides = tuple(stride * size for stride in _dense_strides(shape))
+    rows_per_task = max(1, _TASK_BYTES // (part[-1] * size))
+    before = [0] * (_AXES - len(shape))
+    params: dict[str, ParamValue] = {
+        "rows": rows,
+        "rows_per_task": rows_per_task,
+        "run_bytes": part[-1] * size,
+        "axes": len(shape),
+        "spare": [*before, *(n - m for n, m in zip(shape, part, strict=True))],
+        "strides": [*before, *strides],
+        "sizes": outer_fields(part[:-1], _AXES),
+        "row_strides": [*before, 0, *strides[:-1], 0],
+    }
+    operands = (source_ref(context, update), source_ref(context, starts), TensorRef(result))
+    kernel = Kernel("gather.h", "update_slice", (element_bytes(starts),))
+    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+
+
+def _refuses_update(op: Op) -> str | None:
+    return None if op.outputs[0].static_shape else "a scalar has no slices"
+
+
+_add("DYNAMIC_UPDATE_SLICE", _lower_update, _refuses_update)
+
+
+def _lower_one_hot(op: Op, context: Context) -> None:
+    indices, on, off, result = (*(operand(op, i) for i in (0, 2, 3)), op.outputs[0])
+    axis = one_hot_axis(op, len(indices.static_shape))
+    depth, inner = result.static_shape[axis], prod(result.static_shape[axis + 1 :])
+    params: dict[str, ParamValue] = {"depth": depth, "inner": inner}
+    operands = (*(source_ref(context, t) for t in (indices, on, off)), TensorRef(result))
+    kernel = Kernel("gather.h", "one_hot", (element_bytes(indices), element_bytes(result)))
+    context.call(op, kernel, params, operands, (result,), tasks=result.elements // inner)
+
+
+_add("ONE_HOT", _lower_one_hot, _refuses_sizes(1))

@@ -1,0 +1,180 @@
+"""Native slices, parts, repeats and block moves give what the records give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from circlet.ir import DType, Tensor
+from circlet.ops.blocks import DepthAttrs
+from circlet.ops.facts import ShapeAttrs
+from circlet.ops.repeat import MirrorPadAttrs
+from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
+from circlet.ops.strided_slice import StridedSliceAttrs
+from tests.backends.cpu.cases import QUANT, Cases, each_target
+
+TYPES = (DType.FLOAT32, DType.INT8, DType.INT64, DType.INT16)
+
+
+def _ints(cases: Cases, values: npt.ArrayLike) -> Tensor:
+    return cases.constant(np.asarray(values, np.int32))
+
+
+def _many(cases: Cases, kind: str, inputs: Sequence[Tensor], count: int, attrs: object) -> None:
+    """An op of several outputs, of types that its record infers."""
+    made = [Tensor(f"{kind}{len(cases.outputs) + i}", inputs[-1].dtype, ()) for i in range(count)]
+    cases.builder.op_many(kind, inputs, made, attrs)
+    assert cases.builder.infer is not None
+    types = cases.builder.infer(cases.builder.graph.ops[-1])
+    for tensor, known in zip(made, types, strict=True):
+        tensor.dtype, tensor.shape = known.dtype, known.shape
+    cases.outputs.extend(made)
+
+
+@each_target
+def test_slices_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        for shape, begin, size in (
+            ((2, 5, 7, 70), (0, 1, 2, 3), (2, 3, -1, 40)),
+            ((2, 5, 7, 3), (1, 0, 0, 0), (1, -1, -1, -1)),
+            ((9,), (4,), (-1,)),
+            ((2, 3, 4, 5, 2), (0, 1, 1, 2, 0), (2, 1, -1, 3, 1)),
+        ):
+            places = (_ints(cases, begin), _ints(cases, size))
+            cases.op("SLICE", [cases.data(dtype, shape), *places])
+    fixed = cases.constant(np.arange(12, dtype=np.float32).reshape(3, 4))
+    cases.op("SLICE", [fixed, _ints(cases, (1, 2)), _ints(cases, (2, 2))])
+    cases.check(target, threads=2)
+
+
+STRIDED = (
+    ((2, 9, 7, 3), (0, 1, 0, 0), (2, 9, 7, 3), (1, 2, 3, 1), StridedSliceAttrs()),
+    ((2, 9, 7, 3), (1, -2, -1, 0), (2, 0, -9, 3), (1, -3, -1, 2), StridedSliceAttrs()),
+    ((2, 9, 7), (0, 3, 0), (0, 0, 0), (1, 1, 1), StridedSliceAttrs(5, 5, 0, 0, 2)),
+    ((4, 6), (1, 0, 2), (3, 0, 5), (1, 1, 1), StridedSliceAttrs(new_axis_mask=2)),
+    ((2, 3, 4, 5), (1, 0, 2), (2, 0, 4), (1, 1, 1), StridedSliceAttrs(ellipsis_mask=2)),
+    ((4, 6), (1, 2), (2, 3), (1, 1), StridedSliceAttrs(offset=True)),
+    ((5,), (-2,), (0,), (1,), StridedSliceAttrs(shrink_axis_mask=1)),
+)
+
+
+@each_target
+def test_strided_slices_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        for shape, begin, end, strides, attrs in STRIDED:
+            lists = [_ints(cases, values) for values in (begin, end, strides)]
+            cases.op("STRIDED_SLICE", [cases.data(dtype, shape), *lists], attrs)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_splits_and_packs_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        data = cases.data(dtype, (2, 6, 4, 12))
+        for axis in (0, 1, -1):
+            _many(cases, "SPLIT", [_ints(cases, axis), data], 2, SplitAttrs(2))
+            _many(cases, "UNPACK", [data], data.static_shape[axis], _unpack(data, axis))
+            parts = [data, cases.data(dtype, (2, 6, 4, 12)), data]
+            cases.op("PACK", parts, PackAttrs(3, axis), quant=None if dtype.is_float else QUANT)
+    flat = cases.data(DType.UINT8, (3, 10))
+    sizes = (_ints(cases, (3, -1, 1)), _ints(cases, 1))
+    _many(cases, "SPLIT_V", [flat, *sizes], 3, SplitAttrs(3))
+    for tensor in cases.outputs[-3:]:
+        tensor.dtype = DType.UINT8
+    cases.check(target, threads=2)
+
+
+def _unpack(data: Tensor, axis: int) -> UnpackAttrs:
+    return UnpackAttrs(data.static_shape[axis], axis)
+
+
+@each_target
+def test_repeats_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        cases.op("TILE", [cases.data(dtype, (2, 3, 5)), _ints(cases, (2, 1, 3))])
+        cases.op("TILE", [cases.data(dtype, (2, 3, 2, 3)), _ints(cases, (2, 3, 2, 2))])
+        wide = cases.data(dtype, (1, 3, 1, 5))
+        cases.op("BROADCAST_TO", [wide, _ints(cases, (2, 4, 3, 6, 5))])
+        one = cases.data(dtype, ())
+        cases.op("FILL", [_ints(cases, (3, 50)), one], dtype=dtype)
+        cases.op("FILL", [_ints(cases, ()), one], dtype=dtype)
+        for axes in ((0,), (1, 3), (-1,)):
+            cases.op("REVERSE_V2", [cases.data(dtype, (2, 3, 4, 5)), _ints(cases, axes)])
+    cases.op("ZEROS_LIKE", [cases.data(DType.INT64, (2, 3, 4, 5))])
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_mirrors_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        for mode in ("REFLECT", "SYMMETRIC"):
+            for shape, amounts in (
+                ((2, 5, 7, 3), ((0, 0), (1, 2), (3, 0), (0, 0))),
+                ((1, 4, 4, 33), ((0, 0), (0, 3), (2, 1), (2, 5))),
+                ((9,), ((4, 8),)),
+                ((3, 4), ((0, 0), (0, 0))),
+            ):
+                data = cases.data(dtype, shape)
+                cases.op("MIRROR_PAD", [data, _ints(cases, amounts)], MirrorPadAttrs(mode))
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_blocks_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        quant = None if dtype.is_float else QUANT
+        data = cases.data(dtype, (2, 6, 8, 3))
+        pads = _ints(cases, ((1, 2), (0, 2)))
+        wide = cases.op("SPACE_TO_BATCH_ND", [data, _ints(cases, (3, 2)), pads], quant=quant)
+        back = [wide, _ints(cases, (3, 2)), pads]
+        cases.op("BATCH_TO_SPACE_ND", back, quant=quant)
+        line = cases.data(dtype, (4, 6, 5))
+        cases.op(
+            "SPACE_TO_BATCH_ND", [line, _ints(cases, [2]), _ints(cases, [[1, 1]])], quant=quant
+        )
+        cases.op(
+            "BATCH_TO_SPACE_ND", [line, _ints(cases, [2]), _ints(cases, [[1, 2]])], quant=quant
+        )
+        deep = cases.op("SPACE_TO_DEPTH", [data], DepthAttrs(2))
+        cases.op("DEPTH_TO_SPACE", [deep], DepthAttrs(2))
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_sizes_are_constants(target: str) -> None:
+    cases = Cases()
+    data = cases.data(DType.FLOAT32, (2, 3, 4))
+    cases.op("SHAPE", [data], ShapeAttrs("INT32"), dtype=DType.INT32)
+    cases.op("SHAPE", [data], ShapeAttrs("INT64"), dtype=DType.INT64)
+    cases.op("RANK", [data], dtype=DType.INT32)
+    cases.op("RANGE", [_ints(cases, value) for value in (3, 20, 4)])
+    cases.op("RANGE", [cases.constant(np.float32(x)) for x in (1, 0, -0.3)])
+    cases.op("ABS", [data])
+    cases.check(target)
+
+
+@pytest.mark.parametrize("kind", ["SLICE", "TILE", "FILL", "REVERSE_V2", "MIRROR_PAD", "RANGE"])
+def test_run_time_sizes_are_refused_with_the_reason(kind: str) -> None:
+    from circlet.backends.cpu import lower  # noqa: F401
+    from circlet.backends.cpu.lowering import LOWERINGS
+    from circlet.backends.cpu.targets import parse_target
+
+    cases = Cases()
+    data = cases.data(DType.FLOAT32, (4,))
+    given = [cases.given(np.array([2], np.int32)) for _ in range(2)]
+    inputs = {"SLICE": [data, *given], "FILL": [given[0], data], "RANGE": [*given, given[0]]}
+    shaped = inputs.get(kind, [data, given[0]])
+    made = cases.builder.op(kind, shaped, shape=(2,), dtype=shaped[0].dtype)
+    assert made.name
+    reason = LOWERINGS.choose(cases.builder.graph.ops[-1], parse_target("generic"))
+    assert isinstance(reason, str)
+    assert "not constant" in reason
