@@ -84,10 +84,11 @@ def multiply_by_quantized_multiplier(
 def multiply_wide(values: npt.ArrayLike, mantissa: npt.ArrayLike, shift: npt.ArrayLike) -> Int64:
     """values * mantissa * 2**(shift - 31) of 64-bit accumulators, rounded once, halves up.
 
-    Only the upper 15 bits of the mantissa count.
+    Only the upper 15 bits of the mantissa count; what leaves the int32 range wraps.
     """
     reduced, right = wide_multiplier(mantissa, shift)
-    return (np.asarray(values, np.int64) * reduced + (np.int64(1) << (right - 1))) >> right
+    scaled = np.asarray(values, np.int64) * reduced + (np.int64(1) << (right - 1))
+    return wrap_int32(scaled >> right)
 
 
 def wide_multiplier(mantissa: npt.ArrayLike, shift: npt.ArrayLike) -> tuple[Int64, Int64]:

@@ -50,9 +50,7 @@ CIRCLET_INLINE void sum_int_store(char *to, wl acc, const int64_t *record, int64
     vi y;
     if (WIDE) {
         wl one = v_splat_i64(1);
-        acc = (acc * multiplier + (one << (right - one))) >> right;
-        acc = v_max_i64(acc, v_splat_i64(INT32_MIN / 2));
-        y = v_low_i32(v_min_i64(acc, v_splat_i64(INT32_MAX / 2)));
+        y = v_low_i32((acc * multiplier + (one << (right - one))) >> right);
     } else {
         vi left = v_low_i32(*(const wl_u *)(record + 2 * row));
         y = v_srdhm(v_shl_i32(v_low_i32(acc), left), v_low_i32(multiplier));
