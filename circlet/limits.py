@@ -23,7 +23,7 @@ class Limits:
         tensor_bytes: Size of one tensor, at its default shape.
         arena_bytes: Memory for all computed tensors of a run.
         call_depth: Nesting of graphs by IF, WHILE, CALL and the like.
-        loop_turns: Turns of one WHILE.
+        loop_turns: Turns of all loops of one run.
         run_seconds: Wall time of one run; None for no bound.
     """
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circlet.errors import LimitError
 from circlet.ir import DType, Graph, Op, Tensor
-from circlet.limits import DEFAULT_LIMITS
-from circlet.ops.evaluate import evaluate_graph
+from circlet.ops.evaluate import current_guard, evaluate_graph
 from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 
 MANY = 1 << 16
@@ -75,15 +73,11 @@ def _evaluate_if(op: Op, arrays: Arrays) -> list[np.ndarray]:
 def _evaluate_while(op: Op, arrays: Arrays) -> list[np.ndarray]:
     values = _present(arrays)
     condition, body = op.regions
-    for _ in range(DEFAULT_LIMITS.loop_turns):
-        if not evaluate_graph(condition, values)[0].any():
-            return values
+    guard = current_guard()
+    while evaluate_graph(condition, values)[0].any():
+        guard.count_turn(op.name)
         values = evaluate_graph(body, values)
-    raise LimitError(
-        "a loop did not end",
-        where=op.name,
-        why=f"it passed {DEFAULT_LIMITS.loop_turns} turns",
-    )
+    return values
 
 
 def _present(arrays: Arrays) -> list[np.ndarray]:

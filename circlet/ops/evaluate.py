@@ -3,32 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 
 import numpy as np
 
-from circlet.errors import BackendError, CircletError
+from circlet.errors import BackendError, CircletError, LimitError
 from circlet.ir import Graph, Op, Tensor
+from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.record import get
 from circlet.ops.state import initial_value, split_results, variables
 
 
+def _go_on() -> None:
+    """Nothing stops this run."""
+
+
+@dataclass
+class Guard:
+    """What may stop a run, in the graphs that its ops run too.
+
+    Attributes:
+        before_op: Called ahead of each op; may raise.
+        limits: Bounds of the run.
+        turns: Turns that all loops have done.
+    """
+
+    before_op: Callable[[], None] = _go_on
+    limits: Limits = DEFAULT_LIMITS
+    turns: int = 0
+
+    def count_turn(self, name: str) -> None:
+        """Count one turn of the loop of this name; LimitError for one too many."""
+        self.turns += 1
+        if self.turns > self.limits.loop_turns:
+            raise LimitError(
+                "a loop of the network did not end",
+                where=name,
+                why=f"the run passed {self.limits.loop_turns} turns",
+                fix="raise `loop_turns` of circlet.limits.Limits if this is meant",
+            )
+
+
+_GUARD: ContextVar[Guard] = ContextVar("guard")
+
+
+def current_guard() -> Guard:
+    """The guard of the run in progress, or one of the default limits."""
+    return _GUARD.get(None) or Guard()
+
+
 def evaluate_graph(
-    graph: Graph, inputs: Sequence[np.ndarray], before_op: Callable[[], None] = lambda: None
+    graph: Graph, inputs: Sequence[np.ndarray], guard: Guard | None = None
 ) -> list[np.ndarray]:
     """Run a graph op by op on numpy arrays; the outputs in the graph's order.
 
-    `before_op` is called ahead of each op and may raise to stop the run. Variable tensors among
-    the inputs are updated in place; others start at their initial value.
+    The guard is that of the run in progress where none is given. Variable tensors among the
+    inputs are updated in place; others start at their initial value.
 
     Raises:
         BackendError: An op failed; the message names it.
+        LimitError: A limit of the guard was passed.
     """
+    guard = guard or current_guard()
+    token = _GUARD.set(guard)
+    try:
+        return _evaluate_ops(graph, inputs, guard)
+    finally:
+        _GUARD.reset(token)
+
+
+def _evaluate_ops(graph: Graph, inputs: Sequence[np.ndarray], guard: Guard) -> list[np.ndarray]:
     values = {tensor: initial_value(tensor) for tensor in variables(graph)}
     values |= dict(zip(graph.inputs, inputs, strict=True))
     last_use = {t: index for index, op in enumerate(graph.ops) for t in op.inputs if t is not None}
     keep = set(graph.outputs)
     for index, op in enumerate(graph.ops):
-        before_op()
+        guard.before_op()
         results, updates = split_results(op, _evaluate(op, values))
         values.update(zip(op.outputs, results, strict=True))
         for variable, value in updates:

@@ -28,7 +28,7 @@ from circlet.formats import dumps, load
 from circlet.ir import Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.regions import reachable
-from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.limits import Limits
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.state import initial_byte, variables
 from circlet.ops.verify import unsupported_ops
@@ -47,7 +47,7 @@ LOGGER = logging.getLogger(__name__)
 _RUNTIME_TEXT = '#include "circlet_runtime.c"\n'
 
 
-def compile_model(source: Source, options: OpenOptions, limits: Limits = DEFAULT_LIMITS) -> bytes:
+def compile_model(source: Source, options: OpenOptions) -> bytes:
     """The artifact of a model file or of its bytes.
 
     Raises:
@@ -57,6 +57,7 @@ def compile_model(source: Source, options: OpenOptions, limits: Limits = DEFAULT
         PlacementError: `strict`, and an op did not go to the first backend.
         LimitError: A tensor or the arena is larger than allowed.
     """
+    limits = options.limits
     model = load(source, limits)
     targets = parse_targets(options.target)
     graph = _checked_main_graph(model)
@@ -219,7 +220,9 @@ def _compile(
     partitions: Sequence[Partition], target: Target, limits: Limits
 ) -> list[CompiledPartition]:
     compiled = [
-        compile_partition(part, target, usable_cores()) for part in partitions if _native(part)
+        compile_partition(part, target, usable_cores(), limits.loop_turns)
+        for part in partitions
+        if _native(part)
     ]
     largest = max((part.memory.arena_bytes for part in compiled), default=0)
     if largest > limits.arena_bytes:
@@ -236,7 +239,7 @@ def _submodel(part: Partition) -> bytes:
     graph = Graph("reference", inputs, outputs, ops)
     intermediates = (tensor for op in ops for tensor in op.intermediates)
     graph.tensors = list(dict.fromkeys([*graph.used_tensors(), *intermediates]))
-    return dumps(Model([graph]), "circle")
+    return dumps(Model(reachable(graph)), "circle")
 
 
 def _target_codes(

@@ -10,25 +10,37 @@ from circlet.backends.reference import evaluate_graph
 from circlet.errors import BackendError, CancelledError
 from circlet.formats import load
 from circlet.ir import Graph
+from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.ops.evaluate import Guard
+from circlet.ops.verify import unsupported_report
 from circlet.runtime.executor import deadline_after, time_left
 
 
 class ReferencePartition:
     """A graph, read from the .circle bytes in the artifact, that its records evaluate."""
 
-    def __init__(self, model: bytes | memoryview) -> None:
-        self._graph = load(model).main
+    def __init__(self, model: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._graph = load(model, limits).main
+        self._limits = limits
+        unsupported_report(self._graph)
 
     def bind(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
     ) -> _BoundReference:
         """Read and write these buffers; numpy decides about threads itself."""
-        return _BoundReference(self._graph, list(inputs), list(outputs))
+        return _BoundReference(self._graph, self._limits, list(inputs), list(outputs))
 
 
 class _BoundReference:
-    def __init__(self, graph: Graph, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        limits: Limits,
+        inputs: list[np.ndarray],
+        outputs: list[np.ndarray],
+    ) -> None:
         self._graph = graph
+        self._limits = limits
         self._inputs = inputs
         self._outputs = outputs
         self._cancelled = False
@@ -42,7 +54,7 @@ class _BoundReference:
                 raise CancelledError("the run was cancelled")
             time_left(deadline)
 
-        results = evaluate_graph(self._graph, self._inputs, check)
+        results = evaluate_graph(self._graph, self._inputs, Guard(check, self._limits))
         for tensor, target, result in zip(self._graph.outputs, self._outputs, results, strict=True):
             if target.shape != result.shape:
                 raise _other_shape(tensor.name, target.shape, result.shape)

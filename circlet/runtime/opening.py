@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from circlet.backends.cpu.cache import Cache, cache_key
 from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runtime
 from circlet.backends.cpu.targets import parse_targets
 from circlet.errors import ArtifactError, FileError, InputError
+from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.runtime.executor import BoundPartition, LoadedPartition, Runner
+from circlet.runtime.user_codes import may_use_user_codes
 from circlet.runtime.values import Value
 
 Source = str | os.PathLike[str] | bytes | memoryview
@@ -32,7 +34,8 @@ Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 class OpenOptions:
     """How a source is turned into a plan; what `Session` was asked for.
 
-    `shapes` names inputs whose sizes are not to be those of the file.
+    `shapes` names inputs whose sizes are not to be those of the file; `limits` bound what an
+    untrusted network may use.
     """
 
     backends: tuple[str, ...] = ("cpu", "reference")
@@ -41,6 +44,7 @@ class OpenOptions:
     level: str = "O2"
     cache: bool = True
     shapes: Shapes = ()
+    limits: Limits = DEFAULT_LIMITS
 
 
 @dataclass
@@ -79,10 +83,10 @@ def open_source(source: Source, options: OpenOptions) -> Opened:
                 fix="open the model file that it was made of",
             )
         with _timed(seconds, "load"):
-            return _load(open_artifact(_plain(source)), seconds)
+            return _load(open_artifact(_plain(source)), options.limits, seconds)
     artifact = _artifact_of_model(source, options, seconds)
     with _timed(seconds, "load"):
-        return _load(artifact, seconds)
+        return _load(artifact, options.limits, seconds)
 
 
 def _artifact_of_model(source: Source, options: OpenOptions, seconds: dict[str, float]) -> Artifact:
@@ -92,7 +96,7 @@ def _artifact_of_model(source: Source, options: OpenOptions, seconds: dict[str, 
         return compile_model(source, options)
 
     start = time.perf_counter()
-    cache = Cache() if options.cache else None
+    cache = Cache() if options.cache and not _has_user_ops(source) else None
     if cache is None:
         artifact, hit = open_artifact(compile_now()), False
     else:
@@ -105,6 +109,13 @@ def _artifact_of_model(source: Source, options: OpenOptions, seconds: dict[str, 
     return artifact
 
 
+def _has_user_ops(source: Source) -> bool:
+    try:
+        return may_use_user_codes(source)
+    except OSError as error:
+        raise _unreadable(os.fspath(source), error) from error  # type: ignore[arg-type]
+
+
 def _key(source: Source, options: OpenOptions, cache: Cache, compiler: str) -> str:
     """The cache's name for an artifact: the model's bytes and everything that shapes the code."""
     if isinstance(source, (str, os.PathLike)):
@@ -115,7 +126,8 @@ def _key(source: Source, options: OpenOptions, cache: Cache, compiler: str) -> s
     else:
         model = source
     targets = ",".join(map(str, parse_targets(options.target)))
-    plan = repr((options.backends, options.strict, options.level, options.shapes))
+    limits = replace(options.limits, run_seconds=None)
+    plan = repr((options.backends, options.strict, options.level, options.shapes, limits))
     return cache_key(model, targets, plan, compiler)
 
 
@@ -163,14 +175,14 @@ def _plain(source: Source) -> Path | bytes:
     return Path(source) if isinstance(source, (str, os.PathLike)) else bytes(source)
 
 
-def _load(artifact: Artifact, seconds: dict[str, float]) -> Opened:
+def _load(artifact: Artifact, limits: Limits, seconds: dict[str, float]) -> Opened:
     code = artifact.select()
     facts = artifact.metadata
     try:
         values = [Value.from_json(fields) for fields in facts["values"]]
         runtime = load_runtime(code.runtime) if len(code.runtime) else None
         pairs = zip(facts["partitions"], code.partitions, strict=True)
-        partitions = [_load_partition(entry, part, runtime) for entry, part in pairs]
+        partitions = [_load_partition(entry, part, runtime, limits) for entry, part in pairs]
         return Opened(partitions, values, facts["inputs"], facts["outputs"], facts, seconds)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(
@@ -179,7 +191,7 @@ def _load(artifact: Artifact, seconds: dict[str, float]) -> Opened:
 
 
 def _load_partition(
-    entry: dict[str, Any], part: PartitionCode, runtime: Runtime | None
+    entry: dict[str, Any], part: PartitionCode, runtime: Runtime | None, limits: Limits
 ) -> LoadedPartition:
     code: BoundPartition
     if entry["backend"] == "cpu" and runtime is not None:
@@ -187,7 +199,7 @@ def _load_partition(
     else:
         from circlet.runtime.fallback import ReferencePartition
 
-        code = ReferencePartition(part.constants)
+        code = ReferencePartition(part.constants, limits)
     return LoadedPartition(code, tuple(entry["inputs"]), tuple(entry["outputs"]))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 
 import numpy as np
 
 from circlet.config import Config
 from circlet.errors import InputError
+from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.runtime.executor import NANOSECONDS, Execution, LoadedPartition
 from circlet.runtime.opening import Opened, OpenOptions, Shapes, Source, open_source
 from circlet.runtime.values import Value, by_position, check_apart, unique_names
@@ -25,12 +27,16 @@ class BoundCall:
     """
 
     def __init__(
-        self, execution: Execution, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+        self,
+        execution: Execution,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        limit_ns: int = 0,
     ) -> None:
         self._execution = execution
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
-        self.run = execution.fastest()
+        self.run = partial(execution.run, limit_ns) if limit_ns else execution.fastest()
 
     def __call__(self) -> None:
         """Run once. `run` is the same without this method's own cost."""
@@ -62,6 +68,7 @@ class Session:
         target: What to compile for: "native", "baseline", or a list of features.
         cache: Whether to keep compiled artifacts in the cache and to use kept ones.
         shapes: Sizes of inputs, by name, that are not to be those of the model file.
+        limits: Bounds on memory and time, for networks that are not trusted.
 
     Raises:
         CircletError: With a code that says what is wrong with the source or the options.
@@ -80,12 +87,15 @@ class Session:
         target: str = "native",
         cache: bool = True,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.threads = _thread_count(threads)
+        checked = _checked_shapes(shapes or {})
         options = OpenOptions(
-            tuple(backends), strict, target, cache=cache, shapes=_checked_shapes(shapes or {})
+            tuple(backends), strict, target, cache=cache, shapes=checked, limits=limits
         )
         self._source, self._options = source, options
+        self._limit_s = limits.run_seconds
         self._opened = opened = open_source(source, options)
         self._partitions: list[LoadedPartition] = opened.partitions
         self.inputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.inputs)
@@ -115,7 +125,7 @@ class Session:
 
         Args:
             inputs: Arrays of exactly the dtypes and shapes of `self.inputs`.
-            timeout: Seconds after which the run is stopped.
+            timeout: Seconds after which the run is stopped; `run_seconds` of the limits by default.
 
         Raises:
             InputError: An input is missing or does not fit.
@@ -126,7 +136,7 @@ class Session:
         with self._execution() as execution:
             execution.rebind(self._opened.inputs, arrays)
             execution.rebind(self._opened.outputs, results)
-            execution.run(_nanoseconds(timeout))
+            execution.run(_nanoseconds(self._limit_s if timeout is None else timeout))
         return dict(zip(unique_names(self.outputs), results, strict=True))
 
     def bind(self, inputs: Given, outputs: Given | None = None) -> BoundCall:
@@ -153,7 +163,7 @@ class Session:
         execution = self._new_execution()
         execution.rebind(self._opened.inputs, sources)
         execution.rebind(self._opened.outputs, results)
-        return BoundCall(execution, sources, results)
+        return BoundCall(execution, sources, results, _nanoseconds(self._limit_s))
 
     def resized(self, shapes: Mapping[str, Sequence[int]]) -> Session:
         """A session of the same network for other input sizes; inputs not named keep theirs.
@@ -175,6 +185,7 @@ class Session:
             target=options.target,
             cache=options.cache,
             shapes={**kept, **shapes},
+            limits=options.limits,
         )
 
     def reset(self) -> None:

@@ -207,4 +207,4 @@ def test_a_timeout_must_be_positive(two: Session, timeout: float) -> None:
 
 def test_too_large_an_arena_is_refused() -> None:
     with pytest.raises(LimitError, match="arena_bytes"):
-        compile_model(networks.convolutions(), OpenOptions(), Limits(arena_bytes=1000))
+        compile_model(networks.convolutions(), OpenOptions(limits=Limits(arena_bytes=1000)))

@@ -62,8 +62,13 @@ class CompiledPartition:
     lowerings: tuple[str, ...]
 
 
-def compile_partition(partition: Partition, target: Target, unit_count: int) -> CompiledPartition:
-    """Lower a partition to C and a plan.
+def compile_partition(
+    partition: Partition,
+    target: Target,
+    unit_count: int,
+    most_turns: int = DEFAULT_LIMITS.loop_turns,
+) -> CompiledPartition:
+    """Lower a partition to C and a plan that stops a run after so many turns of its loops.
 
     Raises:
         PlacementError: An op has no native lowering for the target.
@@ -75,7 +80,7 @@ def compile_partition(partition: Partition, target: Target, unit_count: int) -> 
     units, places = _emit(lowered.calls, unit_count)
     positions = {op: index for index, op in enumerate(partition.ops)}
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
-    plan = _assemble(partition, lowered, memory, offsets, places, len(units), sources)
+    plan = _assemble(partition, lowered, memory, offsets, places, len(units), sources, most_turns)
     steps = tuple((sources[step.op], _step_name(step)) for step in lowered.steps)
     names = tuple(rows[op].name if op in rows else "jumps" for op in partition.ops)
     return CompiledPartition(units, plan, lowered.constants, memory, steps, names)
@@ -273,6 +278,7 @@ def _assemble(
     places: Mapping[Kernel, tuple[int, int]],
     unit_count: int,
     sources: Mapping[Op, int],
+    most_turns: int,
 ) -> bytes:
     builder = PlanBuilder()
     for step in lowered.steps:
@@ -293,7 +299,7 @@ def _assemble(
         arena_bytes=memory.arena_bytes + SLACK_BYTES,
         scratch_bytes=max((call.scratch_bytes for call in lowered.calls), default=0),
         constants_bytes=len(lowered.constants),
-        most_turns=DEFAULT_LIMITS.loop_turns,
+        most_turns=min(most_turns, 2**32 - 1),
     )
 
 
