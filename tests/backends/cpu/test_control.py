@@ -7,13 +7,11 @@ import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.cpu.targets import native_target
-from circlet.errors import LimitError
 from circlet.ir import DType, Graph, Tensor
-from circlet.limits import DEFAULT_LIMITS
 from circlet.ops.build import builder
 from circlet.ops.control import IfAttrs, WhileAttrs
 from circlet.placement.interface import Reason
-from tests.backends.cpu.harness import check_native, run_native
+from tests.backends.cpu.harness import check_native
 
 TARGETS = ("native", "generic")
 FLOATS, COUNT = (2, 3), (1,)
@@ -90,17 +88,6 @@ def test_a_branch_runs_by_its_flag(flag: bool, nested: bool, target: str) -> Non
 def test_a_loop_turns_until_its_condition_fails(start: int, swap: bool, target: str) -> None:
     a = np.arange(6, dtype=np.float32).reshape(FLOATS)
     check_native(looping(swap), [np.int32([start]), a, a + 1], target, threads=2)
-
-
-def test_a_loop_without_end_stops_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from circlet.backends.cpu import compile as compiler
-
-    few = type(DEFAULT_LIMITS)(loop_turns=50)
-    monkeypatch.setattr(compiler, "DEFAULT_LIMITS", few)
-    a = np.zeros(FLOATS, np.float32)
-    with pytest.raises(LimitError):
-        run_native(looping(False, turns=100), [np.int32([0]), a, a])
-    run_native(looping(False, turns=50), [np.int32([0]), a, a])
 
 
 def test_a_loop_whose_shapes_change_is_refused_with_the_reason() -> None:
