@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from circlet.errors import CircletError
     from circlet.formats import load, save
     from circlet.frontends.interpreter import Interpreter, OpResolverType, load_delegate
+    from circlet.frontends.user_ops import register_op
+    from circlet.ops.flexbuffer import flexbuffer
     from circlet.runtime.session import Session
 
 _HOMES = {
@@ -22,8 +24,10 @@ _HOMES = {
     "Interpreter": "circlet.frontends.interpreter",
     "OpResolverType": "circlet.frontends.interpreter",
     "Session": "circlet.runtime.session",
+    "flexbuffer": "circlet.ops.flexbuffer",
     "load": "circlet.formats",
     "load_delegate": "circlet.frontends.interpreter",
+    "register_op": "circlet.frontends.user_ops",
     "save": "circlet.formats",
 }
 
@@ -33,8 +37,10 @@ __all__ = [
     "OpResolverType",
     "Session",
     "__version__",
+    "flexbuffer",
     "load",
     "load_delegate",
+    "register_op",
     "save",
 ]
 

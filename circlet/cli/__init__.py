@@ -14,6 +14,10 @@ from circlet.version import __version__
 _COMMANDS = {
     "run": "run a network on pictures, arrays or random data",
     "compile": "compile a network to an artifact that runs without a compiler",
+    "dump": "print what a model file holds",
+    "inspect": "say what a network costs: operators, memory, weights, placement",
+    "verify": "check a network against every rule, and list what cannot be run",
+    "convert": "turn a .tflite file into a .circle file, or back",
     "doctor": "say what this machine offers: CPU, compiler, cache, backends",
 }
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from circlet.errors import CircletError, FileError, InputError
 from circlet.formats import schema
-from circlet.formats.read_model import read_model
+from circlet.formats.flatbuffer import Reader
+from circlet.formats.read_model import open_tables, read_model
 from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
 
@@ -30,14 +32,33 @@ def load(source: Source, limits: Limits = DEFAULT_LIMITS) -> Model:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return read_model(memoryview(source).toreadonly().cast("B"), limits)
     path = Path(source)
-    try:
+    with located(path):
         model = read_model(_map(path), limits)
+    model.source_path = str(path)
+    return model
+
+
+def open_reader(path: Path, limits: Limits = DEFAULT_LIMITS) -> Reader:
+    """The tables of a model file, for looking at what is stored.
+
+    Raises:
+        FileError: The path cannot be read.
+        FormatError, LimitError: It is no .tflite or .circle file.
+    """
+    data = _map(path)
+    with located(path):
+        return open_tables(data, limits)
+
+
+@contextmanager
+def located(path: Path) -> Iterator[None]:
+    """Put a file's name in front of the place of every error of the block."""
+    try:
+        yield
     except FileError:
         raise
     except CircletError as error:
         raise _located(error, path) from None
-    model.source_path = str(path)
-    return model
 
 
 def dumps(model: Model, format: str | None = None, *, origins: bool | None = None) -> bytes:

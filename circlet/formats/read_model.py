@@ -28,7 +28,7 @@ OriginOf = Callable[[int, str], Origin]
 
 def read_model(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
     """The model that the bytes hold; its constants are views into them."""
-    reader = _open(data, limits)
+    reader = open_tables(data, limits)
     root = reader.root("Model")
     version = root.integer("version")
     known = _VERSIONS[reader.schema.name]
@@ -42,7 +42,8 @@ def read_model(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
     return model
 
 
-def _open(data: memoryview, limits: Limits) -> Reader:
+def open_tables(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Reader:
+    """A reader of the tables that the bytes hold."""
     if len(data) > limits.file_bytes:
         raise LimitError("the file is too big", why=f"{len(data)} bytes")
     known = schema.by_identifier(bytes(data[4:8]))

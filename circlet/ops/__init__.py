@@ -42,6 +42,7 @@ from circlet.ops import activation, arithmetic, layout, quantize  # noqa: F401
 from circlet.ops import reduce, resize, shape, smooth, softmax  # noqa: F401
 from circlet.ops import comparison, control, math  # noqa: F401
 from circlet.ops import blocks, choose, detection, facts, gather, groups  # noqa: F401
-from circlet.ops import order, repeat, scatter, slicing, split, strided_slice  # noqa: F401
+from circlet.ops import order, repeat, scatter, slicing, split  # noqa: F401
+from circlet.ops import strided_slice, suppression  # noqa: F401
 from circlet.ops import batch_matmul, inverse_root  # noqa: F401
 from circlet.ops import lstm, svdf  # noqa: F401

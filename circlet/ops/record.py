@@ -124,6 +124,11 @@ def register(record: OpDef) -> OpDef:
     return record
 
 
+def unregister(kind: str) -> None:
+    """Drop the record of a kind, if there is one."""
+    _RECORDS.pop(kind, None)
+
+
 def find(kind: str) -> OpDef | None:
     """The record of a kind (`Op.label` for custom operators), or None."""
     return _RECORDS.get(kind)

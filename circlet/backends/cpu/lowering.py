@@ -156,6 +156,10 @@ class LoweringTable:
         self.rows.setdefault(lowering.kind, []).append(lowering)
         return lowering
 
+    def remove(self, kind: str) -> None:
+        """Drop all rows of a kind."""
+        self.rows.pop(kind, None)
+
     def choose(self, op: Op, target: Target) -> Lowering | str:
         """The first row that takes an op, or why none does."""
         reasons = []

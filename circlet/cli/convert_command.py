@@ -1,0 +1,24 @@
+"""`circlet convert`: one file format in, another out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.formats.convert import convert
+
+
+@click.command(cls=CircletCommand, name="convert")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+@json_option
+def command(source: Path, target: Path, as_json: bool) -> None:
+    """Write the network in SOURCE to TARGET, in the format of TARGET's suffix."""
+    report = convert(source, target)
+    if as_json:
+        print_json(vars(report))
+        return
+    click.echo(f"{report.target}: {report.format}, {report.size_bytes} bytes")
+    click.echo(f"{report.graphs} graphs, {report.ops} operators, {report.tensors} tensors")

@@ -1,0 +1,35 @@
+"""`circlet verify`: every fault of a network."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.formats import load
+from circlet.ops.verification import Verification, verification
+
+
+@click.command(cls=CircletCommand, name="verify")
+@click.argument("model", type=click.Path(path_type=Path))
+@json_option
+@click.pass_context
+def command(ctx: click.Context, model: Path, as_json: bool) -> None:
+    """Check MODEL (.tflite or .circle); exit code 1 if it breaks a rule or cannot be run."""
+    found = verification(load(model))
+    if as_json:
+        print_json({"ok": found.ok, **asdict(found)})
+    else:
+        _show(found)
+    ctx.exit(0 if found.ok else 1)
+
+
+def _show(found: Verification) -> None:
+    for violation in found.violations:
+        click.echo(f"rule '{violation.rule}': {violation.message}\n  where: {violation.where}")
+    for entry in found.unsupported:
+        click.echo(f"cannot be run: {entry}")
+    counts = f"{len(found.violations)} violations, {len(found.unsupported)} unsupported operators"
+    click.echo(f"{found.model}: {'ok' if found.ok else counts} ({found.ops} operators checked)")

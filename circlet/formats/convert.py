@@ -1,0 +1,51 @@
+"""One model file to another, in the format of its suffix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from circlet.errors import InputError
+from circlet.formats import FORMATS, load, save
+from circlet.limits import DEFAULT_LIMITS, Limits
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What was written."""
+
+    source: str
+    target: str
+    format: str
+    size_bytes: int
+    graphs: int
+    ops: int
+    tensors: int
+
+
+def convert(source: Path, target: Path, limits: Limits = DEFAULT_LIMITS) -> Conversion:
+    """Read a model and write it in the format that the target's suffix names.
+
+    Raises:
+        InputError: The suffix names no format.
+        CircletError: As `load` and `save`; where the target's format cannot hold the model, it
+            says which operator or field, and nothing is written.
+    """
+    chosen = target.suffix.removeprefix(".").lower()
+    if chosen not in FORMATS:
+        raise InputError(
+            "the suffix names no format",
+            where=str(target),
+            fix=f"end the name in one of {', '.join(f'.{name}' for name in FORMATS)}",
+        )
+    model = load(source, limits)
+    save(model, target, chosen)
+    return Conversion(
+        str(source),
+        str(target),
+        chosen,
+        target.stat().st_size,
+        len(model.graphs),
+        sum(len(graph.ops) for graph in model.graphs),
+        sum(len(graph.tensors) for graph in model.graphs),
+    )

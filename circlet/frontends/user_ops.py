@@ -1,0 +1,101 @@
+"""`register_op`: custom operators in Python, with C where numpy is too slow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import TracebackType
+
+from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
+from circlet.backends.cpu.lower.user_op import user_lowering
+from circlet.backends.cpu.lowering import LOWERINGS
+from circlet.errors import InputError
+from circlet.ops import find, register, unregister
+from circlet.ops.user import Infer, ParseOptions, Run, UserOp
+from circlet.runtime.user_codes import add_user_code, forget_user_code, is_user_code
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Registration:
+    """A registered operator; `unregister` it, or use it as a context manager."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def unregister(self) -> None:
+        """Forget the operator; sessions that are open cannot run it any more."""
+        _forget(self.name)
+
+    def __enter__(self) -> Registration:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.unregister()
+
+
+def register_op(
+    name: str,
+    infer: Infer,
+    run: Run,
+    *,
+    options: ParseOptions | None = None,
+    c_source: str = "",
+    c_function: str = "",
+) -> Registration:
+    """Teach Circlet a custom operator for the rest of the process.
+
+    Args:
+        name: The operator's custom code in model files.
+        infer: `infer(inputs, options)` gives one (numpy dtype, sizes) per output, from inputs with
+            `dtype`, `shape` (None where unknown), `data` (constants), `scale` and `zero_point`;
+            an omitted input is None.
+        run: `run(arrays, options)` gives the outputs as numpy arrays (one, or a sequence).
+        options: Reads the file's option bytes; by default they are handed on as they are.
+            `circlet.flexbuffer` reads the form that TFLite's converter writes.
+        c_source: C that defines `static void c_function(const void *const *inputs,
+            void *const *outputs, const int64_t *elements, const void *options,
+            int64_t options_bytes)`, for native code. It is freestanding: no libc, no writable
+            globals. Arrays are dense; `elements` counts those of each input, then each output.
+        c_function: Name of that function.
+
+    Raises:
+        InputError: The name is taken by an operator of Circlet's, or the C function has no name.
+
+    Registering a name again replaces what was registered before.
+    """
+    label = f"CUSTOM:{name}"
+    _check(name, label, infer, run)
+    if bool(c_source) != bool(_IDENTIFIER.fullmatch(c_function)):
+        raise InputError(
+            "C source and the name of its function go together",
+            where=name,
+            why=f"c_function is {c_function!r}",
+        )
+    _forget(name)
+    register(UserOp(name, infer, run, options or bytes).record())
+    add_user_code(name)
+    if c_source:
+        LOWERINGS.add(user_lowering(label, c_source, c_function))
+    return Registration(name)
+
+
+def _check(name: str, label: str, infer: Callable[..., object], run: Callable[..., object]) -> None:
+    if not name:
+        raise InputError("a custom operator needs a name", where="name")
+    if not callable(infer) or not callable(run):
+        raise InputError("infer and run must be functions", where=name)
+    if find(label) is not None and not is_user_code(name):
+        raise InputError("Circlet has an operator of this name already", where=name)
+
+
+def _forget(name: str) -> None:
+    if is_user_code(name):
+        unregister(f"CUSTOM:{name}")
+        LOWERINGS.remove(f"CUSTOM:{name}")
+        forget_user_code(name)

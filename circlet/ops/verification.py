@@ -1,0 +1,44 @@
+"""A whole model against every rule, without stopping at the first fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from circlet.errors import UnsupportedOp
+from circlet.ir import Model
+from circlet.ir.verify import Violation
+from circlet.ops.verify import unsupported_ops, violations
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What is wrong with a model.
+
+    Attributes:
+        model: Its name.
+        graphs, ops: What was checked.
+        violations: Broken rules of the graphs and, where those hold, of the operators' records.
+        unsupported: Operators that cannot be run.
+    """
+
+    model: str
+    graphs: int
+    ops: int
+    violations: tuple[Violation, ...]
+    unsupported: tuple[UnsupportedOp, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the model keeps every rule and can be run."""
+        return not self.violations and not self.unsupported
+
+
+def verification(model: Model) -> Verification:
+    """Check a model that was read."""
+    return Verification(
+        model.source_path,
+        len(model.graphs),
+        sum(len(graph.ops) for graph in model.graphs),
+        tuple(violations(model)),
+        tuple(unsupported_ops(model)),
+    )
