@@ -30,12 +30,15 @@ _NOT_PURE = frozenset(
     }
 )
 
+_ASKS_FOR_SIZES = frozenset({"SHAPE", "RANK"})
+
 
 @dataclass(frozen=True)
 class FoldConstants:
     """Replace an op whose inputs are all constant by the constants it computes.
 
-    Before: `DEQUANTIZE(float16 weights) -> CONV_2D`. After: `CONV_2D` over float32 weights.
+    Before: `DEQUANTIZE(float16 weights) -> CONV_2D`. After: `CONV_2D` over float32 weights. Ops
+    that ask only for sizes are replaced where the sizes are known.
 
     Attributes:
         most_bytes: Largest result that is stored.
@@ -58,7 +61,7 @@ class FoldConstants:
         if op.kind in _NOT_PURE or not op.outputs or unsupported_reason(op) is not None:
             return False
         inputs = [tensor for tensor in op.inputs if tensor is not None]
-        if not inputs or not all(_is_known(tensor, rewriter) for tensor in inputs):
+        if not inputs or not all(_is_known(tensor, op, rewriter) for tensor in inputs):
             return False
         free = all(_may_become_constant(tensor, rewriter) for tensor in op.outputs)
         return free and self._is_small(inputs, op.outputs)
@@ -69,8 +72,13 @@ class FoldConstants:
         return result <= self.most_bytes and result <= max(allowed, 1 << 16)
 
 
-def _is_known(tensor: Tensor, rewriter: Rewriter) -> bool:
-    """Whether the elements are stored plainly; a constant graph input is the caller's business."""
+def _is_known(tensor: Tensor, op: Op, rewriter: Rewriter) -> bool:
+    """Whether what the op asks for is known: the sizes, or elements that are stored plainly.
+
+    A constant graph input is the caller's business.
+    """
+    if op.kind in _ASKS_FOR_SIZES:
+        return tensor.has_rank and element_count(tensor) is not None
     dense = tensor.is_constant and tensor.sparsity is None and tensor.dtype.has_numpy
     return dense and tensor not in rewriter.boundary
 
@@ -86,12 +94,19 @@ def _fold(op: Op, rewriter: Rewriter) -> None:
     if record is None:
         return
     try:
-        results = record.evaluate(op, [None if t is None else t.data for t in op.inputs])
+        results = record.evaluate(op, [_value(op, tensor) for tensor in op.inputs])
     except CircletError:
         return
     values = dict(zip(op.outputs, results, strict=True))
     if all(_fits(tensor, value) for tensor, value in values.items()):
         rewriter.fold(op, {t: np.ascontiguousarray(v).reshape(v.shape) for t, v in values.items()})
+
+
+def _value(op: Op, tensor: Tensor | None) -> np.ndarray | None:
+    """An operand's elements; for ops that ask only for sizes, any of those sizes."""
+    if tensor is None or op.kind not in _ASKS_FOR_SIZES:
+        return None if tensor is None else tensor.data
+    return np.broadcast_to(np.uint8(0), tensor.static_shape)
 
 
 def _fits(tensor: Tensor, value: np.ndarray) -> bool:

@@ -178,3 +178,13 @@ def test_run_time_sizes_are_refused_with_the_reason(kind: str) -> None:
     reason = LOWERINGS.choose(cases.builder.graph.ops[-1], parse_target("generic"))
     assert isinstance(reason, str)
     assert "not constant" in reason
+
+
+@each_target
+def test_diagonals_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        cases.op("MATRIX_DIAG", [cases.data(dtype, (2, 3, 5))])
+        for shape, diagonal in (((2, 2, 4, 6), (2, 2, 4)), ((5, 3), (3,))):
+            cases.op("MATRIX_SET_DIAG", [cases.data(dtype, shape), cases.data(dtype, diagonal)])
+    cases.check(target, threads=2)

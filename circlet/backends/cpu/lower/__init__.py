@@ -21,7 +21,7 @@ FAMILIES = (
     "depthwise_float",
     "fully_connected_float",
     "transpose_conv",
-    *("slices", "places", "gather", "order"),
+    *("slices", "places", "gather", "order", "diagonal"),
     "matmul",
     "conv_int16",
     "l2_norm",

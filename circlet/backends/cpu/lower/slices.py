@@ -262,8 +262,9 @@ def _refuses_fact(op: Op) -> str | None:
 
 def _lower_fact(op: Op, context: Context) -> None:
     """Sizes are fixed by now, so the values are constants."""
-    shapes = [np.empty(t.static_shape, np.uint8) if t.data is None else t.data for t in _given(op)]
-    (values,) = get(op).evaluate(op, shapes)
+    any_values = (np.broadcast_to(np.uint8(0), t.static_shape) for t in _given(op))
+    known = [t.data if op.kind == "RANGE" else next(any_values) for t in _given(op)]
+    (values,) = get(op).evaluate(op, known)
     shape = op.outputs[0].static_shape
     _copy_constant(op, context, values, [prod(shape[axis + 1 :]) for axis in range(len(shape))])
 
