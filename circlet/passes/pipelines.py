@@ -9,6 +9,7 @@ from circlet.passes.manager import PassManager
 from circlet.passes.registry import make
 
 EXACT = (
+    "inline-composite",
     "fold-constants",
     "remove-identity",
     "canonicalize-reshape",

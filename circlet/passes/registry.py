@@ -17,6 +17,9 @@ _CLASSES = {
     "merge-reshapes": "merge_reshapes:MergeReshapes",
     "fuse-activation": "fuse_activation:FuseActivation",
     "fuse-pad": "fuse_pad:FusePad",
+    "inline-composite": "inline_composite:InlineComposite",
+    "unpack-constants": "unpack_constants:UnpackConstants",
+    "fuse-list-update": "fuse_list_update:FuseListUpdate",
 }
 
 

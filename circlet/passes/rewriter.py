@@ -26,8 +26,10 @@ class Rewriter:
         self._producers = graph.producers()
         self._readers = {t: dict.fromkeys(ops) for t, ops in graph.consumers().items()}
         self._absorbed: dict[Op, list[Op]] = {}
+        self._ahead: dict[Op, list[Op]] = {}
         self._used_before = frozenset(graph.used_tensors())
         self._added: list[Tensor] = []
+        self._inserted: dict[Op, list[Op]] = {}
         self._changed = False
 
     def ops(self) -> Iterator[Op]:
@@ -74,13 +76,33 @@ class Rewriter:
         # `finish` unions the origins; doing so here would take quadratic time over long chains.
         new = replace(like, kind=kind, inputs=list(inputs), outputs=last.outputs[:], attrs=attrs)
         slot = self._slot_of[last]
+        before = [part for op in old for part in self._inserted.pop(op, ())]
         for op in old:
             self.remove(op)
+        if before:
+            self._inserted[new] = before
         self._slots[slot] = new
         self._slot_of[new] = slot
         self._absorbed[new] = list(old)
         self._attach(new)
         return new
+
+    def insert_before(self, place: Op, op: Op) -> None:
+        """Have a new op, whose outputs are new tensors, run directly before another one."""
+        self._inserted.setdefault(place, []).append(op)
+        self._attach(op)
+        self._changed = True
+
+    def expand(self, old: Op, new: Sequence[Op]) -> None:
+        """Put ops, in order, in the place of one; `ops` comes to none of them any more."""
+        slot = self._slot_of[old]
+        self.remove(old)
+        *ahead, last = new
+        self._slots[slot] = last
+        self._slot_of[last], self._ahead[last] = slot, ahead
+        for op in new:
+            self._absorbed[op] = [old]
+            self._attach(op)
 
     def add(self, tensor: Tensor) -> Tensor:
         """List a new tensor in the graph."""
@@ -123,7 +145,8 @@ class Rewriter:
         """Carry out what was collected; True if anything changed."""
         if not self._changed:
             return False
-        self.graph.ops[:] = [op for op in self._slots if op is not None]
+        kept = [op for op in self._slots if op is not None]
+        self.graph.ops[:] = [part for op in kept for part in (*self._inserted.get(op, ()), op)]
         self.graph.tensors.extend(self._added)
         for op in self.graph.ops:
             if op in self._absorbed:

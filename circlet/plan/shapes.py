@@ -9,6 +9,7 @@ from circlet.limits import Limits
 from circlet.ops import find
 from circlet.ops.verify import op_violations
 from circlet.passes.fold_constants import FoldConstants
+from circlet.passes.fuse_list_update import FuseListUpdate
 
 _ROUNDS = 64
 
@@ -18,7 +19,8 @@ def fix_shapes(graph: Graph, limits: Limits) -> None:
 
     Unknown sizes of inputs take the file's default (1 where it has none); the records' inference
     carries them through the graph and into the graphs that its ops run. Shapes that are computed
-    from constants and other shapes are folded on the way. What depends on data takes the file's
+    from constants and other shapes are folded on the way, and lists updated in a way that keeps
+    their shape known. What depends on data takes the file's
     default.
 
     Raises:
@@ -28,11 +30,11 @@ def fix_shapes(graph: Graph, limits: Limits) -> None:
     for tensor in graph.inputs:
         _set(tensor, tensor.static_shape)
         _check_size(tensor, tensor.name, limits)
-    fold = FoldConstants()
+    settling = (FoldConstants(), FuseListUpdate())
     for _ in range(_ROUNDS):
         _infer(graph, limits, may_be_unknown=True)
-        folded = [fold.run(part) for part in reachable(graph)]
-        if not any(folded):
+        changed = [rewrite.run(part) for part in reachable(graph) for rewrite in settling]
+        if not any(changed):
             break
     _infer(graph, limits, may_be_unknown=False)
 
