@@ -21,7 +21,7 @@ FAMILIES = (
     "depthwise_float",
     "fully_connected_float",
     "transpose_conv",
-    *("slices", "places", "gather", "order", "diagonal"),
+    *("slices", "places", "gather", "order", "diagonal", "detection"),
     "matmul",
     "conv_int16",
     "l2_norm",

@@ -1,0 +1,65 @@
+"""Native detection gives what the record gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Quantization, Tensor
+from circlet.ops import find
+from circlet.ops.detection import KIND, DetectionAttrs
+from tests.backends.cpu.cases import Cases, each_target
+
+ATTRS = DetectionAttrs(10, 1, 100, False, 0.2, 0.5, 6, 10.0, 10.0, 5.0, 5.0)
+FORMS = (
+    ATTRS,
+    replace(ATTRS, max_classes_per_detection=3),
+    replace(ATTRS, use_regular_nms=True, detections_per_class=4),
+    replace(ATTRS, nms_score_threshold=0.99),
+    replace(ATTRS, max_detections=200, nms_iou_threshold=0.9),
+)
+
+
+def _operands(cases: Cases, dtype: DType, count: int = 130) -> list[Tensor]:
+    random = np.random.default_rng(0)
+    if dtype is DType.UINT8:
+        quants = ((0.08, 190), (1 / 256, 0), (0.0065, 0))
+        shapes = ((1, count, 4), (1, count, 7), (count, 4))
+        return [
+            cases.given(
+                random.integers(0, 256, shape).astype(np.uint8), Quantization.per_tensor(*q)
+            )
+            for shape, q in zip(shapes, quants, strict=True)
+        ]
+    codes = random.normal(0, 3, (1, count, 4)).astype(np.float32)
+    scores = random.integers(0, 20, (1, count, 7)).astype(np.float32) / 20
+    anchors = random.uniform(0.1, 0.9, (count, 4)).astype(np.float32)
+    return [cases.given(array) for array in (codes, scores, anchors)]
+
+
+def _detect(cases: Cases, operands: list[Tensor], attrs: DetectionAttrs) -> None:
+    rows = attrs.max_detections * attrs.max_classes_per_detection
+    shapes = ((1, rows, 4), (1, rows), (1, rows), (1,))
+    made = [Tensor(f"o{len(cases.outputs) + i}", DType.FLOAT32, s) for i, s in enumerate(shapes)]
+    code = KIND.partition(":")[2]
+    cases.builder.op_many("CUSTOM", operands, made, attrs, custom_code=code)
+    cases.outputs.extend(made)
+
+
+@each_target
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.UINT8])
+def test_detections_equal_the_record(target: str, dtype: DType) -> None:
+    cases = Cases()
+    operands = _operands(cases, dtype)
+    for attrs in FORMS:
+        _detect(cases, operands, attrs)
+    cases.check(target, tolerance=0.0)
+
+
+def test_attributes_come_from_the_custom_code_record() -> None:
+    record = find(KIND)
+    assert record is not None
+    assert record.attrs is DetectionAttrs
+    assert find("CUSTOM") is None
