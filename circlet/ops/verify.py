@@ -10,6 +10,7 @@ from circlet.ir import Graph, Model, Op, Shape, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.verify import Violation
 from circlet.ops.record import OpDef, TensorType, dtype_text, find, unsupported_reason
+from circlet.ops.state import updated
 
 
 @dataclass(frozen=True)
@@ -142,3 +143,7 @@ def op_violations(op: Op, graph: Graph) -> Iterator[Violation]:
         if fault is not None:
             yield Violation(rule.name, fault, graph.name, f"{op.name} ({op.label})")
             return
+    for tensor in updated(op):
+        if tensor in graph.inputs:
+            message = f"{op.label} updates a tensor that the caller gives"
+            yield Violation("input-updated", message, graph.name, op.name, tensor.name)

@@ -55,7 +55,8 @@ CIRCLET_INLINE void svdf_f32(const struct svdf_f32_params *p, void *const *x, vo
         int64_t kept = p->rank * p->memory;
         for (int64_t unit = 0; unit < p->units; unit++) {
             float sum = bias[unit] + svdf_weigh_f32(state + unit * kept, time + unit * kept, kept);
-            out[unit] = s_clamp(sum, p->low, p->high);
+            sum = sum < p->low ? p->low : sum;
+            out[unit] = sum > p->high ? p->high : sum;
         }
     }
 }
