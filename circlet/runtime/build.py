@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.artifact import PartitionCode, TargetCode, artifact_bytes
@@ -32,7 +33,7 @@ from circlet.limits import Limits
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.state import initial_byte, variables
 from circlet.ops.verify import unsupported_ops
-from circlet.passes import pipeline
+from circlet.passes import PassManager, make, pipeline
 from circlet.placement.interface import Backend, Reason
 from circlet.placement.rule import Placed, place
 from circlet.plan.partition import Partition, partition
@@ -57,22 +58,35 @@ def compile_model(source: Source, options: OpenOptions) -> bytes:
         PlacementError: `strict`, and an op did not go to the first backend.
         LimitError: A tensor or the arena is larger than allowed.
     """
-    limits = options.limits
-    model = load(source, limits)
     targets = parse_targets(options.target)
+    planned = plan_model(load(source, options.limits), targets, options)
+    partitions = planned.partitions
+    values = _Values(planned.model.main, partitions)
+    compiled = {target: _compile(partitions, target, options.limits) for target in targets}
+    metadata = _metadata(planned.model, values, partitions, planned.placed, compiled[targets[0]])
+    return artifact_bytes(metadata, _target_codes(partitions, compiled))
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """A model after its passes, with the place of every op."""
+
+    model: Model
+    placed: list[Placed]
+    partitions: list[Partition]
+
+
+def plan_model(model: Model, targets: Sequence[Target], options: OpenOptions) -> PlannedModel:
+    """Check, optimise, place and partition a model, in place; raises as `compile_model`."""
     graph = _checked_main_graph(model)
     backends = _backends(targets, options)
     _set_input_shapes(graph, options.shapes)
-    fix_shapes(graph, limits)
+    fix_shapes(graph, options.limits)
     log = pipeline(options.level).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
     placed = place(graph, backends, strict=options.strict)
-    partitions = partition(graph, {row.op: row.backend for row in placed})
-    values = _Values(graph, partitions)
-    compiled = {target: _compile(partitions, target, limits) for target in targets}
-    metadata = _metadata(model, values, partitions, placed, compiled[targets[0]])
-    return artifact_bytes(metadata, _target_codes(partitions, compiled))
+    return PlannedModel(model, placed, partition(graph, {row.op: row.backend for row in placed}))
 
 
 def _checked_main_graph(model: Model) -> Graph:
@@ -85,6 +99,7 @@ def _checked_main_graph(model: Model) -> Graph:
             raise violation.error()
     if not model.main.outputs:
         raise GraphError("the network has no outputs", where=model.main.name)
+    PassManager((make("unpack-constants"),)).run(model)
     missing = [entry for graph in graphs for entry in unsupported_ops(graph)]
     if missing:
         raise UnsupportedOpsError(missing, where=model.source_path)

@@ -52,6 +52,7 @@ class CompiledPartition:
         memory: The arena plan.
         steps: For each step the position of its op in the partition, and the kernel's name.
         lowerings: Name of the lowering chosen for each op of the partition.
+        blocks: What the arena holds, and in which steps.
     """
 
     units: tuple[str, ...]
@@ -60,6 +61,7 @@ class CompiledPartition:
     memory: MemoryPlan
     steps: tuple[tuple[int, str], ...]
     lowerings: tuple[str, ...]
+    blocks: tuple[Block, ...] = ()
 
 
 def compile_partition(
@@ -76,14 +78,14 @@ def compile_partition(
     flat = flatten(partition.ops)
     rows = {op: _row(op, target) for op in flat.ops}
     lowered = _Lowered(partition, flat, rows, target)
-    memory, offsets = _plan_arena(lowered)
+    memory, offsets, blocks = _plan_arena(lowered)
     units, places = _emit(lowered.calls, unit_count)
     positions = {op: index for index, op in enumerate(partition.ops)}
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
     plan = _assemble(partition, lowered, memory, offsets, places, len(units), sources, most_turns)
     steps = tuple((sources[step.op], _step_name(step)) for step in lowered.steps)
     names = tuple(rows[op].name if op in rows else "jumps" for op in partition.ops)
-    return CompiledPartition(units, plan, lowered.constants, memory, steps, names)
+    return CompiledPartition(units, plan, lowered.constants, memory, steps, names, blocks)
 
 
 def _step_name(step: KernelCall | Goto) -> str:
@@ -226,7 +228,7 @@ class _Lowered:
         return ref
 
 
-def _plan_arena(lowered: _Lowered) -> tuple[MemoryPlan, dict[Buffer, int]]:
+def _plan_arena(lowered: _Lowered) -> tuple[MemoryPlan, dict[Buffer, int], tuple[Block, ...]]:
     touched: dict[Buffer, list[int]] = {}
     for index, step in enumerate(lowered.steps):
         for tensor in _tensors(step):
@@ -243,7 +245,7 @@ def _plan_arena(lowered: _Lowered) -> tuple[MemoryPlan, dict[Buffer, int]]:
     memory = best_plan(blocks)
     validate_plan(blocks, memory)
     offsets = dict(zip(buffers, (offset + SLACK_BYTES for offset in memory.offsets), strict=True))
-    return memory, offsets
+    return memory, offsets, tuple(blocks)
 
 
 def _tensors(step: KernelCall | Goto) -> list[Tensor]:
