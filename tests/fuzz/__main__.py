@@ -1,0 +1,36 @@
+"""`python -m tests.fuzz`: prints executions, outcomes and findings; exit status 1 on findings."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.fuzz.engine import Request, fuzz
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    options = _options()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="circlet-fuzz-"))
+    seconds = None if options.count is not None else options.seconds
+    request = Request(options.seed, folder, options.count, seconds, options.native, options.start)
+    report = fuzz(request)
+    sys.stdout.write(report.table() + "\n")
+    return 1 if report.findings else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60, help="wall time to run for")
+    parser.add_argument("--count", type=int, help="run exactly so many cases instead")
+    parser.add_argument("--seed", type=int, default=0, help="which sequence of cases")
+    parser.add_argument("--start", type=int, default=0, help="number of the first case")
+    parser.add_argument("--native", action="store_true", help="also run generated code")
+    parser.add_argument("--folder", type=Path, help="where the inputs of findings are kept")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

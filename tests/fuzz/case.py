@@ -1,0 +1,160 @@
+"""One execution: a seed and a number give a file, the file is read and run, something happens."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from circlet import Session
+from circlet.errors import CircletError
+from circlet.formats import dumps, load
+from circlet.formats.arrays import Wanted, random_array
+from circlet.ir.text import to_text
+from circlet.limits import Limits
+from circlet.ops.verify import violations
+from circlet.runtime.values import Value
+from tests.fuzz import mutate_bytes, mutate_model, values
+from tests.fuzz.guard_page import guarded, guarded_copy
+from tests.fuzz.seeds import Seed
+
+LIMITS = Limits(tensor_bytes=1 << 24, arena_bytes=1 << 26, loop_turns=2000, run_seconds=2)
+DEFECTS = ("E-PASS", "E-COMPILE", "E-ARTIFACT", "E-CIRCLET")
+NATIVE_SHARE = 0.2
+_PACKAGE = str(Path(__file__).resolve().parents[2] / "circlet")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A hostile file.
+
+    Attributes:
+        number: Its place in the sequence of the seed.
+        name: Which file it was made of, and how.
+        data: Its bytes.
+        native: Whether generated code runs it as well.
+    """
+
+    number: int
+    name: str
+    data: bytes
+    native: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that must not happen; `signature` tells defects apart."""
+
+    stage: str
+    signature: str
+    text: str
+
+    def as_json(self) -> dict[str, str]:
+        return asdict(self)
+
+
+Outcome = str | Finding
+
+
+def make_case(seed: int, number: int, seeds: Sequence[Seed]) -> Case:
+    """The case of a number; the same for the same seed and the same seed files."""
+    random = Random(f"{seed}:{number}")
+    chosen = random.choice(seeds)
+    original = chosen.read()
+    native = random.random() < NATIVE_SHARE
+    if random.random() < 0.25:
+        return Case(number, f"{chosen.name} bytes", mutate_bytes.mutate(original, random), native)
+    try:
+        data = mutate_model.mutate(original, random)
+    except Exception:  # a seed that cannot be read, or a network that cannot be written
+        data = mutate_bytes.mutate(original, random)
+        return Case(number, f"{chosen.name} bytes", data, native)
+    return Case(number, f"{chosen.name} network", data, native)
+
+
+def outcomes(case: Case, native: bool) -> Iterator[tuple[str, Outcome]]:
+    """What reading does, then what running does with each backend."""
+    read = _outcome("read", lambda: _read(case.data))
+    yield "read", read
+    if read != "ok":
+        return
+    yield "reference", _outcome("reference", lambda: _run(case, "reference"))
+    if native and case.native:
+        yield "native", _outcome("native", lambda: _run(case, "cpu"))
+
+
+def _outcome(stage: str, call: Callable[[], None]) -> Outcome:
+    try:
+        call()
+    except CircletError as error:
+        str(error)
+        out_of_memory = _caused_by_memory(error)
+        if error.code in DEFECTS or out_of_memory:
+            return _finding(stage, "memory" if out_of_memory else error.code, error)
+        return error.code
+    except Exception as error:
+        return _finding(stage, type(error).__name__, error)
+    return "ok"
+
+
+def _finding(stage: str, kind: str, error: BaseException) -> Finding:
+    text = "".join(traceback.format_exception(error))
+    return Finding(stage, f"{kind} at {_place(error)}", text)
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of Circlet that the first cause passed through."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if frame.filename.startswith(_PACKAGE)]
+    if not ours:
+        return "unknown place"
+    return f"{ours[-1].filename[len(_PACKAGE) + 1 :]}:{ours[-1].lineno}"
+
+
+def _caused_by_memory(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _read(data: bytes) -> None:
+    """Everything that takes a file apart without running it."""
+    model = load(data, LIMITS)
+    list(violations(model))
+    to_text(model)
+    load(dumps(model), LIMITS)
+
+
+def _run(case: Case, backend: str) -> None:
+    """Run on random inputs; generated code gets buffers that end where the memory does."""
+    session = Session(
+        case.data, backends=(backend, "reference"), threads=1, cache=False, limits=LIMITS
+    )
+    random = Random(case.number)
+    inputs = [_input(value, random) for value in session.inputs]
+    if backend != "cpu":
+        session.run(inputs)
+        return
+    outputs = [guarded(value.shape, value.dtype) for value in session.outputs]
+    call = session.bind([guarded_copy(array) for array in inputs], outputs)
+    call()
+    call()
+
+
+def _input(value: Value, random: Random) -> np.ndarray:
+    """Tame numbers or hostile ones."""
+    dtype = np.dtype(value.dtype)
+    if random.random() < 0.5:
+        return random_array(Wanted(value.name, value.dtype, value.shape), random.getrandbits(32))
+    pool = values.FLOATS if dtype.kind in "fc" else values.INTEGERS
+    generator = np.random.default_rng(random.getrandbits(32))
+    with np.errstate(all="ignore"):
+        return np.asarray(generator.choice(np.array(pool), value.shape)).astype(dtype)

@@ -1,0 +1,156 @@
+"""Drives a worker through the cases, starts it anew when it dies, and keeps what was found."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES_PER_WORKER = 2000
+SILENCE_S = 90.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run: a number of cases, or as many as fit into a time."""
+
+    seed: int
+    folder: Path
+    count: int | None = None
+    seconds: float | None = None
+    native: bool = False
+    start: int = 0
+
+
+@dataclass
+class Report:
+    """What happened.
+
+    Attributes:
+        executions: Files that were made, read and, if they could be, run.
+        outcomes: How often each stage ended in which way.
+        findings: The first case of each defect by its signature, and how often it came.
+        seconds: Wall time of the whole.
+    """
+
+    executions: int = 0
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    findings: dict[str, Path] = field(default_factory=dict)
+    times: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def table(self) -> str:
+        """The report as text."""
+        lines = [f"{self.executions} executions in {self.seconds:.0f} s"]
+        for (stage, outcome), count in sorted(self.outcomes.items()):
+            lines.append(f"  {stage:10} {outcome:20} {count}")
+        for signature, path in self.findings.items():
+            lines.append(f"FINDING {signature} ({self.times[signature]} times): {path}")
+        return "\n".join(lines)
+
+
+def fuzz(request: Request) -> Report:
+    """Run all cases of a request."""
+    request.folder.mkdir(parents=True, exist_ok=True)
+    report, begin, number = Report(), time.monotonic(), request.start
+    end = begin + request.seconds if request.seconds is not None else None
+    last = request.start + request.count if request.count is not None else sys.maxsize
+    while number < last and (end is None or time.monotonic() < end):
+        count = min(CASES_PER_WORKER, last - number)
+        number = _Worker(request, number, count, report).run(end)
+    report.seconds = time.monotonic() - begin
+    return report
+
+
+class _Worker:
+    """One process, from its first case to its death."""
+
+    def __init__(self, request: Request, start: int, count: int, report: Report) -> None:
+        self._request, self._report = request, report
+        self._number, self._name, self._stage = start - 1, "", ""
+        self._errors = request.folder / "stderr.txt"
+        command = [sys.executable, "-m", "tests.fuzz.worker", "--folder", str(request.folder)]
+        command += ["--seed", str(request.seed), "--start", str(start), "--count", str(count)]
+        command += ["--native"] * request.native
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+            )
+
+    def run(self, end: float | None) -> int:
+        """Read what it says; the number of the case to go on with."""
+        try:
+            for line in self._lines():
+                self._take(json.loads(line))
+                if end is not None and time.monotonic() > end:
+                    break
+            else:
+                self._ended()
+        finally:
+            self._process.kill()
+            self._process.wait()
+        return self._number + 1
+
+    def _lines(self) -> Iterator[bytes]:
+        """Its lines until it dies or has said nothing for long."""
+        pipe: IO[bytes] | None = self._process.stdout
+        assert pipe is not None
+        with selectors.DefaultSelector() as selector, pipe:
+            selector.register(pipe, selectors.EVENT_READ)
+            while selector.select(SILENCE_S):
+                line = pipe.readline()
+                if not line:
+                    return
+                yield line
+        self._process.kill()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "number" in message:
+            self._number, self._name, self._stage = message["number"], message["name"], ""
+            self._report.executions += 1
+            return
+        self._stage = message["stage"]
+        self._report.outcomes[self._stage, message["outcome"]] += 1
+        found = message["finding"]
+        if found is not None:
+            self._keep(f"{found['stage']}: {found['signature']}", found["text"])
+
+    def _ended(self) -> None:
+        """Nothing to report where it did all that it was asked for."""
+        status = self._process.wait()
+        if status == 0:
+            return
+        text = self._errors.read_text(errors="replace")
+        self._report.outcomes[f"after {self._stage or 'start'}", f"died {status}"] += 1
+        self._keep(f"died with {status} after {self._stage or 'start'}{_place(text)}", text)
+
+    def _keep(self, signature: str, text: str) -> None:
+        """Save the input of the first case of each defect."""
+        self._report.times[signature] += 1
+        if signature in self._report.findings:
+            return
+        path = self._request.folder / f"finding-{self._request.seed}-{self._number}.tflite"
+        shutil.copyfile(self._request.folder / "current.tflite", path)
+        path.with_suffix(".txt").write_text(f"{signature}\n{self._name}\n\n{text}")
+        self._report.findings[signature] = path
+
+
+def _place(stack: str) -> str:
+    """The innermost function of Circlet in what faulthandler wrote, most recent call first."""
+    found = re.search(r'File ".*/circlet/(.*)", line \d+ in (\w+)', stack)
+    return f" in {found[1]}:{found[2]}" if found else ""
