@@ -26,7 +26,6 @@ class Rewriter:
         self._producers = graph.producers()
         self._readers = {t: dict.fromkeys(ops) for t, ops in graph.consumers().items()}
         self._absorbed: dict[Op, list[Op]] = {}
-        self._ahead: dict[Op, list[Op]] = {}
         self._used_before = frozenset(graph.used_tensors())
         self._added: list[Tensor] = []
         self._inserted: dict[Op, list[Op]] = {}
@@ -98,8 +97,8 @@ class Rewriter:
         slot = self._slot_of[old]
         self.remove(old)
         *ahead, last = new
-        self._slots[slot] = last
-        self._slot_of[last], self._ahead[last] = slot, ahead
+        self._slots[slot], self._slot_of[last] = last, slot
+        self._inserted[last] = [*self._inserted.pop(old, ()), *ahead]
         for op in new:
             self._absorbed[op] = [old]
             self._attach(op)
