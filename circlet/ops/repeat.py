@@ -22,7 +22,7 @@ from circlet.ops.operands import (
     when_ranked,
 )
 from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
-from circlet.ops.slicing import ints
+from circlet.ops.slicing import ints, lists
 
 
 def _sizes_not_negative(index: int) -> Rule:
@@ -62,6 +62,7 @@ register(
         infer=infer_ranked(_infer_tile),
         evaluate=_evaluate_tile,
         rules=(
+            lists(1),
             _sizes_not_negative(1),
             when_ranked("counts", _count_per_axis, "there must be one count per axis"),
         ),
@@ -117,6 +118,7 @@ register(
         infer=infer_ranked(_infer_broadcast_to),
         evaluate=_evaluate_broadcast_to,
         rules=(
+            lists(1),
             _sizes_not_negative(1),
             when_ranked("sizes", _spreads, "the input's sizes must be 1 or those asked for"),
         ),
@@ -151,6 +153,7 @@ register(
         infer=_infer_fill,
         evaluate=_evaluate_fill,
         rules=(
+            lists(0),
             _sizes_not_negative(0),
             Rule("value", _value_is_one, "the value to fill with must be one element"),
         ),

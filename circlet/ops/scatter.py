@@ -19,7 +19,7 @@ from circlet.ops.operands import (
     when_ranked,
 )
 from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
-from circlet.ops.slicing import ints
+from circlet.ops.slicing import ints, lists
 
 SCATTERED = ("FLOAT32", "UINT8", "INT8", "INT16", "INT32", "INT64")
 
@@ -77,6 +77,7 @@ register(
         infer=infer_ranked(_infer_scatter_nd),
         evaluate=_evaluate_scatter_nd,
         rules=(
+            lists(2),
             Rule("sizes", _sizes_not_negative, "sizes must not be negative"),
             when_ranked("updates", _updates_fit, "updates must have the sizes indices leave open"),
         ),
@@ -186,6 +187,7 @@ register(
         infer=infer_ranked(_infer_sparse),
         evaluate=_evaluate_sparse,
         rules=(
+            lists(1),
             Rule("sizes", _dense_sizes_valid, "sizes must not be negative"),
             Rule("default", _filler_is_one, "the default must be one element of the values' type"),
         ),

@@ -122,12 +122,16 @@ def ints(array: np.ndarray | None) -> list[int]:
     return [int(value) for value in present(array).reshape(-1)]
 
 
-def _index_operands(op: Op) -> bool:
-    rest = [operand(op, index) for index in range(1, len(op.inputs))]
-    return len({tensor.dtype for tensor in rest}) == 1 and rest[0].dtype in INDEX_TYPES
+def lists(*indices: int) -> Rule:
+    """Rule: the named inputs are INT32 or INT64 lists, all of one type."""
 
+    def holds(op: Op) -> bool:
+        given = [operand(op, index) for index in indices]
+        flat = all(len(t.shape) == 1 or not (t.has_rank or t.is_constant) for t in given)
+        return flat and len({t.dtype for t in given}) == 1 and given[0].dtype in INDEX_TYPES
 
-INDEX_OPERANDS = Rule("positions", _index_operands, "positions must be INT32 or INT64 lists")
+    return Rule("positions", holds, "positions and sizes must be INT32 or INT64 lists")
+
 
 register(
     OpDef(
@@ -139,7 +143,7 @@ register(
         infer=infer_ranked(_infer_slice),
         evaluate=_evaluate_slice,
         rules=(
-            INDEX_OPERANDS,
+            lists(1, 2),
             when_ranked("range", _slice_fits, "begin and size must stay within the input"),
         ),
         quant=QuantRule(same_as_input=True),

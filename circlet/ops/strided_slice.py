@@ -18,7 +18,7 @@ from circlet.ops.operands import (
     when_ranked,
 )
 from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
-from circlet.ops.slicing import INDEX_OPERANDS, Range, Slices, ints, taken
+from circlet.ops.slicing import Range, Slices, ints, lists, taken
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ register(
         infer=infer_ranked(_infer),
         evaluate=_evaluate,
         rules=(
-            INDEX_OPERANDS,
+            lists(1, 2, 3),
             Rule("ellipsis", _one_ellipsis, "at most one position may be an ellipsis"),
             when_ranked("range", _fits, "begin, end and strides must fit the input"),
         ),
