@@ -47,6 +47,7 @@ class Tensor:
         is_variable: Whether the value lives on from run to run.
         sparsity: Sparse storage of `data`, or None.
         extra: Fields of the file's tensor table that nothing here reads, kept for writing back.
+        initial: What a variable holds before the first run; None for the zero point everywhere.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Tensor:
     is_variable: bool = False
     sparsity: Sparsity | None = None
     extra: dict[str, object] = field(default_factory=dict)
+    initial: np.ndarray | None = None
 
     @property
     def is_constant(self) -> bool:

@@ -171,7 +171,8 @@ def _dtypes_match(form: str, op: Op) -> bool:
         _dtype_matches(name, op.input(position), position < len(op.inputs))
         for position, name in enumerate(inputs.split())
     )
-    return matched and output.strip() in ("*", op.outputs[0].dtype.name)
+    wanted = output.strip()
+    return matched and (wanted == "*" or (bool(op.outputs) and wanted == op.outputs[0].dtype.name))
 
 
 def _dtype_matches(name: str, tensor: Tensor | None, given: bool) -> bool:

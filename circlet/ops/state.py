@@ -10,18 +10,23 @@ from circlet.ir import Graph, Op, Tensor
 from circlet.ops.record import find
 
 
-def initial_byte(tensor: Tensor) -> int:
-    """What every byte of a variable tensor starts as: its zero point, as LiteRT has it."""
+def initial_bytes(tensor: Tensor) -> bytes:
+    """What a variable tensor starts as: one byte for all of it where that is enough.
+
+    Without a stored start every byte is the zero point, as LiteRT has it.
+    """
+    if tensor.initial is not None:
+        data = tensor.initial.tobytes()
+        return data[:1] if data == data[:1] * len(data) else data
     quant = tensor.quant
-    if quant is None or quant.zero_point.size == 0:
-        return 0
-    return int(quant.zero_point[0]) & 0xFF
+    zero = int(quant.zero_point[0]) if quant is not None and quant.zero_point.size else 0
+    return bytes([zero & 0xFF])
 
 
 def initial_value(tensor: Tensor) -> np.ndarray:
     """A new array with the value of a variable tensor before the first run and after a reset."""
     value = np.empty(tensor.static_shape, tensor.dtype.numpy)
-    value.view(np.uint8)[...] = initial_byte(tensor)
+    value.reshape(-1).view(np.uint8)[...] = np.frombuffer(initial_bytes(tensor), np.uint8)
     return value
 
 

@@ -31,9 +31,10 @@ from circlet.ir import verify as ir_verify
 from circlet.ir.regions import reachable
 from circlet.limits import Limits
 from circlet.ops.shape import ReshapeAttrs
-from circlet.ops.state import initial_byte, variables
+from circlet.ops.state import initial_bytes, variables
 from circlet.ops.verify import unsupported_ops
 from circlet.passes import PassManager, make, pipeline
+from circlet.passes.resolve_variables import resolve_variables
 from circlet.placement.interface import Backend, Reason
 from circlet.placement.rule import Placed, place
 from circlet.plan.partition import Partition, partition
@@ -99,8 +100,9 @@ def _checked_main_graph(model: Model) -> Graph:
             raise violation.error()
     if not model.main.outputs:
         raise GraphError("the network has no outputs", where=model.main.name)
+    resolve_variables(model.main)
     PassManager((make("unpack-constants"),)).run(model)
-    missing = [entry for graph in graphs for entry in unsupported_ops(graph)]
+    missing = [e for graph in reachable(model.main) for e in unsupported_ops(graph)]
     if missing:
         raise UnsupportedOpsError(missing, where=model.source_path)
     return model.main
@@ -202,7 +204,7 @@ class _Values:
 
     def _described(self, tensor: Tensor) -> Value:
         value = _value(tensor)
-        return value if tensor not in self._variables else value.living(initial_byte(tensor))
+        return value if tensor not in self._variables else value.living(initial_bytes(tensor))
 
     def _read(self, tensors: Sequence[Tensor]) -> list[int]:
         return [self._numbers[tensor] for tensor in tensors]

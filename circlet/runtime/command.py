@@ -13,6 +13,7 @@ import numpy as np
 from circlet.backends.cpu.artifact import write_file
 from circlet.errors import FileError, InputError
 from circlet.formats.arrays import DEFAULT_PIXELS, Normalisation, Wanted, random_array, read_array
+from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 from circlet.runtime.answers import Answer, answer
 from circlet.runtime.session import Session
 from circlet.runtime.timing import RunTimes, time_runs
@@ -35,6 +36,7 @@ class RunRequest:
     target: str = "native"
     cache: bool = True
     pixels: Normalisation = DEFAULT_PIXELS
+    sound: SoundOptions = DEFAULT_SOUND
     seed: int = 0
     repeat: int = 0
     warmup: int = 0
@@ -122,8 +124,15 @@ def _inputs(
             fix=f"one --input for each of {[spec.name for spec in wanted]}, in that order",
         )
     pairs = zip(request.inputs, wanted, strict=True)
-    arrays = [read_array(path, spec, request.pixels) for path, spec in pairs]
-    return arrays, tuple(map(str, request.inputs)), ()
+    read = [_read_input(path, spec, request) for path, spec in pairs]
+    return [array for array, _ in read], tuple(origin for _, origin in read), ()
+
+
+def _read_input(path: Path, wanted: Wanted, request: RunRequest) -> tuple[np.ndarray, str]:
+    """A file as an input array, and where it comes from."""
+    if path.suffix.lower() == ".wav":
+        return read_sound_input(path, wanted, request.sound)
+    return read_array(path, wanted, request.pixels), str(path)
 
 
 def _wanted(value: Value) -> Wanted:

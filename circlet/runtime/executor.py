@@ -61,8 +61,8 @@ class Execution:
         partitions: The plan.
         buffers: One array for each value of the plan.
         threads: Threads of a run.
-        state: The arrays among the buffers that keep their values from run to run, and what each
-            of their bytes starts as.
+        state: The arrays among the buffers that keep their values from run to run, and the bytes
+            that they start as.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Execution:
         partitions: Sequence[LoadedPartition],
         buffers: Sequence[np.ndarray],
         threads: int,
-        state: Sequence[tuple[np.ndarray, int]] = (),
+        state: Sequence[tuple[np.ndarray, bytes]] = (),
     ) -> None:
         self._partitions = partitions
         self._cancelled = False
@@ -95,7 +95,7 @@ class Execution:
     def reset(self) -> None:
         """Set what lives on from run to run back to its start."""
         for array, initial in self._state:
-            array.reshape(-1).view(np.uint8)[...] = initial
+            array.reshape(-1).view(np.uint8)[...] = np.frombuffer(initial, np.uint8)
 
     def run(self, timeout_ns: int = 0) -> None:
         """Run every partition in order.

@@ -30,7 +30,8 @@ class Value:
         dtype: numpy dtype name.
         shape: Sizes.
         scale, zero_point: Quantisation, empty when the value is not quantised.
-        initial: Where the value lives on from run to run, what each of its bytes starts as.
+        initial: Where the value lives on from run to run, the bytes it starts as, or one byte
+            for all of it.
     """
 
     name: str
@@ -38,27 +39,29 @@ class Value:
     shape: tuple[int, ...]
     scale: tuple[float, ...] = ()
     zero_point: tuple[int, ...] = ()
-    initial: int | None = None
+    initial: bytes | None = None
 
     @staticmethod
     def from_json(fields: Mapping[str, object]) -> Value:
         """The value that `as_json` wrote."""
+        initial = fields.get("initial")
         return Value(
             str(fields["name"]),
             str(fields["dtype"]),
             tuple(fields["shape"]),  # type: ignore[arg-type]
             tuple(fields["scale"]),  # type: ignore[arg-type]
             tuple(fields["zero_point"]),  # type: ignore[arg-type]
-            fields.get("initial"),  # type: ignore[arg-type]
+            None if initial is None else bytes.fromhex(str(initial)),
         )
 
-    def living(self, initial: int) -> Value:
+    def living(self, initial: bytes) -> Value:
         """This value as one that lives on from run to run."""
         return replace(self, initial=initial)
 
     def as_json(self) -> dict[str, object]:
         """Plain data for JSON."""
-        return dict(vars(self))
+        initial = None if self.initial is None else self.initial.hex()
+        return {**vars(self), "initial": initial}
 
     def empty(self) -> np.ndarray:
         """A new array for it, 64-byte aligned, contents undefined.

@@ -1,0 +1,107 @@
+"""Resource variables become variable tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from circlet.errors import GraphError
+from circlet.ir import Graph, Op, RawAttrs, Tensor
+from circlet.ir.regions import reachable
+from circlet.ops import NoAttrs
+from circlet.passes.fold_constants import FoldConstants
+
+_HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
+
+
+@dataclass
+class _Variables:
+    """Variable tensors by (container, shared name), and the handles that refer to them."""
+
+    by_name: dict[tuple[str, str], Tensor] = field(default_factory=dict)
+    by_handle: dict[Tensor, tuple[str, str]] = field(default_factory=dict)
+
+
+def resolve_variables(main: Graph) -> bool:
+    """Replace handles by variable tensors in a graph and all graphs that it runs.
+
+    Before: `h = VAR_HANDLE; x = READ_VARIABLE(h); ASSIGN_VARIABLE(h, y)`, with a CALL_ONCE whose
+    graph assigns a constant. After: `x = READ_VARIABLE(v); ASSIGN_VARIABLE(v, y)` over a variable
+    tensor `v` that starts as the constant. True if anything changed.
+
+    Raises:
+        GraphError: A variable is used and nothing says its type, or its start is not constant.
+    """
+    graphs = reachable(main)
+    handles = [op for graph in graphs for op in graph.ops if op.kind == _HANDLE]
+    if not handles:
+        return False
+    found = _Variables(by_handle={op.outputs[0]: _name(op) for op in handles})
+    for graph in graphs:
+        for op in graph.ops:
+            _declare(op, found)
+    for graph in graphs:
+        for op in graph.ops:
+            if op.kind == _ONCE:
+                _run_once(op, found)
+    for graph in graphs:
+        graph.ops[:] = list(_resolved(graph, found))
+    main.tensors += found.by_name.values()
+    return True
+
+
+def _name(op: Op) -> tuple[str, str]:
+    fields = op.attrs.fields if isinstance(op.attrs, RawAttrs) else {}
+    return str(fields.get("container", "")), str(fields.get("shared_name", ""))
+
+
+def _declare(op: Op, found: _Variables) -> None:
+    """Make the variable that an op reads or assigns, of the type that it has there."""
+    if op.kind not in (_READ, _ASSIGN) or not op.inputs or op.inputs[0] not in found.by_handle:
+        return
+    value = op.outputs[0] if op.kind == _READ and op.outputs else op.input(1)
+    name = found.by_handle[op.inputs[0]]
+    if value is not None and name not in found.by_name:
+        typed = replace(value, name=name[1], data=None, extra={}, is_variable=True)
+        found.by_name[name] = typed
+
+
+def _run_once(op: Op, found: _Variables) -> None:
+    """Take the starts of variables from the graph of a CALL_ONCE."""
+    for region in op.regions:
+        FoldConstants().run(region)
+        for inner in region.ops:
+            if inner.kind != _ASSIGN:
+                continue
+            value = inner.input(1)
+            if value is None or value.data is None:
+                raise GraphError(
+                    "a variable does not start as a constant",
+                    where=inner.name,
+                    why="the graph that sets it computes the value",
+                )
+            name = found.by_handle.get(_operand(inner))
+            if name in found.by_name:
+                found.by_name[name].initial = np.asarray(value.data)
+
+
+def _resolved(graph: Graph, found: _Variables) -> Iterator[Op]:
+    for op in graph.ops:
+        if op.kind in (_HANDLE, _ONCE):
+            continue
+        if op.kind in (_READ, _ASSIGN) and _operand(op) in found.by_handle:
+            name = found.by_handle[_operand(op)]
+            if name not in found.by_name:
+                raise GraphError("nothing says the type of a variable", where=op.name, why=name[1])
+            op.inputs = [found.by_name[name], *op.inputs[1:]]
+            op.attrs = NoAttrs()
+        yield op
+
+
+def _operand(op: Op) -> Tensor:
+    first = op.input(0)
+    if first is None:
+        raise GraphError(f"{op.kind} has no handle", where=op.name)
+    return first
