@@ -124,7 +124,8 @@ def _evaluate_rsqrt(op: Op, inputs: Arrays) -> list[np.ndarray]:
 
 
 def _root_in_reach(op: Op) -> bool:
-    return not _is_quantised(op) or -10 <= root_factor(op)[1] <= _SPARE_BITS
+    eight_bit = operand(op, 0).dtype == DType.INT8
+    return not eight_bit or -10 <= root_factor(op)[1] <= _SPARE_BITS
 
 
 unary(

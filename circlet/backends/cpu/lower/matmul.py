@@ -21,7 +21,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
-from circlet.ops.batch_matmul import adjoint, factors, matrix_shapes
+from circlet.ops.batch_matmul import adjoint, factors
 from circlet.ops.operands import operand, zero_of
 
 _MOST_SCRATCH_BYTES = 8 << 20
@@ -30,16 +30,18 @@ _MOST_STACK_AXES = MAX_AXES - 1
 
 def _sizes(op: Op) -> tuple[int, int, int]:
     """Rows, depth and columns of each product."""
-    first, second = matrix_shapes(op)
-    rows, depth, columns = first[-2], first[-1], second[-1]
-    assert rows is not None and depth is not None and columns is not None
-    return rows, depth, columns
+    turned, flipped = adjoint(op)
+    first, second = (operand(op, index).static_shape[-2:] for index in (0, 1))
+    rows, depth = first[::-1] if turned else first
+    return rows, depth, second[0] if flipped else second[1]
 
 
 def _refuses(op: Op, target: Target) -> str | None:
     tensors = [operand(op, 0), operand(op, 1), op.outputs[0]]
     if any(tensor.elements == 0 for tensor in tensors):
         return "a size is 0"
+    if not all(tensor.has_rank for tensor in tensors):
+        return "a rank is not known"
     rows, depth, _ = _sizes(op)
     if (depth + rows) * depth * FLOAT_BYTES > _MOST_SCRATCH_BYTES and adjoint(op)[0]:
         return "the transposed left operand is too large for scratch memory"
