@@ -11,6 +11,7 @@ import numpy as np
 from circlet.errors import BackendError, CircletError, LimitError
 from circlet.ir import Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.ops.growth import check_growth
 from circlet.ops.record import get
 from circlet.ops.state import initial_value, split_results, variables
 
@@ -80,7 +81,7 @@ def _evaluate_ops(graph: Graph, inputs: Sequence[np.ndarray], guard: Guard) -> l
     keep = set(graph.outputs)
     for index, op in enumerate(graph.ops):
         guard.before_op()
-        results, updates = split_results(op, _evaluate(op, values))
+        results, updates = split_results(op, _evaluate(op, values, guard.limits))
         values.update(zip(op.outputs, results, strict=True))
         for variable, value in updates:
             np.copyto(values[variable], value)
@@ -90,14 +91,19 @@ def _evaluate_ops(graph: Graph, inputs: Sequence[np.ndarray], guard: Guard) -> l
     return [_value(tensor, values) for tensor in graph.outputs]
 
 
-def _evaluate(op: Op, values: Mapping[Tensor, np.ndarray]) -> list[np.ndarray]:
+def _evaluate(op: Op, values: Mapping[Tensor, np.ndarray], limits: Limits) -> list[np.ndarray]:
     arrays = [None if tensor is None else _value(tensor, values) for tensor in op.inputs]
+    check_growth(op, arrays, limits)
     try:
         with np.errstate(all="ignore"):
             return get(op).evaluate(op, arrays)
     except CircletError:
         raise
-    except (ValueError, IndexError, TypeError, FloatingPointError, MemoryError) as error:
+    except MemoryError as error:
+        raise LimitError(
+            "there is not enough memory", where=f"{op.name} ({op.label})", why=str(error)
+        ) from error
+    except (ValueError, IndexError, TypeError, FloatingPointError) as error:
         raise BackendError(
             f"{op.label} failed in the reference backend", where=op.name, why=str(error)
         ) from error

@@ -102,6 +102,8 @@ def _wanted_sizes(op: Op) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 def _states_fit(op: Op) -> bool:
     data, state, cell = (operand(op, i) for i in (0, OUTPUT_STATE, CELL_STATE))
+    if len(data.shape) < 2:
+        return False
     width = operand(op, OUTPUT.weights).static_shape[1]
     sizes = operand(op, OUTPUT.recurrent).static_shape
     batches = data.shape[_batch_axis(op)]

@@ -86,7 +86,7 @@ def _selected(
             score = score * np.exp(scale * ratio * ratio, dtype=np.float32)
             if score <= threshold:
                 break
-        if dropped or score <= threshold:
+        if dropped or not score > threshold:  # not a number is not above it
             continue
         if score == -falling:
             chosen.append((box, score))

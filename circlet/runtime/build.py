@@ -101,6 +101,7 @@ def _checked_main_graph(model: Model) -> Graph:
     if not model.main.outputs:
         raise GraphError("the network has no outputs", where=model.main.name)
     resolve_variables(model.main)
+    model.graphs = reachable(model.main)  # Nothing checks or runs the others.
     PassManager((make("unpack-constants"),)).run(model)
     missing = [e for graph in reachable(model.main) for e in unsupported_ops(graph)]
     if missing:

@@ -7,12 +7,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.fuzz.case import Case, Finding, outcomes
 from tests.fuzz.engine import Request, fuzz
 
 
 def main() -> int:
     """Run what the command line asks for."""
     options = _options()
+    if options.files:
+        return _replay(options.files)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="circlet-fuzz-"))
     seconds = None if options.count is not None else options.seconds
     request = Request(options.seed, folder, options.count, seconds, options.native, options.start)
@@ -21,8 +24,23 @@ def main() -> int:
     return 1 if report.findings else 0
 
 
+def _replay(files: list[Path]) -> int:
+    """Read and run given files in this process; a crash of one is a crash of this."""
+    found = False
+    for path in files:
+        digits = path.stem.rpartition("-")[2]
+        case = Case(int(digits) if digits.isdigit() else 0, path.name, path.read_bytes(), True)
+        for stage, outcome in outcomes(case, native=True):
+            found = found or isinstance(outcome, Finding)
+            shown = outcome.text if isinstance(outcome, Finding) else outcome
+            sys.stdout.write(f"{path.name}: {stage}: {shown}\n")
+            sys.stdout.flush()
+    return 1 if found else 0
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("files", nargs="*", type=Path, help="files to replay instead")
     parser.add_argument("--seconds", type=float, default=60, help="wall time to run for")
     parser.add_argument("--count", type=int, help="run exactly so many cases instead")
     parser.add_argument("--seed", type=int, default=0, help="which sequence of cases")
