@@ -9,6 +9,7 @@ import click
 
 from circlet.cli.common import CircletCommand, json_option, print_json
 from circlet.formats.arrays import Normalisation
+from circlet.formats.sound import SoundOptions
 from circlet.runtime.command import RunRequest, run_network
 
 
@@ -19,7 +20,7 @@ from circlet.runtime.command import RunRequest, run_network
     "inputs",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Picture, .npy, .npz, .raw; once per input, in order. Without it: random data.",
+    help="Picture, .wav, .npy, .npz, .raw; once per input, in order. Without: random data.",
 )
 @click.option("--labels", type=click.Path(path_type=Path), help="Text file, one label a line.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="Best classes.")
@@ -37,7 +38,18 @@ from circlet.runtime.command import RunRequest, run_network
 @click.option("--no-cache", is_flag=True, help="Compile anew and keep nothing.")
 @click.option("--mean", type=float, help="Pixel value that becomes 0.")
 @click.option("--std", type=click.FloatRange(min=0, min_open=True), help="Pixels per 1.0.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of random data.")
+@click.option(
+    "--rate",
+    default=16000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Samples per second that the network wants of a .wav.",
+)
+@click.option("--start", default=0.0, type=click.FloatRange(0), help="Seconds of a .wav to skip.")
+@click.option("--features", type=click.Choice(["mfcc"]), help="What to compute from a .wav.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Of random data."
+)
 @click.option("--repeat", default=0, type=click.IntRange(0), help="Timed runs after the first.")
 @click.option("--warmup", default=0, type=click.IntRange(0), help="Untimed runs before those.")
 @click.option("--delay", default=0.0, type=click.FloatRange(0), help="Seconds between timed runs.")
@@ -59,6 +71,8 @@ def command(as_json: bool, placement: bool, **options: object) -> None:
 def _request(options: dict[str, object]) -> RunRequest:
     picked = dict(options)
     pixels = Normalisation(picked.pop("mean"), picked.pop("std"))  # type: ignore[arg-type]
+    features = str(picked.pop("features") or "")
+    sound = SoundOptions(picked.pop("rate"), picked.pop("start"), features)  # type: ignore[arg-type]
     backends = tuple(str(picked.pop("backends")).split(","))
     cache = not picked.pop("no_cache")
-    return RunRequest(backends=backends, pixels=pixels, cache=cache, **picked)  # type: ignore[arg-type]
+    return RunRequest(backends=backends, pixels=pixels, sound=sound, cache=cache, **picked)  # type: ignore[arg-type]

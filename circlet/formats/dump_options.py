@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from circlet.errors import FormatError
 from circlet.formats.flatbuffer import Table, Value
+from circlet.ops.flexbuffer import Value as OptionValue
 from circlet.ops.flexbuffer import flexbuffer
 
 _ACTIVATION = {"fused_activation_function": "Activation"}
@@ -72,5 +73,9 @@ def _custom(data: bytes) -> str:
     except FormatError:
         return f"Unknown custom option format ({len(data)} bytes)"
     if not isinstance(values, dict):
-        return f"{values}"
-    return " ".join(f"{name}({value})" for name, value in values.items())
+        return repr(values)
+    return " ".join(f"{name}({_shown_option(value)})" for name, value in values.items())
+
+
+def _shown_option(value: OptionValue) -> str:
+    return value if isinstance(value, str) else repr(value)

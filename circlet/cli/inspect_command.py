@@ -1,0 +1,44 @@
+"""`circlet inspect`: what a network costs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.runtime.inspection import inspect_model
+from circlet.runtime.opening import OpenOptions
+
+
+@click.command(cls=CircletCommand, name="inspect")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--target", default="native", show_default=True, help="What to plan for.")
+@click.option("--backend", "backends", default="cpu,reference", show_default=True)
+@click.option("-O", "level", default="O2", show_default=True, help="O0, O1 or O2.")
+@click.option("--operators", is_flag=True, help="List every operator, not only kinds.")
+@click.option("--tensors", is_flag=True, help="List every tensor, not only inputs and outputs.")
+@json_option
+def command(
+    model: Path,
+    target: str,
+    backends: str,
+    level: str,
+    operators: bool,
+    tensors: bool,
+    as_json: bool,
+) -> None:
+    """Say what MODEL (.tflite or .circle) costs: operators, memory, weights and placement.
+
+    Nothing is compiled or run. Operators, tensors and weights are those of the file; memory and
+    placement are those of the optimised network.
+    """
+    options = OpenOptions(tuple(backends.split(",")), target=target, level=level)
+    found = inspect_model(model, options)
+    if as_json:
+        print_json(asdict(found))
+        return
+    from circlet.cli.render_inspection import show_inspection
+
+    show_inspection(found, every_operator=operators, every_tensor=tensors)
