@@ -23,6 +23,7 @@ from circlet.ops.operands import is_affine, operand, scale_of
 from circlet.ops.record import Rule
 
 _FACTOR_LIMIT = 2.0**30
+_NORM_HEADROOM = 2.0**14  # Factors gain 12 bits, and variances are limited to 10000 times a scale.
 _FLOATS = dict.fromkeys(range(24), DType.FLOAT32)
 _STORED = (
     {0: DType.INT8, PROJECTION: DType.INT8, PROJECTION_BIAS: DType.INT32}
@@ -73,7 +74,8 @@ def _constants_hold(op: Op) -> bool:
 
 
 def _states_live(op: Op) -> bool:
-    return all(operand(op, position).is_variable for position in (OUTPUT_STATE, CELL_STATE))
+    states = (operand(op, OUTPUT_STATE), operand(op, CELL_STATE))
+    return all(state.is_variable and op.inputs.count(state) == 1 for state in states)
 
 
 def _sizes_hold(op: Op) -> bool:
@@ -102,13 +104,14 @@ def _wanted_sizes(op: Op) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 def _states_fit(op: Op) -> bool:
     data, state, cell = (operand(op, i) for i in (0, OUTPUT_STATE, CELL_STATE))
-    if len(data.shape) < 2:
+    if len(data.shape) < 2 or len(state.shape) != 2:
         return False
     width = operand(op, OUTPUT.weights).static_shape[1]
     sizes = operand(op, OUTPUT.recurrent).static_shape
-    batches = data.shape[_batch_axis(op)]
-    fits = data.shape[-1] in (None, width) and data.shape[0] != 0 and 0 not in data.shape
-    return fits and state.shape == (batches, sizes[1]) and cell.shape == (batches, sizes[0])
+    batches = state.shape[0]
+    fits = data.shape[-1] in (None, width) and data.shape[_batch_axis(op)] in (None, batches)
+    kept = state.shape == (batches, sizes[1]) and cell.shape == (batches, sizes[0])
+    return fits and kept and 0 not in (*data.shape, *state.shape)
 
 
 def _batch_axis(op: Op) -> int:
@@ -167,9 +170,10 @@ def _gate_factors(op: Op, gate: Gate) -> Iterator[float]:
     scale = gate_scale(op, gate)
     yield scale_of(operand(op, gate.weights)) * scale_of(operand(op, 0)) / scale
     yield scale_of(operand(op, gate.recurrent)) * scale_of(operand(op, OUTPUT_STATE)) / scale
-    for index in (gate.norm, gate.peephole):
-        if index is not None and op.input(index) is not None:
-            yield scale_of(operand(op, index)) / scale
+    if gate.peephole is not None and op.input(gate.peephole) is not None:
+        yield scale_of(operand(op, gate.peephole)) / scale
+    if op.input(gate.norm) is not None:
+        yield scale_of(operand(op, gate.norm)) * _NORM_HEADROOM
 
 
 def _same_output(op: Op) -> bool:
@@ -183,7 +187,7 @@ RULES: tuple[Rule, ...] = (
     Rule("projection_whole", _projection_whole, "a projection's bias needs its weights"),
     Rule("operand_types", _dtypes_hold, "an operand has another type than the input asks for"),
     Rule("constant_weights", _constants_hold, "weights, biases and coefficients must be constant"),
-    Rule("variable_states", _states_live, "the states must be variable tensors"),
+    Rule("variable_states", _states_live, "the states must be variable tensors of their own"),
     Rule("weights_rank", _matrices, "weights must be matrices with elements"),
     Rule("weights_sizes", _sizes_hold, "weights, biases and coefficients do not fit each other"),
     Rule("states_fit", _states_fit, "input and states do not fit the weights"),

@@ -124,14 +124,17 @@ def _shapes_hold(op: Op) -> bool:
         return False
     memory = time.static_shape[1]
     fits = time.shape == (filters, memory) and memory > 0 and data.shape[1] in (None, width)
-    kept = state.shape == (data.shape[0], memory * filters) and 0 not in state.shape
+    batches = state.shape[0] if len(state.shape) == 2 else 0
+    kept = state.shape == (batches, memory * filters) and 0 not in state.shape
+    kept = kept and data.shape[0] in (None, batches)
     return fits and kept and (bias is None or bias.shape == (filters // rank,))
 
 
 def _operands_hold(op: Op) -> bool:
     weights = [op.input(i) for i in (FEATURES, TIME, BIAS)]
     constant = all(tensor is None or tensor.is_constant for tensor in weights)
-    return constant and operand(op, STATE).is_variable
+    state = operand(op, STATE)
+    return constant and state.is_variable and op.inputs.count(state) == 1
 
 
 def _types_hold(op: Op) -> bool:
@@ -183,7 +186,11 @@ SVDF = register(
             checks.at_least(("rank",), 1),
             checks.one_of("fused_activation_function", checks.ACTIVATIONS),
             Rule("sizes", _shapes_hold, "input, weights, bias and state do not fit each other"),
-            Rule("operands", _operands_hold, "weights must be constant, the state variable"),
+            Rule(
+                "operands",
+                _operands_hold,
+                "weights must be constant, the state a variable of its own",
+            ),
             Rule("time_type", _types_hold, "state and time weights must share a type"),
             Rule(
                 "quantised", _quantised, "every operand needs a scale, within reach of the others"
