@@ -15,7 +15,7 @@ from circlet.ops.elementwise import (
     kind_of,
     unary,
 )
-from circlet.ops.expr import Call, Expr, Param, Scalar, Var, call
+from circlet.ops.expr import Call, Expr, Number, Param, Scalar, Var, call
 from circlet.ops.fixed import down_params, rescale_down
 from circlet.ops.operands import affine, operand, same_dtypes, scale_of, zero_of
 from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
@@ -39,9 +39,11 @@ def comparison(function: str) -> Callable[[Op], Scalar]:
             kind = kind_of(op)
             return Scalar(call(function, Var(0, kind), Var(1, kind)))
         tensors = [operand(op, 0), operand(op, 1)]
-        params = {f"zero{index}": zero_of(tensor) for index, tensor in enumerate(tensors)}
+        params: dict[str, Number] = {}
         for index, tensor in enumerate(tensors):
-            params |= down_params(f"input{index}", scale_of(tensor))
+            params |= {f"zero{index}": zero_of(tensor)} | down_params(
+                f"input{index}", scale_of(tensor)
+            )
         return Scalar(call(function, _common(0), _common(1)), params)
 
     return scalar

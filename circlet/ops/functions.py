@@ -85,7 +85,9 @@ def _power(a: Array, b: Array) -> Array:
     """a to the power b; of whole numbers 0 where b is negative."""
     if a.dtype.kind == "f":
         return np.asarray(np.power(a, b))
-    return np.asarray(np.where(b < 0, 0, np.power(a, np.maximum(b, 0))), a.dtype)
+    exponents = b.astype(np.int64)
+    powers = np.power(a, np.maximum(exponents, 0).astype(a.dtype))
+    return np.asarray(np.where(exponents < 0, 0, powers), a.dtype)
 
 
 def _int32(compute: Callable[..., Array]) -> Callable[..., Array]:

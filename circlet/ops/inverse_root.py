@@ -71,7 +71,8 @@ def _newton(raw: Int64) -> Int64:
 
 
 def _saturating_shift(raw: Int64, bits: int) -> Int64:
-    return np.clip(raw << bits, INT32_MIN, INT32_MAX)
+    shifted: Int64 = np.clip(raw << bits, INT32_MIN, INT32_MAX)
+    return shifted
 
 
 def _is_quantised(op: Op) -> bool:

@@ -47,4 +47,4 @@ def apply(table: Table, values: npt.NDArray[np.int16]) -> Table:
     index = (values.astype(np.int32) >> 7) + _PIECES // 2
     slope = (table[1:].astype(np.int32) - table[:-1]).astype(np.int16).astype(np.int32)
     delta = (slope[index] * (values & 0x7F).astype(np.int32) + 64) >> 7
-    return (table[index] + delta).astype(np.int16)
+    return np.asarray(table[index] + delta).astype(np.int16)

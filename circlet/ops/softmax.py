@@ -162,8 +162,20 @@ register(
 )
 
 
+def _log_softmax_stored(op: Op, values: np.ndarray) -> np.ndarray:
+    """In float32 on input steps, to the nearest output step, halves to even."""
+    result, scale = op.outputs[0], np.float32(scale_of(operand(op, 0)))
+    shifted = (values.astype(np.int32) - values.max(axis=-1, keepdims=True)).astype(np.float32)
+    total = np.exp(shifted * scale).sum(axis=-1, keepdims=True, dtype=np.float32)
+    steps = (shifted * scale - np.log(total)) / np.float32(scale_of(result))
+    stored = np.rint(steps + np.float32(zero_of(result)))
+    return np.clip(stored, *limits(result.dtype)).astype(result.dtype.numpy)
+
+
 def _evaluate_log_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
     values = _rows(op, inputs)
+    if operand(op, 0).dtype in QUANTISED:
+        return [_log_softmax_stored(op, values)]
     shifted = values - values.max(axis=-1, keepdims=True)
     total = np.exp(shifted).sum(axis=-1, keepdims=True, dtype=np.float32)
     return [np.asarray(shifted - np.log(total), np.float32)]
@@ -174,10 +186,10 @@ register(
         kind="LOG_SOFTMAX",
         options="LogSoftmaxOptions",
         arity=(1, 1),
-        dtypes=("FLOAT32 -> FLOAT32",),
+        dtypes=("FLOAT32 -> FLOAT32", "UINT8 -> UINT8"),
         infer=same_as_first,
         evaluate=_evaluate_log_softmax,
-        rules=(_LAST_AXIS,),
+        rules=(_LAST_AXIS, affine(0)),
         numerics="tolerance",
         quant=QuantRule(fixed=((DType.INT8, 1 / 16, 127), (DType.UINT8, 1 / 16, 255))),
         cost=softmax_cost,

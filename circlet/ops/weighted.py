@@ -97,14 +97,17 @@ def evaluate_weighted(
 
 
 def evaluate_fully_connected(op: Op, arrays: Arrays) -> np.ndarray:
-    """Rows [rows, depth] times weights [units, depth], of any family."""
+    """Rows [rows, depth] times weights [units, depth], of any family.
+
+    Beside float rows the bytes of uint8 weights count as int8, as the reference reads them.
+    """
     data, weights = operand(op, 0), operand(op, 1)
     x, w = present(arrays[0]), present(arrays[1])
     bias = arrays[2] if len(arrays) > 2 else None
     if w.dtype == np.float32:
         return _float_output(op, _matmul(x, w), bias)
     if x.dtype == np.float32:
-        return _hybrid_rows(op, weights, (x, w, bias))
+        return _hybrid_rows(op, weights, (x, w.view(np.int8), bias))
 
     if data.dtype is DType.INT16:
         steps = _sixteen_bit_steps(op, (data, weights), (x, w, bias), _matmul)

@@ -23,7 +23,8 @@ class UnpackConstants:
     def run(self, graph: Graph) -> bool:
         """Unpack each constant that an op reads."""
         packed = [tensor for tensor in graph.constants() if _is_packed(tensor)]
-        return any([_unpack(tensor, graph) for tensor in packed])
+        unpacked = [_unpack(tensor, graph) for tensor in packed]
+        return any(unpacked)
 
 
 def _is_packed(tensor: Tensor) -> bool:

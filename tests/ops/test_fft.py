@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.ir import DType
+from circlet.ir import DType, Op
 from tests.ops.one_op import broken_rule, make_op, own_result, peer_result, tensor
 
 
-def spectrum_op(x: np.ndarray, lengths: tuple[int, int]) -> object:
+def spectrum_op(x: np.ndarray, lengths: tuple[int, int]) -> Op:
     inputs = [tensor("x", x), tensor("n", np.array(lengths, np.int32), constant=True)]
     return make_op("RFFT2D", inputs, (DType.COMPLEX64, None))
 

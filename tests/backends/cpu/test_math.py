@@ -27,7 +27,9 @@ def test_comparisons_equal_the_records(dtype: DType, target: str) -> None:
             a, b = (v % 3 if small and not dtype.is_float else np.round(v) for v in values)
             quants = (Quantization.per_tensor(0.05, 3), SECOND)
             given = [None if small else quant for quant in quants]
-            pair = [cases.given(v.astype(dtype.numpy), q) for v, q in zip((a, b), given)]
+            pair = [
+                cases.given(v.astype(dtype.numpy), q) for v, q in zip((a, b), given, strict=True)
+            ]
             cases.op(kind, pair, dtype=DType.BOOL)
     cases.check(target)
 

@@ -37,3 +37,13 @@ def test_stored_softmax_equals_the_record(dtype: DType, target: str) -> None:
         data = cases.given(row, Quantization.per_tensor(0.1, 7))
         cases.op("SOFTMAX", [data], SoftmaxAttrs(1.0), quant=out)
     cases.check(target, threads=2)
+
+
+@each_target
+def test_16_bit_results_of_bytes_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for shape in ((1, 2), (3, 5, 40), (2, 300)):
+        source = cases.data(DType.INT8, shape, Quantization.per_tensor(0.07, 2))
+        result = Quantization.per_tensor(1 / 65536, -32768)
+        cases.op("SOFTMAX", [source], SoftmaxAttrs(1.0), dtype=DType.INT16, quant=result)
+    cases.check(target)

@@ -120,38 +120,41 @@ CIRCLET_INLINE uint8_t softmax_highest_q8(const uint8_t *x, int64_t count, uint8
 }
 
 /* The stored result of each difference to the highest element. */
-CIRCLET_INLINE void softmax_results(const struct softmax_q8_params *p, uint8_t *results,
-                                    const int32_t *powers, uint32_t sum) {
-    int headroom = __builtin_clz(sum), right = 12 - headroom + 31 - 8;
+CIRCLET_INLINE void softmax_results(const struct softmax_q8_params *p, int16_t *results,
+                                    const int32_t *powers, uint32_t sum, int bits) {
+    int headroom = __builtin_clz(sum), right = 12 - headroom + 31 - bits;
     vi scale = v_splat_i32(softmax_reciprocal((int32_t)((sum << headroom) - (1u << 31))));
-    vi low = v_splat_i32(p->low), high = low + 255;
+    vi low = v_splat_i32(p->low), high = low + ((1 << bits) - 1);
     for (int i = 0; i < SOFTMAX_ENTRIES; i += CIRCLET_LANES) {
         vi v = v_srdhm(v_load_i32(powers + i), scale);
         v = right > 31 ? v_zero_i32() : v_rdbpot(v, v_splat_i32(right));
         v = v_clamp_i32(v + low, low, high);
         vi kept = v_iota() + i <= v_splat_i32(p->kept);
-        v_narrow_u8(results + i, v_select_i32(kept, v, low));
+        v_narrow_i16(results + i, v_select_i32(kept, v, low));
     }
 }
 
 /* Operands: source, result, fixed-point powers of each difference, their terms of the sum. The
- * sign bit of int8 elements is flipped by `flip`. */
+ * sign bit of int8 elements is flipped by `flip`; results have 8 or 16 bits. */
 CIRCLET_INLINE void softmax_q8(const struct softmax_q8_params *p, void *const *x, void *scratch,
-                               int64_t begin, int64_t end, int flip) {
+                               int64_t begin, int64_t end, int flip, int bits) {
     (void)scratch;
-    uint8_t results[SOFTMAX_ENTRIES];
+    int16_t results[SOFTMAX_ENTRIES];
     const int32_t *terms = x[3];
     int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
     for (int64_t row = begin * p->rows_per_task; row < last; row++) {
         const uint8_t *from = (const uint8_t *)x[0] + row * p->count;
-        uint8_t *to = (uint8_t *)x[1] + row * p->count;
+        uint8_t *to = (uint8_t *)x[1] + row * p->count * (bits / 8);
         uint8_t highest = softmax_highest_q8(from, p->count, (uint8_t)flip);
         uint32_t sum = 0;
         CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++)
             sum += (uint32_t)terms[(uint8_t)(highest - from[i])];
-        softmax_results(p, results, x[2], sum);
-        CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++)
-            to[i] = results[(uint8_t)(highest - from[i])];
+        softmax_results(p, results, x[2], sum, bits);
+        CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++) {
+            int16_t result = results[(uint8_t)(highest - from[i])];
+            if (bits == 16) ((int16_t *)to)[i] = result;
+            else to[i] = (uint8_t)result;
+        }
     }
 }
 

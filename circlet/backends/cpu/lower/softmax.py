@@ -37,7 +37,7 @@ def _refuses_float(op: Op, target: Target) -> str | None:
 
 def _refuses_stored(op: Op, target: Target) -> str | None:
     source = operand(op, 0)
-    if source.dtype not in (DType.INT8, DType.UINT8) or op.outputs[0].dtype != source.dtype:
+    if source.dtype not in (DType.INT8, DType.UINT8):
         return f"does not take {source.dtype.name}"
     if source.static_shape[-1] >= _MOST_TERMS:
         return f"a row has {_MOST_TERMS} elements or more"
@@ -87,7 +87,7 @@ def _lower_stored(op: Op, context: Context) -> None:
         context.constant(terms),
     )
     flip = 128 if source.dtype == DType.INT8 else 0
-    kernel = Kernel("softmax.h", "softmax_q8", (flip,))
+    kernel = Kernel("softmax.h", "softmax_q8", (flip, result.dtype.bits))
     context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
