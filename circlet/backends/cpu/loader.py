@@ -242,6 +242,10 @@ class Binding:
         destroy.atexit = False
         self.run = _run_function(self._runtime.run, self._handle, self._bound)
 
+    def output(self, index: int) -> Array:
+        """The array that output `index` is written to."""
+        return self._bound.outputs[index]
+
     def set_input(self, index: int, buffer: Array) -> None:
         """Has the plan read input `index` from this contiguous array from now on."""
         check(self._runtime.binding_set_input(self._handle, index, address_of(buffer)))
@@ -325,7 +329,7 @@ def _error(status: Status) -> CircletError:
             why="it passed the number of turns that circlet.limits allows in one run",
         )
     if status is Status.NO_MEMORY:
-        return BackendError("there is not enough memory for the arena of the network")
+        return LimitError("there is not enough memory for the arena of the network")
     return ArtifactError(
         "a compiled plan is not valid",
         why="its tables do not fit each other or the code",
