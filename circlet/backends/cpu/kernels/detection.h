@@ -40,11 +40,12 @@ typedef struct detection {
 /* e^x within 1 ulp for -700 <= x <= 700; arguments beyond are taken to the ends. */
 CIRCLET_INLINE double detection_exp(double x) {
     x = x < -700 ? -700 : x > 700 ? 700 : x;
-    double whole = (double)(int64_t)(x * 1.4426950408889634 + (x < 0 ? -0.5 : 0.5));
+    int32_t n = (int32_t)(x * 1.4426950408889634 + (x < 0 ? -0.5 : 0.5));
+    double whole = n;
     double r = x - whole * 6.93147180369123816490e-01 - whole * 1.90821492927058770002e-10;
     double sum = 1;
     for (int i = 14; i > 0; i--) sum = 1 + r * sum / i;
-    union { int64_t bits; double value; } power = {((int64_t)whole + 1023) << 52};
+    union { int64_t bits; double value; } power = {(int64_t)(n + 1023) << 52};
     return sum * power.value;
 }
 
@@ -143,7 +144,7 @@ CIRCLET_INLINE int64_t detection_put(const detection *d, detection_out out, int6
         out.scores[i] = out.scores[i - 1];
     }
     for (int c = 0; c < 4; c++) out.boxes[at * 4 + c] = d->corners[box * 4 + c];
-    out.classes[at] = (float)label;
+    out.classes[at] = (float)(int32_t)label;
     out.scores[at] = detection_score(d, box, label);
     return last + 1;
 }
@@ -198,7 +199,8 @@ CIRCLET_INLINE void detection_boxes(const struct detect_params *p, void *const *
     for (int64_t i = 0; i < p->results * 4; i++) out.boxes[i] = 0;
     for (int64_t i = 0; i < p->results; i++) out.classes[i] = out.scores[i] = 0;
     for (int64_t box = 0; box < n; box++) detection_decode(&d, box);
-    *(float *)x[6] = (float)(is_regular ? detection_regular(&d, out) : detection_fast(&d, out));
+    int64_t found = is_regular ? detection_regular(&d, out) : detection_fast(&d, out);
+    *(float *)x[6] = (float)(int32_t)found;
 }
 
 CIRCLET_INLINE void detect(const struct detect_params *p, void *const *x,
