@@ -140,7 +140,7 @@ def _run(case: Case, backend: str) -> None:
     )
     random = Random(case.number)
     inputs = [_input(value, random) for value in session.inputs]
-    if backend != "cpu":
+    if backend != "cpu" or any(-1 in value.shape for value in session.outputs):
         session.run(inputs)
         return
     outputs = [guarded(value.shape, value.dtype) for value in session.outputs]

@@ -69,7 +69,8 @@ def fuzz(request: Request) -> Report:
     while number < last and (end is None or time.monotonic() < end):
         count = min(CASES_PER_WORKER, last - number)
         number = _Worker(request, number, count, report).run(end)
-    report.seconds = time.monotonic() - begin
+        report.seconds = time.monotonic() - begin
+        (request.folder / "report.txt").write_text(report.table() + "\n")
     return report
 
 
