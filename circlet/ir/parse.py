@@ -239,6 +239,8 @@ class _Scope:
         )
         if not (isinstance(version, int) and isinstance(code, str) and isinstance(extra, dict)):
             cursor.fail("version, code or extra has a value of the wrong type", back=1)
+        if isinstance(attrs, dict):
+            attrs = _made(f"CUSTOM:{code}", attrs, parser)
         self.graph.ops.append(Op(kind, inputs, outputs, attrs, origin, version, code, inner, extra))
 
     def reference(self, cursor: Cursor) -> Tensor:
@@ -276,10 +278,16 @@ def _origin(cursor: Cursor) -> Origin:
 
 
 def _attributes(kind: str, parser: _Parser) -> object:
-    cursor, known = parser.cursor, parser.attrs_of(kind)
+    """The attributes; those of a custom operator as pairs, for its code stands behind them."""
+    cursor = parser.cursor
     if cursor.accept("raw"):
         return _raw_attributes(cursor)
     values = dict(_attribute_list(cursor)) if cursor.accept("{") else {}
+    return values if kind == "CUSTOM" else _made(kind, values, parser)
+
+
+def _made(kind: str, values: dict[str, object], parser: _Parser) -> object:
+    cursor, known = parser.cursor, parser.attrs_of(kind)
     if known is None:
         if values:
             cursor.fail(f"{kind} has no record, so its attributes must be raw(...)", back=1)

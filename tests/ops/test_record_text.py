@@ -24,3 +24,10 @@ def test_text_of_real_networks_round_trips(part: int) -> None:
             continue
         text = to_text(model)
         assert to_text(parse(text)) == text, name
+
+
+def test_attributes_of_a_custom_operator_follow_its_code() -> None:
+    model = load(corpus("models/ssd_mobilenet_v1_postprocess_head.tflite"))
+    parsed = parse(to_text(model))
+    assert parsed.main.ops[-1].kind == "CUSTOM"
+    assert parsed.main.ops[-1].attrs == model.main.ops[-1].attrs
