@@ -15,13 +15,12 @@ _ROUNDS = 64
 
 
 def fix_shapes(graph: Graph, limits: Limits) -> None:
-    """Give every tensor of a graph a concrete shape, from the inputs onwards, and verify the ops.
+    """Settle the shape of every tensor, from the inputs onwards, and verify the ops.
 
     Unknown sizes of inputs take the file's default (1 where it has none); the records' inference
     carries them through the graph and into the graphs that its ops run. Shapes that are computed
     from constants and other shapes are folded on the way, and lists updated in a way that keeps
-    their shape known. What depends on data takes the file's
-    default.
+    their shape known. Only sizes that depend on data stay unknown.
 
     Raises:
         GraphError: An op breaks a rule of its record.
@@ -32,27 +31,22 @@ def fix_shapes(graph: Graph, limits: Limits) -> None:
         _check_size(tensor, tensor.name, limits)
     settling = (FoldConstants(), FuseListUpdate())
     for _ in range(_ROUNDS):
-        _infer(graph, limits, may_be_unknown=True)
+        _infer(graph, limits)
         changed = [rewrite.run(part) for part in reachable(graph) for rewrite in settling]
         if not any(changed):
             break
-    _infer(graph, limits, may_be_unknown=False)
 
 
-def _infer(graph: Graph, limits: Limits, *, may_be_unknown: bool) -> None:
+def _infer(graph: Graph, limits: Limits) -> None:
     for op in graph.ops:
         for region in op.regions:
             _enter(op, region)
-            _infer(region, limits, may_be_unknown=may_be_unknown)
+            _infer(region, limits)
         for violation in op_violations(op, graph):
             raise violation.error()
         record = find(op.label)
         for tensor, inferred in zip(op.outputs, record.infer(op) if record else (), strict=False):
-            if None not in inferred.shape or may_be_unknown:
-                _set(tensor, inferred.shape)
-        for tensor in op.outputs:
-            if not may_be_unknown:
-                _set(tensor, tensor.static_shape)
+            _set(tensor, inferred.shape)
             _check_size(tensor, op.name, limits)
 
 
@@ -65,12 +59,9 @@ def _enter(op: Op, region: Graph) -> None:
 
 
 def _set(tensor: Tensor, shape: Shape) -> None:
-    """Change a shape; a default of the file stays as long as it may be needed."""
     tensor.shape = shape
     tensor.has_rank = True
-    known = tensor.default_shape
-    if None not in shape or known is None or len(known) != len(shape):
-        tensor.default_shape = None
+    tensor.default_shape = None
 
 
 def _check_size(tensor: Tensor, where: str, limits: Limits) -> None:

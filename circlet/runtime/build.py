@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.artifact import PartitionCode, TargetCode, artifact_bytes
@@ -62,7 +62,7 @@ def compile_model(source: Source, options: OpenOptions) -> bytes:
     targets = parse_targets(options.target)
     planned = plan_model(load(source, options.limits), targets, options)
     partitions = planned.partitions
-    values = _Values(planned.model.main, partitions)
+    values = _Values(planned.model.main, partitions, planned.open_sizes)
     compiled = {target: _compile(partitions, target, options.limits) for target in targets}
     metadata = _metadata(planned.model, values, partitions, planned.placed, compiled[targets[0]])
     return artifact_bytes(metadata, _target_codes(partitions, compiled))
@@ -70,24 +70,30 @@ def compile_model(source: Source, options: OpenOptions) -> bytes:
 
 @dataclass(frozen=True)
 class PlannedModel:
-    """A model after its passes, with the place of every op."""
+    """A model after its passes, with the place of every op.
+
+    `open_sizes` are the dimensions of the inputs that the file leaves open.
+    """
 
     model: Model
     placed: list[Placed]
     partitions: list[Partition]
+    open_sizes: dict[Tensor, tuple[int, ...]]
 
 
 def plan_model(model: Model, targets: Sequence[Target], options: OpenOptions) -> PlannedModel:
     """Check, optimise, place and partition a model, in place; raises as `compile_model`."""
     graph = _checked_main_graph(model)
     backends = _backends(targets, options)
+    open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
     _set_input_shapes(graph, options.shapes)
     fix_shapes(graph, options.limits)
     log = pipeline(options.level).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
     placed = place(graph, backends, strict=options.strict)
-    return PlannedModel(model, placed, partition(graph, {row.op: row.backend for row in placed}))
+    partitions = partition(graph, {row.op: row.backend for row in placed})
+    return PlannedModel(model, placed, partitions, open_sizes)
 
 
 def _checked_main_graph(model: Model) -> Graph:
@@ -189,7 +195,13 @@ def _copy_outputs(graph: Graph) -> None:
 class _Values:
     """Numbers for the tensors that cross partitions, and for those that outlive a run."""
 
-    def __init__(self, graph: Graph, partitions: Sequence[Partition]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        partitions: Sequence[Partition],
+        open_sizes: Mapping[Tensor, tuple[int, ...]],
+    ) -> None:
+        self._open_sizes = open_sizes
         self.inputs = list(graph.inputs)
         self.outputs = list(graph.outputs)
         self._variables = variables(graph)
@@ -204,7 +216,7 @@ class _Values:
         return [self._described(tensor).as_json() for tensor in self.tensors]
 
     def _described(self, tensor: Tensor) -> Value:
-        value = _value(tensor)
+        value = replace(_value(tensor), open=self._open_sizes.get(tensor, ()))
         return value if tensor not in self._variables else value.living(initial_bytes(tensor))
 
     def _read(self, tensors: Sequence[Tensor]) -> list[int]:
@@ -228,7 +240,7 @@ def _value(tensor: Tensor) -> Value:
     return Value(
         tensor.name,
         tensor.dtype.numpy.name,
-        tensor.static_shape,
+        tuple(-1 if size is None else size for size in tensor.shape),
         tuple(map(float, quant.scale)) if quant else (),
         tuple(map(int, quant.zero_point)) if quant else (),
     )

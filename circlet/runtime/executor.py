@@ -22,6 +22,10 @@ class Runner(Protocol):
         """Compute the partition's outputs; takes a timeout in nanoseconds, 0 for none."""
         ...
 
+    def output(self, index: int) -> np.ndarray:
+        """The array that output `index` is in after a run."""
+        ...
+
     def set_input(self, index: int, buffer: np.ndarray) -> None:
         """Read input `index` from another array from now on."""
         ...
@@ -47,11 +51,15 @@ class BoundPartition(Protocol):
 
 @dataclass(frozen=True)
 class LoadedPartition:
-    """A partition and the values (by position in the plan) that it reads and writes."""
+    """A partition and the values (by position in the plan) that it reads and writes.
+
+    `dynamic` are the values written whose shapes only a run decides.
+    """
 
     code: BoundPartition
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    dynamic: tuple[int, ...] = ()
 
 
 class Execution:
@@ -106,10 +114,19 @@ class Execution:
         """
         self._cancelled = False
         deadline = deadline_after(timeout_ns)
-        for runner in self._runners:
+        for part, runner in zip(self._partitions, self._runners, strict=True):
             if self._cancelled:
                 raise CancelledError("the run was cancelled")
             runner.run(time_left(deadline))
+            for value in part.dynamic:
+                self.rebind([value], [runner.output(part.outputs.index(value))])
+
+    def value(self, number: int) -> np.ndarray:
+        """The array of a value that the last run computed."""
+        for part, runner in zip(self._partitions, self._runners, strict=True):
+            if number in part.outputs:
+                return runner.output(part.outputs.index(number))
+        raise KeyError(number)
 
     def cancel(self) -> None:
         """Stop a run in progress in another thread."""
@@ -119,7 +136,8 @@ class Execution:
 
     def fastest(self) -> Callable[..., None]:
         """The cheapest way to run again and again without a timeout."""
-        return self._runners[0].run if len(self._runners) == 1 else self.run
+        alone = len(self._runners) == 1 and not self._partitions[0].dynamic
+        return self._runners[0].run if alone else self.run
 
 
 def deadline_after(timeout_ns: int) -> int:

@@ -55,10 +55,18 @@ class _BoundReference:
             time_left(deadline)
 
         results = evaluate_graph(self._graph, self._inputs, Guard(check, self._limits))
-        for tensor, target, result in zip(self._graph.outputs, self._outputs, results, strict=True):
+        for index, (tensor, result) in enumerate(zip(self._graph.outputs, results, strict=True)):
+            if None in tensor.shape:
+                self._outputs[index] = result
+                continue
+            target = self._outputs[index]
             if target.shape != result.shape:
                 raise _other_shape(tensor.name, target.shape, result.shape)
             target[...] = result
+
+    def output(self, index: int) -> np.ndarray:
+        """The array that the last run left at output `index`."""
+        return self._outputs[index]
 
     def set_input(self, index: int, buffer: np.ndarray) -> None:
         self._inputs[index] = buffer

@@ -182,7 +182,10 @@ def _load(artifact: Artifact, limits: Limits, seconds: dict[str, float]) -> Open
         values = [Value.from_json(fields) for fields in facts["values"]]
         runtime = load_runtime(code.runtime) if len(code.runtime) else None
         pairs = zip(facts["partitions"], code.partitions, strict=True)
-        partitions = [_load_partition(entry, part, runtime, limits) for entry, part in pairs]
+        dynamic = {index for index, value in enumerate(values) if value.is_dynamic}
+        partitions = [
+            _load_partition(entry, part, runtime, limits, dynamic) for entry, part in pairs
+        ]
         return Opened(partitions, values, facts["inputs"], facts["outputs"], facts, seconds)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(
@@ -191,7 +194,11 @@ def _load(artifact: Artifact, limits: Limits, seconds: dict[str, float]) -> Open
 
 
 def _load_partition(
-    entry: dict[str, Any], part: PartitionCode, runtime: Runtime | None, limits: Limits
+    entry: dict[str, Any],
+    part: PartitionCode,
+    runtime: Runtime | None,
+    limits: Limits,
+    dynamic: set[int],
 ) -> LoadedPartition:
     code: BoundPartition
     if entry["backend"] == "cpu" and runtime is not None:
@@ -200,7 +207,9 @@ def _load_partition(
         from circlet.runtime.fallback import ReferencePartition
 
         code = ReferencePartition(part.constants, limits)
-    return LoadedPartition(code, tuple(entry["inputs"]), tuple(entry["outputs"]))
+    outputs = tuple(entry["outputs"])
+    changing = tuple(value for value in outputs if value in dynamic)
+    return LoadedPartition(code, tuple(entry["inputs"]), outputs, changing)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from circlet.runtime.opening import Opened, OpenOptions, Shapes, Source, open_so
 from circlet.runtime.values import Value, by_position, check_apart, unique_names
 
 Given = Sequence[object] | Mapping[str, object]
+_MOST_SIZES = 16
 
 
 class BoundCall:
@@ -101,6 +102,7 @@ class Session:
         self.inputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.inputs)
         self.outputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.outputs)
         self._idle: list[Execution] = []
+        self._resized: dict[tuple[tuple[int, ...], ...], Session] = {}
         self._busy: set[Execution] = set()
         self._lock = threading.Lock()
         self._turn = threading.Lock()
@@ -124,19 +126,27 @@ class Session:
         """Outputs by name for inputs given in order or by name.
 
         Args:
-            inputs: Arrays of exactly the dtypes and shapes of `self.inputs`.
+            inputs: Arrays of the dtypes and shapes of `self.inputs`. Sizes that the file leaves
+                open may differ; the network is then made ready for them, and kept so.
             timeout: Seconds after which the run is stopped; `run_seconds` of the limits by default.
 
         Raises:
             InputError: An input is missing or does not fit.
             DeadlineError, CancelledError: The run was stopped.
         """
-        arrays = self._checked(inputs)
+        named = zip(self.inputs, by_position(self.inputs, inputs, "input"), strict=True)
+        given = [value.as_array(array, "input") for value, array in named]
+        fitting = self._fitting(given)
+        if fitting is not self:
+            return fitting.run(given, timeout=timeout)
+        pairs = zip(self.inputs, given, strict=True)
+        arrays = [value.check(array, "input") for value, array in pairs]
         results = [value.empty() for value in self.outputs]
         with self._execution() as execution:
             execution.rebind(self._opened.inputs, arrays)
             execution.rebind(self._opened.outputs, results)
             execution.run(_nanoseconds(self._limit_s if timeout is None else timeout))
+            results = self._computed(execution, results)
         return dict(zip(unique_names(self.outputs), results, strict=True))
 
     def bind(self, inputs: Given, outputs: Given | None = None) -> BoundCall:
@@ -145,7 +155,17 @@ class Session:
         Args:
             inputs: C-contiguous arrays, in order or by name.
             outputs: C-contiguous writable arrays; new ones by default.
+
+        Raises:
+            InputError: An array does not fit, or an output's shape depends on the data.
         """
+        changing = [value.name for value in self.outputs if value.is_dynamic]
+        if changing:
+            raise InputError(
+                "outputs whose shape depends on the data cannot be bound",
+                where=", ".join(changing),
+                fix="use `run`",
+            )
         given = by_position(self.inputs, inputs, "input")
         sources = [
             value.check_buffer(array, "input", writable=False)
@@ -200,10 +220,28 @@ class Session:
             for execution in self._busy:
                 execution.cancel()
 
-    def _checked(self, inputs: Given) -> list[np.ndarray]:
-        given = by_position(self.inputs, inputs, "input")
-        pairs = zip(self.inputs, given, strict=True)
-        return [value.check(array, "input") for value, array in pairs]
+    def _fitting(self, given: Sequence[np.ndarray]) -> Session:
+        """The session for the sizes of these inputs: itself, or one made for open sizes."""
+        shapes = tuple(array.shape for array in given)
+        values = self.inputs
+        if self.is_stateful or all(v.shape == s for v, s in zip(values, shapes, strict=True)):
+            return self
+        if not all(value.takes(shape) for value, shape in zip(values, shapes, strict=True)):
+            return self
+        with self._lock:
+            known = self._resized.pop(shapes, None)
+        if known is None:
+            known = self.resized(dict(zip(unique_names(values), shapes, strict=True)))
+        with self._lock:
+            self._resized[shapes] = known
+            while len(self._resized) > _MOST_SIZES:
+                del self._resized[next(iter(self._resized))]
+        return known
+
+    def _computed(self, execution: Execution, results: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs of a run; those of changing shape lie where the run left them."""
+        rows = zip(self._opened.outputs, self.outputs, results, strict=True)
+        return [execution.value(n) if value.is_dynamic else array for n, value, array in rows]
 
     def _new_execution(self) -> Execution:
         values = self._opened.values

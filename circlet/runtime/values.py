@@ -28,10 +28,11 @@ class Value:
     Attributes:
         name: The user's name.
         dtype: numpy dtype name.
-        shape: Sizes.
+        shape: Sizes; -1 where a size depends on the data of a run.
         scale, zero_point: Quantisation, empty when the value is not quantised.
         initial: Where the value lives on from run to run, the bytes it starts as, or one byte
             for all of it.
+        open: Dimensions that the file leaves open; `Session.run` takes any size there.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Value:
     scale: tuple[float, ...] = ()
     zero_point: tuple[int, ...] = ()
     initial: bytes | None = None
+    open: tuple[int, ...] = ()
 
     @staticmethod
     def from_json(fields: Mapping[str, object]) -> Value:
@@ -52,6 +54,7 @@ class Value:
             tuple(fields["scale"]),  # type: ignore[arg-type]
             tuple(fields["zero_point"]),  # type: ignore[arg-type]
             None if initial is None else bytes.fromhex(str(initial)),
+            tuple(fields["open"]),  # type: ignore[arg-type]
         )
 
     def living(self, initial: bytes) -> Value:
@@ -63,6 +66,18 @@ class Value:
         initial = None if self.initial is None else self.initial.hex()
         return {**vars(self), "initial": initial}
 
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the shape is known only after a run."""
+        return -1 in self.shape
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Whether a shape differs from this one only where the file leaves sizes open."""
+        return len(shape) == len(self.shape) and all(
+            given == size or index in self.open
+            for index, (given, size) in enumerate(zip(shape, self.shape, strict=True))
+        )
+
     def empty(self) -> np.ndarray:
         """A new array for it, 64-byte aligned, contents undefined.
 
@@ -70,6 +85,8 @@ class Value:
             LimitError: There is not enough memory.
         """
         dtype = np.dtype(self.dtype)
+        if self.is_dynamic:
+            return np.empty(0, dtype)
         size_bytes = prod(self.shape) * dtype.itemsize
         try:
             raw = np.empty(size_bytes + 64, np.uint8)
@@ -85,7 +102,7 @@ class Value:
         Raises:
             InputError: They are not.
         """
-        given = self._as_array(array, role)
+        given = self.as_array(array, role)
         if given.dtype != np.dtype(self.dtype):
             raise InputError(
                 f"{role} has the wrong dtype",
@@ -119,7 +136,8 @@ class Value:
             )
         return self.check(array, role)
 
-    def _as_array(self, array: object, role: str) -> np.ndarray:
+    def as_array(self, array: object, role: str) -> np.ndarray:
+        """The array that numpy makes of an argument; InputError where it cannot."""
         try:
             return np.asarray(array)
         except ValueError as error:

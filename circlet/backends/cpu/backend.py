@@ -26,6 +26,8 @@ class CpuBackend:
         unsupported = unsupported_reason(op)
         if unsupported is not None:
             return Reason(unsupported)
+        if any(None in t.shape for t in (*op.inputs, *op.outputs) if t is not None):
+            return Reason("a shape depends on the data of a run")
         names = []
         for target in self._targets:
             if is_control(op):

@@ -1,0 +1,70 @@
+"""Sizes that the file leaves open, and shapes that depend on the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.errors import InputError
+from circlet.formats import dumps
+from circlet.ir import DType, Model
+from circlet.ops.build import builder
+from circlet.runtime.session import Session
+
+BACKENDS = pytest.mark.parametrize("backend", ["cpu", "reference"])
+
+
+def doubling() -> bytes:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (None, 3))
+    return bytes(dumps(Model([b.output(b.op("ADD", [x, x], name="y")).build()]), "circle"))
+
+
+def finding() -> bytes:
+    """Where x > 0, after native work and before more of it."""
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (6,))
+    twice = b.op("ADD", [x, x], name="twice")
+    flags = b.op("GREATER", [twice, b.constant("zero", np.float32(0))], name="flags")
+    found = b.op("WHERE", [flags], name="found")
+    b.output(b.op("ADD", [found, found], name="sum"))
+    return bytes(dumps(Model([b.output(b.op("NEG", [twice], name="negated")).build()]), "circle"))
+
+
+@BACKENDS
+def test_an_open_size_takes_any_number(backend: str) -> None:
+    session = Session(doubling(), backends=(backend,), threads=1)
+    assert session.inputs[0].open == (0,)
+    for rows in (1, 4, 7, 4, 1):
+        x = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
+        np.testing.assert_array_equal(session.run([x])["y"], 2 * x)
+
+
+@BACKENDS
+def test_a_fixed_size_stays_fixed(backend: str) -> None:
+    session = Session(doubling(), backends=(backend,), threads=1)
+    with pytest.raises(InputError, match="shape"):
+        session.run([np.zeros((1, 4), np.float32)])
+
+
+@BACKENDS
+@pytest.mark.parametrize("count", [0, 1, 6])
+def test_a_shape_that_depends_on_data_comes_out_right(backend: str, count: int) -> None:
+    session = Session(finding(), backends=(backend, "reference"), threads=1)
+    x = np.where(np.arange(6) < count, 1, -1).astype(np.float32)
+    results = session.run([x])
+    wanted = 2 * np.arange(count, dtype=np.int64)[:, None]
+    np.testing.assert_array_equal(results["sum"], wanted)
+    np.testing.assert_array_equal(results["negated"], -2 * x)
+
+
+def test_only_what_depends_on_data_leaves_native_code() -> None:
+    session = Session(finding(), threads=1)
+    homes = {str(row["source"]): row["backend"] for row in session.placement}
+    assert homes["found"] == homes["sum"] == "reference"
+    assert homes["twice"] == homes["flags"] == homes["negated"] == "cpu"
+
+
+def test_outputs_of_changing_shape_cannot_be_bound() -> None:
+    with pytest.raises(InputError, match="depends on the data"):
+        Session(finding(), threads=1).bind([np.zeros(6, np.float32)])
