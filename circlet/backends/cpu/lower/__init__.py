@@ -27,6 +27,7 @@ FAMILIES = (
     "conv_int16",
     "l2_norm",
     "fft",
+    "conv_direct",
     "lstm",
     "lstm_q8",
     "svdf",
