@@ -4,6 +4,7 @@ import numpy as np
 
 from circlet.ir import DType, Quantization
 from circlet.ops.build import builder
+from circlet.ops.facts import ShapeAttrs
 from circlet.passes.fold_constants import FoldConstants
 from tests.passes.harness import rewritten
 
@@ -44,3 +45,22 @@ def test_results_beyond_the_limit_stay_computed() -> None:
     y = b.op("ADD", [c, c], name="y")
     graph = b.output(b.op("RELU", [y], name="z")).build()
     assert FoldConstants(most_bytes=7).run(graph) is False
+
+
+def test_known_sizes_fold_without_the_elements() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (2, 3))
+    y = b.op("NEG", [x], name="y")
+    sizes = b.op("SHAPE", [y], ShapeAttrs("INT32"), name="sizes", dtype=DType.INT32)
+    one = b.constant("one", np.array([1, 1], np.int32))
+    more = b.op("ADD", [sizes, one], name="more")
+    graph = b.output(b.op("RESHAPE", [y, b.op("SUB", [more, one], name="same")], name="z")).build()
+    assert rewritten(graph, "fold-constants") == ["NEG", "RESHAPE"]
+
+
+def test_unknown_sizes_are_asked_for_at_run_time() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (None, 3))
+    sizes = b.op("SHAPE", [x], ShapeAttrs("INT32"), name="sizes", dtype=DType.INT32)
+    graph = b.output(b.op("NEG", [sizes], name="y")).build()
+    assert rewritten(graph, "fold-constants") == ["SHAPE", "NEG"]
