@@ -11,7 +11,7 @@ from circlet.ops.flexbuffer import flexbuffer, read_map
 
 flexbuffers = pytest.importorskip("flatbuffers.flexbuffers", reason="flatbuffers is not installed")
 
-VALUES = {
+VALUES: dict[str, object] = {
     "none": None,
     "yes": True,
     "small": 3,

@@ -1,0 +1,93 @@
+"""`circlet inspect`: numbers that can be worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlet.formats import dumps
+from circlet.ir import DType
+from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs
+from tests import corpora
+from tests.cli.call import as_json, circlet
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A 1x1 convolution of 8x8x2 to 8x8x4, then RELU."""
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, 8, 8, 2))
+    weights = b.constant("weights", np.ones((4, 1, 1, 2), np.float32))
+    bias = b.constant("bias", np.zeros(4, np.float32))
+    y = b.op("CONV_2D", [x, weights, bias], Conv2DAttrs("SAME", 1, 1), name="conv")
+    path = tmp_path / "model.tflite"
+    path.write_bytes(dumps(b.output(b.op("TANH", [y], name="y")).model(), "tflite"))
+    return path
+
+
+def test_operators_are_counted_and_weighed(model: Path) -> None:
+    report = as_json("inspect", model)
+    kinds = {row["kind"]: row for row in report["kinds"]}
+    assert {kind: (row["count"], row["macs"]) for kind, row in kinds.items()} == {
+        "CONV_2D": (1, 8 * 8 * 4 * 2),
+        "TANH": (1, 8 * 8 * 4),
+    }
+    assert report["macs"] == 8 * 8 * 4 * 3
+    assert kinds["CONV_2D"]["macs_share"] == pytest.approx(2 / 3)
+    assert sum(row["bytes_share"] for row in report["kinds"]) == pytest.approx(1)
+    assert [row["source"] for row in report["operators"]] == ["conv", "y"]
+
+
+def test_tensors_and_weights_are_listed(model: Path) -> None:
+    report = as_json("inspect", model)
+    roles = {row["name"]: (row["role"], row["size_bytes"]) for row in report["tensors"]}
+    assert roles["x"] == ("input", 8 * 8 * 2 * 4)
+    assert roles["weights"] == ("constant", 32)
+    assert roles["conv"] == ("computed", 8 * 8 * 4 * 4)
+    assert report["weights"] == [{"dtype": "FLOAT32", "count": 2, "size_bytes": 48}]
+
+
+def test_memory_is_the_exact_plan_with_its_peak(model: Path) -> None:
+    (row,) = as_json("inspect", model)["memory"]
+    assert row["lower_bound_bytes"] <= row["arena_bytes"]
+    assert sum(size for _, size in row["peak_tensors"]) == row["lower_bound_bytes"]
+    assert row["peak_op"] in ("conv", "y")
+    assert row["lower_bound_bytes"] >= 8 * 8 * 4 * 4
+
+
+def test_the_plan_is_that_of_compile(tmp_path: Path) -> None:
+    path = corpora.corpus("models/kws_dscnn_int8.tflite")
+    compiled = as_json("compile", path, "-o", tmp_path / "x.circlet", "--target", "native")
+    (row,) = as_json("inspect", path)["memory"]
+    assert row["arena_bytes"] == compiled["arena_bytes"]
+    assert row["lower_bound_bytes"] == compiled["lower_bound_bytes"]
+
+
+def test_placement_comes_with_reasons(model: Path) -> None:
+    report = as_json("inspect", model, "--backend", "reference")
+    assert {row["backend"] for row in report["placement"]} == {"reference"}
+    assert report["memory"] == []
+    native = as_json("inspect", model)["placement"]
+    assert {(row["kind"], row["refused"]) for row in native} == {("CONV_2D", ""), ("TANH", "")}
+
+
+def test_a_network_that_cannot_be_run_is_described_all_the_same() -> None:
+    path = corpora.corpus("models/custom_op_FillFrom.tflite")
+    report = as_json("inspect", path)
+    assert [entry["kind"] for entry in report["unsupported"]] == ["CUSTOM:FillFrom"]
+    assert report["kinds"][0]["bytes"] == 80
+    assert "Cannot be run" in circlet("inspect", path).stdout
+
+
+def test_people_get_tables(model: Path) -> None:
+    text = circlet("inspect", model, "--operators", "--tensors").stdout
+    for word in ("768 multiply-accumulates", "CONV_2D", "weights", "lower bound", "peak at"):
+        assert word in text
+
+
+def test_an_unreadable_file_ends_in_a_code(tmp_path: Path) -> None:
+    error = as_json("inspect", tmp_path / "none.tflite", code=1)["error"]
+    assert error["code"] == "E-FILE"
