@@ -63,3 +63,24 @@ def test_attributes_come_from_the_custom_code_record() -> None:
     assert record is not None
     assert record.attrs is DetectionAttrs
     assert find("CUSTOM") is None
+
+
+@each_target
+def test_suppressions_equal_the_record(target: str) -> None:
+    cases = Cases()
+    random = np.random.default_rng(0)
+    corners = random.uniform(0, 1, (60, 2)).astype(np.float32)
+    sides = random.uniform(-0.4, 0.4, (60, 2)).astype(np.float32)
+    boxes = cases.given(np.concatenate([corners, corners + sides], 1))
+    scores = cases.given(random.integers(0, 20, 60).astype(np.float32) / 20)
+    for most, overlap, threshold, sigma in ((5, 0.5, 0.1, 0.0), (60, 0.2, 0.3, 0.5)):
+        limits = [cases.given(np.array(x, np.float32)) for x in (overlap, threshold, sigma)]
+        count = cases.constant(np.array(most, np.int32))
+        for kind, rest in (("V4", limits[:2]), ("V5", limits)):
+            made = [Tensor(f"i{len(cases.outputs)}", DType.INT32, (most,))]
+            made += [Tensor(f"s{len(cases.outputs)}", DType.FLOAT32, (most,))] * (kind == "V5")
+            made += [Tensor(f"n{len(cases.outputs)}", DType.INT32, ())]
+            name = f"NON_MAX_SUPPRESSION_{kind}"
+            cases.builder.op_many(name, [boxes, scores, count, *rest], made)
+            cases.outputs += made
+    cases.check(target)

@@ -22,7 +22,7 @@ FAMILIES = (
     "fully_connected_float",
     "transpose_conv",
     "variable",
-    *("slices", "places", "gather", "order", "diagonal", "detection"),
+    *("slices", "places", "gather", "order", "diagonal", "detection", "suppression"),
     "matmul",
     "conv_int16",
     "l2_norm",
@@ -30,6 +30,7 @@ FAMILIES = (
     "conv_direct",
     "lstm",
     "lstm_q8",
+    "lstm_hybrid",
     "svdf",
 )
 

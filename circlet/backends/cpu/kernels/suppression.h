@@ -1,0 +1,61 @@
+/* Boxes in falling order of score, thinned by overlap; scores may fall with overlap. */
+#ifndef CIRCLET_SUPPRESSION_H
+#define CIRCLET_SUPPRESSION_H
+
+#include "detection.h"
+
+struct suppress_params {
+    int64_t boxes; /* candidates */
+    int64_t most;  /* rows of the output */
+};
+
+/* Shared area over joint area of boxes given by any two opposite corners. */
+CIRCLET_INLINE float suppress_overlap(const float *a, const float *b) {
+    float first[4], second[4];
+    for (int i = 0; i < 2; i++) {
+        first[i] = detection_low(a[i], a[i + 2]), first[i + 2] = detection_high(a[i], a[i + 2]);
+        second[i] = detection_low(b[i], b[i + 2]), second[i + 2] = detection_high(b[i], b[i + 2]);
+    }
+    return detection_overlap(first, second);
+}
+
+/* The best box left, the first among equals; -1 where none is above the threshold. */
+CIRCLET_INLINE int64_t suppress_best(const float *score, int64_t boxes, float threshold) {
+    int64_t best = -1;
+    for (int64_t box = 0; box < boxes; box++)
+        if (score[box] > threshold && (best < 0 || score[box] > score[best])) best = box;
+    return best;
+}
+
+/* Operands: boxes, scores, overlap and score threshold, sigma or null; indices, scores or null,
+ * number of boxes. One task. A box is compared with those chosen since it was last compared. */
+CIRCLET_INLINE void suppress(const struct suppress_params *p, void *const *x, void *scratch,
+                             int64_t begin, int64_t end) {
+    (void)begin, (void)end;
+    const float *boxes = x[0], threshold = *(const float *)x[3];
+    float overlap = *(const float *)x[2], sigma = x[4] ? *(const float *)x[4] : 0;
+    float scale = sigma > 0 ? -0.5f / sigma : 0, *score = scratch, *kept = x[6];
+    int32_t *seen = (int32_t *)(score + p->boxes), *chosen = x[5], count = 0;
+    for (int64_t i = 0; i < p->boxes; i++) score[i] = ((const float *)x[1])[i], seen[i] = 0;
+    for (int64_t i = 0; i < p->most; i++) chosen[i] = 0;
+    for (int64_t i = 0; kept && i < p->most; i++) kept[i] = 0;
+    while (count < p->most) {
+        int64_t box = suppress_best(score, p->boxes, threshold);
+        if (box < 0) break;
+        float before = score[box], now = before;
+        for (int64_t i = count - 1; i >= seen[box] && now > threshold; i--) {
+            float ratio = suppress_overlap(boxes + 4 * box, boxes + 4 * chosen[i]);
+            float weight = (float)detection_exp((double)(scale * ratio * ratio));
+            now = ratio >= overlap ? -__builtin_inff() : now * weight;
+        }
+        seen[box] = count;
+        score[box] = now;
+        if (now != before) continue;
+        score[box] = -__builtin_inff();
+        if (kept) kept[count] = now;
+        chosen[count++] = (int32_t)box;
+    }
+    *(int32_t *)x[7] = count;
+}
+
+#endif
