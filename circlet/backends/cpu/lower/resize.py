@@ -50,8 +50,8 @@ def _lower_bilinear(op: Op, context: Context) -> None:
         **_strides("in", data, "stride"),
         **_strides("out", made, "stride"),
     }
-    rows, scratch = made.batch * made.height, 2 * 4 * data.width * data.channels
-    context.call(op, kernel, params, operands, (result,), tasks=rows, scratch_bytes=scratch)
+    image_rows, scratch = made.batch * made.height, 2 * 4 * data.width * data.channels
+    context.call(op, kernel, params, operands, (result,), tasks=image_rows, scratch_bytes=scratch)
 
 
 def _tables(context: Context, samples: Sequence[np.ndarray]) -> list[ConstantRef]:
