@@ -8,6 +8,7 @@ import pytest
 from circlet.ir import DType, Quantization
 from circlet.ops.math import FakeQuantAttrs
 from tests.backends.cpu.cases import Cases, each_target
+from tests.backends.cpu.harness import run_native, runnable
 
 SHAPES = (((3, 50), (3, 50)), ((2, 3, 4, 5), (5,)), ((4, 1), (37,)), ((257,), (1,)))
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
@@ -104,3 +105,27 @@ def test_special_values_follow_c(target: str) -> None:
     finite = np.isfinite(np.fmod(a, b, where=np.isfinite(a), out=np.full(6, inf, np.float32)))
     cases.op("FLOOR_MOD", [cases.given(a[finite]), cases.given(b[finite])])
     cases.check(target)
+
+
+def _ulps(got: np.ndarray, exact: np.ndarray) -> float:
+    step = np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
+    return float((np.abs(got - exact) / step).max())
+
+
+@each_target
+def test_powers_and_angles_keep_their_stated_bounds(target: str) -> None:
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    random = np.random.default_rng(9)
+    base = np.exp(random.uniform(-5, 5, 20_000)).astype(np.float32)
+    power, side = (random.uniform(-15, 15, 20_000).astype(np.float32) for _ in range(2))
+    cases = Cases()
+    a, b, c = (cases.given(values) for values in (base, power, side))
+    cases.op("POW", [a, b])
+    cases.op("ATAN2", [b, c])
+    powers, angles = run_native(cases.graph(), cases.inputs, target)
+    wide = [values.astype(np.float64) for values in (base, power, side)]
+    exact = wide[0] ** wide[1]
+    kept = (exact > 1e-37) & (exact < 3e38)
+    assert _ulps(powers[kept], exact[kept]) <= 2
+    assert _ulps(angles, np.arctan2(wide[1], wide[2])) <= 4
