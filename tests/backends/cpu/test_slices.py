@@ -10,12 +10,14 @@ import pytest
 
 from circlet.ir import DType, Tensor
 from circlet.ops.blocks import DepthAttrs
+from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.facts import ShapeAttrs
 from circlet.ops.repeat import MirrorPadAttrs
 from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from tests.backends.cpu.cases import QUANT, Cases, each_target
 
+SAME = Conv2DAttrs("SAME", 1, 1)
 TYPES = (DType.FLOAT32, DType.INT8, DType.INT64, DType.INT16)
 
 
@@ -187,4 +189,53 @@ def test_diagonals_equal_the_record(target: str) -> None:
         cases.op("MATRIX_DIAG", [cases.data(dtype, (2, 3, 5))])
         for shape, diagonal in (((2, 2, 4, 6), (2, 2, 4)), ((5, 3), (3,))):
             cases.op("MATRIX_SET_DIAG", [cases.data(dtype, shape), cases.data(dtype, diagonal)])
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_operands_inside_borders_are_walked_by_their_strides(target: str) -> None:
+    cases = Cases()
+    x = cases.data(DType.FLOAT32, (2, 6, 8, 19))
+    image = cases.op("LOGISTIC", [x])
+    weights = cases.constant(cases.values(DType.FLOAT32, (4, 3, 3, 19)))
+    cases.op("CONV_2D", [image, weights, cases.constant(np.zeros(4, np.float32))], SAME)
+    cases.outputs.pop(0)
+    cases.op("SLICE", [image, _ints(cases, (0, 1, 2, 3)), _ints(cases, (2, 3, 4, 9))])
+    lists = [_ints(cases, v) for v in ((1, 0, -1, 0), (2, 6, -9, 19), (1, 2, -3, 1))]
+    cases.op("STRIDED_SLICE", [image, *lists], StridedSliceAttrs(shrink_axis_mask=1))
+    _many(cases, "SPLIT", [_ints(cases, 2), image], 2, SplitAttrs(2))
+    _many(cases, "UNPACK", [image], 6, UnpackAttrs(6, 1))
+    cases.op("PACK", [image, x], PackAttrs(2, 3))
+    cases.op("TILE", [image, _ints(cases, (1, 2, 1, 2))])
+    cases.op("REVERSE_V2", [image, _ints(cases, (1, 3))])
+    amounts = _ints(cases, ((0, 0), (1, 2), (3, 0), (0, 4)))
+    cases.op("MIRROR_PAD", [image, amounts], MirrorPadAttrs("REFLECT"))
+    pads = _ints(cases, ((1, 1), (0, 0)))
+    cases.op("SPACE_TO_BATCH_ND", [image, _ints(cases, (2, 2)), pads])
+    cases.op("SPACE_TO_DEPTH", [image], DepthAttrs(2))
+    condition = cases.given(np.arange(19) % 3 == 0)
+    cases.op("SELECT_V2", [condition, image, x], dtype=DType.FLOAT32)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_results_inside_borders_are_walked_by_their_strides(target: str) -> None:
+    cases = Cases()
+    x = cases.data(DType.FLOAT32, (2, 6, 8, 19))
+    weights = cases.constant(cases.values(DType.FLOAT32, (4, 3, 3, 19)))
+    bias = cases.constant(np.zeros(4, np.float32))
+    deep = cases.data(DType.FLOAT32, (2, 3, 4, 76))
+    made = [
+        cases.op("SLICE", [x, _ints(cases, (0, 1, 2, 0)), _ints(cases, (2, 3, 4, 19))]),
+        cases.op("TILE", [x, _ints(cases, (1, 2, 1, 1))]),
+        cases.op("REVERSE_V2", [x, _ints(cases, [3])]),
+        cases.op("MIRROR_PAD", [x, _ints(cases, ((0, 0), (1, 2), (3, 0), (0, 0)))]),
+        cases.op("DEPTH_TO_SPACE", [deep], DepthAttrs(2)),
+        cases.op("SPACE_TO_BATCH_ND", [x, _ints(cases, (2, 2)), _ints(cases, ((1, 1), (0, 0)))]),
+        cases.op("SELECT_V2", [cases.given(np.arange(19) % 3 == 0), x, x], dtype=DType.FLOAT32),
+        cases.op("PACK", [cases.data(DType.FLOAT32, (2, 6, 19))] * 2, PackAttrs(2, 1)),
+    ]
+    cases.outputs.clear()
+    for image in made:
+        cases.op("CONV_2D", [image, weights, bias], SAME)
     cases.check(target, threads=2)
