@@ -32,6 +32,8 @@ class Lstm:
     clips: tuple[float, float] = (0.0, 0.0)
     sequence: bool = True
     cell_exponent: int = -11
+    weights: DType = DType.FLOAT32
+    asymmetric: bool = False
 
     @property
     def projects(self) -> bool:
@@ -64,7 +66,13 @@ class _Operands:
         self.tensors: list[Tensor | None] = [None] * 24
 
     def constant(self, position: int, shape: Sequence[int], kind: str) -> None:
-        values, quant = self._stored(shape, kind) if self.form.stored else self._real(shape)
+        narrow = self.form.weights is not DType.FLOAT32 and (
+            kind == "weights" or position in (9, 10, 11)
+        )
+        if narrow:
+            values, quant = self._hybrid(shape)
+        else:
+            values, quant = self._stored(shape, kind) if self.form.stored else self._real(shape)
         self.tensors[position] = self.builder.constant(f"operand{position}", values, quant)
 
     def variable(self, position: int, shape: tuple[int, ...], quant: Quantization) -> None:
@@ -72,10 +80,14 @@ class _Operands:
         given = quant if self.form.stored else None
         self.tensors[position] = self.builder.variable(f"state{position}", dtype, shape, given)
 
-    def _real(self, shape: Sequence[int]) -> tuple[np.ndarray, None]:
+    def _hybrid(self, shape: Sequence[int]) -> tuple[np.ndarray, Quantization | None]:
+        values = self.random.integers(-127, 128, shape, np.int8)
+        return values.view(self.form.weights.numpy), per_tensor(0.01)
+
+    def _real(self, shape: Sequence[int]) -> tuple[np.ndarray, Quantization | None]:
         return (self.random.standard_normal(shape) * 0.4).astype(np.float32), None
 
-    def _stored(self, shape: Sequence[int], kind: str) -> tuple[np.ndarray, Quantization]:
+    def _stored(self, shape: Sequence[int], kind: str) -> tuple[np.ndarray, Quantization | None]:
         if kind == "weights":
             return self.random.integers(-127, 128, shape, np.int8), per_tensor(0.01)
         if kind == "bias":
@@ -125,8 +137,8 @@ def _gate(made: _Operands, gate: Gate) -> None:
 
 def _attrs(form: Lstm) -> object:
     if form.sequence:
-        return SequenceLstmAttrs(form.activation, *form.clips, form.time_major)
-    return LstmAttrs(form.activation, *form.clips)
+        return SequenceLstmAttrs(form.activation, *form.clips, form.time_major, form.asymmetric)
+    return LstmAttrs(form.activation, *form.clips, "FULL", form.asymmetric)
 
 
 def _add_intermediates(graph: Graph, form: Lstm) -> None:

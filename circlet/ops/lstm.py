@@ -24,11 +24,15 @@ from circlet.ops.operands import moves_bytes, operand, present
 from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "TANH")
-_FORMS = (
-    "FLOAT32 FLOAT32 FLOAT32 -> FLOAT32",
-    "FLOAT32 _ FLOAT32 -> FLOAT32",
-    "INT8 INT8 INT8 -> INT8",
-    "INT8 _ INT8 -> INT8",
+_FORMS = tuple(
+    f"{data} {first} {weights} -> {data}"
+    for data, weights in (
+        ("FLOAT32", "FLOAT32"),
+        ("FLOAT32", "INT8"),
+        ("FLOAT32", "UINT8"),
+        ("INT8", "INT8"),
+    )
+    for first in (weights, "_")
 )
 
 

@@ -1,4 +1,4 @@
-"""Float semantics of the LSTM kinds."""
+"""Float semantics of the LSTM kinds; with 8-bit weights each row meets them quantised."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from circlet.ir import Op
 from circlet.ops.functions import FUNCTIONS
+from circlet.ops.hybrid import quantise_rows
 from circlet.ops.lstm_operands import (
     CELL,
     CELL_STATE,
@@ -19,7 +20,7 @@ from circlet.ops.lstm_operands import (
     Gate,
     gates,
 )
-from circlet.ops.operands import present
+from circlet.ops.operands import operand, present, scale_of
 from circlet.ops.record import Arrays
 from circlet.ops.requantize import activate_float
 
@@ -42,28 +43,47 @@ def run_float(op: Op, arrays: Arrays, steps: Floats) -> tuple[Floats, Floats, Fl
 def _step(op: Op, given: Arrays, x: Floats, before: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     state, cell = before
     activation = str(getattr(op.attrs, "fused_activation_function", "TANH"))
-    forget = _logistic(_gate(FORGET, given, x, state, cell))
-    update = _activate(_gate(CELL, given, x, state, cell), activation)
+    forget = _logistic(_gate(op, FORGET, given, x, state, cell))
+    update = _activate(_gate(op, CELL, given, x, state, cell), activation)
     has_input = INPUT in gates(op)
-    taken = _logistic(_gate(INPUT, given, x, state, cell)) if has_input else 1 - forget
+    taken = _logistic(_gate(op, INPUT, given, x, state, cell)) if has_input else 1 - forget
     cell = _clipped(forget * cell + taken * update, op, "cell_clip")
-    opened = _logistic(_gate(OUTPUT, given, x, state, cell))
+    opened = _logistic(_gate(op, OUTPUT, given, x, state, cell))
     hidden = opened * _activate(cell, activation)
-    weights = given[PROJECTION]
-    if weights is None:
+    if given[PROJECTION] is None:
         return hidden, cell
     bias = given[PROJECTION_BIAS]
-    projected = hidden @ weights.T
+    projected = _product(op, PROJECTION, given, hidden)
     projected = projected if bias is None else projected + bias
     return _clipped(projected, op, "proj_clip"), cell
 
 
-def _gate(gate: Gate, given: Arrays, x: Floats, state: Floats, cell: Floats) -> Floats:
+def _product(op: Op, position: int, given: Arrays, rows: Floats) -> Floats:
+    weights = present(given[position])
+    if weights.dtype == np.float32:
+        exact: Floats = rows @ weights.T
+        return exact
+    asymmetric = bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))
+    stored = quantise_rows(rows, asymmetric=asymmetric)
+    total = stored.values @ weights.view(np.int8).T.astype(np.float64)
+    factor = stored.scales[:, None] * np.float32(scale_of(operand(op, position)))
+    return (total.astype(np.float32) * factor).astype(np.float32)
+
+
+def real_vector(op: Op, position: int, values: np.ndarray) -> Floats:
+    """Coefficients as real numbers, whatever they are stored as."""
+    if values.dtype == np.float32:
+        return values
+    scale = np.float32(scale_of(operand(op, position)))
+    return (values.view(np.int8) * scale).astype(np.float32)
+
+
+def _gate(op: Op, gate: Gate, given: Arrays, x: Floats, state: Floats, cell: Floats) -> Floats:
     """What a gate sees, before its activation."""
-    total = x @ present(given[gate.weights]).T + state @ present(given[gate.recurrent]).T
+    total = _product(op, gate.weights, given, x) + _product(op, gate.recurrent, given, state)
     look = None if gate.peephole is None else given[gate.peephole]
-    if look is not None:
-        total = total + cell * look
+    if look is not None and gate.peephole is not None:
+        total = total + cell * real_vector(op, gate.peephole, look)
     norm = given[gate.norm]
     if norm is not None:
         total = _normalised(total) * norm

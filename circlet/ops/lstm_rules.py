@@ -35,6 +35,13 @@ _STORED = (
 )
 
 
+_WEIGHTS = [
+    *(position for gate in GATES for position in (gate.weights, gate.recurrent)),
+    *(gate.peephole for gate in GATES if gate.peephole is not None),
+    PROJECTION,
+]
+
+
 def _has(op: Op, *positions: int) -> list[bool]:
     return [op.input(position) is not None for position in positions]
 
@@ -61,8 +68,15 @@ def _projection_whole(op: Op) -> bool:
     return weights or not bias
 
 
+def _wanted_dtypes(op: Op) -> dict[int, DType]:
+    weights = operand(op, OUTPUT.weights).dtype
+    if _is_integer(op):
+        return _STORED
+    return _FLOATS | dict.fromkeys(_WEIGHTS, weights)
+
+
 def _dtypes_hold(op: Op) -> bool:
-    wanted = _FLOATS if operand(op, 0).dtype is DType.FLOAT32 else _STORED
+    wanted = _wanted_dtypes(op)
     pairs = ((tensor, wanted[i]) for i, tensor in enumerate(op.inputs))
     return all(tensor is None or tensor.dtype is dtype for tensor, dtype in pairs)
 
@@ -141,7 +155,8 @@ def _scaled_tensors(op: Op) -> Iterator[Tensor]:
 
 def _quantised(op: Op) -> bool:
     if not _is_integer(op):
-        return True
+        weights = filter(None, map(op.input, _WEIGHTS))
+        return all(t.dtype is DType.FLOAT32 or is_affine(t) for t in weights)
     if len(op.intermediates) != HIDDEN + 1:
         return False
     return all(is_affine(tensor) for tensor in _scaled_tensors(op))

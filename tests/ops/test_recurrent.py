@@ -66,6 +66,13 @@ def test_float_lstm_gives_what_litert_gives(form: Lstm) -> None:
     _agree(lstm_graph(form))
 
 
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("weights", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.label)
+def test_hybrid_lstm_gives_what_litert_gives(form: Lstm, weights: DType, asymmetric: bool) -> None:
+    _agree(lstm_graph(replace(form, weights=weights, asymmetric=asymmetric)), 1e-5)
+
+
 @pytest.mark.parametrize("form", STORED, ids=lambda form: f"{form.label}{form.cell_exponent}")
 def test_stored_lstm_gives_what_litert_gives(form: Lstm) -> None:
     _agree(lstm_graph(replace(form, stored=True)))

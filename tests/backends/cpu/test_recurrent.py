@@ -85,6 +85,16 @@ def test_float_lstm_equals_the_record(target: str) -> None:
 
 
 @each_target
+def test_hybrid_lstm_equals_the_record(target: str) -> None:
+    forms = [
+        replace(form, weights=weights, asymmetric=asymmetric)
+        for form in SHAPES
+        for weights, asymmetric in ((DType.INT8, False), (DType.UINT8, True))
+    ]
+    _check([lstm_graph(form) for form in forms], target)
+
+
+@each_target
 def test_stored_lstm_equals_the_record(target: str) -> None:
     forms = [replace(form, stored=True) for form in (*SHAPES, *STORED_ONLY)]
     _check([lstm_graph(form) for form in forms], target)

@@ -31,6 +31,7 @@ FAMILIES = (
     "lstm",
     "lstm_q8",
     "lstm_hybrid",
+    "lstm_hybrid",
     "svdf",
 )
 

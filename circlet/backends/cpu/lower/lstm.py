@@ -28,6 +28,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
+from circlet.ops.lstm_float import real_vector
 from circlet.ops.lstm_operands import (
     CELL_STATE,
     FORGET,
@@ -46,7 +47,7 @@ from circlet.ops.lstm_operands import (
 from circlet.ops.operands import operand
 
 KINDS = ("UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM")
-_ACTIVATIONS = {"NONE": 0, "RELU": 1, "RELU6": 2, "TANH": 3}
+ACTIVATIONS = {"NONE": 0, "RELU": 1, "RELU6": 2, "TANH": 3}
 
 
 @dataclass(frozen=True)
@@ -110,11 +111,16 @@ def tables(op: Op, gate: int) -> np.ndarray:
     rows = []
     for one in gates(op):
         look = peephole(op, one)
-        rows.append(empty if look is None else array(op, look).astype(empty.dtype))
+        rows.append(empty if look is None else _peephole(op, look, empty.dtype))
         normed = is_normalised(op)
         rows.append(array(op, one.norm).astype(empty.dtype) if normed else empty)
         rows.append(array(op, one.bias) if normed else empty)
     return spread_rows(rows, gate)
+
+
+def _peephole(op: Op, position: int, dtype: np.dtype[np.generic]) -> np.ndarray:
+    values = array(op, position)
+    return real_vector(op, position, values) if dtype == np.float32 else values.astype(dtype)
 
 
 def why_no_lstm(op: Op, dtype: DType) -> str | None:
@@ -128,6 +134,8 @@ def why_no_lstm(op: Op, dtype: DType) -> str | None:
 
 
 def _refuses(op: Op, target: Target) -> str | None:
+    if operand(op, FORGET.weights).dtype is not DType.FLOAT32:
+        return "does not take 8-bit weights"
     return why_no_lstm(op, DType.FLOAT32)
 
 
@@ -150,7 +158,8 @@ def _packed_projection(op: Op, shape: Shape, context: Context) -> Ref:
     return context.constant(pack_floats(array(op, PROJECTION), bias, shape.projection))
 
 
-def _limit(op: Op, name: str) -> float:
+def clip_of(op: Op, name: str) -> float:
+    """The largest magnitude that an attribute allows, infinity where it names none."""
     limit = float(np.float32(getattr(op.attrs, name)))
     return limit if limit > 0 else inf
 
@@ -163,14 +172,14 @@ def _lower(op: Op, context: Context) -> None:
     params: dict[str, ParamValue] = {
         "hidden": shape.blocks.slots,
         "projected": projected,
-        "cell_clip": _limit(op, "cell_clip"),
-        "projection_clip": _limit(op, "proj_clip") if projecting else inf,
+        "cell_clip": clip_of(op, "cell_clip"),
+        "projection_clip": clip_of(op, "proj_clip") if projecting else inf,
     }
     arguments = (
         shape.blocks.vectors,
         shape.projection.vectors if shape.projection else 0,
         len(gates(op)) - 3,
-        _ACTIVATIONS[str(getattr(op.attrs, "fused_activation_function", "TANH"))],
+        ACTIVATIONS[str(getattr(op.attrs, "fused_activation_function", "TANH"))],
         look,
         norm,
     )

@@ -1,0 +1,126 @@
+"""LSTM kinds of float values with 8-bit weights: all steps in one kernel call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+
+from circlet.backends.cpu.abi import align
+from circlet.backends.cpu.lower.lstm import (
+    ACTIVATIONS,
+    KINDS,
+    Shape,
+    array,
+    clip_of,
+    flags,
+    shape_of,
+    tables,
+    why_no_lstm,
+)
+from circlet.backends.cpu.lower.matvec import Blocks, pack_bytes, spread_rows
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    NoRef,
+    ParamValue,
+    Ref,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.lstm_operands import (
+    CELL_STATE,
+    OUTPUT,
+    OUTPUT_STATE,
+    PROJECTION,
+    PROJECTION_BIAS,
+    cells,
+    gates,
+    inputs,
+    is_normalised,
+    outputs,
+)
+from circlet.ops.operands import operand, scale_of
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    if operand(op, OUTPUT.weights).dtype is DType.FLOAT32:
+        return "does not take float weights"
+    return why_no_lstm(op, DType.FLOAT32)
+
+
+def _packed(
+    op: Op, positions: Sequence[int], stride: int, blocks: Blocks, context: Context
+) -> tuple[Ref, Ref]:
+    """Weights under each other, and the scale and the sum of weights of each output."""
+    stored = [array(op, position).view(np.int8) for position in positions]
+    weights = spread_rows(stored, stride)
+    scales = [np.float32(scale_of(operand(op, position))) for position in positions]
+    columns = np.zeros((2, blocks.slots), np.int32)
+    spread = np.repeat(np.array(scales, np.float32), stride)
+    columns[0, : spread.size] = spread.view(np.int32)
+    columns[1, : len(weights)] = weights.astype(np.int64).sum(axis=1)
+    records = columns.reshape(2, -1, blocks.lanes).transpose(1, 0, 2)
+    return context.constant(pack_bytes(weights, blocks)), context.constant(records)
+
+
+def _gate_bias(op: Op, shape: Shape, context: Context) -> Ref:
+    rows = [array(op, gate.bias) for gate in gates(op)]
+    kept = [np.zeros_like(row) for row in rows] if is_normalised(op) else rows
+    bias = spread_rows(kept, shape.gate)
+    return context.constant(np.pad(bias, (0, shape.blocks.slots - bias.size)))
+
+
+def _projection(op: Op, shape: Shape, context: Context) -> tuple[Ref, Ref, Ref]:
+    if shape.projection is None:
+        return NoRef(), NoRef(), NoRef()
+    given, slots = op.input(PROJECTION_BIAS), shape.projection.slots
+    bias = np.zeros(outputs(op), np.float32) if given is None else np.asarray(given.data)
+    padded = context.constant(np.pad(bias, (0, slots - bias.size)))
+    return *_packed(op, [PROJECTION], outputs(op), shape.projection, context), padded
+
+
+def _lower(op: Op, context: Context) -> None:
+    shape, (look, norm) = shape_of(op, context), flags(op)
+    projected = shape.blocks.slots + shape.gate
+    slots = projected + (shape.projection.slots if shape.projection else 0)
+    start = align(4 * slots, 64)
+    params: dict[str, ParamValue] = {
+        "hidden": shape.blocks.slots,
+        "projected": projected,
+        "bytes": start,
+        "asymmetric": int(bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))),
+        "cell_clip": clip_of(op, "cell_clip"),
+        "projection_clip": clip_of(op, "proj_clip") if shape.projection else inf,
+    }
+    activation = ACTIVATIONS[str(getattr(op.attrs, "fused_activation_function", "TANH"))]
+    projection = shape.projection.vectors if shape.projection else 0
+    arguments = (shape.blocks.vectors, projection, len(gates(op)) - 3, activation, look, norm)
+    states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
+    operands = (
+        TensorRef(operand(op, 0)),
+        *_packed(op, [g.weights for g in gates(op)], shape.gate, shape.blocks, context),
+        *_packed(op, [g.recurrent for g in gates(op)], shape.gate, shape.blocks, context),
+        _gate_bias(op, shape, context),
+        TensorRef(op.outputs[0]),
+        *map(TensorRef, states),
+        context.constant(tables(op, shape.gate)) if look or norm else NoRef(),
+        *_projection(op, shape, context),
+    )
+    context.call(
+        op,
+        Kernel("lstm_hybrid.h", "lstm_hybrid", arguments),
+        shape.params | params,
+        operands,
+        (op.outputs[0], *states),
+        tasks=shape.batches,
+        scratch_bytes=start + max(inputs(op), outputs(op), cells(op)) + 64,
+    )
+
+
+for _kind in KINDS:
+    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_hybrid", _refuses, _lower))
