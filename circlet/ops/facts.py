@@ -11,7 +11,7 @@ from circlet.ir import DType, Op
 from circlet.ops.operands import count, infer_ranked, operand, present
 from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 
-_MOST_VALUES = 1 << 31
+_MOST_VALUES = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -60,22 +60,17 @@ register(
 )
 
 
-def _range_values(op: Op, first: np.ndarray, limit: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """The elements of a RANGE, each the one before plus the step, as the reference kernel adds."""
+def _range_count(op: Op, first: np.ndarray, limit: np.ndarray, step: np.ndarray) -> int:
+    """How many elements a RANGE has."""
     if any(array.size != 1 for array in (first, limit, step)):
         raise GraphError("RANGE needs single values", where=op.name)
     begin, end, by = (array.reshape(-1)[0].item() for array in (first, limit, step))
     if by == 0 or (end - begin) * by < 0 or not np.isfinite([begin, end, by]).all():
         why = f"from {begin} to {end} by {by}"
         raise GraphError("RANGE never reaches its end", where=op.name, why=why)
-    total = int(np.ceil(abs((end - begin) / by)))
     if first.dtype.kind != "f":
-        total = -((begin - end) // by)
-    if total > _MOST_VALUES:
-        raise GraphError("RANGE has too many values", where=op.name, why=f"{total}")
-    steps = np.full(total, step.reshape(-1)[0], first.dtype)
-    steps[:1] = first.reshape(-1)[0]
-    return np.cumsum(steps, dtype=first.dtype)
+        return int(-((begin - end) // by))
+    return int(np.ceil(abs((end - begin) / by)))
 
 
 def _infer_range(op: Op) -> list[TensorType]:
@@ -83,7 +78,7 @@ def _infer_range(op: Op) -> list[TensorType]:
     first, limit, step = values
     if first is None or limit is None or step is None:
         return [TensorType(op.outputs[0].dtype, (None,))]
-    return [TensorType(op.outputs[0].dtype, _range_values(op, first, limit, step).shape)]
+    return [TensorType(op.outputs[0].dtype, (_range_count(op, first, limit, step),))]
 
 
 def _single_values(op: Op) -> bool:
@@ -92,8 +87,14 @@ def _single_values(op: Op) -> bool:
 
 
 def _evaluate_range(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    """Each element is the one before plus the step, as the reference kernel adds."""
     first, limit, step = (present(array) for array in inputs)
-    return [_range_values(op, first, limit, step)]
+    total = _range_count(op, first, limit, step)
+    if total > _MOST_VALUES:
+        raise GraphError("RANGE has too many values", where=op.name, why=f"{total}")
+    steps = np.full(total, step.reshape(-1)[0], first.dtype)
+    steps[:1] = first.reshape(-1)[0]
+    return [np.cumsum(steps, dtype=first.dtype)]
 
 
 register(

@@ -22,7 +22,7 @@ def check_growth(op: Op, arrays: Arrays, limits: Limits) -> None:
     """
     if op not in _DEPENDS:
         _DEPENDS[op] = any(None in made.shape for made in _types(op))
-    if not _DEPENDS[op]:
+    if not _DEPENDS[op] and _as_declared(op, arrays):
         return
     for made in _types(replace(op, inputs=list(_known(op, arrays)))):
         size = Tensor("", made.dtype, made.shape).size_bytes
@@ -33,6 +33,12 @@ def check_growth(op: Op, arrays: Arrays, limits: Limits) -> None:
                 why=f"{size} bytes, the limit is {limits.tensor_bytes}",
                 fix="raise `tensor_bytes` of circlet.limits.Limits if this is meant",
             )
+
+
+def _as_declared(op: Op, arrays: Arrays) -> bool:
+    """Whether no operand has outgrown its shape, as a loop's variables may."""
+    pairs = zip(op.inputs, arrays, strict=True)
+    return all(t is None or a is None or a.shape == t.shape for t, a in pairs)
 
 
 def _types(op: Op) -> list[TensorType]:
