@@ -22,6 +22,7 @@ from circlet.runtime.compilation import CompileRequest, compile_to_file
 )
 @click.option("--backend", "backends", default="cpu,reference", show_default=True)
 @click.option("--strict", is_flag=True, help="Fail if the first backend does not take an operator.")
+@click.option("--signature", default="", help="Entry point to compile; default: the first graph.")
 @click.option("-O", "level", default="O2", show_default=True, help="O0, O1 or O2.")
 @json_option
 def command(as_json: bool, backends: str, **options: object) -> None:

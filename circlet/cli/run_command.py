@@ -34,6 +34,7 @@ from circlet.runtime.command import RunRequest, run_network
     help="Backends in order of preference, separated by commas.",
 )
 @click.option("--strict", is_flag=True, help="Fail if the first backend does not take an operator.")
+@click.option("--signature", default="", help="Entry point to run; default: the first graph.")
 @click.option("--target", default="native", show_default=True, help="What to compile for.")
 @click.option("--no-cache", is_flag=True, help="Compile anew and keep nothing.")
 @click.option("--mean", type=float, help="Pixel value that becomes 0.")

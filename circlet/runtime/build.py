@@ -60,12 +60,34 @@ def compile_model(source: Source, options: OpenOptions) -> bytes:
         LimitError: A tensor or the arena is larger than allowed.
     """
     targets = parse_targets(options.target)
-    planned = plan_model(load(source, options.limits), targets, options)
+    model = load(source, options.limits)
+    enter_at(model, options.signature)
+    planned = plan_model(model, targets, options)
     partitions = planned.partitions
     values = _Values(planned.model.main, partitions, planned.open_sizes)
     compiled = {target: _compile(partitions, target, options.limits) for target in targets}
     metadata = _metadata(planned.model, values, partitions, planned.placed, compiled[targets[0]])
     return artifact_bytes(metadata, _target_codes(partitions, compiled))
+
+
+def enter_at(model: Model, key: str) -> None:
+    """Make a signature's graph the main one, its inputs and outputs named as the signature does.
+
+    Raises:
+        InputError: The model has no signature of that key; an empty key changes nothing.
+    """
+    if not key:
+        return
+    found = next((s for s in model.signatures if s.key == key), None)
+    if found is None:
+        raise InputError(
+            "there is no such signature",
+            where=key,
+            fix=f"the model has {[s.key for s in model.signatures] or 'none'}",
+        )
+    for name, tensor in (*found.inputs.items(), *found.outputs.items()):
+        tensor.name = name
+    model.graphs.sort(key=lambda graph: graph is not found.graph)
 
 
 @dataclass(frozen=True)

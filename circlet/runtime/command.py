@@ -33,6 +33,7 @@ class RunRequest:
     threads: int | None = None
     backends: tuple[str, ...] = ("cpu", "reference")
     strict: bool = False
+    signature: str = ""
     target: str = "native"
     cache: bool = True
     pixels: Normalisation = DEFAULT_PIXELS
@@ -83,6 +84,7 @@ def run_network(request: RunRequest) -> RunReport:
         backends=request.backends,
         threads=request.threads,
         strict=request.strict,
+        signature=request.signature,
         target=request.target,
         cache=request.cache,
     )

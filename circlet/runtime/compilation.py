@@ -22,6 +22,7 @@ class CompileRequest:
     backends: tuple[str, ...] = ("cpu", "reference")
     strict: bool = False
     level: str = "O2"
+    signature: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,13 @@ def compile_to_file(request: CompileRequest) -> CompileReport:
         CircletError: As `circlet.runtime.build.compile_model`; FileError if it cannot be written.
     """
     start = time.perf_counter()
-    options = OpenOptions(request.backends, request.strict, request.target, request.level)
+    options = OpenOptions(
+        request.backends,
+        request.strict,
+        request.target,
+        request.level,
+        signature=request.signature,
+    )
     data = compile_model(request.model or Sample().model_path, options)
     write_file(request.output, data, 0o644)
     artifact = open_artifact(data)

@@ -35,7 +35,7 @@ class OpenOptions:
     """How a source is turned into a plan; what `Session` was asked for.
 
     `shapes` names inputs whose sizes are not to be those of the file; `limits` bound what an
-    untrusted network may use.
+    untrusted network may use; `signature` names the entry point, "" for the first graph.
     """
 
     backends: tuple[str, ...] = ("cpu", "reference")
@@ -45,6 +45,7 @@ class OpenOptions:
     cache: bool = True
     shapes: Shapes = ()
     limits: Limits = DEFAULT_LIMITS
+    signature: str = ""
 
 
 @dataclass
@@ -76,10 +77,10 @@ def open_source(source: Source, options: OpenOptions) -> Opened:
     """Load an artifact, or the artifact of a model: from the cache, or compiled now."""
     seconds: dict[str, float] = {}
     if is_artifact(_head(source)):
-        if options.shapes:
+        if options.shapes or options.signature:
             raise InputError(
-                "an artifact has fixed sizes",
-                why=f"sizes were given for {', '.join(name for name, _ in options.shapes)}",
+                "an artifact has fixed sizes and one entry point",
+                why="shapes or a signature were given",
                 fix="open the model file that it was made of",
             )
         with _timed(seconds, "load"):
@@ -127,7 +128,8 @@ def _key(source: Source, options: OpenOptions, cache: Cache, compiler: str) -> s
         model = source
     targets = ",".join(map(str, parse_targets(options.target)))
     limits = replace(options.limits, run_seconds=None)
-    plan = repr((options.backends, options.strict, options.level, options.shapes, limits))
+    entry = (options.signature, options.shapes)
+    plan = repr((options.backends, options.strict, options.level, entry, limits))
     return cache_key(model, targets, plan, compiler)
 
 

@@ -70,6 +70,8 @@ class Session:
         cache: Whether to keep compiled artifacts in the cache and to use kept ones.
         shapes: Sizes of inputs, by name, that are not to be those of the model file.
         limits: Bounds on memory and time, for networks that are not trusted.
+        signature: Key of the entry point to run, whose names inputs and outputs then bear; by
+            default the file's first graph, with the names of its tensors.
 
     Raises:
         CircletError: With a code that says what is wrong with the source or the options.
@@ -89,11 +91,18 @@ class Session:
         cache: bool = True,
         shapes: Mapping[str, Sequence[int]] | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        signature: str = "",
     ) -> None:
         self.threads = _thread_count(threads)
         checked = _checked_shapes(shapes or {})
         options = OpenOptions(
-            tuple(backends), strict, target, cache=cache, shapes=checked, limits=limits
+            tuple(backends),
+            strict,
+            target,
+            cache=cache,
+            shapes=checked,
+            limits=limits,
+            signature=signature,
         )
         self._source, self._options = source, options
         self._limit_s = limits.run_seconds
@@ -206,6 +215,7 @@ class Session:
             cache=options.cache,
             shapes={**kept, **shapes},
             limits=options.limits,
+            signature=options.signature,
         )
 
     def reset(self) -> None:
