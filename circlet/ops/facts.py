@@ -70,7 +70,9 @@ def _range_count(op: Op, first: np.ndarray, limit: np.ndarray, step: np.ndarray)
         raise GraphError("RANGE never reaches its end", where=op.name, why=why)
     if first.dtype.kind != "f":
         return int(-((begin - end) // by))
-    return int(np.ceil(abs((end - begin) / by)))
+    with np.errstate(over="ignore"):
+        steps = np.abs((np.float32(end) - np.float32(begin)) / np.float32(by))
+    return int(np.ceil(steps)) if np.isfinite(steps) else _MOST_VALUES + 1
 
 
 def _infer_range(op: Op) -> list[TensorType]:

@@ -17,7 +17,7 @@ from circlet.ops.order import CumsumAttrs, OneHotAttrs, ReverseSequenceAttrs
 from circlet.ops.repeat import MirrorPadAttrs
 from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs, strided_slices
-from tests.ops.one_op import assert_agrees, broken_rule, make_op, tensor
+from tests.ops.one_op import assert_agrees, broken_rule, make_op, peer_result, tensor
 
 F32, I8, I32, I64 = DType.FLOAT32, DType.INT8, DType.INT32, DType.INT64
 TYPES = [F32, I8, DType.UINT8, I32, I64]
@@ -202,6 +202,25 @@ def test_parts_are_packed_as_by_the_peer() -> None:
     for axis in (0, 1, -1):
         rest = [const(values(F32, (2, 3), 1), np.float32)]
         agrees("PACK", data, rest, PackAttrs(2, axis))
+
+
+@pytest.mark.parametrize(("limit", "step"), [(100, 0.1), (-50, -0.3), (1.3, 0.1), (1.7, 0.1)])
+def test_ranges_add_step_by_step(limit: float, step: float) -> None:
+    first = np.array(1, np.float32)
+    op = make_op(
+        "RANGE",
+        [tensor("x", first), const(limit, np.float32), const(step, np.float32)],
+        (F32, None),
+    )
+    record = find("RANGE")
+    assert record is not None
+    operands = [np.array(value, np.float32) for value in (1, limit, step)]
+    np.testing.assert_array_equal(record.evaluate(op, operands)[0], peer_result(op, [first]))
+
+
+def test_a_huge_range_is_measured_without_being_made() -> None:
+    values = [const(value) for value in (0, 2_000_000_000, 1)]
+    assert shapes(many("RANGE", values, 1)) == [(2_000_000_000,)]
 
 
 def many(kind: str, inputs: Sequence[Tensor], count: int, attrs: object = None) -> Op:

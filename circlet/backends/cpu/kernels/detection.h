@@ -39,6 +39,7 @@ typedef struct detection {
 
 /* e^x within 1 ulp for -700 <= x <= 700; arguments beyond are taken to the ends. */
 CIRCLET_INLINE double detection_exp(double x) {
+    if (x != x) return x;
     x = x < -700 ? -700 : x > 700 ? 700 : x;
     int32_t n = (int32_t)(x * 1.4426950408889634 + (x < 0 ? -0.5 : 0.5));
     double whole = n;
