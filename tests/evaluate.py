@@ -5,17 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.ir import Graph, Tensor
-from circlet.ops import get
+from circlet.ops.evaluate import evaluate_graph
 
 
 def evaluate(graph: Graph, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """The graph's outputs for the given inputs, which follow `graph.inputs`."""
-    values: dict[Tensor, np.ndarray] = dict(zip(graph.inputs, inputs, strict=True))
-    values |= {tensor: tensor.data for tensor in graph.constants() if tensor.data is not None}
-    for op in graph.ops:
-        arrays = [None if tensor is None else values[tensor] for tensor in op.inputs]
-        values.update(zip(op.outputs, get(op).evaluate(op, arrays), strict=True))
-    return [values[tensor] for tensor in graph.outputs]
+    return evaluate_graph(graph, inputs)
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> list[np.ndarray]:

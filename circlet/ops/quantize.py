@@ -22,12 +22,13 @@ from circlet.ops.operands import (
 from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.requantize import multiply_by_quantized_multiplier, quantize_multiplier
 
-_PAIRS = tuple(
+_SHORT_PAIRS = tuple(
     f"{source} -> {result}"
     for source in ("INT8", "UINT8", "INT16")
     for result in ("INT8", "UINT8", "INT16")
     if (source, result) != ("INT16", "UINT8")
-) + ("INT16 -> INT32", "INT32 -> INT16", "INT32 -> INT8")
+)
+_PAIRS = (*_SHORT_PAIRS, "INT16 -> INT32", "INT32 -> INT16", "INT32 -> INT8")
 
 
 def _infer_as_declared(op: Op) -> list[TensorType]:

@@ -169,7 +169,8 @@ def _log_softmax_stored(op: Op, values: np.ndarray) -> np.ndarray:
     total = np.exp(shifted * scale).sum(axis=-1, keepdims=True, dtype=np.float32)
     steps = (shifted * scale - np.log(total)) / np.float32(scale_of(result))
     stored = np.rint(steps + np.float32(zero_of(result)))
-    return np.clip(stored, *limits(result.dtype)).astype(result.dtype.numpy)
+    inside: np.ndarray = np.clip(stored, *limits(result.dtype))
+    return inside.astype(result.dtype.numpy)
 
 
 def _evaluate_log_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:

@@ -67,5 +67,5 @@ def _copies(op: Op, added: dict[Tensor, Tensor]) -> list[Op]:
         )
         nested: dict[Tensor, Tensor] = {}
         made += _copies(copy, nested) if _can_inline(copy) else [copy]
-        added.update({t: new for t, new in nested.items()})
+        added.update(nested)
     return made
