@@ -20,4 +20,4 @@ def make() -> bytes:
 
 
 def inputs() -> list[np.ndarray]:
-    return [np.int32([1 << 16, 16, 1 << 20])]
+    return [np.array([1 << 16, 16, 1 << 20], np.int32)]

@@ -28,4 +28,4 @@ def make() -> bytes:
 
 
 def inputs() -> list[np.ndarray]:
-    return [np.full((3, 4), np.inf, np.float32), np.float32([0.9, 0.8, 0.7])]
+    return [np.full((3, 4), np.inf, np.float32), np.array([0.9, 0.8, 0.7], np.float32)]

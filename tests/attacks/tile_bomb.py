@@ -19,4 +19,4 @@ def make() -> bytes:
 
 
 def inputs() -> list[np.ndarray]:
-    return [np.ones((4, 4), np.float32), np.int32([1 << 20, 1 << 20])]
+    return [np.ones((4, 4), np.float32), np.array([1 << 20, 1 << 20], np.int32)]

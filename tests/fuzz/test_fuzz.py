@@ -1,0 +1,105 @@
+"""The fuzzer finds nothing today, and would find what it is for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlet.errors import CircletError
+from tests.fuzz import case as cases
+from tests.fuzz import worker
+from tests.fuzz.engine import Request, fuzz
+from tests.fuzz.guard_page import guarded, guarded_copy
+from tests.fuzz.seeds import seeds
+
+SEED = 20
+
+
+def test_no_hostile_file_ends_in_anything_but_an_answer_or_a_code(tmp_path: Path) -> None:
+    report = fuzz(Request(SEED, tmp_path, count=700))
+    assert report.executions == 700
+    assert not report.findings, report.table()
+    assert report.outcomes["read", "ok"] > 100
+    assert report.outcomes["reference", "ok"] > 20
+
+
+@pytest.mark.slow
+def test_generated_code_survives_a_minute_of_hostile_files(tmp_path: Path) -> None:
+    report = fuzz(Request(SEED + 1, tmp_path, seconds=60, native=True))
+    assert not report.findings, report.table()
+    assert report.outcomes["native", "ok"] > 10
+
+
+def test_a_number_always_makes_the_same_case() -> None:
+    known = seeds()
+    for number in range(20):
+        assert cases.make_case(3, number, known) == cases.make_case(3, number, known)
+
+
+def test_cases_are_networks_and_bytes() -> None:
+    known = seeds()
+    kinds = {cases.make_case(0, number, known).name.split()[-1] for number in range(40)}
+    assert kinds == {"network", "bytes"}
+
+
+def raise_index_error(*_: object) -> None:
+    raise IndexError
+
+
+def test_an_error_that_is_not_ours_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases, "violations", raise_index_error)
+    case = cases.Case(0, "sum", seeds()[0].read(), False)
+    ((stage, outcome),) = cases.outcomes(case, native=False)
+    assert stage == "read"
+    assert isinstance(outcome, cases.Finding)
+    assert outcome.signature.startswith("IndexError")
+
+
+def test_memory_that_ran_out_behind_a_code_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hungry(*_: object) -> None:
+        try:
+            raise MemoryError
+        except MemoryError as error:
+            raise CircletError("there is not enough memory") from error
+
+    monkeypatch.setattr(cases, "violations", hungry)
+    case = cases.Case(0, "sum", seeds()[0].read(), False)
+    ((_, outcome),) = cases.outcomes(case, native=False)
+    assert isinstance(outcome, cases.Finding)
+    assert outcome.signature.startswith("memory")
+
+
+def test_a_process_that_hangs_or_dies_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "if 'tests.fuzz.worker' in sys.orig_argv:\n"
+        "    from tests.fuzz import case\n"
+        "    case.outcomes = lambda *_: os.abort()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(worker.__file__).parents[2]}")
+    report = fuzz(Request(SEED, tmp_path / "found", count=1))
+    ((signature, path),) = report.findings.items()
+    assert "died with -6" in signature
+    assert path.exists()
+
+
+def test_a_byte_behind_a_guarded_array_kills() -> None:
+    program = (
+        "from tests.fuzz.guard_page import guarded; import ctypes;"
+        "array = guarded((5,), 'int8'); ctypes.memset(array.ctypes.data, 0, 5); print('inside');"
+        "ctypes.memset(array.ctypes.data, 0, 6)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.stdout == b"inside\n"
+    assert done.returncode < 0
+
+
+def test_guarded_arrays_hold_what_they_are_given() -> None:
+    assert guarded((2, 0), "float32").shape == (2, 0)
+    np.testing.assert_array_equal(guarded_copy(np.arange(6).reshape(2, 3)), [[0, 1, 2], [3, 4, 5]])
