@@ -35,7 +35,7 @@ CIRCLET_INLINE void hybrid_row_range(const float *p, int64_t n, float *low, floa
 }
 
 /* To the nearest whole number, halves away from zero, of a small number. */
-CIRCLET_INLINE double hybrid_round(double x) { return (double)(int64_t)(x < 0 ? x - 0.5 : x + 0.5); }
+CIRCLET_INLINE double hybrid_round(double x) { return (double)(int32_t)(x < 0 ? x - 0.5 : x + 0.5); }
 
 struct hybrid_factors {
     float scale, inverse;

@@ -41,11 +41,11 @@ CIRCLET_INLINE vf lstm_activate(vf x, const int activation) {
 }
 
 CIRCLET_INLINE void lstm_f32_norm(float *x, int64_t n, const float *weights, const float *bias) {
-    float sum = 0.0f, squares = 0.0f;
+    float sum = 0.0f, squares = 0.0f, count = (float)(int32_t)n;
     for (int64_t i = 0; i < n; i++) sum += x[i];
-    float mean = sum / (float)n;
+    float mean = sum / count;
     for (int64_t i = 0; i < n; i++) squares += (x[i] - mean) * (x[i] - mean);
-    float inverse = v_rsqrt(v_splat(squares / (float)n + 1e-8f))[0];
+    float inverse = v_rsqrt(v_splat(squares / count + 1e-8f))[0];
     for (int64_t i = 0; i < n; i++) x[i] = (x[i] - mean) * inverse * weights[i] + bias[i];
 }
 
@@ -68,7 +68,8 @@ CIRCLET_INLINE void lstm_f32_cell(const struct lstm_f32_params *p, const float *
         int64_t n = s_min_i64(CIRCLET_LANES, p->cells - i);
         vf kept = v_logistic(v_load(forget + i));
         vf update = lstm_activate(v_load(forget + p->gate + i), activation);
-        vf taken = has_input ? v_logistic(v_load(gates + i)) : v_splat(1.0f) - kept;
+        vf taken = v_splat(1.0f) - kept;
+        if (has_input) taken = v_logistic(v_load(gates + i));
         vf c = v_fma(kept, element_load_f32(cell + i, n, ELEMENT_F32), taken * update);
         element_store_f32(cell + i, lstm_f32_clip(c, p->cell_clip), n);
     }

@@ -47,10 +47,12 @@ CIRCLET_INLINE struct lstm_norm norm_inverse_square_root(int32_t value) {
 
 CIRCLET_INLINE void lstm_norm_q8(int32_t *x, int64_t n, const int32_t *weights,
                                  const int32_t *bias, struct lstm_norm scale) {
-    int64_t sum = 0, squares = 0;
+    int32_t count = (int32_t)n;
+    int64_t squares = 0;
+    double sum = 0.0; /* exact; 64-bit integers do not divide everywhere */
     for (int64_t i = 0; i < n; i++) sum += x[i], squares += (int64_t)x[i] * x[i];
-    int32_t mean = (int32_t)(sum * 1024 / n);
-    int64_t spread = squares * ((1 << 20) / n) - (int64_t)mean * mean;
+    int32_t mean = (int32_t)(sum * 1024.0 / count);
+    int64_t spread = squares * ((1 << 20) / count) - (int64_t)mean * mean;
     int32_t variance = (int32_t)(spread / (1 << 20));
     struct lstm_norm factor = norm_inverse_square_root(variance < 1 ? scale.limit : variance);
     for (int64_t i = 0; i < n; i++) {

@@ -76,7 +76,8 @@ CIRCLET_INLINE void lstm_q8_cell(const struct lstm_q8_params *p, const int32_t *
         int64_t n = s_min_i64(CIRCLET_LANES, p->cells - i);
         vi keep = g16_logistic(v_load_i32(forget + i));
         vi update = g16_tanh(v_load_i32(forget + p->gate + i), 3);
-        vi taken = has_input ? g16_logistic(v_load_i32(gates + i)) : G16_ONE - keep;
+        vi taken = G16_ONE - keep;
+        if (has_input) taken = g16_logistic(v_load_i32(gates + i));
         vi kept = keep * element_load_i32(cell + i, n, ELEMENT_I16);
         vi c = v_rdbpot(kept, v_splat_i32(15));
         c = g16_saturate(c + v_rdbpot(taken * update, v_splat_i32(15 + cell_bits)));
