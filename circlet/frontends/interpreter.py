@@ -166,7 +166,10 @@ class Interpreter:
             self._main.invoke()
 
     def reset_all_variables(self) -> None:
-        """Set everything that lives on from run to run back to its start."""
+        """Set everything that lives on from run to run back to its start.
+
+        Resource variables too, which LiteRT leaves as they are.
+        """
         for subgraph in self._graphs:
             subgraph.reset()
 

@@ -344,10 +344,24 @@ def test_arguments_that_cannot_be_used_are_a_value_error(
         make(**arguments)
 
 
-def test_variables_are_reset(make: Make) -> None:
-    interpreter = make(model_content=chain())
+@pytest.mark.parametrize("name", ["lstm", "unidirectional_sequence_lstm"])
+def test_variables_live_on_until_they_are_reset(make: Make, name: str) -> None:
+    path = corpus(f"singleop/models/LiteRT__tflite_testdata_{name}.tflite")
+    interpreter = make(model_path=str(path))
     interpreter.allocate_tensors()
-    interpreter.reset_all_variables()
+    results = []
+    for turn in range(4):
+        if turn == 2:
+            interpreter.reset_all_variables()
+        for details in interpreter.get_input_details():
+            value = np.random.default_rng(0).uniform(-1, 1, details["shape"])
+            interpreter.set_tensor(details["index"], value.astype(np.float32))
+        interpreter.invoke()
+        results.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+    first, second, third, fourth = results
+    assert np.abs(first - second).max() > 1e-3
+    np.testing.assert_array_equal(first, third)
+    np.testing.assert_array_equal(second, fourth)
 
 
 def test_ops_are_described_as_litert_describes_them() -> None:
