@@ -163,12 +163,11 @@ register(
 
 
 def _log_softmax_stored(op: Op, values: np.ndarray) -> np.ndarray:
-    """In float32 on input steps, to the nearest output step, halves to even."""
-    result, scale = op.outputs[0], np.float32(scale_of(operand(op, 0)))
-    shifted = (values.astype(np.int32) - values.max(axis=-1, keepdims=True)).astype(np.float32)
-    total = np.exp(shifted * scale).sum(axis=-1, keepdims=True, dtype=np.float32)
-    steps = (shifted * scale - np.log(total)) / np.float32(scale_of(result))
-    stored = np.rint(steps + np.float32(zero_of(result)))
+    """In double on input steps, to the nearest output step, halves to even."""
+    result, scale = op.outputs[0], scale_of(operand(op, 0))
+    shifted = (values.astype(np.int32) - values.max(axis=-1, keepdims=True)) * scale
+    total = np.exp(shifted).sum(axis=-1, keepdims=True)
+    stored = np.rint((shifted - np.log(total)) / scale_of(result) + zero_of(result))
     inside: np.ndarray = np.clip(stored, *limits(result.dtype))
     return inside.astype(result.dtype.numpy)
 

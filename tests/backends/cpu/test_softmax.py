@@ -47,3 +47,12 @@ def test_16_bit_results_of_bytes_equal_the_record(target: str) -> None:
         result = Quantization.per_tensor(1 / 65536, -32768)
         cases.op("SOFTMAX", [source], SoftmaxAttrs(1.0), dtype=DType.INT16, quant=result)
     cases.check(target)
+
+
+@each_target
+def test_log_softmax_of_bytes_equals_the_record(target: str) -> None:
+    cases = Cases()
+    for shape in ((1, 3, 3, 2), (3, 5, 40), (2, 300)):
+        source = cases.data(DType.UINT8, shape, Quantization.per_tensor(0.0388, 128))
+        cases.op("LOG_SOFTMAX", [source], quant=Quantization.per_tensor(1 / 16, 255))
+    cases.check(target)

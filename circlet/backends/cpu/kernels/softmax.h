@@ -4,7 +4,7 @@
 
 #include "element.h"
 #include "fixed.h"
-#include "vmath.h"
+#include "wide.h"
 
 struct softmax_f32_params {
     int64_t rows;          /* in all */
@@ -155,6 +155,47 @@ CIRCLET_INLINE void softmax_q8(const struct softmax_q8_params *p, void *const *x
             if (bits == 16) ((int16_t *)to)[i] = result;
             else to[i] = (uint8_t)result;
         }
+    }
+}
+
+struct log_softmax_u8_params {
+    int64_t rows;          /* in all */
+    int64_t rows_per_task; /* of a task */
+    int64_t count;         /* elements of a row */
+    double scale;          /* of the input */
+    double result_scale;
+    double zero; /* of the result */
+};
+
+/* The stored result of each difference to the highest element. */
+CIRCLET_INLINE void log_softmax_results(const struct log_softmax_u8_params *p, uint8_t *results,
+                                        double sum) {
+    wd rest = wide_log(w_splat(sum)), low = w_splat(0.0), high = w_splat(255.0);
+    for (int i = 0; i < SOFTMAX_ENTRIES; i += CIRCLET_LANES) {
+        wd steps = w_splat(0.0) - w_of_i32(v_iota() + i) * w_splat(p->scale) - rest;
+        steps = w_round(steps / w_splat(p->result_scale) + w_splat(p->zero));
+        steps = w_select((wl)(steps < low), low, steps);
+        steps = w_select((wl)(steps > high), high, steps);
+        v_narrow_u8(results + i, w_to_i32(steps));
+    }
+}
+
+/* Operands: source, result, powers of each difference to the highest element. */
+CIRCLET_INLINE void log_softmax_u8(const struct log_softmax_u8_params *p, void *const *x,
+                                   void *scratch, int64_t begin, int64_t end) {
+    (void)scratch;
+    uint8_t results[SOFTMAX_ENTRIES];
+    const double *powers = x[2];
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+        const uint8_t *from = (const uint8_t *)x[0] + row * p->count;
+        uint8_t *to = (uint8_t *)x[1] + row * p->count;
+        uint8_t highest = softmax_highest_q8(from, p->count, 0);
+        double sum = 0;
+        for (int64_t i = 0; i < p->count; i++) sum += powers[(uint8_t)(highest - from[i])];
+        log_softmax_results(p, results, sum);
+        CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++)
+            to[i] = results[(uint8_t)(highest - from[i])];
     }
 }
 

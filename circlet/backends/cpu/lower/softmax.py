@@ -16,7 +16,7 @@ from circlet.backends.cpu.lowering import (
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops import gemmlowp
-from circlet.ops.operands import limits, operand
+from circlet.ops.operands import limits, operand, scale_of, zero_of
 from circlet.ops.requantize import rounding_divide_by_pot
 from circlet.ops.softmax import SoftmaxAttrs, exponent_params
 
@@ -91,6 +91,24 @@ def _lower_stored(op: Op, context: Context) -> None:
     context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
+def _refuses_log_stored(op: Op, target: Target) -> str | None:
+    if operand(op, 0).dtype != DType.UINT8:
+        return f"does not take {operand(op, 0).dtype.name}"
+    return _refuses(op, target)
+
+
+def _lower_log_stored(op: Op, context: Context) -> None:
+    source, result = operand(op, 0), op.outputs[0]
+    params, tasks = _row_params(op)
+    params |= {"scale": scale_of(source), "result_scale": scale_of(result)}
+    params["zero"] = float(zero_of(result))
+    powers = context.constant(np.exp(-np.arange(256) * scale_of(source)))
+    operands = (source_ref(context, source), TensorRef(result), powers)
+    kernel = Kernel("softmax.h", "log_softmax_u8")
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
+
+
 LOWERINGS.add(Lowering("SOFTMAX", "softmax_f32", _refuses_float, _lower_float))
 LOWERINGS.add(Lowering("SOFTMAX", "softmax_q8", _refuses_stored, _lower_stored))
 LOWERINGS.add(Lowering("LOG_SOFTMAX", "log_softmax_f32", _refuses_float, _lower_float))
+LOWERINGS.add(Lowering("LOG_SOFTMAX", "log_softmax_u8", _refuses_log_stored, _lower_log_stored))
