@@ -43,8 +43,9 @@ def _as_declared(op: Op, arrays: Arrays) -> bool:
 
 def _types(op: Op) -> list[TensorType]:
     """What the record infers; nothing where it refuses, which evaluating will say better."""
+    record = get(op)
     try:
-        return get(op).infer(op)
+        return record.infer(op) if all(rule.holds(op) for rule in record.rules) else []
     except CircletError:
         return []
 
