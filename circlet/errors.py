@@ -49,37 +49,55 @@ def _rebuild(cls: type[CircletError], state: dict[str, object]) -> CircletError:
 
 
 class FileError(CircletError):
-    """A file cannot be read or written. Check the path, its permissions and the free space."""
+    """A file cannot be read or written.
+
+    Check the path, its permissions and the free space.
+    """
 
     code = "E-FILE"
 
 
 class FormatError(CircletError):
-    """The bytes are not a well-formed file of the format they claim to be."""
+    """The bytes are not a well-formed file of the format they claim to be.
+
+    Copy or export the file again; it may be truncated, or made for a newer schema.
+    """
 
     code = "E-FORMAT"
 
 
 class LimitError(CircletError):
-    """A stated limit (bytes, count, depth, elements, time) was passed. See `circlet.limits`."""
+    """A stated limit (bytes, count, depth, elements, time) was passed.
+
+    If the model is meant to be that large, pass a larger `circlet.limits.Limits`.
+    """
 
     code = "E-LIMIT"
 
 
 class GraphError(CircletError):
-    """The network is well-formed as a file but breaks a rule of the graph or of an operator."""
+    """The network is well-formed as a file but breaks a rule of the graph or of an operator.
+
+    Export the model again; the message names the operator and the rule.
+    """
 
     code = "E-GRAPH"
 
 
 class PassError(CircletError):
-    """An optimisation pass failed or left a broken network; a defect of Circlet. Try level O0."""
+    """An optimisation pass failed or left a broken network; a defect of Circlet.
+
+    Compile with level O0 and report the model.
+    """
 
     code = "E-PASS"
 
 
 class UnsupportedOpsError(CircletError):
-    """Some operators have no record here, or not for these types; all are listed at once."""
+    """Some operators have no record here, or not for these types; all are listed at once.
+
+    See docs/supported-ops.md; custom operators can be taught with `circlet.register_op`.
+    """
 
     code = "E-UNSUPPORTED-OPS"
 
@@ -113,60 +131,90 @@ class UnsupportedOp:
 
 
 class InputError(CircletError):
-    """An input given to a session, or an option of a command, does not fit what is expected."""
+    """An input given to a session, or an option of a command, does not fit what is expected.
+
+    The message says what is expected; change the input or the option.
+    """
 
     code = "E-INPUT"
 
 
 class CompilerMissingError(CircletError):
-    """No C compiler was found. `pip install 'circlet[compile]'`, or set CIRCLET_CC."""
+    """No C compiler was found.
+
+    `pip install 'circlet[compile]'`, or set CIRCLET_CC, or run an artifact made elsewhere.
+    """
 
     code = "E-COMPILER-MISSING"
 
 
 class CompileError(CircletError):
-    """The C compiler refused generated code; this is a defect of Circlet worth reporting."""
+    """The C compiler refused generated code; a defect of Circlet, or of the compiler.
+
+    Report it with the model; try another compiler through CIRCLET_CC.
+    """
 
     code = "E-COMPILE"
 
 
 class TargetError(CircletError):
-    """Code was built for CPU features that this CPU lacks, or the target name is unknown."""
+    """Code was built for CPU features that this CPU lacks, or the target name is unknown.
+
+    Compile for `native`, or add `baseline` to the targets of the artifact.
+    """
 
     code = "E-TARGET"
 
 
 class ArtifactError(CircletError):
-    """An artifact is damaged, of another version, or holds no code for this CPU."""
+    """An artifact is damaged, of another version, or holds no code for this CPU.
+
+    Compile the model again with this version of Circlet.
+    """
 
     code = "E-ARTIFACT"
 
 
 class CacheError(CircletError):
-    """The cache directory cannot be used safely: wrong owner, unwritable, or the disk is full."""
+    """The cache directory cannot be used safely: wrong owner, unwritable, or the disk is full.
+
+    Make it private (mode 700), free some space, or set CIRCLET_CACHE_DIR.
+    """
 
     code = "E-CACHE"
 
 
 class PlacementError(CircletError):
-    """An operator was not placed where the caller demanded (`strict`, `backends`)."""
+    """An operator was not placed where the caller demanded (`strict`, `backends`).
+
+    Allow a further backend, or leave `strict` off.
+    """
 
     code = "E-PLACEMENT"
 
 
 class DeadlineError(CircletError):
-    """A run passed its timeout and was stopped between two steps."""
+    """A run passed its timeout and was stopped between two steps.
+
+    Allow more time or more threads.
+    """
 
     code = "E-TIMEOUT"
 
 
 class CancelledError(CircletError):
-    """A run was cancelled by the caller."""
+    """A run was cancelled by the caller.
+
+    Run it again if that was not meant.
+    """
 
     code = "E-CANCELLED"
 
 
 class BackendError(CircletError):
-    """A backend failed while running."""
+    """A backend failed while running.
+
+    The message names the operator; if the inputs are sound, report it with the model.
+    """
 
     code = "E-BACKEND"

@@ -212,12 +212,8 @@ def pads(op: Op) -> tuple[int, int]:
 
 def conv(op: Op, image: Floats, weights: Floats, bias: Floats, sum_of: str) -> Floats:
     """A convolution; `sum_of` says which products are added up, as numpy.einsum notes it."""
-    (top, left), (height, width), (_, rows, columns, _) = (
-        pads(op),
-        weights.shape[1:3],
-        op.output.shape,
-    )
-    step_y, step_x = op.attributes.stride
+    (top, left), (step_y, step_x) = pads(op), op.attributes.stride
+    (height, width), (rows, columns) = weights.shape[1:3], op.output.shape[1:3]
     padded = np.pad(image[0], ((top, height), (left, width), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), (0, 1))
     seen = windows[::step_y, ::step_x][:rows, :columns]  # [y, x, channel, i, j]

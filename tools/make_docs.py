@@ -1,0 +1,203 @@
+"""Writes the pages that are made from code: docs/errors.md, docs/supported-ops.md, the limits.
+
+    python tools/make_docs.py [--check]
+
+With --check nothing is written, and the exit code is 1 if a page is not current.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+from circlet import errors
+from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
+from circlet.backends.cpu.control import is_control
+from circlet.backends.cpu.lowering import LOWERINGS
+from circlet.errors import CircletError
+from circlet.ir import Op, Origin
+from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.ops import OpDef, all_records
+
+DOCS = Path(__file__).parents[1] / "docs"
+MADE = "Made by `python tools/make_docs.py`; a test checks that it is current."
+ERRORS_HEAD = f"""# Errors
+
+{MADE}
+
+Everything that Circlet raises on purpose is a `circlet.CircletError` with a stable code and four
+parts: `what` went wrong, `where` (your name of the operator, tensor, file or option), `why`, and
+how to `fix` it. The commands print them on standard error and exit with 1; with `--json` they
+print `{{"error": {{"code": ..., "what": ..., ...}}}}`.
+
+| code | class | meaning | what to do |
+|---|---|---|---|"""
+OPERATORS_HEAD = f"""# Supported operators
+
+{MADE}
+
+{{count}} kinds have a record and run in numpy; {{native}} of them also have native code.
+
+- *types*: the element types of the inputs and of the first output. `T` stands for each of the
+  types behind the colon, `*` for any type, `_` for an omitted input; inputs beyond those named
+  may have any type.
+- *native*: the rows of the lowering table, in the order in which they are asked. A row may refuse
+  an operator, for its types or sizes; `circlet run --placement` says which and why, and the
+  operator then runs in numpy.
+- *numerics*: `exact` results are those of LiteRT's reference kernels bit for bit in all integer
+  forms; float forms, and all forms of `tolerance`, are within the bars of
+  [exactness.md](exactness.md).
+
+| kind | types | native | numerics |
+|---|---|---|---|"""
+LIMITS_BEGIN, LIMITS_END = "<!-- limits: begin -->", "<!-- limits: end -->"
+_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+
+def errors_page() -> str:
+    """All error codes: what each means and what to do."""
+    rows = [
+        f"| `{kind.code}` | `{kind.__name__}` | {' | '.join(explained(kind))} |"
+        for kind in error_classes()
+    ]
+    return "\n".join([ERRORS_HEAD, *rows, ""])
+
+
+def error_classes() -> Iterator[type[CircletError]]:
+    """The classes of the hierarchy in the order of the source, the base left out."""
+    for item in vars(errors).values():
+        if inspect.isclass(item) and issubclass(item, CircletError) and item is not CircletError:
+            yield item
+
+
+def explained(kind: type[CircletError]) -> tuple[str, str]:
+    """The two paragraphs of an error's docstring: its meaning and the remedy."""
+    meaning, _, action = (inspect.getdoc(kind) or "").partition("\n\n")
+    return cell(meaning), cell(action)
+
+
+def operators_page() -> str:
+    """All operator kinds: types, native code, how results compare with LiteRT."""
+    records = list(all_records())
+    native = sum(has_native_code(record) for record in records)
+    rows = [
+        f"| {record.kind} | {'<br>'.join(grouped_forms(record.dtypes))} | {native_text(record)} "
+        f"| {record.numerics} |"
+        for record in records
+    ]
+    return "\n".join([OPERATORS_HEAD.format(count=len(records), native=native), *rows, ""])
+
+
+def grouped_forms(forms: tuple[str, ...]) -> list[str]:
+    """Forms that differ only in the type of the first input, as one."""
+    groups: dict[str, list[str]] = {}
+    for form in forms:
+        groups.setdefault(_pattern(form), []).append(form)
+    return [_group_text(pattern, alike) for pattern, alike in groups.items()]
+
+
+def _pattern(form: str) -> str:
+    """A form with T in place of its first type, wherever that occurs."""
+    first, *_ = words = form.split()
+    return form if first in ("*", "->") else " ".join("T" if w == first else w for w in words)
+
+
+def _group_text(pattern: str, forms: list[str]) -> str:
+    if len(forms) == 1:
+        return f"`{forms[0]}`"
+    types = dict.fromkeys(form.split()[0] for form in forms)
+    return f"`{pattern}`: {', '.join(types)}"
+
+
+def has_native_code(record: OpDef) -> bool:
+    """Whether any lowering, or the compiler itself, takes operators of the kind."""
+    return record.kind in LOWERINGS.rows or runs_as_jumps(record.kind)
+
+
+def runs_as_jumps(kind: str) -> bool:
+    """Whether the compiler expands a kind into jumps between steps."""
+    return is_control(Op(kind, [], [], None, Origin.of(0, kind)))
+
+
+def native_text(record: OpDef) -> str:
+    """Names of the rows that run a kind natively."""
+    if runs_as_jumps(record.kind):
+        return "jumps"
+    return ", ".join(row.name for row in LOWERINGS.rows.get(record.kind, ())) or "no"
+
+
+def limits_table() -> str:
+    """The defaults of all limits with what they bound."""
+    described = dict(limit_descriptions())
+    lines = ["| limit | default | what it bounds |", "|---|---|---|"]
+    for field in fields(Limits):
+        value = amount(field.name, getattr(DEFAULT_LIMITS, field.name))
+        lines.append(f"| `{field.name}` | {value} | {described[field.name]} |")
+    return "\n".join(lines)
+
+
+def limit_descriptions() -> Iterator[tuple[str, str]]:
+    """Name and description of each limit, from the docstring of `Limits`."""
+    text = (inspect.getdoc(Limits) or "").partition("Attributes:\n")[2]
+    entries: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("        "):
+            entries[-1] += " " + line.strip()
+        elif line.strip():
+            entries.append(line.strip())
+    for entry in entries:
+        names, _, description = entry.partition(": ")
+        yield from ((name.strip(), cell(description)) for name in names.split(","))
+
+
+def amount(name: str, value: float | None) -> str:
+    """A default for people."""
+    if value is None:
+        return "none"
+    if name.endswith("_bytes"):
+        unit, size = next(pair for pair in _UNITS if value >= pair[1])
+        return f"{value / size:g} {unit}"
+    return f"{value:,}"
+
+
+def cell(text: str) -> str:
+    """Text that fits a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def pages() -> dict[Path, str]:
+    """Every page that is made, with its text."""
+    security = DOCS / "security.md"
+    before, _, rest = security.read_text(encoding="utf-8").partition(LIMITS_BEGIN)
+    after = rest.partition(LIMITS_END)[2]
+    return {
+        DOCS / "errors.md": errors_page(),
+        DOCS / "supported-ops.md": operators_page(),
+        security: f"{before}{LIMITS_BEGIN}\n{limits_table()}\n{LIMITS_END}{after}",
+    }
+
+
+def is_current(path: Path, text: str) -> bool:
+    """Whether a page says what it should."""
+    return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+def main() -> int:
+    """Write the pages that are not current, or name them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    check = parser.parse_args().check
+    stale = {path: text for path, text in pages().items() if not is_current(path, text)}
+    for path, text in stale.items():
+        sys.stdout.write(f"{path.name}: {'not current' if check else 'written'}\n")
+        if not check:
+            path.write_text(text, encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
