@@ -20,7 +20,7 @@ KINDS = (
     *("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"),
 )
 # Chance rarely makes operands that fit.
-RARE = (
+RARE: tuple[str, ...] = (
     "MIRROR_PAD",
     "SPACE_TO_BATCH_ND",
     "BATCH_TO_SPACE_ND",

@@ -104,6 +104,8 @@ def test_repeats_equal_the_record(target: str) -> None:
         cases.op("TILE", [cases.data(dtype, (2, 3, 2, 3)), _ints(cases, (2, 3, 2, 2))])
         wide = cases.data(dtype, (1, 3, 1, 5))
         cases.op("BROADCAST_TO", [wide, _ints(cases, (2, 4, 3, 6, 5))])
+        deep = cases.data(dtype, (2, 1, 2, 1, 2, 1, 2, 1))
+        cases.op("BROADCAST_TO", [deep, _ints(cases, (2, 3) * 4)])
         one = cases.data(dtype, ())
         cases.op("FILL", [_ints(cases, (3, 50)), one], dtype=dtype)
         cases.op("FILL", [_ints(cases, ()), one], dtype=dtype)

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.cpu.lower.copy import copy_loops, element_bytes, not_copyable
+from circlet.backends.cpu.lower.copy import copy_loops, element_bytes
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
     Loops,
@@ -35,6 +35,8 @@ from circlet.ops.order import reversed_axes
 from circlet.ops.slicing import Slices, slices_of_slice
 from circlet.ops.split import pack_axis, split_parts, unpack_axis
 from circlet.ops.strided_slice import slices_of_strided_slice
+
+_MOST_AXES = 8
 
 
 def strides_in(context: Context, tensor: Tensor) -> Sizes:
@@ -68,9 +70,18 @@ def copy_from(
         copy_from(op, context, source, place, inner, start + index * step)
 
 
-def _not_movable(op: Op) -> str | None:
+def not_movable(tensor: Tensor) -> str | None:
+    """Why strided copies do not take a tensor, or None."""
+    if tensor.dtype.bits not in (8, 16, 32, 64):
+        return f"elements of type {tensor.dtype.name} are not whole bytes"
+    if len(tensor.static_shape) > _MOST_AXES:
+        return f"rank {len(tensor.static_shape)} is above {_MOST_AXES}"
+    return "a size is 0" if tensor.elements == 0 else None
+
+
+def _operands_not_movable(op: Op) -> str | None:
     tensors = (*(t for t in op.inputs if t is not None), *op.outputs)
-    return next((reason for t in tensors if (reason := not_copyable(t))), None)
+    return next((reason for t in tensors if (reason := not_movable(t))), None)
 
 
 def _add(
@@ -80,7 +91,7 @@ def _add(
     name: str = "",
 ) -> None:
     def refuse(op: Op, target: Target) -> str | None:
-        return refuses(op) or not_copyable(op.outputs[0])
+        return refuses(op) or not_movable(op.outputs[0])
 
     row = name or kind.lower()
     LOWERINGS.add(Lowering(kind, row, refuse, lower, strided_inputs=True, strided_output=True))
@@ -136,7 +147,7 @@ def _part_loops(context: Context, data: Tensor, part: Tensor, axis: int, drops: 
 def _refuses_split(op: Op) -> str | None:
     if split_parts(op) is None:
         return "the axis or the sizes are not constant"
-    return next((reason for t in op.outputs if (reason := not_copyable(t))), None)
+    return next((reason for t in op.outputs if (reason := not_movable(t))), None)
 
 
 def _lower_split(op: Op, context: Context) -> None:
@@ -160,7 +171,7 @@ def _lower_unpack(op: Op, context: Context) -> None:
         copy_from(op, context, data, TensorRef(part), loops, index * stride)
 
 
-_add("UNPACK", _not_movable, _lower_unpack)
+_add("UNPACK", _operands_not_movable, _lower_unpack)
 
 
 def _lower_pack(op: Op, context: Context) -> None:
@@ -173,7 +184,7 @@ def _lower_pack(op: Op, context: Context) -> None:
         copy_from(op, context, part, TensorRef(result, index * strides[axis]), loops)
 
 
-_add("PACK", _not_movable, _lower_pack)
+_add("PACK", _operands_not_movable, _lower_pack)
 
 
 def _refuses_reverse(op: Op) -> str | None:
@@ -299,4 +310,4 @@ def _lower_depth(op: Op, context: Context) -> None:
 
 
 for _kind in ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"):
-    _add(_kind, _not_movable, _lower_depth)
+    _add(_kind, _operands_not_movable, _lower_depth)
