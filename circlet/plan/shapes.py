@@ -7,6 +7,7 @@ from circlet.ir import Graph, Op, Shape, Tensor
 from circlet.ir.regions import reachable
 from circlet.limits import Limits
 from circlet.ops import find
+from circlet.ops.state import variables
 from circlet.ops.verify import op_violations
 from circlet.passes.fold_constants import FoldConstants
 from circlet.passes.fuse_list_update import FuseListUpdate
@@ -17,16 +18,17 @@ _ROUNDS = 64
 def fix_shapes(graph: Graph, limits: Limits) -> None:
     """Settle the shape of every tensor, from the inputs onwards, and verify the ops.
 
-    Unknown sizes of inputs take the file's default (1 where it has none); the records' inference
-    carries them through the graph and into the graphs that its ops run. Shapes that are computed
-    from constants and other shapes are folded on the way, and lists updated in a way that keeps
-    their shape known. Only sizes that depend on data stay unknown.
+    Unknown sizes of inputs and variables take the file's default (1 where it has none); the
+    records' inference carries them through the graph and into the graphs that its ops run. Shapes
+    that are computed from constants and other shapes are folded on the way, and lists updated in a
+    way that keeps their shape known. Only sizes that depend on data stay unknown.
 
     Raises:
         GraphError: An op breaks a rule of its record.
         LimitError: A tensor would be larger than the limits allow.
     """
-    for tensor in graph.inputs:
+    living = [tensor for part in reachable(graph) for tensor in variables(part)]
+    for tensor in (*graph.inputs, *living):
         _set(tensor, tensor.static_shape)
         _check_size(tensor, tensor.name, limits)
     settling = (FoldConstants(), FuseListUpdate())

@@ -144,9 +144,10 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
 
 def pack_weights(matrix: Matrix, block: int) -> FloatArray:
     """Weights per block of `block` filters: the bias, then a row of filters per tap element."""
-    filters = matrix.weights.shape[0] // matrix.groups
-    bias = np.zeros(matrix.weights.shape[0], np.float32) if matrix.bias is None else matrix.bias
-    rows = np.concatenate([bias.reshape(-1, 1), matrix.weights.reshape(len(bias), -1)], axis=1)
+    count = matrix.weights.shape[0]
+    bias = np.zeros(count, np.float32) if matrix.bias is None else matrix.bias
+    rows = np.concatenate([bias.reshape(-1, 1), matrix.weights.reshape(count, -1)], axis=1)
+    filters = count // matrix.groups
     grouped = rows.reshape(matrix.groups, filters, -1)
     padded = np.pad(grouped, ((0, 0), (0, -filters % block), (0, 0)))
     blocks = padded.reshape(matrix.groups, -1, block, padded.shape[2])
