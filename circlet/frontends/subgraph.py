@@ -26,6 +26,18 @@ class RunOptions:
     preserve_all: bool = False
 
 
+class _UnboundCall:
+    """A session with outputs whose sizes only a run decides: each run makes new ones."""
+
+    def __init__(self, session: Session, inputs: Sequence[np.ndarray]) -> None:
+        self._session, self._inputs = session, inputs
+        self.outputs: tuple[np.ndarray, ...] = ()
+        self.reset = session.reset
+
+    def run(self) -> None:
+        self.outputs = tuple(self._session.run(self._inputs).values())
+
+
 class Subgraph:
     """A graph with its buffers; sessions are made when they are needed.
 
@@ -45,7 +57,7 @@ class Subgraph:
         self._positions = {tensor: i for i, tensor in enumerate(self.graph.tensors)}
         self._arrays: dict[Tensor, np.ndarray] = {}
         self._session: Session | None = None
-        self._call: BoundCall | None = None
+        self._call: BoundCall | _UnboundCall | None = None
 
     def position(self, tensor: Tensor) -> int:
         """The file's index of a tensor."""
@@ -87,18 +99,31 @@ class Subgraph:
         inputs = [value.empty() for value in session.inputs]
         for array in inputs:
             array[...] = np.zeros((), array.dtype)
-        self._call = session.bind(inputs)
-        self._arrays = dict(zip(self._outputs, self._call.outputs, strict=True))
-        self._arrays.update(zip(self._inputs, inputs, strict=True))
+        self._arrays = dict(zip(self._inputs, inputs, strict=True))
+        if any(value.is_dynamic for value in session.outputs):
+            self._call = _UnboundCall(session, inputs)
+        else:
+            self._call = session.bind(inputs)
+        self._publish()
 
     def invoke(self) -> None:
         """Run on the buffers."""
-        self._bound().run()
+        if self._call is None:
+            raise InputError("the network is not ready to run", fix="call allocate_tensors()")
+        self._call.run()
+        self._publish()
 
     def reset(self) -> None:
         """Set variables back to their start."""
         if self._call is not None:
             self._call.reset()
+
+    def _publish(self) -> None:
+        """Make the call's outputs known; an output that is an input too stays the input."""
+        assert self._call is not None
+        for tensor, array in zip(self._outputs, self._call.outputs, strict=False):
+            if tensor not in self._inputs:
+                self._arrays[tensor] = array
 
     def buffer(self, tensor: Tensor) -> np.ndarray:
         """The memory of an input or output; read-only for a constant.
@@ -133,11 +158,6 @@ class Subgraph:
                 f"expected {target.dtype} {list(target.shape)}",
             )
         target[...] = value
-
-    def _bound(self) -> BoundCall:
-        if self._call is None:
-            raise InputError("the network is not ready to run", fix="call allocate_tensors()")
-        return self._call
 
     def _why_no_data(self) -> str:
         if self._call is None:

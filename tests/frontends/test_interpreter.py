@@ -283,6 +283,20 @@ def test_a_corpus_network_of_open_size_is_resized(make: Make) -> None:
     np.testing.assert_array_equal(result, np.full((3, 128, 4), 3, np.float32))
 
 
+def test_an_output_has_the_size_that_the_data_give_it(make: Make) -> None:
+    b = builder()
+    found = b.op("WHERE", [b.input("x", DType.BOOL, (4,))], name="y")
+    found.default_shape = (1, 1)
+    interpreter = make(model_content=dumps(b.output(found).model(), "tflite"))
+    interpreter.allocate_tensors()
+    output = by_name(interpreter, "y")
+    for given in ([True, False, True, True], [False, True, False, False]):
+        interpreter.set_tensor(by_name(interpreter, "x"), np.array(given))
+        interpreter.invoke()
+        assert interpreter.get_tensor(output).tolist() == [[i] for i in np.flatnonzero(given)]
+        assert interpreter.get_output_details()[0]["shape"].tolist() == [sum(given), 1]
+
+
 def test_a_signature_is_run_by_names(make: Make) -> None:
     interpreter = make(model_content=chain())
     assert interpreter.get_signature_list() == {"serve": {"inputs": ["x"], "outputs": ["y"]}}
