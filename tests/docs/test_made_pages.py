@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,13 @@ def test_links_and_named_files_exist(page: Path) -> None:
     missing = [link for link in LINK.findall(text) if not (page.parent / link).exists()]
     missing += [n for n in NAMED.findall(text) if n not in made and not (ROOT / n).exists()]
     assert not missing
+
+
+def test_every_dependency_has_its_reason() -> None:
+    facts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = facts["project"]["optional-dependencies"].values()
+    wanted = [*facts["build-system"]["requires"], *facts["project"]["dependencies"]]
+    wanted += [requirement for extra in extras for requirement in extra]
+    names = {re.split(r"[\[=<>~ ]", requirement)[0] for requirement in wanted} - {"circlet"}
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(names) if f"| {name} |" not in page] == []
