@@ -24,7 +24,8 @@ from tests.fuzz.seeds import Seed
 
 LIMITS = Limits(tensor_bytes=1 << 24, arena_bytes=1 << 26, loop_turns=2000, run_seconds=2)
 DEFECTS = ("E-PASS", "E-COMPILE", "E-ARTIFACT", "E-CIRCLET")
-NATIVE_SHARE = 0.2
+NATIVE_SHARE = 0.4
+TOLERANCE = 1e-4
 _PACKAGE = str(Path(__file__).resolve().parents[2] / "circlet")
 
 
@@ -82,12 +83,38 @@ def outcomes(case: Case, native: bool) -> Iterator[tuple[str, Outcome]]:
     yield "read", read
     if read != "ok":
         return
-    yield "reference", _outcome("reference", lambda: _run(case, "reference"))
+    wanted: list[np.ndarray] = []
+    got: list[np.ndarray] = []
+    yield "reference", _outcome("reference", lambda: wanted.extend(_run(case, "reference")))
     if native and case.native:
-        yield "native", _outcome("native", lambda: _run(case, "cpu"))
+        yield "native", _outcome("native", lambda: got.extend(_run(case, "cpu")))
+        if wanted and got:
+            yield "compare", _compared(case, wanted, got)
 
 
-def _outcome(stage: str, call: Callable[[], None]) -> Outcome:
+def _compared(case: Case, wanted: Sequence[np.ndarray], got: Sequence[np.ndarray]) -> Outcome:
+    """Both backends give the same numbers; hostile ones may differ in what is no number."""
+    if all(_equal(a, b) for a, b in zip(wanted, got, strict=True)):
+        return "ok"
+    kinds = " ".join(sorted({op.label for graph in load(case.data).graphs for op in graph.ops}))
+    pairs = "\n".join(f"{a!r}\n{b!r}" for a, b in zip(wanted, got, strict=True))
+    return Finding("compare", f"differs: {kinds}", pairs)
+
+
+def _equal(wanted: np.ndarray, got: np.ndarray) -> bool:
+    if wanted.shape != got.shape:
+        return False
+    if wanted.dtype.kind not in "fc":
+        return bool(np.array_equal(wanted, got))
+    finite = np.isfinite(wanted) & np.isfinite(got)
+    if (np.isfinite(wanted) != np.isfinite(got)).any():
+        return not np.isfinite(wanted).all()
+    a, b = wanted[finite].astype(np.complex128), got[finite].astype(np.complex128)
+    largest = np.abs(a).max(initial=1)
+    return bool((np.abs(a - b) <= TOLERANCE * largest).all())
+
+
+def _outcome(stage: str, call: Callable[[], object]) -> Outcome:
     try:
         call()
     except CircletError as error:
@@ -133,20 +160,21 @@ def _read(data: bytes) -> None:
     load(dumps(model), LIMITS)
 
 
-def _run(case: Case, backend: str) -> None:
-    """Run on random inputs; generated code gets buffers that end where the memory does."""
+def _run(case: Case, backend: str) -> list[np.ndarray]:
+    """The first answer to random inputs; generated code gets buffers that end where memory does."""
     session = Session(
         case.data, backends=(backend, "reference"), threads=1, cache=False, limits=LIMITS
     )
     random = Random(case.number)
     inputs = [_input(value, random) for value in session.inputs]
     if backend != "cpu" or any(-1 in value.shape for value in session.outputs):
-        session.run(inputs)
-        return
+        return list(session.run(inputs).values())
     outputs = [guarded(value.shape, value.dtype) for value in session.outputs]
     call = session.bind([guarded_copy(array) for array in inputs], outputs)
     call()
+    first = [array.copy() for array in outputs]
     call()
+    return first
 
 
 def _input(value: Value, random: Random) -> np.ndarray:
