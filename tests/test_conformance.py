@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance import EXCEPTIONS, check, models
+from tests.conformance import EXCEPTIONS, Subject, check, subjects
 from tests.corpora import corpus
 
 FAST = [
@@ -23,9 +23,9 @@ RUNS = [("reference", 1), ("cpu", 1), ("cpu", 2)]
 each_run = pytest.mark.parametrize(("backend", "threads"), RUNS, ids=["reference", "1", "2"])
 
 
-def conforms(model: str, backend: str, threads: int) -> str:
-    row = check(model, backend, threads)
-    assert row.passed or model in EXCEPTIONS, row.detail
+def conforms(subject: Subject, backend: str, threads: int) -> str:
+    row = check(subject, backend, threads)
+    assert row.passed or subject.name in EXCEPTIONS, row.detail
     return row.detail
 
 
@@ -33,19 +33,30 @@ def conforms(model: str, backend: str, threads: int) -> str:
 @each_run
 def test_a_small_network_gives_the_golden_answers(model: str, backend: str, threads: int) -> None:
     corpus(f"golden/{model}.tflite.npz")
-    detail = conforms(model, backend, threads)
+    detail = conforms(Subject(model), backend, threads)
     assert "case" in detail or ":" in detail
     assert "E-" not in detail
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", models())
+@pytest.mark.parametrize("subject", subjects(), ids=lambda subject: subject.name)
 @each_run
-def test_a_network_gives_the_golden_answers(model: str, backend: str, threads: int) -> None:
-    conforms(model, backend, threads)
+def test_a_network_gives_the_golden_answers(subject: Subject, backend: str, threads: int) -> None:
+    conforms(subject, backend, threads)
+
+
+@pytest.mark.slow
+def test_single_operators_give_the_golden_answers() -> None:
+    corpus("singleop/golden")
+    rows = [check(subject, "reference", 1) for subject in subjects(kinds=["singleop"])]
+    off = [f"{r.model}: {r.detail}" for r in rows if not r.passed and r.model not in EXCEPTIONS]
+    assert rows
+    assert not off
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXCEPTIONS))
 def test_an_exception_is_still_needed(name: str) -> None:
-    assert not all(check(name, backend, threads).passed for backend, threads in RUNS)
+    found = [s for s in subjects(kinds=["models", "singleop"]) if s.name == name]
+    rows = [check(subject, *run) for subject in found for run in RUNS]
+    assert not all(row.passed for row in rows)

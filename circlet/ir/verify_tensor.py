@@ -104,6 +104,8 @@ def _zero_point_holds(tensor: Tensor) -> bool:
     if quant is None or not tensor.dtype.is_integer:
         return True
     least, greatest = integer_range(tensor.dtype)
+    if tensor.dtype.bits == 8:
+        least, greatest = -128, 255  # converters write one for the other, and LiteRT runs it
     return all(
         least <= int(zero) <= greatest for zero in (quant.zero_point.min(), quant.zero_point.max())
     )

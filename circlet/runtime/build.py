@@ -107,6 +107,7 @@ def plan_model(model: Model, targets: Sequence[Target], options: OpenOptions) ->
     """Check, optimise, place and partition a model, in place; raises as `compile_model`."""
     graph = _checked_main_graph(model)
     backends = _backends(targets, options)
+    graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
     open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
     _set_input_shapes(graph, options.shapes)
     fix_shapes(graph, options.limits)

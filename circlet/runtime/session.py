@@ -205,6 +205,17 @@ class Session:
             name: value.shape
             for name, value in zip(unique_names(self.inputs), self.inputs, strict=True)
         }
+        return self._reopened({**kept, **shapes}, self._options.signature)
+
+    def entered(self, signature: str) -> Session:
+        """A session of the same model that enters at a signature, by that signature's names.
+
+        Raises:
+            InputError: There is no such signature.
+        """
+        return self._reopened({}, signature)
+
+    def _reopened(self, shapes: Mapping[str, Sequence[int]], signature: str) -> Session:
         options = self._options
         return Session(
             self._source,
@@ -213,9 +224,9 @@ class Session:
             strict=options.strict,
             target=options.target,
             cache=options.cache,
-            shapes={**kept, **shapes},
+            shapes=shapes,
             limits=options.limits,
-            signature=options.signature,
+            signature=signature,
         )
 
     def reset(self) -> None:

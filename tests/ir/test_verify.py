@@ -74,7 +74,7 @@ BAD: dict[str, Callable[[], Model]] = {
     "quant-axis": lambda: quantized(Quantization.per_channel(SCALES, 2)),
     "quant-channels": lambda: quantized(Quantization.per_channel(SCALES, 1)),
     "quant-scale": lambda: quantized(Quantization.per_tensor(float("inf"))),
-    "quant-zero-point": lambda: quantized(Quantization.per_tensor(1.0, 128)),
+    "quant-zero-point": lambda: quantized(Quantization.per_tensor(1.0, 256)),
     "kind": lambda: changed(lambda g: setattr(g.ops[0], "kind", "")),
     "origin": lambda: changed(bare_op),
     "op-tensors": lambda: changed(lambda g: g.tensors.remove(g.ops[0].outputs[0])),

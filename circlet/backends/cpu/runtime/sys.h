@@ -124,7 +124,8 @@ static inline uint32_t sys_core_count(void) {
     long bytes = sys_call(SYS_GETAFFINITY, 0, sizeof mask, (long)mask, 0, 0, 0);
     uint32_t count = 0;
     for (long i = 0; i < bytes / (long)sizeof mask[0]; i++)
-        count += (uint32_t)__builtin_popcountl(mask[i]);
+        for (unsigned long left = mask[i]; left; left &= left - 1) /* drops the lowest set bit */
+            count++;
     return count ? count : 1;
 }
 
