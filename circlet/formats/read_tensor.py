@@ -45,6 +45,7 @@ def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
         )
     size_bytes = _checked_size(tensor, where, table.file.limits)
     _attach(tensor, size_bytes, _buffer(table, buffers, where), table.file, where)
+    tensor.has_rank = tensor.has_rank or tensor.is_constant
     return tensor
 
 

@@ -39,7 +39,9 @@ class ReducerAttrs:
 
 
 def reduced_axes(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """Axes counted from the front, each once, sorted."""
+    """Axes counted from the front, each once, sorted; a scalar has none, whatever they say."""
+    if not rank:
+        return ()
     return tuple(sorted({axis + rank if axis < 0 else axis for axis in axes}))
 
 
@@ -69,15 +71,15 @@ def _without(shape: Shape, axes: tuple[int, ...], keep: bool) -> Shape:
 
 def _axes_in_range(op: Op) -> bool:
     axes, rank = constant_axes(op), len(operand(op, 0).shape)
-    return axes is None or rank == 0 or all(0 <= axis < rank for axis in axes)
+    return axes is None or all(0 <= axis < rank for axis in axes)
 
 
 def _axes_at_run(op: Op, inputs: Arrays) -> tuple[int, ...]:
     rank = present(inputs[0]).ndim
     axes = reduced_axes(tuple(int(a) for a in present(inputs[1]).reshape(-1)), rank)
-    if rank and not all(0 <= axis < rank for axis in axes):
+    if not all(0 <= axis < rank for axis in axes):
         raise GraphError(f"axes {list(axes)} are outside rank {rank}", where=op.name)
-    return axes if rank else ()
+    return axes
 
 
 def mean_multiplier(op: Op, elements: int) -> tuple[int, int]:

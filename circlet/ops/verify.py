@@ -53,12 +53,21 @@ def _dtypes(op: Op, record: OpDef) -> str | None:
     return None if reason is None else f"{op.label} ({dtype_text(op)}): {reason}"
 
 
+def _ranked(op: Op) -> bool:
+    """Whether every operand has dimensions that can be counted; if not, a later look will say."""
+    return all(tensor is None or tensor.has_rank for tensor in op.inputs)
+
+
 def _own_rules(op: Op, record: OpDef) -> str | None:
+    if not _ranked(op):
+        return None
     broken = (rule for rule in record.rules if not rule.holds(op))
     return next((f"{op.label}: {rule.message} ({rule.name})" for rule in broken), None)
 
 
 def _inferred(op: Op, record: OpDef) -> str | None:
+    if not _ranked(op):
+        return None
     try:
         types = record.infer(op)
     except CircletError as error:

@@ -21,6 +21,7 @@ REFUSED = {
     "LiteRT__tflite_converter_quantization_lite_testdata_transpose.tflite": FormatError,
     "LiteRT__tflite_testdata_0_subgraphs.tflite": GraphError,
     "LiteRT__tflite_testdata_add_shared_tensors.tflite": GraphError,
+    "LiteRT__tflite_testdata_segment_sum_invalid_buffer.tflite": FormatError,
 }
 
 

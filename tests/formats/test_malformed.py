@@ -27,7 +27,6 @@ NOT_AT_LOAD = {
     "sem_pad_negative.tflite": "negative paddings, a rule of PAD",
     "sem_concat_axis_oob.tflite": "axis, a rule of CONCATENATION",
     "sem_custom_unknown.tflite": "an operator that nothing here runs",
-    "sem_detection_postprocess_bad_options.tflite": "an operator that nothing here runs",
     "sem_transpose_bad_perm.tflite": "permutation, a rule of TRANSPOSE",
     "real_conv_huge_im2col.tflite": "memory that a plan would take",
 }

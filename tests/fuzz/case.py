@@ -79,9 +79,9 @@ def make_case(seed: int, number: int, seeds: Sequence[Seed]) -> Case:
 
 def outcomes(case: Case, native: bool) -> Iterator[tuple[str, Outcome]]:
     """What reading does, then what running does with each backend."""
-    read = _outcome("read", lambda: _read(case.data))
-    yield "read", read
-    if read != "ok":
+    reading = _outcome("read", lambda: read(case.data))
+    yield "read", reading
+    if reading != "ok":
         return
     wanted: list[np.ndarray] = []
     got: list[np.ndarray] = []
@@ -152,7 +152,7 @@ def _caused_by_memory(error: BaseException | None) -> bool:
     return False
 
 
-def _read(data: bytes) -> None:
+def read(data: bytes) -> None:
     """Everything that takes a file apart without running it."""
     model = load(data, LIMITS)
     list(violations(model))

@@ -101,10 +101,11 @@ def open_sizes(graph: Graph, random: Random, model: Model) -> None:
     """Leave the sizes of computed tensors to inference."""
     share = random.choice((0.3, 1))
     for tensor in graph.tensors:
-        if not tensor.is_constant and random.random() < share:
+        if not tensor.is_constant and random.random() < 0.1:
+            tensor.shape, tensor.default_shape, tensor.has_rank = (), None, False
+        elif not tensor.is_constant and random.random() < share:
             tensor.default_shape = tensor.static_shape
             tensor.shape = (None,) * len(tensor.shape)
-            tensor.has_rank = random.random() < 0.5
 
 
 def rewire(graph: Graph, random: Random, model: Model) -> None:

@@ -234,7 +234,7 @@ def slots_of(channels: int, tile: Tile, lanes: int) -> Slots:
 
 def _splits(packed: Int8, tiles: int) -> int:
     """Parts of the weights: each stays in the cache, and there is work for every thread."""
-    wanted = max(-(-packed.nbytes // _SPLIT_BYTES), -(-_FEW_TASKS // tiles))
+    wanted = max(-(-packed.nbytes // _SPLIT_BYTES), -(-_FEW_TASKS // max(tiles, 1)))
     return min(wanted, len(packed))
 
 
