@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 
-from circlet.runtime.answers import Answer
+from circlet.runtime.answers import Answer, Detection
 from circlet.runtime.command import RunReport
 
 
@@ -17,7 +19,9 @@ def show_run(report: RunReport) -> None:
             f"warning: {warning}", markup=False, soft_wrap=True
         )
     console.print(f"{report.model}  <-  {', '.join(report.inputs)}", markup=False, soft_wrap=True)
-    for item in report.answers:
+    if report.detections:
+        _show_detections(console, report.detections)
+    for item in () if report.detections else report.answers:
         _show_answer(console, item)
     if report.expected:
         console.print(f"the picture shows: {report.expected}", markup=False, soft_wrap=True)
@@ -26,7 +30,8 @@ def show_run(report: RunReport) -> None:
 
 def _show_answer(console: Console, item: Answer) -> None:
     sizes = "x".join(map(str, item.shape)) or "scalar"
-    table = Table(title=f"{item.name}  {item.dtype}[{sizes}]", title_justify="left", box=None)
+    console.print(f"{item.name}  {item.dtype}[{sizes}]", markup=False, soft_wrap=True)
+    table = Table(box=None)
     if item.top:
         for heading in ("class", "label", "score"):
             table.add_column(heading, justify="left" if heading == "label" else "right")
@@ -43,6 +48,16 @@ def _show_answer(console: Console, item: Answer) -> None:
         numbers = (item.minimum, item.maximum, item.mean)
         first = " ".join(f"{x:.4g}" for x in item.first)
         table.add_row(*(f"{x:.5g}" for x in numbers), first)
+    console.print(table)
+
+
+def _show_detections(console: Console, found: Sequence[Detection]) -> None:
+    table = Table(box=None)
+    for heading in ("class", "label", "score", "top", "left", "bottom", "right"):
+        table.add_column(heading, justify="left" if heading == "label" else "right")
+    for item in found:
+        edges = (f"{edge:.3f}" for edge in item.box)
+        table.add_row(str(item.index), item.label, f"{item.score:.4f}", *edges)
     console.print(table)
 
 

@@ -103,3 +103,47 @@ def _label(labels: Sequence[str], index: int, classes: int) -> str:
     """The label of a class; a list that lacks the background class is shifted by one."""
     position = index - (1 if labels and classes == len(labels) + 1 else 0)
     return labels[position] if 0 <= position < len(labels) else ""
+
+
+@dataclass(frozen=True)
+class Detection:
+    """One object that a detector found.
+
+    Attributes:
+        label: Its class, "" where unknown; `index` is the class's number.
+        box: (top, left, bottom, right) as parts of the picture's height and width.
+    """
+
+    index: int
+    label: str
+    score: float
+    box: tuple[float, float, float, float]
+
+
+def detections(
+    arrays: Sequence[np.ndarray], labels: Sequence[str], count: int
+) -> tuple[Detection, ...]:
+    """What a detector found, best first; nothing where the outputs are not those of a detector.
+
+    A detector gives boxes [1, N, 4], classes [1, N], scores [1, N] and their number [1], in this
+    order, as TFLite_Detection_PostProcess does.
+    """
+    if len(arrays) != 4 or arrays[0].ndim != 3 or arrays[0].shape[0] != 1:
+        return ()
+    boxes, classes, scores, number = arrays
+    most = boxes.shape[1]
+    if boxes.shape[2] != 4 or classes.shape != (1, most) or scores.shape != (1, most):
+        return ()
+    if number.shape != (1,):
+        return ()
+    found = range(min(int(number[0]), most, count))
+    indices = [int(classes[0, i]) for i in found]
+    return tuple(
+        Detection(
+            index,
+            labels[index] if 0 <= index < len(labels) else "",
+            float(scores[0, i]),
+            tuple(map(float, boxes[0, i])),  # type: ignore[arg-type]
+        )
+        for i, index in zip(found, indices, strict=True)
+    )

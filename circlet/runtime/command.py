@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from circlet.backends.cpu.artifact import write_file
 from circlet.errors import FileError, InputError
 from circlet.formats.arrays import DEFAULT_PIXELS, Normalisation, Wanted, random_array, read_array
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
-from circlet.runtime.answers import Answer, answer
+from circlet.runtime.answers import Answer, Detection, answer, detections
 from circlet.runtime.session import Session
 from circlet.runtime.timing import RunTimes, time_runs
 from circlet.runtime.values import Value, unique_names
@@ -52,6 +52,7 @@ class RunReport:
         model: What ran.
         inputs: Where each input came from.
         answers: The outputs, made readable.
+        detections: What a detector found, if the network is one.
         seconds: Wall time by part: "load", and "compile" or "cache".
         times: Wall time of the runs.
         threads: Threads of each run.
@@ -63,6 +64,7 @@ class RunReport:
     model: str
     inputs: tuple[str, ...]
     answers: tuple[Answer, ...]
+    detections: tuple[Detection, ...]
     seconds: dict[str, float]
     times: RunTimes
     threads: int
@@ -89,16 +91,17 @@ def run_network(request: RunRequest) -> RunReport:
         cache=request.cache,
     )
     arrays, origins, warnings = _inputs(request, session, sample)
-    call = session.bind(arrays)
-    times = time_runs(call.run, request.repeat, request.warmup, request.delay)
+    call, results = _ready(session, arrays)
+    times = time_runs(call, request.repeat, request.warmup, request.delay)
     if request.output:
-        write_outputs(request.output, session.outputs, call.outputs)
-    pairs = zip(session.outputs, call.outputs, strict=True)
+        write_outputs(request.output, session.outputs, results)
+    pairs = zip(session.outputs, results, strict=True)
     backends = [row["backend"] for row in session.placement]
     return RunReport(
         model=sample.title if sample else str(request.model),
         inputs=origins,
         answers=tuple(answer(value, array, labels, request.top) for value, array in pairs),
+        detections=detections(results, labels, request.top),
         seconds=session.opened.seconds,
         times=times,
         threads=session.threads,
@@ -108,6 +111,22 @@ def run_network(request: RunRequest) -> RunReport:
         expected=sample.expected if sample and not request.inputs else "",
         warnings=warnings,
     )
+
+
+def _ready(
+    session: Session, arrays: Sequence[np.ndarray]
+) -> tuple[Callable[[], None], list[np.ndarray]]:
+    """A call that runs the session on the arrays, and the list that then holds the outputs."""
+    results: list[np.ndarray] = []
+    if not any(value.is_dynamic for value in session.outputs):
+        bound = session.bind(arrays)
+        results += bound.outputs
+        return bound.run, results
+
+    def run() -> None:
+        results[:] = session.run(arrays).values()
+
+    return run, results
 
 
 def _inputs(

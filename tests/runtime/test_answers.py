@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.runtime.answers import answer, dequantised
+from circlet.runtime.answers import answer, dequantised, detections
 from circlet.runtime.timing import time_runs
 from circlet.runtime.values import Value, unique_names
 
@@ -87,3 +87,24 @@ def test_without_repeats_the_first_run_is_shown() -> None:
     times = time_runs(lambda: None, repeat=0, warmup=0)
     assert times.repeats == 0
     assert times.median_ms == times.first_ms
+
+
+def detector(count: int = 2) -> list[np.ndarray]:
+    boxes = np.arange(12, dtype=np.float32).reshape(1, 3, 4) / 12
+    classes, scores = np.float32([[2, 0, 9]]), np.float32([[0.9, 0.5, 0.1]])
+    return [boxes, classes, scores, np.float32([count])]
+
+
+def test_a_detectors_objects_get_labels_scores_and_boxes() -> None:
+    found = detections(detector(), LABELS, 5)
+    assert [(item.label, round(item.score, 2)) for item in found] == [("bird", 0.9), ("cat", 0.5)]
+    assert found[1].box == pytest.approx((4 / 12, 5 / 12, 6 / 12, 7 / 12))
+
+
+def test_an_object_of_an_unknown_class_has_no_label() -> None:
+    assert [item.label for item in detections(detector(3), LABELS, 5)] == ["bird", "cat", ""]
+
+
+def test_other_outputs_are_no_detections() -> None:
+    assert detections(detector()[:3], LABELS, 5) == ()
+    assert detections([array[..., :1] for array in detector()], LABELS, 5) == ()
