@@ -23,6 +23,7 @@ class Limits:
         tensor_bytes: Size of one tensor, at its default shape.
         arena_bytes: Memory for all computed tensors of a run.
         call_depth: Nesting of graphs by IF, WHILE, CALL and the like.
+        op_macs: Multiply-accumulates of one operator; a run can be stopped only between operators.
         loop_turns: Turns of all loops of one run.
         run_seconds: Wall time of one run; None for no bound.
     """
@@ -39,6 +40,7 @@ class Limits:
     tensor_bytes: int = 2 * _GIB
     arena_bytes: int = 4 * _GIB
     call_depth: int = 32
+    op_macs: int = 10**13
     loop_turns: int = 10_000_000
     run_seconds: float | None = None
 

@@ -50,6 +50,8 @@ def _infer(graph: Graph, limits: Limits) -> None:
         for tensor, inferred in zip(op.outputs, record.infer(op) if record else (), strict=False):
             _set(tensor, inferred.shape)
             _check_size(tensor, op.name, limits)
+        if record is not None and record.cost is not None:
+            _check_work(op, record.cost(op).macs, limits)
 
 
 def _enter(op: Op, region: Graph) -> None:
@@ -64,6 +66,16 @@ def _set(tensor: Tensor, shape: Shape) -> None:
     tensor.shape = shape
     tensor.has_rank = True
     tensor.default_shape = None
+
+
+def _check_work(op: Op, macs: int, limits: Limits) -> None:
+    if macs > limits.op_macs:
+        raise LimitError(
+            "an operator has more work to do than allowed",
+            where=f"{op.name} ({op.label})",
+            why=f"{macs} multiply-accumulates, the limit is {limits.op_macs}",
+            fix="raise `op_macs` of circlet.limits.Limits if this is meant",
+        )
 
 
 def _check_size(tensor: Tensor, where: str, limits: Limits) -> None:

@@ -22,7 +22,9 @@ from tests.fuzz import mutate_bytes, mutate_model, values
 from tests.fuzz.guard_page import guarded, guarded_copy
 from tests.fuzz.seeds import Seed
 
-LIMITS = Limits(tensor_bytes=1 << 24, arena_bytes=1 << 26, loop_turns=2000, run_seconds=2)
+LIMITS = Limits(
+    tensor_bytes=1 << 24, arena_bytes=1 << 26, op_macs=1 << 28, loop_turns=2000, run_seconds=2
+)
 DEFECTS = ("E-PASS", "E-COMPILE", "E-ARTIFACT", "E-CIRCLET")
 NATIVE_SHARE = 0.4
 TOLERANCE = 1e-4
