@@ -39,7 +39,7 @@ def test_writing_one_element_becomes_one_update(position: int) -> None:
     inputs = [
         np.arange(ROWS * 3, dtype=np.float32).reshape(ROWS, 1, 3),
         np.full((1, 1, 3), -1, np.float32),
-        np.int32(position),
+        np.array(position, np.int32),
     ]
     (wanted,) = evaluate(graph, inputs)
     assert make("fuse-list-update").run(graph)

@@ -45,14 +45,16 @@ def summing(start: Graph | None) -> Model:
 
 
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
-@pytest.mark.parametrize("start", [None, np.float32([[1, 2, 3]]), np.zeros(SHAPE, np.float32)])
+@pytest.mark.parametrize(
+    "start", [None, np.array([[1, 2, 3]], np.float32), np.zeros(SHAPE, np.float32)]
+)
 def test_a_variable_lives_on_from_its_start_until_reset(
     start: np.ndarray | None, backend: str
 ) -> None:
     model = summing(None if start is None else starting(start))
     session = Session(dumps(model, "tflite"), backends=(backend,), threads=1)
     first = np.zeros(SHAPE, np.float32) if start is None else start
-    x = np.float32([[1, 1, 1]])
+    x = np.array([[1, 1, 1]], np.float32)
     for turn in (1, 2, 3):
         np.testing.assert_array_equal(session.run([x])["after"], first + turn)
     session.reset()

@@ -8,7 +8,6 @@ from circlet.errors import LimitError
 from circlet.ir import DType, Graph
 from circlet.limits import DEFAULT_LIMITS
 from circlet.ops.build import builder
-from circlet.ops.layout import ConcatenationAttrs
 from circlet.plan.shapes import fix_shapes
 
 

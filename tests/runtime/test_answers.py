@@ -91,8 +91,8 @@ def test_without_repeats_the_first_run_is_shown() -> None:
 
 def detector(count: int = 2) -> list[np.ndarray]:
     boxes = np.arange(12, dtype=np.float32).reshape(1, 3, 4) / 12
-    classes, scores = np.float32([[2, 0, 9]]), np.float32([[0.9, 0.5, 0.1]])
-    return [boxes, classes, scores, np.float32([count])]
+    classes, scores = np.array([[2, 0, 9]], np.float32), np.array([[0.9, 0.5, 0.1]], np.float32)
+    return [boxes, classes, scores, np.array([count], np.float32)]
 
 
 def test_a_detectors_objects_get_labels_scores_and_boxes() -> None:

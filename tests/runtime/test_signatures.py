@@ -15,7 +15,9 @@ from circlet.runtime.session import Session
 def scaled(name: str, factor: float) -> Graph:
     b = builder(name)
     x = b.input(f"{name}_x:0", DType.FLOAT32, (1, 2))
-    return b.output(b.op("MUL", [x, b.constant("factor", np.float32([factor]))], name="y")).build()
+    return b.output(
+        b.op("MUL", [x, b.constant("factor", np.array([factor], np.float32))], name="y")
+    ).build()
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def model() -> bytes:
 @pytest.mark.parametrize(("key", "factor"), [("double", 2), ("triple", 3)])
 def test_a_signature_is_run_by_its_own_names(model: bytes, key: str, factor: int) -> None:
     session = Session(model, signature=key, threads=1)
-    x = np.float32([[1, 5]])
+    x = np.array([[1, 5]], np.float32)
     np.testing.assert_array_equal(session.run({"x": x})["answer"], factor * x)
 
 

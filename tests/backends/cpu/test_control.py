@@ -20,7 +20,9 @@ FLOATS, COUNT = (2, 3), (1,)
 def add(step: float, name: str) -> Graph:
     b = builder(name)
     x = b.input("x", DType.FLOAT32, FLOATS)
-    return b.output(b.op("ADD", [x, b.constant("c", np.float32([step]))], name="y")).build()
+    return b.output(
+        b.op("ADD", [x, b.constant("c", np.array([step], np.float32))], name="y")
+    ).build()
 
 
 def branching(nested: bool = False) -> Graph:
@@ -50,13 +52,13 @@ def looping(swap: bool, turns: int = 7) -> Graph:
     count = condition.input("count", DType.INT32, COUNT)
     for name in ("a", "b"):
         condition.input(name, DType.FLOAT32, FLOATS)
-    limit = condition.constant("limit", np.int32([turns]))
+    limit = condition.constant("limit", np.array([turns], np.int32))
     condition.output(condition.op("LESS", [count, limit], name="less"))
     body = builder("body")
     count = body.input("count", DType.INT32, COUNT)
     a = body.input("a", DType.FLOAT32, FLOATS)
     b = body.input("b", DType.FLOAT32, FLOATS)
-    body.output(body.op("ADD", [count, body.constant("one", np.int32([1]))], name="next"))
+    body.output(body.op("ADD", [count, body.constant("one", np.array([1], np.int32))], name="next"))
     body.output(b if swap else a)
     body.output(body.op("ADD", [a, b], name="sum"))
     main = builder("main")
@@ -87,7 +89,7 @@ def test_a_branch_runs_by_its_flag(flag: bool, nested: bool, target: str) -> Non
 @pytest.mark.parametrize("start", [0, 6, 7, 9])
 def test_a_loop_turns_until_its_condition_fails(start: int, swap: bool, target: str) -> None:
     a = np.arange(6, dtype=np.float32).reshape(FLOATS)
-    check_native(looping(swap), [np.int32([start]), a, a + 1], target, threads=2)
+    check_native(looping(swap), [np.array([start], np.int32), a, a + 1], target, threads=2)
 
 
 def test_a_loop_whose_shapes_change_is_refused_with_the_reason() -> None:

@@ -31,7 +31,6 @@ FAMILIES = (
     "lstm",
     "lstm_q8",
     "lstm_hybrid",
-    "lstm_hybrid",
     "svdf",
 )
 

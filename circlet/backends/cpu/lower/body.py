@@ -144,7 +144,7 @@ class Body:
         return places
 
     def _store(self, number: int, operand: int, dtype: DType) -> None:
-        size, at = dtype.bits // 8, f"at[{operand}] + i * {dtype.bits // 8}"
+        at = f"at[{operand}] + i * {dtype.bits // 8}"
         if dtype == DType.FLOAT32:
             self.lines.append(f"element_store_f32({at}, {self._variable(number, 'f32')}, n);")
             return

@@ -129,7 +129,7 @@ def _lower_float(op: Op, context: Context) -> None:
 
 
 def _lower_constant(op: Op, context: Context) -> None:
-    rows, depth, columns = _sizes(op)
+    _, depth, columns = _sizes(op)
     stored = np.asarray(operand(op, 1).data, np.float32)
     flat = stored.reshape(stored.shape[-2:])
     weights = flat if adjoint(op)[1] else flat.T
