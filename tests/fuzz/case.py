@@ -90,12 +90,12 @@ def outcomes(case: Case, native: bool) -> Iterator[tuple[str, Outcome]]:
     yield "reference", _outcome("reference", lambda: wanted.extend(_run(case, "reference")))
     if native and case.native:
         yield "native", _outcome("native", lambda: got.extend(_run(case, "cpu")))
-        if wanted and got:
+        if wanted and got and _is_tame(case):
             yield "compare", _compared(case, wanted, got)
 
 
 def _compared(case: Case, wanted: Sequence[np.ndarray], got: Sequence[np.ndarray]) -> Outcome:
-    """Both backends give the same numbers; hostile ones may differ in what is no number."""
+    """Both backends give the same numbers, but for what is no number."""
     if all(_equal(a, b) for a, b in zip(wanted, got, strict=True)):
         return "ok"
     kinds = " ".join(sorted({op.label for graph in load(case.data).graphs for op in graph.ops}))
@@ -168,7 +168,7 @@ def _run(case: Case, backend: str) -> list[np.ndarray]:
         case.data, backends=(backend, "reference"), threads=1, cache=False, limits=LIMITS
     )
     random = Random(case.number)
-    inputs = [_input(value, random) for value in session.inputs]
+    inputs = [_input(value, random, _is_tame(case)) for value in session.inputs]
     if backend != "cpu" or any(-1 in value.shape for value in session.outputs):
         return list(session.run(inputs).values())
     outputs = [guarded(value.shape, value.dtype) for value in session.outputs]
@@ -179,10 +179,14 @@ def _run(case: Case, backend: str) -> list[np.ndarray]:
     return first
 
 
-def _input(value: Value, random: Random) -> np.ndarray:
-    """Tame numbers or hostile ones."""
+def _is_tame(case: Case) -> bool:
+    """Whether the inputs are numbers that a network may meet; every other case gets hostile ones."""
+    return case.number % 2 == 0
+
+
+def _input(value: Value, random: Random, tame: bool) -> np.ndarray:
     dtype = np.dtype(value.dtype)
-    if random.random() < 0.5:
+    if tame:
         return random_array(Wanted(value.name, value.dtype, value.shape), random.getrandbits(32))
     pool = values.FLOATS if dtype.kind in "fc" else values.INTEGERS
     generator = np.random.default_rng(random.getrandbits(32))
