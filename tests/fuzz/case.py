@@ -180,7 +180,7 @@ def _run(case: Case, backend: str) -> list[np.ndarray]:
 
 
 def _is_tame(case: Case) -> bool:
-    """Whether the inputs are numbers that a network may meet; every other case gets hostile ones."""
+    """Whether the inputs are numbers that a network may meet; half the cases get others."""
     return case.number % 2 == 0
 
 
