@@ -11,6 +11,7 @@ from circlet.errors import GraphError
 from circlet.ir import Graph, Op, RawAttrs, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops import NoAttrs
+from circlet.ops.verify import op_violations
 from circlet.passes.fold_constants import FoldConstants
 
 _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
@@ -38,7 +39,7 @@ def resolve_variables(main: Graph) -> bool:
     handles = [op for graph in graphs for op in graph.ops if op.kind == _HANDLE]
     if not handles:
         return False
-    found = _Variables(by_handle={op.outputs[0]: _name(op) for op in handles})
+    found = _Variables(by_handle={_handle(op): _name(op) for op in handles})
     for graph in graphs:
         for op in graph.ops:
             _declare(op, found)
@@ -50,6 +51,12 @@ def resolve_variables(main: Graph) -> bool:
         graph.ops[:] = list(_resolved(graph, found))
     main.tensors += found.by_name.values()
     return True
+
+
+def _handle(op: Op) -> Tensor:
+    if len(op.outputs) != 1:
+        raise GraphError(f"{op.kind} has not one output", where=op.name)
+    return op.outputs[0]
 
 
 def _name(op: Op) -> tuple[str, str]:
@@ -71,6 +78,7 @@ def _declare(op: Op, found: _Variables) -> None:
 def _run_once(op: Op, found: _Variables) -> None:
     """Take the starts of variables from the graph of a CALL_ONCE."""
     for region in op.regions:
+        _verify(region)
         FoldConstants().run(region)
         for inner in region.ops:
             if inner.kind != _ASSIGN:
@@ -84,7 +92,27 @@ def _run_once(op: Op, found: _Variables) -> None:
                 )
             name = found.by_handle.get(_operand(inner))
             if name in found.by_name:
-                found.by_name[name].initial = np.asarray(value.data)
+                _start(found.by_name[name], value.data, inner)
+
+
+def _verify(region: Graph) -> None:
+    """Raise for an operator that folding could stumble over; handles are resolved later."""
+    for op in region.ops:
+        faults = () if op.kind in (_HANDLE, _ASSIGN, _READ) else op_violations(op, region)
+        for violation in faults:
+            raise violation.error()
+
+
+def _start(variable: Tensor, value: np.ndarray, op: Op) -> None:
+    """Have a variable start as a value."""
+    typed = variable.dtype.has_numpy and variable.dtype.numpy == value.dtype
+    if not typed or variable.static_shape != value.shape:
+        raise GraphError(
+            "a variable starts as a value of another type than it is used with",
+            where=op.name,
+            why=f"{value.dtype.name}{list(value.shape)} instead of {variable!r}",
+        )
+    variable.initial = np.asarray(value)
 
 
 def _resolved(graph: Graph, found: _Variables) -> Iterator[Op]:
