@@ -19,6 +19,7 @@ from circlet.limits import Limits
 from circlet.ops.verify import violations
 from circlet.runtime.values import Value
 from tests.fuzz import mutate_bytes, mutate_model, values
+from tests.fuzz.generate import generate
 from tests.fuzz.guard_page import guarded, guarded_copy
 from tests.fuzz.seeds import Seed
 
@@ -69,9 +70,12 @@ def make_case(seed: int, number: int, seeds: Sequence[Seed]) -> Case:
     chosen = random.choice(seeds)
     original = chosen.read()
     native = random.random() < NATIVE_SHARE
-    if random.random() < 0.25:
+    kind = random.random()
+    if kind < 0.25:
         return Case(number, f"{chosen.name} bytes", mutate_bytes.mutate(original, random), native)
     try:
+        if kind < 0.5:
+            return Case(number, "generated", generate(random), native)
         data = mutate_model.mutate(original, random)
     except Exception:  # a seed that cannot be read, or a network that cannot be written
         data = mutate_bytes.mutate(original, random)

@@ -40,10 +40,10 @@ def test_a_number_always_makes_the_same_case() -> None:
         assert cases.make_case(3, number, known) == cases.make_case(3, number, known)
 
 
-def test_cases_are_networks_and_bytes() -> None:
+def test_cases_are_bytes_mutated_networks_and_new_ones() -> None:
     known = seeds()
     kinds = {cases.make_case(0, number, known).name.split()[-1] for number in range(40)}
-    assert kinds == {"network", "bytes"}
+    assert kinds == {"network", "bytes", "generated"}
 
 
 def raise_index_error(*_: object) -> None:
