@@ -151,6 +151,15 @@ def _dense_sizes_valid(op: Op) -> bool:
     return all(size >= 0 for size in known_ints(op.input(1)) or ())
 
 
+def _places_fit(op: Op) -> bool:
+    """One row of indices for each value (or for all), as long as there are dimensions."""
+    indices, depth = operand(op, 0).shape, count(operand(op, 1).shape)
+    rows, width = indices if len(indices) == 2 else (count(indices), 1)
+    values = count(operand(op, 2).shape)
+    fits = len(indices) <= 2 and depth != 0 and (None in (depth, width) or depth == width)
+    return fits and (rows is None or values in (None, 1, rows))
+
+
 def _filler_is_one(op: Op) -> bool:
     filler = operand(op, 3)
     return filler.dtype is operand(op, 2).dtype and count(filler.shape) in (1, None)
@@ -190,6 +199,7 @@ register(
             lists(1),
             Rule("sizes", _dense_sizes_valid, "sizes must not be negative"),
             Rule("default", _filler_is_one, "the default must be one element of the values' type"),
+            when_ranked("places", _places_fit, "indices must be rows of one index per dimension"),
         ),
         cost=moves_bytes,
     )

@@ -74,6 +74,11 @@ def fuzz(request: Request) -> Report:
     return report
 
 
+def finding_path(folder: Path, seed: int, number: int) -> Path:
+    """Where the input of a finding is kept."""
+    return folder / f"finding-{seed}-{number}.tflite"
+
+
 class _Worker:
     """One process, from its first case to its death."""
 
@@ -141,12 +146,15 @@ class _Worker:
         self._keep(f"died with {status} after {self._stage or 'start'}{_place(text)}", text)
 
     def _keep(self, signature: str, text: str) -> None:
-        """Save the input of the first case of each defect."""
+        """Keep the input of the first case of each defect, which a dead worker has not kept."""
         self._report.times[signature] += 1
+        path = finding_path(self._request.folder, self._request.seed, self._number)
         if signature in self._report.findings:
+            if path not in self._report.findings.values():
+                path.unlink(missing_ok=True)
             return
-        path = self._request.folder / f"finding-{self._request.seed}-{self._number}.tflite"
-        shutil.copyfile(self._request.folder / "current.tflite", path)
+        if not path.exists():
+            shutil.copyfile(self._request.folder / "current.tflite", path)
         path.with_suffix(".txt").write_text(f"{signature}\n{self._name}\n\n{text}")
         self._report.findings[signature] = path
 

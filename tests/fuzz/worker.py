@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.fuzz.case import Finding, Outcome, make_case, outcomes
+from tests.fuzz.engine import finding_path
 from tests.fuzz.seeds import seeds
 
 MEMORY_BYTES = 1 << 30
@@ -30,6 +31,8 @@ def main() -> None:
         _say({"number": number, "name": case.name})
         for stage, outcome in _timed(outcomes(case, options.native)):
             finding = outcome.as_json() if isinstance(outcome, Finding) else None
+            if finding:
+                finding_path(current.parent, options.seed, number).write_bytes(case.data)
             _say({"stage": stage, "outcome": "finding" if finding else outcome, "finding": finding})
 
 
