@@ -29,6 +29,7 @@ LIMITS = Limits(
 DEFECTS = ("E-PASS", "E-COMPILE", "E-ARTIFACT", "E-CIRCLET")
 NATIVE_SHARE = 0.4
 TOLERANCE = 1e-4
+MOST_TAME = 1e3
 _PACKAGE = str(Path(__file__).resolve().parents[2] / "circlet")
 
 
@@ -94,7 +95,7 @@ def outcomes(case: Case, native: bool) -> Iterator[tuple[str, Outcome]]:
     yield "reference", _outcome("reference", lambda: wanted.extend(_run(case, "reference")))
     if native and case.native:
         yield "native", _outcome("native", lambda: got.extend(_run(case, "cpu")))
-        if wanted and got and _is_tame(case):
+        if wanted and got and _is_tame(case) and _has_tame_constants(case.data):
             yield "compare", _compared(case, wanted, got)
 
 
@@ -186,6 +187,13 @@ def _run(case: Case, backend: str) -> list[np.ndarray]:
 def _is_tame(case: Case) -> bool:
     """Whether the inputs are numbers that a network may meet; half the cases get others."""
     return case.number % 2 == 0
+
+
+def _has_tame_constants(data: bytes) -> bool:
+    """Whether sums of products keep their digits whatever the order of their terms."""
+    constants = (t.data for graph in load(data).graphs for t in graph.tensors if t.data is not None)
+    floats = (array for array in constants if array.dtype.kind in "fc")
+    return all(bool((np.abs(array) < MOST_TAME).all()) for array in floats)
 
 
 def _input(value: Value, random: Random, tame: bool) -> np.ndarray:
