@@ -20,6 +20,7 @@ from circlet.backends.cpu.toolchain import (
 from circlet.backends.reference import ReferenceBackend
 from circlet.errors import (
     CompilerMissingError,
+    FormatError,
     GraphError,
     InputError,
     LimitError,
@@ -292,7 +293,11 @@ def _submodel(part: Partition) -> bytes:
     graph = Graph("reference", inputs, outputs, ops)
     intermediates = (tensor for op in ops for tensor in op.intermediates)
     graph.tensors = list(dict.fromkeys([*graph.used_tensors(), *intermediates]))
-    return dumps(Model(reachable(graph)), "circle")
+    model = Model(reachable(graph))
+    try:
+        return dumps(model, "circle")
+    except FormatError:  # Newer types and options of TFLite are unknown to Circle.
+        return dumps(model, "tflite", origins=True)
 
 
 def _target_codes(
