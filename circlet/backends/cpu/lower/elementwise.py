@@ -22,6 +22,7 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
 )
 from circlet.backends.cpu.targets import Target
+from circlet.errors import GraphError
 from circlet.ir import Op, Tensor
 from circlet.ops import all_records, get
 from circlet.ops.expr import Scalar
@@ -47,7 +48,11 @@ def _refuses(op: Op, target: Target) -> str | None:
     unknown = {tensor.dtype.name for tensor in tensors if tensor.dtype not in EXPRESSION_TYPES}
     if unknown:
         return f"does not take {', '.join(sorted(unknown))}"
-    return not_copyable(op.outputs[0]) or not_printable(scalar_of(op))
+    try:
+        scalar = scalar_of(op)
+    except GraphError as error:  # An 8-bit form that only a table computes; tables took none.
+        return error.what
+    return not_copyable(op.outputs[0]) or not_printable(scalar)
 
 
 def _lower(op: Op, context: Context) -> None:
