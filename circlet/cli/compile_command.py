@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.cli.progress import working
 from circlet.runtime.compilation import CompileRequest, compile_to_file
 
 
@@ -28,7 +29,8 @@ from circlet.runtime.compilation import CompileRequest, compile_to_file
 def command(as_json: bool, backends: str, **options: object) -> None:
     """Compile MODEL (.tflite or .circle; without one, the embedded sample) to an artifact."""
     request = CompileRequest(backends=tuple(backends.split(",")), **options)  # type: ignore[arg-type]
-    report = compile_to_file(request)
+    with working("compiling"):
+        report = compile_to_file(request)
     if as_json:
         print_json(asdict(report))
         return

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.cli.progress import working
 from circlet.formats.arrays import Normalisation
 from circlet.formats.sound import SoundOptions
 from circlet.runtime.command import RunRequest, run_network
@@ -58,7 +59,9 @@ from circlet.runtime.command import RunRequest, run_network
 @json_option
 def command(as_json: bool, placement: bool, **options: object) -> None:
     """Run MODEL (.tflite, .circle, or an artifact); without one, the embedded digit classifier."""
-    report = run_network(_request(options))
+    request = _request(options)
+    with working("compiling and running", request.repeat) as progress:
+        report = run_network(request, progress)
     if as_json:
         print_json(asdict(report))
         return

@@ -75,8 +75,10 @@ class RunReport:
     warnings: tuple[str, ...] = ()
 
 
-def run_network(request: RunRequest) -> RunReport:
-    """Open, feed, run, time and describe a network."""
+def run_network(
+    request: RunRequest, progress: Callable[[int], None] = lambda done: None
+) -> RunReport:
+    """Open, feed, run, time and describe a network; `progress` hears of each timed run."""
     sample = Sample() if request.model is None else None
     labels = sample.labels if sample and not request.labels else _labels(request.labels)
     source = sample.model_path if sample else request.model
@@ -92,7 +94,7 @@ def run_network(request: RunRequest) -> RunReport:
     )
     arrays, origins, warnings = _inputs(request, session, sample)
     call, results = _ready(session, arrays)
-    times = time_runs(call, request.repeat, request.warmup, request.delay)
+    times = time_runs(call, request.repeat, request.warmup, request.delay, progress)
     if request.output:
         write_outputs(request.output, session.outputs, results)
     pairs = zip(session.outputs, results, strict=True)
