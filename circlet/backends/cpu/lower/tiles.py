@@ -69,7 +69,7 @@ def choose_tile(registers: Registers, width: int, vectors: int) -> Tile:
     """
     candidates = [
         tile
-        for pixels in range(min(_MOST_PIXELS, width), 0, -1)
+        for pixels in range(max(1, min(_MOST_PIXELS, width)), 0, -1)
         for count in range(1, min(_MOST_VECTORS, vectors) + 1)
         if registers.hold(tile := Tile(pixels, count))
     ]
