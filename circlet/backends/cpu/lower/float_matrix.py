@@ -138,7 +138,7 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
         params | _window(matrix) | _strides(matrix) | clamp_params(matrix.activation),
         (matrix.source.ref, packed, matrix.result.ref, addend),
         [matrix.result.tensor],
-        tasks=-(-tiles // per_task) * blocks,
+        tasks=-(-tiles // max(1, per_task)) * blocks,
     )
 
 
