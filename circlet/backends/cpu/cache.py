@@ -137,7 +137,8 @@ def usable_folder(config: Config) -> Path | None:
     Raises:
         CacheError: The folder belongs to someone else, or others may write to it.
     """
-    for folder in (config.cache_folder(), temporary_cache_folder()):
+    for place in (config.cache_folder, temporary_cache_folder):
+        folder = place()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             facts = folder.lstat()
