@@ -4,9 +4,8 @@
                                 [--sets models,singleop] [--threads 1,2]
 
 Integers must be equal bit for bit; floats are measured by max|difference| / max(1, max|golden|)
-and must stay within 1e-4 for networks and 1e-5 for single operators (1e-5 of the largest golden
-magnitude where float activations meet integer weights). `--write` renews docs/conformance.md.
-Exits with 1 if anything that is not listed in EXCEPTIONS is off.
+and must stay within 1e-4 for networks and 1e-5 for single operators. `--write` renews
+docs/conformance.md. Exits with 1 if anything that is not listed in EXCEPTIONS is off.
 """
 
 from __future__ import annotations
@@ -207,7 +206,8 @@ def page(rows: Sequence[Row]) -> str:
         "",
         "Made by `python -m tests.conformance --write`: every .tflite model of the public corpus",
         "against outputs of LiteRT 2.3.0's reference kernels (`BUILTIN_REF`). Integers must be",
-        "equal bit for bit; floats are max|difference| / max(1, max|golden|), bar 1e-4.",
+        "equal bit for bit; floats are max|difference| / max(1, max|golden|), bar 1e-4 for",
+        "networks and 1e-5 for single operators.",
         "`native` counts the operators, after optimisation, that run in generated code.",
         "`reference` is numpy and decides about threads itself, so it has one row.",
         "",

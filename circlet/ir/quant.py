@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -87,8 +87,3 @@ class Quantization:
             and (self.axis == other.axis or not self.is_per_channel)
             and self.details == other.details
         )
-
-    def without_range(self) -> Quantization:
-        """The same parameters with the recorded minimum and maximum dropped."""
-        empty = np.zeros(0, np.float32)
-        return replace(self, minimum=empty, maximum=empty)

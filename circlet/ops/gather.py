@@ -12,17 +12,14 @@ from math import prod
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ir import DType, Op, Tensor
+from circlet.ir import DType, Op
 from circlet.ops.operands import (
     infer_ranked,
-    is_affine,
     known_ints,
     moves_bytes,
     operand,
     present,
-    scale_of,
     when_ranked,
-    zero_of,
 )
 from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.split import from_front
@@ -88,14 +85,6 @@ def _inside(op: Op, indices: np.ndarray, size: int) -> np.ndarray:
     if size == 0 and indices.size:
         raise GraphError(f"{op.label} picks from an axis without elements", where=op.name)
     return np.clip(indices.astype(np.int64), 0, max(size - 1, 0))
-
-
-def shares_scale(op: Op) -> bool:
-    """Whether a quantised output keeps the scale of input 0."""
-    data, result = operand(op, 0), op.outputs[0]
-    if data.dtype is not result.dtype or not (is_affine(data) and is_affine(result)):
-        return True
-    return scale_of(data) == scale_of(result) and zero_of(data) == zero_of(result)
 
 
 register(
@@ -217,11 +206,6 @@ def _evaluate_lookup(op: Op, inputs: Arrays) -> list[np.ndarray]:
         return [rows]
     scales = row_scales(op, table.shape[0])[places].reshape(-1, *(1,) * (table.ndim - 1))
     return [rows.astype(np.float32) * scales]
-
-
-def lookup_table(op: Op) -> Tensor:
-    """The table that an EMBEDDING_LOOKUP reads."""
-    return operand(op, 1)
 
 
 register(

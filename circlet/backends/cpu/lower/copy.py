@@ -81,11 +81,6 @@ def padded_copy(op: Op, tensor: Tensor, copy: Tensor, context: Context) -> None:
     )
 
 
-def copy_tensor(op: Op, context: Context, source: Tensor, target: Ref, loops: Loops) -> None:
-    """Copy elements of `source` by loops whose operands are the source and the target."""
-    copy_loops(op, context, source_ref(context, source), target, loops, element_bytes(source))
-
-
 def copy_loops(
     op: Op, context: Context, source: Ref, target: Ref, loops: Loops, size: int = 0
 ) -> None:
