@@ -28,13 +28,8 @@ BARS = {"models": 1e-4, "singleop": 1e-5}
 FOLDERS = {"models": ".", "singleop": "singleop"}
 
 # Model -> why its outputs may differ from the golden.
-_STRINGS = "string tensors at the edge of a network have no numpy type and are refused (E-GRAPH)"
 _NO_OUTPUTS = "its first graph has no outputs, so there is nothing to run; refused (E-GRAPH)"
 EXCEPTIONS: dict[str, str] = {
-    "LiteRT__tflite_java_src_testdata_string": _STRINGS,
-    "LiteRT__tflite_java_src_testdata_string_scalar": _STRINGS,
-    "LiteRT__tflite_testdata_string_input_model": _STRINGS,
-    "LiteRT__tflite_testdata_string_input_model_with_signature": _STRINGS,
     "LiteRT__tflite_testdata_2_subgraphs": _NO_OUTPUTS,
     "LiteRT__tflite_testdata_empty_model": _NO_OUTPUTS,
     "ONE_recipe__FullyConnected_U8_000": (

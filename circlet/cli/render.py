@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from circlet.runtime.answers import Answer, Detection
@@ -42,6 +43,10 @@ def _show_answer(console: Console, item: Answer) -> None:
             table.add_column(heading, justify="left" if heading == "label" else "right")
         for part in item.shares:
             table.add_row(str(part.index), part.label, f"{part.share:.1%}")
+    elif item.text:
+        table.add_column("first strings")
+        for line in item.text:
+            table.add_row(escape(line))
     else:
         for heading in ("least", "most", "mean", "first values"):
             table.add_column(heading, justify="right")

@@ -57,6 +57,7 @@ def read_array(path: Path, wanted: Wanted, pixels: Normalisation = DEFAULT_PIXEL
 
     `.npy` and `.npz` hold arrays (of an .npz the one named like the input, or the only one),
     `.raw` and `.bin` hold the elements' bytes, anything else is opened as a picture.
+    A network that takes strings gets the lines of any other file.
 
     Raises:
         FileError: The file cannot be read.
@@ -65,6 +66,8 @@ def read_array(path: Path, wanted: Wanted, pixels: Normalisation = DEFAULT_PIXEL
     try:
         if path.suffix in (".npy", ".npz"):
             return _fitted(_read_numpy(path, wanted), wanted, path)
+        if wanted.dtype == "object":
+            return _read_lines(path, wanted)
         if path.suffix in (".raw", ".bin"):
             return _read_raw(path, wanted)
         return _read_picture(path, wanted, pixels)
@@ -98,12 +101,21 @@ def _picked(arrays: Mapping[str, np.ndarray], wanted: Wanted, path: Path) -> np.
 
 def _fitted(array: np.ndarray, wanted: Wanted, path: Path) -> np.ndarray:
     """The array with the wanted shape; sizes of 1 may be missing or extra."""
+    if wanted.dtype == "object" and array.dtype.kind in "SU":
+        array = array.astype(object)
     if array.dtype != np.dtype(wanted.dtype):
         raise _misfit(path, wanted, f"it holds {array.dtype}")
     significant = [size for size in wanted.shape if size != 1]
     if [size for size in array.shape if size != 1] != significant:
         raise _misfit(path, wanted, f"its shape is {list(array.shape)}")
     return np.ascontiguousarray(array).reshape(wanted.shape)
+
+
+def _read_lines(path: Path, wanted: Wanted) -> np.ndarray:
+    lines = path.read_bytes().splitlines()
+    if len(lines) != prod(wanted.shape):
+        raise _misfit(path, wanted, f"it has {len(lines)} lines")
+    return np.array(lines, object).reshape(wanted.shape)
 
 
 def _read_raw(path: Path, wanted: Wanted) -> np.ndarray:
@@ -155,11 +167,14 @@ def _from_pixels(picture: np.ndarray, wanted: Wanted, pixels: Normalisation) -> 
 
 
 def random_array(wanted: Wanted, seed: int = 0) -> np.ndarray:
-    """Seeded random data: floats in -1..1, integers over the whole range (0..9 if 32 bits up)."""
+    """Seeded random data: floats in -1..1, integers over their range (0..9 from 32 bits), words."""
     generator = np.random.default_rng(seed)
     dtype = np.dtype(wanted.dtype)
     if dtype.kind == "f":
         return generator.uniform(-1, 1, wanted.shape).astype(dtype)
+    if dtype.kind == "O":
+        words = [b"word %d" % number for number in generator.integers(0, 100, prod(wanted.shape))]
+        return np.array(words, object).reshape(wanted.shape)
     if dtype.kind == "b":
         return generator.integers(0, 2, wanted.shape).astype(dtype)
     if dtype.kind == "c":

@@ -13,7 +13,7 @@ from circlet.formats import dumps
 from circlet.frontends.tensor_details import Details, tensor_details
 from circlet.ir import Graph, Model, Tensor
 from circlet.runtime.session import BoundCall, Session
-from circlet.runtime.values import unique_names
+from circlet.runtime.values import as_strings, unique_names
 
 Source = str | os.PathLike[str] | bytes
 
@@ -97,8 +97,8 @@ class Subgraph:
             return
         session = self._sized_session()
         inputs = [value.empty() for value in session.inputs]
-        for array in inputs:
-            array[...] = np.zeros((), array.dtype)
+        for value, array in zip(session.inputs, inputs, strict=True):
+            array[...] = b"" if value.is_text else np.zeros((), array.dtype)
         self._arrays = dict(zip(self._inputs, inputs, strict=True))
         if any(value.is_dynamic for value in session.outputs):
             self._call = _UnboundCall(session, inputs)
@@ -150,6 +150,8 @@ class Subgraph:
         target = self.buffer(tensor)
         if not target.flags.writeable:
             raise InputError("a constant cannot be set", where=tensor.name)
+        if target.dtype.hasobject:
+            value = as_strings(value, tensor.name)
         if value.dtype != target.dtype or value.shape != target.shape:
             raise InputError(
                 "a value does not fit its tensor",
@@ -187,7 +189,7 @@ def _outputs(graph: Graph, preserve_all: bool) -> list[Tensor]:
     if preserve_all:
         written = dict.fromkeys(tensor for op in graph.ops for tensor in op.outputs)
         known = set(found)
-        found += [t for t in written if t not in known and t.dtype.has_numpy]
+        found += [t for t in written if t not in known and t.dtype.in_arrays]
     return found
 
 

@@ -66,6 +66,13 @@ class DType(Enum):
         return np.dtype(self.value.lower())
 
     @property
+    def in_arrays(self) -> np.dtype[np.generic] | None:
+        """The dtype of arrays that hold such values in a run; strings are objects, of `bytes`."""
+        if self is DType.STRING:
+            return np.dtype(object)
+        return self.numpy if self.has_numpy else None
+
+    @property
     def bits(self) -> int:
         """Bits per element; 0 where the size is not fixed (strings, handles, block formats)."""
         if self.has_numpy:

@@ -17,11 +17,12 @@ from circlet.ops.elementwise import (
 )
 from circlet.ops.expr import Call, Expr, Number, Param, Scalar, Var, call
 from circlet.ops.fixed import down_params, rescale_down
-from circlet.ops.operands import affine, operand, same_dtypes, scale_of, zero_of
+from circlet.ops.operands import affine, operand, present, same_dtypes, scale_of, zero_of
 from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 
 _BYTES = frozenset({DType.INT8, DType.UINT8})
 _STEP_BITS = 8
+_STRINGS = {"EQUAL": np.equal, "NOT_EQUAL": np.not_equal}
 _NUMBERS = "FLOAT32 INT8 UINT8 INT16 INT32 INT64"
 
 
@@ -66,6 +67,8 @@ def _binary(
     rules: tuple[Rule, ...] = (),
 ) -> None:
     def evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
+        if operand(op, 0).dtype is DType.STRING:
+            return [_STRINGS[kind](present(inputs[0]), present(inputs[1])).astype(bool)]
         return evaluate_scalar(scalar(op), op, inputs)
 
     register(
@@ -97,7 +100,7 @@ _COMPARISONS = {
     "LESS_EQUAL": ("le", "LessEqualOptions"),
 }
 for _kind, (_function, _options) in _COMPARISONS.items():
-    _types = f"{_NUMBERS} BOOL" if _function in ("eq", "ne") else _NUMBERS
+    _types = f"{_NUMBERS} BOOL STRING" if _function in ("eq", "ne") else _NUMBERS
     _binary(_kind, comparison(_function), _types, _options, _SCALES)
 
 

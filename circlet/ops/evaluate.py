@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlet.errors import BackendError, CircletError, LimitError
-from circlet.ir import Graph, Op, Tensor
+from circlet.ir import DType, Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.growth import check_growth
 from circlet.ops.record import get
 from circlet.ops.state import initial_value, split_results, variables
+from circlet.ops.strings import unpack_strings
 
 
 def _go_on() -> None:
@@ -110,6 +111,6 @@ def _evaluate(op: Op, values: Mapping[Tensor, np.ndarray], limits: Limits) -> li
 
 
 def _value(tensor: Tensor, values: Mapping[Tensor, np.ndarray]) -> np.ndarray:
-    if tensor.data is not None:
-        return tensor.data
-    return values[tensor]
+    if tensor.data is None:
+        return values[tensor]
+    return unpack_strings(tensor) if tensor.dtype is DType.STRING else tensor.data

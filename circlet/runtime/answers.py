@@ -32,7 +32,10 @@ class Share:
 
 @dataclass(frozen=True)
 class Answer:
-    """One output, made readable; exactly one of the two lists is non-empty, or neither."""
+    """One output, made readable; one of the lists is non-empty, or none.
+
+    `text` holds the first strings of an output of strings, whose numbers are all 0.
+    """
 
     name: str
     dtype: str
@@ -43,6 +46,7 @@ class Answer:
     first: tuple[float, ...]
     top: tuple[Class, ...] = ()
     shares: tuple[Share, ...] = ()
+    text: tuple[str, ...] = ()
 
 
 def answer(value: Value, array: np.ndarray, labels: Sequence[str], count: int) -> Answer:
@@ -52,6 +56,9 @@ def answer(value: Value, array: np.ndarray, labels: Sequence[str], count: int) -
     and their number differs by more than one background class. An integer map without scale is a
     label map if labels are given.
     """
+    if value.is_text:
+        text = tuple(element.decode(errors="replace") for element in array.reshape(-1)[:5])
+        return Answer(value.name, "string", array.shape, 0.0, 0.0, 0.0, (), text=text)
     real = dequantised(value, array)
     facts = (
         value.name,

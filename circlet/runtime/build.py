@@ -255,7 +255,8 @@ class _Values:
 
 def _value(tensor: Tensor) -> Value:
     quant = tensor.quant
-    if not tensor.dtype.has_numpy:
+    dtype = tensor.dtype.in_arrays
+    if dtype is None:
         raise GraphError(
             "a tensor that crosses the network's edge has no numpy type",
             where=tensor.name,
@@ -263,7 +264,7 @@ def _value(tensor: Tensor) -> Value:
         )
     return Value(
         tensor.name,
-        tensor.dtype.numpy.name,
+        dtype.name,
         tuple(-1 if size is None else size for size in tensor.shape),
         tuple(map(float, quant.scale)) if quant else (),
         tuple(map(int, quant.zero_point)) if quant else (),

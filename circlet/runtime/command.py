@@ -171,11 +171,21 @@ def _labels(path: Path | None) -> list[str]:
         raise FileError("the labels cannot be read", where=str(path), why=str(error)) from error
 
 
+def _storable(array: np.ndarray, name: str) -> np.ndarray:
+    """The array, strings as numpy's own byte strings."""
+    if not array.dtype.hasobject:
+        return array
+    if any(element.endswith(b"\0") for element in array.flat):
+        why = "numpy's byte strings cannot end in a zero byte"
+        raise InputError("an output of strings cannot be written", where=name, why=why)
+    return array.astype(np.bytes_)
+
+
 def write_outputs(path: Path, values: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:
     """Write outputs by name to an .npz, whole or not at all; any name will do, unlike for savez."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, array in zip(unique_names(values), arrays, strict=True):
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, array, allow_pickle=False)
+                np.lib.format.write_array(entry, _storable(array, name), allow_pickle=False)
     write_file(path, packed.getvalue(), 0o644)

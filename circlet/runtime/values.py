@@ -27,7 +27,7 @@ class Value:
 
     Attributes:
         name: The user's name.
-        dtype: numpy dtype name.
+        dtype: numpy dtype name; "object" for strings, whose elements are `bytes`.
         shape: Sizes; -1 where a size depends on the data of a run.
         scale, zero_point: Quantisation, empty when the value is not quantised.
         initial: Where the value lives on from run to run, the bytes it starts as, or one byte
@@ -67,6 +67,11 @@ class Value:
         return {**vars(self), "initial": initial}
 
     @property
+    def is_text(self) -> bool:
+        """Whether the elements are strings."""
+        return self.dtype == "object"
+
+    @property
     def is_dynamic(self) -> bool:
         """Whether the shape is known only after a run."""
         return -1 in self.shape
@@ -87,6 +92,8 @@ class Value:
         dtype = np.dtype(self.dtype)
         if self.is_dynamic:
             return np.empty(0, dtype)
+        if self.is_text:
+            return np.full(self.shape, b"", dtype)
         size_bytes = prod(self.shape) * dtype.itemsize
         try:
             raw = np.empty(size_bytes + 64, np.uint8)
@@ -103,6 +110,9 @@ class Value:
             InputError: They are not.
         """
         given = self.as_array(array, role)
+        return self._fitting(as_strings(given, self.name) if self.is_text else given, role)
+
+    def _fitting(self, given: np.ndarray, role: str) -> np.ndarray:
         if given.dtype != np.dtype(self.dtype):
             raise InputError(
                 f"{role} has the wrong dtype",
@@ -134,7 +144,7 @@ class Value:
                 why="it is not C-contiguous and aligned, or it is read-only",
                 fix="bind a C-contiguous, writable array",
             )
-        return self.check(array, role)
+        return self._fitting(array, role)
 
     def as_array(self, array: object, role: str) -> np.ndarray:
         """The array that numpy makes of an argument; InputError where it cannot."""
@@ -152,6 +162,21 @@ class Value:
             f"quantise: round(x / {self.scale[0]:g}) + {self.zero_point[0]}, "
             f"clamped to {self.dtype}"
         )
+
+
+def as_strings(array: np.ndarray, name: str) -> np.ndarray:
+    """An array of `bytes`; text is encoded as UTF-8.
+
+    Raises:
+        InputError: An element is neither bytes nor text.
+    """
+    strings = np.empty(array.shape, object)
+    for index, element in enumerate(array.flat):
+        if not isinstance(element, (bytes, str)):
+            why = f"it has an element of type {type(element).__name__}"
+            raise InputError("a value is not an array of strings", where=name, why=why)
+        strings.flat[index] = element.encode() if isinstance(element, str) else bytes(element)
+    return strings
 
 
 def by_position(

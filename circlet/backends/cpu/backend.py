@@ -8,7 +8,7 @@ from circlet.backends.cpu import lower  # noqa: F401  (fills the table of loweri
 from circlet.backends.cpu.control import is_control, refusal
 from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.backends.cpu.targets import Target
-from circlet.ir import Op
+from circlet.ir import DType, Op
 from circlet.ops import unsupported_reason
 from circlet.placement.interface import Reason, Supported
 
@@ -28,6 +28,8 @@ class CpuBackend:
             return Reason(unsupported)
         if any(None in t.shape for t in (*op.inputs, *op.outputs) if t is not None):
             return Reason("a shape depends on the data of a run")
+        if any(t.dtype is DType.STRING for t in (*op.inputs, *op.outputs) if t is not None):
+            return Reason("strings have no fixed size in memory")
         names = []
         for target in self._targets:
             if is_control(op):
