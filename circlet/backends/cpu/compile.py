@@ -53,6 +53,7 @@ class CompiledPartition:
         steps: For each step the position of its op in the partition, and the kernel's name.
         lowerings: Name of the lowering chosen for each op of the partition.
         blocks: What the arena holds, and in which steps.
+        calls: The kernel call of each step, None for a jump.
     """
 
     units: tuple[str, ...]
@@ -62,6 +63,7 @@ class CompiledPartition:
     steps: tuple[tuple[int, str], ...]
     lowerings: tuple[str, ...]
     blocks: tuple[Block, ...] = ()
+    calls: tuple[KernelCall | None, ...] = ()
 
 
 def compile_partition(
@@ -85,7 +87,8 @@ def compile_partition(
     plan = _assemble(partition, lowered, memory, offsets, places, len(units), sources, most_turns)
     steps = tuple((sources[step.op], _step_name(step)) for step in lowered.steps)
     names = tuple(rows[op].name if op in rows else "jumps" for op in partition.ops)
-    return CompiledPartition(units, plan, lowered.constants, memory, steps, names, blocks)
+    calls = tuple(step if isinstance(step, KernelCall) else None for step in lowered.steps)
+    return CompiledPartition(units, plan, lowered.constants, memory, steps, names, blocks, calls)
 
 
 def _step_name(step: KernelCall | Goto) -> str:

@@ -1,0 +1,72 @@
+/* What one core of this machine can do at most, through the vectors that the kernels use.
+ *
+ * Every function repeats a block of independent operations and returns how many a block holds.
+ */
+#include "simd_int.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define CHAINS (CIRCLET_VBYTES == 64 ? 24 : 12)
+#define KEEP(x) __asm__ volatile("" : : "r"(x) : "memory")
+
+EXPORT uint32_t probe_fma(uint64_t blocks, float *sink) {
+    vf sums[CHAINS], a = v_load(sink), b = v_load(sink + CIRCLET_LANES);
+    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = a * (float)i;
+    for (uint64_t n = 0; n < blocks; n++)
+        CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = v_fma(a, b, sums[i]);
+    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) a += sums[i];
+    v_store(sink, a);
+    return CHAINS * CIRCLET_LANES * 2;
+}
+
+EXPORT uint32_t probe_dot(uint64_t blocks, int32_t *sink) {
+    vi sums[CHAINS], a = v_load_i32(sink), b = v_load_i32(sink + CIRCLET_LANES);
+    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = a * i;
+    for (uint64_t n = 0; n < blocks; n++)
+        CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) {
+            sums[i] = v_dot4(sums[i], (vu8)a, (vi8)b);
+        }
+    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) a += sums[i];
+    v_store_i32(sink, a);
+    return CHAINS * CIRCLET_VBYTES * 2;
+}
+
+EXPORT uint32_t probe_madd(uint64_t blocks, int32_t *sink) {
+    vi sums[CHAINS], a = v_load_i32(sink), b = v_load_i32(sink + CIRCLET_LANES);
+    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = a * i;
+    for (uint64_t n = 0; n < blocks; n++)
+        CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) {
+            sums[i] += v_madd_i16((vi16)sums[i], (vi16)b);
+        }
+    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) a += sums[i];
+    v_store_i32(sink, a);
+    return CHAINS * CIRCLET_VBYTES;
+}
+
+/* Reads a block of bytes, a multiple of eight registers. */
+EXPORT uint32_t probe_read(uint64_t blocks, const int32_t *data, uint64_t bytes, int32_t *sink) {
+    vi sums[8] = {0};
+    for (uint64_t n = 0; n < blocks; n++) {
+        KEEP(data);
+        for (uint64_t at = 0; at < bytes / 4; at += 8 * CIRCLET_LANES)
+            CIRCLET_UNROLL for (int i = 0; i < 8; i++)
+                sums[i] ^= v_load_i32(data + at + i * CIRCLET_LANES);
+    }
+    CIRCLET_UNROLL for (int i = 1; i < 8; i++) sums[0] ^= sums[i];
+    v_store_i32(sink, sums[0]);
+    return (uint32_t)bytes;
+}
+
+/* Copies half of a block of bytes to its other half. */
+EXPORT uint32_t probe_copy(uint64_t blocks, int32_t *data, uint64_t bytes, int32_t *sink) {
+    uint64_t half = bytes / 8;
+    for (uint64_t n = 0; n < blocks; n++) {
+        KEEP(data);
+        for (uint64_t at = 0; at < half; at += 4 * CIRCLET_LANES)
+            CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
+                const int32_t *from = data + at + i * CIRCLET_LANES;
+                v_store_i32(data + half + at + i * CIRCLET_LANES, v_load_i32(from));
+            }
+    }
+    v_store_i32(sink, v_load_i32(data + half));
+    return (uint32_t)bytes;
+}

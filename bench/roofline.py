@@ -1,0 +1,97 @@
+"""Peaks of this machine, measured through the same compiler and vectors as the kernels."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from time import perf_counter_ns
+
+import numpy as np
+
+from circlet.backends.cpu.loader import Library, address_of
+from circlet.backends.cpu.targets import native_target
+from circlet.backends.cpu.toolchain import compile_unit
+
+LEVELS_BYTES = (16 << 10, 256 << 10, 8 << 20, 64 << 20)
+"""Working sets at which bandwidth is measured: within L1, L2, L3, and beyond."""
+
+_TWO = (ctypes.c_uint64, ctypes.c_void_p)
+_ROUND_NS = 2_000_000
+_ROUNDS = 12
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What one core does at most.
+
+    Attributes:
+        fp32_gflops: Fused multiply-adds, two operations each.
+        int8_gops: Four-way dot products of bytes into int32 (VNNI where the CPU has it).
+        int16_gops: Two-way products of int16 into int32.
+        read_gbs, copy_gbs: Bandwidth at each size of `LEVELS_BYTES`; a copy counts both ways.
+    """
+
+    fp32_gflops: float
+    int8_gops: float
+    int16_gops: float
+    read_gbs: tuple[float, ...]
+    copy_gbs: tuple[float, ...]
+
+    def gops(self, unit: str) -> float:
+        """The peak of "fp32", "int8" or "int16" arithmetic."""
+        return {"fp32": self.fp32_gflops, "int8": self.int8_gops, "int16": self.int16_gops}[unit]
+
+    def bandwidth(self, working_set: int) -> float:
+        """GB/s of reading and writing a working set of so many bytes: that of its cache level."""
+        for size, read, copy in zip(LEVELS_BYTES, self.read_gbs, self.copy_gbs, strict=True):
+            if working_set <= 2 * size:
+                return max(read, copy)
+        return max(self.read_gbs[-1], self.copy_gbs[-1])
+
+    def as_json(self) -> dict[str, object]:
+        """Plain numbers, rounded."""
+        return json.loads(json.dumps(asdict(self)), parse_float=lambda x: round(float(x), 1))
+
+
+@cache
+def measured_peaks() -> Peaks:
+    """The peaks of the core that the calling thread runs on; takes about half a second."""
+    text = (Path(__file__).parent / "probe.c").read_text(encoding="utf-8")
+    library = Library(compile_unit(text, native_target()), "probe")
+    sink, room = np.zeros(64, np.int32), np.ones(LEVELS_BYTES[-1] // 4, np.int32)
+    at, data = address_of(sink), address_of(room)
+
+    def arithmetic(name: str) -> float:
+        function = library.function(name, *_TWO)
+        return _best(lambda blocks: function(blocks, at))
+
+    def traffic(name: str, size: int) -> float:
+        function = library.function(name, *_TWO, *_TWO)
+        return _best(lambda blocks: function(blocks, data, size, at))
+
+    return Peaks(
+        arithmetic("probe_fma"),
+        arithmetic("probe_dot"),
+        arithmetic("probe_madd"),
+        tuple(traffic("probe_read", size) for size in LEVELS_BYTES),
+        tuple(traffic("probe_copy", size) for size in LEVELS_BYTES),
+    )
+
+
+def _best(blocks: Callable[[int], int]) -> float:
+    """Operations (or bytes) per nanosecond of the fastest round."""
+    count = 1
+    while _taken(blocks, count) < _ROUND_NS // 4 and count < 1 << 30:
+        count *= 2
+    each = blocks(1)
+    return max(each * count / max(1, _taken(blocks, count)) for _ in range(_ROUNDS))
+
+
+def _taken(blocks: Callable[[int], int], count: int) -> int:
+    start = perf_counter_ns()
+    blocks(count)
+    return perf_counter_ns() - start

@@ -1,0 +1,246 @@
+"""Times every kernel call of a network's native plan and says what work each one does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.loader import Binding
+from circlet.backends.cpu.lowering import KernelCall, TensorRef
+from circlet.backends.cpu.targets import Target, parse_targets
+from circlet.backends.cpu.toolchain import usable_cores
+from circlet.formats import load
+from circlet.formats.arrays import Wanted, random_array
+from circlet.ir import DType, Model, Op, Tensor
+from circlet.ops import find
+from circlet.plan.partition import Partition
+from circlet.runtime.build import plan_model
+from circlet.runtime.executor import Runner
+from circlet.runtime.opening import Opened, OpenOptions, Source, open_source
+from circlet.runtime.values import Value
+
+_MOVES = ("copy.h", "moves.h")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one kernel call computes.
+
+    Attributes:
+        kernel: The C function and the constants that specialise it.
+        kind: The operator's kind.
+        sources: Position and name of the operators of the file that it descends from.
+        tasks: Pieces that threads share.
+        macs: Multiply-accumulates; those of the operator where one call computes it.
+        outputs: Elements that the operator writes.
+        data_bytes: Activations read and written, each once.
+        constant_bytes: Weights and tables, as the file holds them.
+        unit: The arithmetic: "fp32", "int8" or "int16".
+    """
+
+    kernel: str
+    kind: str
+    sources: tuple[tuple[int, str], ...]
+    tasks: int
+    macs: int
+    outputs: int
+    data_bytes: int
+    constant_bytes: int
+    unit: str
+
+    @property
+    def bytes(self) -> int:
+        """All bytes that must move."""
+        return self.data_bytes + self.constant_bytes
+
+
+@dataclass(frozen=True)
+class TimedWork:
+    """A kernel call and the median of its times, in microseconds."""
+
+    work: Work
+    us: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All kernel calls of a network in order.
+
+    Attributes:
+        call_us: One run as a user sees it, without timing the steps.
+        numpy_us: What the parts take that numpy runs.
+        resident_bytes: Packed constants and arenas: what a run goes through.
+    """
+
+    rows: tuple[TimedWork, ...]
+    call_us: float
+    numpy_us: float
+    resident_bytes: int
+    threads: int
+
+
+def profile(source: Source, threads: int, seconds: float = 0.6) -> Profile:
+    """Run a network on random inputs for about so many seconds, timing each step.
+
+    Raises:
+        CircletError: It cannot be read, compiled or run.
+        RuntimeError: Its shapes depend on the data, or its plan is not the one in the cache.
+    """
+    options = OpenOptions()
+    opened = open_source(source, options)
+    if any(value.is_dynamic for value in opened.values):
+        raise RuntimeError("shapes that depend on the data cannot be bound")
+    compiled = _compiled(source, options)
+    _check_same(opened, [part for _, part in compiled])
+    runners = _bound(opened, threads)
+    call_us = 1e6 * _median_run(runners, seconds / 2)
+    native = [runner for runner in runners if isinstance(runner, Binding)]
+    clocks = [runner.profile() for runner in native]
+    samples, others = [], []
+    deadline = perf_counter() + seconds / 2
+    while perf_counter() < deadline or len(samples) < 3:
+        start = perf_counter()
+        for runner in runners:
+            runner.run()
+        others.append((perf_counter() - start) * 1e6 - sum(int(c.sum()) for c in clocks) / 1e3)
+        samples.append(np.concatenate([*clocks, np.zeros(0, np.uint64)]))
+    step_us = np.median(np.array(samples), axis=0) / 1e3
+    works = _works([part for part, _ in compiled], [done for _, done in compiled], step_us)
+    rows = [TimedWork(w, float(us)) for w, us in zip(works, step_us, strict=True) if w is not None]
+    resident = sum(p.memory.arena_bytes + len(p.constants) for _, p in compiled)
+    has_numpy = len(native) < len(runners)
+    return Profile(tuple(rows), call_us, median(others) if has_numpy else 0.0, resident, threads)
+
+
+def _compiled(source: Source, options: OpenOptions) -> list[tuple[Partition, CompiledPartition]]:
+    """The native partitions, planned again: what the artifact does not tell."""
+    model = load(source, options.limits)
+    return compiled_partitions(model, parse_targets(options.target)[0], options)
+
+
+def compiled_partitions(
+    model: Model, target: Target, options: OpenOptions
+) -> list[tuple[Partition, CompiledPartition]]:
+    """The native partitions of a model, lowered; C is written but not compiled."""
+    planned = plan_model(model, [target], options)
+    return [
+        (part, compile_partition(part, target, usable_cores(), options.limits.loop_turns))
+        for part in planned.partitions
+        if part.backend == "cpu"
+    ]
+
+
+def _check_same(opened: Opened, compiled: Sequence[CompiledPartition]) -> None:
+    native = [part for part in opened.metadata["partitions"] if part["backend"] == "cpu"]
+    known = [[(int(op), str(name)) for op, name in part["steps"]] for part in native]
+    if known != [list(part.steps) for part in compiled]:
+        raise RuntimeError("the plan in the cache is another one than that made now")
+
+
+def _bound(opened: Opened, threads: int) -> list[Runner]:
+    buffers = [_buffer(value, index in opened.inputs) for index, value in enumerate(opened.values)]
+    return [
+        part.code.bind(
+            [buffers[i] for i in part.inputs], [buffers[i] for i in part.outputs], threads
+        )
+        for part in opened.partitions
+    ]
+
+
+def _buffer(value: Value, is_input: bool) -> np.ndarray:
+    array = value.empty()
+    if is_input:
+        array[...] = random_array(Wanted(value.name, value.dtype, value.shape))
+    elif value.initial is not None:
+        array.reshape(-1).view(np.uint8)[...] = np.frombuffer(value.initial, np.uint8)
+    return array
+
+
+def _median_run(runners: Sequence[Runner], seconds: float) -> float:
+    times = []
+    deadline = perf_counter() + seconds
+    while perf_counter() < deadline or len(times) < 3:
+        start = perf_counter()
+        for runner in runners:
+            runner.run()
+        times.append(perf_counter() - start)
+    return median(times)
+
+
+def _works(
+    parts: Sequence[Partition], compiled: Sequence[CompiledPartition], step_us: np.ndarray
+) -> list[Work | None]:
+    works: list[Work | None] = []
+    for part, done in zip(parts, compiled, strict=True):
+        times = step_us[len(works) : len(works) + len(done.calls)]
+        works += works_of(part, done.calls, times)
+    return works
+
+
+def works_of(
+    part: Partition, calls: Sequence[KernelCall | None], times: Iterable[float]
+) -> list[Work | None]:
+    """The work of each step; an operator's MACs are shared out by time over its kernel calls.
+
+    Calls within a loop have no MACs: how often they ran is not known.
+    """
+    timed = list(zip(calls, times, strict=True))
+    heavy: dict[Op, float] = {}
+    for call, us in timed:
+        if call is not None and call.kernel.header not in _MOVES:
+            heavy[call.op] = heavy.get(call.op, 0.0) + float(us) + 1e-9
+    outside = set(part.ops)
+    return [
+        None if call is None else _work(call, float(us), heavy, call.op in outside)
+        for call, us in timed
+    ]
+
+
+def _work(call: KernelCall, us: float, heavy: dict[Op, float], once: bool) -> Work:
+    op = call.op
+    computes = once and call.kernel.header not in _MOVES
+    share = (us + 1e-9) / heavy[op] if computes else 0.0
+    arguments = ",".join(map(str, call.kernel.arguments))
+    constants = [t for t in op.inputs if t is not None and t.is_constant]
+    return Work(
+        kernel=f"{call.kernel.function}({arguments})" if arguments else call.kernel.function,
+        kind=op.label,
+        sources=tuple((source.id, source.name) for source in op.origin.sources),
+        tasks=call.tasks,
+        macs=round(_macs(op) * share),
+        outputs=round(sum(t.elements for t in op.outputs) * share),
+        data_bytes=_data_bytes(call),
+        constant_bytes=round(sum(t.size_bytes for t in constants) * share),
+        unit=unit_of(op),
+    )
+
+
+def _macs(op: Op) -> int:
+    record = find(op.label)
+    return record.cost(op).macs if record is not None and record.cost is not None else 0
+
+
+def _data_bytes(call: KernelCall) -> int:
+    if call.kernel.function == "fill_border":
+        fields = {name: np.asarray(value).item() for name, value in call.params.items()}
+        return call.tasks * (fields["image_bytes"] - fields["height"] * fields["inner_bytes"])
+    refs = (ref.tensor for ref in call.operands if isinstance(ref, TensorRef))
+    touched: dict[Tensor, None] = dict.fromkeys([*refs, *call.writes])
+    return sum(tensor.size_bytes for tensor in touched)
+
+
+def unit_of(op: Op) -> str:
+    """The arithmetic that an operator's operands allow."""
+    dtypes = [t.dtype for t in op.inputs if t is not None]
+    narrow = {DType.INT8, DType.UINT8, DType.INT4}
+    if dtypes and dtypes[0] is DType.INT16:
+        return "int16"
+    if dtypes and (dtypes[0] in narrow or (dtypes[0].is_float and narrow & set(dtypes[1:2]))):
+        return "int8"
+    return "fp32"
