@@ -12,6 +12,8 @@ from circlet.backends.cpu.lower.float_matrix import (
     constant_floats,
     why_not_float,
 )
+from circlet.backends.cpu.lower.folding import folded
+from circlet.backends.cpu.lower.tiles import lanes_of, registers_of
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
@@ -77,7 +79,9 @@ def _lower_grouped(op: Op, context: Context, weights: np.ndarray, groups: int) -
         groups=groups,
         activation=getattr(op.attrs, "fused_activation_function", "NONE"),
     )
-    call_matrix(op, context, matrix)
+    registers = registers_of(context.target, context.vector_bytes)
+    for part in folded(matrix, registers, lanes_of(context.vector_bytes)):
+        call_matrix(op, context, part)
 
 
 def _row_sizes(window: Window2D, source: Layout, result: Layout) -> tuple[int, int, int]:

@@ -73,7 +73,7 @@ def choose_tile(registers: Registers, width: int, vectors: int) -> Tile:
         for count in range(1, min(_MOST_VECTORS, vectors) + 1)
         if registers.hold(tile := Tile(pixels, count))
     ]
-    return min(candidates, key=lambda tile: _slots(tile, width, vectors))
+    return min(candidates, key=lambda tile: tile_slots(tile, width, vectors))
 
 
 def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
@@ -87,7 +87,7 @@ def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
     return min(tiles, max(1, worthwhile, min(cached, shared)))
 
 
-def _slots(tile: Tile, width: int, vectors: int) -> float:
+def tile_slots(tile: Tile, width: int, vectors: int) -> float:
     """Issue slots per element of depth: multiply-adds or loads, whichever bind, over all tiles."""
     sums, loads = tile.pixels * tile.vectors, tile.pixels + tile.vectors
     tiles = -(-width // tile.pixels) * -(-vectors // tile.vectors)

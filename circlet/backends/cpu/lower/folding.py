@@ -1,0 +1,104 @@
+"""Neighbouring pixels as one pixel of more filters, where a layer has fewer filters than lanes.
+
+Before: each pixel takes a vector of which most lanes are empty. After: `count` pixels share it;
+their windows unite to one that is wider, with zeros where a filter does not look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from circlet.backends.cpu.lower.float_matrix import FloatArray, Matrix, View
+from circlet.backends.cpu.lower.tiles import Registers, choose_tile, tile_slots
+
+_MOST_VECTORS = 4
+_WORTHWHILE = 0.95
+
+
+def folded(matrix: Matrix, registers: Registers, lanes: int) -> Iterator[Matrix]:
+    """The matrices that compute `matrix`: folded if that takes less time, and what is left over."""
+    count = _best_count(matrix, registers, lanes)
+    if count == 1:
+        yield matrix
+        return
+    images, height, width = matrix.sizes
+    yield replace(
+        matrix,
+        source=_spaced(matrix.source, count),
+        result=_spaced(matrix.result, count),
+        addend=matrix.addend and _spaced(matrix.addend, count),
+        sizes=(images, height, width // count),
+        weights=_united(matrix, count),
+        bias=None if matrix.bias is None else np.tile(matrix.bias, count),
+    )
+    if width % count:
+        yield _columns_from(matrix, width - width % count)
+
+
+def _best_count(matrix: Matrix, registers: Registers, lanes: int) -> int:
+    filters, width = len(matrix.weights), matrix.sizes[2]
+    if not _can_fold(matrix):
+        return 1
+    most = min(width, _MOST_VECTORS * lanes // filters)
+
+    def slots(count: int) -> float:
+        rows = ((width // count, count), (1, width % count))
+        return sum(
+            _row_slots(matrix, pixels, folds, registers, lanes) for pixels, folds in rows if folds
+        )
+
+    best = min(range(1, most + 1), key=slots, default=1)
+    return best if slots(best) < _WORTHWHILE * slots(1) else 1
+
+
+def _row_slots(matrix: Matrix, pixels: int, count: int, registers: Registers, lanes: int) -> float:
+    """Estimated time of `pixels` pixels in a row, each of them `count` of the layer's."""
+    vectors = -(-count * len(matrix.weights) // lanes)
+    _, rows, columns, channels = matrix.weights.shape
+    depth = rows * (columns + (count - 1) * _step(matrix)) * channels
+    return tile_slots(choose_tile(registers, pixels, vectors), pixels, vectors) * depth
+
+
+def _can_fold(matrix: Matrix) -> bool:
+    """Whether pixels follow each other without gaps, and so do their windows."""
+    filters = len(matrix.weights)
+    dense = [view.pixel == filters for view in (matrix.result, matrix.addend) if view]
+    spread = matrix.taps[1]
+    return matrix.groups == 1 and all(dense) and spread > 0 and matrix.source.pixel % spread == 0
+
+
+def _step(matrix: Matrix) -> int:
+    """Columns of the window between neighbouring pixels."""
+    return matrix.source.pixel // matrix.taps[1]
+
+
+def _united(matrix: Matrix, count: int) -> FloatArray:
+    filters, rows, columns, channels = matrix.weights.shape
+    step = _step(matrix)
+    shape = (count, filters, rows, columns + (count - 1) * step, channels)
+    united = np.zeros(shape, np.float32)
+    for pixel in range(count):
+        united[pixel, :, :, pixel * step : pixel * step + columns] = matrix.weights
+    return united.reshape(count * filters, *shape[2:])
+
+
+def _spaced(view: View, count: int) -> View:
+    return replace(view, pixel=count * view.pixel)
+
+
+def _columns_from(matrix: Matrix, first: int) -> Matrix:
+    images, height, width = matrix.sizes
+
+    def moved(view: View) -> View:
+        return replace(view, offset=view.offset + first * view.pixel)
+
+    return replace(
+        matrix,
+        source=moved(matrix.source),
+        result=moved(matrix.result),
+        addend=matrix.addend and moved(matrix.addend),
+        sizes=(images, height, width - first),
+    )
