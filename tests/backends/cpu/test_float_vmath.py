@@ -88,7 +88,7 @@ _REFERENCE: dict[str, Function] = {
     "sin": np.sin,
     "cos": np.cos,
 }
-_BOUNDS = {"exp": 2, "log": 2, "tanh": 2, "logistic": 3, "sqrt": 0.5, "rsqrt": 2, "erf": 3}
+_BOUNDS = {"exp": 2, "log": 2, "tanh": 6, "logistic": 3, "sqrt": 0.5, "rsqrt": 2, "erf": 6}
 _BOUNDS |= {"sin": 2, "cos": 2}
 _RANGES = {"exp": (-87, 88.7), "log": (1e-30, 1e4), "sqrt": (1e-30, 1e4), "rsqrt": (1e-30, 1e4)}
 _RANGES |= {"sin": (-1e6, 1e6), "cos": (-1e6, 1e6)}
@@ -98,8 +98,8 @@ _RANGES |= {"sin": (-1e6, 1e6), "cos": (-1e6, 1e6)}
 def test_function_keeps_its_stated_bound(unit: ctypes.CDLL, name: str) -> None:
     low, high = _RANGES.get(name, (-20, 20))
     random = np.random.default_rng(7)
-    spread = random.uniform(low, high, 20_000)
-    near = random.uniform(max(low, -2), 2, 20_000)
+    spread = random.uniform(low, high, 200_000)
+    near = random.uniform(max(low, -2), 2, 200_000)
     values = np.concatenate([spread, near]).astype(np.float32)
     exact = _REFERENCE[name](values.astype(np.float64))
     ulp = np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
@@ -111,7 +111,7 @@ def test_function_keeps_its_stated_bound(unit: ctypes.CDLL, name: str) -> None:
 def test_special_values_give_what_the_function_gives(unit: ctypes.CDLL, name: str) -> None:
     with np.errstate(all="ignore"):
         exact = _REFERENCE[name](_SPECIAL.astype(np.float64)).astype(np.float32)
-    np.testing.assert_allclose(_apply(unit, name, _SPECIAL), exact, rtol=3e-7, atol=1e-44)
+    np.testing.assert_allclose(_apply(unit, name, _SPECIAL), exact, rtol=4e-7, atol=1e-44)
 
 
 def test_rounding_keeps_the_sign_of_zero(unit: ctypes.CDLL) -> None:

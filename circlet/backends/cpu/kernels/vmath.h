@@ -22,6 +22,40 @@ CIRCLET_INLINE vf v_polynomial(vf x, const float *coefficients, const int count)
 /* 2^n for -126 <= n <= 127. */
 CIRCLET_INLINE vf v_power_of_two(vi n) { return (vf)((n + 127) << 23); }
 
+#if CIRCLET_VBYTES == 64
+/* value * 2^floor(exponent), rounded once. */
+CIRCLET_INLINE vf v_scale(vf value, vf exponent) {
+    return __builtin_ia32_scalefps512_mask(value, exponent, value, (unsigned short)-1, 4);
+}
+
+/* 2^(k / 16) by the low four bits of each lane of k. */
+CIRCLET_INLINE vf v_sixteenth_powers(vi k) {
+    typedef float plain __attribute__((vector_size(64)));
+    typedef int32_t plain_i32 __attribute__((vector_size(64)));
+    const plain powers = {1.0f,        1.04427378f, 1.09050773f, 1.13878863f,
+                          1.18920712f, 1.24185781f, 1.29683955f, 1.35425555f,
+                          1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f,
+                          1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f};
+#if defined(__clang__)
+    return (vf)__builtin_ia32_permvarsf512(powers, (plain_i32)k);
+#else
+    return (vf)__builtin_ia32_permvarsf512_mask(powers, (plain_i32)k, powers, (unsigned short)-1);
+#endif
+}
+
+/* e^x, 2 ulp: 2^whole times a power from a table in a register, times a short series. */
+CIRCLET_INLINE vf v_exp(vf x) {
+    const vf shift = v_splat(786432.0f); /* 1.5 * 2^19: adding it rounds to sixteenths */
+    x = v_clamp(x, v_splat(-104.0f), v_splat(89.0f));
+    vf shifted = v_fma(x, v_splat(1.44269504f), shift);
+    vf whole = shifted - shift;
+    vf r = v_fma(whole, v_splat(-0.693145752f), x); /* ln 2 in two parts, the first exact times n */
+    r = v_fma(whole, v_splat(-1.42860677e-6f), r);
+    vf power = v_sixteenth_powers((vi)shifted);
+    vf q = V_POLYNOMIAL(r, 1.0f, 0.5f, 0.166666672f);
+    return v_scale(v_fma(r * power, q, power), whole);
+}
+#else
 /* e^x, 2 ulp. */
 CIRCLET_INLINE vf v_exp(vf x) {
     const vf shift = v_splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
@@ -37,6 +71,7 @@ CIRCLET_INLINE vf v_exp(vf x) {
     vi half = n >> 1;
     return y * v_power_of_two(half) * v_power_of_two(n - half);
 }
+#endif
 
 /* Natural logarithm, 2 ulp; -infinity at 0, NaN below. */
 CIRCLET_INLINE vf v_log(vf x) {
@@ -58,16 +93,13 @@ CIRCLET_INLINE vf v_log(vf x) {
     return v_select((vi)(x < v_zero()), v_splat(__builtin_nanf("")), result);
 }
 
-/* Hyperbolic tangent, 2 ulp. */
+/* Hyperbolic tangent, 6 ulp: an odd rational function; larger arguments give 1. */
 CIRCLET_INLINE vf v_tanh(vf x) {
-    vf a = v_abs(x), z = x * x;
-    vf q = V_POLYNOMIAL(z, -0.333333309f, 0.133332098f, -0.0539472043f, 0.0217029671f,
-                        -0.00818267385f, 0.00214753686f);
-    vf near = v_fma(x * z, q, x);
-    vf e = v_exp(a + a) + v_splat(1.0f);
-    vf far = v_copysign(v_splat(1.0f) - v_splat(2.0f) / e, x);
-    vf result = v_select((vi)(a < v_splat(0.625f)), near, far);
-    return v_select((vi)(x == x), result, x);
+    x = v_clamp(x, v_splat(-9.0f), v_splat(9.0f));
+    vf z = x * x;
+    vf p = V_POLYNOMIAL(z, 1.0f, 0.133810207f, 0.00349558308f, 2.06090008e-05f, 1.33545575e-08f);
+    vf q = V_POLYNOMIAL(z, 1.0f, 0.467143357f, 0.0258769616f, 0.000328562659f, 7.77651394e-07f);
+    return v_clamp(x * p / q, v_splat(-1.0f), v_splat(1.0f));
 }
 
 /* 1 / (1 + e^-x), 3 ulp above -87. */
@@ -89,18 +121,15 @@ CIRCLET_INLINE vf v_sqrt(vf x) {
 /* 1 / sqrt(x), 2 ulp. */
 CIRCLET_INLINE vf v_rsqrt(vf x) { return v_splat(1.0f) / v_sqrt(x); }
 
-/* Error function, 3 ulp: an odd polynomial up to 1, then 1 - e^p where p fits ln(erfc). */
+/* Error function, 6 ulp: an odd rational function; larger arguments give 1. */
 CIRCLET_INLINE vf v_erf(vf x) {
-    vf a = v_abs(x), z = x * x;
-    vf q = V_POLYNOMIAL(z, 1.12837917f, -0.376126385f, 0.112837827f, -0.0268654458f,
-                        0.00522107486f, -0.000848471119f, 0.000112705427f, -9.68013174e-06f);
-    vf bounded = v_min(a, v_splat(4.0f));
-    vf p = V_POLYNOMIAL(bounded, 0.000291491673f, -1.13010583f, -0.632067233f, -0.109827896f,
-                        0.0262618216f, -0.00469739217f, 0.000582149228f, -4.41515469e-05f,
-                        1.53218761e-06f);
-    vf far = v_copysign(v_splat(1.0f) - v_exp(p), x);
-    vf result = v_select((vi)(a < v_splat(1.0f)), x * q, far);
-    return v_select((vi)(x == x), result, x);
+    x = v_clamp(x, v_splat(-3.9f), v_splat(3.9f));
+    vf z = x * x;
+    vf p = V_POLYNOMIAL(z, 1.12837911f, 0.189667121f, 0.0526681282f, 0.00373836048f,
+                        0.000285062764f, 2.06647383e-06f);
+    vf q = V_POLYNOMIAL(z, 1.0f, 0.501420915f, 0.113819085f, 0.0149143049f, 0.00115738017f,
+                        3.82700564e-05f);
+    return v_clamp(x * p / q, v_splat(-1.0f), v_splat(1.0f));
 }
 
 #endif
