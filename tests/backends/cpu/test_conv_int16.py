@@ -59,6 +59,23 @@ def test_transposed_convolutions_equal_the_record(padding: str, target: str) -> 
 
 
 @each_target
+def test_products_of_every_reach_and_factor_equal_the_records(target: str) -> None:
+    """Sums beyond 32 bits, factors beyond the fast form, runs of one element and of odd length."""
+    cases = Cases()
+    for depth, step in ((3001, 0.004), (3001, 4e-7), (90, 4e-7), (90, 4e3), (1, 0.004)):
+        data = cases.data(DType.INT16, (7, depth), IN)
+        weights = cases.constant(cases.values(DType.INT8, (37, depth)), scales(37, 0))
+        result = Quantization.per_tensor(step)
+        cases.op("FULLY_CONNECTED", [data, weights], FullyConnectedAttrs(), quant=result)
+    for channels in (1, 2, 5):
+        data = cases.data(DType.INT16, (1, 7, 9, channels), IN)
+        weights = cases.constant(cases.values(DType.INT8, (20, 3, 3, channels)), scales(20, 0))
+        attrs = Conv2DAttrs("SAME", 1, 1, "NONE", 2, 2)
+        cases.op("CONV_2D", [data, weights], attrs, quant=OUT)
+    cases.check(target, threads=2)
+
+
+@each_target
 def test_fully_connected_layers_equal_the_record(target: str) -> None:
     cases = Cases()
     for units, wide in ((7, np.int64), (40, np.int32), (130, np.int64)):

@@ -1,4 +1,4 @@
-/* Convolutions of int16 images with int8 weights: plain, depthwise, transposed, fully connected.
+/* Convolutions of int16 images with int8 weights: depthwise and transposed.
  *
  * Output row y and tap row k meet input row (y * step + k * tap + first) / up where that is whole
  * and inside; columns likewise. Padding adds nothing, for zero points are 0.

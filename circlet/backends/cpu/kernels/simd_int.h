@@ -78,6 +78,20 @@ CIRCLET_INLINE vi v_dot4(vi acc, vu8 data, vi8 weights) {
 #endif
 }
 
+/* acc + the sum over each lane's two int16 of data * weights. */
+CIRCLET_INLINE vi v_dot2(vi acc, vi16 data, vi16 weights) {
+#if CIRCLET_HAS_DOT4 && !CIRCLET_DOT_SIGNED && defined(__clang__)
+    circlet_plain_i16 d = (circlet_plain_i16)data, w = (circlet_plain_i16)weights;
+#if CIRCLET_VBYTES == 64
+    return (vi)__builtin_ia32_vpdpwssd512((circlet_plain_i32)acc, d, w);
+#else
+    return (vi)__builtin_ia32_vpdpwssd256((circlet_plain_i32)acc, d, w);
+#endif
+#else
+    return acc + v_madd_i16(data, weights);
+#endif
+}
+
 /* Signed 64-bit products of the even int32 lanes. */
 CIRCLET_INLINE vl v_mul_even(vi a, vi b) {
     return ((vl)a << 32 >> 32) * ((vl)b << 32 >> 32);

@@ -24,6 +24,7 @@ FAMILIES = (
     "variable",
     *("slices", "places", "gather", "order", "diagonal", "detection", "suppression"),
     "matmul",
+    "conv_q16",
     "conv_int16",
     "l2_norm",
     "fft",

@@ -1,4 +1,4 @@
-"""Kinds with int16 activations and constant int8 weights, as calls of `conv_int.h`."""
+"""Depthwise and transposed convolutions of int16 activations, as calls of `conv_int.h`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.lower.sum_int import bounds, column_block, column_records
+from circlet.backends.cpu.lower.sum_int import (
+    bounds,
+    column_block,
+    column_records,
+    why_not_int16,
+)
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -17,7 +22,7 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
 )
 from circlet.backends.cpu.targets import Target
-from circlet.ir import DType, Op, Tensor
+from circlet.ir import Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.geometry import Window2D
 from circlet.ops.operands import operand
@@ -45,19 +50,13 @@ def _operands(op: Op) -> tuple[Tensor, Tensor, Tensor | None]:
 
 
 def _refuses(op: Op, target: Target) -> str | None:
-    data, weights, bias = _operands(op)
-    if (data.dtype, weights.dtype) != (DType.INT16, DType.INT8):
-        return "not int16 activations and int8 weights"
-    if data.is_constant or not weights.is_constant or not (bias is None or bias.is_constant):
-        return "weights and bias must be constant, and the input not"
-    if data.elements == 0 or op.outputs[0].elements == 0:
-        return "a size is 0"
+    reason = why_not_int16(op, *_operands(op))
+    if reason is not None:
+        return reason
+    data, weights, _ = _operands(op)
     if op.kind == "TRANSPOSE_CONV":
         return None if operand(op, 0).is_constant else "the output shape must be constant"
-    if op.kind == "CONV_2D" and weights.shape[3] != data.shape[3]:
-        return "grouped"
-    multiplied = op.kind == "DEPTHWISE_CONV_2D" and weights.shape[3] != data.shape[3]
-    return "a depth multiplier" if multiplied else None
+    return "a depth multiplier" if weights.shape[3] != data.shape[3] else None
 
 
 def _walk(window: Window2D, height: int, width: int) -> _Walk:
@@ -101,8 +100,8 @@ def _call(op: Op, context: Context, weights: Int16, params: dict[str, ParamValue
     operands = (TensorRef(data), packed, context.constant(records), TensorRef(result))
     rows = params["out_height"]
     assert isinstance(rows, int)
-    images = 1 if op.kind == "FULLY_CONNECTED" else result.static_shape[0]
-    context.call(op, kernel, params, operands, (result,), tasks=images * rows * blocks)
+    tasks = result.static_shape[0] * rows * blocks
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
 def _image_params(op: Op, context: Context, walk: _Walk, taps: Window2D) -> dict[str, ParamValue]:
@@ -142,19 +141,7 @@ def _lower_image(op: Op, context: Context) -> None:
     _call(op, context, weights, _image_params(op, context, walk, window))
 
 
-def _lower_rows(op: Op, context: Context) -> None:
-    stored = np.asarray(operand(op, 1).data, np.int16)
-    units, depth = stored.shape
-    rows = operand(op, 0).elements // depth
-    params: dict[str, ParamValue] = {"in_batch": 0, "in_row": depth, "in_pixel": 0}
-    params |= {"out_batch": 0, "out_row": units, "out_pixel": 0}
-    params |= {"in_height": rows, "in_width": 1, "out_height": rows, "out_width": 1}
-    params |= {"tap_height": 1, "tap_width": 1, "step": (1, 1), "tap": (1, 1)}
-    params |= {"first": (0, 0), "up": (1, 1)}
-    _call(op, context, stored.reshape(units, 1, depth), params)
-
-
-for _kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"):
+for _kind in ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"):
     LOWERINGS.add(
         Lowering(
             _kind,
@@ -165,4 +152,3 @@ for _kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"):
             strided_output=True,
         )
     )
-LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_int16", _refuses, _lower_rows))

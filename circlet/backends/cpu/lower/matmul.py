@@ -7,6 +7,8 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.lower.body import ELEMENT_TYPES
+from circlet.backends.cpu.lower.conv_q8 import Places, Runs
+from circlet.backends.cpu.lower.conv_q16 import Product16, call_product16
 from circlet.backends.cpu.lower.float_matrix import Matrix, View, call_matrix
 from circlet.backends.cpu.lower.sum_int import FLUSH, bounds, column_block, column_records
 from circlet.backends.cpu.lower.tiles import FLOAT_BYTES, choose_tile, lanes_of, registers_of
@@ -145,6 +147,35 @@ def _lower_constant(op: Op, context: Context) -> None:
     call_matrix(op, context, matrix)
 
 
+def _lower_int16(op: Op, context: Context) -> None:
+    """A constant right operand of 8 bits is packed ahead."""
+    _, depth, columns = _sizes(op)
+    left, right = operand(op, 0), operand(op, 1)
+    stored = np.asarray(right.data, np.int16)
+    flat = stored.reshape(stored.shape[-2:])
+    weights = flat if adjoint(op)[1] else flat.T
+    product = Product16(
+        op,
+        Runs(1, 1, depth, 0, 0),
+        Places(1, 1, left.elements // depth, (0, 0, depth), (0, 0, columns)),
+        np.reshape(weights, (columns, 1, 1, depth)),
+        np.zeros(columns, np.int64),
+        factors(op),
+        True,
+        TensorRef(left),
+    )
+    call_product16(product, context)
+
+
+def _refuses_int16(op: Op, target: Target) -> str | None:
+    left, right = operand(op, 0), operand(op, 1)
+    if (left.dtype, right.dtype) != (DType.INT16, DType.INT8):
+        return "not int16 and int8"
+    if not _packs_ahead(op) or zero_of(left) or zero_of(right):
+        return "the right operand is not one constant matrix, or a zero point is not 0"
+    return _refuses(op, target)
+
+
 def _lower_integer(op: Op, context: Context) -> None:
     _, depth, columns = _sizes(op)
     vectors, width = column_block(context, columns)
@@ -170,4 +201,5 @@ def _lower_integer(op: Op, context: Context) -> None:
 
 
 LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_f32", _refuses_float, _lower_float))
+LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_q16", _refuses_int16, _lower_int16))
 LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_int", _refuses_integer, _lower_integer))

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.lowering import Context, ParamValue
-from circlet.ir import DType, Op
+from circlet.ir import DType, Op, Tensor
 from circlet.ops.operands import zero_of
 from circlet.ops.requantize import activation_range, wide_multiplier
 
@@ -45,3 +45,12 @@ def bounds(op: Op) -> dict[str, ParamValue]:
     activation = getattr(op.attrs, "fused_activation_function", "NONE")
     low, high = activation_range(activation, op.outputs[0])
     return {"zero": zero_of(op.outputs[0]), "low": low, "high": high}
+
+
+def why_not_int16(op: Op, data: Tensor, weights: Tensor, bias: Tensor | None) -> str | None:
+    """Why an op is no sum of int16 activations times constant int8 weights, or None."""
+    if (data.dtype, weights.dtype) != (DType.INT16, DType.INT8):
+        return "not int16 activations and int8 weights"
+    if data.is_constant or not weights.is_constant or not (bias is None or bias.is_constant):
+        return "weights and bias must be constant, and the input not"
+    return "a size is 0" if data.elements == 0 or op.outputs[0].elements == 0 else None
