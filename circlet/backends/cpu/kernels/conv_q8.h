@@ -96,13 +96,13 @@ CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, con
         }
 }
 
-/* The sum of one window's bytes; runs are multiples of 16. */
+/* The sum of one window's bytes as v_dot4 sees them; runs are multiples of 16. */
 CIRCLET_INLINE int32_t conv_q8_sum_along(const struct conv_q8_params *p, const uint8_t *in,
                                          const int flip) {
     typedef CIRCLET_VECTOR(uint16_t, 16) v8u16;
     typedef CIRCLET_VECTOR(uint32_t, 16) v4u32;
     v4u32 sum = {0};
-    uint8_t change = flip == CONV_Q8_FLIP_LOADS ? 0x80 : 0;
+    uint8_t change = (flip == CONV_Q8_FLIP_LOADS) != CIRCLET_DOT_SIGNED ? 0x80 : 0;
     for (int y = 0; y < p->runs_down; y++)
         for (int x = 0; x < p->runs_across; x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
@@ -112,7 +112,8 @@ CIRCLET_INLINE int32_t conv_q8_sum_along(const struct conv_q8_params *p, const u
                 sum += ((v4u32)pairs & 0xffff) + ((v4u32)pairs >> 16);
             }
         }
-    return (int32_t)(sum[0] + sum[1] + sum[2] + sum[3]);
+    int32_t bytes = p->runs_down * p->runs_across * p->run_bytes;
+    return (int32_t)(sum[0] + sum[1] + sum[2] + sum[3]) - (CIRCLET_DOT_SIGNED ? 128 * bytes : 0);
 }
 
 /* What the zero point of the weights subtracts from each pixel's accumulators. */

@@ -2,3 +2,4 @@
 #include "binding.c"
 #include "executable.c"
 #include "pool.c"
+#include "support.h"
