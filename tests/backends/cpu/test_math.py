@@ -49,7 +49,10 @@ def test_logic_equals_the_records(target: str) -> None:
 def test_float_functions_equal_the_records(target: str) -> None:
     cases = Cases()
     edges = np.array([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 1e5, -1e6, 1e-30], np.float32)
-    for values in (cases.values(DType.FLOAT32, (3, 77), 30), edges):
+    bits = np.random.default_rng(5).integers(127 << 23, 255 << 23, 300, np.uint32)
+    largest = np.array([2**30, 3.4028235e38, -(2.0**127), 1.1e9, 16367173 * 2.0**72], np.float32)
+    huge = np.concatenate([bits.view(np.float32), largest])
+    for values in (cases.values(DType.FLOAT32, (3, 77), 30), edges, huge):
         x = cases.given(values)
         for kind in ("SIN", "COS", "CEIL", "ROUND", "SIGN"):
             cases.op(kind, [x])

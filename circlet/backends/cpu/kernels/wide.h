@@ -47,21 +47,55 @@ CIRCLET_INLINE wd w_polynomial(wd x, const double *coefficients, const int count
     return y;
 }
 
-/* sin(x + quarter * pi / 2), 1 ulp or 1e-7 of 1 for |x| <= 2^30; beyond, a value within [-1, 1]. */
+/* Quarters of a turn in x, modulo 4, and the angle that is left, for 2^30 <= |x| < infinity.
+ * Only the bits of 2 / pi that count for this exponent are multiplied (Payne and Hanek, 1983).
+ */
+static __attribute__((noinline, cold, unused)) int large_angle(float x, float *rest) {
+    static const uint32_t two_by_pi[] = {0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0,
+                                         0xDB629599, 0x3C439041, 0xFE5163AB, 0xDEBBC561};
+    union { float f; uint32_t u; } bits = {x};
+    uint64_t mantissa = (bits.u & 0x7FFFFF) | 0x800000;
+    int start = (int)(bits.u >> 23 & 255) - 150 - 2;
+    const uint32_t *word = two_by_pi + start / 32;
+    uint64_t window[3];
+    for (int i = 0; i < 3; i++) {
+        uint64_t pair = (uint64_t)word[i] << 32 | word[i + 1];
+        window[i] = (uint32_t)(pair >> (32 - start % 32));
+    }
+    uint64_t product = (mantissa * window[0] << 32) + mantissa * window[1] +
+                       (mantissa * window[2] >> 32);
+    int quarters = (int)((product + (1ull << 61)) >> 62);
+    int64_t part = (int64_t)(product - ((uint64_t)quarters << 62));
+    float angle = (float)((double)part * 3.4061215800865545e-19); /* pi / 2 / 2^62 */
+    *rest = bits.u >> 31 ? -angle : angle;
+    return bits.u >> 31 ? -quarters : quarters;
+}
+
+/* sin(x + quarter * pi / 2), 1 ulp or 1e-7 of 1. */
 CIRCLET_INLINE vf wide_sine(vf x, int quarter) {
+    const float most = 1073741824.0f, infinity = __builtin_inff();
     wd wide = w_limit(w_of_f32(x), 3e9);
     wd turns = w_round(wide * w_splat(0.6366197723675814));
     wd rest = (wide - turns * w_splat(1.5707963267341256)) - turns * w_splat(6.077100506506192e-11);
     turns = w_select((wl)(turns == turns), turns, w_splat(0.0));
-    vi n = w_to_i32(turns) + v_splat_i32(quarter);
-    vf r = w_to_f32(rest), z = r * r;
+    vi n = w_to_i32(turns);
+    vf r = w_to_f32(rest);
+    vi large = (vi)(v_abs(x) > v_splat(most)) & (vi)(v_abs(x) < v_splat(infinity));
+    if (v_fold_min_i32(large))
+        for (int i = 0; i < CIRCLET_LANES; i++) {
+            float angle = r[i];
+            if (large[i]) n[i] = large_angle(x[i], &angle);
+            r[i] = angle;
+        }
+    n += v_splat_i32(quarter);
+    vf z = r * r;
     vf p = V_POLYNOMIAL(z, -0.16666667f, 0.0083333291f, -0.000198393056f, 2.71806425e-6f);
     vf q = V_POLYNOMIAL(z, 0.0416666456f, -0.00138873118f, 2.44325875e-5f);
     vf sine = v_fma(r * z, p, r);
     vf cosine = v_fma(z * z, q, v_fma(z, v_splat(-0.5f), v_splat(1.0f)));
     vf y = v_select((vi)((n & 1) == 0), sine, cosine);
     y = (vf)((vi)y ^ ((n & 2) << 30));
-    return v_select((vi)(v_abs(x) < v_splat(__builtin_inff())), y, x - x);
+    return v_select((vi)(v_abs(x) < v_splat(infinity)), y, x - x);
 }
 CIRCLET_INLINE vf v_sin(vf x) {
     return v_select((vi)(x == v_zero()), x, wide_sine(x, 0));
