@@ -9,8 +9,10 @@ from circlet.backends.cpu.toolchain import compile_unit
 from circlet.errors import CompileError
 
 _TARGETS = ("x86_64", "x86_64+v4", "aarch64+neon", "armv7", "armv7+neon", "riscv64")
+_HEADERS = ("conv_f32", "winograd_f32", "depthwise_f32", "vmath")
 _CALLS = {
     "convolution": "conv_f32(params, operands, scratch, begin, end, 5, 1, 1);",
+    "winograd": "winograd_f32(params, operands, scratch, begin, end, 5, 1, 1);",
     "depthwise": "depthwise_f32(params, operands, scratch, begin, end, 3, 3, 1, 1, 4, 0);",
     "any_window": "depthwise_f32(params, operands, scratch, begin, end, 0, 0, 0, 1, 4, 1);",
     "math": "v_store(scratch, v_tanh(v_erf(v_log(v_rsqrt(v_load(params))))));",
@@ -26,7 +28,7 @@ _DEFINED = ("-Wl,-z,defs",)
 
 
 def _source(extra: str = "") -> str:
-    headers = "".join(f"#include <{name}.h>\n" for name in ("conv_f32", "depthwise_f32", "vmath"))
+    headers = "".join(f"#include <{name}.h>\n" for name in _HEADERS)
     return headers + "".join(_FUNCTION.format(name=n, call=c) for n, c in _CALLS.items()) + extra
 
 

@@ -14,6 +14,7 @@ from circlet.backends.cpu.lower.float_matrix import (
 )
 from circlet.backends.cpu.lower.folding import folded
 from circlet.backends.cpu.lower.tiles import lanes_of, registers_of
+from circlet.backends.cpu.lower.winograd import call_winograd, pays
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
@@ -79,6 +80,9 @@ def _lower_grouped(op: Op, context: Context, weights: np.ndarray, groups: int) -
         groups=groups,
         activation=getattr(op.attrs, "fused_activation_function", "NONE"),
     )
+    if pays(op, context, matrix):
+        call_winograd(op, context, matrix)
+        return
     registers = registers_of(context.target, context.vector_bytes)
     for part in folded(matrix, registers, lanes_of(context.vector_bytes)):
         call_matrix(op, context, part)

@@ -135,7 +135,7 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
     context.call(
         op,
         _kernel(tile, matrix),
-        params | _window(matrix) | _strides(matrix) | clamp_params(matrix.activation),
+        params | _window(matrix) | edges(matrix) | clamp_params(matrix.activation),
         (matrix.source.ref, packed, matrix.result.ref, addend),
         [matrix.result.tensor],
         tasks=-(-tiles // max(1, per_task)) * blocks,
@@ -179,7 +179,8 @@ def _window(matrix: Matrix) -> dict[str, ParamValue]:
     }
 
 
-def _strides(matrix: Matrix) -> dict[str, ParamValue]:
+def edges(matrix: Matrix) -> dict[str, ParamValue]:
+    """The kernels' parameters for input, output and addend."""
     zero = View(matrix.result.tensor, 0, 0, 0, 0)
     return {
         **matrix.source.strides("in"),

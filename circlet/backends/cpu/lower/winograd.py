@@ -1,0 +1,150 @@
+"""Convolutions of 3 x 3 and stride 1 by `winograd_f32.h`, where that takes less time."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from circlet.backends.cpu.lower.float_matrix import FloatArray, Matrix, clamp_params, edges
+from circlet.backends.cpu.lower.tiles import (
+    FLOAT_BYTES,
+    Registers,
+    Tile,
+    choose_tile,
+    lanes_of,
+    registers_of,
+    tile_slots,
+)
+from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
+from circlet.ir import Op
+
+_PIXELS = 4
+_PLANES = 36
+_ENTER_SLOTS = 190
+_LEAVE_SLOTS = 150
+_NEAR_BYTES, _FAR_BYTES = 16, 6  # weights that a slot loads from the second level, and beyond
+_SECOND_LEVEL_BYTES = 768 << 10
+_MOST_WEIGHT_BYTES = 12 << 20
+_CACHED_BYTES = 384 << 10
+_TASKS_WANTED = 8
+_WORTHWHILE = 0.8
+
+_NEAR, _FAR = sqrt(0.5), sqrt(2)
+
+
+def _evaluation() -> np.ndarray:
+    """Filters of three taps at the points 0, +-near, +-far and infinity, scaled for the sum."""
+    points = (0.0, _NEAR, -_NEAR, _FAR, -_FAR)
+    rows = []
+    for point in points:
+        scale = np.prod([point - other for other in points if other != point])
+        rows.append(np.array([1, point, point**2]) / scale)
+    return np.array([*rows, [0, 0, 1]])
+
+
+def pays(op: Op, context: Context, matrix: Matrix) -> bool:
+    """Whether `call_winograd` takes a matrix, and less time for it than `call_matrix`."""
+    lanes = lanes_of(context.vector_bytes)
+    _, height, width = matrix.sizes
+    channels = matrix.weights.shape[3]
+    plain = matrix.groups == 1 and matrix.weights.shape[1:3] == (3, 3)
+    near = matrix.source.row == matrix.taps[0] and matrix.source.pixel == matrix.taps[1]
+    if not plain or not near or channels < lanes or min(height, width) < _PIXELS:
+        return False
+    registers = registers_of(context.target, context.vector_bytes)
+    return _slots(matrix, registers, lanes) < _WORTHWHILE * _direct_slots(matrix, registers, lanes)
+
+
+def call_winograd(op: Op, context: Context, matrix: Matrix) -> None:
+    """Append the kernel call that computes `matrix`."""
+    lanes = lanes_of(context.vector_bytes)
+    filters, _, _, channels = matrix.weights.shape
+    tile = _tile(matrix, registers_of(context.target, context.vector_bytes), lanes)
+    block = tile.vectors * lanes
+    blocks = -(-filters // block)
+    task_patches = _task_patches(matrix, tile, blocks * block)
+    _, height, width = matrix.sizes
+    in_plane, sum_plane = (task_patches * row + lanes for row in (channels, blocks * block))
+    params: dict[str, ParamValue] = {
+        **edges(matrix),
+        **clamp_params(matrix.activation),
+        "in_plane": in_plane,
+        "sum_plane": sum_plane,
+        "width": width,
+        "height": height,
+        "row_patches": -(-width // _PIXELS),
+        "image_patches": -(-height // _PIXELS) * -(-width // _PIXELS),
+        "patches": _patches(matrix),
+        "task_patches": task_patches,
+        "channels": channels,
+        "blocks": blocks,
+        "filters": filters,
+    }
+    bias = np.zeros(blocks * block, np.float32)
+    bias[:filters] = 0 if matrix.bias is None else matrix.bias
+    weights = context.constant(_packed(matrix.weights, block))
+    addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
+    arguments = (tile.pixels, tile.vectors, int(matrix.addend is not None))
+    context.call(
+        op,
+        Kernel("winograd_f32.h", "winograd_f32", arguments),
+        params,
+        (matrix.source.ref, context.constant(bias), weights, matrix.result.ref, addend),
+        [matrix.result.tensor],
+        tasks=-(-_patches(matrix) // task_patches),
+        scratch_bytes=_PLANES * (in_plane + sum_plane) * FLOAT_BYTES,
+    )
+
+
+def _patches(matrix: Matrix) -> int:
+    images, height, width = matrix.sizes
+    return images * -(-height // _PIXELS) * -(-width // _PIXELS)
+
+
+def _tile(matrix: Matrix, registers: Registers, lanes: int) -> Tile:
+    patches = max(1, -(-_patches(matrix) // 2))  # two threads can share the smallest images
+    return choose_tile(registers, patches, -(-len(matrix.weights) // lanes))
+
+
+def _task_patches(matrix: Matrix, tile: Tile, filters: int) -> int:
+    """Patches whose planes stay in the second-level cache, whole tiles of them."""
+    patch_bytes = _PLANES * (matrix.weights.shape[3] + filters) * FLOAT_BYTES
+    shared = -(-_patches(matrix) // _TASKS_WANTED)
+    count = max(1, min(_CACHED_BYTES // patch_bytes, shared))
+    return max(1, count // tile.pixels) * tile.pixels
+
+
+def _packed(weights: FloatArray, block: int) -> FloatArray:
+    """Weights per plane and block of filters: a row of filters per input channel."""
+    at_points = _evaluation()
+    planes = np.einsum("ia,fabc,jb->ijcf", at_points, weights.astype(np.float64), at_points)
+    flat = planes.reshape(_PLANES, *planes.shape[2:]).astype(np.float32)
+    padded = np.pad(flat, ((0, 0), (0, 0), (0, -flat.shape[2] % block)))
+    blocks = padded.reshape(_PLANES, flat.shape[1], -1, block)
+    return np.ascontiguousarray(blocks.transpose(0, 2, 1, 3))
+
+
+def _slots(matrix: Matrix, registers: Registers, lanes: int) -> float:
+    """Estimated time; infinite where the transformed weights are too many."""
+    filters, _, _, channels = matrix.weights.shape
+    vectors, patches = -(-filters // lanes), _patches(matrix)
+    weight_bytes = _PLANES * channels * vectors * lanes * FLOAT_BYTES
+    if weight_bytes > _MOST_WEIGHT_BYTES:
+        return float("inf")
+    products = tile_slots(_tile(matrix, registers, lanes), patches, vectors) * _PLANES * channels
+    transforms = patches * (_ENTER_SLOTS * channels / lanes + _LEAVE_SLOTS * vectors)
+    return products + transforms + _load_slots(weight_bytes)
+
+
+def _direct_slots(matrix: Matrix, registers: Registers, lanes: int) -> float:
+    images, height, width = matrix.sizes
+    vectors = -(-len(matrix.weights) // lanes)
+    tile = choose_tile(registers, width, vectors)
+    row = tile_slots(tile, width, vectors) * matrix.depth
+    return images * height * row + _load_slots(matrix.weights.size * FLOAT_BYTES)
+
+
+def _load_slots(weight_bytes: int) -> float:
+    near = weight_bytes <= _SECOND_LEVEL_BYTES
+    return weight_bytes / (_NEAR_BYTES if near else _FAR_BYTES)
