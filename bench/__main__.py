@@ -1,18 +1,19 @@
-"""`python -m bench`: what is measured is chosen by the first word."""
+"""`python -m bench`: measures; or, by the first word, `explain`, `scaling`, `report`."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
-from bench import explain
-
-COMMANDS = {"explain": explain.main}
+COMMANDS = ("explain", "scaling", "report")
 
 
 def main() -> None:
     """Run a command."""
-    word, *rest = sys.argv[1:]
-    COMMANDS[word](rest)
+    given = sys.argv[1:]
+    named = bool(given) and given[0] in COMMANDS
+    module = import_module(f"bench.{given[0] if named else 'measure'}")
+    module.main(given[1:] if named else given)
 
 
 if __name__ == "__main__":

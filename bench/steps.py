@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 
@@ -102,7 +101,8 @@ def profile(source: Source, threads: int, seconds: float = 0.6) -> Profile:
     call_us = 1e6 * _median_run(runners, seconds / 2)
     native = [runner for runner in runners if isinstance(runner, Binding)]
     clocks = [runner.profile() for runner in native]
-    samples, others = [], []
+    samples: list[np.ndarray] = []
+    others: list[float] = []
     deadline = perf_counter() + seconds / 2
     while perf_counter() < deadline or len(samples) < 3:
         start = perf_counter()
@@ -163,7 +163,7 @@ def _buffer(value: Value, is_input: bool) -> np.ndarray:
 
 
 def _median_run(runners: Sequence[Runner], seconds: float) -> float:
-    times = []
+    times: list[float] = []
     deadline = perf_counter() + seconds
     while perf_counter() < deadline or len(times) < 3:
         start = perf_counter()

@@ -1,66 +1,104 @@
 """One engine on one network in a process of its own, driven over a pipe.
 
-    python -m bench.worker ENGINE MODEL THREADS
+    python -m bench.worker ENGINE MODEL THREADS [--class fp32] [--inputs FILE] [--outputs FILE]
+                           [--cache FOLDER] [--cpus 0,1]
 
-Reads commands from standard input: a number of runs to time. Answers each with one JSON line: the
-time of every run in microseconds. The first line it writes describes the engine and its outputs.
+The first line that it writes describes the engine, or holds the reason why it cannot run the
+network. Then it reads commands from standard input, one a line: a number of runs to time, or `c`
+and a number for convenience calls. It answers each with the time of every run in microseconds, as
+JSON. It ends when standard input ends, and with the process that started it.
 """
 
 from __future__ import annotations
 
-import hashlib
+import argparse
+import ctypes
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
-from circlet.formats.arrays import Wanted, random_array
+from bench.engines import ENGINES, Engine, Task
+from bench.networks import classified, random_inputs
 
-Call = Callable[[], None]
-
-
-def litert(model: str, threads: int) -> tuple[Call, Callable[[], list[np.ndarray]]]:
-    """LiteRT with its default delegate (XNNPACK)."""
-    from ai_edge_litert.interpreter import Interpreter
-
-    interpreter = Interpreter(model_path=model, num_threads=threads)
-    interpreter.allocate_tensors()
-    for detail in interpreter.get_input_details():
-        shape = tuple(int(size) for size in detail["shape"])
-        wanted = Wanted(detail["name"], np.dtype(detail["dtype"]).name, shape)
-        interpreter.set_tensor(detail["index"], random_array(wanted))
-    details = interpreter.get_output_details()
-    return interpreter.invoke, lambda: [interpreter.get_tensor(d["index"]) for d in details]
-
-
-def circlet(model: str, threads: int) -> tuple[Call, Callable[[], list[np.ndarray]]]:
-    """Circlet's bound call."""
-    from circlet import Session
-
-    session = Session(model, threads=threads, backends=("cpu",))
-    wanted = [Wanted(v.name, v.dtype, v.shape) for v in session.inputs]
-    call = session.bind([random_array(spec) for spec in wanted])
-    return call.run, lambda: list(call.outputs)
-
-
-ENGINES = {"litert": litert, "circlet": circlet}
+_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
     """Serve commands until standard input ends."""
-    engine, model, threads = sys.argv[1:]
-    call, outputs = ENGINES[engine](model, int(threads))
-    call()
-    results = outputs()
-    digests = [hashlib.sha256(array.tobytes()).hexdigest() for array in results]
-    print(json.dumps({"engine": engine, "outputs": digests}), flush=True)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("engine", choices=ENGINES)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("threads", type=int)
+    parser.add_argument("--class", dest="kind", default="")
+    parser.add_argument("--inputs", type=Path)
+    parser.add_argument("--outputs", type=Path)
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--cpus", default="")
+    options = parser.parse_args()
+    _die_with_parent()
+    if options.cpus:
+        os.sched_setaffinity(0, {int(cpu) for cpu in options.cpus.split(",")})
+    answers = _private_stdout()
+    try:
+        engine, about = _opened(options)
+    except Exception as error:  # engines raise what they like; the reason is the result
+        reason = f"{type(error).__name__}: {error}".strip().replace("\n", " ")
+        print(json.dumps({"error": reason}), file=answers, flush=True)
+        return
+    print(json.dumps(about), file=answers, flush=True)
     for line in sys.stdin:
-        print(json.dumps(_time(call, int(line))), flush=True)
+        word = line.split()
+        call = engine.convenient if word[0] == "c" else engine.bound
+        print(json.dumps(_time(call, int(word[-1]))), file=answers, flush=True)
 
 
-def _time(call: Call, runs: int) -> list[float]:
+def _opened(options: argparse.Namespace) -> tuple[Engine, dict[str, object]]:
+    inputs = _inputs(options)
+    kind = options.kind or classified(options.model)
+    task = Task(options.model, inputs, options.threads, kind, options.cache)
+    start = time.perf_counter()
+    engine = ENGINES[options.engine](task)
+    ready = time.perf_counter()
+    engine.bound()
+    first = time.perf_counter()
+    if options.outputs:
+        np.savez(options.outputs, **engine.outputs())  # type: ignore[arg-type]
+    return engine, {
+        "engine": options.engine,
+        "version": engine.version,
+        "settings": engine.settings,
+        "open_ms": (ready - start) * 1e3,
+        "first_ms": (first - ready) * 1e3,
+    }
+
+
+def _inputs(options: argparse.Namespace) -> dict[str, np.ndarray]:
+    if not options.inputs:
+        return random_inputs(options.model)
+    with np.load(options.inputs) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _private_stdout() -> TextIO:
+    """The standard output, for answers alone: what engines print goes to standard error."""
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    return os.fdopen(ours, "w")
+
+
+def _time(call: Callable[[], object], runs: int) -> list[float]:
     times = []
     for _ in range(runs):
         start = time.perf_counter_ns()

@@ -1,0 +1,145 @@
+"""All engines on one network at one number of threads, interleaved round by round."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from bench.engines import ENGINES
+from bench.networks import Network, random_inputs
+from bench.outputs import Difference, difference
+from bench.workers import EngineError, Worker, close_all, opened
+
+ROUND_US = 25_000
+_LITERT = ("litert", "litert_cached")
+
+
+@dataclass
+class Compared:
+    """What was found.
+
+    Attributes:
+        rounds: The median time of each round in microseconds, by engine.
+        convenient_us: Median time of the convenience call, by engine.
+        about: What each engine says of itself: version, settings, time to open.
+        refused: Why engines did not run the network.
+        differences: Of the peers' outputs from Circlet's.
+    """
+
+    rounds: dict[str, list[float]] = field(default_factory=dict)
+    convenient_us: dict[str, float] = field(default_factory=dict)
+    about: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    differences: dict[str, Difference] = field(default_factory=dict)
+
+
+def chosen_cpus(threads: int) -> list[int]:
+    """The CPUs to pin to: the last ones that this process may use, as the first serve devices."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[-threads:]
+
+
+def compare(
+    network: Network,
+    threads: int,
+    rounds: int,
+    *,
+    engines: Sequence[str] = tuple(ENGINES),
+    cache: Path | None = None,
+    sizes: dict[str, tuple[int, ...]] | None = None,
+) -> Compared:
+    """Run every engine that can; each worker is gone when this returns."""
+    found = Compared()
+    try:
+        inputs = random_inputs(network.path, sizes)
+    except Exception as error:  # the file is the user's; what is wrong with it is the result
+        found.refused = dict.fromkeys(engines, f"{type(error).__name__}: {error}".splitlines()[0])
+        return found
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        folder = Path(name)
+        np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
+        extra = ["--class", network.kind, "--inputs", str(folder / "inputs.npz")]
+        extra += ["--cpus", ",".join(map(str, chosen_cpus(threads)))]
+        extra += ["--cache", str(cache)] if cache else []
+        workers: dict[str, Worker] = {}
+        try:
+            for engine in engines:
+                results = ["--outputs", str(folder / f"{engine}.npz")]
+                one, reasons = opened([engine], network.path, threads, *extra, *results)
+                workers |= one
+                found.refused |= reasons
+            found.about = {engine: worker.about for engine, worker in workers.items()}
+            _measure(workers, rounds, found)
+        finally:
+            close_all(workers.values())
+        found.differences = _differences(folder, workers)
+    return found
+
+
+def _measure(workers: dict[str, Worker], rounds: int, found: Compared) -> None:
+    """Time the workers in turn; one that fails leaves, with its reason."""
+    counts: dict[str, int] = {}
+
+    def timed(engine: str, runs: int, *, convenient: bool = False) -> float:
+        try:
+            return median(workers[engine].run(runs, convenient=convenient))
+        except EngineError as error:
+            found.refused[engine] = str(error)
+            found.rounds.pop(engine, None)
+            workers.pop(engine).close()
+            return 0.0
+
+    for engine in list(workers):
+        timed(engine, 2)
+        if engine in workers:
+            counts[engine] = max(1, int(ROUND_US / max(timed(engine, 3), 0.2)))
+    _drop_slower_litert(workers, counts, timed)
+    for number in range(rounds):
+        order = list(workers)
+        for engine in _turned(order, number):
+            us = timed(engine, counts[engine])
+            if engine in workers:
+                found.rounds.setdefault(engine, []).append(us)
+    for engine in list(workers):
+        found.convenient_us[engine] = timed(engine, max(3, counts[engine] // 2), convenient=True)
+
+
+def _turned(order: Sequence[str], number: int) -> list[str]:
+    """Another engine comes first in every round."""
+    first = number % max(1, len(order))
+    return [*order[first:], *order[:first]]
+
+
+def _drop_slower_litert(
+    workers: dict[str, Worker], counts: dict[str, int], timed: Callable[[str, int], float]
+) -> None:
+    """LiteRT has two interfaces; the one that is faster on this network stands for it."""
+    times: dict[str, float] = {}
+    for engine in _LITERT * 3:
+        if engine in workers:
+            us = timed(engine, max(1, counts[engine] // 2))
+            times[engine] = min(us, times.get(engine, us))
+    if all(engine in workers for engine in _LITERT):
+        workers.pop(max(_LITERT, key=lambda engine: times[engine])).close()
+
+
+def _differences(folder: Path, workers: Mapping[str, Worker]) -> dict[str, Difference]:
+    if "circlet" not in workers:
+        return {}
+    ours = _loaded(folder / "circlet.npz")
+    return {
+        engine: difference(ours, _loaded(folder / f"{engine}.npz"))
+        for engine in workers
+        if engine != "circlet"
+    }
+
+
+def _loaded(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}

@@ -1,0 +1,298 @@
+"""The engines that are compared, each at its best documented settings for a network's class.
+
+Every opener is called in a process of its own, imports its engine there, and gives an `Engine`
+whose inputs are set and whose outputs stand in buffers of the caller's choice where it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Arrays = list[np.ndarray]
+
+
+class CannotRunError(Exception):
+    """Why an engine does not run a network, in one line."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to open, and how.
+
+    Attributes:
+        model: The network's file.
+        inputs: Names and arrays of the inputs, in the file's order.
+        threads: Threads of a run.
+        kind: The network's class: "fp32", "integer" or "hybrid".
+        cache: A folder for what the engine keeps between processes, or None for no cache.
+    """
+
+    model: Path
+    inputs: Mapping[str, np.ndarray]
+    threads: int
+    kind: str
+    cache: Path | None = None
+
+    @property
+    def arrays(self) -> Arrays:
+        """The inputs in order."""
+        return list(self.inputs.values())
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A network that is ready to run.
+
+    Attributes:
+        bound: One run on buffers that were set ahead: what latency means.
+        convenient: One run as the engine's documentation shows it first: arrays in, arrays out.
+        outputs: Copies of the outputs by name, after a run.
+        settings: Every setting that is not the engine's default.
+        version: The engine's release.
+    """
+
+    bound: Callable[[], object]
+    convenient: Callable[[], object]
+    outputs: Callable[[], dict[str, np.ndarray]]
+    settings: dict[str, str]
+    version: str
+    keep: tuple[object, ...] = field(default=(), repr=False)
+
+
+def litert(task: Task) -> Engine:
+    """LiteRT's interpreter with its default delegate, XNNPACK."""
+    import ai_edge_litert
+    from ai_edge_litert.interpreter import Interpreter
+
+    _needs(task, ".tflite")
+    interpreter = Interpreter(model_path=str(task.model), num_threads=task.threads)
+    details = interpreter.get_input_details()
+    for detail, array in zip(details, task.arrays, strict=True):
+        if tuple(detail["shape"]) != array.shape:
+            interpreter.resize_tensor_input(detail["index"], array.shape)
+    interpreter.allocate_tensors()
+    for detail, array in zip(details, task.arrays, strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    results = interpreter.get_output_details()
+
+    def convenient() -> Arrays:
+        for detail, array in zip(details, task.arrays, strict=True):
+            interpreter.set_tensor(detail["index"], array)
+        interpreter.invoke()
+        return [interpreter.get_tensor(detail["index"]) for detail in results]
+
+    def outputs() -> dict[str, np.ndarray]:
+        return _named(
+            [d["name"] for d in results], [interpreter.get_tensor(d["index"]) for d in results]
+        )
+
+    settings = {"num_threads": str(task.threads), "delegate": "XNNPACK"}
+    return Engine(interpreter.invoke, convenient, outputs, settings, ai_edge_litert.__version__)
+
+
+def litert_cached(task: Task) -> Engine:
+    """LiteRT's compiled model on XNNPACK with its weight cache."""
+    import ai_edge_litert
+    from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.cpu_options import CpuOptions
+    from ai_edge_litert.options import Options
+
+    _needs(task, ".tflite")
+    weights = "" if task.cache is None else str(task.cache / f"{task.model.stem}.xnnpack")
+    options = CpuOptions(num_threads=task.threads, xnnpack_weight_cache_path=weights)
+    model = CompiledModel.from_file(str(task.model), options=Options(cpu_options=options))
+    key, names = next(iter(model.get_signature_list().items()))
+    wanted = list(model.get_input_tensor_details(key).values())
+    results = [
+        (name, tuple(row["shape"]), np.dtype(row["dtype"]))
+        for name, row in model.get_output_tensor_details(key).items()
+    ]
+    sources, targets = model.create_input_buffers(0), model.create_output_buffers(0)
+    given = _in_order(names["inputs"], task)
+    for array, row in zip(given, wanted, strict=True):
+        if tuple(row["shape"]) != array.shape:
+            raise CannotRunError("its compiled model leaves the sizes of an input open")
+
+    def bind() -> None:
+        for buffer, array in zip(sources, given, strict=True):
+            buffer.write(array)
+
+    def read() -> Arrays:
+        pairs = zip(targets, results, strict=True)
+        return [b.read(int(np.prod(s)), t.type).reshape(s) for b, (_, s, t) in pairs]
+
+    def bound() -> None:
+        model.run_by_index(0, sources, targets)
+
+    def convenient() -> Arrays:
+        bind()
+        bound()
+        return read()
+
+    bind()
+    settings = {"num_threads": str(task.threads), "xnnpack_weight_cache_path": "a file"}
+    return Engine(
+        bound,
+        convenient,
+        lambda: _named([name for name, _, _ in results], read()),
+        settings,
+        ai_edge_litert.__version__,
+        keep=(model,),
+    )
+
+
+def openvino(task: Task) -> Engine:
+    """OpenVINO on the CPU with its latency hint; at f32 precision in the class fp32."""
+    import openvino as ov
+
+    core = ov.Core()
+    if task.cache is not None:
+        core.set_property({"CACHE_DIR": str(task.cache / "openvino")})
+    model = core.read_model(task.model)
+    ports = _ports(model.inputs, task)
+    model.reshape({port: list(array.shape) for port, array in ports.items()})
+    settings: dict[str, Any] = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "NUM_STREAMS": 1,
+        "INFERENCE_NUM_THREADS": task.threads,
+    }
+    if task.kind == "fp32":
+        settings["INFERENCE_PRECISION_HINT"] = "f32"
+    compiled = core.compile_model(model, "CPU", settings)
+    request = compiled.create_infer_request()
+    keep: list[object] = [compiled]
+    pairs = [
+        (port, np.ascontiguousarray(array)) for port, array in _ports(compiled.inputs, task).items()
+    ]
+    for port, array in pairs:
+        tensor = ov.Tensor(array, shared_memory=True)
+        request.set_tensor(port, tensor)
+        keep += [array, tensor]
+    results = []
+    for port in compiled.outputs:
+        if port.partial_shape.is_static:
+            target = np.empty(tuple(port.shape), port.element_type.to_dtype())
+            tensor = ov.Tensor(target, shared_memory=True)
+            request.set_tensor(port, tensor)
+            keep += [target, tensor]
+        results.append(port)
+    given = dict(pairs)
+
+    def outputs() -> dict[str, np.ndarray]:
+        names = [port.any_name if port.names else "" for port in results]
+        return _named(names, [np.array(request.get_tensor(port).data) for port in results])
+
+    return Engine(
+        request.infer,
+        lambda: request.infer(given),
+        outputs,
+        {key: str(value) for key, value in settings.items()},
+        ov.__version__,
+        keep=tuple(keep),
+    )
+
+
+def onnxruntime(task: Task) -> Engine:
+    """ONNX Runtime with all optimisations and bound inputs and outputs."""
+    import onnxruntime as ort
+
+    _needs(task, ".onnx")
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.intra_op_num_threads = task.threads
+    options.inter_op_num_threads = 1
+    session = ort.InferenceSession(str(task.model), options, providers=["CPUExecutionProvider"])
+    named = dict(zip([value.name for value in session.get_inputs()], task.arrays, strict=True))
+    names = [value.name for value in session.get_outputs()]
+    binding = session.io_binding()
+    for name, array in named.items():
+        binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array))
+    for name, array in zip(names, session.run(names, named), strict=True):
+        binding.bind_ortvalue_output(name, ort.OrtValue.ortvalue_from_numpy(array))
+    settings = {
+        "graph_optimization_level": "ORT_ENABLE_ALL",
+        "intra_op_num_threads": str(task.threads),
+    }
+    return Engine(
+        lambda: session.run_with_iobinding(binding),
+        lambda: session.run(names, named),
+        lambda: _named(names, binding.copy_outputs_to_cpu()),
+        settings,
+        ort.__version__,
+    )
+
+
+def circlet(task: Task) -> Engine:
+    """Circlet's bound call."""
+    from circlet import Session, __version__
+    from circlet.runtime.values import unique_names
+
+    if task.model.suffix == ".onnx":
+        raise CannotRunError("Circlet does not import .onnx yet")
+    session = Session(task.model, threads=task.threads)
+    names = unique_names(session.inputs)
+    given = dict(zip(names, task.arrays, strict=True))
+    if any(v.shape != a.shape for v, a in zip(session.inputs, task.arrays, strict=True)):
+        session = session.resized({name: array.shape for name, array in given.items()})
+    arrays = task.arrays
+    settings = {"threads": str(task.threads)}
+    results = unique_names(session.outputs)
+    if any(value.is_dynamic for value in session.outputs):
+        settings["call"] = "Session.run, as shapes of outputs depend on the data"
+        last: dict[str, np.ndarray] = {}
+
+        def run() -> None:
+            last.update(session.run(arrays))
+
+        return Engine(run, run, lambda: dict(last), settings, __version__)
+    call = session.bind(arrays)
+    return Engine(
+        call.run,
+        lambda: session.run(arrays),
+        lambda: _named(results, call.outputs),
+        settings,
+        __version__,
+        keep=(call,),
+    )
+
+
+ENGINES: dict[str, Callable[[Task], Engine]] = {
+    "litert": litert,
+    "litert_cached": litert_cached,
+    "openvino": openvino,
+    "onnxruntime": onnxruntime,
+    "circlet": circlet,
+}
+PEERS = tuple(name for name in ENGINES if name != "circlet")
+
+
+def _needs(task: Task, suffix: str) -> None:
+    if task.model.suffix != suffix:
+        raise CannotRunError(f"it reads {suffix}, not {task.model.suffix}")
+
+
+def _named(names: Sequence[str], arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """Copies by name; a name that repeats or lacks gets its position."""
+    found: dict[str, np.ndarray] = {}
+    for position, (name, array) in enumerate(zip(names, arrays, strict=True)):
+        found[name if name and name not in found else f"#{position}"] = np.array(array)
+    return found
+
+
+def _in_order(names: Sequence[str], task: Task) -> Arrays:
+    """The inputs under an engine's names: by name where it knows ours, else by position."""
+    if set(names) == set(task.inputs):
+        return [task.inputs[name] for name in names]
+    if len(names) != len(task.inputs):
+        raise CannotRunError(f"it sees {len(names)} inputs, the file has {len(task.inputs)}")
+    return task.arrays
+
+
+def _ports(ports: Sequence[Any], task: Task) -> dict[Any, np.ndarray]:
+    names = [port.any_name if port.names else "" for port in ports]
+    return dict(zip(ports, _in_order(names, task), strict=True))

@@ -1,0 +1,166 @@
+"""From process start to the first result, and memory: every measurement is a fresh process.
+
+The interpreter starts, the engine is imported, the network is opened and run once on zeros. The
+process itself says what memory it used: what its parent sees counts the parent's own pages too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from bench.workers import EngineError
+
+TIMEOUT_S = 120.0
+_FACTS = """
+import time
+end = time.clock_gettime(time.CLOCK_MONOTONIC)
+with open("/proc/self/status") as file:
+    facts = dict(line.split(":", 1) for line in file)
+print(end, facts["VmHWM"].split()[0], facts["VmRSS"].split()[0], flush=True)
+"""
+_NUMPY = "import sys\nimport numpy as np\n"
+_LITERT_COMPILED = """
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.cpu_options import CpuOptions
+from ai_edge_litert.options import Options
+cpu = CpuOptions(num_threads=1, xnnpack_weight_cache_path=sys.argv[2] + "/weights")
+model = CompiledModel.from_file(sys.argv[1], options=Options(cpu_options=cpu))
+key = next(iter(model.get_signature_list()))
+sources, targets = model.create_input_buffers(0), model.create_output_buffers(0)
+for buffer, row in zip(sources, model.get_input_tensor_details(key).values()):
+    buffer.write(np.zeros(row["shape"], row["dtype"]))
+model.run_by_index(0, sources, targets)
+for buffer, row in zip(targets, model.get_output_tensor_details(key).values()):
+    buffer.read(int(np.prod(row["shape"])), np.dtype(row["dtype"]).type)
+"""
+_LITERT = """
+from ai_edge_litert.interpreter import Interpreter
+interpreter = Interpreter(model_path=sys.argv[1], num_threads=1)
+interpreter.allocate_tensors()
+for value in interpreter.get_input_details():
+    interpreter.set_tensor(value["index"], np.zeros(value["shape"], value["dtype"]))
+interpreter.invoke()
+for value in interpreter.get_output_details():
+    interpreter.get_tensor(value["index"])
+"""
+_OPENVINO = """
+import openvino as ov
+core = ov.Core()
+core.set_property({"CACHE_DIR": sys.argv[2]})
+model = core.read_model(sys.argv[1])
+model.reshape({p: [d.get_length() if d.is_static else 1 for d in p.partial_shape]
+               for p in model.inputs})
+hints = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": 1}
+compiled = core.compile_model(model, "CPU", hints)
+compiled([np.zeros(tuple(p.shape), p.element_type.to_dtype()) for p in compiled.inputs])
+"""
+_CIRCLET = """
+from circlet import Session
+session = Session(sys.argv[1], threads=1)
+session.run([np.zeros(value.shape, value.dtype) for value in session.inputs])
+"""
+PROGRAMS: Mapping[str, str] = {
+    "python": _NUMPY,
+    "litert": _NUMPY + _LITERT,
+    "litert_cached": _NUMPY + _LITERT_COMPILED,
+    "openvino": _NUMPY + _OPENVINO,
+    "circlet": _NUMPY + _CIRCLET,
+}
+"""What a user writes to get one result; the arguments are the network and a cache folder."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """One fresh process: milliseconds to its result, MiB at the peak and after the first run."""
+
+    ms: float
+    peak_mib: float
+    after_mib: float
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Fresh processes of one engine on one network: medians where the caches are warm.
+
+    Attributes:
+        cold_ms: With empty caches; the C compiler's own cache is warm.
+    """
+
+    warm: Start
+    cold_ms: float
+
+
+def start(engine: str, model: Path, caches: Path) -> Start:
+    """Run one engine's program in a fresh process.
+
+    Raises:
+        EngineError: It failed, or took longer than `TIMEOUT_S`.
+    """
+    command = [sys.executable, "-c", PROGRAMS[engine] + _FACTS, str(model), str(caches)]
+    environment = {**os.environ, "CIRCLET_CACHE_DIR": str(caches)}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[1])
+    with tempfile.TemporaryFile() as output:
+        begin = time.clock_gettime(time.CLOCK_MONOTONIC)
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.DEVNULL, env=environment, cwd=caches
+        )
+        with _killed_after(process, TIMEOUT_S):
+            process.wait()
+        if process.returncode:
+            raise EngineError(f"ended with status {process.returncode}")
+        output.seek(0)
+        end, peak_kib, after_kib = map(float, output.read().split()[-3:])
+    return Start((end - begin) * 1e3, peak_kib / 1024, after_kib / 1024)
+
+
+@contextmanager
+def _killed_after(process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def starts(engines: list[str], model: Path, rounds: int, compiler: Path) -> dict[str, Starts]:
+    """Cold once, then warm starts of the engines in turn; those that fail are left out.
+
+    `compiler` is a folder with the C compiler's own warm cache.
+    """
+    with tempfile.TemporaryDirectory(prefix="bench-starts-") as name:
+        folder = Path(name)
+        cold: dict[str, float] = {}
+        for engine in engines:
+            home = folder / engine
+            home.mkdir(mode=0o700)
+            if engine == "circlet":
+                shutil.copytree(compiler, home / "compiler", dirs_exist_ok=True)
+            try:
+                cold[engine] = start(engine, model, home).ms
+            except EngineError:
+                continue
+        warm: dict[str, list[Start]] = {engine: [] for engine in cold}
+        for _ in range(rounds):
+            for engine in cold:
+                warm[engine].append(start(engine, model, folder / engine))
+    return {engine: Starts(_middle(runs), cold[engine]) for engine, runs in warm.items()}
+
+
+def _middle(runs: list[Start]) -> Start:
+    return Start(
+        median(run.ms for run in runs),
+        median(run.peak_mib for run in runs),
+        median(run.after_mib for run in runs),
+    )

@@ -1,0 +1,50 @@
+"""The machine and the software that figures were measured with."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+from circlet.backends.cpu.targets import native_target
+from circlet.version import __version__
+
+PACKAGES = ("ai-edge-litert", "openvino", "onnxruntime", "numpy", "ziglang")
+_GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+
+
+def facts() -> dict[str, object]:
+    """Processor, instruction sets, memory, load, system and versions."""
+    return {
+        "cpu": _cpu_name(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "isa": str(native_target()),
+        "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
+        "governor": _GOVERNOR.read_text().strip() if _GOVERNOR.exists() else "unknown",
+        "load": round(os.getloadavg()[0], 2),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "circlet": __version__,
+        **{name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    named = {key.strip(): value.strip() for key, value in fields.items()}
+    name = named.get("model name", platform.processor() or platform.machine())
+    if "cpu family" not in named:
+        return name
+    return f"{name} (family {named['cpu family']}, model {named.get('model', '?')})"

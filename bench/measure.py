@@ -1,0 +1,172 @@
+"""Circlet and its peers on networks, interleaved round by round in isolated processes.
+
+    python -m bench [PATH ...] [--models PATTERN] [--threads 1,2] [--rounds 11] [--starts 3]
+
+For every network: latency of the bound call at each number of threads, outputs compared, the
+convenience call, process starts, compile time, memory and artifact size. Writes one JSON file to
+bench/results/ and makes docs/performance.md of it. A PATH is a network file or a folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from bench import machine, report
+from bench.compare import Compared, chosen_cpus, compare
+from bench.explain import explained
+from bench.fresh import starts
+from bench.networks import Network, described, find_networks
+from bench.ratios import best_peer, ratio_of
+from bench.result import FOLDER, Latency, Result, Run, to_json
+from bench.roofline import measured_peaks
+from bench.steps import profile
+from circlet.config import Config
+from circlet.errors import CircletError
+from circlet.runtime.build import compile_model
+from circlet.runtime.opening import OpenOptions
+
+CORPUS = Path(__file__).parents[2] / "shared" / "corpora" / "models"
+_STARTED = ["litert", "litert_cached", "openvino", "circlet"]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, print a line per network and thread count, write the result and the page."""
+    parser = argparse.ArgumentParser("bench", description=__doc__)
+    parser.add_argument("paths", nargs="*", type=Path)
+    parser.add_argument("--models", default="*", help="patterns of names, separated by commas")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--starts", type=int, default=3, help="fresh processes; 0 for none")
+    parser.add_argument("--json", type=Path, help="file for the result, and no page is made")
+    options = parser.parse_args(arguments)
+    paths = options.paths or sorted(CORPUS.glob("*.tflite"))
+    threads = [int(count) for count in options.threads.split(",")]
+    begin = time.perf_counter()
+    run = Run(
+        machine.facts(),
+        {"rounds": options.rounds, "starts": options.starts, "cpus": chosen_cpus(max(threads))},
+        measured_peaks().as_json(),
+        list(_measured(_chosen(paths, options.models), threads, options.rounds, options.starts)),
+        datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    FOLDER.mkdir(exist_ok=True)
+    target = options.json or FOLDER / f"run-{run.date.replace(':', '')}.json"
+    target.write_text(to_json(run), encoding="utf-8")
+    print(f"{target} after {time.perf_counter() - begin:.0f} s")
+    if not options.json:
+        report.write(run)
+
+
+def _chosen(paths: Iterable[Path], patterns: str) -> list[Path]:
+    return [
+        path
+        for path in find_networks(paths)
+        if any(fnmatch.fnmatch(path.stem, pattern) for pattern in patterns.split(","))
+    ]
+
+
+def _measured(
+    paths: Sequence[Path], threads: Sequence[int], rounds: int, fresh: int
+) -> Iterable[Result]:
+    for number, path in enumerate(paths):
+        try:
+            network = described(path)
+        except (CircletError, OSError) as error:
+            print(f"{path.stem}: {error}".splitlines()[0])
+            continue
+        result = measure(network, threads, rounds, fresh)
+        for line in report.lines(result):
+            print(f"{number + 1}/{len(paths)} {line}", flush=True)
+        yield result
+
+
+def measure(network: Network, threads: Sequence[int], rounds: int, fresh: int) -> Result:
+    """Everything about one network."""
+    compiled = _compile(network)
+    latency: dict[int, Latency] = {}
+    found: dict[int, Compared] = {}
+    for count in threads:
+        with tempfile.TemporaryDirectory(prefix="bench-cache-") as cache:
+            found[count] = compare(network, count, rounds, cache=Path(cache))
+        latency[count] = latency_of(found[count])
+    first = found[threads[0]]
+    refused = {name: why for done in reversed(found.values()) for name, why in done.refused.items()}
+    runs = [name for name in _STARTED if name in first.about]
+    begun = starts(runs, network.path, fresh, _warm_compiler()) if fresh and runs else {}
+    return Result(
+        name=network.name,
+        kind=network.kind,
+        macs=network.macs,
+        bytes=network.bytes,
+        latency={count: row for count, row in latency.items() if row.us},
+        refused=refused,
+        differences={name: asdict(one) for name, one in first.differences.items()},
+        open_ms={name: float(str(about["open_ms"])) for name, about in first.about.items()},
+        starts={
+            name: {
+                "cold_ms": one.cold_ms,
+                "warm_ms": one.warm.ms,
+                "peak_mib": one.warm.peak_mib,
+                "after_mib": one.warm.after_mib,
+            }
+            for name, one in begun.items()
+        },
+        compile_s=compiled[0] if compiled else None,
+        artifact_bytes=compiled[1] if compiled else None,
+        slow={
+            n: _slow(network, n)
+            for n, row in latency.items()
+            if row.verdict(network.kind) == "missed"
+        },
+    )
+
+
+def latency_of(found: Compared) -> Latency:
+    """Medians over rounds, the best peer and its ratio."""
+    us = {engine: median(times) for engine, times in found.rounds.items()}
+    best = best_peer(found.rounds)
+    ratio = ratio_of(found.rounds, best) if best and "circlet" in us else None
+    return Latency(us, found.convenient_us, best if ratio else "", ratio)
+
+
+def _warm_compiler() -> Path:
+    return Path(Config.from_environment().cache_folder()) / "compiler"
+
+
+def _compile(network: Network) -> tuple[float, int] | None:
+    """Seconds to compile without the cache, and the artifact's size."""
+    try:
+        begin = time.perf_counter()
+        artifact = compile_model(network.path, OpenOptions())
+        return time.perf_counter() - begin, len(artifact)
+    except CircletError:
+        return None
+
+
+def _slow(network: Network, threads: int) -> str:
+    """The kernel calls in which most of the time goes, and how far from the roofline they are."""
+    try:
+        found = profile(network.path, threads, 0.3)
+    except (CircletError, RuntimeError) as error:
+        return str(error).splitlines()[0]
+    rows = explained(found, measured_peaks())
+    costs: dict[str, list[float]] = {}
+    for row in rows:
+        kernel = row.kernel.split("(")[0]
+        entry = costs.setdefault(f"{row.kind} in {kernel}", [0.0, 0.0])
+        entry[0] += row.us
+        entry[1] += row.us * row.roof
+    total = sum(us for us, _ in costs.values()) or 1.0
+    top = sorted(costs.items(), key=lambda item: -item[1][0])[:2]
+    return "; ".join(
+        f"{100 * us / total:.0f} % {name}, at {100 * roof / us:.0f} % of the roofline"
+        for name, (us, roof) in top
+    )

@@ -1,0 +1,349 @@
+"""docs/performance.md and its plots, made of one run.
+
+    python -m bench report [FILE]
+
+Without a file it takes the newest run in bench/results/.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+from bench import plots, scaling_result
+from bench.ratios import BARS, MET, SMALL_US, mean_ratio
+from bench.result import Latency, Result, Run, from_json, latest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "performance.md"
+NAMES = {
+    "litert": "LiteRT",
+    "litert_cached": "LiteRT (compiled model)",
+    "openvino": "OpenVINO",
+    "onnxruntime": "ONNX Runtime",
+    "circlet": "Circlet",
+}
+GROUPS = {"fp32": ("fp32",), "integer and hybrid": ("integer", "hybrid")}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Make the page."""
+    parser = argparse.ArgumentParser("bench report", description=__doc__)
+    parser.add_argument("file", type=Path, nargs="?")
+    options = parser.parse_args(arguments)
+    write(from_json((options.file or latest()).read_text(encoding="utf-8")))
+
+
+def write(run: Run) -> None:
+    """Write the page and its plots."""
+    plots.ratios(run, DOCS / "performance")
+    curves = scaling_result.newest()
+    if curves:
+        plots.curves(curves, DOCS / "performance")
+    PAGE.write_text(page(run, curves), encoding="utf-8")
+    print(f"wrote {PAGE}")
+
+
+def lines(result: Result) -> Iterator[str]:
+    """What to print of a network: a line per number of threads, or why there is none."""
+    for threads, row in result.latency.items():
+        times = "  ".join(f"{name} {us:.1f}" for name, us in row.us.items())
+        ratio = row.ratio
+        shown = f"{ratio.middle:.2f} [{ratio.low:.2f} {ratio.high:.2f}]" if ratio else "no peer"
+        print_verdict = row.verdict(result.kind)
+        yield f"{result.name:44} {result.kind:7} {threads}T  {times} us  {shown} {print_verdict}"
+    if not result.latency:
+        yield f"{result.name:44} {'; '.join(f'{n}: {why}' for n, why in result.refused.items())}"
+
+
+def page(run: Run, curves: scaling_result.Curves | None = None) -> str:
+    """The whole page."""
+    threads = sorted({count for result in run.results for count in result.latency})
+    parts = [
+        _head(run),
+        _summary(run, threads),
+        *(_latency_table(run, count) for count in threads),
+        _slower(run, threads),
+        _small(run, threads),
+        _refusals(run),
+        _differences(run),
+        _further(run),
+        _starts(run),
+        _curves(curves),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _head(run: Run) -> str:
+    machine = ", ".join(f"{key} {value}" for key, value in run.machine.items())
+    peaks = ", ".join(f"{key} {value}" for key, value in run.peaks.items())
+    settings = ", ".join(f"{key} {value}" for key, value in run.settings.items())
+    return f"""# Performance
+
+Made by `python -m bench` ([how](benchmarking.md)); run of {run.date}.
+
+- Machine: {machine}.
+- Peaks of a core: {peaks}.
+- Settings: {settings}; {_peer_settings(run)}."""
+
+
+def _peer_settings(run: Run) -> str:
+    return (
+        "LiteRT on XNNPACK (the faster of its interpreter and its compiled model with a weight "
+        "cache), OpenVINO with its latency hint, one stream and bound tensors (f32 precision in "
+        "the class fp32, its default elsewhere), Circlet's bound call; every process pinned to "
+        "the same CPUs, rounds alternate. Ratios are the best peer's time over Circlet's: above "
+        "1 Circlet is faster. Intervals are 95 % bootstrap intervals of the median over rounds"
+    )
+
+
+def _summary(run: Run, threads: Sequence[int]) -> str:
+    rows = ["| class | threads | networks | geometric mean | bar | lowest | bar | below it |"]
+    rows.append("|---|---|---|---|---|---|---|---|")
+    for name, kinds in GROUPS.items():
+        for count in threads:
+            compared = run.compared(count, *kinds)
+            if compared:
+                rows.append(_summary_row(run, name, kinds, count, compared))
+    notes = (
+        "The class of a network is that of the arithmetic that does most of its work: fp32 (float "
+        "weights, float16 ones included), integer, hybrid (float activations, integer weights). "
+        "There is no bf16 class: Circlet has no bf16 arithmetic yet."
+    )
+    return "\n".join(["## Summary", "", *rows, "", notes, "", "![ratios](performance/ratios.svg)"])
+
+
+def _summary_row(
+    run: Run, name: str, kinds: tuple[str, ...], count: int, compared: Sequence[Result]
+) -> str:
+    bar = BARS[kinds[0]]
+    mean = run.mean(count, *kinds)
+    ratios = {r.name: _ratio(r.latency[count]) for r in compared}
+    lowest = min(ratios, key=lambda key: ratios[key])
+    below = sum(r.latency[count].verdict(r.kind) == "missed" for r in compared)
+    return (
+        f"| {name} | {count} | {len(compared)} | {mean or 0:.2f} | {bar.mean} | "
+        f"{ratios[lowest]:.2f} ({lowest}) | {bar.least} | {below} |"
+    )
+
+
+def _ratio(row: Latency) -> float:
+    return row.ratio.middle if row.ratio else 0.0
+
+
+def _latency_table(run: Run, threads: int) -> str:
+    rows = [
+        f"## Latency of the bound call, {threads} thread{'s' if threads > 1 else ''}",
+        "",
+        "Microseconds, median over rounds.",
+        "",
+        "| network | class | LiteRT | OpenVINO | Circlet | ratio | interval |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, kinds in GROUPS.items():
+        del name
+        found = run.compared(threads, *kinds)
+        for result in sorted(found, key=lambda r: _ratio(r.latency[threads])):
+            row = result.latency[threads]
+            rows.append(f"| {result.name} | {result.kind} | {_times(row)} | {_interval(row)} |")
+    return "\n".join(rows)
+
+
+def _times(row: Latency) -> str:
+    litert = row.us.get("litert", row.us.get("litert_cached"))
+    return " | ".join(_us(us) for us in (litert, row.us.get("openvino"), row.us.get("circlet")))
+
+
+def _interval(row: Latency) -> str:
+    if row.ratio is None:
+        return " | "
+    return f"{row.ratio.middle:.2f} | {row.ratio.low:.2f} to {row.ratio.high:.2f}"
+
+
+def _us(us: float | None) -> str:
+    if us is None:
+        return "-"
+    return f"{us:.1f}" if us < 1000 else f"{us:.0f}"
+
+
+def _slower(run: Run, threads: Sequence[int]) -> str:
+    rows = [
+        "## What is below its bar",
+        "",
+        "A network is listed if the lower end of its interval is not above "
+        f"{MET} of the bar of its class. The reason is where Circlet's time goes, by kernel call "
+        "(`python -m bench explain`).",
+        "",
+        "| network | class | threads | ratio | bar | where the time goes |",
+        "|---|---|---|---|---|---|",
+    ]
+    count = len(rows)
+    for result in run.results:
+        for threads_, row in result.latency.items():
+            if threads_ in threads and row.verdict(result.kind) == "missed" and not row.is_small:
+                why = result.slow.get(threads_, "")
+                rows.append(
+                    f"| {result.name} | {result.kind} | {threads_} | {_ratio(row):.2f} | "
+                    f"{BARS[result.kind].least} | {why} |"
+                )
+    return "\n".join(rows) if len(rows) > count else "## What is below its bar\n\nNothing."
+
+
+def _small(run: Run, threads: Sequence[int]) -> str:
+    rows = [
+        f"## Networks that the best peer runs in under {SMALL_US:.0f} us",
+        "",
+        "Here the cost of a call counts, not kernels: Circlet is to be within 1 us, or faster.",
+        "",
+        "| network | threads | best peer | us | Circlet us | within 1 us |",
+        "|---|---|---|---|---|---|",
+    ]
+    for result in run.results:
+        for count, row in result.latency.items():
+            if count in threads and row.is_small:
+                met = "yes" if row.verdict(result.kind) == "met" else "no"
+                rows.append(
+                    f"| {result.name} | {count} | {NAMES[row.best]} | {row.us[row.best]:.2f} | "
+                    f"{row.us['circlet']:.2f} | {met} |"
+                )
+    return "\n".join(rows)
+
+
+def _refusals(run: Run) -> str:
+    rows = [
+        "## What an engine does not run",
+        "",
+        "ONNX Runtime reads .onnx alone, and Circlet does not import .onnx yet: it has no part in "
+        "networks in .tflite.",
+        "",
+        "| network | engine | reason |",
+        "|---|---|---|",
+    ]
+    count = len(rows)
+    for result in run.results:
+        for engine, why in result.refused.items():
+            if engine not in ("onnxruntime", "litert_cached"):
+                text = why.replace("|", "/").replace("<", "(").replace(">", ")")[:160]
+                rows.append(f"| {result.name} | {NAMES[engine]} | {text} |")
+    return "\n".join(rows) if len(rows) > count else ""
+
+
+def _differences(run: Run) -> str:
+    rows = [
+        "## How far the outputs of peers are from Circlet's",
+        "",
+        "The largest difference on random inputs, in steps of the integer type, or in parts of the "
+        "range. Integers of Circlet are those of LiteRT's reference kernels bit for bit "
+        "([conformance.md](conformance.md)); peers round otherwise, or compute in floats.",
+        "",
+        "| network | class | LiteRT | OpenVINO |",
+        "|---|---|---|---|",
+    ]
+    for result in run.results:
+        if result.differences:
+            litert = result.differences.get("litert", result.differences.get("litert_cached"))
+            cells = [_difference(one) for one in (litert, result.differences.get("openvino"))]
+            rows.append(f"| {result.name} | {result.kind} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _difference(one: dict[str, float | str | None] | None) -> str:
+    if one is None:
+        return "-"
+    if one.get("note"):
+        return str(one["note"])
+    if one.get("steps") is not None:
+        return f"{one['steps']:.0f} steps"
+    return f"{float(str(one.get('part', 0))):.1g}"
+
+
+def _further(run: Run) -> str:
+    rows = [
+        "## Convenience call, opening, compiling, sizes",
+        "",
+        "Microseconds of the convenience call at 1 thread (arrays in, arrays out), milliseconds to "
+        "open with nothing cached but the C compiler's own files, seconds to compile, KiB of the "
+        "artifact and of the model file.",
+        "",
+        "| network | LiteRT us | OpenVINO us | Circlet us | LiteRT ms | OpenVINO ms "
+        "| compile s | artifact | file |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for result in run.results:
+        row = result.latency.get(1)
+        if row is None or result.artifact_bytes is None:
+            continue
+        calls, opened = row.convenient_us, result.open_ms
+        litert = calls.get("litert", calls.get("litert_cached"))
+        cells = [_us(us) for us in (litert, calls.get("openvino"), calls.get("circlet"))]
+        cells += [_us(opened.get("litert")), _us(opened.get("openvino"))]
+        cells += [f"{result.compile_s or 0:.2f}", f"{result.artifact_bytes / 1024:.0f}"]
+        rows.append(f"| {result.name} | {' | '.join(cells)} | {result.bytes / 1024:.0f} |")
+    return "\n".join(rows)
+
+
+def _starts(run: Run) -> str:
+    found = [result for result in run.results if "circlet" in result.starts]
+    if not found:
+        return ""
+    rows = [
+        "## From process start to the first result, and memory",
+        "",
+        "Milliseconds from the start of a Python process to its first result, with warm caches "
+        "(LiteRT's is its weight cache, which its interpreter has not), and for Circlet with a "
+        "cold one; MiB at the peak and after the first run. Numpy is imported everywhere.",
+        "",
+        "| network | LiteRT ms | LiteRT, cached | OpenVINO ms | Circlet ms | Circlet cold "
+        "| LiteRT MiB | OpenVINO MiB | Circlet MiB | LiteRT after | Circlet after |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for result in found:
+        cells = [_fact(result, name, "warm_ms") for name in _STARTED]
+        cells.append(_fact(result, "circlet", "cold_ms"))
+        cells += [_fact(result, name, "peak_mib") for name in ("litert", "openvino", "circlet")]
+        cells += [_fact(result, name, "after_mib") for name in ("litert", "circlet")]
+        rows.append(f"| {result.name} | {' | '.join(cells)} |")
+    return "\n".join([*rows, "", _start_summary(found)])
+
+
+_STARTED = ("litert", "litert_cached", "openvino", "circlet")
+
+
+def _fact(result: Result, engine: str, fact: str) -> str:
+    value = result.starts.get(engine, {}).get(fact)
+    return "-" if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def _start_summary(found: Sequence[Result]) -> str:
+    pairs = [r.starts for r in found if "litert" in r.starts]
+    if not pairs:
+        return ""
+    times = [starts["litert"]["warm_ms"] / starts["circlet"]["warm_ms"] for starts in pairs]
+    peaks = [starts["circlet"]["peak_mib"] - starts["litert"]["peak_mib"] for starts in pairs]
+    worse = sum(ratio < 1 for ratio in times), sum(more > 0 for more in peaks)
+    return (
+        f"LiteRT's start over Circlet's: geometric mean {mean_ratio(times) or 0:.2f}, Circlet is "
+        f"slower on {worse[0]} of {len(pairs)}. Peak memory: median difference "
+        f"{median(peaks):+.1f} MiB, Circlet needs more on {worse[1]}."
+    )
+
+
+def _curves(curves: scaling_result.Curves | None) -> str:
+    if curves is None:
+        return ""
+    rows = [
+        "## Scaling",
+        "",
+        f"Synthetic networks (`python -m bench scaling`), run of {curves.date}; microseconds.",
+        "",
+        "![scaling](performance/scaling.svg)",
+        "",
+        "| network | along | at | LiteRT | OpenVINO | Circlet |",
+        "|---|---|---|---|---|---|",
+    ]
+    for point in curves.points:
+        cells = [_us(point.us.get(name)) for name in ("litert", "openvino", "circlet")]
+        rows.append(f"| {point.kind} | {point.axis} | {point.at} | {' | '.join(cells)} |")
+    return "\n".join(rows)

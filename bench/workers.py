@@ -1,0 +1,146 @@
+"""Processes of engines, seen from the side that measures; none outlives its measurement."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+OPEN_TIMEOUT_S = 120.0
+_CLOSE_TIMEOUT_S = 3.0
+
+
+class EngineError(Exception):
+    """An engine did not run a network; the message is the reason in one line."""
+
+
+class Worker:
+    """An engine's process with a network ready to run.
+
+    Raises:
+        EngineError: It cannot run the network, ended, or did not answer in time.
+    """
+
+    def __init__(
+        self, engine: str, model: Path, threads: int, *extra: str, timeout_s: float = OPEN_TIMEOUT_S
+    ) -> None:
+        command = [sys.executable, "-m", "bench.worker", engine, str(model), str(threads), *extra]
+        self.engine = engine
+        self._rest = b""
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            cwd=Path(__file__).parents[1],
+        )
+        try:
+            self.about = self._answer(timeout_s)
+            if "error" in self.about:
+                raise EngineError(_one_line(str(self.about["error"])))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def run(self, runs: int, *, convenient: bool = False, timeout_s: float = 60.0) -> list[float]:
+        """Microseconds of so many runs."""
+        assert self._process.stdin
+        word = "c " if convenient else ""
+        try:
+            self._process.stdin.write(f"{word}{runs}\n".encode())
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise EngineError(self._ending()) from None
+        return [float(us) for us in self._answer(timeout_s)]
+
+    def close(self) -> None:
+        """End the process, by force where it does not end by itself."""
+        process = self._process
+        assert process.stdin and process.stdout
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(_CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        self._complaints.close()
+
+    def _answer(self, timeout_s: float) -> Any:
+        line = self._line(timeout_s)
+        try:
+            return json.loads(line)
+        except ValueError:
+            raise EngineError(self._ending()) from None
+
+    def _line(self, timeout_s: float) -> bytes:
+        """The next line of the worker; an empty one where it ended."""
+        assert self._process.stdout
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                if not selector.select(timeout_s):
+                    self._process.kill()
+                    raise EngineError(f"no answer within {timeout_s:.0f} s, ended by force")
+                more = os.read(self._process.stdout.fileno(), 1 << 20)
+                if not more:
+                    return b""
+                self._rest += more
+        line, self._rest = self._rest.split(b"\n", 1)
+        return line
+
+    def _ending(self) -> str:
+        status = self._process.wait()
+        self._complaints.seek(0)
+        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        how = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        return _one_line(f"{how}: {lines[-1]}" if lines else how)
+
+
+def opened(
+    engines: Sequence[str], model: Path, threads: int, *extra: str
+) -> tuple[dict[str, Worker], dict[str, str]]:
+    """Workers of the engines that run a network, and the reasons of those that do not."""
+    workers: dict[str, Worker] = {}
+    reasons: dict[str, str] = {}
+    for engine in engines:
+        try:
+            workers[engine] = Worker(engine, model, threads, *extra)
+        except EngineError as error:
+            reasons[engine] = str(error)
+        except BaseException:
+            close_all(workers.values())
+            raise
+    return workers, reasons
+
+
+def close_all(workers: Sequence[Worker] | Any) -> None:
+    """End all of them."""
+    for worker in workers:
+        worker.close()
+
+
+def _one_line(text: str, width: int = 240) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= width else plain[: width - 3] + "..."
