@@ -1,19 +1,15 @@
 """The settings that come from the environment; no other file reads it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from circlet.errors import InputError
 
 DEFAULT_CACHE_BYTES = 2 << 30
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """Where Circlet keeps things and which tools it calls.
 
     | variable | meaning | default |
@@ -26,13 +22,13 @@ class Config:
     """
 
     compiler: str = ""
-    cache_dir: Path | None = None
+    cache_dir: str | os.PathLike[str] | None = None
     cache_bytes: int = DEFAULT_CACHE_BYTES
     log_level: str = "warning"
     threads: int = 0
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Config:
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Config":
         """The settings of this process's environment, or of the mapping given."""
         env = os.environ if environment is None else environment
         return cls(
@@ -43,16 +39,16 @@ class Config:
             threads=_count(env, "CIRCLET_THREADS", 0),
         )
 
-    def cache_folder(self) -> Path:
+    def cache_folder(self) -> str:
         """The folder of the cache; a private one in the temporary folder where there is no home."""
-        return self.cache_dir or temporary_cache_folder()
+        return os.fspath(self.cache_dir) if self.cache_dir else temporary_cache_folder()
 
 
-def temporary_cache_folder() -> Path:
+def temporary_cache_folder() -> str:
     """The fallback cache of this user, in the temporary folder."""
     import tempfile
 
-    return Path(tempfile.gettempdir()) / f"circlet-{os.getuid()}"
+    return os.path.join(tempfile.gettempdir(), f"circlet-{os.getuid()}")
 
 
 def compiler_environment(**changes: str) -> dict[str, str]:
@@ -60,13 +56,13 @@ def compiler_environment(**changes: str) -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C", **changes}
 
 
-def _cache_dir(env: Mapping[str, str]) -> Path | None:
+def _cache_dir(env: Mapping[str, str]) -> str | None:
     if chosen := env.get("CIRCLET_CACHE_DIR"):
-        return Path(chosen).expanduser().absolute()
+        return os.path.abspath(os.path.expanduser(chosen))
     if shared := env.get("XDG_CACHE_HOME"):
-        return Path(shared).absolute() / "circlet"
+        return os.path.abspath(os.path.join(shared, "circlet"))
     home = env.get("HOME")
-    return Path(home).absolute() / ".cache" / "circlet" if home else None
+    return os.path.abspath(os.path.join(home, ".cache", "circlet")) if home else None
 
 
 def _count(env: Mapping[str, str], name: str, default: int) -> int:

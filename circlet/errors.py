@@ -1,10 +1,7 @@
 """Every error a user can meet: one hierarchy, stable codes, what / where / why / what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 
 class CircletError(Exception):
@@ -101,7 +98,9 @@ class UnsupportedOpsError(CircletError):
 
     code = "E-UNSUPPORTED-OPS"
 
-    def __init__(self, entries: Sequence[UnsupportedOp], *, where: str = "", fix: str = "") -> None:
+    def __init__(
+        self, entries: Sequence["UnsupportedOp"], *, where: str = "", fix: str = ""
+    ) -> None:
         self.entries = tuple(entries)
         count = len(self.entries)
         super().__init__(
@@ -113,11 +112,10 @@ class UnsupportedOpsError(CircletError):
 
     def as_dict(self) -> dict[str, object]:
         """The message parts plus one record per unsupported operator."""
-        return {**super().as_dict(), "operators": [vars(entry) for entry in self.entries]}
+        return {**super().as_dict(), "operators": [entry._asdict() for entry in self.entries]}
 
 
-@dataclass(frozen=True)
-class UnsupportedOp:
+class UnsupportedOp(NamedTuple):
     """One operator that cannot be run, in the user's terms."""
 
     source: str

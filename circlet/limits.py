@@ -1,14 +1,11 @@
 """Every limit that bounds time and memory on untrusted input, in one place."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """Bounds that reading, planning and running keep; passing one raises `LimitError`.
 
     Attributes:

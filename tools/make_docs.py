@@ -11,7 +11,6 @@ import argparse
 import inspect
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 from circlet import errors
@@ -134,9 +133,8 @@ def limits_table() -> str:
     """The defaults of all limits with what they bound."""
     described = dict(limit_descriptions())
     lines = ["| limit | default | what it bounds |", "|---|---|---|"]
-    for field in fields(Limits):
-        value = amount(field.name, getattr(DEFAULT_LIMITS, field.name))
-        lines.append(f"| `{field.name}` | {value} | {described[field.name]} |")
+    for name, bound in DEFAULT_LIMITS._asdict().items():
+        lines.append(f"| `{name}` | {amount(name, bound)} | {described[name]} |")
     return "\n".join(lines)
 
 

@@ -37,7 +37,8 @@ def command(
     options = OpenOptions(tuple(backends.split(",")), target=target, level=level)
     found = inspect_model(model, options)
     if as_json:
-        print_json(asdict(found))
+        unsupported = [entry._asdict() for entry in found.unsupported]
+        print_json({**asdict(found), "unsupported": unsupported})
         return
     from circlet.cli.render_inspection import show_inspection
 

@@ -20,7 +20,8 @@ def command(ctx: click.Context, model: Path, as_json: bool) -> None:
     """Check MODEL (.tflite or .circle); exit code 1 if it breaks a rule or cannot be run."""
     found = verification(load(model))
     if as_json:
-        print_json({"ok": found.ok, **asdict(found)})
+        unsupported = [entry._asdict() for entry in found.unsupported]
+        print_json({"ok": found.ok, **asdict(found), "unsupported": unsupported})
     else:
         _show(found)
     ctx.exit(0 if found.ok else 1)

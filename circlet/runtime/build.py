@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.artifact import PartitionCode, TargetCode, artifact_bytes
@@ -240,7 +240,7 @@ class _Values:
         return [self._described(tensor).as_json() for tensor in self.tensors]
 
     def _described(self, tensor: Tensor) -> Value:
-        value = replace(_value(tensor), open=self._open_sizes.get(tensor, ()))
+        value = _value(tensor)._replace(open=self._open_sizes.get(tensor, ()))
         return value if tensor not in self._variables else value.living(initial_bytes(tensor))
 
     def _read(self, tensors: Sequence[Tensor]) -> list[int]:
@@ -326,7 +326,7 @@ def _target_codes(
             _native_code(next(native), rest) if _native(part) else _numpy_code(part)
             for part in partitions
         )
-        codes.append(TargetCode(target, runtimes.get(runtime, b""), parts))
+        codes.append(TargetCode(target, runtimes.get(runtime, b""), parts, {}))
     return codes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -62,7 +63,7 @@ def _cache() -> str:
     folder = Cache().folder
     if folder is None:
         return "switched off, or no folder can hold it; models are compiled at each start"
-    files = sorted(folder.glob("*.circlet"))
+    files = sorted(Path(folder).glob("*.circlet"))
     damaged = [path.name for path in files if not _is_sound(path.read_bytes())]
     if damaged:
         raise ArtifactError(

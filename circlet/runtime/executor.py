@@ -1,11 +1,8 @@
 """Runs a plan's partitions in order, once per call, on buffers that are bound ahead of time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -49,8 +46,7 @@ class BoundPartition(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class LoadedPartition:
+class LoadedPartition(NamedTuple):
     """A partition and the values (by position in the plan) that it reads and writes.
 
     `dynamic` are the values written whose shapes only a run decides.

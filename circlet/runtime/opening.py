@@ -3,15 +3,11 @@
 The path of a cached start is short on purpose: it imports neither the readers nor the compiler.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,8 +26,7 @@ _NO_COMPILER = "no compiler"
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-@dataclass(frozen=True)
-class OpenOptions:
+class OpenOptions(NamedTuple):
     """How a source is turned into a plan; what `Session` was asked for.
 
     `shapes` names inputs whose sizes are not to be those of the file; `limits` bound what an
@@ -48,8 +43,7 @@ class OpenOptions:
     signature: str = ""
 
 
-@dataclass
-class Opened:
+class Opened(NamedTuple):
     """A loaded plan.
 
     Attributes:
@@ -64,7 +58,7 @@ class Opened:
     inputs: list[int]
     outputs: list[int]
     metadata: dict[str, Any]
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float]
 
     @property
     def placement(self) -> list[dict[str, object]]:
@@ -121,13 +115,13 @@ def _key(source: Source, options: OpenOptions, cache: Cache, compiler: str) -> s
     """The cache's name for an artifact: the model's bytes and everything that shapes the code."""
     if isinstance(source, (str, os.PathLike)):
         try:
-            model: str | bytes | memoryview = cache.file_digest(Path(source))
+            model: str | bytes | memoryview = cache.file_digest(source)
         except OSError as error:
             raise _unreadable(source, error) from error
     else:
         model = source
     targets = ",".join(map(str, parse_targets(options.target)))
-    limits = replace(options.limits, run_seconds=None)
+    limits = options.limits._replace(run_seconds=None)
     entry = (options.signature, options.shapes)
     plan = repr((options.backends, options.strict, options.level, entry, limits))
     return cache_key(model, targets, plan, compiler)
@@ -158,7 +152,7 @@ def _head(source: Source) -> bytes:
     if not isinstance(source, (str, os.PathLike)):
         return bytes(source[: len(MAGIC)])
     try:
-        with Path(source).open("rb") as file:
+        with open(source, "rb") as file:
             return file.read(len(MAGIC))
     except OSError as error:
         raise _unreadable(source, error) from error
@@ -173,8 +167,8 @@ def _unreadable(path: str | os.PathLike[str], error: OSError) -> FileError:
     )
 
 
-def _plain(source: Source) -> Path | bytes:
-    return Path(source) if isinstance(source, (str, os.PathLike)) else bytes(source)
+def _plain(source: Source) -> str | os.PathLike[str] | bytes:
+    return source if isinstance(source, (str, os.PathLike)) else bytes(source)
 
 
 def _load(artifact: Artifact, limits: Limits, seconds: dict[str, float]) -> Opened:
@@ -214,8 +208,7 @@ def _load_partition(
     return LoadedPartition(code, tuple(entry["inputs"]), outputs, changing)
 
 
-@dataclass(frozen=True)
-class NativePartition:
+class NativePartition(NamedTuple):
     """Compiled code that can be bound to buffers."""
 
     executable: Executable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import allocate_lock
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -113,8 +113,8 @@ class Session:
         self._idle: list[Execution] = []
         self._resized: dict[tuple[tuple[int, ...], ...], Session] = {}
         self._busy: set[Execution] = set()
-        self._lock = threading.Lock()
-        self._turn = threading.Lock()
+        self._lock = allocate_lock()
+        self._turn = allocate_lock()
 
     @property
     def is_stateful(self) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from pathlib import Path
 
 _CODES: dict[str, bytes] = {}
 
@@ -34,7 +33,7 @@ def may_use_user_codes(source: str | os.PathLike[str] | bytes | memoryview) -> b
         return False
     if not isinstance(source, (str, os.PathLike)):
         return _mentions(bytes(source))
-    with Path(source).open("rb") as file:
+    with open(source, "rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return False
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:

@@ -1,11 +1,8 @@
 """What flows in and out of a session, as the artifact's metadata describes it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import prod
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,8 +18,7 @@ class Named(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """An input, an output or a tensor between partitions.
 
     Attributes:
@@ -44,7 +40,7 @@ class Value:
     open: tuple[int, ...] = ()
 
     @staticmethod
-    def from_json(fields: Mapping[str, object]) -> Value:
+    def from_json(fields: Mapping[str, object]) -> "Value":
         """The value that `as_json` wrote."""
         initial = fields.get("initial")
         return Value(
@@ -57,14 +53,14 @@ class Value:
             tuple(fields["open"]),  # type: ignore[arg-type]
         )
 
-    def living(self, initial: bytes) -> Value:
+    def living(self, initial: bytes) -> "Value":
         """This value as one that lives on from run to run."""
-        return replace(self, initial=initial)
+        return self._replace(initial=initial)
 
     def as_json(self) -> dict[str, object]:
         """Plain data for JSON."""
         initial = None if self.initial is None else self.initial.hex()
-        return {**vars(self), "initial": initial}
+        return {**self._asdict(), "initial": initial}
 
     @property
     def is_text(self) -> bool:

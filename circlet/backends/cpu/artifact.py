@@ -6,24 +6,21 @@ Sections start on 64 bytes, constants on pages. The header holds the hash of tab
 table that of each section, so that a start checks all code without reading the weights.
 """
 
-from __future__ import annotations
-
 import contextlib
-import hashlib
 import json
 import mmap
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from circlet.backends.cpu.digest import digest
 from circlet.backends.cpu.targets import Target, best_for_host, parse_target
 from circlet.errors import ArtifactError, FileError, TargetError
 
+StrPath = str | os.PathLike[str]
 MAGIC = b"CIRCLETA"
-VERSION = 1
+VERSION = 2
 PAGE = 4096
 _LINE = 64
 _HEADER = struct.Struct("<8sIIQQ32s")  # magic, version, sections, JSON bytes, file bytes, hash
@@ -31,8 +28,7 @@ _SECTION = struct.Struct("<QQ32s")
 _MAX_SECTIONS = 1 << 16
 
 
-@dataclass(frozen=True)
-class PartitionCode:
+class PartitionCode(NamedTuple):
     """What one partition runs: its plan, its packed constants, its units."""
 
     plan: bytes | memoryview
@@ -40,14 +36,13 @@ class PartitionCode:
     units: tuple[bytes | memoryview, ...]
 
 
-@dataclass(frozen=True)
-class TargetCode:
+class TargetCode(NamedTuple):
     """All code for one target: the runtime library and the partitions in order."""
 
     target: Target
     runtime: bytes | memoryview
     partitions: tuple[PartitionCode, ...]
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any]
 
 
 class Artifact:
@@ -101,9 +96,9 @@ class Artifact:
     def _section(self, number: int, *, checked: bool = True) -> memoryview:
         if not 0 <= number < len(self._sections):
             raise _damaged(self.name, f"there is no section {number}")
-        start, size, digest = self._sections[number]
+        start, size, known = self._sections[number]
         view = self._data[start : start + size]
-        if checked and hashlib.sha256(view).digest() != digest:
+        if checked and digest(view) != known:
             raise _damaged(self.name, f"the hash of section {number} does not match")
         return view
 
@@ -115,35 +110,39 @@ def artifact_bytes(metadata: Mapping[str, Any], targets: Sequence[TargetCode]) -
     document = {"metadata": metadata, "targets": rows}
     text = json.dumps(document, separators=(",", ":")).encode()
     table, body, start = sections.lay_out(len(text))
-    digest = hashlib.sha256(table + text).digest()
     sizes = (len(sections.blobs), len(text), start + len(body))
-    header = _HEADER.pack(MAGIC, VERSION, *sizes, digest)
+    header = _HEADER.pack(MAGIC, VERSION, *sizes, digest(table + text))
     front = header + table + text
     return b"".join((front, bytes(start - len(front)), body))
 
 
 def write_artifact(
-    path: Path, metadata: Mapping[str, Any], targets: Sequence[TargetCode], *, mode: int = 0o600
+    path: StrPath,
+    metadata: Mapping[str, Any],
+    targets: Sequence[TargetCode],
+    *,
+    mode: int = 0o600,
 ) -> None:
     """Writes an artifact under a temporary name and renames it."""
     write_file(path, artifact_bytes(metadata, targets), mode)
 
 
-def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+def write_file(path: StrPath, data: bytes, mode: int = 0o600) -> None:
     """Has the file hold exactly these bytes, or leaves it as it was.
 
     Raises:
         FileError: The folder cannot be written or the disk is full; the cause is an `OSError`.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-        temporary.replace(path)
+        os.replace(temporary, path)
     except OSError as error:
         with contextlib.suppress(OSError):
-            temporary.unlink()
+            os.unlink(temporary)
         raise FileError(
             "a file cannot be written",
             where=str(path),
@@ -152,7 +151,7 @@ def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
         ) from error
 
 
-def open_artifact(source: Path | str | bytes) -> Artifact:
+def open_artifact(source: StrPath | bytes) -> Artifact:
     """Opens an artifact by mmap, or from bytes.
 
     Raises:
@@ -162,7 +161,7 @@ def open_artifact(source: Path | str | bytes) -> Artifact:
     if isinstance(source, bytes):
         return Artifact(_page_aligned(source), "bytes")
     try:
-        with Path(source).open("rb") as file:
+        with open(source, "rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except ValueError as error:
         raise _damaged(str(source), "the file is empty") from error
@@ -191,11 +190,10 @@ class _Sections:
         self._numbers: dict[tuple[bytes, int], int] = {}
 
     def add(self, blob: bytes | memoryview, alignment: int = _LINE) -> int:
-        digest = hashlib.sha256(blob).digest()
-        key = (digest, alignment)
+        key = (digest(blob), alignment)
         if key not in self._numbers:
             self._numbers[key] = len(self.blobs)
-            self.blobs.append((blob, alignment, digest))
+            self.blobs.append((blob, alignment, key[0]))
         return self._numbers[key]
 
     def lay_out(self, text_bytes: int) -> tuple[bytes, bytes, int]:
@@ -203,9 +201,9 @@ class _Sections:
         front = _HEADER.size + _SECTION.size * len(self.blobs) + text_bytes
         start = -(-front // PAGE) * PAGE
         table, body = bytearray(), bytearray()
-        for blob, alignment, digest in self.blobs:
+        for blob, alignment, known in self.blobs:
             body.extend(bytes(-len(body) % alignment))
-            table.extend(_SECTION.pack(start + len(body), len(blob), digest))
+            table.extend(_SECTION.pack(start + len(body), len(blob), known))
             body.extend(blob)
         return bytes(table), bytes(body), start
 
@@ -230,7 +228,7 @@ def _parse(data: memoryview, name: str) -> tuple[list[tuple[int, int, bytes]], d
     """The section table and the JSON, after all sizes and the header's hash are checked."""
     if len(data) < _HEADER.size or not is_artifact(data):
         raise _damaged(name, "it does not start as an artifact does")
-    _, version, count, text_bytes, file_bytes, digest = _HEADER.unpack_from(data)
+    _, version, count, text_bytes, file_bytes, known = _HEADER.unpack_from(data)
     if version != VERSION:
         raise ArtifactError(
             "an artifact is of another version",
@@ -242,7 +240,7 @@ def _parse(data: memoryview, name: str) -> tuple[list[tuple[int, int, bytes]], d
     if count > _MAX_SECTIONS or file_bytes != len(data):
         raise _damaged(name, f"it should have {file_bytes} bytes and has {len(data)}")
     front = data[_HEADER.size : _HEADER.size + table_bytes + text_bytes]
-    if len(front) != table_bytes + text_bytes or hashlib.sha256(front).digest() != digest:
+    if len(front) != table_bytes + text_bytes or digest(front) != known:
         raise _damaged(name, "the hash of its header does not match")
     sections = list(_SECTION.iter_unpack(front[:table_bytes]))
     _check_extents(sections, len(data), name)

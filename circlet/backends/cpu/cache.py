@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from circlet.backends.cpu.artifact import Artifact, open_artifact, write_file
+from circlet.backends.cpu.artifact import Artifact, StrPath, open_artifact, write_file
+from circlet.backends.cpu.digest import DIGEST_BYTES, digest, file_hex, hasher
 from circlet.config import Config, temporary_cache_folder
 from circlet.errors import ArtifactError, CacheError, FileError
 from circlet.version import __version__
@@ -22,13 +20,13 @@ if TYPE_CHECKING:
     import logging
 
 _SUFFIX = ".circlet"
+_INSTALLED = ("site-packages", "dist-packages")
 _STALE_S = 3600
 _SETTLED_S = 2.0
-_PACKAGE = Path(__file__).parents[2]
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 
-@dataclass(frozen=True)
-class CachedArtifact:
+class CachedArtifact(NamedTuple):
     """An artifact, and whether it was there before."""
 
     artifact: Artifact
@@ -37,25 +35,30 @@ class CachedArtifact:
 
 def cache_key(*parts: bytes | str | memoryview) -> str:
     """A name that differs when any part, or the generator of code, differs."""
-    digest = hashlib.sha256(generator_identity().encode())
+    key = hasher(generator_identity().encode())
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
+        key.update(len(data).to_bytes(8, "little"))
+        key.update(data)
+    return key.hexdigest()
 
 
 @lru_cache(maxsize=1)
 def generator_identity() -> str:
     """The version of Circlet and the state of its sources, which an edit changes."""
-    digest = hashlib.sha256(__version__.encode())
-    for path in _sources(str(_PACKAGE)):
-        digest.update(path.encode())
-    return f"circlet {__version__} {digest.hexdigest()}"
+    sources = "".join(_sources(_PACKAGE))
+    return f"circlet {__version__} {digest(sources.encode()).hex()}"
 
 
 def _sources(folder: str) -> Iterator[str]:
-    """Name, size and time of each source file below a folder, in a fixed order."""
+    """Name, size and time of each source file below a folder, in a fixed order.
+
+    Of an installed package only the first: an installer replaces its files together.
+    """
+    if os.path.basename(os.path.dirname(folder)) in _INSTALLED:
+        facts = os.stat(os.path.join(folder, "__init__.py"))
+        yield f"{facts.st_ino}:{facts.st_ctime_ns}"
+        return
     with os.scandir(folder) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
@@ -81,17 +84,17 @@ class Cache:
         """
         if self.folder is None:
             return CachedArtifact(open_artifact(build()), hit=False)
-        path = self.folder / f"{key}{_SUFFIX}"
+        path = os.path.join(self.folder, f"{key}{_SUFFIX}")
         found = _open_if_sound(path)
         if found is not None:
             return CachedArtifact(found, hit=True)
-        with _locked(self.folder / f"{key}.lock"):
+        with _locked(os.path.join(self.folder, f"{key}.lock")):
             found = _open_if_sound(path)
             if found is not None:
                 return CachedArtifact(found, hit=True)
             return CachedArtifact(self._keep(path, build()), hit=False)
 
-    def _keep(self, path: Path, data: bytes) -> Artifact:
+    def _keep(self, path: str, data: bytes) -> Artifact:
         try:
             write_file(path, data)
         except FileError as error:
@@ -101,7 +104,7 @@ class Cache:
         self.prune(keep=path)
         return artifact
 
-    def prune(self, keep: Path | None = None) -> None:
+    def prune(self, keep: str = "") -> None:
         """Deletes what was unused for longest until the artifacts fit the size limit."""
         if self.folder is None:
             return
@@ -113,25 +116,24 @@ class Cache:
                 return
             if path != keep:
                 total -= size
-                path.unlink(missing_ok=True)
+                _delete(path)
 
-    def file_digest(self, path: Path) -> str:
+    def file_digest(self, path: StrPath) -> str:
         """The hash of a file's bytes, remembered for as long as the file is not touched."""
-        facts = path.stat()
+        facts = os.stat(path)
         marks = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
-        name = hashlib.sha256(repr((os.fspath(path.absolute()), marks)).encode()).hexdigest()
-        memo = self.folder / f"{name}.digest" if self.folder else None
+        name = digest(repr((os.path.abspath(path), marks)).encode()).hex()
+        memo = os.path.join(self.folder, f"{name}.digest") if self.folder else ""
         if memo and (known := _read_digest(memo)):
             return known
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        found = file_hex(path)
         if memo and time.time() - max(facts.st_mtime, facts.st_ctime) > _SETTLED_S:
             with contextlib.suppress(FileError):
-                write_file(memo, digest.encode())
-        return digest
+                write_file(memo, found.encode())
+        return found
 
 
-def usable_folder(config: Config) -> Path | None:
+def usable_folder(config: Config) -> str | None:
     """The cache folder, made and checked; the temporary one where there is no writable home.
 
     Raises:
@@ -140,8 +142,8 @@ def usable_folder(config: Config) -> Path | None:
     for place in (config.cache_folder, temporary_cache_folder):
         folder = place()
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            facts = folder.lstat()
+            os.makedirs(folder, 0o700, exist_ok=True)
+            facts = os.lstat(folder)
         except OSError as error:
             _log().info("%s cannot hold the cache: %s", folder, error.strerror)
             continue
@@ -152,7 +154,7 @@ def usable_folder(config: Config) -> Path | None:
     return None
 
 
-def _check_private(folder: Path, facts: os.stat_result) -> None:
+def _check_private(folder: str, facts: os.stat_result) -> None:
     problem = ""
     if not stat.S_ISDIR(facts.st_mode):
         problem = "it is not a folder"
@@ -163,18 +165,18 @@ def _check_private(folder: Path, facts: os.stat_result) -> None:
     if problem:
         raise CacheError(
             "the cache folder is not private, so code in it cannot be trusted",
-            where=str(folder),
+            where=folder,
             why=problem,
             fix=f"chmod 700 {folder}, or set CIRCLET_CACHE_DIR to a folder of your own",
         )
 
 
-def _open_if_sound(path: Path) -> Artifact | None:
+def _open_if_sound(path: str) -> Artifact | None:
     """The artifact, marked as used now; None when it is missing, damaged or not ours."""
     try:
-        facts = path.lstat()
+        facts = os.lstat(path)
         if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:
-            raise ArtifactError("a cached file is not private", where=str(path))
+            raise ArtifactError("a cached file is not private", where=path)
         artifact = open_artifact(path)
         for index in range(len(artifact.targets)):
             artifact.code(index)
@@ -188,7 +190,7 @@ def _open_if_sound(path: Path) -> Artifact | None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: str) -> Iterator[None]:
     """Holds the lock of a key; who gets it after a wait must look for the result first."""
     import fcntl
 
@@ -203,35 +205,42 @@ def _locked(path: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        path.unlink(missing_ok=True)
+        _delete(path)
         os.close(descriptor)
 
 
-def _entries(folder: Path, suffix: str) -> list[tuple[float, int, Path]]:
+def _entries(folder: str, suffix: str) -> list[tuple[float, int, str]]:
     """Time of last use, size and path of the files with a suffix."""
     found = []
-    for path in folder.glob(f"*{suffix}"):
+    for entry in os.scandir(folder):
         with contextlib.suppress(OSError):
-            facts = path.lstat()
-            found.append((facts.st_mtime, facts.st_size, path))
+            facts = entry.stat(follow_symlinks=False)
+            if entry.name.endswith(suffix):
+                found.append((facts.st_mtime, facts.st_size, entry.path))
     return found
 
 
-def _delete_stale(folder: Path) -> None:
+def _delete(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _delete_stale(folder: str) -> None:
     """Removes what interrupted writers left, and digests that nobody used for a month."""
     now = time.time()
     for suffix, age_s in ((".tmp", _STALE_S), (".digest", 30 * 24 * _STALE_S)):
         for used, _, path in _entries(folder, suffix):
             if now - used > age_s:
-                path.unlink(missing_ok=True)
+                _delete(path)
 
 
-def _read_digest(memo: Path) -> str:
+def _read_digest(memo: str) -> str:
     try:
-        text = memo.read_text(encoding="ascii")
+        with open(memo, encoding="ascii") as file:
+            text = file.read()
     except (OSError, UnicodeDecodeError):
         return ""
-    return text if len(text) == hashlib.sha256().digest_size * 2 else ""
+    return text if len(text) == DIGEST_BYTES * 2 else ""
 
 
 def _log() -> logging.Logger:

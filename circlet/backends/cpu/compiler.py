@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from typing import NamedTuple
 
 from circlet.config import Config
 from circlet.errors import CompilerMissingError
 
 
-@dataclass(frozen=True)
-class Compiler:
+class Compiler(NamedTuple):
     """A C compiler: the command that starts it and the family that decides its flags."""
 
     command: tuple[str, ...]
@@ -41,7 +39,7 @@ def compiler_identity(config: Config | None = None) -> str:
     command = _split(config.compiler) if config.compiler else find_compiler(config).command
     path = _program(command[0]) or command[0]
     try:
-        stat = Path(path).stat()
+        stat = os.stat(path)
     except OSError as error:
         raise missing_compiler(f"{path}: {error.strerror}") from error
     return f"{' '.join(command)}:{stat.st_size}:{stat.st_mtime_ns}"
@@ -50,11 +48,11 @@ def compiler_identity(config: Config | None = None) -> str:
 def _packaged_compiler() -> Compiler:
     spec = importlib.util.find_spec("ziglang")
     folders = list(spec.submodule_search_locations or ()) if spec else []
-    binaries = [Path(folder) / "zig" for folder in folders]
-    found = next((binary for binary in binaries if binary.is_file()), None)
+    binaries = [os.path.join(folder, "zig") for folder in folders]
+    found = next(filter(os.path.isfile, binaries), None)
     if found is None:
         raise missing_compiler("the Python package ziglang is not installed")
-    return Compiler((str(found), "cc"), "zig")
+    return Compiler((found, "cc"), "zig")
 
 
 @lru_cache(maxsize=8)
@@ -87,7 +85,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _family(command: tuple[str, ...]) -> str:
-    if Path(command[0]).name == "zig" and "cc" in command:
+    if os.path.basename(command[0]) == "zig" and "cc" in command:
         return "zig"
     return "clang" if "clang" in _first_output_line((*command, "--version")) else "gcc"
 

@@ -1,16 +1,12 @@
 """CPU features: one table of what they are called by the kernel, the compilers and in targets."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Feature:
+class Feature(NamedTuple):
     """One row of the table.
 
     `cpuinfo` lists the words that Linux shows for it, all of which must be present; `zig` and
@@ -136,9 +132,10 @@ def host_features() -> frozenset[str]:
 
 
 def _cpuinfo_text() -> str:
+    """The first processor's lines, and little more: the system makes them up as they are read."""
     try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 14)
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            return file.read(1 << 12).decode("utf-8", "replace")
     except OSError:
         return "Features : asimd asimddp asimdhp\n" if platform.system() == "Darwin" else ""
 

@@ -6,8 +6,8 @@ import _ctypes
 import ctypes
 import itertools
 import os
-import threading
 import weakref
+from _thread import allocate_lock
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
@@ -147,7 +147,7 @@ class Runtime:
 
 
 _runtimes: dict[bytes, Runtime] = {}
-_runtimes_lock = threading.Lock()
+_runtimes_lock = allocate_lock()
 
 
 def load_runtime(image: Image) -> Runtime:

@@ -1,9 +1,7 @@
 """Targets: an architecture plus an explicit list of CPU features."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from circlet.backends.cpu.features import (
     FEATURES,
@@ -17,15 +15,14 @@ from circlet.errors import TargetError
 _BASELINE = {"x86_64": ("v3",), "aarch64": ("neon",), "armv7": ("neon",), "riscv64": ()}
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """An architecture and the sorted features that code may use, implied ones left out."""
 
     arch: str
     features: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, arch: str, features: Iterable[str] = ()) -> Target:
+    def of(cls, arch: str, features: Iterable[str] = ()) -> "Target":
         """The target in canonical form: known names, sorted, without implied features."""
         if arch not in FEATURES:
             known = ", ".join(FEATURES)

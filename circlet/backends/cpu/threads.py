@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from pathlib import Path
+from collections.abc import Iterator
 
-_CGROUP = Path("/sys/fs/cgroup")
-_MEMBERSHIP = Path("/proc/self/cgroup")
+_CGROUP = "/sys/fs/cgroup"
+_MEMBERSHIP = "/proc/self/cgroup"
 
 
 def default_threads() -> int:
@@ -21,8 +21,8 @@ def default_threads() -> int:
 
 def _quota() -> float:
     """The cores' worth of time that the cgroups grant, rounded up; infinite without a limit."""
-    limits = [_read(folder / "cpu.max").split() for folder in _own_folders()]
-    limits.append([_read(_CGROUP / f"cpu/cpu.cfs_{name}_us") for name in ("quota", "period")])
+    limits = [_read(f"{folder}/cpu.max").split() for folder in _own_folders()]
+    limits.append([_read(f"{_CGROUP}/cpu/cpu.cfs_{name}_us") for name in ("quota", "period")])
     return min(map(_cores, limits))
 
 
@@ -32,16 +32,20 @@ def _cores(limit: list[str]) -> float:
     return math.ceil(int(limit[0]) / int(limit[1]))
 
 
-def _own_folders() -> list[Path]:
+def _own_folders() -> Iterator[str]:
     """The cgroup (version 2) of this process and those that contain it."""
     rows = (line.split(":", 2) for line in _read(_MEMBERSHIP).splitlines())
     own = next((row[2] for row in rows if row[0] == "0" and len(row) == 3), "/")
-    folder = _CGROUP / own.strip("/")
-    return [folder, *(parent for parent in folder.parents if parent.is_relative_to(_CGROUP))]
+    folder = own.strip("/")
+    while folder:
+        yield f"{_CGROUP}/{folder}"
+        folder = folder.rpartition("/")[0]
+    yield _CGROUP
 
 
-def _read(path: Path) -> str:
+def _read(path: str) -> str:
     try:
-        return path.read_text(encoding="ascii").strip()
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
     except (OSError, UnicodeDecodeError):
         return ""

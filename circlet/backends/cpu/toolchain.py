@@ -147,7 +147,7 @@ def _refusal(result: subprocess.CompletedProcess[str], target: Target) -> Compil
 
 def _compiler_cache(config: Config, folder: Path) -> Path:
     """The compiler's own cache: in ours where that can be written, else thrown away."""
-    wanted = config.cache_folder() / "compiler"
+    wanted = Path(config.cache_folder()) / "compiler"
     try:
         wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:

@@ -77,7 +77,7 @@ def test_constants_start_on_pages(from_file: bool, tmp_path: Path) -> None:
 
 def test_a_plan_runs_from_the_mapped_file(tmp_path: Path) -> None:
     partition = PartitionCode(native.chain_plan(3, 8), b"", (native.unit_image(),))
-    made = TargetCode(native_target(), native.runtime_image(), (partition,))
+    made = TargetCode(native_target(), native.runtime_image(), (partition,), {})
     write_artifact(tmp_path / "a", {}, [made])
     read = open_artifact(tmp_path / "a").select()
     (tmp_path / "a").unlink()
@@ -135,7 +135,7 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
 def test_a_newer_version_says_so() -> None:
     data = bytearray(small())
     data[8] += 1
-    with pytest.raises(ArtifactError, match="version 2"):
+    with pytest.raises(ArtifactError, match="version 3"):
         open_artifact(bytes(data))
 
 

@@ -88,8 +88,8 @@ def test_status_function_of_the_runtime_matches() -> None:
 def test_default_threads_respect_the_cgroup(
     files: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "_CGROUP", tmp_path)
-    monkeypatch.setattr(threads, "_MEMBERSHIP", tmp_path / "membership")
+    monkeypatch.setattr(threads, "_CGROUP", str(tmp_path))
+    monkeypatch.setattr(threads, "_MEMBERSHIP", str(tmp_path / "membership"))
     (tmp_path / "membership").write_text("1:cpu:/x\n0::/own\n")
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     for name, text in files.items():
