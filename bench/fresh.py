@@ -110,6 +110,8 @@ def start(engine: str, model: Path, caches: Path) -> Start:
     command = [sys.executable, "-c", PROGRAMS[engine] + _FACTS, str(model), str(caches)]
     environment = {**os.environ, "CIRCLET_CACHE_DIR": str(caches)}
     environment["PYTHONPATH"] = str(Path(__file__).parents[1])
+    # A process that may not keep bytecode compiles all Python that it imports.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryFile() as output:
         begin = time.clock_gettime(time.CLOCK_MONOTONIC)
         process = subprocess.Popen(
