@@ -1,11 +1,15 @@
-"""The optimisation levels: lists of pass names, and how often each list may be repeated."""
+"""The optimisation levels: lists of pass names, and how often each list may be repeated.
+
+Two lists make a level: passes over the network, and passes over what was placed on native code.
+The latter make ops of several, which only native code runs.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from circlet.errors import InputError
-from circlet.passes.manager import PassManager
+from circlet.passes.manager import Pass, PassManager
 from circlet.passes.registry import make
 
 EXACT = (
@@ -18,24 +22,45 @@ EXACT = (
     "fuse-activation",
     "remove-dead-ops",
 )
+NATIVE = ("fuse-elementwise",)
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Pass names in order, run again while they change something, at most `rounds` times."""
+    """Pass names in order, run again while they change something, at most `rounds` times.
+
+    `native` names the passes that run once over each partition of native code.
+    """
 
     passes: tuple[str, ...]
     rounds: int = 1
+    native: tuple[str, ...] = ()
 
 
-PIPELINES = {"O0": Pipeline(()), "O1": Pipeline(EXACT), "O2": Pipeline(EXACT, rounds=8)}
+PIPELINES = {
+    "O0": Pipeline(()),
+    "O1": Pipeline(EXACT),
+    "O2": Pipeline(EXACT, rounds=8, native=NATIVE),
+}
 
 
 def pipeline(level: str, *, check: bool = False) -> PassManager:
     """The passes of an optimisation level, ready to run; InputError for an unknown level."""
+    chosen = _chosen(level)
+    return PassManager(_made(chosen.passes), check=check, rounds=chosen.rounds)
+
+
+def native_pipeline(level: str) -> PassManager:
+    """The level's passes over native partitions; InputError for an unknown level."""
+    return PassManager(_made(_chosen(level).native))
+
+
+def _made(names: tuple[str, ...]) -> tuple[Pass, ...]:
+    return tuple(make(name) for name in names)
+
+
+def _chosen(level: str) -> Pipeline:
     if level not in PIPELINES:
         fix = f"choose one of {', '.join(PIPELINES)}"
         raise InputError("there is no such optimisation level", where=level, fix=fix)
-    chosen = PIPELINES[level]
-    passes = tuple(make(name) for name in chosen.passes)
-    return PassManager(passes, check=check, rounds=chosen.rounds)
+    return PIPELINES[level]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.artifact import PartitionCode, TargetCode, artifact_bytes
@@ -34,7 +34,7 @@ from circlet.limits import Limits
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.state import initial_bytes, variables
 from circlet.ops.verify import unsupported_ops
-from circlet.passes import PassManager, make, pipeline
+from circlet.passes import PassManager, make, native_pipeline, pipeline
 from circlet.passes.resolve_variables import resolve_variables
 from circlet.placement.interface import Backend, Reason
 from circlet.placement.rule import Placed, place
@@ -117,6 +117,7 @@ def plan_model(model: Model, targets: Sequence[Target], options: OpenOptions) ->
     _copy_outputs(graph)
     placed = place(graph, backends, strict=options.strict)
     partitions = partition(graph, {row.op: row.backend for row in placed})
+    partitions = [_fused(part, options.level) for part in partitions]
     return PlannedModel(model, placed, partitions, open_sizes)
 
 
@@ -198,6 +199,15 @@ class _NoCompiler:
 
 def _native(part: Partition) -> bool:
     return part.backend == "cpu"
+
+
+def _fused(part: Partition, level: str) -> Partition:
+    """A native partition after the level's passes over such; others as they are."""
+    if not _native(part):
+        return part
+    graph = Graph("native", list(part.inputs), list(part.outputs), list(part.ops))
+    native_pipeline(level).run(graph)
+    return replace(part, ops=tuple(graph.ops))
 
 
 def _copy_outputs(graph: Graph) -> None:

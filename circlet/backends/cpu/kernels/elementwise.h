@@ -13,7 +13,7 @@
 
 #define ELEMENTWISE_INTS 32
 #define ELEMENTWISE_FLOATS 16
-#define ELEMENTWISE_OPERANDS 8
+#define ELEMENTWISE_OPERANDS 12
 
 struct elementwise_params {
     int64_t rows;          /* inner runs in all */
@@ -21,7 +21,7 @@ struct elementwise_params {
     int64_t inner;         /* elements of a run */
     int64_t chunk;         /* elements of a run that one task does */
     int64_t sizes[6];      /* outer sizes */
-    int64_t strides[56];   /* bytes, of each operand in turn; the last one's is of the inner loop */
+    int64_t strides[84];   /* bytes, of each operand in turn; the last one's is of the inner loop */
     int32_t ints[32];      /* the expression's parameters */
     float floats[16];      /* the expression's parameters */
 };

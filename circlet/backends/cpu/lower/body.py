@@ -10,6 +10,7 @@ import numpy as np
 
 from circlet.ir import DType
 from circlet.ops.expr import Call, Const, Expr, Number, Param, Scalar, Var, leaves, to_c
+from circlet.ops.fused import MOST_FLOATS, MOST_INTS
 
 ELEMENT_TYPES = {
     DType.FLOAT32: "ELEMENT_F32",
@@ -28,7 +29,7 @@ _LOADED_KINDS = {DType.FLOAT32: "f32", DType.INT64: "i64"}
 _DIVISIONS = ("div_trunc", "floor_div", "floor_mod", "pow")
 _SPELLINGS = {"expm1": "elementwise_expm1({0})"}
 _VECTORS = {"f32": "vf", "i32": "vi", "i64": "wl", "mask": "vi"}
-_LIMITS = {"i32": 32, "f32": 16}
+_LIMITS = {"i32": MOST_INTS, "f32": MOST_FLOATS}
 _ARRAYS = {"i32": "ints", "f32": "floats"}
 
 

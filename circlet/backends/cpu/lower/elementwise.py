@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from circlet.backends.cpu.lower.affine import affine_sum
 from circlet.backends.cpu.lower.body import EXPRESSION_TYPES, Body, Load, Step, not_printable
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
@@ -26,8 +28,7 @@ from circlet.errors import GraphError
 from circlet.ir import Op, Tensor
 from circlet.ops import all_records, get
 from circlet.ops.expr import Scalar
-
-_MAX_OPERANDS = 8
+from circlet.ops.fused import MOST_OPERANDS
 
 
 def scalar_of(op: Op) -> Scalar:
@@ -43,8 +44,8 @@ def _inputs(op: Op) -> list[Tensor]:
 
 def _refuses(op: Op, target: Target) -> str | None:
     tensors = [*_inputs(op), op.outputs[0]]
-    if len(tensors) > _MAX_OPERANDS or len(_inputs(op)) != len(op.inputs):
-        return f"takes at most {_MAX_OPERANDS} operands, none omitted"
+    if len(tensors) > MOST_OPERANDS or len(_inputs(op)) != len(op.inputs):
+        return f"takes at most {MOST_OPERANDS} operands, none omitted"
     unknown = {tensor.dtype.name for tensor in tensors if tensor.dtype not in EXPRESSION_TYPES}
     if unknown:
         return f"does not take {', '.join(sorted(unknown))}"
@@ -61,28 +62,39 @@ def _lower(op: Op, context: Context) -> None:
 
 def lower_scalar(op: Op, context: Context, scalar: Scalar, inputs: list[Tensor]) -> None:
     """Compute an op's result from the elements of `inputs`, the operands of `scalar`."""
-    result = op.outputs[0]
-    tensors = [*inputs, result]
-    loops = element_loops(context, tensors, result.static_shape)
+    step = Step(scalar, tuple(range(len(inputs))), op.outputs[0].dtype)
+    lower_steps(op, context, inputs, [step], op.outputs)
+
+
+def lower_steps(
+    op: Op,
+    context: Context,
+    inputs: Sequence[Tensor],
+    steps: Sequence[Step],
+    outputs: Sequence[Tensor],
+) -> None:
+    """Compute an op's results, which have equal sizes; `outputs` are those that steps store."""
+    tensors = [*inputs, *outputs]
+    loops = element_loops(context, tensors, outputs[0].static_shape)
     loads = [
         Load(tensor.dtype, is_single=strides[-1] == 0)
         for tensor, strides in zip(inputs, loops.strides, strict=False)
     ]
-    step = Step(scalar, tuple(range(len(inputs))), result.dtype)
-    body = Body(loads, [step])
+    body = Body(loads, steps)
     params, tasks = _fields(tensors, loops)
     params.update(body.params())
     arguments = (body.operand_count, body.name)
     kernel = Kernel("elementwise.h", "elementwise", arguments, body.prelude)
-    operands = (*(source_ref(context, tensor) for tensor in inputs), TensorRef(result))
-    context.call(op, kernel, params, operands, (result,), tasks=tasks)
+    sources = (source_ref(context, tensor) for tensor in inputs)
+    operands = (*sources, *(TensorRef(tensor) for tensor in outputs))
+    context.call(op, kernel, params, operands, outputs, tasks=tasks)
 
 
 def _fields(tensors: list[Tensor], loops: Loops) -> tuple[dict[str, ParamValue], int]:
     sizes = [element_bytes(tensor) for tensor in tensors]
     strides = [stride_fields(row) for row in loops.scaled(*sizes).strides]
     params, tasks = row_fields(loops.sizes, sum(sizes))
-    unused = [0] * (MAX_AXES * (_MAX_OPERANDS - len(tensors)))
+    unused = [0] * (MAX_AXES * (MOST_OPERANDS - len(tensors)))
     params["strides"] = [stride for row in strides for stride in row] + unused
     return params, tasks
 

@@ -1,0 +1,125 @@
+"""Fused ops give bit for bit what their parts give one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Graph, Quantization
+from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
+from circlet.passes import native_pipeline
+from tests.backends.cpu.cases import Cases, each_target
+from tests.backends.cpu.harness import run_native, runnable
+
+
+def fused(graph: Graph) -> Graph:
+    """A graph as native code runs it."""
+    made = replace(graph, ops=list(graph.ops))
+    native_pipeline("O2").run(made)
+    return made
+
+
+def check_same(cases: Cases, target: str, kinds: list[str], threads: int = 2) -> None:
+    """Assert which kinds a graph fuses to, and that its results stay what they were."""
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    graph = cases.graph()
+    after = fused(graph)
+    assert [op.kind for op in after.ops] == kinds
+    wanted = run_native(graph, cases.inputs, target)
+    got = run_native(after, cases.inputs, target, threads)
+    for tensor, a, b in zip(graph.outputs, got, wanted, strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=str(tensor))
+
+
+@each_target
+def test_a_chain_with_broadcasts_is_one_kernel(target: str) -> None:
+    cases = Cases()
+    make = cases.builder.op
+    x, y = cases.data(DType.FLOAT32, (2, 5, 7, 33)), cases.data(DType.FLOAT32, (2, 5, 7, 1))
+    gamma = cases.constant(cases.values(DType.FLOAT32, (33,)))
+    cubed = make("MUL", [x, make("MUL", [x, x], MulAttrs())], MulAttrs())
+    scaled = make("MUL", [cubed, cases.constant(np.float32(0.044715))], MulAttrs())
+    inner = make("TANH", [make("ADD", [x, scaled], AddAttrs("RELU6"))])
+    gated = make("MUL", [make("ADD", [inner, y], AddAttrs()), gamma], MulAttrs())
+    cases.op("SUB", [gated, x], SubAttrs())
+    check_same(cases, target, ["FUSED_ELEMENTWISE"])
+
+
+@each_target
+def test_results_that_others_read_are_written_too(target: str) -> None:
+    cases = Cases()
+    x = cases.data(DType.FLOAT32, (300, 50))
+    square = cases.op("MUL", [x, x], MulAttrs())
+    root = cases.op("SQRT", [square])
+    cases.op("LOGISTIC", [root])
+    check_same(cases, target, ["FUSED_ELEMENTWISE"])
+
+
+@each_target
+def test_masks_and_integers_take_part(target: str) -> None:
+    cases = Cases()
+    make = cases.builder.op
+    x, y = (cases.data(DType.FLOAT32, (9, 21)) for _ in range(2))
+    either = make("LOGICAL_OR", [make("LESS", [x, y]), make("GREATER", [x, y])])
+    chosen = make("SELECT_V2", [either, make("EXP", [x]), y])
+    cases.op("NEG", [chosen])
+    check_same(cases, target, ["FUSED_ELEMENTWISE"])
+
+
+@each_target
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8, DType.INT16])
+def test_stored_values_are_read_and_written_by_the_chain(dtype: DType, target: str) -> None:
+    cases = Cases()
+    quant = Quantization.per_tensor(0.05, 0 if dtype is DType.INT16 else 3)
+    real = cases.builder.op("DEQUANTIZE", [cases.data(dtype, (3, 77), quant)], dtype=DType.FLOAT32)
+    soft = cases.builder.op("TANH", [real])
+    cases.op("QUANTIZE", [soft], dtype=dtype, quant=Quantization.per_tensor(1 / 128))
+    check_same(cases, target, ["FUSED_ELEMENTWISE"])
+
+
+def test_a_chain_ends_where_others_need_its_result_first() -> None:
+    cases = Cases()
+    make = cases.builder.op
+    x = cases.data(DType.FLOAT32, (40, 40))
+    root = make("SQRT", [make("ABS", [x])])
+    soft = make("SOFTMAX", [root])
+    cases.op("ADD", [make("EXP", [soft]), root], AddAttrs())
+    check_same(cases, "native", ["FUSED_ELEMENTWISE", "SOFTMAX", "FUSED_ELEMENTWISE"])
+
+
+def test_two_chains_that_meet_become_one() -> None:
+    cases = Cases()
+    make = cases.builder.op
+    x, y = (cases.data(DType.FLOAT32, (6, 40)) for _ in range(2))
+    gate = make("LOGISTIC", [make("NEG", [x])])
+    other = make("RELU", [make("ABS", [y])])
+    cases.op("MUL", [gate, other], MulAttrs())
+    check_same(cases, "native", ["FUSED_ELEMENTWISE"])
+
+
+def test_a_kernel_takes_no_more_operands_than_it_has_room_for() -> None:
+    cases = Cases()
+    total = cases.data(DType.FLOAT32, (4, 40))
+    for _ in range(13):
+        total = cases.builder.op("ADD", [total, cases.data(DType.FLOAT32, (4, 40))], AddAttrs())
+    cases.op("NEG", [total])
+    check_same(cases, "native", ["FUSED_ELEMENTWISE", "FUSED_ELEMENTWISE"])
+
+
+def test_other_sizes_stay_apart() -> None:
+    cases = Cases()
+    small = cases.builder.op("RSQRT", [cases.data(DType.FLOAT32, (4, 1), scale=0.0)])
+    cases.op("MUL", [cases.data(DType.FLOAT32, (4, 40)), small], MulAttrs())
+    check_same(cases, "native", ["RSQRT", "MUL"])
+
+
+def test_a_fused_op_descends_from_all_its_parts() -> None:
+    cases = Cases()
+    x = cases.builder.op("ABS", [cases.data(DType.FLOAT32, (4,))], name="first")
+    cases.op("NEG", [x])
+    graph = cases.graph()
+    (op,) = fused(graph).ops
+    assert op.origin.name == "+".join(part.origin.name for part in graph.ops)
