@@ -1,0 +1,65 @@
+"""Targets give right answers: compiled here, run under qemu on the processor they are for."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from circlet.backends.cpu.artifact import Artifact, open_artifact
+from circlet.runtime.build import compile_model
+from circlet.runtime.opening import OpenOptions
+from tests.targets.emulator import (
+    MACHINES,
+    EmulationError,
+    Machine,
+    available,
+    build_host,
+    run_emulated,
+)
+from tests.targets.networks import NETWORKS, model_path
+from tests.targets.questions import assert_same, question
+
+pytestmark = pytest.mark.slow
+Hosts = dict[str, Path]
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
+    """The program that runs parts, for each architecture that can be emulated."""
+    folder = tmp_path_factory.mktemp("hosts")
+    arches = dict.fromkeys(machine.arch for machine in available())
+    return {arch: build_host(arch, folder / arch) for arch in arches}
+
+
+@lru_cache(maxsize=1)
+def _artifact(path: Path) -> Artifact:
+    """One artifact with the code of every target."""
+    targets = ",".join(machine.target for machine in MACHINES)
+    return open_artifact(compile_model(path, OpenOptions(("cpu",), strict=True, target=targets)))
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_an_emulated_target_answers_as_numpy_does(
+    network: str, machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    path = model_path(network)
+    if machine.missing:
+        pytest.skip(machine.missing)
+    inputs, wanted = question(path)
+    host, folder = hosts[machine.arch], tmp_path / "parts"
+    assert_same(run_emulated(_artifact(path), machine, host, inputs, folder, threads=2), wanted)
+
+
+def test_processors_lack_what_their_target_does_not_name(hosts: Hosts, tmp_path: Path) -> None:
+    """Otherwise a baseline that used newer instructions would pass."""
+    plain, dotprod = MACHINES[:2]
+    if plain.missing:
+        pytest.skip(plain.missing)
+    path = model_path("int8 sample")
+    older = Machine(dotprod.target, plain.cpu)
+    with pytest.raises(EmulationError, match="status -4"):
+        inputs, _ = question(path)
+        run_emulated(_artifact(path), older, hosts[plain.arch], inputs, tmp_path / "parts")
