@@ -48,7 +48,8 @@ def curves(found: Curves, folder: Path) -> None:
         points = [p for p in found.points if (p.kind, p.axis) == (kind, along)]
         for engine, colour in _COLOURS.items():
             line = [(p.at, p.us[engine]) for p in points if engine in p.us]
-            axis.plot(*zip(*line, strict=True), color=colour, marker=".", label=_LABELS[engine])
+            places, times = [at for at, _ in line], [us for _, us in line]
+            axis.plot(places, times, color=colour, marker=".", label=_LABELS[engine])
         axis.set_title(f"{kind}: {along}")
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")

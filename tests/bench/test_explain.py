@@ -1,0 +1,62 @@
+"""Every kernel call is timed and set beside the roofline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.explain import explained
+from bench.networks import described
+from bench.roofline import LEVELS_BYTES, Peaks
+from bench.steps import Profile, TimedWork, Work, profile
+from bench.synthetic import KINDS
+from tests.bench.files import small_file
+
+PEAKS = Peaks(100.0, 400.0, 200.0, (200.0, 100.0, 50.0, 20.0), (100.0, 100.0, 50.0, 20.0))
+
+
+def call(macs: int, data: int, weights: int = 0, unit: str = "fp32") -> Work:
+    return Work("k", "CONV_2D", ((0, "y"),), 1, macs, 1, data, weights, unit)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_calls_of_a_network_do_all_its_work(tmp_path: Path, kind: str) -> None:
+    path = small_file(tmp_path, kind)
+    found = profile(path, 1, 0.05)
+    work = [row.work for row in found.rows]
+    assert sum(one.macs for one in work) == pytest.approx(described(path).macs, rel=0.01)
+    assert {one.unit for one in work if one.macs} == {"fp32" if kind == "fp32" else "int8"}
+    assert all(one.sources for one in work)
+    steps = sum(row.us for row in found.rows)
+    assert 0 < steps < 10 * found.call_us
+
+
+def test_arithmetic_sets_the_roofline_of_heavy_calls() -> None:
+    found = Profile((TimedWork(call(1_000_000, 64), 40.0),), 40.0, 0.0, 0, 1)
+    (row,) = explained(found, PEAKS)
+    assert row.bound == "arithmetic" and row.roof == pytest.approx(0.5)
+    assert row.gops == pytest.approx(50.0) and row.share == 1.0
+
+
+def test_memory_sets_the_roofline_of_light_calls() -> None:
+    found = Profile((TimedWork(call(10, 20_000), 1.0),), 1.0, 0.0, 0, 1)
+    (row,) = explained(found, PEAKS)
+    assert row.bound == "memory" and row.roof == pytest.approx(0.1)
+
+
+def test_weights_come_from_where_the_whole_network_fits() -> None:
+    near = Profile((TimedWork(call(10, 0, 10_000), 1.0),), 1.0, 0.0, 10_000, 1)
+    far = Profile(near.rows, 1.0, 0.0, 1 << 30, 1)
+    assert explained(far, PEAKS)[0].roof == pytest.approx(10 * explained(near, PEAKS)[0].roof)
+
+
+def test_threads_raise_the_roofline() -> None:
+    rows = (TimedWork(call(1_000_000, 64), 40.0),)
+    one, two = (explained(Profile(rows, 40.0, 0.0, 0, n), PEAKS)[0].roof for n in (1, 2))
+    assert two == pytest.approx(one / 2)
+
+
+def test_bandwidth_falls_with_the_working_set() -> None:
+    rates = [PEAKS.bandwidth(size) for size in (*LEVELS_BYTES, 1 << 40)]
+    assert rates == sorted(rates, reverse=True) and rates[-1] == 20.0

@@ -1,0 +1,84 @@
+"""Networks are classified by what is in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.networks import class_of, described, find_networks, random_inputs
+from circlet.formats import dumps
+from circlet.ir import DType, Model, Quantization
+from circlet.ops.build import builder
+from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.shape import ReshapeAttrs
+from tests.bench.files import small_file
+
+SCALE = Quantization(np.array([0.1], np.float32), np.array([0], np.int64), 0)
+
+
+def dense(data: DType, weights: np.ndarray, *, dequantised: bool = False) -> Model:
+    b = builder()
+    quant = SCALE if data is not DType.FLOAT32 else None
+    x = b.input("x", data, (1, 32), quant)
+    w = b.constant("w", weights, SCALE if weights.dtype == np.int8 else None)
+    if dequantised:
+        w = b.op("DEQUANTIZE", [w], dtype=DType.FLOAT32)
+    y = b.op("FULLY_CONNECTED", [x, w, None], FullyConnectedAttrs(), quant=quant)
+    return b.output(y).model()
+
+
+FLOATS, BYTES = np.ones((8, 32), np.float32), np.ones((8, 32), np.int8)
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        (dense(DType.FLOAT32, FLOATS), "fp32"),
+        (dense(DType.INT8, BYTES), "integer"),
+        (dense(DType.INT16, BYTES), "integer"),
+        (dense(DType.FLOAT32, BYTES), "hybrid"),
+        (dense(DType.FLOAT32, BYTES, dequantised=True), "fp32"),
+        (dense(DType.FLOAT32, FLOATS.astype(np.float16), dequantised=True), "fp32"),
+    ],
+    ids=["float", "int8", "int16x8", "hybrid", "weight-only", "float16"],
+)
+def test_the_class_is_that_of_the_arithmetic(model: Model, kind: str) -> None:
+    assert class_of(model) == kind
+
+
+def test_a_network_without_weights_goes_by_its_tensors() -> None:
+    for dtype, quant, kind in ((DType.FLOAT32, None, "fp32"), (DType.INT8, SCALE, "integer")):
+        b = builder()
+        x = b.input("x", dtype, (4,), quant)
+        assert class_of(b.output(b.op("RELU", [x], quant=quant)).model()) == kind
+
+
+def test_the_name_of_a_file_says_nothing(tmp_path: Path) -> None:
+    path = small_file(tmp_path, "fp32").rename(tmp_path / "really_int8_quant.tflite")
+    network = described(path)
+    assert network.kind == "fp32" and network.bytes == path.stat().st_size
+    assert network.macs > 8 * 8 * 64 * 27
+
+
+def test_folders_and_files_may_be_given(tmp_path: Path) -> None:
+    inside = small_file(tmp_path)
+    (tmp_path / "notes.txt").write_text("none")
+    assert find_networks([tmp_path, inside]) == [inside, inside]
+
+
+def test_inputs_are_the_same_every_time_and_may_have_other_sizes(tmp_path: Path) -> None:
+    path = small_file(tmp_path, "int8")
+    first, second = random_inputs(path), random_inputs(path)
+    assert first["x"].dtype == np.int8 and np.array_equal(first["x"], second["x"])
+    assert random_inputs(path, {"x": (2, 24, 24, 3)})["x"].shape == (2, 24, 24, 3)
+
+
+def test_inputs_of_text_have_a_reason(tmp_path: Path) -> None:
+    b = builder()
+    x = b.input("words", DType.STRING, (1,))
+    path = tmp_path / "text.tflite"
+    path.write_bytes(dumps(b.output(b.op("RESHAPE", [x], ReshapeAttrs((1,)))).model(), "tflite"))
+    with pytest.raises(ValueError, match="words is of type STRING"):
+        random_inputs(path)

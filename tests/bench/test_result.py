@@ -1,0 +1,89 @@
+"""Results are written and read again, and a page is made of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.ratios import Interval
+from bench.report import lines, page
+from bench.result import Latency, Result, Run, from_json, latest, to_json
+from bench.scaling_result import Curves, Point
+
+
+def latency(peer_us: float, our_us: float) -> Latency:
+    ratio = peer_us / our_us
+    times = {"litert": peer_us, "openvino": 3 * peer_us, "circlet": our_us}
+    return Latency(times, {"circlet": our_us + 1}, "litert", Interval(ratio, ratio, ratio))
+
+
+def a_run() -> Run:
+    results = [
+        Result("fast", "fp32", 10, 20, {1: latency(200.0, 100.0), 2: latency(150.0, 100.0)}),
+        Result(
+            "slow",
+            "integer",
+            10,
+            20,
+            {1: latency(100.0, 100.0)},
+            differences={"litert": {"part": 0.01, "steps": 2}},
+            slow={1: "90 % CONV_2D in conv_q8"},
+        ),
+        Result("tiny", "fp32", 1, 2, {1: latency(1.0, 1.6)}),
+        Result("odd", "fp32", 1, 2, refused={"openvino": "no such | operator", "circlet": "no"}),
+    ]
+    return Run(
+        {"cpu": "one"}, {"rounds": 3}, {"fp32_gflops": 100.0}, results, "2026-01-01T00:00:00Z"
+    )
+
+
+def test_a_run_survives_json() -> None:
+    run = a_run()
+    assert from_json(to_json(run)) == run
+    assert to_json(from_json(to_json(run))) == to_json(run)
+
+
+def test_json_is_one_line_per_network() -> None:
+    assert sum(line.startswith('{"name"') for line in to_json(a_run()).splitlines()) == 4
+
+
+def test_results_of_another_version_are_refused() -> None:
+    data = json.loads(to_json(a_run())) | {"version": 0}
+    with pytest.raises(ValueError, match="version 0"):
+        from_json(json.dumps(data))
+
+
+def test_the_newest_run_is_found(tmp_path: Path) -> None:
+    for day in ("02", "01"):
+        (tmp_path / f"run-2026-01-{day}.json").write_text("{}")
+    assert latest(tmp_path).name == "run-2026-01-02.json"
+    with pytest.raises(FileNotFoundError):
+        latest(tmp_path / "absent")
+
+
+def test_means_leave_small_networks_and_other_classes_out() -> None:
+    run = a_run()
+    assert [result.name for result in run.compared(1, "fp32")] == ["fast"]
+    assert run.mean(1, "fp32") == pytest.approx(2.0)
+    assert run.mean(2, "integer", "hybrid") is None
+
+
+def test_the_page_says_what_is_slower_and_why() -> None:
+    text = page(a_run())
+    assert "| slow | integer | 1 | 1.00 | 1.2 | 90 % CONV_2D in conv_q8 |" in text
+    assert "| tiny | 1 | LiteRT | 1.00 | 1.60 | yes |" in text
+    assert "| odd | OpenVINO | no such / operator |" in text
+    assert "| slow | integer | 2 steps | - |" in text
+    assert "| fp32 | 1 | 1 | 2.00 | 1.3 | 2.00 (fast) | 1.0 | 0 |" in text
+
+
+def test_the_page_shows_curves() -> None:
+    curves = Curves("today", {}, [Point("fp32", "depth", 4, {"circlet": 12.0})])
+    assert "| fp32 | depth | 4 | - | - | 12.0 |" in page(a_run(), curves)
+
+
+def test_a_line_is_printed_for_every_network() -> None:
+    shown = [line for result in a_run().results for line in lines(result)]
+    assert len(shown) == 5 and shown[2].endswith("missed") and "no such" in shown[-1]
