@@ -12,7 +12,7 @@ from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runti
 from circlet.backends.cpu.targets import native_target
 from circlet.backends.cpu.toolchain import RUNTIME_DIR, compile_unit
 
-ADD, COUNT, SLOW, FLOAT_STATE, SCRATCH = range(5)
+ADD, COUNT, SLOW, FLOAT_STATE, SCRATCH, PLACE = range(6)
 
 UNIT = r"""
 #include "circlet_abi.h"
@@ -46,9 +46,13 @@ KERNEL(use_scratch) {
         for (int64_t k = 0; k < 64; k++) to[i] += mine[k] == i;
     }
 }
-static const circlet_kernel kernels[] = {add, count, slow, float_state, use_scratch};
+KERNEL(tell_place) {
+    int64_t *to = operands[0];
+    for (int64_t i = begin; i < end; i++) to[i] = (int64_t)scratch;
+}
+static const circlet_kernel kernels[] = {add, count, slow, float_state, use_scratch, tell_place};
 __attribute__((visibility("default"))) const circlet_unit circlet_unit_table = {
-    CIRCLET_ABI_VERSION, 5, kernels};
+    CIRCLET_ABI_VERSION, 6, kernels};
 """
 
 Ints = npt.NDArray[np.int32]

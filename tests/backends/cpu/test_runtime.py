@@ -53,6 +53,28 @@ def test_every_task_is_done_once(threads: int, tasks: int) -> None:
     assert target[:tasks].tolist() == [1] * tasks
 
 
+@pytest.mark.parametrize("tasks", [2, 9, 1001])
+def test_every_task_is_done_once_in_each_of_many_runs(tasks: int) -> None:
+    target = np.zeros(tasks, np.int32)
+    binding = Binding(
+        native.executable(native.output_plan(native.COUNT, tasks, 3)), [], [target], 2
+    )
+    for turn in range(1, 20):
+        binding.run()
+        assert target.tolist() == [3 * turn] * tasks
+
+
+def test_short_steps_end_up_on_the_calling_thread() -> None:
+    target = np.zeros(16, np.int64)
+    binding = Binding(native.executable(native.output_plan(native.PLACE, 16)), [], [target], 2)
+    for _ in range(12):
+        binding.run()
+    for _ in range(20):
+        target[:] = 0
+        binding.run()
+        assert len(set(target.tolist())) == 1
+
+
 def test_threads_do_not_share_scratch() -> None:
     target = np.zeros(2000, np.int64)
     Binding(native.executable(native.output_plan(native.SCRATCH, 2000)), [], [target], 4).run()
@@ -327,7 +349,7 @@ def test_a_damaged_header_is_refused(name: str) -> None:
 
 STEP_DAMAGE = {
     "unit": 1,
-    "kernel": 5,
+    "kernel": 6,
     "first_operand": 5,
     "operand_count": 2**32 - 1,
     "params_offset": 8,

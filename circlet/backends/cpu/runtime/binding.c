@@ -5,6 +5,9 @@
 
 #define PAGE 4096u
 #define CHUNKS_PER_THREAD 4u
+#define CHUNK_NS 2000u  /* shorter chunks are not worth their claim */
+#define LESSONS 9u      /* first runs of a binding: one to warm up, then on all threads and on one */
+#define LONG_NS 20000u  /* steps that take longer on all threads are worth them */
 #define CANCELLED_BIT 1u
 #define NO_OPERAND UINT32_MAX
 
@@ -27,6 +30,7 @@ struct circlet_binding {
     size_t bytes;
     uint32_t step_count;
     uint32_t threads;
+    uint32_t lessons; /* runs that are still to be learnt from */
     uint32_t missing; /* ports that a step uses and that have no buffer */
 };
 
@@ -83,6 +87,13 @@ static void chain_operands(circlet_binding *binding) {
     }
 }
 
+static void deal_tasks(bound_step *step, int64_t most) {
+    int64_t chunks = step->tasks < most ? step->tasks : most;
+    step->chunks = (uint32_t)chunks;
+    step->quotient = chunks ? step->tasks / chunks : 0;
+    step->remainder = chunks ? (uint32_t)(step->tasks % chunks) : 0;
+}
+
 static void bind_steps(circlet_binding *binding) {
     const circlet_plan *plan = binding->executable->plan;
     for (uint32_t i = 0; i < plan->step_count; i++) {
@@ -94,13 +105,10 @@ static void bind_steps(circlet_binding *binding) {
             bound->chunks = step->kernel;
             continue;
         }
-        int64_t most = (int64_t)binding->threads * CHUNKS_PER_THREAD;
-        int64_t chunks = step->tasks < most ? step->tasks : most;
         bound->kernel = binding->executable->units[step->unit]->kernels[step->kernel];
         bound->params = (const char *)plan + plan->params_offset + step->params_offset;
-        bound->chunks = (uint32_t)chunks;
-        bound->quotient = chunks ? step->tasks / chunks : 0;
-        bound->remainder = chunks ? (uint32_t)(step->tasks % chunks) : 0;
+        bound->together_ns = bound->alone_ns = UINT32_MAX;
+        deal_tasks(bound, (int64_t)binding->threads * CHUNKS_PER_THREAD);
     }
 }
 
@@ -135,6 +143,7 @@ CIRCLET_EXPORT uint32_t circlet_binding_create(circlet_executable *executable,
     made->executable = executable;
     made->threads = threads;
     made->step_count = plan->step_count;
+    made->lessons = threads > 1 ? LESSONS : 0;
     circlet_executable_retain(executable);
     chain_operands(made);
     bind_steps(made);
@@ -205,7 +214,7 @@ CIRCLET_EXPORT uint32_t circlet_binding_profile(circlet_binding *binding, uint64
 
 static inline void run_step(const circlet_binding *binding, const bound_step *step,
                             uint32_t threads) {
-    if (threads > 1 && step->chunks > 1)
+    if (threads > 1 && step->chunks > 1 && !step->alone)
         pool_run_step(binding->pool, step, binding->scratch, threads);
     else if (step->tasks)
         step->kernel(step->params, step->operands, binding->scratch.base, 0, step->tasks);
@@ -217,20 +226,43 @@ static inline uint32_t step_after(const bound_step *control, uint32_t index) {
     return stays ? index + 1 : (uint32_t)control->tasks;
 }
 
+/* Keeps the least time of a step in either way; the first run is cold and does not count. */
+static void learn_time(bound_step *step, uint64_t ns, uint32_t lesson) {
+    uint32_t *least = step->alone ? &step->alone_ns : &step->together_ns;
+    if (lesson < LESSONS && ns < *least)
+        *least = (uint32_t)ns;
+}
+
+/* Short steps run on the calling thread where that is as fast, or in fewer chunks. */
+static void end_lessons(circlet_binding *binding) {
+    for (uint32_t i = 0; i < binding->step_count; i++) {
+        bound_step *step = &binding->steps[i];
+        step->alone = step->alone_ns / 16 * 15 <= step->together_ns;
+        if (!step->kernel || step->alone_ns == UINT32_MAX)
+            continue;
+        int64_t worthwhile = step->alone_ns / CHUNK_NS;
+        int64_t least = binding->threads, most = least * CHUNKS_PER_THREAD;
+        deal_tasks(step, worthwhile < least ? least : worthwhile < most ? worthwhile : most);
+    }
+}
+
 static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32_t threads) {
     uint64_t *step_ns = binding->step_ns;
-    uint32_t timed = deadline_ns || step_ns;
+    uint32_t lesson = threads > 1 ? binding->lessons : 0;
+    uint32_t timed = deadline_ns || step_ns || lesson;
     uint64_t before = timed ? sys_now_ns() : 0;
     uint32_t turns_left = binding->executable->plan->most_turns;
     for (uint32_t i = 0; step_ns && i < binding->step_count; i++)
         step_ns[i] = 0;
     for (uint32_t i = 0, next; i < binding->step_count; i = next) {
-        const bound_step *step = &binding->steps[i];
+        bound_step *step = &binding->steps[i];
         if (__atomic_load_n(&binding->state, __ATOMIC_RELAXED) & CANCELLED_BIT)
             return CIRCLET_CANCELLED;
         if (deadline_ns && before >= deadline_ns)
             return CIRCLET_TIMEOUT;
         next = i + 1;
+        if (lesson)
+            step->alone = lesson % 2 && step->together_ns < LONG_NS;
         if (step->kernel)
             run_step(binding, step, threads);
         else
@@ -242,8 +274,12 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
         uint64_t now = sys_now_ns();
         if (step_ns)
             step_ns[i] += now - before;
+        if (lesson)
+            learn_time(step, now - before, lesson);
         before = now;
     }
+    if (lesson && --binding->lessons == 0)
+        end_lessons(binding);
     return CIRCLET_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "circlet_runtime.h"
 
 /* A step of a binding, ready to be called. Chunk c covers quotient tasks, the first `remainder`
- * chunks one more. */
+ * chunks one more. The least times seen on all threads and on one decide whether it runs alone. */
 typedef struct bound_step {
     circlet_kernel kernel;
     const void *params;
@@ -14,6 +14,9 @@ typedef struct bound_step {
     int64_t quotient;
     uint32_t remainder;
     uint32_t chunks;
+    uint32_t together_ns;
+    uint32_t alone_ns;
+    uint32_t alone;
 } bound_step;
 
 typedef struct scratch_area {
