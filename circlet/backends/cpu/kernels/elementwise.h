@@ -1,18 +1,17 @@
 /* Generated expressions over any number of strided operands.
  *
- * The prelude of a kernel holds the body: it loads its operands at element i, computes, and
- * stores n <= CIRCLET_LANES results. The names below are those that expressions are printed with.
+ * The prelude of a kernel holds the function for one inner run. The names below are those that
+ * expressions are printed with.
  */
 #ifndef CIRCLET_ELEMENTWISE_H
 #define CIRCLET_ELEMENTWISE_H
 
 #include "element.h"
 #include "fixed.h"
+#include "row_passes.h"
 #include "rows.h"
 #include "wide.h"
 
-#define ELEMENTWISE_INTS 32
-#define ELEMENTWISE_FLOATS 16
 #define ELEMENTWISE_OPERANDS 12
 
 struct elementwise_params {
@@ -26,14 +25,12 @@ struct elementwise_params {
     float floats[16];      /* the expression's parameters */
 };
 
-/* A copy of the parameters that stores through operands cannot change. */
-typedef struct elementwise_values {
-    int32_t ints[ELEMENTWISE_INTS];
-    float floats[ELEMENTWISE_FLOATS];
-} elementwise_values;
-
+/* Loads operands at element i, computes, and stores n results. */
 typedef void (*elementwise_body)(const elementwise_values *v, char *const *at, int64_t i,
                                  int64_t n);
+/* Does elements begin to end of one inner run. */
+typedef void (*elementwise_row)(const elementwise_values *v, char *const *at, void *scratch,
+                                int64_t begin, int64_t end);
 
 CIRCLET_INLINE vi v_mask_f32(vi mask) { return mask; }
 CIRCLET_INLINE vi v_mask_i32(vi mask) { return mask; }
@@ -59,10 +56,17 @@ CIRCLET_INLINE void elementwise_run(const elementwise_values *v, char *const *at
     if (i < end) body(v, at, i, end - i);
 }
 
-/* Operands: the inputs, then the outputs of `body`. */
+#define ELEMENTWISE_ROW(name, body)                                                          \
+    CIRCLET_INLINE void name(const elementwise_values *v, char *const *at, void *scratch,    \
+                             int64_t begin, int64_t end) {                                   \
+        (void)scratch;                                                                       \
+        elementwise_run(v, at, begin, end, body);                                            \
+    }
+
+/* Operands: the inputs, then the outputs of `compute`. */
 CIRCLET_INLINE void elementwise(const struct elementwise_params *p, void *const *x, void *scratch,
-                                int64_t begin, int64_t end, int operands, elementwise_body body) {
-    (void)scratch;
+                                int64_t begin, int64_t end, int operands,
+                                elementwise_row compute) {
     elementwise_values values;
     __builtin_memcpy(values.ints, p->ints, sizeof values.ints);
     __builtin_memcpy(values.floats, p->floats, sizeof values.floats);
@@ -74,7 +78,7 @@ CIRCLET_INLINE void elementwise(const struct elementwise_params *p, void *const 
             CIRCLET_UNROLL for (int k = 0; k < operands; k++)
                 at[k] = (char *)x[k] + rows_offset(row, p->sizes, p->strides + k * ROWS_STRIDES);
             for (int64_t i = 0; i < run; i++) {
-                elementwise_run(&values, at, span.begin, span.end, body);
+                compute(&values, at, scratch, span.begin, span.end);
                 CIRCLET_UNROLL for (int k = 0; k < operands; k++)
                     at[k] += p->strides[k * ROWS_STRIDES + 5];
             }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from circlet.backends.cpu.lower.affine import affine_sum
-from circlet.backends.cpu.lower.body import EXPRESSION_TYPES, Body, Load, Step, not_printable
+from circlet.backends.cpu.lower.body import Body, Load, Step, not_printable
+from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,

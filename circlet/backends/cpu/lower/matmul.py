@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.cpu.lower.body import ELEMENT_TYPES
+from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.conv_q8 import Places, Runs
 from circlet.backends.cpu.lower.conv_q16 import Product16, call_product16
 from circlet.backends.cpu.lower.float_matrix import Matrix, View, call_matrix

@@ -1,0 +1,131 @@
+"""Prints scalar expressions as C over vectors, and collects the values of their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from circlet.ir import DType
+from circlet.ops.expr import Call, Const, Expr, Number, Param, Scalar, Var, leaves, to_c
+from circlet.ops.fused import MOST_FLOATS, MOST_INTS
+
+ELEMENT_TYPES = {
+    DType.FLOAT32: "ELEMENT_F32",
+    DType.INT8: "ELEMENT_I8",
+    DType.UINT8: "ELEMENT_U8",
+    DType.INT16: "ELEMENT_I16",
+    DType.INT32: "ELEMENT_I32",
+}
+# Types that expressions load and store; bytes of booleans are 0 or 1.
+EXPRESSION_TYPES = {
+    **ELEMENT_TYPES,
+    DType.BOOL: "ELEMENT_U8",
+    DType.INT64: "ELEMENT_I64",
+}
+LOADED_KINDS = {DType.FLOAT32: "f32", DType.INT64: "i64"}
+VECTORS = {"f32": "vf", "i32": "vi", "i64": "wl", "mask": "vi"}
+PARAM_LIMITS = {"i32": MOST_INTS, "f32": MOST_FLOATS}
+_SPELLINGS = {"expm1": "elementwise_expm1({0})"}
+_ARRAYS = {"i32": "ints", "f32": "floats"}
+
+
+@dataclass
+class Printer:
+    """C text of values, which have numbers; value 3 is the C variable `x3`.
+
+    Attributes:
+        values: The parameters' values so far.
+        kinds: What each value is computed in.
+    """
+
+    values: dict[str, list[Number]] = field(default_factory=lambda: {"i32": [], "f32": []})
+    kinds: dict[int, str] = field(default_factory=dict)
+
+    def params(self) -> dict[str, list[Number]]:
+        """The parameter arrays, filled up with zeros."""
+        return {
+            _ARRAYS[kind]: self.values[kind] + [0] * (PARAM_LIMITS[kind] - len(self.values[kind]))
+            for kind in _ARRAYS
+        }
+
+    def defined(self, number: int, kind: str, text: str) -> str:
+        """The C statement that gives a value its number."""
+        self.kinds[number] = kind
+        return f"{VECTORS[kind]} x{number} = {text};"
+
+    def computed(self, number: int, scalar: Scalar, operands: Sequence[int]) -> str:
+        """The C statement of an expression over values given by number."""
+        places = self._param_places(scalar)
+
+        def leaf(node: Var | Param | Const) -> str:
+            if isinstance(node, Var):
+                return self.variable(operands[node.index], node.kind)
+            if isinstance(node, Param):
+                return places[node]
+            return _literal(node.value, node.kind)
+
+        expr = _without_divisions(scalar.expr)
+        return self.defined(number, expr.kind, to_c(expr, leaf, _SPELLINGS))
+
+    def loaded(self, number: int, at: str, dtype: DType, *, is_single: bool = False) -> str:
+        """The C statement that loads a value; `is_single` where one element serves all lanes."""
+        kind = LOADED_KINDS.get(dtype, "i32")
+        place = at if is_single else f"{at} + i * {dtype.bits // 8}"
+        if kind == "i64":
+            text = f"v_splat_i64(*(const int64_t *){at})" if is_single else ""
+            return self.defined(number, kind, text or f"element_load_i64({place}, n)")
+        if is_single:
+            text = f"element_splat_{kind}({at}, {EXPRESSION_TYPES[dtype]})"
+        else:
+            text = f"element_load_{kind}({place}, n, {EXPRESSION_TYPES[dtype]})"
+        return self.defined(number, kind, text)
+
+    def stored(self, number: int, at: str, dtype: DType, count: str = "n") -> str:
+        """The C statement that stores a value."""
+        if dtype == DType.FLOAT32:
+            return f"element_store_f32({at}, {self.variable(number, 'f32')}, {count});"
+        if dtype == DType.INT64:
+            return f"element_store_i64({at}, {self.variable(number, 'i64')}, {count});"
+        value = self.variable(number, "i32")
+        return f"element_store_i32({at}, {value}, {count}, {EXPRESSION_TYPES[dtype]});"
+
+    def variable(self, number: int, kind: str) -> str:
+        """C text of a value, computed in `kind`."""
+        own = self.kinds[number]
+        if own == kind:
+            return f"x{number}"
+        if own == "i64" and kind == "i32":
+            return f"v_low_i32(x{number})"
+        return f"(x{number} & 1)" if own == "mask" else f"v_to_{kind}(x{number})"
+
+    def _param_places(self, scalar: Scalar) -> Mapping[Param, str]:
+        places = {}
+        for leaf in leaves(scalar.expr):
+            if isinstance(leaf, Param):
+                values = self.values[leaf.kind]
+                splat = "v_splat" if leaf.kind == "f32" else "v_splat_i32"
+                places[leaf] = f"{splat}(v->{_ARRAYS[leaf.kind]}[{len(values)}])"
+                values.append(scalar.params[leaf.name])
+        return places
+
+
+def _without_divisions(expr: Expr) -> Expr:
+    """The expression with float divisions by constants as products, within one ulp."""
+    if not isinstance(expr, Call):
+        return expr
+    args = tuple(_without_divisions(arg) for arg in expr.args)
+    divisor = args[-1]
+    if expr.function == "div" and isinstance(divisor, Const) and divisor.kind == "f32":
+        return Call("mul", (args[0], Const(1.0 / divisor.value)))
+    return Call(expr.function, args)
+
+
+def _literal(value: Number, kind: str) -> str:
+    if kind != "f32":
+        return f"v_splat_{kind}({int(value)})"
+    number = float(np.float32(value))
+    if np.isinf(number):
+        return f"v_splat({'-' if number < 0 else ''}__builtin_inff())"
+    return f"v_splat({number.hex()}f)"
