@@ -402,7 +402,7 @@ def test_random_damage_never_crashes() -> None:
 
 
 def test_a_unit_of_another_abi_is_refused() -> None:
-    other = native.UNIT.replace("CIRCLET_ABI_VERSION, 5", "99u, 5")
+    other = native.UNIT.replace("CIRCLET_ABI_VERSION, 6", "99u, 6")
     image = compile_unit(other, native_target())
     with pytest.raises(ArtifactError):
         Executable(native.runtime(), native.chain_plan(1, 4), b"", [image])
