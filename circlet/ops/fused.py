@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from circlet.ir import Op
+from circlet.ir import Op, Tensor
 
 FUSED_ELEMENTWISE = "FUSED_ELEMENTWISE"
 FUSED_ROWS = "FUSED_ROWS"
+FUSED_ATTENTION = "FUSED_ATTENTION"
+
+REDUCTIONS = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"})
+RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
 
 MOST_OPERANDS = 12
 MOST_FLOATS = 16
@@ -19,3 +23,22 @@ class FusedAttrs:
     """The ops that are computed together, in execution order, over their own tensors."""
 
     parts: tuple[Op, ...]
+
+
+@dataclass(frozen=True)
+class FusedRowsAttrs(FusedAttrs):
+    """Parts that reduce innermost axes, and parts that compute on rows and on what they gave.
+
+    Attributes:
+        shape: Sizes of what is reduced.
+        kept: How many of the sizes, from the first on, count rows; the others make a row.
+    """
+
+    shape: tuple[int, ...] = ()
+    kept: int = 0
+
+
+def data_inputs(op: Op) -> list[Tensor]:
+    """What a part computes from; axes and sizes are not among it."""
+    count = 1 if op.kind in REDUCTIONS | RESHAPES else len(op.inputs)
+    return [tensor for tensor in op.inputs[:count] if tensor is not None]

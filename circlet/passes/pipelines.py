@@ -22,7 +22,7 @@ EXACT = (
     "fuse-activation",
     "remove-dead-ops",
 )
-NATIVE = ("fuse-elementwise",)
+NATIVE = ("fuse-attention", "fuse-elementwise")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ _CLASSES = {
     "inline-composite": "inline_composite:InlineComposite",
     "unpack-constants": "unpack_constants:UnpackConstants",
     "fuse-list-update": "fuse_list_update:FuseListUpdate",
+    "fuse-attention": "fuse_attention:FuseAttention",
     "fuse-elementwise": "fuse_elementwise:FuseElementwise",
 }
 

@@ -7,6 +7,7 @@
 #define CIRCLET_MATMUL_F32_H
 
 #include "conv_f32.h"
+#include "pack_f32.h"
 #include "rows.h"
 
 struct matmul_f32_params {
@@ -22,24 +23,6 @@ struct matmul_f32_params {
     int64_t x[7];     /* elements of the left operand between matrices */
     int64_t y[7];     /* elements of the right operand between matrices */
 };
-
-/* `count` columns from `y` on: a row of zeros, then one of columns per element of a sum. */
-CIRCLET_INLINE void matmul_f32_pack(const struct matmul_f32_params *p, float *to, const float *y,
-                                    int64_t count, const int NV) {
-    const int width = NV * CIRCLET_LANES;
-    for (int v = 0; v < NV; v++) v_store(to + v * CIRCLET_LANES, v_zero());
-    for (int64_t k = 0; k < p->depth; k++) {
-        to += width;
-        const float *from = y + k * p->y_depth;
-        if (p->y_column == 1 && count == width) {
-            for (int v = 0; v < NV; v++)
-                v_store(to + v * CIRCLET_LANES, v_load(from + v * CIRCLET_LANES));
-            continue;
-        }
-        for (int64_t n = 0; n < count; n++) to[n] = from[n * p->y_column];
-        for (int64_t n = count; n < width; n++) to[n] = 0;
-    }
-}
 
 /* Operands: left, right, result. TURNED: the left one is stored transposed and packed, too. */
 CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *operands,
@@ -57,7 +40,9 @@ CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *o
         const float *x = (const float *)operands[0] + rows_offset(batch, p->sizes, p->x);
         const float *y = (const float *)operands[1] + rows_offset(batch, p->sizes, p->y);
         float *out = (float *)operands[2] + batch * p->rows * p->columns + first;
-        matmul_f32_pack(p, panel, y + first * p->y_column, s_min_i64(left, width), NV);
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++) v_store(panel + v * CIRCLET_LANES, v_zero());
+        pack_f32(panel + width, y + first * p->y_column, p->depth, p->y_depth, p->y_column,
+                 s_min_i64(left, width), NV);
         if (TURNED) {
             for (int64_t m = 0; m < p->rows; m++)
                 for (int64_t k = 0; k < p->depth; k++)

@@ -6,10 +6,10 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.conv_q8 import Places, Runs
 from circlet.backends.cpu.lower.conv_q16 import Product16, call_product16
 from circlet.backends.cpu.lower.float_matrix import Matrix, View, call_matrix
+from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.sum_int import FLUSH, bounds, column_block, column_records
 from circlet.backends.cpu.lower.tiles import FLOAT_BYTES, choose_tile, lanes_of, registers_of
 from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
@@ -27,10 +27,10 @@ from circlet.ops.batch_matmul import adjoint, factors
 from circlet.ops.operands import operand, zero_of
 
 _MOST_SCRATCH_BYTES = 8 << 20
-_MOST_STACK_AXES = MAX_AXES - 1
+MOST_STACK_AXES = MAX_AXES - 1
 
 
-def _sizes(op: Op) -> tuple[int, int, int]:
+def product_sizes(op: Op) -> tuple[int, int, int]:
     """Rows, depth and columns of each product."""
     turned, flipped = adjoint(op)
     first, second = (operand(op, index).static_shape[-2:] for index in (0, 1))
@@ -44,11 +44,11 @@ def _refuses(op: Op, target: Target) -> str | None:
         return "a size is 0"
     if not all(tensor.has_rank for tensor in tensors):
         return "a rank is not known"
-    rows, depth, _ = _sizes(op)
+    rows, depth, _ = product_sizes(op)
     if (depth + rows) * depth * FLOAT_BYTES > _MOST_SCRATCH_BYTES and adjoint(op)[0]:
         return "the transposed left operand is too large for scratch memory"
     stack = len(op.outputs[0].static_shape) - 2
-    return f"{stack} stacked axes" if stack > _MOST_STACK_AXES else None
+    return f"{stack} stacked axes" if stack > MOST_STACK_AXES else None
 
 
 def _refuses_float(op: Op, target: Target) -> str | None:
@@ -63,17 +63,17 @@ def _is_float(op: Op) -> bool:
     return operand(op, 0).dtype == DType.FLOAT32
 
 
-def _stack_strides(op: Op, index: int) -> list[int]:
+def stack_strides(op: Op, index: int) -> list[int]:
     """Elements between the matrices of an operand along each axis of the result's stack."""
     shape, stack = operand(op, index).static_shape, op.outputs[0].static_shape[:-2]
     own = shape[:-2]
     strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(own)))
     steps = spread(strides, own, stack)
-    return [0] * (_MOST_STACK_AXES - len(steps)) + list(steps) + [0]
+    return [0] * (MOST_STACK_AXES - len(steps)) + list(steps) + [0]
 
 
 def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
-    rows, depth, columns = _sizes(op)
+    rows, depth, columns = product_sizes(op)
     turned, flipped = adjoint(op)
     blocks = -(-columns // width)
     stack = op.outputs[0].static_shape[:-2]
@@ -86,9 +86,9 @@ def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
         "x_depth": rows if turned else 1,
         "y_depth": 1 if flipped else columns,
         "y_column": depth if flipped else 1,
-        "sizes": outer_fields(stack, _MOST_STACK_AXES),
-        "x": _stack_strides(op, 0),
-        "y": _stack_strides(op, 1),
+        "sizes": outer_fields(stack, MOST_STACK_AXES),
+        "x": stack_strides(op, 0),
+        "y": stack_strides(op, 1),
     }
     return params, prod(stack) * blocks
 
@@ -108,7 +108,7 @@ def _lower_float(op: Op, context: Context) -> None:
     if _packs_ahead(op):
         _lower_constant(op, context)
         return
-    rows, depth, columns = _sizes(op)
+    rows, depth, columns = product_sizes(op)
     lanes = lanes_of(context.vector_bytes)
     registers = registers_of(context.target, context.vector_bytes)
     tile = choose_tile(registers, rows, -(-columns // lanes))
@@ -131,7 +131,7 @@ def _lower_float(op: Op, context: Context) -> None:
 
 
 def _lower_constant(op: Op, context: Context) -> None:
-    _, depth, columns = _sizes(op)
+    _, depth, columns = product_sizes(op)
     stored = np.asarray(operand(op, 1).data, np.float32)
     flat = stored.reshape(stored.shape[-2:])
     weights = flat if adjoint(op)[1] else flat.T
@@ -149,7 +149,7 @@ def _lower_constant(op: Op, context: Context) -> None:
 
 def _lower_int16(op: Op, context: Context) -> None:
     """A constant right operand of 8 bits is packed ahead."""
-    _, depth, columns = _sizes(op)
+    _, depth, columns = product_sizes(op)
     left, right = operand(op, 0), operand(op, 1)
     stored = np.asarray(right.data, np.int16)
     flat = stored.reshape(stored.shape[-2:])
@@ -177,7 +177,7 @@ def _refuses_int16(op: Op, target: Target) -> str | None:
 
 
 def _lower_integer(op: Op, context: Context) -> None:
-    _, depth, columns = _sizes(op)
+    _, depth, columns = product_sizes(op)
     vectors, width = column_block(context, columns)
     params, tasks = _matrix_params(op, width)
     left, right, result = operand(op, 0), operand(op, 1), op.outputs[0]

@@ -1,0 +1,139 @@
+"""Attention as one kernel call: what fuses, and its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from circlet.backends.reference import evaluate_graph
+from circlet.ir import DType, Graph, Tensor
+from circlet.ops.arithmetic import AddAttrs, MulAttrs
+from circlet.ops.batch_matmul import BatchMatMulAttrs
+from circlet.ops.softmax import SoftmaxAttrs
+from circlet.passes import native_pipeline
+from tests.backends.cpu.cases import Cases
+from tests.backends.cpu.harness import TARGETS, run_native, runnable
+
+F32 = DType.FLOAT32
+
+
+@dataclass(frozen=True)
+class _Case:
+    """Sizes of q, k and v as BATCH_MATMUL takes them, and what stands between the products."""
+
+    q: tuple[int, ...]
+    k: tuple[int, ...]
+    v: tuple[int, ...]
+    mask: tuple[int, ...] | None = None
+    factor: float | None = None
+    turned: tuple[bool, bool] = (False, False)
+    stack: tuple[int, ...] | None = None
+    beta: float = 1.0
+
+
+CASES = {
+    "one": _Case((32, 24), (24, 32), (32, 24)),
+    "heads": _Case((2, 3, 40, 20), (2, 3, 20, 37), (2, 3, 37, 20), (2, 1, 1, 37), 0.2),
+    "full_mask": _Case((2, 50, 16), (2, 16, 50), (2, 50, 33), (1, 50, 50)),
+    "row_mask": _Case((2, 50, 16), (2, 16, 50), (2, 50, 33), (50, 1), 0.1, beta=0.5),
+    "low_mask": _Case((9, 70), (70, 18), (18, 5), (18,)),
+    "turned": _Case((3, 33, 8), (3, 45, 8), (3, 19, 45), turned=(True, True)),
+    "shared_keys": _Case((4, 17, 8), (1, 8, 30), (1, 30, 16)),
+    "reshaped": _Case((6, 21, 8), (6, 8, 29), (6, 29, 9), (2, 1, 1, 29), stack=(2, 3)),
+    "long": _Case((1, 300, 16), (1, 16, 400), (1, 400, 16), factor=0.25),
+}
+
+
+def _reshape(cases: Cases, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    sizes = cases.constant(np.array(shape, np.int32))
+    return cases.builder.op("RESHAPE", [tensor, sizes])
+
+
+def _attention(case: _Case) -> tuple[Cases, list[Tensor]]:
+    """The network, and its tensors between the products."""
+    cases = Cases()
+    op = cases.builder.op
+    q, k, v = (cases.data(F32, shape, scale=1.0) for shape in (case.q, case.k, case.v))
+    between = [op("BATCH_MATMUL", [q, k], BatchMatMulAttrs(adj_y=case.turned[0]))]
+    whole = between[0].static_shape
+    if case.stack is not None:
+        between.append(_reshape(cases, between[-1], (*case.stack, *whole[-2:])))
+    if case.factor is not None:
+        factor = cases.constant(np.float32(case.factor))
+        between.append(op("MUL", [between[-1], factor], MulAttrs()))
+    if case.mask is not None:
+        between.append(op("ADD", [cases.data(F32, case.mask), between[-1]], AddAttrs()))
+    between.append(op("SOFTMAX", [between[-1]], SoftmaxAttrs(case.beta)))
+    if case.stack is not None:
+        between.append(_reshape(cases, between[-1], whole))
+    cases.op("BATCH_MATMUL", [between[-1], v], BatchMatMulAttrs(adj_y=case.turned[1]))
+    return cases, between
+
+
+def _fused(graph: Graph) -> Graph:
+    made = replace(graph, ops=list(graph.ops))
+    native_pipeline("O2").run(made)
+    return made
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES)
+def test_attention_equals_its_parts(case: str, target: str) -> None:
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    cases, _ = _attention(CASES[case])
+    graph = cases.graph()
+    fused = _fused(graph)
+    assert [op.kind for op in fused.ops] == ["FUSED_ATTENTION"]
+    (wanted,) = evaluate_graph(graph, cases.inputs)
+    (got,) = run_native(fused, cases.inputs, target, threads=2)
+    assert np.abs(got - wanted).max() <= 1e-5 * max(1.0, np.abs(wanted).max())
+
+
+def test_origins_of_all_parts_are_kept() -> None:
+    cases, _ = _attention(CASES["heads"])
+    graph = cases.graph()
+    (op,) = _fused(graph).ops
+    names = [part.origin.name for part in graph.ops]
+    assert all(name in op.origin.name for name in names)
+
+
+@pytest.mark.parametrize("case", ["heads", "long"])
+def test_result_is_bit_identical_for_any_thread_count(case: str) -> None:
+    cases, _ = _attention(CASES[case])
+    graph = _fused(cases.graph())
+    (one,), (two,) = (run_native(graph, cases.inputs, threads=n) for n in (1, 2))
+    assert one.tobytes() == two.tobytes()
+
+
+@pytest.mark.parametrize("seen", [0, 1, 2, 3])
+def test_what_others_read_in_between_keeps_its_ops(seen: int) -> None:
+    cases, between = _attention(CASES["heads"])
+    cases.outputs.append(between[seen])
+    assert "FUSED_ATTENTION" not in {op.kind for op in _fused(cases.graph()).ops}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        _Case((4, 16), (16, 32), (32, 16)),
+        _Case((8, 16), (16, 1 << 15), (1 << 15, 64)),
+    ],
+    ids=["few_rows", "keys_larger_than_caches"],
+)
+def test_what_one_kernel_would_not_speed_up_stays(case: _Case) -> None:
+    cases, _ = _attention(case)
+    assert "FUSED_ATTENTION" not in {op.kind for op in _fused(cases.graph()).ops}
+
+
+def test_product_of_two_scores_stays() -> None:
+    cases = Cases()
+    op = cases.builder.op
+    q, k, v = (cases.data(F32, (16, 16), scale=1.0) for _ in range(3))
+    first, second = (op("BATCH_MATMUL", [q, t], BatchMatMulAttrs()) for t in (k, v))
+    both = op("ADD", [first, second], AddAttrs())
+    cases.op("BATCH_MATMUL", [op("SOFTMAX", [both], SoftmaxAttrs(1.0)), v], BatchMatMulAttrs())
+    assert "FUSED_ATTENTION" not in {o.kind for o in _fused(cases.graph()).ops}
