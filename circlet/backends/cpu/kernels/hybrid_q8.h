@@ -19,14 +19,26 @@ struct hybrid_image {
 
 #define HYBRID_STORED (CIRCLET_DOT_SIGNED ? 0 : 128)
 
+#define HYBRID_CHAINS 4
+
 CIRCLET_INLINE void hybrid_row_range(const float *p, int64_t n, float *low, float *high) {
-    vf least = v_splat(*low), most = v_splat(*high);
+    vf least[HYBRID_CHAINS], most[HYBRID_CHAINS];
+    CIRCLET_UNROLL for (int c = 0; c < HYBRID_CHAINS; c++)
+        least[c] = v_splat(*low), most[c] = v_splat(*high);
+    const int64_t step = HYBRID_CHAINS * CIRCLET_LANES;
     int64_t i = 0;
+    for (; i + step <= n; i += step)
+        CIRCLET_UNROLL for (int c = 0; c < HYBRID_CHAINS; c++) {
+            vf x = v_load(p + i + c * CIRCLET_LANES);
+            least[c] = v_min(x, least[c]), most[c] = v_max(x, most[c]);
+        }
     for (; i + CIRCLET_LANES <= n; i += CIRCLET_LANES) {
         vf x = v_load(p + i);
-        least = v_min(x, least), most = v_max(x, most);
+        least[0] = v_min(x, least[0]), most[0] = v_max(x, most[0]);
     }
-    float lowest = v_fold_min(least), highest = v_fold_max(most);
+    CIRCLET_UNROLL for (int c = 1; c < HYBRID_CHAINS; c++)
+        least[0] = v_min(least[c], least[0]), most[0] = v_max(most[c], most[0]);
+    float lowest = v_fold_min(least[0]), highest = v_fold_max(most[0]);
     for (; i < n; i++) {
         lowest = p[i] < lowest ? p[i] : lowest;
         highest = p[i] > highest ? p[i] : highest;
@@ -39,20 +51,20 @@ CIRCLET_INLINE double hybrid_round(double x) { return (double)(int32_t)(x < 0 ? 
 
 struct hybrid_factors {
     float scale, inverse;
-    int32_t zero, low;
+    int32_t zero;
 };
 
 /* Symmetric: the greatest magnitude becomes 127. */
 CIRCLET_INLINE struct hybrid_factors hybrid_symmetric(float low, float high) {
     float peak = -low > high ? -low : high;
-    if (peak == 0.0f) return (struct hybrid_factors){1.0f, 127.0f, 0, -127};
-    return (struct hybrid_factors){peak / 127.0f, 127.0f / peak, 0, -127};
+    if (peak == 0.0f) return (struct hybrid_factors){1.0f, 127.0f, 0};
+    return (struct hybrid_factors){peak / 127.0f, 127.0f / peak, 0};
 }
 
 /* Asymmetric: zero stays exact; the zero point comes from the end whose rounding errs less. */
 CIRCLET_INLINE struct hybrid_factors hybrid_asymmetric(float least, float most) {
     double low = least, high = most;
-    if (low == high) return (struct hybrid_factors){1.0f, 1.0f, 0, -128};
+    if (low == high) return (struct hybrid_factors){1.0f, 1.0f, 0};
     double scale = (high - low) / 255.0;
     double below = low / scale, above = high / scale;
     double low_error = 128.0 + (below < 0 ? -below : below);
@@ -60,21 +72,22 @@ CIRCLET_INLINE struct hybrid_factors hybrid_asymmetric(float least, float most) 
     double zero = hybrid_round(low_error < high_error ? -128.0 - below : 127.0 - above);
     zero = zero < -128.0 ? -128.0 : zero > 127.0 ? 127.0 : zero;
     float stored_scale = (float)scale;
-    return (struct hybrid_factors){stored_scale, 1.0f / stored_scale, (int32_t)zero, -128};
+    return (struct hybrid_factors){stored_scale, 1.0f / stored_scale, (int32_t)zero};
 }
 
-CIRCLET_INLINE vi hybrid_quantise_lanes(vf x, struct hybrid_factors f) {
+/* The symmetric form reaches no further than +-127 by itself. */
+CIRCLET_INLINE vqu8 hybrid_quantise_lanes(vf x, struct hybrid_factors f) {
     vf y = v_splat((float)f.zero) + x * v_splat(f.inverse);
-    y = v_clamp(y, v_splat((float)f.low), v_splat(127.0f));
-    return v_to_i32(y + v_copysign(v_splat(0.5f), y)) + HYBRID_STORED;
+    vqi8 bytes = v_saturate_i8(v_to_i32(y + v_copysign(v_splat(0.5f), y)));
+    return (vqu8)bytes ^ HYBRID_STORED;
 }
 
 CIRCLET_INLINE void hybrid_quantise_row(const float *p, int64_t n, uint8_t *out,
                                         struct hybrid_factors f) {
     int64_t i = 0;
     for (; i + CIRCLET_LANES <= n; i += CIRCLET_LANES)
-        v_narrow_u8(out + i, hybrid_quantise_lanes(v_load(p + i), f));
-    if (i < n) v_narrow_store(out + i, hybrid_quantise_lanes(v_load_n(p + i, n - i), f), n - i);
+        v_store_bytes(out + i, hybrid_quantise_lanes(v_load(p + i), f), CIRCLET_LANES);
+    if (i < n) v_store_bytes(out + i, hybrid_quantise_lanes(v_load_n(p + i, n - i), f), n - i);
 }
 
 CIRCLET_INLINE void hybrid_fill(uint8_t *p, int64_t n, int32_t value) {
