@@ -3,7 +3,8 @@
  * A tile is `pixels` neighbouring outputs of one row by `vectors` registers of channels. Taps that
  * lie side by side in memory form a run; weights are packed for each block of channels in the
  * order in which tiles read them, four taps of each channel together, each run filled up to four
- * with zero weights in front of its last bytes, so that no byte behind a run is read.
+ * with zero weights in front of its last bytes, so that no byte behind a run is read. The channels
+ * of a block are in the order that q8_store_tile asks for (hybrid: in their own).
  */
 #ifndef CIRCLET_CONV_Q8_H
 #define CIRCLET_CONV_Q8_H
@@ -131,26 +132,35 @@ CIRCLET_INLINE void conv_q8_corrections(vi *out, const struct conv_q8_params *p,
     CIRCLET_UNROLL for (int m = 0; m < pixels; m++) out[m] = acc[m] * p->weight_zero;
 }
 
-CIRCLET_INLINE void conv_q8_store(const vi *acc, const struct conv_q8_params *p,
-                                  const int32_t *records, void *out, int64_t at, int64_t left,
-                                  float scale, const int pixels, const int vectors,
-                                  const int form, const int tail) {
-    struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
+/* Stores a tile of floats; `tail` is the number of channels of a block that is not whole. */
+CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_params *p,
+                                         const int32_t *records, float *to, int64_t left,
+                                         float scale, const int pixels, const int vectors,
+                                         const int tail) {
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
-        const int32_t *record = records + n * Q8_RECORD;
+        const float *record = (const float *)(records + n * Q8_RECORD);
         int64_t rest = left - n * CIRCLET_LANES;
         if (rest <= 0) continue;
-        if (tail) rest = rest >= CIRCLET_LANES ? CIRCLET_LANES : tail;
-        else rest = CIRCLET_LANES;
+        rest = tail && rest < CIRCLET_LANES ? tail % CIRCLET_LANES : CIRCLET_LANES;
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
-            vi x = acc[m * vectors + n];
-            int64_t to = at + m * p->out_pixel + n * CIRCLET_LANES;
-            if (form == Q8_HYBRID)
-                q8_store_float((float *)out + to, x, (const float *)record, scale, p->float_low,
-                               p->float_high, rest);
-            else
-                q8_store((uint8_t *)out + to, x, record, bounds, rest, form);
+            vf y = q8_scale_float(acc[m * vectors + n], record, scale, p->float_low, p->float_high);
+            q8_store_float(to + m * p->out_pixel + n * CIRCLET_LANES, y, rest);
         }
+    }
+}
+
+/* Stores the first `channels` channels of a tile of bytes. */
+CIRCLET_INLINE void conv_q8_store_bytes(vi *acc, const struct conv_q8_params *p,
+                                        const int32_t *records, uint8_t *to, const int pixels,
+                                        const int vectors, const int form, const int channels) {
+    struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
+    CIRCLET_UNROLL for (int n = 0; n < vectors; n += 4) {
+        const int part = vectors - n < 4 ? vectors - n : 4, first = n * CIRCLET_LANES;
+        int bytes = channels - first;
+        if (bytes > part * CIRCLET_LANES) bytes = part * CIRCLET_LANES;
+        if (bytes <= 0) continue;
+        q8_scale_tile(acc + n, records + n * Q8_RECORD, bounds, pixels, vectors, part, form);
+        q8_store_tile(to + first, p->out_pixel, acc + n, bounds, pixels, vectors, part, bytes);
     }
 }
 
@@ -197,7 +207,7 @@ CIRCLET_INLINE void conv_q8_flip_rows(const struct conv_q8_params *p, const uint
  * flip: Where the top bits of activations change.
  * short_run: Length of the runs where they are shorter than 4 bytes, else 0.
  * sums: How the sums of windows are found.
- * tail: Channels beyond whole registers.
+ * tail: Channels of the last block where it is not whole, else 0.
  */
 CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void *scratch,
                             int64_t begin, int64_t end, const int pixels, const int vectors,
@@ -236,8 +246,15 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
             conv_q8_product(acc, p, in, (const int8_t *)x[1] + block * p->block_bytes, pixels,
                             vectors, flip, short_run);
             int64_t first = block * vectors * CIRCLET_LANES, left = p->channels - first;
-            conv_q8_store(acc, p, records, x[3], to + first, left, image_scale.scale, pixels,
-                          vectors, form, tail);
+            if (form == Q8_HYBRID)
+                conv_q8_store_floats(acc, p, records, (float *)x[3] + to + first, left,
+                                     image_scale.scale, pixels, vectors, tail);
+            else if (tail && left < vectors * CIRCLET_LANES)
+                conv_q8_store_bytes(acc, p, records, (uint8_t *)x[3] + to + first, pixels, vectors,
+                                    form, tail);
+            else
+                conv_q8_store_bytes(acc, p, records, (uint8_t *)x[3] + to + first, pixels, vectors,
+                                    form, vectors * CIRCLET_LANES);
         }
     }
 }

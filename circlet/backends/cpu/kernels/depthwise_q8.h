@@ -1,8 +1,9 @@
-/* Depthwise convolution over 8-bit activations and weights, 16 channels at a time.
+/* Depthwise convolution over 8-bit activations and weights, a block of channels at a time.
  *
- * Four vertically neighbouring taps of 16 channels are woven into one register set, so that one
- * v_dot4 does four taps of each channel. Neighbouring output pixels share woven columns. Weights
- * of uint8 may need nine bits after their zero point is taken off: they come as a sum of two parts.
+ * Four vertically neighbouring pixels of a block are woven together, so that one v_dot4 does four
+ * taps of each channel. Neighbouring output pixels share woven columns, and so do two rows of
+ * outputs where the taps of both fit four rows. Weights of uint8 may need nine bits after their
+ * zero point is taken off: they come as a sum of two parts.
  */
 #ifndef CIRCLET_DEPTHWISE_Q8_H
 #define CIRCLET_DEPTHWISE_Q8_H
@@ -20,6 +21,7 @@ struct depthwise_q8_params {
     int64_t out_row;       /* elements between rows of the output */
     int64_t out_pixel;     /* elements between pixels of the output */
     int32_t image_rows;    /* output rows of one image */
+    int32_t image_tasks;   /* tasks of one image */
     int32_t row_pixels;    /* pixels of an output row */
     int32_t channels;      /* channels */
     int32_t zero;          /* output zero point, less 128 for uint8 */
@@ -41,104 +43,186 @@ struct depthwise_q8_params {
     float float_high;      /* hybrid: greatest output */
 };
 
-#define DEPTHWISE_Q8_CHANNELS 16
-#define DEPTHWISE_Q8_VECTORS (DEPTHWISE_Q8_CHANNELS / CIRCLET_LANES)
+/* How one block of channels is done; constants, all of them.
+ *
+ * channels: 16, 32 or 64, at most a register of bytes.
+ * narrow: The number of channels where there are fewer than 16, else 0.
+ * pixels, rows: Neighbouring outputs done together.
+ * height, width: Taps.
+ * stride: Between output pixels.
+ * parts: Parts of each weight.
+ * flip: Whether the top bit of each activation changes on its way into v_dot4.
+ */
+struct depthwise_q8_shape {
+    int channels, narrow, pixels, rows, height, width, stride, parts, flip, form;
+};
 
-/* Four bytes of each of 16 channels, side by side. */
-typedef union {
-    CIRCLET_VECTOR(uint8_t, 64) bytes;
-    vu8 part[DEPTHWISE_Q8_VECTORS];
-} depthwise_q8_woven;
-
-CIRCLET_INLINE depthwise_q8_woven depthwise_q8_weave(v16u8 a, v16u8 b, v16u8 c, v16u8 d) {
-    typedef CIRCLET_VECTOR(uint16_t, 32) pairs;
-    pairs ab = (pairs)__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
-                                              7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
-                                              14, 30, 15, 31);
-    pairs cd = (pairs)__builtin_shufflevector(c, d, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
-                                              7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
-                                              14, 30, 15, 31);
-    depthwise_q8_woven woven;
-    woven.bytes = (__typeof__(woven.bytes))__builtin_shufflevector(
-        ab, cd, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26, 11,
-        27, 12, 28, 13, 29, 14, 30, 15, 31);
-    return woven;
-}
-
-/* Taps 4 * group ... of one column of the window; rows that the window lacks repeat the last. */
-CIRCLET_INLINE depthwise_q8_woven depthwise_q8_column(const uint8_t *at, int64_t tap_down,
-                                                      int group, const int height, const int flip,
-                                                      const int narrow) {
-    v16u8 rows[4];
-    CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
-        int y = 4 * group + i < height ? 4 * group + i : height - 1;
-        const uint8_t *p = at + y * tap_down;
-        rows[i] = narrow ? v16_load_n(p, narrow) : v16_load(p);
+/* Four bytes of each channel side by side, the channels in the order of q8_store_tile. */
+CIRCLET_INLINE void depthwise_q8_weave(vu8 *woven, const uint8_t *const *rows, const int channels,
+                                       const int narrow) {
+    if (channels == CIRCLET_VBYTES && !narrow) {
+        vu8 a = v_load_u8(rows[0]), b = v_load_u8(rows[1]);
+        vu8 c = v_load_u8(rows[2]), d = v_load_u8(rows[3]);
+        vu16 ab = v_zip_low_u8(a, b), cd = v_zip_low_u8(c, d);
+        vu16 ab_high = v_zip_high_u8(a, b), cd_high = v_zip_high_u8(c, d);
+        woven[0] = v_zip_low_u16(ab, cd);
+        woven[1] = v_zip_high_u16(ab, cd);
+        woven[2] = v_zip_low_u16(ab_high, cd_high);
+        woven[3] = v_zip_high_u16(ab_high, cd_high);
+        return;
     }
-    depthwise_q8_woven woven = depthwise_q8_weave(rows[0], rows[1], rows[2], rows[3]);
-    if (flip) woven.bytes ^= 0x80;
-    return woven;
+    union { v16u8 part[8]; vu8 whole[128 / CIRCLET_VBYTES]; } u;
+    const int pieces = channels / 16;
+    CIRCLET_UNROLL for (int i = 0; i < 4 * pieces; i++)
+        u.part[i] = narrow ? v16_load_n(rows[i], narrow)
+                           : v16_load(rows[i / pieces] + i % pieces * 16);
+#if CIRCLET_VBYTES == 16
+    vu16 ab = v_zip_low_u8(u.whole[0], u.whole[1]), cd = v_zip_low_u8(u.whole[2], u.whole[3]);
+    woven[0] = v_zip_low_u16(ab, cd);
+    woven[1] = v_zip_high_u16(ab, cd);
+    ab = v_zip_high_u8(u.whole[0], u.whole[1]), cd = v_zip_high_u8(u.whole[2], u.whole[3]);
+    woven[2] = v_zip_low_u16(ab, cd);
+    woven[3] = v_zip_high_u16(ab, cd);
+#else
+#if CIRCLET_VBYTES == 64
+#define DEPTHWISE_Q8_PAIRS \
+    CIRCLET_ZIP8(0, 32), CIRCLET_ZIP8(8, 32), CIRCLET_ZIP8(16, 32), CIRCLET_ZIP8(24, 32)
+#define DEPTHWISE_Q8_FOUR(o) \
+    (o), (o) + 16, (o) + 32, (o) + 48, (o) + 1, (o) + 17, (o) + 33, (o) + 49, \
+    (o) + 2, (o) + 18, (o) + 34, (o) + 50, (o) + 3, (o) + 19, (o) + 35, (o) + 51
+    if (channels == 16) {
+        vu8 all = u.whole[0];
+        woven[0] = __builtin_shufflevector(all, all, DEPTHWISE_Q8_FOUR(0), DEPTHWISE_Q8_FOUR(4),
+                                           DEPTHWISE_Q8_FOUR(8), DEPTHWISE_Q8_FOUR(12));
+        return;
+    }
+#else
+#define DEPTHWISE_Q8_PAIRS CIRCLET_ZIP8(0, 16), CIRCLET_ZIP8(8, 16)
+#endif
+    vu16 ab = (vu16)__builtin_shufflevector(u.whole[0], u.whole[0], DEPTHWISE_Q8_PAIRS);
+    vu16 cd = (vu16)__builtin_shufflevector(u.whole[1], u.whole[1], DEPTHWISE_Q8_PAIRS);
+    woven[0] = v_zip_low_u16(ab, cd);
+    woven[1] = v_zip_high_u16(ab, cd);
+#endif
 }
 
-CIRCLET_INLINE void depthwise_q8_add(vi *acc, const depthwise_q8_woven *data, const int8_t *w,
-                                     const int parts) {
-    CIRCLET_UNROLL for (int part = 0; part < parts; part++)
-        CIRCLET_UNROLL for (int v = 0; v < DEPTHWISE_Q8_VECTORS; v++)
-            acc[v] = v_dot4(acc[v], data->part[v],
-                            v_load_i8(w + part * 64 + v * CIRCLET_VBYTES));
+/* Four rows of pixels at one column, from row 4 * group on; rows that no window has repeat the
+ * last one that one has. */
+CIRCLET_INLINE void depthwise_q8_column(vu8 *woven, const uint8_t *at, int64_t tap_down,
+                                        const int group, const struct depthwise_q8_shape s) {
+    const uint8_t *rows[4];
+    const int last = s.height + s.rows - 2;
+    CIRCLET_UNROLL for (int i = 0; i < 4; i++)
+        rows[i] = at + (4 * group + i < last ? 4 * group + i : last) * tap_down;
+    depthwise_q8_weave(woven, rows, s.channels, s.narrow);
+    if (s.flip)
+        CIRCLET_UNROLL for (int n = 0; n < s.channels / CIRCLET_LANES; n++) woven[n] ^= 0x80;
+}
+
+/* Adds a woven column to the accumulators of one pixel of each row; they are `apart` apart. */
+CIRCLET_INLINE void depthwise_q8_add(vi *acc, const int apart, const vu8 *woven, const int8_t *w,
+                                     const struct depthwise_q8_shape s) {
+    const int vectors = s.channels / CIRCLET_LANES;
+    CIRCLET_UNROLL for (int i = 0; i < s.rows * s.parts; i++)
+        CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
+            vi *sum = acc + i / s.parts * apart + n;
+            *sum = v_dot4(*sum, woven[n], v_load_i8(w + (i * vectors + n) * CIRCLET_VBYTES));
+        }
 }
 
 /* Each column of the input is woven once and used by every window that it lies in. */
 CIRCLET_INLINE void depthwise_q8_slide(vi *acc, const struct depthwise_q8_params *p,
-                                       const uint8_t *in, const int8_t *w, const int pixels,
-                                       const int height, const int width, const int stride,
-                                       const int parts, const int flip, const int narrow) {
-    const int groups = (height + 3) / 4;
-    CIRCLET_UNROLL for (int column = 0; column < (pixels - 1) * stride + width; column++)
+                                       const uint8_t *in, const int8_t *w,
+                                       const struct depthwise_q8_shape s) {
+    const int groups = (s.height + s.rows + 2) / 4, vectors = s.channels / CIRCLET_LANES;
+    CIRCLET_UNROLL for (int column = 0; column < (s.pixels - 1) * s.stride + s.width; column++)
         CIRCLET_UNROLL for (int group = 0; group < groups; group++) {
-            depthwise_q8_woven data = depthwise_q8_column(in + column * p->in_pixel, p->tap_down,
-                                                          group, height, flip, narrow);
-            CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
-                int tap = column - m * stride;
-                if (tap < 0 || tap >= width) continue;
-                depthwise_q8_add(acc + m * DEPTHWISE_Q8_VECTORS, &data,
-                                 w + (tap * groups + group) * parts * 64, parts);
+            vu8 woven[4];
+            depthwise_q8_column(woven, in + column * p->in_pixel, p->tap_down, group, s);
+            CIRCLET_UNROLL for (int m = 0; m < s.pixels; m++) {
+                int tap = column - m * s.stride;
+                if (tap < 0 || tap >= s.width) continue;
+                int64_t at = (tap * groups + group) * s.rows * s.parts * s.channels * 4;
+                depthwise_q8_add(acc + m * vectors, s.pixels * vectors, woven, w + at, s);
             }
         }
 }
 
 /* Any taps: each window weaves its own columns. */
 CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_params *p,
-                                        const uint8_t *in, const int8_t *w, const int pixels,
-                                        const int height, const int width, const int stride,
-                                        const int parts, const int flip, const int narrow) {
-    CIRCLET_NO_UNROLL for (int tap = 0; tap < width; tap++)
-        CIRCLET_NO_UNROLL for (int group = 0; group < (height + 3) / 4; group++, w += parts * 64)
-            CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
-                const uint8_t *at = in + m * stride * p->in_pixel + tap * p->tap_across;
-                depthwise_q8_woven data =
-                    depthwise_q8_column(at, p->tap_down, group, height, flip, narrow);
-                depthwise_q8_add(acc + m * DEPTHWISE_Q8_VECTORS, &data, w, parts);
+                                        const uint8_t *in, const int8_t *w,
+                                        const struct depthwise_q8_shape s) {
+    const int groups = (s.height + s.rows + 2) / 4, vectors = s.channels / CIRCLET_LANES;
+    CIRCLET_NO_UNROLL for (int tap = 0; tap < s.width; tap++)
+        CIRCLET_NO_UNROLL for (int group = 0; group < groups; group++) {
+            CIRCLET_UNROLL for (int m = 0; m < s.pixels; m++) {
+                const uint8_t *at = in + m * s.stride * p->in_pixel + tap * p->tap_across;
+                vu8 woven[4];
+                depthwise_q8_column(woven, at, p->tap_down, group, s);
+                depthwise_q8_add(acc + m * vectors, s.pixels * vectors, woven, w, s);
             }
+            w += s.rows * s.parts * s.channels * 4;
+        }
 }
 
-CIRCLET_INLINE void depthwise_q8_store(const vi *acc, const struct depthwise_q8_params *p,
-                                       const int32_t *records, void *out, int64_t at, float scale,
-                                       const int pixels, const int form, const int narrow) {
+/* Stores one row of pixels as floats, 16 channels or fewer of each. */
+CIRCLET_INLINE void depthwise_q8_store_floats(const vi *acc, const struct depthwise_q8_params *p,
+                                              const int32_t *records, float *to, float scale,
+                                              const struct depthwise_q8_shape s) {
+    const int vectors = s.channels / CIRCLET_LANES;
+    CIRCLET_UNROLL for (int m = 0; m < s.pixels; m++) {
+        vf y[4];
+        CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
+            y[n] = q8_scale_float(acc[m * vectors + n], (const float *)(records + n * Q8_RECORD),
+                                  scale, p->float_low, p->float_high);
+#if CIRCLET_VBYTES == 32
+        vf a = y[0], b = y[1];
+        y[0] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+        y[1] = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+#endif
+        CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
+            q8_store_float(to + m * p->out_pixel + n * CIRCLET_LANES, y[n],
+                           (s.narrow ? s.narrow : 16) - n * CIRCLET_LANES);
+    }
+}
+
+/* Outputs of the channels first ... last - 1 of `rows` whole rows. */
+CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const uint8_t *in,
+                                      const int8_t *weights, const int32_t *records, void *out,
+                                      int64_t to, int64_t first, int64_t last,
+                                      struct hybrid_scale image, const int slides,
+                                      const struct depthwise_q8_shape s) {
+    const int vectors = s.channels / CIRCLET_LANES, groups = (s.height + s.rows + 2) / 4;
+    const int64_t block_bytes = (int64_t)groups * s.width * s.rows * s.parts * s.channels * 4;
+    const int stored = s.narrow ? s.narrow : s.channels;
     struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
-    int64_t count = narrow ? narrow : DEPTHWISE_Q8_CHANNELS;
-    CIRCLET_UNROLL for (int v = 0; v < DEPTHWISE_Q8_VECTORS; v++) {
-        const int32_t *record = records + v * Q8_RECORD;
-        int64_t rest = count - v * CIRCLET_LANES;
-        if (rest <= 0) continue;
-        CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
-            vi x = acc[m * DEPTHWISE_Q8_VECTORS + v];
-            int64_t to = at + m * p->out_pixel + v * CIRCLET_LANES;
-            if (form == Q8_HYBRID)
-                q8_store_float((float *)out + to, x, (const float *)record, scale, p->float_low,
-                               p->float_high, rest);
-            else
-                q8_store((uint8_t *)out + to, x, record, bounds, rest, form);
+    for (int64_t next = 0; next < p->row_pixels; next += s.pixels) {
+        int64_t column = s_min_i64(next, p->row_pixels - s.pixels);
+        const int8_t *w = weights;
+        const int32_t *record = records;
+        for (int64_t c = first; c < last; c += s.channels) {
+            const uint8_t *at = in + column * s.stride * p->in_pixel + c;
+            vi acc[32];
+            CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
+                vi bias = q8_bias(record + n * Q8_RECORD, image.zero, s.form);
+                CIRCLET_UNROLL for (int m = 0; m < s.rows * s.pixels; m++)
+                    acc[m * vectors + n] = bias;
+            }
+            if (slides) depthwise_q8_slide(acc, p, at, w, s);
+            else depthwise_q8_gather(acc, p, at, w, s);
+            if (s.form != Q8_HYBRID)
+                q8_scale_tile(acc, record, bounds, s.rows * s.pixels, vectors, vectors, s.form);
+            CIRCLET_UNROLL for (int r = 0; r < s.rows; r++) {
+                int64_t place = to + r * p->out_row + column * p->out_pixel + c;
+                const vi *row = acc + r * s.pixels * vectors;
+                if (s.form == Q8_HYBRID)
+                    depthwise_q8_store_floats(row, p, record, (float *)out + place, image.scale, s);
+                else
+                    q8_store_tile((uint8_t *)out + place, p->out_pixel, row, bounds, s.pixels,
+                                  vectors, vectors, stored);
+            }
+            w += block_bytes;
+            record += vectors * Q8_RECORD;
         }
     }
 }
@@ -155,27 +239,32 @@ CIRCLET_INLINE struct hybrid_scale depthwise_q8_image(const struct depthwise_q8_
     return hybrid_quantise(&geometry, in + image * p->image_batch, scratch, p->asymmetric);
 }
 
-/* Operands: input, packed weights, records, output. A task is an output row.
+/* Operands: input, packed weights, records, output. A task is `rows` output rows.
  *
- * pixels: Neighbouring output pixels done together.
- * height, width: Taps.
- * stride: Between output pixels.
+ * Blocks of `block` channels are done while they are whole; then one of `rest` channels, where
+ * that is not 0, which ends with the last channel.
+ *
+ * pixels, rest_pixels: Neighbouring output pixels done together, in either kind of block.
  * slides: Whether windows share columns (taps side by side, and few enough to unroll).
- * parts: Parts of each weight.
  * form: How outputs are scaled (requantize.h).
- * flip: Whether the top bit of each activation changes on its way into v_dot4.
- * narrow: The number of channels where there are fewer than 16, else 0.
+ * The rest: struct depthwise_q8_shape.
  */
 CIRCLET_INLINE void depthwise_q8(const struct depthwise_q8_params *p, void *const *x,
-                                 void *scratch, int64_t begin, int64_t end, const int pixels,
-                                 const int height, const int width, const int stride,
-                                 const int slides, const int parts, const int form,
-                                 const int flip, const int narrow) {
-    const int64_t block_bytes = (int64_t)(height + 3) / 4 * width * parts * 64;
+                                 void *scratch, int64_t begin, int64_t end, const int block,
+                                 const int pixels, const int rest, const int rest_pixels,
+                                 const int rows, const int height, const int width,
+                                 const int stride, const int slides, const int parts,
+                                 const int form, const int flip, const int narrow) {
+    const struct depthwise_q8_shape whole = {block, narrow, pixels, rows, height, width, stride,
+                                             parts, flip, form};
+    const struct depthwise_q8_shape last = {rest, narrow, rest_pixels, rows, height, width, stride,
+                                            parts, flip, form};
+    const int64_t tap_bytes = (int64_t)(height + rows + 2) / 4 * width * rows * parts * 4;
     struct hybrid_scale image_scale = {0.0f, 0};
-    int64_t image_ready = -1;
+    int64_t image_ready = -1, even = block ? p->channels / block * block : 0;
     for (int64_t task = begin; task < end; task++) {
-        int64_t image = task / p->image_rows, row = task % p->image_rows;
+        int64_t image = task / p->image_tasks;
+        int64_t row = s_min_i64(task % p->image_tasks * rows, p->image_rows - rows);
         const uint8_t *in = (const uint8_t *)x[0] + image * p->in_batch;
         if (form == Q8_HYBRID) {
             if (image != image_ready) image_scale = depthwise_q8_image(p, x[0], scratch, image);
@@ -184,31 +273,13 @@ CIRCLET_INLINE void depthwise_q8(const struct depthwise_q8_params *p, void *cons
         }
         in += row * p->in_row;
         int64_t to = image * p->out_batch + row * p->out_row;
-        for (int64_t next = 0; next < p->row_pixels; next += pixels) {
-            int64_t column = s_min_i64(next, p->row_pixels - pixels);
-            const int8_t *w = x[1];
-            const int32_t *records = x[2];
-            for (int64_t c = 0; c < p->channels; c += DEPTHWISE_Q8_CHANNELS) {
-                int64_t first = narrow ? 0 : s_min_i64(c, p->channels - DEPTHWISE_Q8_CHANNELS);
-                const uint8_t *at = in + column * stride * p->in_pixel + first;
-                vi acc[32];
-                CIRCLET_UNROLL for (int v = 0; v < DEPTHWISE_Q8_VECTORS; v++) {
-                    vi bias = q8_bias(records + v * Q8_RECORD, image_scale.zero, form);
-                    CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
-                        acc[m * DEPTHWISE_Q8_VECTORS + v] = bias;
-                }
-                if (slides)
-                    depthwise_q8_slide(acc, p, at, w, pixels, height, width, stride, parts, flip,
-                                       narrow);
-                else
-                    depthwise_q8_gather(acc, p, at, w, pixels, height, width, stride, parts, flip,
-                                        narrow);
-                depthwise_q8_store(acc, p, records, x[3], to + column * p->out_pixel + first,
-                                   image_scale.scale, pixels, form, narrow);
-                w += block_bytes;
-                records += DEPTHWISE_Q8_VECTORS * Q8_RECORD;
-            }
-        }
+        if (block)
+            depthwise_q8_rows(p, in, x[1], x[2], x[3], to, 0, even, image_scale, slides, whole);
+        if (rest)
+            depthwise_q8_rows(p, in, (const int8_t *)x[1] + even * tap_bytes,
+                              (const int32_t *)x[2] + even / CIRCLET_LANES * Q8_RECORD, x[3], to,
+                              narrow ? 0 : p->channels - rest, p->channels, image_scale, slides,
+                              last);
     }
 }
 

@@ -13,6 +13,7 @@
 #define Q8_GENERAL 1 /* multiplier, right shift - 1 (or -1 for none), left shift */
 #define Q8_DOUBLE 2  /* factor as double: two vectors */
 #define Q8_HYBRID 3  /* bias as float, weight scale as float, sum of weights */
+#define Q8_RISING 4  /* multiplier, rounding of even lanes, of odd lanes, right shift - 1 */
 
 /* How outputs are bounded; the bounds exclude the zero point. */
 struct q8_bounds {
@@ -84,6 +85,23 @@ CIRCLET_INLINE vi q8_scale_fixed(vi x, const int32_t *record) {
 #endif
 }
 
+/* The same where nothing below the zero point is kept: negative x need not round as they should,
+ * so one floor of one product with one addend does both roundings, the zero point and the shift. */
+CIRCLET_INLINE vi q8_scale_rising(vi x, const int32_t *record) {
+    vi multiplier = v_load_i32(record + CIRCLET_LANES);
+    vl round_even = (vl)v_load_i32(record + 2 * CIRCLET_LANES);
+    vl round_odd = (vl)v_load_i32(record + 3 * CIRCLET_LANES);
+    vi right = v_load_i32(record + 4 * CIRCLET_LANES);
+#if defined(__aarch64__)
+    vi addend = q8_high_halves(round_even + round_even, round_odd + round_odd);
+    return (q8_doubling_high_mul(x, multiplier) + addend) >> (right + 1);
+#else
+    vl even = v_mul_even(x, multiplier) + round_even;
+    vl odd = v_mul_even((vi)((vul)x >> 32), (vi)((vul)multiplier >> 32)) + round_odd;
+    return q8_high_halves(even, odd) >> right;
+#endif
+}
+
 /* x * factor in double, clamped, plus or minus a half, so that truncating rounds to nearest. */
 CIRCLET_INLINE vd q8_round_half(vd x, const double *factor, struct q8_bounds bounds) {
     vd lowest = v_splat_f64(bounds.low), highest = v_splat_f64(bounds.high);
@@ -101,20 +119,54 @@ CIRCLET_INLINE vi q8_scale_double(vi x, const int32_t *record, struct q8_bounds 
     return v_f64_to_i32(low, high) + bounds.zero;
 }
 
-/* Requantises one vector of accumulators and stores the first `count` of its outputs. */
-CIRCLET_INLINE void q8_store(uint8_t *to, vi x, const int32_t *record, struct q8_bounds bounds,
-                             int64_t count, int form) {
-    vi y = form == Q8_FIXED    ? q8_scale_fixed(x, record)
+/* Accumulators as outputs that only lack saturation to int8 and the activation's bounds. */
+CIRCLET_INLINE vi q8_scale(vi x, const int32_t *record, struct q8_bounds bounds, int form) {
+    return form == Q8_FIXED    ? q8_scale_fixed(x, record)
+           : form == Q8_RISING ? q8_scale_rising(x, record)
            : form == Q8_DOUBLE ? q8_scale_double(x, record, bounds)
                                : q8_scale_general(x, record, bounds);
-    vqi8 low = (vqi8){0} + (int8_t)(bounds.low + bounds.zero);
-    vqi8 high = (vqi8){0} + (int8_t)(bounds.high + bounds.zero);
-    vqi8 bytes = v_saturate_i8(y);
-    vqi8 above = bytes > low;
-    bytes = (above & bytes) | (~above & low);
-    vqi8 below = bytes < high;
-    bytes = (below & bytes) | (~below & high);
-    v_store_bytes(to, (vqu8)bytes ^ bounds.flip, count);
+}
+
+CIRCLET_INLINE vu8 q8_bound(vi8 bytes, struct q8_bounds bounds) {
+    bytes = v_max_i8(bytes, v_splat_i8((int8_t)(bounds.low + bounds.zero)));
+    bytes = v_min_i8(bytes, v_splat_i8((int8_t)(bounds.high + bounds.zero)));
+    return (vu8)bytes ^ bounds.flip;
+}
+
+/* Requantises a tile in place: `vectors` <= 4 registers of each of `pixels` pixels, which are
+ * `pitch` apart. All of one register's first, so that its record is loaded once. */
+CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *records, struct q8_bounds bounds,
+                                  const int pixels, const int pitch, const int vectors,
+                                  const int form) {
+    CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
+        CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
+            acc[m * pitch + n] =
+                q8_scale(acc[m * pitch + n], records + n * Q8_RECORD, bounds, form);
+}
+
+/* Stores `bytes` bytes of each pixel of a requantised tile.
+ *
+ * Registers of channels become bytes together, four at a time, by instructions that weave them in
+ * groups of four lanes: channel c of the `vectors` registers is in lane c % 4 + c / (4 * vectors)
+ * * 4 of register c / 4 % vectors.
+ */
+CIRCLET_INLINE void q8_store_tile(uint8_t *to, int64_t out_pixel, const vi *y,
+                                  struct q8_bounds bounds, const int pixels, const int pitch,
+                                  const int vectors, const int bytes) {
+    const int share = vectors >= 3 ? 1 : 4 / vectors;
+    CIRCLET_UNROLL for (int m = 0; m < pixels; m += share) {
+        vi part[4];
+        CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
+            int n = share > 1 ? i % vectors : i < vectors ? i : vectors - 1;
+            int pixel = share > 1 ? m + i / vectors : m;
+            part[i] = y[(pixel < pixels ? pixel : pixels - 1) * pitch + n];
+        }
+        vu8 packed = q8_bound(v_saturate_4_i8(part[0], part[1], part[2], part[3]), bounds);
+        packed = v_ungroup(packed, vectors);
+        CIRCLET_UNROLL for (int i = 0; i < share; i++)
+            if (m + i < pixels)
+                v_store_part(to + (m + i) * out_pixel, packed, i * vectors * CIRCLET_LANES, bytes);
+    }
 }
 
 /* Where an accumulator starts: the bias, or what the zero point of a hybrid image subtracts. */
@@ -123,11 +175,14 @@ CIRCLET_INLINE vi q8_bias(const int32_t *record, int32_t image_zero, int form) {
     return v_load_i32(record);
 }
 
-/* Stores accumulators of a hybrid kernel as real values: scaled, biased, clamped. */
-CIRCLET_INLINE void q8_store_float(float *to, vi x, const float *record, float image_scale,
-                                   float low, float high, int64_t count) {
+/* Accumulators of a hybrid kernel as real values: scaled, biased, clamped. */
+CIRCLET_INLINE vf q8_scale_float(vi x, const float *record, float image_scale, float low,
+                                 float high) {
     vf y = v_to_f32(x) * v_load(record + CIRCLET_LANES) * v_splat(image_scale);
-    y = v_clamp(y + v_load(record), v_splat(low), v_splat(high));
+    return v_clamp(y + v_load(record), v_splat(low), v_splat(high));
+}
+
+CIRCLET_INLINE void q8_store_float(float *to, vf y, int64_t count) {
     if (CIRCLET_LIKELY(count >= CIRCLET_LANES)) v_store(to, y);
     else if (count > 0) v_store_n(to, y, count);
 }

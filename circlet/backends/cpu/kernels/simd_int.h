@@ -112,6 +112,16 @@ CIRCLET_INLINE vu8 v_splat_nu8(const uint8_t *p, int n) {
     return (vu8)v_splat_i32((int32_t)x);
 }
 
+CIRCLET_INLINE vi8 v_splat_i8(int8_t x) { return x - (vi8){0}; }
+CIRCLET_INLINE vi8 v_max_i8(vi8 a, vi8 b) {
+    vi8 mask = a > b;
+    return (mask & a) | (~mask & b);
+}
+CIRCLET_INLINE vi8 v_min_i8(vi8 a, vi8 b) {
+    vi8 mask = a < b;
+    return (mask & a) | (~mask & b);
+}
+
 CIRCLET_INLINE v16u8 v16_load(const uint8_t *p) { return *(const v16u8_u *)p; }
 
 /* The first n <= 16 bytes; nothing behind them is touched. */
@@ -159,6 +169,117 @@ CIRCLET_INLINE vqi8 v_saturate_i8(vi x) {
 #else
     return __builtin_convertvector(v_clamp_i32(x, v_splat_i32(-128), v_splat_i32(127)), vqi8);
 #endif
+}
+
+/* Bytes, or pairs of bytes, of a and b in turn, from the lower or upper half of each 16 bytes. */
+#define CIRCLET_ZIP4(o, n) \
+    (o), (o) + (n), (o) + 1, (o) + (n) + 1, (o) + 2, (o) + (n) + 2, (o) + 3, (o) + (n) + 3
+#define CIRCLET_ZIP8(o, n) CIRCLET_ZIP4(o, n), CIRCLET_ZIP4((o) + 4, n)
+#if CIRCLET_VBYTES == 64
+#define CIRCLET_ZIP_BYTES(o) \
+    CIRCLET_ZIP8(o, 64), CIRCLET_ZIP8(16 + o, 64), CIRCLET_ZIP8(32 + o, 64), CIRCLET_ZIP8(48 + o, 64)
+#define CIRCLET_ZIP_PAIRS(o) \
+    CIRCLET_ZIP4(o, 32), CIRCLET_ZIP4(8 + o, 32), CIRCLET_ZIP4(16 + o, 32), CIRCLET_ZIP4(24 + o, 32)
+#elif CIRCLET_VBYTES == 32
+#define CIRCLET_ZIP_BYTES(o) CIRCLET_ZIP8(o, 32), CIRCLET_ZIP8(16 + o, 32)
+#define CIRCLET_ZIP_PAIRS(o) CIRCLET_ZIP4(o, 16), CIRCLET_ZIP4(8 + o, 16)
+#else
+#define CIRCLET_ZIP_BYTES(o) CIRCLET_ZIP8(o, 16)
+#define CIRCLET_ZIP_PAIRS(o) CIRCLET_ZIP4(o, 8)
+#endif
+CIRCLET_INLINE vu16 v_zip_low_u8(vu8 a, vu8 b) {
+    return (vu16)__builtin_shufflevector(a, b, CIRCLET_ZIP_BYTES(0));
+}
+CIRCLET_INLINE vu16 v_zip_high_u8(vu8 a, vu8 b) {
+    return (vu16)__builtin_shufflevector(a, b, CIRCLET_ZIP_BYTES(8));
+}
+CIRCLET_INLINE vu8 v_zip_low_u16(vu16 a, vu16 b) {
+    return (vu8)__builtin_shufflevector(a, b, CIRCLET_ZIP_PAIRS(0));
+}
+CIRCLET_INLINE vu8 v_zip_high_u16(vu16 a, vu16 b) {
+    return (vu8)__builtin_shufflevector(a, b, CIRCLET_ZIP_PAIRS(4));
+}
+
+/* Four registers of int32 lanes as int8, out of range to the nearest end, in the order in which
+ * x86 packs: bytes 16g ... are lanes 4g ... 4g + 3 of a, of b, of c, of d. */
+CIRCLET_INLINE vi8 v_saturate_4_i8(vi a, vi b, vi c, vi d) {
+#if CIRCLET_HAS_MADD
+    circlet_plain_i32 p = (circlet_plain_i32)a, q = (circlet_plain_i32)b,
+                      r = (circlet_plain_i32)c, s = (circlet_plain_i32)d;
+#if CIRCLET_VBYTES == 64 && defined(__clang__)
+    return (vi8)__builtin_ia32_packsswb512(__builtin_ia32_packssdw512(p, q),
+                                           __builtin_ia32_packssdw512(r, s));
+#elif CIRCLET_VBYTES == 64
+    typedef short words __attribute__((vector_size(64)));
+    typedef char bytes __attribute__((vector_size(64)));
+    words none = {0}, low = __builtin_ia32_packssdw512_mask(p, q, none, (unsigned)-1),
+          high = __builtin_ia32_packssdw512_mask(r, s, none, (unsigned)-1);
+    return (vi8)__builtin_ia32_packsswb512_mask(low, high, (bytes){0}, (unsigned long long)-1);
+#elif CIRCLET_VBYTES == 32
+    return (vi8)__builtin_ia32_packsswb256(__builtin_ia32_packssdw256(p, q),
+                                           __builtin_ia32_packssdw256(r, s));
+#else
+    return (vi8)__builtin_ia32_packsswb128(__builtin_ia32_packssdw128(p, q),
+                                           __builtin_ia32_packssdw128(r, s));
+#endif
+#else
+    vqi8 part[4] = {v_saturate_i8(a), v_saturate_i8(b), v_saturate_i8(c), v_saturate_i8(d)};
+    vi8 out;
+    __builtin_memcpy(&out, part, sizeof out);
+    return out;
+#endif
+}
+
+/* What v_saturate_4_i8 made of `vectors` registers of each of 4 / vectors pixels (three of one):
+ * the bytes of each pixel side by side. */
+CIRCLET_INLINE vu8 v_ungroup(vu8 x, const int vectors) {
+#if CIRCLET_VBYTES == 64
+    vi d = (vi)x;
+    if (vectors == 3)
+        d = __builtin_shufflevector(d, d, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 3, 7, 11, 15);
+    if (vectors == 2)
+        d = __builtin_shufflevector(d, d, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    if (vectors == 1)
+        d = __builtin_shufflevector(d, d, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return (vu8)d;
+#elif CIRCLET_VBYTES == 32
+    vi d = (vi)x;
+    if (vectors == 3) d = __builtin_shufflevector(d, d, 0, 1, 2, 4, 5, 6, 3, 7);
+    if (vectors == 2) d = __builtin_shufflevector(d, d, 0, 1, 4, 5, 2, 3, 6, 7);
+    if (vectors == 1) d = __builtin_shufflevector(d, d, 0, 4, 1, 5, 2, 6, 3, 7);
+    return (vu8)d;
+#else
+    (void)vectors;
+    return x;
+#endif
+}
+
+/* Bytes from ... from + count - 1 of a register; both are constants, `from` a multiple of 4. */
+CIRCLET_INLINE void v_store_part(uint8_t *p, vu8 x, const int from, const int count) {
+    typedef CIRCLET_VECTOR(uint8_t, 32) v32;
+    typedef CIRCLET_UNALIGNED(uint8_t, 32) v32_u;
+    union { vu8 whole; v32 half[(CIRCLET_VBYTES + 31) / 32]; v16u8 part[CIRCLET_VBYTES / 16]; } u;
+    u.whole = x;
+    if (count <= 0) return;
+    if (from == 0 && count >= CIRCLET_VBYTES) {
+        v_store_u8(p, x);
+        return;
+    }
+    int at = 0;
+    if (CIRCLET_VBYTES == 64 && from % 32 == 0 && count >= 32) {
+        *(v32_u *)p = u.half[from / 32];
+        at = 32;
+    }
+    CIRCLET_UNROLL for (; at < count; at += 16) {
+        v16u8 piece = u.part[(from + at) / 16];
+        if (from % 16) {
+            CIRCLET_VECTOR(uint64_t, 16) pair = (__typeof__(pair))piece;
+            if (from % 16 == 8) pair[0] = pair[1];
+            else pair[0] = pair[from % 16 / 8] >> from % 8 * 8;
+            piece = (v16u8)pair;
+        }
+        v16_store_n(p + at, piece, count - at < 16 ? count - at : 16);
+    }
 }
 
 /* Stores the first `n` of CIRCLET_LANES bytes. */

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from circlet.backends.cpu.layout import Border, Layout
 from circlet.backends.cpu.lower.q8 import (
+    HYBRID,
     Int8,
     Int64,
     Scaling,
@@ -20,6 +22,7 @@ from circlet.backends.cpu.lower.q8 import (
     output_bounds,
     refuses_weighted,
     signed_weights,
+    woven_order,
 )
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -146,11 +149,13 @@ def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tu
     return folded, np.abs(bias) + 255 * np.abs(flat - weight_zero).sum(axis=1)
 
 
-def pack(weights: Int8, columns: int) -> Int8:
+def pack(weights: Int8, order: npt.NDArray[np.intp]) -> Int8:
     """[channels, down, across, bytes] to [blocks, groups of four, columns, 4].
 
-    The bytes of a run's last group stand at its end, unless the run is shorter than the group.
+    Column c of a block holds its channel order[c]. The bytes of a run's last group stand at its
+    end, unless the run is shorter than the group.
     """
+    columns = order.size
     channels, down, across, length = weights.shape
     whole, groups = length // 4 * 4, -(-length // 4)
     runs = np.zeros((-(-channels // columns) * columns, down, across, groups * 4), np.int8)
@@ -160,16 +165,21 @@ def pack(weights: Int8, columns: int) -> Int8:
     elif whole < length:
         runs[:channels, ..., whole - length :] = weights[..., whole:]
     blocks = runs.reshape(-1, columns, down * across * groups, 4)
-    return np.ascontiguousarray(blocks.transpose(0, 2, 1, 3))
+    return np.ascontiguousarray(blocks[:, order].transpose(0, 2, 1, 3))
+
+
+def _order(tile: Tile, lanes: int, form: str) -> npt.NDArray[np.intp]:
+    """The channel of each column of a block: floats are stored register by register."""
+    return np.arange(tile.vectors * lanes) if form == HYBRID else woven_order(tile.vectors, lanes)
 
 
 def call_product(product: Product, scaling: Scaling, tile: Tile, context: Context) -> None:
     """Append the call of the kernel for a product."""
     runs, places, result = product.runs, product.places, product.op.outputs[0]
     lanes = context.vector_bytes // 4
-    packed = pack(product.weights, tile.vectors * lanes)
+    packed = pack(product.weights, _order(tile, lanes, scaling.form))
     row_tiles = -(-places.row_pixels // tile.pixels)
-    splits = _splits(packed, places.rows * row_tiles)
+    splits = splits_of(packed, places.rows * row_tiles)
     sums = _sums(product)
     params: dict[str, ParamValue] = {
         **places.params(),
@@ -187,7 +197,7 @@ def call_product(product: Product, scaling: Scaling, tile: Tile, context: Contex
         **product.extra,
     }
     short = runs.bytes if runs.bytes < 4 else 0
-    tail = product.weights.shape[0] % lanes
+    tail = product.weights.shape[0] % (tile.vectors * lanes)
     flip = _flip(product, tile)
     scratch_bytes = product.scratch_bytes
     if flip == "CONV_Q8_FLIP_ROWS":
@@ -196,7 +206,8 @@ def call_product(product: Product, scaling: Scaling, tile: Tile, context: Contex
     arguments = (tile.pixels, tile.vectors, scaling.form, flip, short, sums, tail)
     ones: Ref = NoRef()
     if sums == "CONV_Q8_SUMS_SPLAT":
-        ones = context.constant(pack(np.ones((lanes, *product.weights.shape[1:]), np.int8), lanes))
+        same = np.ones((lanes, *product.weights.shape[1:]), np.int8)
+        ones = context.constant(pack(same, np.arange(lanes)))
     constants = context.constant(packed), context.constant(scaling.records)
     context.call(
         product.op,
@@ -232,7 +243,14 @@ def slots_of(channels: int, tile: Tile, lanes: int) -> Slots:
     return Slots(np.arange(channels), -(-channels // block) * block, lanes)
 
 
-def _splits(packed: Int8, tiles: int) -> int:
+def woven_slots(channels: int, tile: Tile, lanes: int) -> Slots:
+    """Channels as the blocks of `q8_store_tile` hold them."""
+    order = woven_order(tile.vectors, lanes)
+    firsts = np.arange(0, channels, order.size)
+    return Slots((firsts[:, None] + order).reshape(-1), firsts.size * order.size, lanes)
+
+
+def splits_of(packed: Int8, tiles: int) -> int:
     """Parts of the weights: each stays in the cache, and there is work for every thread."""
     wanted = max(-(-packed.nbytes // _SPLIT_BYTES), -(-_FEW_TASKS // max(tiles, 1)))
     return min(wanted, len(packed))
@@ -250,6 +268,12 @@ def conv_border(op: Op) -> dict[int, Border]:
     (top, bottom), (left, right) = window_of(op).pads(height, width)
     border = Border(top, left, bottom, right)
     return {0: border} if border else {}
+
+
+def start_of(op: Op, data: Layout) -> int:
+    """Where the first window starts, in elements from the first pixel."""
+    border = conv_border(op).get(0, Border())
+    return -(border.top * data.row_stride + border.left * data.pixel_stride)
 
 
 def refuses_conv(op: Op, target: Target) -> str | None:
@@ -274,16 +298,14 @@ def _lower(op: Op, context: Context) -> None:
 def lower_integer_conv(op: Op, context: Context, weights: Int8, weight_zero: int) -> None:
     """Lower an op as a convolution with the given weights [channels, h, w, depth]."""
     data, out = context.layout(operand(op, 0)), context.layout(op.outputs[0])
-    border = conv_border(op).get(0, Border())
-    start = -(border.top * data.row_stride + border.left * data.pixel_stride)
     offset = activation_offset(operand(op, 0), context.target)
     runs, places = runs_of(op, data), places_of(op, data, out)
     lanes, channels = context.vector_bytes // 4, weights.shape[0]
     tile = choose_tile(places.row_pixels, channels, context.target, lanes)
     bias, reach = fold_zero_points(op, weights, weight_zero, offset)
-    scaling = fixed_scaling(op, bias, reach, slots_of(channels, tile, lanes))
+    scaling = fixed_scaling(op, bias, reach, woven_slots(channels, tile, lanes))
     shaped = weights.reshape(channels, runs.down, runs.across, runs.bytes)
-    source = TensorRef(operand(op, 0), start)
+    source = TensorRef(operand(op, 0), start_of(op, data))
     bounds = output_bounds(op)
     product = Product(op, runs, places, shaped, weight_zero, offset != 0, source, bounds)
     call_product(product, scaling, tile, context)

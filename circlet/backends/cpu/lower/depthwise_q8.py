@@ -8,18 +8,18 @@ import numpy as np
 
 from circlet.backends.cpu.layout import Border
 from circlet.backends.cpu.lower.conv_q8 import conv_border, lower_integer_conv
+from circlet.backends.cpu.lower.depthwise_tiles import CHANNEL_BLOCK, Tiling, choose_tiling
 from circlet.backends.cpu.lower.q8 import (
     Int8,
     Int64,
     Scaling,
-    Slots,
     activation_offset,
     bias_of,
     fixed_scaling,
-    has_dot,
     output_bounds,
     refuses_weighted,
     signed_weights,
+    woven_order,
 )
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -36,8 +36,6 @@ from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
 from circlet.ops.requantize import scalar_quant
 
-CHANNEL_BLOCK = 16
-_MOST_UNROLLED_TAPS = 32
 _MOST_EXPANDED_BYTES = 1 << 22
 
 
@@ -47,11 +45,13 @@ class Depthwise:
 
     Attributes:
         parts: Parts of the weights, int8 [h, w, channels] each.
+        tiling: What is done together.
         in_strides: Bytes between images, rows and pixels of the input.
     """
 
     op: Op
     parts: tuple[Int8, ...]
+    tiling: Tiling
     in_strides: tuple[int, int, int]
     flip: bool
     data: Ref
@@ -70,27 +70,22 @@ def split_weights(op: Op) -> tuple[Int8, ...]:
     return tuple(part.astype(np.int8) for part in parts)
 
 
-def block_starts(channels: int) -> list[int]:
-    """First channel of each block; the last block overlaps the one before it."""
-    last = max(channels - CHANNEL_BLOCK, 0)
-    return [min(start, last) for start in range(0, channels, CHANNEL_BLOCK)]
+def pack_depthwise(parts: tuple[Int8, ...], tiling: Tiling, lanes: int) -> Int8:
+    """[h, w, channels] parts to, per block, [w, groups of four rows, rows, parts, channels, 4].
 
-
-def depthwise_slots(channels: int, lanes: int) -> Slots:
-    """Channels block by block."""
-    block = np.arange(min(channels, CHANNEL_BLOCK))
-    order = np.concatenate([start + block for start in block_starts(channels)])
-    return Slots(order, -(-channels // CHANNEL_BLOCK) * CHANNEL_BLOCK, lanes)
-
-
-def pack_depthwise(parts: tuple[Int8, ...]) -> Int8:
-    """[h, w, channels] parts to [blocks, w, groups of four rows, parts, 16 channels, 4]."""
-    height, width, channels = parts[0].shape
-    slots, groups = depthwise_slots(channels, CHANNEL_BLOCK), -(-height // 4)
-    taps = np.zeros((len(parts), groups * 4, width, slots.count), np.int8)
-    taps[:, :height, :, : slots.channels.size] = np.stack(parts)[..., slots.channels]
-    split = taps.reshape(len(parts), groups, 4, width, -1, CHANNEL_BLOCK)
-    return np.ascontiguousarray(split.transpose(4, 3, 1, 0, 5, 2))
+    Row r of the rows done together sees the taps r places further down.
+    """
+    (height, width, channels), rows = parts[0].shape, tiling.rows
+    groups = -(-(height + rows - 1) // 4)
+    taps = np.zeros((rows, len(parts), groups * 4, width, channels + CHANNEL_BLOCK), np.int8)
+    for row in range(rows):
+        taps[row, :, row : row + height, :, :channels] = np.stack(parts)
+    split = taps.reshape(rows, len(parts), groups, 4, width, -1).transpose(4, 2, 0, 1, 5, 3)
+    packed = []
+    for start, size in tiling.blocks.starts:
+        order = start + woven_order(size // lanes, lanes)
+        packed.append(split[..., order, :].reshape(-1))
+    return np.concatenate(packed)
 
 
 def fold_input_zero(op: Op, parts: tuple[Int8, ...], offset: int) -> tuple[Int64, Int64]:
@@ -118,7 +113,7 @@ def call_depthwise(call: Depthwise, scaling: Scaling, context: Context) -> None:
     window = window_of(op)
     in_batch, in_row, in_pixel = call.in_strides
     height, width, channels = call.parts[0].shape
-    slides = window.columns.dilation == 1 and width * height <= _MOST_UNROLLED_TAPS
+    tiling, blocks = call.tiling, call.tiling.blocks
     params: dict[str, ParamValue] = {
         "in_batch": in_batch,
         "in_row": window.rows.stride * in_row,
@@ -129,35 +124,30 @@ def call_depthwise(call: Depthwise, scaling: Scaling, context: Context) -> None:
         "out_row": out.row_stride,
         "out_pixel": out.pixel_stride,
         "image_rows": out.height,
+        "image_tasks": -(-out.height // tiling.rows),
         "row_pixels": out.width,
         "channels": channels,
         **call.extra,
     }
     narrow = channels if channels < CHANNEL_BLOCK else 0
-    pixels = _pixels(out.width, context)
-    taps = (height, width, window.columns.stride, int(slides))
-    arguments = (pixels, *taps, len(call.parts), scaling.form, int(call.flip), narrow)
-    constants = context.constant(pack_depthwise(call.parts)), context.constant(scaling.records)
+    tiles = (blocks.whole, tiling.pixels, blocks.rest, tiling.rest_pixels, tiling.rows)
+    taps = (height, width, window.columns.stride, int(tiling.slides))
+    arguments = (*tiles, *taps, len(call.parts), scaling.form, int(call.flip), narrow)
+    packed = pack_depthwise(call.parts, tiling, context.vector_bytes // 4)
     context.call(
         op,
         Kernel("depthwise_q8.h", "depthwise_q8", arguments),
         params,
-        (call.data, *constants, TensorRef(op.outputs[0])),
+        (
+            call.data,
+            context.constant(packed),
+            context.constant(scaling.records),
+            TensorRef(op.outputs[0]),
+        ),
         (op.outputs[0],),
-        tasks=out.batch * out.height,
+        tasks=out.batch * -(-out.height // tiling.rows),
         scratch_bytes=call.scratch_bytes,
     )
-
-
-def _pixels(width: int, context: Context) -> int:
-    """Neighbouring pixels done together, few enough for their accumulators to stay in registers."""
-    lanes = context.vector_bytes // 4
-    registers = 16 if lanes >= 16 or context.target.arch == "aarch64" else 8
-    most = max(registers * lanes // CHANNEL_BLOCK // 2, 1)
-    if not has_dot(context.target):
-        most = max(most // 2, 1)
-    counts = range(1, min(most, width) + 1)
-    return min(counts, key=lambda pixels: (-(-width // pixels) * (pixels + 1), -pixels))
 
 
 def is_expanded(op: Op) -> bool:
@@ -205,10 +195,13 @@ def _lower(op: Op, context: Context) -> None:
     parts = split_weights(op)
     channels = parts[0].shape[2]
     bias, reach = fold_input_zero(op, parts, offset)
-    scaling = fixed_scaling(op, bias, reach, depthwise_slots(channels, lanes))
+    out = context.layout(op.outputs[0])
+    size = out.height, out.width
+    tiling = choose_tiling(window_of(op), size, channels, len(parts), context)
+    scaling = fixed_scaling(op, bias, reach, tiling.blocks.slots(lanes))
     strides = data.batch_stride, data.row_stride, data.pixel_stride
     place = TensorRef(source, start)
-    call = Depthwise(op, parts, strides, offset != 0, place, output_bounds(op))
+    call = Depthwise(op, parts, tiling, strides, offset != 0, place, output_bounds(op))
     call_depthwise(call, scaling, context)
 
 

@@ -10,7 +10,7 @@ from circlet.backends.cpu.lower.conv_q8 import (
     Runs,
     call_product,
     fold_zero_points,
-    slots_of,
+    woven_slots,
 )
 from circlet.backends.cpu.lower.q8 import (
     activation_offset,
@@ -47,7 +47,7 @@ def _lower(op: Op, context: Context) -> None:
     lanes, places = context.vector_bytes // 4, rows_of(op)
     tile = choose_tile(places.row_pixels, units, context.target, lanes)
     bias, _ = fold_zero_points(op, weights, weight_zero, offset)
-    scaling = double_scaling(op, bias, slots_of(units, tile, lanes))
+    scaling = double_scaling(op, bias, woven_slots(units, tile, lanes))
     shaped = np.reshape(weights, (units, 1, 1, depth))
     runs = Runs(1, 1, depth, 0, 0)
     bounds, source = output_bounds(op), TensorRef(data)

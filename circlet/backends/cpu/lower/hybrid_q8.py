@@ -25,12 +25,12 @@ from circlet.backends.cpu.lower.conv_q8 import (
 from circlet.backends.cpu.lower.depthwise_q8 import (
     Depthwise,
     call_depthwise,
-    depthwise_slots,
     expand,
     is_expanded,
     refuses_depthwise,
     weight_sums,
 )
+from circlet.backends.cpu.lower.depthwise_tiles import narrow_tiling
 from circlet.backends.cpu.lower.q8 import (
     Int8,
     choose_tile,
@@ -41,6 +41,7 @@ from circlet.backends.cpu.lower.q8 import (
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, ParamValue, TensorRef
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
+from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
 from circlet.ops.weighted import hybrid_is_asymmetric
 
@@ -120,14 +121,15 @@ def _lower_depthwise(op: Op, context: Context) -> None:
         return
     channels, lanes = weights.shape[3], context.vector_bytes // 4
     scratch = _scratch_layout(op)
-    slots = depthwise_slots(channels, lanes)
-    scaling = hybrid_scaling(op, weight_sums((weights[0],)), slots)
+    width = context.layout(op.outputs[0]).width
+    tiling = narrow_tiling(window_of(op), width, channels, context)
+    scaling = hybrid_scaling(op, weight_sums((weights[0],)), tiling.blocks.slots(lanes))
     extra = _image_params(op, context) | {"asymmetric": hybrid_is_asymmetric(op)}
     strides = 0, scratch.row_stride, scratch.pixel_stride
     size = scratch.buffer_elements + _SLACK_BYTES
     params = extra | float_bounds(op)
     source = TensorRef(operand(op, 0))
-    call = Depthwise(op, (weights[0],), strides, False, source, params, size)
+    call = Depthwise(op, (weights[0],), tiling, strides, False, source, params, size)
     call_depthwise(call, scaling, context)
 
 

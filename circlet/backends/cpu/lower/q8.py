@@ -25,6 +25,8 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
 FIXED, GENERAL, DOUBLE, HYBRID = "Q8_FIXED", "Q8_GENERAL", "Q8_DOUBLE", "Q8_HYBRID"
+RISING = "Q8_RISING"
+GROUP = 4
 MAX_LEFT_SHIFT = 30
 RECORD = 5
 _WIDE_ROW = 6
@@ -95,10 +97,10 @@ def factors_of(op: Op, channels: int) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Slots:
-    """Which channel each lane of the records is for; lanes beyond the last are not stored.
+    """Which channel each lane of the records is for.
 
     Attributes:
-        channels: Channel of each used slot.
+        channels: Channel of each slot; those behind the last channel are not stored.
         count: Slots, a multiple of `lanes`.
         lanes: int32 lanes of a vector.
     """
@@ -115,10 +117,21 @@ class Slots:
         return table
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """Per-channel values in the order of slots, zeros behind them."""
+        """Per-channel values in the order of slots, zeros where there is no channel."""
         out = np.zeros(self.count, values.dtype)
-        out[: self.channels.size] = values[self.channels]
+        used = np.flatnonzero(self.channels < values.size)
+        out[used] = values[self.channels[used]]
         return out
+
+
+def woven_order(vectors: int, lanes: int) -> npt.NDArray[np.intp]:
+    """The channel of a block that each lane of its vectors holds, as `q8_store_tile` packs them."""
+    slots = np.arange(vectors * lanes)
+    vector, lane = slots // lanes, slots % lanes
+    first = vector // GROUP * GROUP
+    together = np.minimum(vectors - first, GROUP)
+    group = lane // GROUP * together + vector - first
+    return first * lanes + group * GROUP + lane % GROUP
 
 
 def fixed_scaling(op: Op, bias: Int64, reach: Int64, slots: Slots) -> Scaling:
@@ -130,11 +143,45 @@ def fixed_scaling(op: Op, bias: Int64, reach: Int64, slots: Slots) -> Scaling:
     """
     mantissa, shift = quantize_multipliers(factors_of(op, bias.size))
     zero = stored_zero(op)
+    if _keeps_rising(op) and _fits_rising(mantissa, shift, reach, zero):
+        return Scaling(RISING, _rising_records(bias, (mantissa, -shift), zero, slots))
     if _fits_fixed(mantissa, shift, reach, zero):
         return Scaling(FIXED, _fixed_records(bias, (mantissa, -shift), zero, slots))
     right = np.maximum(np.where(mantissa == 0, 1, -shift), 0)
     columns = {0: wrap_int32(bias), 1: mantissa, 2: right - 1, 3: np.maximum(shift, 0)}
     return Scaling(GENERAL, slots.table(columns))
+
+
+def _keeps_rising(op: Op) -> bool:
+    """Whether the activation keeps nothing below the zero point."""
+    low, _ = activation_range(activation_name(op), op.outputs[0])
+    return low >= scalar_quant(op.outputs[0])[1]
+
+
+def _fits_rising(mantissa: Int64, shift: Int64, reach: Int64, zero: int) -> bool:
+    """Whether products with their addends stay within 64 bits and results within 32."""
+    right = np.where(mantissa == 0, 1, -shift)
+    if (right < 1).any() or (right > 31).any():
+        return False
+    most = reach.astype(np.float64) * mantissa + 2.0 ** (right + 30) * (2 * abs(zero) + 2)
+    return bool((most < 2.0**62).all() and (most < 2.0 ** (right + 61)).all())
+
+
+def _rising_records(bias: Int64, scale: tuple[Int64, Int64], zero: int, slots: Slots) -> Int32:
+    """floor((x * mantissa + addend) / 2**(31 + right)) is both roundings for x >= 0."""
+    mantissa = scale[0]
+    right = np.where(mantissa == 0, 1, scale[1])
+    table = slots.table({0: wrap_int32(bias), 1: mantissa, 4: right - 1})
+    addend = ((np.int64(1) << (right - 1)) + (zero << right) << 31) + (1 << 30)
+    return _with_wide(table, slots.spread(addend), slots.lanes)
+
+
+def _with_wide(table: Int32, wide: Int64, lanes: int) -> Int32:
+    """Puts 64-bit numbers of even lanes into column 2, of odd lanes into column 3."""
+    pairs = wide.view(np.int32).reshape(len(table), lanes // 2, 2, 2)
+    table[:, 2] = pairs[:, :, 0].reshape(-1, lanes)
+    table[:, 3] = pairs[:, :, 1].reshape(-1, lanes)
+    return table
 
 
 def _fits_fixed(mantissa: Int64, shift: Int64, reach: Int64, zero: int) -> bool:
@@ -150,11 +197,7 @@ def _fixed_records(bias: Int64, scale: tuple[Int64, Int64], zero: int, slots: Sl
     mantissa, right = scale
     table = slots.table({0: wrap_int32(bias), 1: wrap_int32(2 * mantissa), 4: right})
     addend = (np.int64(1) << (right - 1)) + (zero << right)
-    wide = slots.spread((addend << 32) + (1 << 31))
-    pairs = wide.view(np.int32).reshape(len(table), slots.lanes // 2, 2, 2)
-    table[:, 2] = pairs[:, :, 0].reshape(-1, slots.lanes)
-    table[:, 3] = pairs[:, :, 1].reshape(-1, slots.lanes)
-    return table
+    return _with_wide(table, slots.spread((addend << 32) + (1 << 31)), slots.lanes)
 
 
 def double_scaling(op: Op, bias: Int64, slots: Slots) -> Scaling:

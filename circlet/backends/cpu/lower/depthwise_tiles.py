@@ -1,0 +1,143 @@
+"""Chooses what the 8-bit depthwise kernel does together: channels, rows and pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from circlet.backends.cpu.lower.q8 import Slots, has_dot, woven_order
+from circlet.backends.cpu.lowering import Context
+from circlet.ops.geometry import Window, Window2D
+
+CHANNEL_BLOCK = 16
+_BLOCK_SIZES = (64, 32, 16)
+_MOST_PIXELS = 8
+_MOST_UNROLLED_TAPS = 32
+_REQUANTISE = 9
+_RECORD_LOADS = 5
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How channels fall into blocks: whole ones, then one that ends with the last channel.
+
+    Attributes:
+        channels: Channels.
+        whole: Channels of a whole block, or 0 where there is none.
+        rest: Channels of the last block, or 0 where it is not needed.
+    """
+
+    channels: int
+    whole: int
+    rest: int
+
+    @property
+    def starts(self) -> list[tuple[int, int]]:
+        """First channel and size of each block."""
+        even = self.channels // self.whole * self.whole if self.whole else 0
+        starts = [(start, self.whole) for start in range(0, even, self.whole or 1)]
+        return starts + ([(max(self.channels - self.rest, 0), self.rest)] if self.rest else [])
+
+    def slots(self, lanes: int) -> Slots:
+        """Channels block by block, woven as `q8_store_tile` packs them."""
+        orders = [start + woven_order(size // lanes, lanes) for start, size in self.starts]
+        order = np.concatenate(orders)
+        return Slots(order, order.size, lanes)
+
+
+def blocks_of(channels: int, widest: int) -> Blocks:
+    """The largest whole blocks of at most `widest` channels, and the smallest for the rest."""
+    sizes = [size for size in _BLOCK_SIZES if size <= widest]
+    whole = next((size for size in sizes if size <= channels), 0)
+    left = channels % whole if whole else channels
+    return Blocks(channels, whole, min((size for size in sizes if size >= left > 0), default=0))
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """What is done together.
+
+    Attributes:
+        blocks: Blocks of channels.
+        rows: Rows of outputs, 1 or 2.
+        pixels: Neighbouring outputs, in whole blocks; 0 where there is none.
+        rest_pixels: The same in the last block.
+        slides: Whether windows share columns: taps side by side, and few enough to unroll.
+    """
+
+    blocks: Blocks
+    rows: int
+    pixels: int
+    rest_pixels: int
+    slides: bool
+
+
+def choose_tiling(
+    window: Window2D, size: tuple[int, int], channels: int, parts: int, context: Context
+) -> Tiling:
+    """The tiling with the least estimated work for outputs of `size` rows and columns."""
+    slides = _slides(window)
+    rows = (1, 2) if slides and _shares_rows(window.rows, size[0]) else (1,)
+    widest = [n for n in _BLOCK_SIZES if n <= context.vector_bytes][:2]
+    choices = [
+        _tiling(window, size, blocks_of(channels, most), (count, parts), context)
+        for most, count in product(widest, rows)
+    ]
+    return min(choices, key=lambda choice: choice[0])[1]
+
+
+def narrow_tiling(window: Window2D, width: int, channels: int, context: Context) -> Tiling:
+    """Row by row, in the smallest blocks."""
+    blocks = blocks_of(channels, CHANNEL_BLOCK)
+    return _tiling(window, (1, width), blocks, (1, 1), context)[1]
+
+
+def _slides(window: Window2D) -> bool:
+    few = window.rows.size * window.columns.size <= _MOST_UNROLLED_TAPS
+    return window.columns.dilation == 1 and few
+
+
+def _shares_rows(window: Window, height: int) -> bool:
+    """Whether taps of two rows of outputs fit the groups of four rows that those of one need."""
+    fits = -(-(window.size + 1) // 4) == -(-window.size // 4)
+    return height > 1 and window.stride == window.dilation == 1 and fits
+
+
+def _tiling(
+    window: Window2D,
+    size: tuple[int, int],
+    blocks: Blocks,
+    together: tuple[int, int],
+    context: Context,
+) -> tuple[float, Tiling]:
+    """The estimated work of the best pixels for some blocks, rows and parts; and the tiling."""
+    rows, parts = together
+    lanes, best, work = context.vector_bytes // 4, [0, 0], 0.0
+    for place, channels in enumerate((blocks.whole, blocks.rest)):
+        if channels == 0:
+            continue
+        vectors = channels // lanes
+        counts = range(1, _most_pixels(vectors * rows, size[1], context) + 1)
+        weave = 2.0 if channels == context.vector_bytes else 4.5
+        costs = {n: _work(window.columns, size[1], n, rows, parts, weave) for n in counts}
+        best[place] = min(costs, key=lambda n: (costs[n], -n))
+        number = 1 if place else blocks.channels // channels
+        work += costs[best[place]] * vectors * number * -(-size[0] // rows)
+    return work, Tiling(blocks, rows, best[0], best[1], _slides(window))
+
+
+def _work(taps: Window, width: int, pixels: int, rows: int, parts: int, weave: float) -> float:
+    """Vector instructions per register of channels for `rows` rows of outputs."""
+    columns = (pixels - 1) * taps.stride + taps.size
+    loads = rows * taps.size * parts + _RECORD_LOADS
+    outputs = pixels * rows * (taps.size * parts + _REQUANTISE)
+    return -(-width // pixels) * (columns * weave + outputs + loads)
+
+
+def _most_pixels(vectors: int, width: int, context: Context) -> int:
+    """Pixels whose accumulators, `vectors` registers each, stay in registers."""
+    wide = context.vector_bytes == 64 or context.target.arch == "aarch64"
+    registers = (24 if wide else 8) // (1 if has_dot(context.target) else 2)
+    return max(1, min(registers // vectors, width, _MOST_PIXELS))
