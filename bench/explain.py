@@ -6,76 +6,25 @@ Printed per kernel call, in order: its median time and share of the run, GOP/s (
 multiply-accumulate; GFLOP/s for floats), GB/s (every operand counted once), what the roofline
 allows at most (measured peaks of arithmetic, and of the cache level that the operands fit) as a
 share of the time taken, whether arithmetic or memory sets that limit, and source operators.
+
+A network with integers is set beside the same network in floats, operator by operator, with the
+reason, from these figures, where integers are not at least 1.2 times faster.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from bench.explain_rows import Row, explained
+from bench.float_twin import float_twin
+from bench.networks import classified
+from bench.reasons import Beside, beside
 from bench.roofline import Peaks, measured_peaks
-from bench.steps import Profile, TimedWork, profile
-
-
-@dataclass(frozen=True)
-class Row:
-    """One kernel call as it is shown.
-
-    `roof` is the share of the roofline that it reaches, `bound` what sets the roofline.
-    """
-
-    kernel: str
-    kind: str
-    source: str
-    us: float
-    share: float
-    gops: float
-    gbs: float
-    roof: float
-    bound: str
-    macs: int
-    bytes: int
-    unit: str
-
-
-def explained(found: Profile, peaks: Peaks) -> list[Row]:
-    """A row per kernel call, in order."""
-    total = sum(row.us for row in found.rows) + found.numpy_us
-    return [_row(row, found, peaks, total) for row in found.rows]
-
-
-def roofline_us(row: TimedWork, found: Profile, peaks: Peaks) -> tuple[float, float]:
-    """The least time of arithmetic and of memory, in microseconds.
-
-    Weights come from where all that a run goes through fits, activations from where those of the
-    call fit: they were written a moment ago.
-    """
-    work = row.work
-    arithmetic = 2 * work.macs / peaks.gops(work.unit)
-    weights = work.constant_bytes / peaks.bandwidth(found.resident_bytes)
-    memory = weights + work.data_bytes / peaks.bandwidth(work.bytes)
-    return arithmetic / found.threads / 1e3, memory / found.threads / 1e3
-
-
-def _row(row: TimedWork, found: Profile, peaks: Peaks, total: float) -> Row:
-    arithmetic, memory = roofline_us(row, found, peaks)
-    work, us = row.work, max(row.us, 1e-3)
-    return Row(
-        kernel=work.kernel,
-        kind=work.kind,
-        source="+".join(name for _, name in work.sources),
-        us=row.us,
-        share=row.us / total if total else 0.0,
-        gops=2 * work.macs / us / 1e3,
-        gbs=work.bytes / us / 1e3,
-        roof=max(arithmetic, memory) / us,
-        bound="arithmetic" if arithmetic >= memory else "memory",
-        macs=work.macs,
-        bytes=work.bytes,
-        unit=work.unit,
-    )
+from bench.steps import Profile, profile
+from circlet.errors import CircletError
 
 
 def main(arguments: list[str]) -> None:
@@ -90,10 +39,24 @@ def main(arguments: list[str]) -> None:
     found = profile(options.model, options.threads, options.seconds)
     peaks = measured_peaks()
     rows = explained(found, peaks)
+    pairs = _beside(options.model, found, peaks, options.seconds)
     if options.json:
         record = {"peaks": peaks.as_json(), "rows": [asdict(row) for row in rows]}
+        record["beside_floats"] = [asdict(pair) for pair in pairs]
         options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     _show(rows, found, peaks, options.top)
+    _show_beside(pairs, options.top)
+
+
+def _beside(model: Path, found: Profile, peaks: Peaks, seconds: float) -> list[Beside]:
+    if classified(model) == "fp32":
+        return []
+    try:
+        twin = profile(float_twin(model), found.threads, seconds)
+    except CircletError as error:
+        print(f"not all of it has a float form: {error.what}")
+        return []
+    return beside(found, twin, peaks)
 
 
 def _show(rows: list[Row], found: Profile, peaks: Peaks, top: int) -> None:
@@ -118,6 +81,18 @@ def _show(rows: list[Row], found: Profile, peaks: Peaks, top: int) -> None:
         )
     least = sum(row.roof * row.us for row in rows)
     print(f"the roofline of all kernel calls is {least:.1f} us, {100 * least / steps:.0f} % of it")
+
+
+def _show_beside(pairs: list[Beside], top: int) -> None:
+    if not pairs:
+        return
+    print("\n        us  float us  ratio  source / why integers are not faster")
+    for pair in sorted(pairs, key=lambda pair: -pair.us)[:top] if top else pairs:
+        reason = f" / {pair.reason}" if pair.reason else ""
+        ratio = pair.float_us / max(pair.us, 1e-3)
+        print(
+            f"{pair.us:10.2f} {pair.float_us:9.2f} {ratio:6.2f}  {_shortened(pair.sources)}{reason}"
+        )
 
 
 def _shortened(name: str, width: int = 60) -> str:

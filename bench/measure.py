@@ -21,7 +21,7 @@ from statistics import median
 
 from bench import machine, report
 from bench.compare import Compared, chosen_cpus, compare
-from bench.explain import explained
+from bench.explain_rows import explained
 from bench.fresh import starts
 from bench.networks import Network, described, find_networks
 from bench.ratios import best_peer, ratio_of

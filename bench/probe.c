@@ -2,7 +2,7 @@
  *
  * Every function repeats a block of independent operations and returns how many a block holds.
  */
-#include "simd_int.h"
+#include "requantize.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define CHAINS (CIRCLET_VBYTES == 64 ? 24 : 12)
@@ -40,6 +40,23 @@ EXPORT uint32_t probe_madd(uint64_t blocks, int32_t *sink) {
     CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) a += sums[i];
     v_store_i32(sink, a);
     return CHAINS * CIRCLET_VBYTES;
+}
+
+/* Makes int8 outputs of accumulators, with the requantisation that most layers use. */
+EXPORT uint32_t probe_requantize(uint64_t blocks, int32_t *sink) {
+    int32_t record[Q8_RECORD], sums[4 * CIRCLET_LANES];
+    for (int i = 0; i < Q8_RECORD; i++) record[i] = 1;
+    for (int i = 0; i < 4 * CIRCLET_LANES; i++) sums[i] = sink[i % CIRCLET_LANES];
+    vqi8 *bytes = (vqi8 *)sink;
+    for (uint64_t n = 0; n < blocks; n++) {
+        KEEP(sums);
+        CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
+            vi x = v_load_i32(sums + i * CIRCLET_LANES) + v_load_i32(record);
+            bytes[i] = v_saturate_i8(q8_scale_fixed(x, record));
+        }
+        KEEP(bytes);
+    }
+    return 4 * CIRCLET_LANES;
 }
 
 /* Reads a block of bytes, a multiple of eight registers. */

@@ -32,12 +32,14 @@ class Peaks:
         fp32_gflops: Fused multiply-adds, two operations each.
         int8_gops: Four-way dot products of bytes into int32 (VNNI where the CPU has it).
         int16_gops: Two-way products of int16 into int32.
+        requantised_gops: Accumulators made into int8 outputs.
         read_gbs, copy_gbs: Bandwidth at each size of `LEVELS_BYTES`; a copy counts both ways.
     """
 
     fp32_gflops: float
     int8_gops: float
     int16_gops: float
+    requantised_gops: float
     read_gbs: tuple[float, ...]
     copy_gbs: tuple[float, ...]
 
@@ -77,6 +79,7 @@ def measured_peaks() -> Peaks:
         arithmetic("probe_fma"),
         arithmetic("probe_dot"),
         arithmetic("probe_madd"),
+        arithmetic("probe_requantize"),
         tuple(traffic("probe_read", size) for size in LEVELS_BYTES),
         tuple(traffic("probe_copy", size) for size in LEVELS_BYTES),
     )

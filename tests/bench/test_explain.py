@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.explain import explained
+from bench.explain_rows import explained
 from bench.networks import described
 from bench.roofline import LEVELS_BYTES, Peaks
 from bench.steps import Profile, TimedWork, Work, profile
 from bench.synthetic import KINDS
 from tests.bench.files import small_file
 
-PEAKS = Peaks(100.0, 400.0, 200.0, (200.0, 100.0, 50.0, 20.0), (100.0, 100.0, 50.0, 20.0))
+PEAKS = Peaks(100.0, 400.0, 200.0, 10.0, (200.0, 100.0, 50.0, 20.0), (100.0, 100.0, 50.0, 20.0))
 
 
 def call(macs: int, data: int, weights: int = 0, unit: str = "fp32") -> Work:
