@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from circlet.ir import DType, Graph, Op, Origin, Tensor
@@ -12,6 +13,7 @@ from circlet.ops.fused import (
     MOST_INTS,
     MOST_OPERANDS,
     FusedAttrs,
+    data_inputs,
 )
 from circlet.ops.scalars import element_scalar
 
@@ -90,7 +92,10 @@ class Chains:
     def finish(self) -> bool:
         """Put one op in the place of each chain of several; True if there was any."""
         chains = {id(c): c for c in self._chain_of.values() if len(c.parts) > 1}.values()
-        fused = {c.parts[-1]: fused_op(FUSED_ELEMENTWISE, c.parts, self.results(c)) for c in chains}
+        fused = {
+            c.parts[-1]: fused_op(FUSED_ELEMENTWISE, self.results(c), FusedAttrs(tuple(c.parts)))
+            for c in chains
+        }
         gone = {part for chain in chains for part in chain.parts} - fused.keys()
         ops = [fused.get(op, op) for op in self._graph.ops if op not in gone]
         self._graph.ops[:] = ops
@@ -131,12 +136,11 @@ def results_of(
     return [t for t in made if t in outputs or not inside.issuperset(readers.get(t, ()))]
 
 
-def external_inputs(parts: list[Op]) -> list[Tensor]:
+def external_inputs(parts: Sequence[Op]) -> list[Tensor]:
     """What ops that run together read from outside, each once, in order of use."""
     made = {tensor for part in parts for tensor in part.outputs}
-    return list(
-        dict.fromkeys(t for p in parts for t in p.inputs if t is not None and t not in made)
-    )
+    read = (tensor for part in parts for tensor in data_inputs(part))
+    return list(dict.fromkeys(tensor for tensor in read if tensor not in made))
 
 
 class Room:
@@ -162,8 +166,8 @@ class Room:
         return self._known[op]
 
 
-def fused_op(kind: str, parts: list[Op], results: list[Tensor]) -> Op:
+def fused_op(kind: str, results: list[Tensor], attrs: FusedAttrs) -> Op:
     """One op for several, with the origins of all."""
-    origin = Origin.union(part.origin for part in parts)
-    inputs: list[Tensor | None] = [*external_inputs(parts)]
-    return Op(kind, inputs, results, FusedAttrs(tuple(parts)), origin)
+    origin = Origin.union(part.origin for part in attrs.parts)
+    inputs: list[Tensor | None] = [*external_inputs(attrs.parts)]
+    return Op(kind, inputs, results, attrs, origin)

@@ -11,6 +11,7 @@
 #define ELEMENTWISE_FLOATS 16
 #define ROW_PASS_SUMS 4 /* reductions of one pass */
 #define ROW_PASS_FLIGHT 4
+#define ROW_PASS_KEPT(count) (((count) + CIRCLET_LANES) * 4) /* bytes of a row in scratch */
 
 /* A copy of the parameters that stores through operands cannot change. */
 typedef struct elementwise_values {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from circlet.backends.cpu.lower.affine import affine_sum
 from circlet.backends.cpu.lower.body import Body, Load, Step, not_printable
-from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
+from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
     Loops,

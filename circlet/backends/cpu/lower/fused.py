@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from circlet.backends.cpu.lower.body import Step
+from circlet.backends.cpu.lower.copy import element_bytes
 from circlet.backends.cpu.lower.elementwise import lower_steps
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
+from circlet.backends.cpu.lower.row_program import RowOperand, RowProgram
+from circlet.backends.cpu.lower.views import (
+    MAX_AXES,
+    Loops,
+    layout_of,
+    merged,
+    outer_fields,
+    source_ref,
+    spread,
+    stride_fields,
+    strides_of,
+)
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
-from circlet.ops.fused import FUSED_ELEMENTWISE, FusedAttrs
+from circlet.ops.fused import (
+    FUSED_ELEMENTWISE,
+    FUSED_ROWS,
+    MOST_OPERANDS,
+    FusedAttrs,
+    FusedRowsAttrs,
+)
 from circlet.ops.scalars import element_scalar
+
+_TASK_BYTES = 1 << 15
+_MOST_LANES = 16
 
 
 def _takes(op: Op, target: Target) -> None:
@@ -32,6 +63,63 @@ def _lower(op: Op, context: Context) -> None:
     lower_steps(op, context, inputs, steps, stored)
 
 
+def _roles(op: Op) -> tuple[list[RowOperand], FusedRowsAttrs]:
+    """The inputs of rows, and the attributes."""
+    attrs = op.attrs
+    assert isinstance(attrs, FusedRowsAttrs)
+    inputs = [tensor for tensor in op.inputs if tensor is not None]
+    inner = attrs.shape[attrs.kept :]
+    return [RowOperand(t, t.static_shape[-len(inner) :] != inner) for t in inputs], attrs
+
+
+def _lower_rows(op: Op, context: Context) -> None:
+    inputs, attrs = _roles(op)
+    program = RowProgram(inputs, op.outputs, attrs.parts, attrs.shape)
+    tensors = [*(operand.tensor for operand in inputs), *op.outputs]
+    outer, count = attrs.shape[: attrs.kept], prod(attrs.shape[attrs.kept :])
+    loops = merged(Loops(outer, tuple(_outer_strides(context, t, attrs) for t in tensors)))
+    sizes = [element_bytes(tensor) for tensor in tensors]
+    scaled = loops.scaled(*sizes)
+    rows_per_task = max(1, _TASK_BYTES // (count * sum(sizes)))
+    params: dict[str, ParamValue] = {
+        "rows": prod(outer),
+        "rows_per_task": rows_per_task,
+        "inner": count,
+        "chunk": count,
+        "sizes": outer_fields(loops.sizes, MAX_AXES - 1),
+        "strides": [s for row in scaled.strides for s in stride_fields((*row, 0))]
+        + [0] * (MAX_AXES * (MOST_OPERANDS - len(tensors))),
+        **program.params(),
+    }
+    kernel = Kernel("elementwise.h", "elementwise", (len(tensors), program.name), program.prelude)
+    sources = (source_ref(context, operand.tensor) for operand in inputs)
+    context.call(
+        op,
+        kernel,
+        params,
+        (*sources, *(TensorRef(tensor) for tensor in op.outputs)),
+        op.outputs,
+        tasks=-(-prod(outer) // rows_per_task),
+        scratch_bytes=len(program.kept) * 4 * (count + _MOST_LANES),
+    )
+
+
+def _outer_strides(context: Context, tensor: Tensor, attrs: FusedRowsAttrs) -> tuple[int, ...]:
+    """Strides along the axes that count rows."""
+    shape, kept = attrs.shape, attrs.kept
+    sizes = tensor.static_shape
+    per_row = prod(sizes) == prod(shape[:kept]) and sizes != shape
+    if per_row and sizes != (*shape[:kept], *(1,) * (len(shape) - kept)):
+        return tuple(prod(shape[axis + 1 : kept]) for axis in range(kept))
+    strides = strides_of(tensor, layout_of(context, tensor))
+    return spread(strides, sizes, shape)[:kept]
+
+
+def _refuses_strides(op: Op, target: Target) -> str | None:
+    _, attrs = _roles(op)
+    return None if attrs.kept == len(attrs.shape) - 1 else "rows of several axes have to be dense"
+
+
 LOWERINGS.add(
     Lowering(
         FUSED_ELEMENTWISE,
@@ -42,3 +130,14 @@ LOWERINGS.add(
         strided_output=True,
     )
 )
+LOWERINGS.add(
+    Lowering(
+        FUSED_ROWS,
+        "fused_rows",
+        _refuses_strides,
+        _lower_rows,
+        strided_inputs=True,
+        strided_output=True,
+    )
+)
+LOWERINGS.add(Lowering(FUSED_ROWS, "fused_dense_rows", _takes, _lower_rows))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.backends.cpu.lower.body import not_printable
-from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.copy import not_copyable
 from circlet.backends.cpu.lower.elementwise import lower_scalar
 from circlet.backends.cpu.lower.lut import lut_loops
+from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.views import element_loops
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, TensorRef
 from circlet.backends.cpu.targets import Target

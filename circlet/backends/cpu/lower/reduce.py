@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
+from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
     layout_of,

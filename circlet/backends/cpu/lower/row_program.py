@@ -1,0 +1,251 @@
+"""Prints C that computes rows in passes, each over values that earlier passes reduced."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from circlet.backends.cpu.lower.printer import Printer
+from circlet.ir import DType, Op, Tensor
+from circlet.ops.expr import Call, Expr, Number
+from circlet.ops.fused import REDUCTIONS, RESHAPES, data_inputs
+from circlet.ops.scalars import element_scalar
+
+_REDUCES_BY = {
+    "MEAN": "REDUCE_SUM",
+    "SUM": "REDUCE_SUM",
+    "REDUCE_MAX": "REDUCE_MAX",
+    "REDUCE_MIN": "REDUCE_MIN",
+}
+# What costs more to compute again than to keep.
+_HEAVY = frozenset(
+    {"exp", "expm1", "log", "tanh", "logistic", "erf", "sin", "cos", "atan2", "pow", "div"}
+    | {"sqrt", "rsqrt", "floor_div", "floor_mod"}
+)
+_SIGNATURE = "const elementwise_values *v, char *const *at"
+
+
+@dataclass(frozen=True)
+class RowOperand:
+    """An operand of the kernel: whole rows, or one element that serves a whole row."""
+
+    tensor: Tensor
+    is_single: bool
+
+
+@dataclass
+class RowProgram:
+    """The C text of a row's computation, and the values of its parameters.
+
+    A pass walks the row's elements. A value of elements is computed in every pass that needs it,
+    unless that is dear: then the first pass keeps it, in the result it is stored to or in scratch.
+
+    Attributes:
+        inputs: Operands that are read.
+        outputs: Tensors that are stored.
+        parts: The ops in order.
+        elements: Sizes of a tensor of elements; all others are of rows.
+        kept: Values that scratch holds from pass to pass.
+    """
+
+    inputs: Sequence[RowOperand]
+    outputs: Sequence[Tensor]
+    parts: Sequence[Op]
+    elements: tuple[int, ...]
+    kept: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._printer = Printer()
+        self._numbers: dict[Tensor, int] = {}
+        self._ready: dict[int, int] = {}  # The pass before which a row's value is known.
+        self._texts: dict[int, str] = {}
+        self._operands: dict[int, tuple[int, ...]] = {}
+        self._reduced: dict[int, tuple[int, str]] = {}  # Source and kind of each reduction.
+        self._heavy: set[int] = set()
+        self._first: dict[int, int] = {}  # The pass that computes a value of elements first.
+        for operand in self.inputs:
+            self._read(operand)
+        for part in self.parts:
+            self._number(part)
+        self._plan()
+        self._body = self._row_function()
+
+    @property
+    def name(self) -> str:
+        """The row function's name, which follows from its text."""
+        return f"rows_{hashlib.sha256(self._body.encode()).hexdigest()[:12]}"
+
+    @property
+    def prelude(self) -> str:
+        """The passes and the function that runs a row through them."""
+        return self._body.replace("ROWS", self.name)
+
+    def params(self) -> dict[str, list[Number]]:
+        """The parameter arrays, filled up with zeros."""
+        return self._printer.params()
+
+    def _read(self, operand: RowOperand) -> None:
+        number = len(self._texts)
+        self._numbers[operand.tensor] = number
+        at, dtype = f"at[{number}]", operand.tensor.dtype
+        text = self._printer.loaded(number, at, dtype, is_single=operand.is_single)
+        self._texts[number], self._operands[number] = text, ()
+        if operand.is_single:
+            self._ready[number] = 0
+        else:
+            self._first[number] = 0
+
+    def _number(self, part: Op) -> None:
+        operands = tuple(self._numbers[tensor] for tensor in data_inputs(part))
+        result = part.outputs[0]
+        if part.kind in RESHAPES:
+            self._numbers[result] = operands[0]
+            return
+        number = self._numbers[result] = len(self._texts)
+        self._operands[number] = operands
+        if part.kind in REDUCTIONS:
+            self._reduce(number, part, operands[0])
+            return
+        scalar = element_scalar(part)
+        assert scalar is not None
+        self._texts[number] = self._printer.computed(number, scalar, operands)
+        if result.static_shape != self.elements:
+            self._ready[number] = max(self._ready[o] for o in operands)
+            return
+        known = [self._ready.get(o, self._first.get(o, 0)) for o in operands]
+        self._first[number] = max(known)
+        if _is_heavy(scalar.expr):
+            self._heavy.add(number)
+
+    def _reduce(self, number: int, part: Op, source: int) -> None:
+        self._ready[number] = self._first[source] + 1
+        self._reduced[number] = source, _REDUCES_BY[part.kind]
+        divided = " / v_splat((float)count)" if part.kind == "MEAN" else ""
+        text = self._printer.defined(number, "f32", f"total[{number}]{divided}")
+        self._texts[number] = text
+
+    def _plan(self) -> None:
+        """Decide what every pass computes, and what has to be kept for later passes."""
+        stored = {self._numbers[t]: place for place, t in enumerate(self.outputs)}
+        self._stores = {n: place for n, place in stored.items() if n in self._first}
+        self._row_stores = {n: place for n, place in stored.items() if n not in self._first}
+        passes = 1 + max([*self._first.values(), *(r - 1 for r in self._ready.values())], default=0)
+        self._roots: list[list[int]] = [[] for _ in range(passes)]
+        for number, (source, _) in self._reduced.items():
+            self._roots[self._ready[number] - 1].append(source)
+        for number in self._stores:
+            self._roots[self._first[number]].append(number)
+        self._orders: list[list[int]] = []
+        made: set[int] = set()
+        for roots in self._roots:
+            order: list[int] = []
+            for root in roots:
+                self._visit(root, made, order)
+            self._orders.append(order)
+            made |= set(order)
+
+    def _visit(self, number: int, made: set[int], order: list[int]) -> None:
+        """Append what a value needs in this pass, and itself."""
+        if number in order:
+            return
+        if self._is_kept(number, made):
+            if number not in self._stores and number not in self.kept:
+                self.kept.append(number)
+        else:
+            for operand in self._operands[number]:
+                if operand in self._first:
+                    self._visit(operand, made, order)
+        order.append(number)
+
+    def _is_kept(self, number: int, made: set[int]) -> bool:
+        return number in made and number in self._heavy and self._printer.kinds[number] == "f32"
+
+    def _row_function(self) -> str:
+        functions, lines = [], self._row_start()
+        known: set[int] = set()
+        made: set[int] = set()
+        for index, order in enumerate(self._orders):
+            known |= self._rows_before(index, known, lines)
+            functions.append(self._pass_function(index, order, known, made))
+            made |= set(order)
+            lines.extend(self._walk(index))
+        self._rows_before(len(self._orders), known, lines)
+        for number, place in self._row_stores.items():
+            at = f"at[{len(self.inputs) + place}]"
+            dtype = self.outputs[place].dtype
+            lines.append(self._printer.stored(number, at, dtype, "1"))
+        text = "".join(f"    {line}\n" for line in lines)
+        head = f"CIRCLET_INLINE void ROWS({_SIGNATURE}, void *scratch, int64_t begin, int64_t end)"
+        return "".join(functions) + f"{head} {{\n{text}}}\n"
+
+    def _row_start(self) -> list[str]:
+        count = len(self._texts)
+        places = [f"at[{k}]" for k in range(len(self.inputs) + len(self.outputs))]
+        places += [f"(char *)scratch + {k} * ROW_PASS_KEPT(end)" for k in range(len(self.kept))]
+        return [
+            "const int64_t count = end;",
+            f"char *const all[] = {{{', '.join(places)}}};",
+            f"vf row[{count}], total[{count}];",
+            "(void)begin, (void)scratch, (void)row, (void)total;",
+        ]
+
+    def _rows_before(self, index: int, known: set[int], lines: list[str]) -> set[int]:
+        """Compute the values of rows that are known before a pass."""
+        fresh = {n for n, ready in self._ready.items() if ready <= index and n not in known}
+        for number in sorted(fresh):
+            lines.append(self._texts[number])
+            lines.append(f"row[{number}] = {self._printer.variable(number, 'f32')};")
+        return fresh
+
+    def _walk(self, index: int) -> list[str]:
+        """Run a pass, and spread what it reduced."""
+        reduced = [
+            n for n, ready in self._ready.items() if n in self._reduced and ready == index + 1
+        ]
+        kinds = ", ".join(self._reduced[n][1] for n in reduced) or "0"
+        call = f"row_pass_walk(v, all, row, sum, kinds, {len(reduced)}, count, ROWS_{index});"
+        totals = " ".join(f"total[{n}] = sum[{k}];" for k, n in enumerate(reduced))
+        return [f"{{ const int kinds[] = {{{kinds}}}; vf sum[ROW_PASS_SUMS]; {call} {totals} }}"]
+
+    def _pass_function(
+        self, index: int, order: Sequence[int], known: set[int], made: set[int]
+    ) -> str:
+        lines = ["(void)v, (void)row, (void)sum;"]
+        used = {o for n in order for o in self._operands[n] if o in known}
+        lines.extend(f"vf x{number} = row[{number}];" for number in sorted(used))
+        for number in order:
+            if self._is_kept(number, made):
+                lines.append(self._printer.loaded(number, self._place(number), DType.FLOAT32))
+                continue
+            lines.append(self._texts[number])
+            if number in self._stores and self._first[number] == index:
+                lines.append(self._stored(number, self.outputs[self._stores[number]].dtype))
+            if number in self.kept:
+                lines.append(self._stored(number, DType.FLOAT32))
+        reduced = [
+            n for n, ready in self._ready.items() if n in self._reduced and ready == index + 1
+        ]
+        for place, number in enumerate(reduced):
+            source, kind = self._reduced[number]
+            value = f"row_pass_kept({self._printer.variable(source, 'f32')}, n, {kind})"
+            lines.append(f"sum[{place}] = reduce_join_f32(sum[{place}], {value}, {kind});")
+        text = "".join(f"    {line}\n" for line in lines)
+        parameters = f"{_SIGNATURE}, const vf *row, vf *sum, int64_t i, int64_t n"
+        return f"CIRCLET_INLINE void ROWS_{index}({parameters}) {{\n{text}}}\n"
+
+    def _stored(self, number: int, dtype: DType) -> str:
+        at = f"{self._place(number)} + i * {dtype.bits // 8}"
+        return self._printer.stored(number, at, dtype)
+
+    def _place(self, number: int) -> str:
+        """Where a value of elements is stored: a result, or scratch."""
+        if number in self._stores:
+            return f"at[{len(self.inputs) + self._stores[number]}]"
+        return f"at[{len(self.inputs) + len(self.outputs) + self.kept.index(number)}]"
+
+
+def _is_heavy(expr: Expr) -> bool:
+    if not isinstance(expr, Call):
+        return False
+    return expr.function in _HEAVY or any(_is_heavy(arg) for arg in expr.args)
