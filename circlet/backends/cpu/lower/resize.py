@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.backends.cpu.layout import Layout
-from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.copy import element_bytes
+from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.views import layout_of, source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
