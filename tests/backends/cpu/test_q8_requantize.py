@@ -48,9 +48,29 @@ def test_one_addend_and_one_shift_round_twice() -> None:
     np.testing.assert_array_equal(high >> right, wanted)
 
 
+def test_the_high_half_of_one_product_rounds_twice_above_zero() -> None:
+    rng = np.random.default_rng(5)
+    mantissa = rng.integers(1 << 30, 1 << 31, 4000)
+    mantissa[:2000] = (mantissa[:2000] >> 9 << 9) | (1 << rng.integers(0, 10, 2000))
+    mantissa[:500] = 1 << 30
+    right = rng.integers(1, 20, 4000)
+    values = np.abs(_near_ties(mantissa, right, rng))
+    rounding = (1 << (right + 30)) + (1 << 30)
+    power = mantissa & -mantissa
+    start = np.where(mantissa // power * (rounding >> 30) % 4 == 3, -1, 1) * ((1 << 30) // power)
+    assert ((start * mantissa - rounding) % (1 << 32) == 0).all()
+    high = ((values + start) * mantissa >> 32) + (rounding - start * mantissa >> 32)
+    wanted = multiply_by_quantized_multiplier(values, mantissa, -right)
+    np.testing.assert_array_equal(high >> (right - 1), wanted)
+
+
 @pytest.mark.parametrize("name", (*TARGETS, "x86_64+v4"))
-@pytest.mark.parametrize("least_shift", [1, -4])
-def test_ties_and_extremes_round_as_the_record_does(name: str, least_shift: int) -> None:
+@pytest.mark.parametrize(
+    "least_shift, activation", [(1, "NONE"), (-4, "NONE"), (2, "RELU"), (1, "RELU"), (-4, "RELU")]
+)
+def test_ties_and_extremes_round_as_the_record_does(
+    name: str, least_shift: int, activation: str
+) -> None:
     target = runnable(name)
     if target is None:
         pytest.skip(f"this CPU cannot run {name}")
@@ -62,7 +82,7 @@ def test_ties_and_extremes_round_as_the_record_does(name: str, least_shift: int)
     if least_shift < 1:
         bias[::7] = rng.integers(INT32_MIN, INT32_MAX, bias[::7].size)
         bias[:2] = INT32_MIN, INT32_MAX
-    graph = _bias_graph(bias, mantissa * 2.0 ** (-31 - right))
+    graph = _bias_graph(bias, mantissa * 2.0 ** (-31 - right), activation)
     check_native(graph, [np.zeros((1, 2, 3, 1), np.int8)], target)
 
 
@@ -73,13 +93,13 @@ def _near_ties(mantissa: Int64, right: Int64, rng: np.random.Generator) -> Int64
     return np.asarray(np.rint(exact), np.int64) + rng.integers(-1, 2, right.size)
 
 
-def _bias_graph(bias: Int64, factors: npt.NDArray[np.float64]) -> Graph:
+def _bias_graph(bias: Int64, factors: npt.NDArray[np.float64], activation: str) -> Graph:
     """A 1x1 convolution over zeros: accumulators are the bias, outputs its requantised values."""
     made = builder()
     image = made.input("x", DType.INT8, (1, 2, 3, 1), Quantization.per_tensor(1.0))
     scales = Quantization.per_channel(factors.astype(np.float32), 0)
     weights = made.constant("w", np.ones((bias.size, 1, 1, 1), np.int8), scales)
     operands = [image, weights, made.constant("b", bias.astype(np.int32))]
-    attrs = Conv2DAttrs("VALID", 1, 1)
+    attrs = Conv2DAttrs("VALID", 1, 1, fused_activation_function=activation)
     output = made.op("CONV_2D", operands, attrs, name="y", quant=Quantization.per_tensor(1.0, -5))
     return made.output(output).build()

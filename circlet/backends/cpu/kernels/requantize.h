@@ -13,7 +13,7 @@
 #define Q8_GENERAL 1 /* multiplier, right shift - 1 (or -1 for none), left shift */
 #define Q8_DOUBLE 2  /* factor as double: two vectors */
 #define Q8_HYBRID 3  /* bias as float, weight scale as float, sum of weights */
-#define Q8_RISING 4  /* multiplier, rounding of even lanes, of odd lanes, right shift - 1 */
+#define Q8_RISING 4  /* multiplier, that of odd lanes in even ones, addend, right shift - 1 */
 
 /* How outputs are bounded; the bounds exclude the zero point. */
 struct q8_bounds {
@@ -86,19 +86,21 @@ CIRCLET_INLINE vi q8_scale_fixed(vi x, const int32_t *record) {
 }
 
 /* The same where nothing below the zero point is kept: negative x need not round as they should,
- * so one floor of one product with one addend does both roundings, the zero point and the shift. */
+ * so one floor of one product does both roundings and the shift. What the roundings and the zero
+ * point add is an addend to the high half; its low half, 2^30, is the multiplier times a number
+ * that the bias holds beside its own value, modulo 2^32. */
 CIRCLET_INLINE vi q8_scale_rising(vi x, const int32_t *record) {
     vi multiplier = v_load_i32(record + CIRCLET_LANES);
-    vl round_even = (vl)v_load_i32(record + 2 * CIRCLET_LANES);
-    vl round_odd = (vl)v_load_i32(record + 3 * CIRCLET_LANES);
+    vi addend = v_load_i32(record + 3 * CIRCLET_LANES);
     vi right = v_load_i32(record + 4 * CIRCLET_LANES);
 #if defined(__aarch64__)
-    vi addend = q8_high_halves(round_even + round_even, round_odd + round_odd);
-    return (q8_doubling_high_mul(x, multiplier) + addend) >> (right + 1);
+    vi high;
+    __asm__("sqdmulh %0.4s, %1.4s, %2.4s" : "=w"(high) : "w"(x), "w"(multiplier));
+    return ((high >> 1) + addend) >> right;
 #else
-    vl even = v_mul_even(x, multiplier) + round_even;
-    vl odd = v_mul_even((vi)((vul)x >> 32), (vi)((vul)multiplier >> 32)) + round_odd;
-    return q8_high_halves(even, odd) >> right;
+    vl even = v_mul_even(x, multiplier);
+    vl odd = v_mul_even((vi)((vul)x >> 32), v_load_i32(record + 2 * CIRCLET_LANES));
+    return (q8_high_halves(even, odd) + addend) >> right;
 #endif
 }
 

@@ -30,6 +30,7 @@ GROUP = 4
 MAX_LEFT_SHIFT = 30
 RECORD = 5
 _WIDE_ROW = 6
+_MOST_RISING_SHIFT = 22
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,10 @@ def fixed_scaling(op: Op, bias: Int64, reach: Int64, slots: Slots) -> Scaling:
     """
     mantissa, shift = quantize_multipliers(factors_of(op, bias.size))
     zero = stored_zero(op)
-    if _keeps_rising(op) and _fits_rising(mantissa, shift, reach, zero):
-        return Scaling(RISING, _rising_records(bias, (mantissa, -shift), zero, slots))
+    if _keeps_rising(op):
+        rising = _without_effect(mantissa, shift, reach)
+        if _fits_rising(*rising, reach):
+            return Scaling(RISING, _rising_records(bias, rising, zero, slots))
     if _fits_fixed(mantissa, shift, reach, zero):
         return Scaling(FIXED, _fixed_records(bias, (mantissa, -shift), zero, slots))
     right = np.maximum(np.where(mantissa == 0, 1, -shift), 0)
@@ -158,29 +161,34 @@ def _keeps_rising(op: Op) -> bool:
     return low >= scalar_quant(op.outputs[0])[1]
 
 
-def _fits_rising(mantissa: Int64, shift: Int64, reach: Int64, zero: int) -> bool:
-    """Whether products with their addends stay within 64 bits and results within 32."""
-    right = np.where(mantissa == 0, 1, -shift)
-    if (right < 1).any() or (right > 31).any():
-        return False
-    most = reach.astype(np.float64) * mantissa + 2.0 ** (right + 30) * (2 * abs(zero) + 2)
-    return bool((most < 2.0**62).all() and (most < 2.0 ** (right + 61)).all())
+def _without_effect(mantissa: Int64, shift: Int64, reach: Int64) -> tuple[Int64, Int64]:
+    """Mantissas and shifts, 0 and -1 where no accumulator gets as far as half an output step."""
+    half = 2.0 ** np.minimum(30.0 - shift, 100)
+    none = reach.astype(np.float64) * mantissa + (1 << 30) < half
+    return np.where(none, 0, mantissa), np.where(none, -1, shift)
+
+
+def _fits_rising(mantissa: Int64, shift: Int64, reach: Int64) -> bool:
+    """Whether accumulators have room for what rounds, and results for the zero point."""
+    return bool(((shift <= -1) & (shift >= -_MOST_RISING_SHIFT) & (reach < 1 << 29)).all())
 
 
 def _rising_records(bias: Int64, scale: tuple[Int64, Int64], zero: int, slots: Slots) -> Int32:
-    """floor((x * mantissa + addend) / 2**(31 + right)) is both roundings for x >= 0."""
-    mantissa = scale[0]
-    right = np.where(mantissa == 0, 1, scale[1])
-    table = slots.table({0: wrap_int32(bias), 1: mantissa, 4: right - 1})
-    addend = ((np.int64(1) << (right - 1)) + (zero << right) << 31) + (1 << 30)
-    return _with_wide(table, slots.spread(addend), slots.lanes)
+    """Both roundings as (high half of (x + start) * mantissa, plus addend) >> (right - 1).
 
-
-def _with_wide(table: Int32, wide: Int64, lanes: int) -> Int32:
-    """Puts 64-bit numbers of even lanes into column 2, of odd lanes into column 3."""
-    pairs = wide.view(np.int32).reshape(len(table), lanes // 2, 2, 2)
-    table[:, 2] = pairs[:, :, 0].reshape(-1, lanes)
-    table[:, 3] = pairs[:, :, 1].reshape(-1, lanes)
+    The low half of what rounds, 2**30 or 3 * 2**30, is start * mantissa modulo 2**32: the mantissa
+    is an odd number times a power of two, and odd numbers are 1 or -1 modulo 4.
+    """
+    mantissa, right = scale[0], -scale[1]
+    rounding = ((np.int64(1) << (right - 1)) + (zero << right) << 31) + (1 << 30)
+    power = np.maximum(mantissa & -mantissa, 1)
+    odd = mantissa // power * (rounding >> 30)
+    start = np.where(odd % 4 == 3, -1, 1) * ((1 << 30) // power)
+    start = np.where(mantissa == 0, 0, start)
+    addend = rounding - start * mantissa >> 32
+    columns = {0: wrap_int32(bias + start), 1: mantissa, 3: addend, 4: right - 1}
+    table = slots.table(columns)
+    table[:, 2, ::2] = table[:, 1, 1::2]
     return table
 
 
@@ -197,7 +205,11 @@ def _fixed_records(bias: Int64, scale: tuple[Int64, Int64], zero: int, slots: Sl
     mantissa, right = scale
     table = slots.table({0: wrap_int32(bias), 1: wrap_int32(2 * mantissa), 4: right})
     addend = (np.int64(1) << (right - 1)) + (zero << right)
-    return _with_wide(table, slots.spread((addend << 32) + (1 << 31)), slots.lanes)
+    wide = slots.spread((addend << 32) + (1 << 31))
+    pairs = wide.view(np.int32).reshape(len(table), slots.lanes // 2, 2, 2)
+    table[:, 2] = pairs[:, :, 0].reshape(-1, slots.lanes)
+    table[:, 3] = pairs[:, :, 1].reshape(-1, slots.lanes)
+    return table
 
 
 def double_scaling(op: Op, bias: Int64, slots: Slots) -> Scaling:
