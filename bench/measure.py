@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import os
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from bench import machine, report
+from bench import machine, report, scaling
 from bench.compare import Compared, chosen_cpus, compare
 from bench.explain_rows import explained
 from bench.fresh import starts
@@ -30,8 +32,7 @@ from bench.roofline import measured_peaks
 from bench.steps import profile
 from circlet.config import Config
 from circlet.errors import CircletError
-from circlet.runtime.build import compile_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.opening import OpenOptions, open_source
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpora" / "models"
 _STARTED = ["litert", "litert_cached", "openvino", "circlet"]
@@ -45,24 +46,46 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--starts", type=int, default=3, help="fresh processes; 0 for none")
+    parser.add_argument("--scaling", action="store_true", help="measure scaling curves as well")
     parser.add_argument("--json", type=Path, help="file for the result, and no page is made")
     options = parser.parse_args(arguments)
     paths = options.paths or sorted(CORPUS.glob("*.tflite"))
     threads = [int(count) for count in options.threads.split(",")]
     begin = time.perf_counter()
-    run = Run(
-        machine.facts(),
-        {"rounds": options.rounds, "starts": options.starts, "cpus": chosen_cpus(max(threads))},
-        measured_peaks().as_json(),
-        list(_measured(_chosen(paths, options.models), threads, options.rounds, options.starts)),
-        datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    )
-    FOLDER.mkdir(exist_ok=True)
-    target = options.json or FOLDER / f"run-{run.date.replace(':', '')}.json"
-    target.write_text(to_json(run), encoding="utf-8")
+    with _private_cache():
+        if options.scaling:
+            scaling.main([])
+        run = Run(
+            machine.facts(),
+            {"rounds": options.rounds, "starts": options.starts, "cpus": chosen_cpus(max(threads))},
+            measured_peaks().as_json(),
+            [],
+            datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+        FOLDER.mkdir(exist_ok=True)
+        target = options.json or FOLDER / f"run-{run.date.replace(':', '')}.json"
+        for result in _measured(
+            _chosen(paths, options.models), threads, options.rounds, options.starts
+        ):
+            run.results.append(result)
+            target.write_text(to_json(run), encoding="utf-8")
     print(f"{target} after {time.perf_counter() - begin:.0f} s")
     if not options.json:
         report.write(run)
+
+
+@contextmanager
+def _private_cache() -> Iterator[None]:
+    """Have this process and its workers start with nothing compiled, and leave nothing behind."""
+    usual = os.environ.get("CIRCLET_CACHE_DIR")
+    with tempfile.TemporaryDirectory(prefix="bench-circlet-") as folder:
+        os.environ["CIRCLET_CACHE_DIR"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["CIRCLET_CACHE_DIR"]
+            if usual is not None:
+                os.environ["CIRCLET_CACHE_DIR"] = usual
 
 
 def _chosen(paths: Iterable[Path], patterns: str) -> list[Path]:
@@ -121,11 +144,7 @@ def measure(network: Network, threads: Sequence[int], rounds: int, fresh: int) -
         },
         compile_s=compiled[0] if compiled else None,
         artifact_bytes=compiled[1] if compiled else None,
-        slow={
-            n: _slow(network, n)
-            for n, row in latency.items()
-            if row.verdict(network.kind) == "missed"
-        },
+        slow=_reasons(network, latency),
     )
 
 
@@ -142,13 +161,36 @@ def _warm_compiler() -> Path:
 
 
 def _compile(network: Network) -> tuple[float, int] | None:
-    """Seconds to compile without the cache, and the artifact's size."""
+    """Seconds to compile, and the size of what the cache then holds more; None if it was there."""
+    before = _artifacts()
     try:
-        begin = time.perf_counter()
-        artifact = compile_model(network.path, OpenOptions())
-        return time.perf_counter() - begin, len(artifact)
+        opened = open_source(network.path, OpenOptions())
     except CircletError:
         return None
+    grown = sum(size for path, size in _artifacts().items() if path not in before)
+    return (opened.seconds["compile"], grown) if grown else None
+
+
+def _artifacts() -> dict[Path, int]:
+    folder = Path(Config.from_environment().cache_folder())
+    return {path: path.stat().st_size for path in folder.glob("*.circlet")}
+
+
+def _reasons(network: Network, latency: Mapping[int, Latency]) -> dict[int, str]:
+    """For each number of threads at which the network misses its bar, what the figures say."""
+    first = min(latency)
+    reasons = {}
+    for threads, row in latency.items():
+        if row.verdict(network.kind) != "missed":
+            continue
+        gains = [
+            f"{name} {latency[first].us[name] / row.us[name]:.2f}"
+            for name in ("circlet", row.best)
+            if threads > first and name in latency[first].us
+        ]
+        gain = f"; speed-up over {first} thread: {', '.join(gains)}" if gains else ""
+        reasons[threads] = _slow(network, threads) + gain
+    return reasons
 
 
 def _slow(network: Network, threads: int) -> str:

@@ -82,8 +82,11 @@ def test_a_worker_that_dies_says_how(tmp_path: Path) -> None:
             worker.run(1)
 
 
-def test_one_network_is_measured_from_end_to_end(tmp_path: Path) -> None:
+def test_one_network_is_measured_from_end_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     need("litert")
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(tmp_path / "cache"))
     network = described(small_file(tmp_path))
     result = measure.measure(network, [1], rounds=2, fresh=1)
     row = result.latency[1]
