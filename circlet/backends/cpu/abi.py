@@ -16,7 +16,7 @@ from circlet.errors import BackendError
 
 ABI_HEADER = Path(__file__).parent / "runtime" / "circlet_abi.h"
 PLAN_MAGIC = 0x504C5243
-ABI_VERSION = 2
+ABI_VERSION = 3
 CONTROL = 0xFFFFFFFF
 PLAN_ALIGNMENT = 64
 PARAMS_ALIGNMENT = 16

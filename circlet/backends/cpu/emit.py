@@ -49,7 +49,7 @@ def _table(count: int) -> str:
     return (
         f"static const circlet_kernel kernels[] = {{{names}}};\n"
         '__attribute__((visibility("default"))) const circlet_unit circlet_unit_table = {\n'
-        f"    CIRCLET_ABI_VERSION, {count}, kernels}};\n"
+        f"    CIRCLET_ABI_VERSION, {count}, kernels, CIRCLET_UNIT_NEEDS}};\n"
     )
 
 

@@ -84,6 +84,8 @@ FEATURES: dict[str, dict[str, Feature]] = {
     "riscv64": _RISCV64,
 }
 
+_ARCH_PRCTL, _ARCH_GET_XCOMP_SUPP, _XFEATURE_XTILEDATA = 158, 0x1021, 18
+
 _MACHINES = {
     "x86_64": "x86_64",
     "amd64": "x86_64",
@@ -128,7 +130,18 @@ def host_features() -> frozenset[str]:
     words = _cpuinfo_words(arch, _cpuinfo_text())
     rows = FEATURES.get(arch, {}).values()
     has = {row.name for row in rows if all(word in words for word in row.cpuinfo)}
+    if "amx_tile" in has and not _may_grant_tiles():
+        has -= {"amx_tile", "amx_int8", "amx_bf16"}
     return frozenset(name for name in has if closure(arch, (name,)) <= has)
+
+
+def _may_grant_tiles() -> bool:
+    """Whether the system knows how to save AMX tiles, and lets this process ask."""
+    import ctypes
+
+    known = ctypes.c_uint64()
+    asked = ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ARCH_GET_XCOMP_SUPP, ctypes.byref(known))
+    return asked == 0 and bool(known.value >> _XFEATURE_XTILEDATA & 1)
 
 
 def _cpuinfo_text() -> str:

@@ -22,6 +22,7 @@ from circlet.errors import (
     DeadlineError,
     InputError,
     LimitError,
+    TargetError,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Status(IntEnum):
     BUSY = 5
     BAD_PORT = 6
     TOO_MANY_TURNS = 7
+    NO_TILES = 8
 
 
 class RunFunction(Protocol):
@@ -327,6 +329,12 @@ def _error(status: Status) -> CircletError:
         return LimitError(
             "a loop of the network did not end",
             why="it passed the number of turns that circlet.limits allows in one run",
+        )
+    if status is Status.NO_TILES:
+        return TargetError(
+            "the system does not grant the AMX tiles that this code needs",
+            why="Linux grants them from version 5.16 on, where nothing forbids the system call",
+            fix="compile for a target without amx_int8, such as x86_64_v4+avx512vnni",
         )
     if status is Status.NO_MEMORY:
         return LimitError("there is not enough memory for the arena of the network")

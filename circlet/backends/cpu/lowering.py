@@ -156,6 +156,11 @@ class LoweringTable:
         self.rows.setdefault(lowering.kind, []).append(lowering)
         return lowering
 
+    def prefer(self, lowering: Lowering) -> Lowering:
+        """Put a row before those of its kind that are there."""
+        self.rows.setdefault(lowering.kind, []).insert(0, lowering)
+        return lowering
+
     def remove(self, kind: str) -> None:
         """Drop all rows of a kind."""
         self.rows.pop(kind, None)

@@ -52,7 +52,7 @@ KERNEL(tell_place) {
 }
 static const circlet_kernel kernels[] = {add, count, slow, float_state, use_scratch, tell_place};
 __attribute__((visibility("default"))) const circlet_unit circlet_unit_table = {
-    CIRCLET_ABI_VERSION, 6, kernels};
+    CIRCLET_ABI_VERSION, 6, kernels, CIRCLET_UNIT_NEEDS};
 """
 
 Ints = npt.NDArray[np.int32]

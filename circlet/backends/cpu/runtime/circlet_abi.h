@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define CIRCLET_ABI_VERSION 2u
+#define CIRCLET_ABI_VERSION 3u
 #define CIRCLET_PLAN_MAGIC 0x504C5243u /* "CRLP" */
 
 /* One kernel does the tasks begin <= task < end of a step. `params` is the kernel family's own
@@ -19,11 +19,20 @@
 typedef void (*circlet_kernel)(const void *params, void *const *operands, void *scratch,
                                int64_t begin, int64_t end);
 
+/* What a unit asks of the system before its first call. */
+#define CIRCLET_NEEDS_TILES 1u /* AMX tiles, which Linux grants to a process that asks */
+#if defined(__AMX_TILE__)
+#define CIRCLET_UNIT_NEEDS CIRCLET_NEEDS_TILES
+#else
+#define CIRCLET_UNIT_NEEDS 0u
+#endif
+
 /* Every unit exports one of these under the name `circlet_unit_table`. */
 typedef struct circlet_unit {
     uint32_t abi_version;
     uint32_t kernel_count;
     const circlet_kernel *kernels;
+    uint32_t needs; /* CIRCLET_UNIT_NEEDS as its compiler saw it */
 } circlet_unit;
 
 enum circlet_space {
@@ -86,7 +95,8 @@ enum circlet_status {
     CIRCLET_CANCELLED = 4,
     CIRCLET_BUSY = 5,    /* another thread runs this binding */
     CIRCLET_BAD_PORT = 6, /* no such input or output, or one that has no buffer yet */
-    CIRCLET_TOO_MANY_TURNS = 7 /* a loop did not end within most_turns */
+    CIRCLET_TOO_MANY_TURNS = 7, /* a loop did not end within most_turns */
+    CIRCLET_NO_TILES = 8        /* the system does not grant AMX tiles */
 };
 
 #endif

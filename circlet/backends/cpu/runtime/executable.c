@@ -98,6 +98,14 @@ static uint32_t plan_is_sound(const circlet_plan *plan, uint64_t plan_bytes,
     return 1;
 }
 
+/* Whether the system grants what the units need; asking again costs one system call. */
+static uint32_t needs_are_granted(const circlet_unit *const *units, uint32_t unit_count) {
+    uint32_t needs = 0;
+    for (uint32_t i = 0; i < unit_count; i++)
+        needs |= units[i]->needs;
+    return !(needs & CIRCLET_NEEDS_TILES) || sys_permit_tiles();
+}
+
 CIRCLET_EXPORT uint32_t circlet_executable_create(const void *plan, uint64_t plan_bytes,
                                                   const void *constants, uint64_t constants_bytes,
                                                   const circlet_unit *const *units,
@@ -107,6 +115,8 @@ CIRCLET_EXPORT uint32_t circlet_executable_create(const void *plan, uint64_t pla
         return CIRCLET_BAD_PLAN;
     if (constants_bytes < header->constants_bytes || (header->constants_bytes && !constants))
         return CIRCLET_BAD_PLAN;
+    if (!needs_are_granted(units, unit_count))
+        return CIRCLET_NO_TILES;
     size_t bytes = sizeof(circlet_executable) + unit_count * sizeof units[0];
     circlet_executable *made = sys_allocate(bytes);
     if (!made)

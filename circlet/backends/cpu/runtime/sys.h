@@ -8,6 +8,7 @@
 #if defined(__x86_64__)
 enum { SYS_MMAP = 9, SYS_MUNMAP = 11, SYS_SIGMASK = 14, SYS_YIELD = 24, SYS_MADVISE = 28,
        SYS_GETPID = 39, SYS_PRCTL = 157, SYS_FUTEX = 202, SYS_GETAFFINITY = 204 };
+enum { SYS_ARCH_PRCTL = 158, ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 #elif defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64)
 enum { SYS_MMAP = 222, SYS_MUNMAP = 215, SYS_SIGMASK = 135, SYS_YIELD = 124, SYS_MADVISE = 233,
        SYS_GETPID = 172, SYS_PRCTL = 167, SYS_FUTEX = 98, SYS_GETAFFINITY = 123 };
@@ -69,6 +70,15 @@ static inline long sys_call(long number, long a, long b, long c, long d, long e,
                      : "r"(r7), "r"(r1), "r"(r2), "r"(r3), "r"(r4), "r"(r5)
                      : "memory");
     return r0;
+#endif
+}
+
+/* Asks for AMX tiles, for all threads of the process; whether they are granted. */
+static inline uint32_t sys_permit_tiles(void) {
+#if defined(__x86_64__)
+    return sys_call(SYS_ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA, 0, 0, 0, 0) == 0;
+#else
+    return 0;
 #endif
 }
 

@@ -1,0 +1,199 @@
+/* Convolution, and products of rows, over 8-bit activations and weights on AMX tiles.
+ *
+ * A step multiplies up to two tiles of 16 pixels by up to four tiles of 16 channels, 64 taps at a
+ * time. Taps that lie side by side in memory form a run; a run is read 64 bytes at a time, and what
+ * does not fill 64 with the last 64 bytes of the run, where those read before meet zero weights.
+ * Runs below 64 bytes are one shorter row of the tile. Channels of a block are in the order that
+ * q8_store_tile asks for. The top bit of activations is left alone: tiles take either sign.
+ */
+#ifndef CIRCLET_AMX_CONV_Q8_H
+#define CIRCLET_AMX_CONV_Q8_H
+
+#include "amx.h"
+#include "requantize.h"
+
+struct amx_conv_q8_params {
+    int64_t in_batch;    /* bytes between images of the input */
+    int64_t in_row;      /* bytes between the windows of two output rows */
+    int64_t in_pixel;    /* bytes between the windows of two output pixels */
+    int64_t run_down;    /* bytes between runs of two rows of taps */
+    int64_t run_across;  /* bytes between two runs of one row of taps */
+    int64_t out_batch;   /* elements between images of the output */
+    int64_t out_row;     /* elements between rows of the output */
+    int64_t out_pixel;   /* elements between pixels of the output */
+    int64_t block_bytes; /* packed weights of one block of channels */
+    int32_t image_rows;  /* output rows of one image */
+    int32_t rows;        /* output rows of all images */
+    int32_t row_pixels;  /* pixels of an output row */
+    int32_t row_tasks;   /* groups of pixels of an output row */
+    int32_t pixels;      /* pixels of a group */
+    int32_t tile_pixels; /* pixels of a tile; two tiles of a group may overlap */
+    int32_t runs_down;   /* rows of taps */
+    int32_t runs_across; /* runs of one row of taps */
+    int32_t run_bytes;   /* bytes of a run */
+    int32_t channels;    /* output channels */
+    int32_t blocks;      /* blocks of output channels */
+    int32_t splits;      /* parts of the blocks that are separate tasks */
+    int32_t weight_zero; /* times the sum of a window's activations is subtracted */
+    int32_t zero;        /* output zero point, less 128 for uint8 */
+    int32_t out_flip;    /* 128 for uint8 outputs, else 0 */
+    int32_t low;         /* least output less the zero point */
+    int32_t high;        /* greatest output less the zero point */
+};
+
+/* Pixels that are requantised together. */
+#define AMX_TOGETHER 4
+
+/* Tiles 0 to 3 hold sums, 4 and 5 pixels, 6 and 7 weights. */
+CIRCLET_INLINE struct amx_shapes amx_conv_q8_shapes(const struct amx_conv_q8_params *p) {
+    struct amx_shapes shapes = {.palette = 1};
+    int depth = p->run_bytes < AMX_ROW_BYTES ? p->run_bytes : AMX_ROW_BYTES;
+    for (int tile = 0; tile < 8; tile++) {
+        shapes.rows[tile] = (uint8_t)(tile < 6 ? p->tile_pixels : depth / 4);
+        shapes.row_bytes[tile] = (uint16_t)(tile == 4 || tile == 5 ? depth : AMX_ROW_BYTES);
+    }
+    return shapes;
+}
+
+/* One step over 64 taps: `groups` tiles of pixels by `tiles` tiles of channels. */
+CIRCLET_INLINE void amx_conv_q8_step(struct amx *amx, const uint8_t *at, int64_t in_pixel,
+                                     int64_t second, const int8_t *w, const int groups,
+                                     const int tiles, const int is_signed) {
+    AMX_LOAD(amx, 4, at, in_pixel);
+    AMX_LOAD(amx, 6, w, AMX_ROW_BYTES);
+    AMX_DOT(amx, 0, 4, 6, is_signed);
+    if (groups == 2) {
+        AMX_LOAD(amx, 5, at + second, in_pixel);
+        AMX_DOT(amx, 2, 5, 6, is_signed);
+    }
+    if (tiles >= 2) {
+        AMX_LOAD(amx, 7, w + AMX_TILE_BYTES, AMX_ROW_BYTES);
+        AMX_DOT(amx, 1, 4, 7, is_signed);
+        if (groups == 2) AMX_DOT(amx, 3, 5, 7, is_signed);
+    }
+    if (tiles >= 3) {
+        AMX_LOAD(amx, 6, w + 2 * AMX_TILE_BYTES, AMX_ROW_BYTES);
+        AMX_DOT(amx, 2, 4, 6, is_signed);
+    }
+    if (tiles == 4) {
+        AMX_LOAD(amx, 7, w + 3 * AMX_TILE_BYTES, AMX_ROW_BYTES);
+        AMX_DOT(amx, 3, 4, 7, is_signed);
+    }
+}
+
+/* The sums of a group of pixels, to [pixels][16 * tiles]. */
+CIRCLET_INLINE void amx_conv_q8_product(struct amx *amx, const struct amx_conv_q8_params *p,
+                                        const uint8_t *in, const int8_t *w, int32_t *to,
+                                        const int groups, const int tiles, const int is_signed) {
+    const int64_t in_pixel = p->in_pixel, length = p->run_bytes;
+    const int64_t down = p->run_down, across = p->run_across;
+    const int64_t second = p->pixels - p->tile_pixels, pitch = tiles * AMX_ROW_BYTES;
+    const int64_t last = length < AMX_ROW_BYTES ? 0 : length - AMX_ROW_BYTES;
+    const int runs_down = p->runs_down, runs_across = p->runs_across;
+    AMX_ZERO(amx, 0);
+    if (tiles >= 2) AMX_ZERO(amx, 1);
+    if (groups == 2 || tiles >= 3) AMX_ZERO(amx, 2);
+    if (groups * tiles == 4) AMX_ZERO(amx, 3);
+    for (int y = 0; y < runs_down; y++)
+        for (int x = 0; x < runs_across; x++) {
+            const uint8_t *run = in + y * down + x * across;
+            for (int64_t k = 0; k < length; k += AMX_ROW_BYTES, w += tiles * AMX_TILE_BYTES)
+                amx_conv_q8_step(amx, run + (k < last ? k : last), in_pixel, second * in_pixel, w,
+                                 groups, tiles, is_signed);
+        }
+    uint8_t *above = (uint8_t *)to, *below = above + second * pitch;
+    AMX_STORE(amx, 0, above, pitch);
+    if (tiles >= 2) AMX_STORE(amx, 1, above + AMX_ROW_BYTES, pitch);
+    if (groups == 2) {
+        AMX_STORE(amx, 2, below, pitch);
+        if (tiles >= 2) AMX_STORE(amx, 3, below + AMX_ROW_BYTES, pitch);
+    }
+    if (tiles >= 3) AMX_STORE(amx, 2, above + 2 * AMX_ROW_BYTES, pitch);
+    if (tiles == 4) AMX_STORE(amx, 3, above + 3 * AMX_ROW_BYTES, pitch);
+}
+
+/* Requantises `pixels` pixels of a block; `window_sums` is [pixels][16], all equal, or null. */
+CIRCLET_INLINE void amx_conv_q8_store(const struct amx_conv_q8_params *p, const int32_t *sums,
+                                      const int32_t *window_sums, const int32_t *records,
+                                      uint8_t *to, const int pixels, const int vectors,
+                                      const int form, const int channels) {
+    struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
+    vi acc[AMX_TOGETHER * 16];
+    CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
+        vi bias = v_load_i32(records + n * Q8_RECORD);
+        CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
+            int i = m * vectors + n;
+            acc[i] = v_load_i32(sums + i * CIRCLET_LANES) + bias;
+            if (window_sums) acc[i] -= v_load_i32(window_sums + m * AMX_ROWS) * p->weight_zero;
+        }
+    }
+    CIRCLET_UNROLL for (int n = 0; n < vectors; n += 4) {
+        const int part = vectors - n < 4 ? vectors - n : 4, first = n * CIRCLET_LANES;
+        int bytes = channels - first;
+        if (bytes > part * CIRCLET_LANES) bytes = part * CIRCLET_LANES;
+        if (bytes <= 0) continue;
+        q8_scale_tile(acc + n, records + n * Q8_RECORD, bounds, pixels, vectors, part, form);
+        q8_store_tile(to + first, p->out_pixel, acc + n, bounds, pixels, vectors, part, bytes);
+    }
+}
+
+/* Requantises a group of pixels. */
+CIRCLET_INLINE void amx_conv_q8_finish(const struct amx_conv_q8_params *p, const int32_t *sums,
+                                       const int32_t *window_sums, const int32_t *records,
+                                       uint8_t *to, const int vectors, const int form,
+                                       const int channels) {
+    const int64_t step = vectors * CIRCLET_LANES;
+    int m = 0;
+    CIRCLET_NO_UNROLL for (; m + AMX_TOGETHER <= p->pixels; m += AMX_TOGETHER)
+        amx_conv_q8_store(p, sums + m * step, window_sums ? window_sums + m * AMX_ROWS : 0,
+                          records, to + m * p->out_pixel, AMX_TOGETHER, vectors, form, channels);
+    CIRCLET_NO_UNROLL for (; m < p->pixels; m++)
+        amx_conv_q8_store(p, sums + m * step, window_sums ? window_sums + m * AMX_ROWS : 0,
+                          records, to + m * p->out_pixel, 1, vectors, form, channels);
+}
+
+/* Operands: input, packed weights, records, output, weights of one (where windows are summed).
+ *
+ * groups, tiles: Tiles of pixels and of channels that a step multiplies; at most four products.
+ * form: How outputs are scaled (requantize.h).
+ * is_signed: Whether activations are int8.
+ * summed: Whether the zero point of the weights needs the sums of windows.
+ * tail: Channels of the last block where it is not whole, else 0.
+ */
+CIRCLET_INLINE void amx_conv_q8(const struct amx_conv_q8_params *p, void *const *x, void *scratch,
+                                int64_t begin, int64_t end, const int groups, const int tiles,
+                                const int form, const int is_signed, const int summed,
+                                const int tail) {
+    const int columns = tiles * AMX_ROWS, vectors = columns / CIRCLET_LANES;
+    int32_t row_groups = p->rows * p->row_tasks, *sums = scratch;
+    int32_t *window_sums = summed ? sums + 2 * AMX_ROWS * columns : 0;
+    struct amx_shapes shapes = amx_conv_q8_shapes(p);
+    struct amx amx;
+    AMX_BEGIN(&amx, &shapes);
+    for (int64_t task = begin; task < end; task++) {
+        int32_t split = (int32_t)task / row_groups, group = (int32_t)task % row_groups;
+        int32_t row = group / p->row_tasks, column = group % p->row_tasks * p->pixels;
+        if (column > p->row_pixels - p->pixels) column = p->row_pixels - p->pixels;
+        int32_t image = row / p->image_rows;
+        row -= image * p->image_rows;
+        const uint8_t *in = (const uint8_t *)x[0] + image * p->in_batch + row * p->in_row +
+                            column * p->in_pixel;
+        int64_t to = image * p->out_batch + row * p->out_row + column * p->out_pixel;
+        if (summed) amx_conv_q8_product(&amx, p, in, x[4], window_sums, groups, 1, is_signed);
+        int64_t block = (int64_t)p->blocks * split / p->splits;
+        int64_t last = (int64_t)p->blocks * (split + 1) / p->splits;
+        for (; block < last; block++) {
+            const int32_t *records = (const int32_t *)x[2] + block * vectors * Q8_RECORD;
+            const int8_t *weights = (const int8_t *)x[1] + block * p->block_bytes;
+            uint8_t *out = (uint8_t *)x[3] + to + block * columns;
+            amx_conv_q8_product(&amx, p, in, weights, sums, groups, tiles, is_signed);
+            if (tail && block == p->blocks - 1)
+                amx_conv_q8_finish(p, sums, window_sums, records, out, vectors, form, tail);
+            else
+                amx_conv_q8_finish(p, sums, window_sums, records, out, vectors, form, columns);
+        }
+    }
+    AMX_END();
+}
+
+#endif

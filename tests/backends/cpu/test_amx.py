@@ -1,0 +1,122 @@
+"""AMX tiles: on every machine through plain C that does what the instructions do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.compile import compile_partition
+from circlet.backends.cpu.features import host_features
+from circlet.backends.cpu.loader import Binding, Executable
+from circlet.backends.cpu.lowering import LOWERINGS
+from circlet.backends.cpu.targets import Target, parse_target
+from circlet.backends.cpu.toolchain import UnitSource, compile_units
+from circlet.backends.reference import evaluate_graph
+from circlet.errors import CompileError, TargetError
+from circlet.ir import DType, Graph
+from circlet.plan.partition import partition
+from tests.backends.cpu import native
+from tests.backends.cpu.harness import check_native, runnable, runtime
+from tests.backends.cpu.q8_graphs import Conv, conv_graph
+
+U8 = DType.UINT8
+ASYMMETRIC = (17, 151, 120)
+EMULATED = "#define CIRCLET_AMX_EMULATION 1\n"
+
+CONVS = [
+    Conv((1, 6, 9, 64), 32, (1, 1)),
+    Conv((1, 7, 7, 96), 40, (1, 1), per_channel=True, activation="RELU6"),
+    Conv((1, 8, 8, 100), 130, (1, 1), zeros=(-128, 0, 127)),
+    Conv((2, 5, 17, 64), 48, per_channel=True),
+    Conv((1, 6, 33, 48), 33, stride=(2, 2), activation="RELU"),
+    Conv((1, 9, 40, 64), 16, (3, 2), dilation=(2, 2)),
+    Conv((1, 4, 9, 32), 70, padding="VALID", bias=False),
+    Conv((1, 4, 12, 200), 64, padding="VALID"),
+    Conv((1, 5, 20, 66), 24, (1, 1), stride=(1, 2), dtype=U8, zeros=ASYMMETRIC),
+    Conv((1, 4, 35, 40), 35, dtype=U8, zeros=(3, 128, 9), activation="RELU"),
+    Conv((1, 6, 12, 160), 20, (1, 1), dtype=U8, zeros=(0, 255, 255), output_scale=0.00005),
+    Conv((1, 12, 12, 64), 64, (1, 1), output_scale=1e7),
+]
+
+
+def with_tiles(name: str) -> Target:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    return Target.of(target.arch, (*target.features, "amx_int8"))
+
+
+def run_emulated(graph: Graph, inputs: Sequence[np.ndarray], name: str) -> list[np.ndarray]:
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    compiled = compile_partition(whole, with_tiles(name), 1)
+    plain = parse_target(name)
+    images = compile_units([UnitSource(EMULATED + text, plain) for text in compiled.units])
+    executable = Executable(runtime(), compiled.plan, compiled.constants, images)
+    made = {t: np.zeros(t.static_shape, t.dtype.numpy) for t in whole.outputs}
+    given = dict(zip(graph.inputs, inputs, strict=True))
+    Binding(executable, [given[t] for t in whole.inputs], list(made.values())).run()
+    return [made[t] for t in graph.outputs]
+
+
+def taken(graph: Graph, target: Target) -> set[str]:
+    rows = (LOWERINGS.choose(op, target) for op in graph.ops)
+    return {row if isinstance(row, str) else row.name for row in rows}
+
+
+@pytest.mark.skipif(parse_target("native").arch != "x86_64", reason="tiles are of x86_64")
+@pytest.mark.parametrize("name", ["x86_64+v3", "x86_64+v4"])
+def test_emulated_convolutions_are_bit_identical_to_the_record(name: str) -> None:
+    graph, inputs = conv_graph(CONVS, np.random.default_rng(5))
+    assert taken(graph, with_tiles(name)) == {"amx_conv_q8"}
+    for got, wanted in zip(
+        run_emulated(graph, inputs, name), evaluate_graph(graph, inputs), strict=True
+    ):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_convolutions_on_tiles_are_bit_identical_to_the_record() -> None:
+    target = runnable("x86_64+v4+amx_int8")
+    if target is None:
+        pytest.skip("this CPU has no AMX")
+    graph, inputs = conv_graph(CONVS, np.random.default_rng(5))
+    check_native(graph, inputs, target)
+    check_native(graph, inputs, target, threads=2)
+
+
+@pytest.mark.skipif(parse_target("native").arch != "x86_64", reason="tiles are of x86_64")
+@pytest.mark.parametrize(
+    "case",
+    [
+        Conv((1, 32, 32, 3), 16),
+        Conv((1, 8, 8, 16), 64, (1, 1)),
+        Conv((1, 1, 1, 256), 64, (1, 1)),
+        Conv((1, 8, 8, 33), 64, (1, 1)),
+    ],
+)
+def test_vectors_keep_what_tiles_would_not_speed_up(case: Conv) -> None:
+    graph, _ = conv_graph([case], np.random.default_rng(5))
+    assert taken(graph, with_tiles("x86_64+v3")) == {"conv_q8"}
+
+
+def test_a_system_that_grants_no_tiles_is_named() -> None:
+    if "amx_tile" in host_features():
+        pytest.skip("this system grants tiles")
+    text = native.UNIT.replace("CIRCLET_UNIT_NEEDS", "CIRCLET_NEEDS_TILES")
+    image = compile_units([UnitSource(text, parse_target("generic"))])[0]
+    with pytest.raises(TargetError, match="AMX"):
+        Executable(native.runtime(), native.chain_plan(1, 1), b"", [image])
+
+
+def test_units_for_tiles_say_so() -> None:
+    graph, _ = conv_graph(CONVS[:1], np.random.default_rng(5))
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    target = parse_target("x86_64_v4+avx512vnni+amx_int8")
+    compiled = compile_partition(whole, target, 1)
+    assert compile_units([UnitSource(text, target) for text in compiled.units])
+    plain = "#if CIRCLET_UNIT_NEEDS != 0\n#error needs\n#endif\n"
+    text = f"#include <circlet_abi.h>\n{plain}"
+    assert compile_units([UnitSource(text, parse_target("x86_64_v4"))])
+    with pytest.raises(CompileError):
+        compile_units([UnitSource(text, target)])
