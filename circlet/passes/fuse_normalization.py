@@ -66,8 +66,10 @@ def row_form(op: Op) -> Form | None:
     source = op.input(0)
     if op.kind not in REDUCTIONS or source is None or source.dtype is not DType.FLOAT32:
         return None
-    shape, axes = source.static_shape, constant_axes(op)
-    if not axes or axes != tuple(range(axes[0], len(shape))) or source.elements == 0:
+    shape, reduced = source.static_shape, constant_axes(op)
+    long = [axis for axis, size in enumerate(shape) if size > 1]
+    axes = [axis for axis in long if reduced is not None and axis in reduced]
+    if not axes or axes != long[-len(axes) :] or source.elements == 0:
         return None
     row = prod(shape[axes[0] :])
     is_single = row == source.elements and row > _LONGEST_SINGLE

@@ -83,6 +83,17 @@ def test_rms_norm_that_drops_its_axis_is_one_kernel(target: str) -> None:
 
 
 @each_target
+def test_reduced_axes_of_one_element_change_nothing(target: str) -> None:
+    cases = Cases()
+    x = cases.data(DType.FLOAT32, (1, 7, 33))
+    mean = cases.builder.op("MEAN", [x, cases.constant(np.array([0, 2], np.int32))])
+    column = cases.constant(np.array([1, 7, 1], np.int32))
+    shaped = cases.builder.op("RESHAPE", [mean, column], ReshapeAttrs((1, 7, 1)))
+    cases.op("SQUARED_DIFFERENCE", [x, shaped])
+    check_rows(cases, target, [ROWS])
+
+
+@each_target
 @pytest.mark.parametrize("shape", [(6, 16), (3, 100), (2, 3, 1001)])
 def test_softmax_spelled_out_keeps_its_powers(shape: tuple[int, ...], target: str) -> None:
     cases = Cases()
