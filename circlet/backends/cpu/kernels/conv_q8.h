@@ -74,7 +74,7 @@ CIRCLET_INLINE void conv_q8_step(vi *acc, const uint8_t *at, int64_t in_pixel, c
     CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
         const uint8_t *p = at + m * in_pixel;
         vu8 data = short_run ? v_splat_nu8(p, short_run) : v_splat_4u8(p);
-        if (flip == CONV_Q8_FLIP_LOADS) data ^= 0x80;
+        if (flip == CONV_Q8_FLIP_LOADS) data = v_flip_splat(data, vectors > 2);
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
             acc[m * vectors + n] = v_dot4(acc[m * vectors + n], data, weights[n]);
     }

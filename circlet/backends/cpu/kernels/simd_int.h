@@ -122,6 +122,16 @@ CIRCLET_INLINE vi8 v_min_i8(vi8 a, vi8 b) {
     return (mask & a) | (~mask & b);
 }
 
+/* Changes the top bits of bytes just splat. Compilers would change them before, and then splat from
+ * a register; `late` keeps them from that, which keeps busy the ports that packing needs. */
+CIRCLET_INLINE vu8 v_flip_splat(vu8 x, const int late) {
+#if CIRCLET_VBYTES == 64
+    if (late) __asm__("" : "+v"(x));
+#endif
+    (void)late;
+    return x ^ 0x80;
+}
+
 CIRCLET_INLINE v16u8 v16_load(const uint8_t *p) { return *(const v16u8_u *)p; }
 
 /* The first n <= 16 bytes; nothing behind them is touched. */
@@ -265,6 +275,13 @@ CIRCLET_INLINE void v_store_part(uint8_t *p, vu8 x, const int from, const int co
         v_store_u8(p, x);
         return;
     }
+#if CIRCLET_VBYTES == 64
+    if (from == 0 && count > 32 && count % 4 == 0) {
+        __builtin_ia32_storedqusi512_mask((void *)p, (circlet_plain_i32)x,
+                                          (unsigned short)((1u << count / 4) - 1));
+        return;
+    }
+#endif
     int at = 0;
     if (CIRCLET_VBYTES == 64 && from % 32 == 0 && count >= 32) {
         *(v32_u *)p = u.half[from / 32];

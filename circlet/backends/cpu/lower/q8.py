@@ -180,12 +180,13 @@ def _rising_records(bias: Int64, scale: tuple[Int64, Int64], zero: int, slots: S
     is an odd number times a power of two, and odd numbers are 1 or -1 modulo 4.
     """
     mantissa, right = scale[0], -scale[1]
-    rounding = ((np.int64(1) << (right - 1)) + (zero << right) << 31) + (1 << 30)
+    half = (np.int64(1) << (right - 1)) + (zero << right)
+    rounding = (half << 31) + (1 << 30)
     power = np.maximum(mantissa & -mantissa, 1)
     odd = mantissa // power * (rounding >> 30)
     start = np.where(odd % 4 == 3, -1, 1) * ((1 << 30) // power)
     start = np.where(mantissa == 0, 0, start)
-    addend = rounding - start * mantissa >> 32
+    addend = (rounding - start * mantissa) >> 32
     columns = {0: wrap_int32(bias + start), 1: mantissa, 3: addend, 4: right - 1}
     table = slots.table(columns)
     table[:, 2, ::2] = table[:, 1, 1::2]
