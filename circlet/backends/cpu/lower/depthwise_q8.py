@@ -60,14 +60,15 @@ class Depthwise:
 
 
 def split_weights(op: Op) -> tuple[Int8, ...]:
-    """Weights [h, w, channels] less their zero point, as a sum of one or two int8 arrays."""
+    """Weights [h, w, channels] less their zero point, as a sum of int8 arrays: 255 needs three."""
     weights = operand(op, 1)
     zero = scalar_quant(weights)[1] if weights.dtype is DType.UINT8 else 0
-    real = np.asarray(weights.data)[0].astype(np.int16) - zero
-    first = np.clip(real, -128, 127)
-    rest = real - first
-    parts = (first, rest) if rest.any() else (first,)
-    return tuple(part.astype(np.int8) for part in parts)
+    rest = np.asarray(weights.data)[0].astype(np.int16) - zero
+    parts = []
+    while not parts or rest.any():
+        parts.append(np.clip(rest, -128, 127).astype(np.int8))
+        rest = rest - parts[-1]
+    return tuple(parts)
 
 
 def pack_depthwise(parts: tuple[Int8, ...], tiling: Tiling, lanes: int) -> Int8:
