@@ -195,10 +195,12 @@ struct pad_rows_params {
     int64_t result[7];     /* strides */
 };
 
-/* The row of the source that lands in a row of the result, or null. */
+/* Where the source's rows along the last outer axis start that land in the rows beside this one,
+ * or null where the other axes are outside of the source. */
 CIRCLET_INLINE const char *pad_source(const struct pad_rows_params *p, const char *source,
                                       int64_t row) {
-    for (int axis = ROWS_OUTER - 1; axis >= 0; axis--) {
+    row /= p->sizes[ROWS_OUTER - 1];
+    for (int axis = ROWS_OUTER - 2; axis >= 0; axis--) {
         int64_t at = row % p->sizes[axis] - p->first[axis];
         if (at < 0 || at >= p->count[axis]) return 0;
         source += at * p->source[axis];
@@ -207,21 +209,31 @@ CIRCLET_INLINE const char *pad_source(const struct pad_rows_params *p, const cha
     return source;
 }
 
+CIRCLET_INLINE void pad_row(const struct pad_rows_params *p, char *to, const char *from) {
+    if (!from) {
+        fill_run(to, p->pattern, p->before + p->copied + p->after);
+        return;
+    }
+    fill_run(to, p->pattern, p->before);
+    copy_run(to + p->before, from, p->copied);
+    fill_run(to + p->before + p->copied, p->pattern, p->after);
+}
+
 /* Operands: source, result. */
 CIRCLET_INLINE void pad_rows(const struct pad_rows_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end) {
     (void)scratch;
     int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
-    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+    const int axis = ROWS_OUTER - 1;
+    for (int64_t row = begin * p->rows_per_task, run; row < last; row += run) {
+        run = rows_run(row, last, p->sizes);
         char *to = (char *)x[1] + rows_offset(row, p->sizes, p->result);
         const char *from = pad_source(p, x[0], row);
-        if (!from) {
-            fill_run(to, p->pattern, p->before + p->copied + p->after);
-            continue;
+        int64_t at = row % p->sizes[axis] - p->first[axis];
+        for (int64_t i = 0; i < run; i++, at++, to += p->result[axis]) {
+            int is_inside = from && at >= 0 && at < p->count[axis];
+            pad_row(p, to, is_inside ? from + at * p->source[axis] : 0);
         }
-        fill_run(to, p->pattern, p->before);
-        copy_run(to + p->before, from, p->copied);
-        fill_run(to + p->before + p->copied, p->pattern, p->after);
     }
 }
 
