@@ -21,6 +21,7 @@ CASES = [
     Conv((1, 11, 9, 8), 0, (10, 8), stride=(2, 2)),
     Conv((1, 6, 7, 24), 0, dtype=U8, zeros=(0, 255, 255)),
     Conv((1, 6, 7, 17), 0, dtype=U8, zeros=(255, 0, 0), activation="RELU6"),
+    Conv((1, 6, 7, 17), 0, dtype=U8, zeros=(0, 0, 0), output_scale=0.2),
     Conv((1, 6, 7, 5), 0, dtype=U8, zeros=(120, 121, 122), dilation=(2, 2)),
     Conv((1, 6, 7, 16), 0, output_scale=0.00005, per_channel=True),
     Conv((1, 7, 6, 1), 0, (5, 3), multiplier=8),
