@@ -157,6 +157,9 @@ class _Lowered:
     def shares(self, source: Tensor, target: Tensor) -> bool:
         return source in self.storage.homes and self.storage.shares(source, target)
 
+    def temporary(self, op: Op, size_bytes: int) -> TensorRef:
+        return TensorRef(self.storage.add_temporary(f"{op.name} (temporary)", size_bytes))
+
     def constant(self, array: np.ndarray) -> ConstantRef:
         data = np.ascontiguousarray(array).tobytes()
         key = hashlib.sha256(data).digest()

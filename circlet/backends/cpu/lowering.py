@@ -97,6 +97,10 @@ class Context(Protocol):
         """Whether both already live in one buffer, so that copying between them is not needed."""
         ...
 
+    def temporary(self, op: Op, size_bytes: int) -> TensorRef:
+        """Memory of the arena that an op's own calls write and read, 64-byte aligned."""
+        ...
+
     def constant(self, array: np.ndarray) -> ConstantRef:
         """Place packed data in the artifact's constants (64-byte aligned, shared by content)."""
         ...

@@ -14,7 +14,7 @@ from math import prod
 
 from circlet.backends.cpu.layout import Border, Layout, bordered, dense
 from circlet.backends.cpu.lowering import Lowering
-from circlet.ir import Op, Tensor
+from circlet.ir import DType, Op, Tensor
 from circlet.plan.partition import Partition
 
 RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
@@ -80,6 +80,12 @@ class Storage:
     def shares(self, source: Tensor, target: Tensor) -> bool:
         """Whether both live in one buffer, so that no copy from one to the other is needed."""
         return self.homes[source].buffer is self.homes[target].buffer
+
+    def add_temporary(self, name: str, size_bytes: int) -> Tensor:
+        """A tensor of bytes in the arena that is no value of the network."""
+        tensor = Tensor(name, DType.INT8, (size_bytes,))
+        self.homes[tensor] = self._arena_home(tensor, dense(tensor))
+        return tensor
 
     def _place_callers_buffers(self) -> None:
         for space, tensors in (

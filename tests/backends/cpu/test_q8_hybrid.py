@@ -52,7 +52,7 @@ def test_a_hybrid_image_of_zeros_gives_the_bias() -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("sizes", [(1, 640, 128), (3, 17, 40), (2, 3, 1)])
+@pytest.mark.parametrize("sizes", [(1, 640, 128), (3, 17, 40), (2, 3, 1), (29, 64, 70)])
 @pytest.mark.parametrize("asymmetric", [False, True])
 def test_hybrid_fully_connected_follows_the_record(
     sizes: tuple[int, int, int], asymmetric: bool, name: str
@@ -63,6 +63,7 @@ def test_hybrid_fully_connected_follows_the_record(
     rng = np.random.default_rng(17)
     rows, depth, units = sizes
     data = (rng.standard_normal((rows, depth)) + 0.3).astype(np.float32)
+    data *= np.linspace(0.1, 3, rows, dtype=np.float32)[:, None]
     made = builder()
     source = made.input("x", DType.FLOAT32, (rows, depth))
     stored = random_bytes(rng, (units, depth), DType.INT8)

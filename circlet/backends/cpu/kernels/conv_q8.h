@@ -39,17 +39,6 @@ struct conv_q8_params {
     int32_t out_flip;      /* 128 for uint8 outputs, else 0 */
     int32_t low;           /* least output less the zero point */
     int32_t high;          /* greatest output less the zero point */
-    int64_t image_batch;   /* hybrid: elements between float images */
-    int64_t image_row;     /* hybrid: elements between rows of a float image */
-    int64_t image_pixel;   /* hybrid: elements between pixels of a float image */
-    int32_t image_height;  /* hybrid: rows of a float image */
-    int32_t image_width;   /* hybrid: pixels of a row of a float image */
-    int32_t image_depth;   /* hybrid: channels of a float image */
-    int32_t border_top;    /* hybrid: rows above the image in scratch */
-    int32_t border_left;   /* hybrid: pixels left of the image in scratch */
-    int32_t border_bottom; /* hybrid: rows below the image in scratch */
-    int32_t border_right;  /* hybrid: pixels right of the image in scratch */
-    int32_t asymmetric;    /* hybrid: whether images get a zero point */
     float float_low;       /* hybrid: least output */
     float float_high;      /* hybrid: greatest output */
 };
@@ -135,14 +124,15 @@ CIRCLET_INLINE void conv_q8_corrections(vi *out, const struct conv_q8_params *p,
 /* Stores a tile of floats; `tail` is the number of channels of a block that is not whole. */
 CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_params *p,
                                          const int32_t *records, float *to, int64_t left,
-                                         float scale, const int pixels, const int vectors,
-                                         const int tail) {
+                                         const struct hybrid_scale *scales, const int pixels,
+                                         const int vectors, const int form, const int tail) {
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
         const float *record = (const float *)(records + n * Q8_RECORD);
         int64_t rest = left - n * CIRCLET_LANES;
         if (rest <= 0) continue;
         rest = tail && rest < CIRCLET_LANES ? tail % CIRCLET_LANES : CIRCLET_LANES;
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
+            float scale = scales[form == Q8_HYBRID_ROWS ? m : 0].scale;
             vf y = q8_scale_float(acc[m * vectors + n], record, scale, p->float_low, p->float_high);
             q8_store_float(to + m * p->out_pixel + n * CIRCLET_LANES, y, rest);
         }
@@ -166,25 +156,18 @@ CIRCLET_INLINE void conv_q8_store_bytes(vi *acc, const struct conv_q8_params *p,
 
 /* Biases, less what zero points subtract, of one tile. */
 CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *records, const vi *corrections,
-                                  int32_t data_zero, const int pixels, const int vectors,
-                                  const int form, const int sums) {
+                                  const struct hybrid_scale *scales, const int pixels,
+                                  const int vectors, const int form, const int sums) {
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
         const int32_t *record = records + n * Q8_RECORD;
-        vi bias = q8_bias(record, data_zero, form);
+        vi bias = form == Q8_HYBRID_ROWS ? v_zero_i32()
+                  : form == Q8_HYBRID    ? q8_hybrid_bias(record, scales->zero)
+                                         : v_load_i32(record);
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
-            acc[m * vectors + n] = sums ? (vi)(bias - corrections[m]) : bias;
+            acc[m * vectors + n] = form == Q8_HYBRID_ROWS ? q8_hybrid_bias(record, scales[m].zero)
+                                   : sums                 ? (vi)(bias - corrections[m])
+                                                          : bias;
     }
-}
-
-/* Quantises one float image into scratch, its border with it. */
-CIRCLET_INLINE struct hybrid_scale conv_q8_image(const struct conv_q8_params *p, const float *in,
-                                                 uint8_t *scratch, int64_t image) {
-    struct hybrid_image geometry = {
-        .row = p->image_row,       .pixel = p->image_pixel,     .height = p->image_height,
-        .width = p->image_width,   .depth = p->image_depth,     .top = p->border_top,
-        .left = p->border_left,    .bottom = p->border_bottom,  .right = p->border_right,
-    };
-    return hybrid_quantise(&geometry, in + image * p->image_batch, scratch, p->asymmetric);
 }
 
 /* Copies the rows of taps of one row of outputs to scratch, run_down apart, top bits changed. */
@@ -200,7 +183,8 @@ CIRCLET_INLINE void conv_q8_flip_rows(const struct conv_q8_params *p, const uint
     }
 }
 
-/* Operands: input, packed weights, records, output, weights of one (with CONV_Q8_SUMS_SPLAT).
+/* Operands: input, packed weights, records, output, weights of one (with CONV_Q8_SUMS_SPLAT),
+ * scales (hybrid: of each image or, with Q8_HYBRID_ROWS, of each pixel of the one row).
  *
  * pixels, vectors: The tile.
  * form: How outputs are scaled (requantize.h).
@@ -213,21 +197,17 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
                             int64_t begin, int64_t end, const int pixels, const int vectors,
                             const int form, const int flip, const int short_run, const int sums,
                             const int tail) {
-    int32_t tiles = p->rows * p->row_tiles, image_ready = -1, row_ready = -1;
-    struct hybrid_scale image_scale = {0.0f, 0};
+    const int hybrid = form == Q8_HYBRID || form == Q8_HYBRID_ROWS;
+    int32_t tiles = p->rows * p->row_tiles, row_ready = -1;
     for (int64_t task = begin; task < end; task++) {
         int32_t split = (int32_t)task / tiles, tile = (int32_t)task % tiles;
         int32_t row = tile / p->row_tiles, column = tile % p->row_tiles * pixels;
         if (column > p->row_pixels - pixels) column = p->row_pixels - pixels;
         int32_t image = row / p->image_rows;
         row -= image * p->image_rows;
-        const uint8_t *in = (const uint8_t *)x[0] + image * p->in_batch;
-        if (form == Q8_HYBRID) {
-            if (image != image_ready) image_scale = conv_q8_image(p, x[0], scratch, image);
-            image_ready = image;
-            in = scratch;
-        }
-        in += row * p->in_row;
+        const struct hybrid_scale *scales = hybrid ? x[5] : 0;
+        if (hybrid) scales += form == Q8_HYBRID_ROWS ? column : image;
+        const uint8_t *in = (const uint8_t *)x[0] + image * p->in_batch + row * p->in_row;
         if (flip == CONV_Q8_FLIP_ROWS) {
             if (tile / p->row_tiles != row_ready) conv_q8_flip_rows(p, in, scratch);
             row_ready = tile / p->row_tiles;
@@ -242,13 +222,13 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
         for (; block < last; block++) {
             vi acc[32];
             const int32_t *records = (const int32_t *)x[2] + block * vectors * Q8_RECORD;
-            conv_q8_start(acc, records, corrections, image_scale.zero, pixels, vectors, form, sums);
+            conv_q8_start(acc, records, corrections, scales, pixels, vectors, form, sums);
             conv_q8_product(acc, p, in, (const int8_t *)x[1] + block * p->block_bytes, pixels,
                             vectors, flip, short_run);
             int64_t first = block * vectors * CIRCLET_LANES, left = p->channels - first;
-            if (form == Q8_HYBRID)
-                conv_q8_store_floats(acc, p, records, (float *)x[3] + to + first, left,
-                                     image_scale.scale, pixels, vectors, tail);
+            if (hybrid)
+                conv_q8_store_floats(acc, p, records, (float *)x[3] + to + first, left, scales,
+                                     pixels, vectors, form, tail);
             else if (tail && left < vectors * CIRCLET_LANES)
                 conv_q8_store_bytes(acc, p, records, (uint8_t *)x[3] + to + first, pixels, vectors,
                                     form, tail);

@@ -28,17 +28,6 @@ struct depthwise_q8_params {
     int32_t out_flip;      /* 128 for uint8 outputs, else 0 */
     int32_t low;           /* least output less the zero point */
     int32_t high;          /* greatest output less the zero point */
-    int64_t image_batch;   /* hybrid: elements between float images */
-    int64_t image_row;     /* hybrid: elements between rows of a float image */
-    int64_t image_pixel;   /* hybrid: elements between pixels of a float image */
-    int32_t image_height;  /* hybrid: rows of a float image */
-    int32_t image_width;   /* hybrid: pixels of a row of a float image */
-    int32_t image_depth;   /* hybrid: channels of a float image */
-    int32_t border_top;    /* hybrid: rows above the image in scratch */
-    int32_t border_left;   /* hybrid: pixels left of the image in scratch */
-    int32_t border_bottom; /* hybrid: rows below the image in scratch */
-    int32_t border_right;  /* hybrid: pixels right of the image in scratch */
-    int32_t asymmetric;    /* hybrid: whether images get a zero point */
     float float_low;       /* hybrid: least output */
     float float_high;      /* hybrid: greatest output */
 };
@@ -190,7 +179,7 @@ CIRCLET_INLINE void depthwise_q8_store_floats(const vi *acc, const struct depthw
 CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const uint8_t *in,
                                       const int8_t *weights, const int32_t *records, void *out,
                                       int64_t to, int64_t first, int64_t last,
-                                      struct hybrid_scale image, const int slides,
+                                      const struct hybrid_scale *image, const int slides,
                                       const struct depthwise_q8_shape s) {
     const int vectors = s.channels / CIRCLET_LANES, groups = (s.height + s.rows + 2) / 4;
     const int64_t block_bytes = (int64_t)groups * s.width * s.rows * s.parts * s.channels * 4;
@@ -204,7 +193,9 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
             const uint8_t *at = in + column * s.stride * p->in_pixel + c;
             vi acc[32];
             CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
-                vi bias = q8_bias(record + n * Q8_RECORD, image.zero, s.form);
+                const int32_t *start = record + n * Q8_RECORD;
+                vi bias = s.form == Q8_HYBRID ? q8_hybrid_bias(start, image->zero)
+                                              : v_load_i32(start);
                 CIRCLET_UNROLL for (int m = 0; m < s.rows * s.pixels; m++)
                     acc[m * vectors + n] = bias;
             }
@@ -216,7 +207,7 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
                 int64_t place = to + r * p->out_row + column * p->out_pixel + c;
                 const vi *row = acc + r * s.pixels * vectors;
                 if (s.form == Q8_HYBRID)
-                    depthwise_q8_store_floats(row, p, record, (float *)out + place, image.scale, s);
+                    depthwise_q8_store_floats(row, p, record, (float *)out + place, image->scale, s);
                 else
                     q8_store_tile((uint8_t *)out + place, p->out_pixel, row, bounds, s.pixels,
                                   vectors, vectors, stored);
@@ -227,19 +218,8 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
     }
 }
 
-/* Quantises one float image into scratch, its border with it. */
-CIRCLET_INLINE struct hybrid_scale depthwise_q8_image(const struct depthwise_q8_params *p,
-                                                      const float *in, uint8_t *scratch,
-                                                      int64_t image) {
-    struct hybrid_image geometry = {
-        .row = p->image_row,       .pixel = p->image_pixel,     .height = p->image_height,
-        .width = p->image_width,   .depth = p->image_depth,     .top = p->border_top,
-        .left = p->border_left,    .bottom = p->border_bottom,  .right = p->border_right,
-    };
-    return hybrid_quantise(&geometry, in + image * p->image_batch, scratch, p->asymmetric);
-}
-
-/* Operands: input, packed weights, records, output. A task is `rows` output rows.
+/* Operands: input, packed weights, records, output, scales of the images (hybrid). A task is
+ * `rows` output rows.
  *
  * Blocks of `block` channels are done while they are whole; then one of `rest` channels, where
  * that is not 0, which ends with the last channel.
@@ -260,26 +240,21 @@ CIRCLET_INLINE void depthwise_q8(const struct depthwise_q8_params *p, void *cons
     const struct depthwise_q8_shape last = {rest, narrow, rest_pixels, rows, height, width, stride,
                                             parts, flip, form};
     const int64_t tap_bytes = (int64_t)(height + rows + 2) / 4 * width * rows * parts * 4;
-    struct hybrid_scale image_scale = {0.0f, 0};
-    int64_t image_ready = -1, even = block ? p->channels / block * block : 0;
+    (void)scratch;
+    const int64_t even = block ? p->channels / block * block : 0;
     for (int64_t task = begin; task < end; task++) {
         int64_t image = task / p->image_tasks;
         int64_t row = s_min_i64(task % p->image_tasks * rows, p->image_rows - rows);
-        const uint8_t *in = (const uint8_t *)x[0] + image * p->in_batch;
-        if (form == Q8_HYBRID) {
-            if (image != image_ready) image_scale = depthwise_q8_image(p, x[0], scratch, image);
-            image_ready = image;
-            in = scratch;
-        }
-        in += row * p->in_row;
+        const uint8_t *in = (const uint8_t *)x[0] + image * p->in_batch + row * p->in_row;
+        const struct hybrid_scale *scale = 0;
+        if (form == Q8_HYBRID) scale = (const struct hybrid_scale *)x[4] + image;
         int64_t to = image * p->out_batch + row * p->out_row;
         if (block)
-            depthwise_q8_rows(p, in, x[1], x[2], x[3], to, 0, even, image_scale, slides, whole);
+            depthwise_q8_rows(p, in, x[1], x[2], x[3], to, 0, even, scale, slides, whole);
         if (rest)
             depthwise_q8_rows(p, in, (const int8_t *)x[1] + even * tap_bytes,
                               (const int32_t *)x[2] + even / CIRCLET_LANES * Q8_RECORD, x[3], to,
-                              narrow ? 0 : p->channels - rest, p->channels, image_scale, slides,
-                              last);
+                              narrow ? 0 : p->channels - rest, p->channels, scale, slides, last);
     }
 }
 

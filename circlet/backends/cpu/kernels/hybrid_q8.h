@@ -10,11 +10,18 @@ struct hybrid_scale {
     int32_t zero;
 };
 
-/* A float image with its strides in elements, and the border it gets as bytes. */
-struct hybrid_image {
-    int64_t row, pixel;
-    int64_t height, width, depth;
-    int64_t top, left, bottom, right;
+struct hybrid_image_params {
+    int64_t in_batch;  /* elements between float images */
+    int64_t in_row;    /* between rows */
+    int64_t in_pixel;  /* between pixels */
+    int64_t out_batch; /* bytes between quantised images */
+    int64_t height;
+    int64_t width;
+    int64_t depth;
+    int64_t top; /* border: rows and pixels */
+    int64_t left;
+    int64_t bottom;
+    int64_t right;
 };
 
 #define HYBRID_STORED (CIRCLET_DOT_SIGNED ? 0 : 128)
@@ -95,28 +102,43 @@ CIRCLET_INLINE void hybrid_fill(uint8_t *p, int64_t n, int32_t value) {
 }
 
 /* Writes the bordered image to `out` and returns its scale. */
-CIRCLET_INLINE struct hybrid_scale hybrid_quantise(const struct hybrid_image *g, const float *in,
-                                                   uint8_t *out, int asymmetric) {
-    int together = g->pixel == g->depth;
-    int64_t parts = together ? 1 : g->width, length = together ? g->width * g->depth : g->depth;
+CIRCLET_INLINE struct hybrid_scale hybrid_quantise(const struct hybrid_image_params *p,
+                                                   const float *in, uint8_t *out,
+                                                   const int asymmetric) {
+    int together = p->in_pixel == p->depth;
+    int64_t parts = together ? 1 : p->width, length = together ? p->width * p->depth : p->depth;
     float low = 0.0f, high = 0.0f;
-    for (int64_t y = 0; y < g->height; y++)
+    for (int64_t y = 0; y < p->height; y++)
         for (int64_t x = 0; x < parts; x++)
-            hybrid_row_range(in + y * g->row + x * g->pixel, length, &low, &high);
+            hybrid_row_range(in + y * p->in_row + x * p->in_pixel, length, &low, &high);
     struct hybrid_factors f = asymmetric ? hybrid_asymmetric(low, high) : hybrid_symmetric(low, high);
     int32_t zero = f.zero + HYBRID_STORED;
-    int64_t row_bytes = (g->left + g->width + g->right) * g->depth;
-    hybrid_fill(out, g->top * row_bytes, zero);
-    out += g->top * row_bytes;
-    for (int64_t y = 0; y < g->height; y++, out += row_bytes) {
-        int64_t left = g->left * g->depth, inner = g->width * g->depth;
+    int64_t row_bytes = (p->left + p->width + p->right) * p->depth;
+    hybrid_fill(out, p->top * row_bytes, zero);
+    out += p->top * row_bytes;
+    for (int64_t y = 0; y < p->height; y++, out += row_bytes) {
+        int64_t left = p->left * p->depth, inner = p->width * p->depth;
         hybrid_fill(out, left, zero);
-        for (int64_t x = 0; x < parts; x++)
-            hybrid_quantise_row(in + y * g->row + x * g->pixel, length, out + left + x * length, f);
-        hybrid_fill(out + left + inner, g->right * g->depth, zero);
+        for (int64_t x = 0; x < parts; x++) {
+            const float *from = in + y * p->in_row + x * p->in_pixel;
+            hybrid_quantise_row(from, length, out + left + x * length, f);
+        }
+        hybrid_fill(out + left + inner, p->right * p->depth, zero);
     }
-    hybrid_fill(out, g->bottom * row_bytes, zero);
+    hybrid_fill(out, p->bottom * row_bytes, zero);
     return (struct hybrid_scale){f.scale, zero};
+}
+
+/* Operands: float images, bytes, scales. A task is one image. */
+CIRCLET_INLINE void hybrid_image(const struct hybrid_image_params *p, void *const *operands,
+                                 void *scratch, int64_t begin, int64_t end, const int asymmetric) {
+    (void)scratch;
+    for (int64_t image = begin; image < end; image++) {
+        const float *in = (const float *)operands[0] + image * p->in_batch;
+        uint8_t *out = (uint8_t *)operands[1] + image * p->out_batch;
+        struct hybrid_scale *scales = operands[2];
+        scales[image] = hybrid_quantise(p, in, out, asymmetric);
+    }
 }
 
 #endif

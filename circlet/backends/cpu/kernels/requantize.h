@@ -14,6 +14,7 @@
 #define Q8_DOUBLE 2  /* factor as double: two vectors */
 #define Q8_HYBRID 3  /* bias as float, weight scale as float, sum of weights */
 #define Q8_RISING 4  /* multiplier, that of odd lanes in even ones, addend, right shift - 1 */
+#define Q8_HYBRID_ROWS 5 /* as Q8_HYBRID, every row of the input with a scale of its own */
 
 /* How outputs are bounded; the bounds exclude the zero point. */
 struct q8_bounds {
@@ -171,10 +172,9 @@ CIRCLET_INLINE void q8_store_tile(uint8_t *to, int64_t out_pixel, const vi *y,
     }
 }
 
-/* Where an accumulator starts: the bias, or what the zero point of a hybrid image subtracts. */
-CIRCLET_INLINE vi q8_bias(const int32_t *record, int32_t image_zero, int form) {
-    if (form == Q8_HYBRID) return v_load_i32(record + 2 * CIRCLET_LANES) * -image_zero;
-    return v_load_i32(record);
+/* Where an accumulator over an image with a zero point starts. */
+CIRCLET_INLINE vi q8_hybrid_bias(const int32_t *record, int32_t image_zero) {
+    return v_load_i32(record + 2 * CIRCLET_LANES) * -image_zero;
 }
 
 /* Accumulators of a hybrid kernel as real values: scaled, biased, clamped. */

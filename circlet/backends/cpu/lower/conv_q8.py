@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.layout import Border, Layout
 from circlet.backends.cpu.lower.q8 import (
-    HYBRID,
+    HYBRIDS,
     Int8,
     Int64,
     Scaling,
@@ -97,7 +97,7 @@ class Product:
         weights: int8 [channels, runs down, runs across, bytes of a run].
         weight_zero: What remains to be taken off each weight.
         flip: Whether activations change their top bit.
-        scratch_bytes: Per thread.
+        scales: Where the scales of quantised float images stand.
     """
 
     op: Op
@@ -108,7 +108,7 @@ class Product:
     flip: bool
     data: Ref
     extra: dict[str, ParamValue]
-    scratch_bytes: int = 0
+    scales: Ref = field(default_factory=NoRef)
 
 
 def runs_of(op: Op, data: Layout) -> Runs:
@@ -170,7 +170,7 @@ def pack(weights: Int8, order: npt.NDArray[np.intp]) -> Int8:
 
 def _order(tile: Tile, lanes: int, form: str) -> npt.NDArray[np.intp]:
     """The channel of each column of a block: floats are stored register by register."""
-    return np.arange(tile.vectors * lanes) if form == HYBRID else woven_order(tile.vectors, lanes)
+    return np.arange(tile.vectors * lanes) if form in HYBRIDS else woven_order(tile.vectors, lanes)
 
 
 def call_product(product: Product, scaling: Scaling, tile: Tile, context: Context) -> None:
@@ -199,7 +199,7 @@ def call_product(product: Product, scaling: Scaling, tile: Tile, context: Contex
     short = runs.bytes if runs.bytes < 4 else 0
     tail = product.weights.shape[0] % (tile.vectors * lanes)
     flip = _flip(product, tile)
-    scratch_bytes = product.scratch_bytes
+    scratch_bytes = 0
     if flip == "CONV_Q8_FLIP_ROWS":
         copy = _flipped_rows(product)
         params, scratch_bytes = {**params, **copy}, copy["run_down"] * runs.down
@@ -213,7 +213,7 @@ def call_product(product: Product, scaling: Scaling, tile: Tile, context: Contex
         product.op,
         Kernel("conv_q8.h", "conv_q8", arguments),
         params,
-        (product.data, *constants, TensorRef(result), ones),
+        (product.data, *constants, TensorRef(result), ones, product.scales),
         (result,),
         tasks=places.rows * row_tiles * splits,
         scratch_bytes=scratch_bytes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from circlet.backends.cpu.lowering import (
     Context,
     Kernel,
     Lowering,
+    NoRef,
     ParamValue,
     Ref,
     TensorRef,
@@ -47,6 +48,7 @@ class Depthwise:
         parts: Parts of the weights, int8 [h, w, channels] each.
         tiling: What is done together.
         in_strides: Bytes between images, rows and pixels of the input.
+        scales: Where the scales of quantised float images stand.
     """
 
     op: Op
@@ -56,7 +58,7 @@ class Depthwise:
     flip: bool
     data: Ref
     extra: dict[str, ParamValue]
-    scratch_bytes: int = 0
+    scales: Ref = field(default_factory=NoRef)
 
 
 def split_weights(op: Op) -> tuple[Int8, ...]:
@@ -144,10 +146,10 @@ def call_depthwise(call: Depthwise, scaling: Scaling, context: Context) -> None:
             context.constant(packed),
             context.constant(scaling.records),
             TensorRef(op.outputs[0]),
+            call.scales,
         ),
         (op.outputs[0],),
         tasks=out.batch * -(-out.height // tiling.rows),
-        scratch_bytes=call.scratch_bytes,
     )
 
 

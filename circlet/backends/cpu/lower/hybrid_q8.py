@@ -1,12 +1,11 @@
-"""Ops with float activations and int8 weights: images are quantised as they are read.
+"""Ops with float activations and int8 weights: images are quantised by a step of their own.
 
-Each thread quantises the image that it works on into its scratch memory, border included, and the
-8-bit kernels run from there.
+It writes bytes, border included, and a scale for each image; the 8-bit kernels read those.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,20 +31,38 @@ from circlet.backends.cpu.lower.depthwise_q8 import (
 )
 from circlet.backends.cpu.lower.depthwise_tiles import narrow_tiling
 from circlet.backends.cpu.lower.q8 import (
+    HYBRID,
+    HYBRID_ROWS,
     Int8,
     choose_tile,
     float_bounds,
     hybrid_scaling,
     refuses_weighted,
 )
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, ParamValue, TensorRef
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
 from circlet.ops.weighted import hybrid_is_asymmetric
 
-_SLACK_BYTES = 64
+_SCALE_BYTES = 8
+
+
+@dataclass(frozen=True)
+class _Quantised:
+    """Images as bytes, `image_bytes` apart, and the scale of each."""
+
+    data: TensorRef
+    scales: TensorRef
+    image_bytes: int
 
 
 def _is_hybrid(op: Op) -> bool:
@@ -69,11 +86,13 @@ def _lower_conv(op: Op, context: Context) -> None:
 
 
 def _lower_as_conv(op: Op, context: Context, weights: Int8) -> None:
-    scratch = _scratch_layout(op)
-    runs, places = runs_of(op, scratch), places_of(op, scratch, context.layout(op.outputs[0]))
+    image = _image_layout(op)
+    runs, places = runs_of(op, image), places_of(op, image, context.layout(op.outputs[0]))
+    quantised = _quantise_images(op, context, image)
+    _, row, pixel = places.in_strides
+    places = replace(places, in_strides=(quantised.image_bytes, row, pixel))
     shaped = weights.reshape(len(weights), runs.down, runs.across, runs.bytes)
-    extra = _image_params(op, context) | {"asymmetric": hybrid_is_asymmetric(op)}
-    _call(op, context, shaped, (runs, places), extra, scratch.buffer_elements)
+    _call(op, context, shaped, (runs, places), quantised, HYBRID)
 
 
 def _lower_rows(op: Op, context: Context) -> None:
@@ -81,18 +100,12 @@ def _lower_rows(op: Op, context: Context) -> None:
     weights = np.asarray(operand(op, 1).data)
     units, depth = weights.shape
     rows = operand(op, 0).elements // depth
-    places = Places(rows, 1, 1, (0, 0, depth), (units, 0, units))
-    extra: dict[str, ParamValue] = {
-        "image_batch": depth,
-        "image_row": depth,
-        "image_pixel": depth,
-        "image_height": 1,
-        "image_width": 1,
-        "image_depth": depth,
-        "asymmetric": hybrid_is_asymmetric(op),
-    }
+    params: dict[str, ParamValue] = {"in_batch": depth, "in_row": depth, "in_pixel": depth}
+    params |= {"height": 1, "width": 1, "depth": depth, "out_batch": depth}
+    quantised = _quantise(op, context, params, rows)
+    places = Places(1, 1, rows, (0, 0, depth), (0, 0, units))
     shaped = weights.reshape(units, 1, 1, depth)
-    _call(op, context, shaped, (Runs(1, 1, depth, 0, 0), places), extra, depth)
+    _call(op, context, shaped, (Runs(1, 1, depth, 0, 0), places), quantised, HYBRID_ROWS)
 
 
 def _call(
@@ -100,17 +113,16 @@ def _call(
     context: Context,
     weights: Int8,
     geometry: tuple[Runs, Places],
-    extra: dict[str, ParamValue],
-    image_bytes: int,
+    quantised: _Quantised,
+    form: str,
 ) -> None:
     runs, places = geometry
     lanes, channels = context.vector_bytes // 4, len(weights)
     tile = choose_tile(places.row_pixels, channels, context.target, lanes)
     sums = weights.reshape(channels, -1).astype(np.int64).sum(axis=1)
-    scaling = hybrid_scaling(op, sums, slots_of(channels, tile, lanes))
-    source, params = TensorRef(operand(op, 0)), extra | float_bounds(op)
-    scratch = image_bytes + _SLACK_BYTES
-    product = Product(op, runs, places, weights, 0, False, source, params, scratch)
+    scaling = hybrid_scaling(op, sums, slots_of(channels, tile, lanes), form)
+    source, scales, bounds = quantised.data, quantised.scales, float_bounds(op)
+    product = Product(op, runs, places, weights, 0, False, source, bounds, scales)
     call_product(product, scaling, tile, context)
 
 
@@ -120,20 +132,17 @@ def _lower_depthwise(op: Op, context: Context) -> None:
         _lower_as_conv(op, context, expand(weights, 0, operand(op, 0).static_shape[3]))
         return
     channels, lanes = weights.shape[3], context.vector_bytes // 4
-    scratch = _scratch_layout(op)
-    width = context.layout(op.outputs[0]).width
+    image, width = _image_layout(op), context.layout(op.outputs[0]).width
     tiling = narrow_tiling(window_of(op), width, channels, context)
     scaling = hybrid_scaling(op, weight_sums((weights[0],)), tiling.blocks.slots(lanes))
-    extra = _image_params(op, context) | {"asymmetric": hybrid_is_asymmetric(op)}
-    strides = 0, scratch.row_stride, scratch.pixel_stride
-    size = scratch.buffer_elements + _SLACK_BYTES
-    params = extra | float_bounds(op)
-    source = TensorRef(operand(op, 0))
-    call = Depthwise(op, (weights[0],), tiling, strides, False, source, params, size)
+    quantised = _quantise_images(op, context, image)
+    strides = quantised.image_bytes, image.row_stride, image.pixel_stride
+    source, scales = quantised.data, quantised.scales
+    call = Depthwise(op, (weights[0],), tiling, strides, False, source, float_bounds(op), scales)
     call_depthwise(call, scaling, context)
 
 
-def _scratch_layout(op: Op) -> Layout:
+def _image_layout(op: Op) -> Layout:
     """One image with its border; images of a batch do not flow together, each has a scale."""
     data = operand(op, 0)
     layout = bordered(data, conv_border(op).get(0, Border()))
@@ -141,20 +150,31 @@ def _scratch_layout(op: Op) -> Layout:
     return replace(layout, batch_stride=0, offset=0, buffer_elements=size)
 
 
-def _image_params(op: Op, context: Context) -> dict[str, ParamValue]:
-    data, border = context.layout(operand(op, 0)), conv_border(op).get(0, Border())
-    return {
-        "image_batch": data.batch_stride,
-        "image_row": data.row_stride,
-        "image_pixel": data.pixel_stride,
-        "image_height": data.height,
-        "image_width": data.width,
-        "image_depth": data.channels,
-        "border_top": border.top,
-        "border_left": border.left,
-        "border_bottom": border.bottom,
-        "border_right": border.right,
+def _quantise_images(op: Op, context: Context, image: Layout) -> _Quantised:
+    data = context.layout(operand(op, 0))
+    params: dict[str, ParamValue] = {
+        "in_batch": data.batch_stride,
+        "in_row": data.row_stride,
+        "in_pixel": data.pixel_stride,
+        "out_batch": image.buffer_elements,
+        "height": data.height,
+        "width": data.width,
+        "depth": data.channels,
+        **vars(image.border),
     }
+    return _quantise(op, context, params, data.batch)
+
+
+def _quantise(op: Op, context: Context, params: dict[str, ParamValue], images: int) -> _Quantised:
+    """Append the step that quantises; `params` are those of `struct hybrid_image_params`."""
+    size = params["out_batch"]
+    assert isinstance(size, int)
+    data = context.temporary(op, images * size)
+    scales = context.temporary(op, images * _SCALE_BYTES)
+    kernel = Kernel("hybrid_q8.h", "hybrid_image", (int(hybrid_is_asymmetric(op)),))
+    operands = (TensorRef(operand(op, 0)), data, scales)
+    context.call(op, kernel, params, operands, (data.tensor, scales.tensor), tasks=images)
+    return _Quantised(data, scales, size)
 
 
 for _kind, _refuses, _lower in (

@@ -24,7 +24,8 @@ Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
-FIXED, GENERAL, DOUBLE, HYBRID = "Q8_FIXED", "Q8_GENERAL", "Q8_DOUBLE", "Q8_HYBRID"
+FIXED, GENERAL, DOUBLE = "Q8_FIXED", "Q8_GENERAL", "Q8_DOUBLE"
+HYBRID, HYBRID_ROWS = HYBRIDS = "Q8_HYBRID", "Q8_HYBRID_ROWS"
 RISING = "Q8_RISING"
 GROUP = 4
 MAX_LEFT_SHIFT = 30
@@ -222,7 +223,7 @@ def double_scaling(op: Op, bias: Int64, slots: Slots) -> Scaling:
     return Scaling(DOUBLE, table)
 
 
-def hybrid_scaling(op: Op, sums: Int64, slots: Slots) -> Scaling:
+def hybrid_scaling(op: Op, sums: Int64, slots: Slots, form: str = HYBRID) -> Scaling:
     """Records of a hybrid op: bias, weight scale, sum of weights."""
     weights = operand(op, 1)
     assert weights.quant is not None
@@ -233,7 +234,7 @@ def hybrid_scaling(op: Op, sums: Int64, slots: Slots) -> Scaling:
         1: scales.view(np.int32),
         2: wrap_int32(sums),
     }
-    return Scaling(HYBRID, slots.table(columns))
+    return Scaling(form, slots.table(columns))
 
 
 def stored_zero(op: Op) -> int:
