@@ -47,15 +47,17 @@ def _one(ours: np.ndarray, theirs: np.ndarray) -> Difference:
     if ours.size != theirs.size:
         return Difference(np.inf, None, f"shape {theirs.shape} instead of {ours.shape}")
     if ours.dtype.kind not in "fiub" or theirs.dtype.kind not in "fiub" or not ours.size:
-        return Difference(0.0 if np.array_equal(ours, theirs.reshape(ours.shape)) else np.inf)
+        same_values = np.array_equal(ours, theirs.reshape(ours.shape))
+        return Difference(0.0) if same_values else Difference(np.inf, None, "other values")
     a, b = ours.astype(np.float64).reshape(-1), theirs.astype(np.float64).reshape(-1)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if same.all():
         return Difference(0.0, 0 if ours.dtype.itemsize <= 2 and ours.dtype.kind in "iu" else None)
     with np.errstate(invalid="ignore"):
         largest = float(np.max(np.where(same, 0.0, np.abs(a - b))))
-    largest = np.inf if np.isnan(largest) else largest
-    if ours.dtype.kind in "iu" and ours.dtype.itemsize <= 2 and np.isfinite(largest):
+    if not np.isfinite(largest):
+        return Difference(np.inf, None, "infinite or no number in one of them")
+    if ours.dtype.kind in "iu" and ours.dtype.itemsize <= 2:
         return Difference(largest / float(np.iinfo(ours.dtype).max), int(largest))
     scale = max(1.0, float(np.max(np.abs(a[np.isfinite(a)]), initial=0.0)))
     return Difference(largest / scale)

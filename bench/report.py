@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from bench import plots, scaling_result
+from bench.outputs import TOLERANCES
 from bench.ratios import BARS, MET, SMALL_US, mean_ratio
 from bench.result import Latency, Result, Run, from_json, latest
 
@@ -234,9 +235,10 @@ def _differences(run: Run) -> str:
     rows = [
         "## How far the outputs of peers are from Circlet's",
         "",
-        "The largest difference on random inputs, in steps of the integer type, or in parts of the "
-        "range. Integers of Circlet are those of LiteRT's reference kernels bit for bit "
-        "([conformance.md](conformance.md)); peers round otherwise, or compute in floats.",
+        "The largest difference on random inputs, in steps of the integer type, or in parts of "
+        "the range. Integers of Circlet are those of LiteRT's reference kernels bit for bit "
+        "([conformance.md](conformance.md)); peers round otherwise, or compute in floats. Bold: "
+        "more than is expected of the class.",
         "",
         "| network | class | LiteRT | OpenVINO |",
         "|---|---|---|---|",
@@ -244,19 +246,20 @@ def _differences(run: Run) -> str:
     for result in run.results:
         if result.differences:
             litert = result.differences.get("litert", result.differences.get("litert_cached"))
-            cells = [_difference(one) for one in (litert, result.differences.get("openvino"))]
+            both = (litert, result.differences.get("openvino"))
+            cells = [_difference(one, TOLERANCES[result.kind]) for one in both]
             rows.append(f"| {result.name} | {result.kind} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
-def _difference(one: dict[str, float | str | None] | None) -> str:
+def _difference(one: dict[str, float | str | None] | None, tolerance: float) -> str:
     if one is None:
         return "-"
     if one.get("note"):
-        return str(one["note"])
-    if one.get("steps") is not None:
-        return f"{one['steps']:.0f} steps"
-    return f"{float(str(one.get('part', 0))):.1g}"
+        return f"**{one['note']}**"
+    part = float(str(one.get("part", 0)))
+    text = f"{part:.1g}" if one.get("steps") is None else f"{one['steps']:.0f} steps"
+    return f"**{text}**" if part > tolerance else text
 
 
 def _further(run: Run) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -133,11 +134,13 @@ def _latency(fields: dict[str, Any]) -> Latency:
 
 
 def _compact(value: Any) -> Any:
-    """Without what is empty, and with rounded numbers."""
+    """Without what is empty or infinite, and with rounded numbers."""
     if isinstance(value, dict):
         inside = {str(key): _compact(item) for key, item in value.items()}
         return {key: item for key, item in inside.items() if item not in (None, {}, "")}
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    if isinstance(value, float):
+        return float(f"{value:.4g}") if isfinite(value) else None
+    return value
 
 
 def latest(folder: Path = FOLDER) -> Path:

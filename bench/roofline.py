@@ -30,7 +30,8 @@ class Peaks:
 
     Attributes:
         fp32_gflops: Fused multiply-adds, two operations each.
-        int8_gops: Four-way dot products of bytes into int32 (VNNI where the CPU has it).
+        int8_gops: Four-way dot products of bytes into int32 (VNNI where the CPU has it); kernels
+            that use tiles (AMX) may pass it.
         int16_gops: Two-way products of int16 into int32.
         requantised_gops: Accumulators made into int8 outputs.
         read_gbs, copy_gbs: Bandwidth at each size of `LEVELS_BYTES`; a copy counts both ways.

@@ -38,4 +38,5 @@ def test_what_cannot_be_compared_is_said() -> None:
 def test_a_nan_is_a_difference_unless_both_have_it() -> None:
     nan, one = np.array([np.nan]), np.array([1.0])
     assert difference({"y": nan}, {"y": nan}).part == 0
-    assert difference({"y": nan}, {"y": one}).part == np.inf
+    found = difference({"y": nan}, {"y": one})
+    assert found.part == np.inf and found.note

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bench import plots
 from bench.ratios import Interval
 from bench.report import lines, page
 from bench.result import Latency, Result, Run, from_json, latest, to_json
@@ -77,6 +79,24 @@ def test_the_page_says_what_is_slower_and_why() -> None:
     assert "| odd | OpenVINO | no such / operator |" in text
     assert "| slow | integer | 2 steps | - |" in text
     assert "| fp32 | 1 | 1 | 2.00 | 1.3 | 2.00 (fast) | 1.0 | 0 |" in text
+
+
+def test_a_large_difference_stands_out() -> None:
+    far = replace(a_run().results[1], differences={"openvino": {"part": 0.5, "steps": 60}})
+    assert "| slow | integer | - | **60 steps** |" in page(replace(a_run(), results=[far]))
+
+
+def test_plots_are_the_same_for_the_same_figures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pip install 'circlet[bench]'")
+    folders = [tmp_path / "first", tmp_path / "second"]
+    points = [Point("fp32", "depth", at, {"circlet": 3.0 * at}) for at in (2, 4)]
+    for folder in folders:
+        plots.ratios(a_run(), folder)
+        plots.curves(Curves("today", {}, points), folder)
+    for name in ("ratios.svg", "scaling.svg"):
+        first, second = ((folder / name).read_text() for folder in folders)
+        assert first == second and len(first) < 100_000
+    assert "fast" in (folders[0] / "ratios.svg").read_text()
 
 
 def test_the_page_shows_curves() -> None:
