@@ -22,7 +22,7 @@ EXACT = (
     "fuse-activation",
     "remove-dead-ops",
 )
-NATIVE = ("fuse-attention", "fuse-normalization", "fuse-elementwise")
+NATIVE = ("fuse-attention", "fuse-residual", "fuse-normalization", "fuse-elementwise")
 
 
 @dataclass(frozen=True)

@@ -24,17 +24,19 @@ __attribute__((visibility("default"))) void kernel(
 """
 
 
-def _params(blocks: int) -> dict[str, ParamValue]:
+def _params(blocks: int, added: int) -> dict[str, ParamValue]:
     tiles = -(-_PIXELS // 3)
     strides = {"in_pixel": _DEPTH, "out_pixel": _FILTERS, "add_pixel": _FILTERS + 4}
     window = {"tap_rows": 1, "tap_runs": 1, "run": _DEPTH}
     work = {"width": _PIXELS, "height": 1, "row_tiles": tiles, "tiles": tiles, "task_tiles": 1}
     channels = {"blocks": blocks, "group_blocks": blocks, "group_channels": _FILTERS}
+    channels["add_channels"] = added
     return {**strides, **window, **work, **channels, "low": 0.0, "high": 6.0}
 
 
+@pytest.mark.parametrize("added", [0, 3, 16, _FILTERS])
 @pytest.mark.parametrize("name", TARGETS)
-def test_addend_joins_before_the_activation(name: str, tmp_path: Path) -> None:
+def test_addend_joins_before_the_activation(name: str, added: int, tmp_path: Path) -> None:
     if runnable(name) is None:
         pytest.skip(f"this CPU cannot run {name}")
     target = parse_target(name)
@@ -52,8 +54,9 @@ def test_addend_joins_before_the_activation(name: str, tmp_path: Path) -> None:
     pointers = (array.ctypes.data for array in (image, packed, result, addend))
     operands = (ctypes.c_void_p * 4)(*pointers)
     header = (KERNELS_DIR / "conv_f32.h").read_text(encoding="utf-8")
-    params = params_bytes(params_dtype(header, "conv_f32_params"), **_params(blocks))
+    params = params_bytes(params_dtype(header, "conv_f32_params"), **_params(blocks, added))
     tasks = ctypes.c_int64(3 * blocks)
     ctypes.CDLL(str(path)).kernel(params, operands, None, ctypes.c_int64(0), tasks)
-    sums = (weights[0] + image @ weights[1:])[:, :_FILTERS] + addend[:, :_FILTERS]
+    sums = (weights[0] + image @ weights[1:])[:, :_FILTERS]
+    sums[:, :added] += addend[:, :added]
     np.testing.assert_allclose(result, np.clip(sums, 0, 6), rtol=1e-5, atol=1e-6)

@@ -38,6 +38,7 @@ struct conv_f32_params {
     int32_t group_blocks;   /* channel blocks of a group */
     int32_t group_channels; /* output channels of a group */
     int32_t group_inputs;   /* input channels of a group */
+    int32_t add_channels;   /* channels of the addend; it is zero for those behind */
     float low;          /* smallest result */
     float high;         /* largest result */
 };
@@ -100,29 +101,31 @@ CIRCLET_INLINE const float *conv_f32_run(vf (*acc)[8], const float *a, int64_t s
 }
 #endif
 
-/* Adds, clamps and stores one vector of channels of each pixel, `left` of which exist. */
+/* Adds, clamps and stores one vector of channels of each pixel: `left` of its channels exist, and
+ * `added` of the addend's. */
 CIRCLET_INLINE void conv_f32_finish(vf (*acc)[8], const struct conv_f32_params *p, float *out,
-                                    const float *add, int64_t left, int v, const int MR,
-                                    const int ADD) {
+                                    const float *add, int64_t left, int64_t added, int v,
+                                    const int MR, const int ADD) {
     vf low = v_splat(p->low), high = v_splat(p->high);
+    if (ADD && s_min_i64(left, added) >= CIRCLET_LANES) {
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++)
+            acc[m][v] = acc[m][v] + v_load(add + m * p->add_pixel);
+    } else if (ADD && s_min_i64(left, added) > 0) {
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++)
+            acc[m][v] = acc[m][v] + v_load_n(add + m * p->add_pixel, s_min_i64(left, added));
+    }
     if (left >= CIRCLET_LANES) {
-        CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
-            vf x = acc[m][v];
-            if (ADD) x = x + v_load(add + m * p->add_pixel);
-            v_store(out + m * p->out_pixel, v_clamp(x, low, high));
-        }
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++)
+            v_store(out + m * p->out_pixel, v_clamp(acc[m][v], low, high));
     } else if (left > 0) {
-        CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
-            vf x = acc[m][v];
-            if (ADD) x = x + v_load_n(add + m * p->add_pixel, left);
-            v_store_n(out + m * p->out_pixel, v_clamp(x, low, high), left);
-        }
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++)
+            v_store_n(out + m * p->out_pixel, v_clamp(acc[m][v], low, high), left);
     }
 }
 
 CIRCLET_INLINE void conv_f32_tile(const struct conv_f32_params *p, const float *a, const float *w,
-                                  float *out, const float *add, int64_t left, const int MR,
-                                  const int NV, const int ADD) {
+                                  float *out, const float *add, int64_t left, int64_t added,
+                                  const int MR, const int NV, const int ADD) {
     vf acc[16][8];
     CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
         vf bias = v_load(w + v * CIRCLET_LANES);
@@ -135,7 +138,7 @@ CIRCLET_INLINE void conv_f32_tile(const struct conv_f32_params *p, const float *
                              NV);
     CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
         int at = v * CIRCLET_LANES;
-        conv_f32_finish(acc, p, out + at, add + at, left - at, v, MR, ADD);
+        conv_f32_finish(acc, p, out + at, add + at, left - at, added - at, v, MR, ADD);
     }
 }
 
@@ -164,7 +167,8 @@ CIRCLET_INLINE void conv_f32(const struct conv_f32_params *p, void *const *opera
                          x * p->out_pixel + channel;
             const float *add = (const float *)operands[3] + batch * p->add_batch +
                                y * p->add_row + x * p->add_pixel + channel;
-            conv_f32_tile(p, in, w, out, add, p->group_channels - first, MR, NV, ADD);
+            conv_f32_tile(p, in, w, out, add, p->group_channels - first,
+                          p->add_channels - channel, MR, NV, ADD);
         }
     }
 }

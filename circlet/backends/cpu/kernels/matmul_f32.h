@@ -52,7 +52,7 @@ CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *o
         for (int64_t m = 0; m < p->rows; m += MR) {
             int64_t row = s_min_i64(m, p->rows - MR);
             float *to = out + row * p->columns;
-            conv_f32_tile(&tile, x + row * tile.in_pixel, panel, to, to, left, MR, NV, 0);
+            conv_f32_tile(&tile, x + row * tile.in_pixel, panel, to, to, left, 0, MR, NV, 0);
         }
     }
 }

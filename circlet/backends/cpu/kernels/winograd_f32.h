@@ -37,6 +37,7 @@ struct winograd_f32_params {
     int32_t channels;      /* input channels, at least CIRCLET_LANES */
     int32_t blocks;        /* blocks of filters */
     int32_t filters;       /* filters that exist */
+    int32_t add_channels;  /* channels of the addend; it is zero for those behind */
     float low;             /* smallest result */
     float high;            /* largest result */
 };
@@ -113,16 +114,15 @@ CIRCLET_INLINE struct winograd_f32_place winograd_f32_find(const struct winograd
     return place;
 }
 
+/* `left` of the lanes exist, `added` of the addend's. */
 CIRCLET_INLINE void winograd_f32_store(const struct winograd_f32_params *p, float *to,
-                                       const float *add, vf x, int64_t left, const int ADD) {
+                                       const float *add, vf x, int64_t left, int64_t added,
+                                       const int ADD) {
     vf low = v_splat(p->low), high = v_splat(p->high);
-    if (CIRCLET_LIKELY(left >= CIRCLET_LANES)) {
-        if (ADD) x = x + v_load(add);
-        v_store(to, v_clamp(x, low, high));
-    } else {
-        if (ADD) x = x + v_load_n(add, left);
-        v_store_n(to, v_clamp(x, low, high), left);
-    }
+    if (ADD && added >= CIRCLET_LANES) x = x + v_load(add);
+    else if (ADD && added > 0) x = x + v_load_n(add, added);
+    if (CIRCLET_LIKELY(left >= CIRCLET_LANES)) v_store(to, v_clamp(x, low, high));
+    else v_store_n(to, v_clamp(x, low, high), left);
 }
 
 /* One vector of filters of a patch: from the planes of sums to pixels. */
@@ -137,7 +137,7 @@ CIRCLET_INLINE void winograd_f32_leave(const struct winograd_f32_params *p, cons
         winograd_f32_gather(y, x);
         CIRCLET_UNROLL for (int row = 0; row < 4; row++) half[row][column] = y[row];
     }
-    int64_t left = p->filters - filter;
+    int64_t left = p->filters - filter, added = s_min_i64(left, p->add_channels - filter);
     CIRCLET_UNROLL for (int row = 0; row < 4; row++) {
         if (row < place->skip_rows) continue;
         float *to = place->out + row * p->out_row + filter;
@@ -147,7 +147,7 @@ CIRCLET_INLINE void winograd_f32_leave(const struct winograd_f32_params *p, cons
         CIRCLET_UNROLL for (int column = 0; column < 4; column++)
             if (column >= place->skip_columns)
                 winograd_f32_store(p, to + column * p->out_pixel, add + column * p->add_pixel,
-                                   y[column] + bias, left, ADD);
+                                   y[column] + bias, left, added, ADD);
     }
 }
 

@@ -28,6 +28,7 @@ FAMILIES = (
     *("slices", "places", "gather", "order", "diagonal", "detection", "suppression"),
     "matmul",
     "attention",
+    "residual",
     "conv_q16",
     "conv_int16",
     "l2_norm",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from circlet.backends.cpu.layout import Border, Layout, nhwc
@@ -17,7 +19,7 @@ from circlet.backends.cpu.lower.tiles import lanes_of, registers_of
 from circlet.backends.cpu.lower.winograd import call_winograd, pays
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.backends.cpu.targets import Target
-from circlet.ir import Op
+from circlet.ir import Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.geometry import Window2D
 from circlet.ops.operands import operand
@@ -56,30 +58,38 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    weights = np.asarray(operand(op, 1).data, np.float32)
-    groups = operand(op, 0).static_shape[3] // weights.shape[3]
-    _lower_grouped(op, context, weights, groups)
+    call_convolution(op, context, convolution(op, context))
 
 
 def _lower_multiplied(op: Op, context: Context) -> None:
     """Each input channel is a group whose filters are its maps."""
+    weights = np.asarray(operand(op, 1).data, np.float32).transpose(3, 1, 2, 0)
+    matrix = replace(
+        convolution(op, context), weights=weights, groups=operand(op, 0).static_shape[3]
+    )
+    call_convolution(op, context, matrix)
+
+
+def convolution(op: Op, context: Context, result: Tensor | None = None) -> Matrix:
+    """A CONV_2D as a matrix product, written to `result` or its own output."""
+    written = op.outputs[0] if result is None else result
+    source, layout = context.layout(operand(op, 0)), context.layout(written)
     weights = np.asarray(operand(op, 1).data, np.float32)
-    _lower_grouped(op, context, weights.transpose(3, 1, 2, 0), operand(op, 0).static_shape[3])
-
-
-def _lower_grouped(op: Op, context: Context, weights: np.ndarray, groups: int) -> None:
-    source, result = context.layout(operand(op, 0)), context.layout(op.outputs[0])
     window = window_of(op)
-    matrix = Matrix(
+    return Matrix(
         source=first_taps(op, source),
-        result=View.whole(op.outputs[0], result),
-        sizes=_row_sizes(window, source, result),
+        result=View.whole(written, layout),
+        sizes=_row_sizes(window, source, layout),
         weights=weights,
         bias=constant_floats(op.input(2)),
         taps=tap_strides(window, source),
-        groups=groups,
+        groups=source.channels // weights.shape[3],
         activation=getattr(op.attrs, "fused_activation_function", "NONE"),
     )
+
+
+def call_convolution(op: Op, context: Context, matrix: Matrix) -> None:
+    """Append the kernel calls that compute `matrix` in the least time."""
     if pays(op, context, matrix):
         call_winograd(op, context, matrix)
         return

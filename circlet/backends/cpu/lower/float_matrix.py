@@ -64,6 +64,7 @@ class Matrix:
         groups: Groups of filters, each over its own input channels.
         activation: Fused activation's name.
         addend: Added before the activation, or None.
+        add_channels: Channels that the addend has.
     """
 
     source: View
@@ -75,6 +76,7 @@ class Matrix:
     groups: int = 1
     activation: str = "NONE"
     addend: View | None = None
+    add_channels: int = 0
 
     @property
     def depth(self) -> int:
@@ -186,4 +188,5 @@ def edges(matrix: Matrix) -> dict[str, ParamValue]:
         **matrix.source.strides("in"),
         **matrix.result.strides("out"),
         **(matrix.addend or zero).strides("add"),
+        "add_channels": matrix.add_channels,
     }

@@ -30,6 +30,7 @@ def folded(matrix: Matrix, registers: Registers, lanes: int) -> Iterator[Matrix]
         source=_spaced(matrix.source, count),
         result=_spaced(matrix.result, count),
         addend=matrix.addend and _spaced(matrix.addend, count),
+        add_channels=count * matrix.add_channels,
         sizes=(images, height, width // count),
         weights=_united(matrix, count),
         bias=None if matrix.bias is None else np.tile(matrix.bias, count),
@@ -66,8 +67,9 @@ def _can_fold(matrix: Matrix) -> bool:
     """Whether pixels follow each other without gaps, and so do their windows."""
     filters = len(matrix.weights)
     dense = [view.pixel == filters for view in (matrix.result, matrix.addend) if view]
-    spread = matrix.taps[1]
-    return matrix.groups == 1 and all(dense) and spread > 0 and matrix.source.pixel % spread == 0
+    whole = matrix.addend is None or matrix.add_channels == filters
+    plain, spread = matrix.groups == 1 and whole and all(dense), matrix.taps[1]
+    return plain and spread > 0 and matrix.source.pixel % spread == 0
 
 
 def _step(matrix: Matrix) -> int:

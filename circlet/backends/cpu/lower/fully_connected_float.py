@@ -13,7 +13,7 @@ from circlet.backends.cpu.lower.float_matrix import (
 )
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.backends.cpu.targets import Target
-from circlet.ir import Op
+from circlet.ir import Op, Tensor
 from circlet.ops.operands import operand
 
 
@@ -24,19 +24,23 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
+    call_matrix(op, context, fully_connected(op, op.outputs[0]))
+
+
+def fully_connected(op: Op, result: Tensor) -> Matrix:
+    """A FULLY_CONNECTED as a matrix product that is written to `result`."""
     weights = np.asarray(operand(op, 1).data, np.float32)
     units, depth = weights.shape
     rows = operand(op, 0).elements // depth
-    matrix = Matrix(
+    return Matrix(
         source=View(operand(op, 0), 0, 0, 0, depth),
-        result=View(op.outputs[0], 0, 0, 0, units),
+        result=View(result, 0, 0, 0, units),
         sizes=(1, 1, rows),
         weights=weights.reshape(units, 1, 1, depth),
         bias=constant_floats(op.input(2)),
         taps=(0, 0),
         activation=getattr(op.attrs, "fused_activation_function", "NONE"),
     )
-    call_matrix(op, context, matrix)
 
 
 FULLY_CONNECTED_FLOAT = LOWERINGS.add(

@@ -1,0 +1,199 @@
+"""Layers that add a residual connection before they store: what fuses, and its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from circlet.backends.reference import evaluate_graph
+from circlet.ir import DType, Graph, Tensor
+from circlet.ops.arithmetic import AddAttrs
+from circlet.ops.conv import Conv2DAttrs
+from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.passes import native_pipeline
+from tests.backends.cpu.cases import Cases
+from tests.backends.cpu.harness import TARGETS, run_native, runnable
+
+F32 = DType.FLOAT32
+Network = Callable[[Cases], object]
+
+
+def _conv(
+    cases: Cases, x: Tensor, filters: int, size: int = 3, fused: str = "NONE", stride: int = 1
+) -> Tensor:
+    channels = x.static_shape[3]
+    weights = cases.values(F32, (filters, size, size, channels), 1 / (size * channels**0.5))
+    operands = [x, cases.constant(weights), cases.constant(cases.values(F32, (filters,)))]
+    attrs = Conv2DAttrs("SAME", stride, stride, fused, 1, 1)
+    return cases.builder.op("CONV_2D", operands, attrs)
+
+
+def _image(cases: Cases, *shape: int) -> Tensor:
+    return cases.data(F32, shape, scale=1.0)
+
+
+def _pad(cases: Cases, x: Tensor, *amounts: Sequence[int]) -> Tensor:
+    return cases.builder.op("PAD", [x, cases.constant(np.array(amounts, np.int32))])
+
+
+def _same(cases: Cases) -> None:
+    x = _image(cases, 2, 9, 11, 20)
+    cases.op("ADD", [_conv(cases, x, 20, 1), x], AddAttrs("RELU"))
+
+
+def _swapped(cases: Cases) -> None:
+    x = _image(cases, 1, 9, 11, 20)
+    cases.op("ADD", [x, _conv(cases, x, 20, 5)], AddAttrs("RELU6"))
+
+
+def _winograd(cases: Cases) -> None:
+    x = _image(cases, 1, 14, 13, 40)
+    cases.op("ADD", [x, _conv(cases, x, 40)], AddAttrs("RELU"))
+
+
+def _few_filters(cases: Cases) -> None:
+    x = _image(cases, 1, 14, 21, 4)
+    cases.op("ADD", [_conv(cases, x, 4, 7), x], AddAttrs())
+
+
+def _more_channels(cases: Cases) -> None:
+    x = _image(cases, 2, 8, 9, 21)
+    padded = _pad(cases, x, (0, 0), (0, 0), (0, 0), (0, 24))
+    cases.op("ADD", [padded, _conv(cases, x, 45, 1)], AddAttrs("RELU"))
+
+
+def _more_channels_winograd(cases: Cases) -> None:
+    x = _image(cases, 1, 12, 12, 24)
+    padded = _pad(cases, x, (0, 0), (0, 0), (0, 0), (0, 40))
+    cases.op("ADD", [_conv(cases, x, 64), padded], AddAttrs("RELU"))
+
+
+def _one_pixel(cases: Cases) -> None:
+    x, pixel = _image(cases, 2, 6, 7, 8), _image(cases, 2, 1, 1, 33)
+    cases.op("ADD", [_conv(cases, x, 33, 1), pixel], AddAttrs("RELU"))
+
+
+def _one_pixel_for_all(cases: Cases) -> None:
+    x, pixel = _image(cases, 2, 6, 7, 8), _image(cases, 1, 1, 1, 33)
+    cases.op("ADD", [_conv(cases, x, 33, 1), pixel], AddAttrs("RELU"))
+
+
+def _between_borders(cases: Cases) -> None:
+    x = _conv(cases, _image(cases, 1, 10, 11, 6), 12)
+    y = cases.builder.op("ADD", [_conv(cases, x, 12), x], AddAttrs("RELU"))
+    cases.outputs.append(_conv(cases, y, 5))
+
+
+def _rows(cases: Cases) -> None:
+    x = _image(cases, 19, 40)
+    weights = cases.constant(cases.values(F32, (40, 40), 0.2))
+    attrs = FullyConnectedAttrs(keep_num_dims=True)
+    cases.op("ADD", [cases.builder.op("FULLY_CONNECTED", [x, weights], attrs), x], AddAttrs("RELU"))
+
+
+NETWORKS: dict[str, Network] = {
+    "same": _same,
+    "swapped": _swapped,
+    "winograd": _winograd,
+    "few_filters": _few_filters,
+    "more_channels": _more_channels,
+    "more_channels_winograd": _more_channels_winograd,
+    "one_pixel": _one_pixel,
+    "one_pixel_for_all": _one_pixel_for_all,
+    "between_borders": _between_borders,
+    "rows": _rows,
+}
+
+
+def _network(name: str) -> tuple[Graph, list[np.ndarray]]:
+    cases = Cases()
+    NETWORKS[name](cases)
+    return cases.graph(), cases.inputs
+
+
+def _fused(graph: Graph) -> Graph:
+    made = replace(graph, ops=list(graph.ops))
+    native_pipeline("O2").run(made)
+    return made
+
+
+def _kinds(cases: Cases) -> list[str]:
+    return [op.kind for op in _fused(cases.graph()).ops]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_sum_equals_its_parts(name: str, target: str) -> None:
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    graph, inputs = _network(name)
+    fused = _fused(graph)
+    kinds = [op.kind for op in fused.ops]
+    assert "FUSED_RESIDUAL" in kinds and not {"ADD", "PAD"} & set(kinds)
+    (wanted,) = evaluate_graph(graph, inputs)
+    (got,) = run_native(fused, inputs, target, threads=2)
+    assert np.abs(got - wanted).max() <= 1e-5 * max(1.0, np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("name", ["same", "more_channels", "rows"])
+def test_sum_is_bit_identical_to_its_parts(name: str) -> None:
+    graph, inputs = _network(name)
+    (apart,), (together,) = (run_native(g, inputs) for g in (graph, _fused(graph)))
+    assert apart.tobytes() == together.tobytes()
+
+
+def test_of_two_layers_the_later_one_adds() -> None:
+    cases = Cases()
+    x = _image(cases, 1, 8, 8, 16)
+    first, second = _conv(cases, x, 32, 1, stride=2), _conv(cases, x, 32, 3, stride=2)
+    cases.op("ADD", [first, second], AddAttrs("RELU"))
+    graph = _fused(cases.graph())
+    assert [op.kind for op in graph.ops] == ["CONV_2D", "FUSED_RESIDUAL"]
+    assert graph.ops[1].inputs[3] is first
+
+
+def test_sum_that_others_read_before_the_addition_stays() -> None:
+    cases = Cases()
+    x = _image(cases, 1, 8, 8, 16)
+    y = _conv(cases, x, 16)
+    cases.outputs.append(y)
+    cases.op("ADD", [y, x], AddAttrs())
+    assert "FUSED_RESIDUAL" not in _kinds(cases)
+
+
+def test_layer_that_clamps_before_the_addition_stays() -> None:
+    cases = Cases()
+    x = _image(cases, 1, 8, 8, 16)
+    cases.op("ADD", [_conv(cases, x, 16, fused="RELU"), x], AddAttrs())
+    assert "FUSED_RESIDUAL" not in _kinds(cases)
+
+
+def test_layer_added_to_itself_stays() -> None:
+    cases = Cases()
+    y = _conv(cases, _image(cases, 1, 8, 8, 16), 16)
+    cases.op("ADD", [y, y], AddAttrs())
+    assert "FUSED_RESIDUAL" not in _kinds(cases)
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [((0, 0), (0, 0), (0, 0), (1, 7)), ((0, 0), (1, 0), (0, 0), (0, 8))],
+    ids=["before", "rows"],
+)
+def test_padding_of_another_kind_stays(amounts: Sequence[Sequence[int]]) -> None:
+    cases = Cases()
+    rows = 8 - amounts[1][0]
+    padded = _pad(cases, _image(cases, 1, rows, 8, 8), *amounts)
+    x = _image(cases, 1, 8, 8, 16)
+    cases.op("ADD", [_conv(cases, x, 16), padded], AddAttrs())
+    assert "PAD" in _kinds(cases)
+
+
+def test_constant_addend_stays() -> None:
+    cases = Cases()
+    y = _conv(cases, _image(cases, 1, 8, 8, 16), 16)
+    cases.op("ADD", [y, cases.constant(cases.values(F32, (1, 8, 8, 16)))], AddAttrs())
+    assert "FUSED_RESIDUAL" not in _kinds(cases)
