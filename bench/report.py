@@ -52,7 +52,9 @@ def lines(result: Result) -> Iterator[str]:
     for threads, row in result.latency.items():
         times = "  ".join(f"{name} {us:.1f}" for name, us in row.us.items())
         ratio = row.ratio
-        shown = f"{ratio.middle:.2f} [{ratio.low:.2f} {ratio.high:.2f}]" if ratio else "no peer"
+        shown = (
+            f"{ratio.middle:.2f} [{ratio.low:.2f} {ratio.high:.2f}]" if ratio else "not compared"
+        )
         print_verdict = row.verdict(result.kind)
         yield f"{result.name:44} {result.kind:7} {threads}T  {times} us  {shown} {print_verdict}"
     if not result.latency:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bench import measure
 from bench.compare import compare
 from bench.networks import described
 from bench.workers import EngineError, Worker
@@ -80,17 +79,3 @@ def test_a_worker_that_dies_says_how(tmp_path: Path) -> None:
         worker._process.kill()
         with pytest.raises(EngineError, match="ended by signal 9"):
             worker.run(1)
-
-
-def test_one_network_is_measured_from_end_to_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    need("litert")
-    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(tmp_path / "cache"))
-    network = described(small_file(tmp_path))
-    result = measure.measure(network, [1], rounds=2, fresh=1)
-    row = result.latency[1]
-    assert row.best in row.us and row.ratio is not None and row.verdict("fp32")
-    assert result.starts["circlet"]["peak_mib"] >= result.starts["circlet"]["after_mib"] > 1
-    assert result.starts["circlet"]["cold_ms"] > 0 and result.compile_s
-    assert result.artifact_bytes and result.open_ms["circlet"] > 0

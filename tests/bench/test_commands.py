@@ -1,0 +1,77 @@
+"""The commands of `python -m bench`, on one small network."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import __main__ as bench
+from bench import report, scaling, scaling_result
+from bench.result import Latency, Result, Run, from_json, to_json
+from bench.scaling_result import newest
+from tests.bench.files import need, small_file
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", *map(str, words)])
+    bench.main()
+
+
+@pytest.mark.slow
+def test_a_network_is_measured_from_end_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need("litert")
+    target = tmp_path / "result.json"
+    few = ("--threads", 1, "--rounds", 2, "--starts", 1, "--json", target)
+    run(monkeypatch, small_file(tmp_path), tmp_path / "absent.tflite", *few)
+    (result,) = from_json(target.read_text()).results
+    row = result.latency[1]
+    assert row.best in row.us and row.ratio is not None and row.verdict("fp32")
+    start = result.starts["circlet"]
+    assert start["peak_mib"] >= start["after_mib"] > 1 and start["cold_ms"] > start["warm_ms"] > 0
+    assert result.compile_s and result.artifact_bytes and result.open_ms["circlet"] > 0
+    assert "absent: " in capsys.readouterr().out
+
+
+def test_a_network_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "rows.json"
+    few = ("--seconds", 0.05, "--top", 3, "--json", target)
+    run(monkeypatch, "explain", small_file(tmp_path, "int8"), *few)
+    shown = capsys.readouterr().out
+    assert "peaks of a core" in shown and "float us" in shown
+    found = json.loads(target.read_text())
+    assert {row["bound"] for row in found["rows"]} <= {"arithmetic", "memory"}
+    assert found["peaks"]["fp32_gflops"] > 1 and found["beside_floats"]
+
+
+def test_the_page_is_made_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib", reason="pip install 'circlet[bench]'")
+    monkeypatch.setattr(report, "DOCS", tmp_path)
+    monkeypatch.setattr(report, "PAGE", tmp_path / "performance.md")
+    monkeypatch.setattr(scaling_result, "FOLDER", tmp_path)
+    row = Latency({"circlet": 2.0}, {})
+    known = Run({}, {}, {}, [Result("net", "fp32", 1, 1, {1: row})], "today")
+    (tmp_path / "run.json").write_text(to_json(known))
+    run(monkeypatch, "report", tmp_path / "run.json")
+    assert "run of today" in (tmp_path / "performance.md").read_text()
+    assert (tmp_path / "performance" / "ratios.svg").exists()
+
+
+def test_scaling_curves_are_measured_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scaling_result, "FOLDER", tmp_path)
+    monkeypatch.setattr(scaling, "AXES", {"batch": (1, 2)})
+    monkeypatch.setattr(scaling, "KINDS", ("fp32",))
+    monkeypatch.setattr(scaling, "ENGINES", ("circlet",))
+    run(monkeypatch, "scaling", "--rounds", 1, "--axes", "batch")
+    found = newest()
+    assert found is not None
+    assert [(point.axis, point.at) for point in found.points] == [("batch", 1), ("batch", 2)]
+    assert all(point.us["circlet"] > 0 for point in found.points)
