@@ -11,6 +11,7 @@ import numpy as np
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.abi import Jump, Operand, PlanBuilder, Space, params_bytes, params_dtype
+from circlet.backends.cpu.arrangement import COMPACT, Arrangement
 from circlet.backends.cpu.control import Flat, Goto, Label, flatten
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
 from circlet.backends.cpu.layout import Layout
@@ -32,12 +33,11 @@ from circlet.backends.cpu.toolchain import KERNELS_DIR
 from circlet.errors import PlacementError
 from circlet.ir import Op, Tensor
 from circlet.limits import DEFAULT_LIMITS
-from circlet.plan.memory import Block, MemoryPlan, best_plan
+from circlet.plan.memory import Block, MemoryPlan
 from circlet.plan.partition import Partition
 from circlet.plan.validate import validate_plan
 
 SLACK_BYTES = 64
-_ALIGNMENT = 64
 _SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
 
 
@@ -71,6 +71,7 @@ def compile_partition(
     target: Target,
     unit_count: int,
     most_turns: int = DEFAULT_LIMITS.loop_turns,
+    arrangement: Arrangement = COMPACT,
 ) -> CompiledPartition:
     """Lower a partition to C and a plan that stops a run after so many turns of its loops.
 
@@ -79,8 +80,8 @@ def compile_partition(
     """
     flat = flatten(partition.ops)
     rows = {op: _row(op, target) for op in flat.ops}
-    lowered = _Lowered(partition, flat, rows, target)
-    memory, offsets, blocks = _plan_arena(lowered)
+    lowered = _Lowered(partition, flat, rows, target, arrangement)
+    memory, offsets, blocks = _plan_arena(lowered, arrangement)
     units, places = _emit(lowered.calls, unit_count)
     positions = {op: index for index, op in enumerate(partition.ops)}
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
@@ -120,9 +121,15 @@ class _Lowered:
     """
 
     def __init__(
-        self, partition: Partition, flat: Flat, rows: Mapping[Op, Lowering], target: Target
+        self,
+        partition: Partition,
+        flat: Flat,
+        rows: Mapping[Op, Lowering],
+        target: Target,
+        arrangement: Arrangement,
     ) -> None:
         self._target = target
+        self._arrangement = arrangement
         self.storage = Storage(partition, flat.ops, rows, flat.pinned)
         self.steps: list[KernelCall | Goto] = []
         self.labels: dict[Label, int] = {}
@@ -164,8 +171,10 @@ class _Lowered:
         data = np.ascontiguousarray(array).tobytes()
         key = hashlib.sha256(data).digest()
         if key not in self._known_constants:
-            self._constants.extend(bytes(-len(self._constants) % _ALIGNMENT))
-            self._known_constants[key] = ConstantRef(len(self._constants))
+            end = len(self._constants)
+            start = self._arrangement.place_constant(end, len(data))
+            self._known_constants[key] = ConstantRef(start)
+            self._constants.extend(bytes(start - end))
             self._constants.extend(data)
         return self._known_constants[key]
 
@@ -234,7 +243,9 @@ class _Lowered:
         return ref
 
 
-def _plan_arena(lowered: _Lowered) -> tuple[MemoryPlan, dict[Buffer, int], tuple[Block, ...]]:
+def _plan_arena(
+    lowered: _Lowered, arrangement: Arrangement
+) -> tuple[MemoryPlan, dict[Buffer, int], tuple[Block, ...]]:
     touched: dict[Buffer, list[int]] = {}
     for index, step in enumerate(lowered.steps):
         for tensor in _tensors(step):
@@ -244,11 +255,12 @@ def _plan_arena(lowered: _Lowered) -> tuple[MemoryPlan, dict[Buffer, int], tuple
             if steps[0] < first <= steps[-1] < last:
                 steps.append(last)
     buffers = [buffer for buffer in touched if buffer.space == "arena"]
+    align = arrangement.alignment
     blocks = [
-        Block(b.name, b.size_bytes + 2 * SLACK_BYTES, touched[b][0], touched[b][-1])
+        Block(b.name, b.size_bytes + 2 * SLACK_BYTES, touched[b][0], touched[b][-1], align)
         for b in buffers
     ]
-    memory = best_plan(blocks)
+    memory = arrangement.plan_arena(blocks)
     validate_plan(blocks, memory)
     offsets = dict(zip(buffers, (offset + SLACK_BYTES for offset in memory.offsets), strict=True))
     return memory, offsets, tuple(blocks)

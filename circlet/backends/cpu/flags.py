@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from circlet.backends.cpu.features import FEATURES
 from circlet.backends.cpu.targets import Target
 from circlet.errors import TargetError
@@ -25,8 +27,9 @@ COMMON = (
     "-Werror=implicit-function-declaration",
 )
 
+_NO_SANITIZER = "-fno-sanitize=all"
 _FAMILY = {
-    "zig": ("-fno-sanitize=all", "-Wno-unused-command-line-argument"),
+    "zig": (_NO_SANITIZER, "-Wno-unused-command-line-argument"),
     "clang": ("-Wno-unused-command-line-argument",),
     "gcc": ("-Wno-psabi", "-fno-semantic-interposition"),
 }
@@ -51,9 +54,14 @@ _CLANG_TRIPLE = {
 }
 
 
-def unit_flags(target: Target, family: str) -> list[str]:
-    """All flags with which a compiler of the family (`zig`, `clang`, `gcc`) builds a unit."""
-    return [*COMMON, *_FAMILY[family], *_machine_flags(target, family), *_width_flags(target)]
+def unit_flags(target: Target, family: str, extra: Sequence[str] = ()) -> list[str]:
+    """All flags with which a compiler of the family (`zig`, `clang`, `gcc`) builds a unit.
+
+    zig's refusal of sanitizers would overrule one that the extra flags ask for: it is left out.
+    """
+    sanitized = any(flag.startswith("-fsanitize=") for flag in extra)
+    own = [flag for flag in _FAMILY[family] if flag != _NO_SANITIZER or not sanitized]
+    return [*COMMON, *own, *_machine_flags(target, family), *_width_flags(target), *extra]
 
 
 def _width_flags(target: Target) -> list[str]:

@@ -101,7 +101,7 @@ def _compile_one(
     folder.mkdir()
     (folder / "unit.c").write_text(unit.text, encoding="utf-8")
     includes = [f"-I{KERNELS_DIR}", f"-I{RUNTIME_DIR}"]
-    flags = [*unit_flags(unit.target, compiler.family), *includes, *unit.flags]
+    flags = [*unit_flags(unit.target, compiler.family, unit.flags), *includes]
     command = [*compiler.command, *flags, "unit.c", "-o", "unit.so"]
     result = _start(command, folder, environment)
     if result.returncode != 0:

@@ -1,0 +1,33 @@
+"""How the memory of a partition is laid out: close together, or apart to find what strays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from circlet.plan.memory import Block, MemoryPlan, best_plan
+
+LINE_BYTES = 64
+
+
+def next_line(end: int, size_bytes: int) -> int:
+    """The first multiple of 64 behind what is placed already."""
+    return end + -end % LINE_BYTES
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Where the blocks of the arena and the constants go.
+
+    Attributes:
+        plan_arena: From blocks to their offsets.
+        place_constant: From the end of the constants so far, and a size, to an offset.
+        alignment: What the offsets of blocks must be multiples of.
+    """
+
+    plan_arena: Callable[[Sequence[Block]], MemoryPlan] = best_plan
+    place_constant: Callable[[int, int], int] = next_line
+    alignment: int = LINE_BYTES
+
+
+COMPACT = Arrangement()

@@ -1,0 +1,1 @@
+"""Sanitizers over generated code."""

@@ -1,0 +1,187 @@
+"""Runs a plan step by step, every tensor in guarded memory; stands in for the loader."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from circlet.backends.cpu.abi import CONTROL, Jump, Space, abi_dtypes
+from circlet.backends.cpu.arrangement import LINE_BYTES
+from circlet.backends.cpu.loader import Library, Runtime, address_of
+from tests.sanitize.memory import Region
+from tests.sanitize.spread import PAGE, Spread, pages
+
+if TYPE_CHECKING:
+    from circlet.backends.cpu.loader import Image
+
+CHUNKS = 3
+_KERNEL = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What the compiler said of a plan.
+
+    Attributes:
+        spread: Where its tensors and constants are.
+        names: For each step its kernel, and the operator that it works for.
+        scratch: Scratch bytes of each step.
+    """
+
+    spread: Spread
+    names: tuple[str, ...]
+    scratch: tuple[int, ...]
+
+
+class Guard:
+    """What the worker shares with the executions of its process.
+
+    Attributes:
+        plans: What is known of each plan, by its bytes.
+        say: Tells the parent which step comes next.
+    """
+
+    plans: dict[bytes, Placed]
+    say: Callable[[str], None]
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.plans = {}
+        self.say = say
+
+
+class GuardedExecutable:
+    """A plan with its constants in guarded memory and its kernels."""
+
+    guard: Guard
+
+    def __init__(
+        self, runtime: Runtime, plan: Image, constants: Image, units: Sequence[Image]
+    ) -> None:
+        self.placed = self.guard.plans[bytes(plan)]
+        self.plan = np.frombuffer(plan, np.uint8)
+        self._libraries = [Library(unit, "unit") for unit in units]
+        self.kernels = [_kernels(library) for library in self._libraries]
+        self.constants = Region(len(constants), self.placed.spread.constants)
+        self.constants.write(constants)
+        self.constants.seal(read_only=True)
+
+
+def _kernels(library: Library) -> list[Callable[..., None]]:
+    table = library.symbol("circlet_unit_table")
+    count = ctypes.c_uint32.from_address(table + 4).value
+    pointers = ctypes.c_void_p.from_address(table + 8).value or 0
+    addresses = (ctypes.c_void_p * count).from_address(pointers)
+    return [_KERNEL(address or 0) for address in addresses]
+
+
+class GuardedBinding:
+    """Stands in for `loader.Binding`; copies the caller's buffers to guarded ones and back."""
+
+    def __init__(
+        self,
+        executable: GuardedExecutable,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        threads: int = 1,
+    ) -> None:
+        self._executable = executable
+        self._ports = {Space.INPUT: list(inputs), Space.OUTPUT: list(outputs)}
+        spread = executable.placed.spread
+        header = np.frombuffer(executable.plan, abi_dtypes()["circlet_plan"], 1)[0]
+        self._arena = Region(int(header["arena_bytes"]), spread.tensors)
+        self._arena.seal()
+        self._params = address_of(executable.plan) + int(header["params_offset"])
+        self._steps, self._operands = _tables(executable.plan, header)
+
+    def run(self, timeout_ns: int = 0) -> None:
+        """Run all steps; kernels get their tasks in several calls, as from several threads."""
+        arrays = [array for side in self._ports.values() for array in side]
+        ports = {array.ctypes.data: self._guarded(array) for array in arrays}
+        index = 0
+        while index < len(self._steps):
+            step = self._steps[index]
+            operands = [self._address(operand, ports) for operand in self._operands_of(step)]
+            self._executable.guard.say(self._executable.placed.names[index])
+            index += 1
+            if step["unit"] != CONTROL:
+                self._call(index - 1, operands)
+            elif (
+                step["kernel"] == Jump.ALWAYS or not ctypes.c_uint8.from_address(operands[0]).value
+            ):
+                index = int(step["tasks"])
+        for array in arrays:
+            if array.flags.writeable:
+                ctypes.memmove(array.ctypes.data, ports[array.ctypes.data].first, array.nbytes)
+
+    def output(self, index: int) -> np.ndarray:
+        """The array that output `index` is written to."""
+        return self._ports[Space.OUTPUT][index]
+
+    def set_input(self, index: int, buffer: np.ndarray) -> None:
+        """Read input `index` from this array from now on."""
+        self._ports[Space.INPUT][index] = buffer
+
+    def set_output(self, index: int, buffer: np.ndarray) -> None:
+        """Write output `index` to this array from now on."""
+        self._ports[Space.OUTPUT][index] = buffer
+
+    def cancel(self) -> None:
+        """Nothing runs on another thread."""
+
+    def _guarded(self, array: np.ndarray) -> Region:
+        at_end = self._executable.placed.spread.at_end
+        start = PAGE + (pages(array.nbytes) - array.nbytes if at_end else 0)
+        region = Region(start + array.nbytes, [(start, array.nbytes)])
+        region.write(array.tobytes(), start)
+        region.seal()
+        return region
+
+    def _operands_of(self, step: np.void) -> np.ndarray:
+        first = int(step["first_operand"])
+        return self._operands[first : first + int(step["operand_count"])]
+
+    def _address(self, operand: np.void, ports: dict[int, Region]) -> int:
+        space, offset = Space(operand["space"]), int(operand["offset"])
+        if space is Space.NONE:
+            return 0
+        if space is Space.ARENA:
+            return self._arena.address + offset
+        if space is Space.CONSTANT:
+            return self._executable.constants.address + offset
+        return ports[self._ports[space][int(operand["index"])].ctypes.data].first + offset
+
+    def _call(self, index: int, operands: Sequence[int]) -> None:
+        step, size = self._steps[index], self._executable.placed.scratch[index]
+        kernel = self._executable.kernels[step["unit"]][step["kernel"]]
+        pointers = (ctypes.c_void_p * max(len(operands), 1))(*operands)
+        params = self._params + int(step["params_offset"])
+        bounds = np.linspace(0, int(step["tasks"]), CHUNKS + 1).astype(np.int64)
+        for begin, end in itertools.pairwise(map(int, bounds)):
+            if begin < end:
+                scratch = self._scratch(size)
+                kernel(params, pointers, scratch.first, begin, end)
+
+    def _scratch(self, size_bytes: int) -> Region:
+        at_end = self._executable.placed.spread.at_end
+        unused = pages(size_bytes) - size_bytes if at_end else 0
+        start = PAGE + unused // LINE_BYTES * LINE_BYTES
+        region = Region(start + size_bytes, [(start, size_bytes)])
+        region.seal()
+        return region
+
+
+def _tables(plan: np.ndarray, header: np.void) -> tuple[np.ndarray, np.ndarray]:
+    types = abi_dtypes()
+    start = types["circlet_plan"].itemsize
+    steps = np.frombuffer(plan, types["circlet_step"], int(header["step_count"]), start)
+    operands = np.frombuffer(
+        plan, types["circlet_operand"], int(header["operand_count"]), start + steps.nbytes
+    )
+    return steps, operands
