@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,7 @@ def openvino(task: Task) -> Engine:
         return _named(names, [np.array(request.get_tensor(port).data) for port in results])
 
     return Engine(
-        request.infer,
+        partial(request.infer, share_outputs=True),
         lambda: request.infer(given),
         outputs,
         {key: str(value) for key, value in settings.items()},
