@@ -22,7 +22,13 @@ EXACT = (
     "fuse-activation",
     "remove-dead-ops",
 )
-NATIVE = ("fuse-attention", "fuse-residual", "fuse-normalization", "fuse-elementwise")
+NATIVE = (
+    "split-spread-pixel",
+    "fuse-attention",
+    "fuse-residual",
+    "fuse-normalization",
+    "fuse-elementwise",
+)
 
 
 @dataclass(frozen=True)

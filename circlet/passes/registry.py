@@ -21,6 +21,7 @@ _CLASSES = {
     "unpack-constants": "unpack_constants:UnpackConstants",
     "fuse-list-update": "fuse_list_update:FuseListUpdate",
     "fuse-attention": "fuse_attention:FuseAttention",
+    "split-spread-pixel": "split_spread_pixel:SplitSpreadPixel",
     "fuse-residual": "fuse_residual:FuseResidual",
     "fuse-normalization": "fuse_normalization:FuseNormalization",
     "fuse-elementwise": "fuse_elementwise:FuseElementwise",
