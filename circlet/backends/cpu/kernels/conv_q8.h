@@ -49,10 +49,12 @@ struct conv_q8_params {
 #define CONV_Q8_FLIP_LOADS 1
 #define CONV_Q8_FLIP_ROWS 2
 
-/* How the sums of windows are found: not needed, by a pass over weights of one, or 16 at a time. */
+/* How the sums of windows are found: not needed, by a pass over weights of one, 16 bytes at a
+ * time, or in the lane SUMS - CONV_Q8_SUMS_IN of the tile's registers, whose weights are one. */
 #define CONV_Q8_NO_SUMS 0
 #define CONV_Q8_SUMS_SPLAT 1
 #define CONV_Q8_SUMS_ALONG 2
+#define CONV_Q8_SUMS_IN 3
 
 /* Accumulates one tile; `acc` is [pixels][vectors]. */
 CIRCLET_INLINE void conv_q8_step(vi *acc, const uint8_t *at, int64_t in_pixel, const int8_t *w,
@@ -86,24 +88,24 @@ CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, con
         }
 }
 
-/* The sum of one window's bytes as v_dot4 sees them; runs are multiples of 16. */
-CIRCLET_INLINE int32_t conv_q8_sum_along(const struct conv_q8_params *p, const uint8_t *in,
-                                         const int flip) {
-    typedef CIRCLET_VECTOR(uint16_t, 16) v8u16;
-    typedef CIRCLET_VECTOR(uint32_t, 16) v4u32;
-    v4u32 sum = {0};
+/* The sum of one window's bytes as v_dot4 sees them, in every lane; runs are of 16 bytes or more.
+ * The last 16 of a run may overlap those before them: `ends` leaves out what was counted. */
+CIRCLET_INLINE vi conv_q8_sum_along(const struct conv_q8_params *p, const uint8_t *in,
+                                    v16u8 ends, const int flip) {
+    v4i32 sum = {0};
     uint8_t change = (flip == CONV_Q8_FLIP_LOADS) != CIRCLET_DOT_SIGNED ? 0x80 : 0;
+    int64_t last = p->run_bytes - 16;
     for (int y = 0; y < p->runs_down; y++)
         for (int x = 0; x < p->runs_across; x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
-            for (int64_t k = 0; k < p->run_bytes; k += 16) {
-                v16u8 bytes = v16_load(run + k) ^ change;
-                v8u16 pairs = ((v8u16)bytes & 0xff) + ((v8u16)bytes >> 8);
-                sum += ((v4u32)pairs & 0xffff) + ((v4u32)pairs >> 16);
-            }
+            for (int64_t k = 0; k < last; k += 16)
+                sum = v16_sum_4(sum, v16_load(run + k) ^ change, (v16u8){0} + 1);
+            sum = v16_sum_4(sum, v16_load(run + last) ^ change, ends);
         }
+    sum += __builtin_shufflevector(sum, sum, 2, 3, 0, 1);
+    sum += __builtin_shufflevector(sum, sum, 1, 0, 3, 2);
     int32_t bytes = p->runs_down * p->runs_across * p->run_bytes;
-    return (int32_t)(sum[0] + sum[1] + sum[2] + sum[3]) - (CIRCLET_DOT_SIGNED ? 128 * bytes : 0);
+    return v_splat_first(sum) - (CIRCLET_DOT_SIGNED ? 128 * bytes : 0);
 }
 
 /* What the zero point of the weights subtracts from each pixel's accumulators. */
@@ -111,8 +113,11 @@ CIRCLET_INLINE void conv_q8_corrections(vi *out, const struct conv_q8_params *p,
                                         const uint8_t *in, const int8_t *ones, const int pixels,
                                         const int flip, const int short_run, const int sums) {
     if (sums == CONV_Q8_SUMS_ALONG) {
+        v16u8 places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+        uint8_t counted = (uint8_t)(-p->run_bytes & 15);
+        v16u8 ends = (v16u8)(places >= (v16u8)(counted - (v16u8){0})) & 1;
         CIRCLET_NO_UNROLL for (int m = 0; m < pixels; m++)
-            out[m] = v_splat_i32(conv_q8_sum_along(p, in + m * p->in_pixel, flip) * p->weight_zero);
+            out[m] = conv_q8_sum_along(p, in + m * p->in_pixel, ends, flip) * p->weight_zero;
         return;
     }
     vi acc[16];
@@ -154,6 +159,16 @@ CIRCLET_INLINE void conv_q8_store_bytes(vi *acc, const struct conv_q8_params *p,
     }
 }
 
+/* Subtracts the sums of windows, which one lane of each pixel holds, times the weights' zero. */
+CIRCLET_INLINE void conv_q8_correct(vi *acc, int32_t weight_zero, const int pixels,
+                                    const int vectors, const int slot) {
+    CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
+        vi sum = acc[m * vectors + slot / CIRCLET_LANES];
+        vi off = v_splat_lane(sum, slot % CIRCLET_LANES) * weight_zero;
+        CIRCLET_UNROLL for (int n = 0; n < vectors; n++) acc[m * vectors + n] -= off;
+    }
+}
+
 /* Biases, less what zero points subtract, of one tile. */
 CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *records, const vi *corrections,
                                   const struct hybrid_scale *scales, const int pixels,
@@ -165,8 +180,8 @@ CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *records, const vi *cor
                                          : v_load_i32(record);
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
             acc[m * vectors + n] = form == Q8_HYBRID_ROWS ? q8_hybrid_bias(record, scales[m].zero)
-                                   : sums                 ? (vi)(bias - corrections[m])
-                                                          : bias;
+                                   : sums && sums < CONV_Q8_SUMS_IN ? (vi)(bias - corrections[m])
+                                                                    : bias;
     }
 }
 
@@ -216,7 +231,8 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
         in += column * p->in_pixel;
         int64_t to = image * p->out_batch + row * p->out_row + column * p->out_pixel;
         vi corrections[16];
-        if (sums) conv_q8_corrections(corrections, p, in, x[4], pixels, flip, short_run, sums);
+        if (sums && sums < CONV_Q8_SUMS_IN)
+            conv_q8_corrections(corrections, p, in, x[4], pixels, flip, short_run, sums);
         int64_t block = (int64_t)p->blocks * split / p->splits;
         int64_t last = (int64_t)p->blocks * (split + 1) / p->splits;
         for (; block < last; block++) {
@@ -225,6 +241,8 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
             conv_q8_start(acc, records, corrections, scales, pixels, vectors, form, sums);
             conv_q8_product(acc, p, in, (const int8_t *)x[1] + block * p->block_bytes, pixels,
                             vectors, flip, short_run);
+            if (sums >= CONV_Q8_SUMS_IN)
+                conv_q8_correct(acc, p->weight_zero, pixels, vectors, sums - CONV_Q8_SUMS_IN);
             int64_t first = block * vectors * CIRCLET_LANES, left = p->channels - first;
             if (hybrid)
                 conv_q8_store_floats(acc, p, records, (float *)x[3] + to + first, left, scales,

@@ -2,6 +2,7 @@
 #ifndef CIRCLET_REDUCE_H
 #define CIRCLET_REDUCE_H
 
+#include "arg_bytes.h"
 #include "fixed.h"
 #include "element.h"
 #include "rows.h"
@@ -269,6 +270,12 @@ CIRCLET_INLINE void arg_extreme(const struct arg_extreme_params *p, void *const 
     int64_t size = element_size(type), last = s_min_i64(end * p->rows_per_task, p->rows);
     for (int64_t row = begin * p->rows_per_task; row < last; row++) {
         const char *from = (const char *)x[0] + row * p->count * p->inner * size;
+        if (p->inner == 1 && size == 1) {
+            uint8_t change = (type == ELEMENT_I8 ? 0x80 : 0) ^ (smallest ? 0xff : 0);
+            int32_t place = arg_bytes((const uint8_t *)from, p->count, change);
+            arg_store(x[1], row, place, result_bytes);
+            continue;
+        }
         if (p->inner == 1) {
             arg_store(x[1], row, arg_along(from, p->count, type, smallest), result_bytes);
             continue;

@@ -33,6 +33,8 @@ typedef CIRCLET_VECTOR(uint64_t, CIRCLET_VBYTES) vul;
 typedef CIRCLET_VECTOR(double, CIRCLET_VBYTES) vd;
 typedef CIRCLET_VECTOR(int32_t, CIRCLET_VBYTES / 2) vhi;
 typedef CIRCLET_VECTOR(uint8_t, 16) v16u8;
+typedef CIRCLET_VECTOR(int32_t, 16) v4i32;
+typedef CIRCLET_VECTOR(uint32_t, 16) v4u32;
 typedef CIRCLET_UNALIGNED(uint8_t, 16) v16u8_u;
 typedef CIRCLET_UNALIGNED(double, CIRCLET_VBYTES) vd_u;
 
@@ -96,6 +98,23 @@ CIRCLET_INLINE vi v_dot2(vi acc, vi16 data, vi16 weights) {
 CIRCLET_INLINE vl v_mul_even(vi a, vi b) {
     return ((vl)a << 32 >> 32) * ((vl)b << 32 >> 32);
 }
+
+/* acc + the sums of four neighbouring bytes each, those left out whose `which` is 0 and not 1. */
+CIRCLET_INLINE v4i32 v16_sum_4(v4i32 acc, v16u8 data, v16u8 which) {
+#if defined(__clang__) && \
+    ((defined(__AVX512VNNI__) && defined(__AVX512VL__)) || defined(__AVXVNNI__))
+    typedef int plain __attribute__((vector_size(16)));
+    return (v4i32)__builtin_ia32_vpdpbusd128((plain)acc, (plain)data, (plain)which);
+#else
+    typedef CIRCLET_VECTOR(uint16_t, 16) v8u16;
+    v8u16 bytes = (v8u16)(data & -which), pairs = (bytes & 0xff) + (bytes >> 8);
+    return acc + (v4i32)(((v4u32)pairs & 0xffff) + ((v4u32)pairs >> 16));
+#endif
+}
+
+CIRCLET_INLINE vi v_splat_first(v4i32 x) { return v_splat_i32(x[0]); }
+/* One lane, a constant, in every lane. */
+CIRCLET_INLINE vi v_splat_lane(vi x, const int lane) { return v_splat_i32(x[lane]); }
 
 /* Four bytes in every lane. */
 CIRCLET_INLINE vu8 v_splat_4u8(const uint8_t *p) {

@@ -44,6 +44,8 @@ _SPLIT_BYTES = 1 << 18
 _FEW_TASKS = 16
 _FEW_VECTORS = 2
 _ROW_ALIGNMENT = 64
+_SUM_BYTES = 16
+_SUMS_IN = "CONV_Q8_SUMS_IN"
 
 
 @dataclass(frozen=True)
@@ -177,10 +179,11 @@ def call_product(product: Product, scaling: Scaling, tile: Tile, context: Contex
     """Append the call of the kernel for a product."""
     runs, places, result = product.runs, product.places, product.op.outputs[0]
     lanes = context.vector_bytes // 4
-    packed = pack(product.weights, _order(tile, lanes, scaling.form))
+    order = _order(tile, lanes, scaling.form)
+    sums = _sums(product, order)
+    packed = pack(_with_sums(product.weights, sums), order)
     row_tiles = -(-places.row_pixels // tile.pixels)
     splits = splits_of(packed, places.rows * row_tiles)
-    sums = _sums(product)
     params: dict[str, ParamValue] = {
         **places.params(),
         "run_down": runs.step_down,
@@ -256,10 +259,21 @@ def splits_of(packed: Int8, tiles: int) -> int:
     return min(wanted, len(packed))
 
 
-def _sums(product: Product) -> str:
+def _sums(product: Product, order: npt.NDArray[np.intp]) -> str:
+    """How the kernel finds sums of windows: in a lane without a channel, where there is one."""
+    channels = product.weights.shape[0]
     if product.weight_zero == 0:
         return "CONV_Q8_NO_SUMS"
-    return "CONV_Q8_SUMS_ALONG" if product.runs.bytes % 16 == 0 else "CONV_Q8_SUMS_SPLAT"
+    if channels < order.size:
+        return f"{_SUMS_IN} + {int(np.flatnonzero(order == channels)[0])}"
+    return "CONV_Q8_SUMS_ALONG" if product.runs.bytes >= _SUM_BYTES else "CONV_Q8_SUMS_SPLAT"
+
+
+def _with_sums(weights: Int8, sums: str) -> Int8:
+    """Weights with a channel of ones behind the last, where sums are found there."""
+    if not sums.startswith(_SUMS_IN):
+        return weights
+    return np.concatenate([weights, np.ones((1, *weights.shape[1:]), np.int8)])
 
 
 def conv_border(op: Op) -> dict[int, Border]:
