@@ -26,31 +26,25 @@ struct hybrid_image_params {
 
 #define HYBRID_STORED (CIRCLET_DOT_SIGNED ? 0 : 128)
 
+/* Least and greatest elements so far, zero among them. */
 #define HYBRID_CHAINS 4
-
-CIRCLET_INLINE void hybrid_row_range(const float *p, int64_t n, float *low, float *high) {
+struct hybrid_range {
     vf least[HYBRID_CHAINS], most[HYBRID_CHAINS];
-    CIRCLET_UNROLL for (int c = 0; c < HYBRID_CHAINS; c++)
-        least[c] = v_splat(*low), most[c] = v_splat(*high);
+};
+
+CIRCLET_INLINE void hybrid_widen(struct hybrid_range *range, int chain, vf x) {
+    range->least[chain] = v_min(x, range->least[chain]);
+    range->most[chain] = v_max(x, range->most[chain]);
+}
+
+CIRCLET_INLINE void hybrid_row_range(struct hybrid_range *range, const float *p, int64_t n) {
     const int64_t step = HYBRID_CHAINS * CIRCLET_LANES;
     int64_t i = 0;
     for (; i + step <= n; i += step)
-        CIRCLET_UNROLL for (int c = 0; c < HYBRID_CHAINS; c++) {
-            vf x = v_load(p + i + c * CIRCLET_LANES);
-            least[c] = v_min(x, least[c]), most[c] = v_max(x, most[c]);
-        }
-    for (; i + CIRCLET_LANES <= n; i += CIRCLET_LANES) {
-        vf x = v_load(p + i);
-        least[0] = v_min(x, least[0]), most[0] = v_max(x, most[0]);
-    }
-    CIRCLET_UNROLL for (int c = 1; c < HYBRID_CHAINS; c++)
-        least[0] = v_min(least[c], least[0]), most[0] = v_max(most[c], most[0]);
-    float lowest = v_fold_min(least[0]), highest = v_fold_max(most[0]);
-    for (; i < n; i++) {
-        lowest = p[i] < lowest ? p[i] : lowest;
-        highest = p[i] > highest ? p[i] : highest;
-    }
-    *low = lowest, *high = highest;
+        CIRCLET_UNROLL for (int c = 0; c < HYBRID_CHAINS; c++)
+            hybrid_widen(range, c, v_load(p + i + c * CIRCLET_LANES));
+    for (; i + CIRCLET_LANES <= n; i += CIRCLET_LANES) hybrid_widen(range, 0, v_load(p + i));
+    if (i < n) hybrid_widen(range, 1, v_load_n(p + i, n - i));
 }
 
 /* To the nearest whole number, halves away from zero, of a small number. */
@@ -82,23 +76,41 @@ CIRCLET_INLINE struct hybrid_factors hybrid_asymmetric(float least, float most) 
     return (struct hybrid_factors){stored_scale, 1.0f / stored_scale, (int32_t)zero};
 }
 
-/* The symmetric form reaches no further than +-127 by itself. */
-CIRCLET_INLINE vqu8 hybrid_quantise_lanes(vf x, struct hybrid_factors f) {
+/* Out of range by a rounding error at most; the symmetric form by none. */
+CIRCLET_INLINE vi hybrid_quantise_lanes(vf x, struct hybrid_factors f) {
     vf y = v_splat((float)f.zero) + x * v_splat(f.inverse);
-    vqi8 bytes = v_saturate_i8(v_to_i32(y + v_copysign(v_splat(0.5f), y)));
-    return (vqu8)bytes ^ HYBRID_STORED;
+    return v_to_i32(y + v_copysign(v_splat(0.5f), y));
 }
 
 CIRCLET_INLINE void hybrid_quantise_row(const float *p, int64_t n, uint8_t *out,
                                         struct hybrid_factors f) {
     int64_t i = 0;
-    for (; i + CIRCLET_LANES <= n; i += CIRCLET_LANES)
-        v_store_bytes(out + i, hybrid_quantise_lanes(v_load(p + i), f), CIRCLET_LANES);
-    if (i < n) v_store_bytes(out + i, hybrid_quantise_lanes(v_load_n(p + i, n - i), f), n - i);
+    for (; i + 4 * CIRCLET_LANES <= n; i += 4 * CIRCLET_LANES) {
+        vi steps[4];
+        CIRCLET_UNROLL for (int c = 0; c < 4; c++)
+            steps[c] = hybrid_quantise_lanes(v_load(p + i + c * CIRCLET_LANES), f);
+        vi8 bytes = v_saturate_4_i8(steps[0], steps[1], steps[2], steps[3]);
+        v_store_u8(out + i, v_ungroup((vu8)bytes, 1) ^ HYBRID_STORED);
+    }
+    for (; i < n; i += CIRCLET_LANES) {
+        int64_t count = s_min_i64(n - i, CIRCLET_LANES);
+        vf x = count == CIRCLET_LANES ? v_load(p + i) : v_load_n(p + i, count);
+        vqu8 bytes = (vqu8)v_saturate_i8(hybrid_quantise_lanes(x, f)) ^ HYBRID_STORED;
+        v_store_bytes(out + i, bytes, count);
+    }
 }
 
 CIRCLET_INLINE void hybrid_fill(uint8_t *p, int64_t n, int32_t value) {
     for (int64_t i = 0; i < n; i++) p[i] = (uint8_t)value;
+}
+
+CIRCLET_INLINE struct hybrid_factors hybrid_fold(const struct hybrid_range *range,
+                                                 const int asymmetric) {
+    vf least = range->least[0], most = range->most[0];
+    CIRCLET_UNROLL for (int c = 1; c < HYBRID_CHAINS; c++)
+        least = v_min(range->least[c], least), most = v_max(range->most[c], most);
+    float low = v_fold_min(least), high = v_fold_max(most);
+    return asymmetric ? hybrid_asymmetric(low, high) : hybrid_symmetric(low, high);
 }
 
 /* Writes the bordered image to `out` and returns its scale. */
@@ -107,11 +119,11 @@ CIRCLET_INLINE struct hybrid_scale hybrid_quantise(const struct hybrid_image_par
                                                    const int asymmetric) {
     int together = p->in_pixel == p->depth;
     int64_t parts = together ? 1 : p->width, length = together ? p->width * p->depth : p->depth;
-    float low = 0.0f, high = 0.0f;
+    struct hybrid_range range = {{{0}}};
     for (int64_t y = 0; y < p->height; y++)
         for (int64_t x = 0; x < parts; x++)
-            hybrid_row_range(in + y * p->in_row + x * p->in_pixel, length, &low, &high);
-    struct hybrid_factors f = asymmetric ? hybrid_asymmetric(low, high) : hybrid_symmetric(low, high);
+            hybrid_row_range(&range, in + y * p->in_row + x * p->in_pixel, length);
+    struct hybrid_factors f = hybrid_fold(&range, asymmetric);
     int32_t zero = f.zero + HYBRID_STORED;
     int64_t row_bytes = (p->left + p->width + p->right) * p->depth;
     hybrid_fill(out, p->top * row_bytes, zero);

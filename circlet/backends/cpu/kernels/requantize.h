@@ -180,8 +180,9 @@ CIRCLET_INLINE vi q8_hybrid_bias(const int32_t *record, int32_t image_zero) {
 /* Accumulators of a hybrid kernel as real values: scaled, biased, clamped. */
 CIRCLET_INLINE vf q8_scale_float(vi x, const float *record, float image_scale, float low,
                                  float high) {
-    vf y = v_to_f32(x) * v_load(record + CIRCLET_LANES) * v_splat(image_scale);
-    return v_clamp(y + v_load(record), v_splat(low), v_splat(high));
+    vf scale = v_load(record + CIRCLET_LANES) * v_splat(image_scale);
+    vf y = v_fma(v_to_f32(x), scale, v_load(record));
+    return v_clamp(y, v_splat(low), v_splat(high));
 }
 
 CIRCLET_INLINE void q8_store_float(float *to, vf y, int64_t count) {

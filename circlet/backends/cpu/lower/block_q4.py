@@ -24,7 +24,7 @@ BLOCK = 32
 _BLOCKS = (256, 128, 64, BLOCK)
 _MOST_ROWS = 4
 _LEAST_WEIGHTS = 1 << 14
-_MOST_VECTORS = 4
+_MOST_VECTORS = 2
 _CLOSE = np.float32(2.0**-22)
 _LEAST_PEAK = 1e-30
 _BYTES_OF_SCALE = 8
@@ -107,7 +107,7 @@ def _lower(op: Op, context: Context) -> None:
     assert form is not None
     units, depth = form.values.shape
     lanes = context.vector_bytes // 4
-    vectors = min(_MOST_VECTORS if lanes == 16 else 2, -(-units // lanes))
+    vectors = min(_MOST_VECTORS, -(-units // lanes))
     width = vectors * lanes
     bias = constant_floats(op.input(2))
     biases = np.zeros(units, np.float32) if bias is None else bias.reshape(-1)
