@@ -22,7 +22,7 @@ from bench.explain_rows import Row, explained
 from bench.float_twin import float_twin
 from bench.networks import classified
 from bench.reasons import Beside, beside
-from bench.roofline import Peaks, measured_peaks
+from bench.roofline import LEVELS_BYTES, Peaks, measured_peaks
 from bench.steps import Profile, profile
 from circlet.errors import CircletError
 
@@ -69,7 +69,9 @@ def _show(rows: list[Row], found: Profile, peaks: Peaks, top: int) -> None:
         f"peaks of a core: {peaks.fp32_gflops:.0f} GFLOP/s fp32, {peaks.int8_gops:.0f} GOP/s int8, "
         f"{peaks.int16_gops:.0f} GOP/s int16, read "
         + "/".join(f"{rate:.0f}" for rate in peaks.read_gbs)
-        + " GB/s from L1/L2/L3/memory"
+        + " GB/s of "
+        + "/".join(f"{size >> 10}" for size in LEVELS_BYTES)
+        + " KiB"
     )
     print("        us     %    GOP/s   GB/s  roof%  bound       kind / kernel / source")
     shown = sorted(rows, key=lambda row: -row.us)[:top] if top else rows

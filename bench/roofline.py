@@ -16,8 +16,8 @@ from circlet.backends.cpu.loader import Library, address_of
 from circlet.backends.cpu.targets import native_target
 from circlet.backends.cpu.toolchain import compile_unit
 
-LEVELS_BYTES = (16 << 10, 256 << 10, 8 << 20, 64 << 20)
-"""Working sets at which bandwidth is measured: within L1, L2, L3, and beyond."""
+LEVELS_BYTES = (16 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 64 << 20)
+"""Working sets at which bandwidth is measured: from what fits L1 to what fits no cache."""
 
 _TWO = (ctypes.c_uint64, ctypes.c_void_p)
 _ROUND_NS = 2_000_000
@@ -51,7 +51,7 @@ class Peaks:
     def bandwidth(self, working_set: int) -> float:
         """GB/s of reading and writing a working set of so many bytes: that of its cache level."""
         for size, read, copy in zip(LEVELS_BYTES, self.read_gbs, self.copy_gbs, strict=True):
-            if working_set <= 2 * size:
+            if working_set <= 1.5 * size:
                 return max(read, copy)
         return max(self.read_gbs[-1], self.copy_gbs[-1])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -11,7 +12,7 @@ import numpy as np
 
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.loader import Binding
-from circlet.backends.cpu.lowering import KernelCall, TensorRef
+from circlet.backends.cpu.lowering import ConstantRef, KernelCall, TensorRef
 from circlet.backends.cpu.targets import Target, parse_targets
 from circlet.backends.cpu.toolchain import usable_cores
 from circlet.formats import load
@@ -25,6 +26,7 @@ from circlet.runtime.opening import Opened, OpenOptions, Source, open_source
 from circlet.runtime.values import Value
 
 _MOVES = ("copy.h", "moves.h")
+_INTEGERS = re.compile("q4|q8|int")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Work:
         macs: Multiply-accumulates; those of the operator where one call computes it.
         outputs: Elements that the operator writes.
         data_bytes: Activations read and written, each once.
-        constant_bytes: Weights and tables, as the file holds them.
+        constant_bytes: Weights and tables, as they are packed.
         unit: The arithmetic: "fp32", "int8" or "int16".
     """
 
@@ -179,12 +181,15 @@ def _works(
     works: list[Work | None] = []
     for part, done in zip(parts, compiled, strict=True):
         times = step_us[len(works) : len(works) + len(done.calls)]
-        works += works_of(part, done.calls, times)
+        works += works_of(part, done.calls, times, len(done.constants))
     return works
 
 
 def works_of(
-    part: Partition, calls: Sequence[KernelCall | None], times: Iterable[float]
+    part: Partition,
+    calls: Sequence[KernelCall | None],
+    times: Iterable[float],
+    constants_bytes: int,
 ) -> list[Work | None]:
     """The work of each step; an operator's MACs are shared out by time over its kernel calls.
 
@@ -196,18 +201,31 @@ def works_of(
         if call is not None and call.kernel.header not in _MOVES:
             heavy[call.op] = heavy.get(call.op, 0.0) + float(us) + 1e-9
     outside = set(part.ops)
+    packed = _packed_bytes(calls, constants_bytes)
     return [
-        None if call is None else _work(call, float(us), heavy, call.op in outside)
+        None if call is None else _work(call, float(us), heavy, call.op in outside, packed)
         for call, us in timed
     ]
 
 
-def _work(call: KernelCall, us: float, heavy: dict[Op, float], once: bool) -> Work:
+def _packed_bytes(calls: Sequence[KernelCall | None], constants_bytes: int) -> dict[int, int]:
+    """The size of each packed constant by its offset: up to where the next one starts."""
+    offsets = sorted({o for call in calls if call is not None for o in _constants(call)})
+    ends = [*offsets[1:], constants_bytes]
+    return {start: end - start for start, end in zip(offsets, ends, strict=False)}
+
+
+def _constants(call: KernelCall) -> list[int]:
+    return [ref.offset for ref in call.operands if isinstance(ref, ConstantRef)]
+
+
+def _work(
+    call: KernelCall, us: float, heavy: dict[Op, float], once: bool, packed: dict[int, int]
+) -> Work:
     op = call.op
     computes = once and call.kernel.header not in _MOVES
     share = (us + 1e-9) / heavy[op] if computes else 0.0
     arguments = ",".join(map(str, call.kernel.arguments))
-    constants = [t for t in op.inputs if t is not None and t.is_constant]
     return Work(
         kernel=f"{call.kernel.function}({arguments})" if arguments else call.kernel.function,
         kind=op.label,
@@ -216,8 +234,8 @@ def _work(call: KernelCall, us: float, heavy: dict[Op, float], once: bool) -> Wo
         macs=round(_macs(op) * share),
         outputs=round(sum(t.elements for t in op.outputs) * share),
         data_bytes=_data_bytes(call),
-        constant_bytes=round(sum(t.size_bytes for t in constants) * share),
-        unit=unit_of(op),
+        constant_bytes=sum(packed[offset] for offset in dict.fromkeys(_constants(call))),
+        unit=unit_of(call),
     )
 
 
@@ -235,12 +253,12 @@ def _data_bytes(call: KernelCall) -> int:
     return sum(tensor.size_bytes for tensor in touched)
 
 
-def unit_of(op: Op) -> str:
-    """The arithmetic that an operator's operands allow."""
-    dtypes = [t.dtype for t in op.inputs if t is not None]
+def unit_of(call: KernelCall) -> str:
+    """The arithmetic of a kernel, by its operator's operands, or by its name."""
+    dtypes = [t.dtype for t in call.op.inputs if t is not None]
     narrow = {DType.INT8, DType.UINT8, DType.INT4}
     if dtypes and dtypes[0] is DType.INT16:
         return "int16"
     if dtypes and (dtypes[0] in narrow or (dtypes[0].is_float and narrow & set(dtypes[1:2]))):
         return "int8"
-    return "fp32"
+    return "int8" if _INTEGERS.search(call.kernel.header) else "fp32"

@@ -13,7 +13,8 @@ from bench.steps import Profile, TimedWork, Work, profile
 from bench.synthetic import KINDS
 from tests.bench.files import small_file
 
-PEAKS = Peaks(100.0, 400.0, 200.0, 10.0, (200.0, 100.0, 50.0, 20.0), (100.0, 100.0, 50.0, 20.0))
+RATES = (200.0, 150.0, 100.0, 60.0, 50.0, 20.0)
+PEAKS = Peaks(100.0, 400.0, 200.0, 10.0, RATES, RATES)
 
 
 def call(macs: int, data: int, weights: int = 0, unit: str = "fp32") -> Work:

@@ -15,7 +15,7 @@ from circlet.formats import load
 from circlet.ir import DType
 from tests.bench.files import small_file
 
-PEAKS = Peaks(100.0, 400.0, 200.0, 10.0, (100.0,) * 4, (100.0,) * 4)
+PEAKS = Peaks(100.0, 400.0, 200.0, 10.0, (100.0,) * 6, (100.0,) * 6)
 
 
 def row(
