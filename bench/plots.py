@@ -34,7 +34,10 @@ def ratios(run: Run, folder: Path) -> None:
         axis.set_xscale("log", base=2)
         axis.axvline(1, color="black", linewidth=0.6)
         axis.axvline(BARS[key].mean, color="tab:red", linewidth=0.6, linestyle="--")
-        axis.set_title(f"{key}: best peer / Circlet, 1 thread green, 2 threads purple")
+        axis.set_xticks([0.5, 1, 2, 4, 8, 16], ["0.5", "1", "2", "4", "8", "16"])
+        axis.minorticks_off()
+        axis.set_title(f"{key}: best peer / Circlet")
+    figure.suptitle("green: 1 thread, purple: 2 threads, dashed: bar of the mean", fontsize=7)
     _save(figure, folder / "ratios.svg")
 
 

@@ -55,8 +55,7 @@ def lines(result: Result) -> Iterator[str]:
         shown = (
             f"{ratio.middle:.2f} [{ratio.low:.2f} {ratio.high:.2f}]" if ratio else "not compared"
         )
-        print_verdict = row.verdict(result.kind)
-        yield f"{result.name:44} {result.kind:7} {threads}T  {times} us  {shown} {print_verdict}"
+        yield f"{result.name:44} {result.kind:7} {threads}T  {times} us  {shown} {row.verdict(result.kind)}"
     if not result.latency:
         yield f"{result.name:44} {'; '.join(f'{n}: {why}' for n, why in result.refused.items())}"
 
@@ -145,8 +144,7 @@ def _latency_table(run: Run, threads: int) -> str:
         "| network | class | LiteRT | OpenVINO | Circlet | ratio | interval |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, kinds in GROUPS.items():
-        del name
+    for kinds in GROUPS.values():
         found = run.compared(threads, *kinds)
         for result in sorted(found, key=lambda r: _ratio(r.latency[threads])):
             row = result.latency[threads]

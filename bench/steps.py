@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -200,12 +201,30 @@ def works_of(
     for call, us in timed:
         if call is not None and call.kernel.header not in _MOVES:
             heavy[call.op] = heavy.get(call.op, 0.0) + float(us) + 1e-9
-    outside = set(part.ops)
-    packed = _packed_bytes(calls, constants_bytes)
-    return [
-        None if call is None else _work(call, float(us), heavy, call.op in outside, packed)
-        for call, us in timed
-    ]
+    facts = _Facts(
+        heavy,
+        frozenset(part.ops),
+        _packed_bytes(calls, constants_bytes),
+        Counter((call.op, t) for call in calls if call is not None for t in _touched(call)),
+    )
+    return [None if call is None else _work(call, float(us), facts) for call, us in timed]
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What a call's work depends on beside itself.
+
+    Attributes:
+        heavy: Time of all calls of an operator that do more than copy.
+        once: Operators outside loops.
+        packed: The size of each packed constant by its offset.
+        touches: How many calls of an operator touch a tensor.
+    """
+
+    heavy: dict[Op, float]
+    once: frozenset[Op]
+    packed: dict[int, int]
+    touches: Counter[tuple[Op, Tensor]]
 
 
 def _packed_bytes(calls: Sequence[KernelCall | None], constants_bytes: int) -> dict[int, int]:
@@ -219,12 +238,10 @@ def _constants(call: KernelCall) -> list[int]:
     return [ref.offset for ref in call.operands if isinstance(ref, ConstantRef)]
 
 
-def _work(
-    call: KernelCall, us: float, heavy: dict[Op, float], once: bool, packed: dict[int, int]
-) -> Work:
+def _work(call: KernelCall, us: float, facts: _Facts) -> Work:
     op = call.op
-    computes = once and call.kernel.header not in _MOVES
-    share = (us + 1e-9) / heavy[op] if computes else 0.0
+    computes = op in facts.once and call.kernel.header not in _MOVES
+    share = (us + 1e-9) / facts.heavy[op] if computes else 0.0
     arguments = ",".join(map(str, call.kernel.arguments))
     return Work(
         kernel=f"{call.kernel.function}({arguments})" if arguments else call.kernel.function,
@@ -233,8 +250,8 @@ def _work(
         tasks=call.tasks,
         macs=round(_macs(op) * share),
         outputs=round(sum(t.elements for t in op.outputs) * share),
-        data_bytes=_data_bytes(call),
-        constant_bytes=sum(packed[offset] for offset in dict.fromkeys(_constants(call))),
+        data_bytes=_data_bytes(call, facts),
+        constant_bytes=sum(facts.packed[offset] for offset in dict.fromkeys(_constants(call))),
         unit=unit_of(call),
     )
 
@@ -244,13 +261,19 @@ def _macs(op: Op) -> int:
     return record.cost(op).macs if record is not None and record.cost is not None else 0
 
 
-def _data_bytes(call: KernelCall) -> int:
+def _data_bytes(call: KernelCall, facts: _Facts) -> int:
+    """Bytes of the tensors touched; calls of one operator that share a tensor share its bytes."""
     if call.kernel.function == "fill_border":
         fields = {name: np.asarray(value).item() for name, value in call.params.items()}
         return call.tasks * (fields["image_bytes"] - fields["height"] * fields["inner_bytes"])
+    return sum(t.size_bytes // facts.touches[call.op, t] for t in _touched(call))
+
+
+def _touched(call: KernelCall) -> list[Tensor]:
+    if call.kernel.function == "fill_border":
+        return []
     refs = (ref.tensor for ref in call.operands if isinstance(ref, TensorRef))
-    touched: dict[Tensor, None] = dict.fromkeys([*refs, *call.writes])
-    return sum(tensor.size_bytes for tensor in touched)
+    return list(dict.fromkeys([*refs, *call.writes]))
 
 
 def unit_of(call: KernelCall) -> str:
