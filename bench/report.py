@@ -51,11 +51,12 @@ def lines(result: Result) -> Iterator[str]:
     """What to print of a network: a line per number of threads, or why there is none."""
     for threads, row in result.latency.items():
         times = "  ".join(f"{name} {us:.1f}" for name, us in row.us.items())
-        ratio = row.ratio
-        shown = (
-            f"{ratio.middle:.2f} [{ratio.low:.2f} {ratio.high:.2f}]" if ratio else "not compared"
-        )
-        yield f"{result.name:44} {result.kind:7} {threads}T  {times} us  {shown} {row.verdict(result.kind)}"
+        ratio, met = row.ratio, row.verdict(result.kind)
+        head = f"{result.name:44} {result.kind:7} {threads}T  {times} us"
+        if ratio:
+            yield f"{head}  {ratio.middle:.2f} [{ratio.low:.2f} {ratio.high:.2f}] {met}"
+        else:
+            yield f"{head}  not compared"
     if not result.latency:
         yield f"{result.name:44} {'; '.join(f'{n}: {why}' for n, why in result.refused.items())}"
 
