@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from circlet.errors import LimitError
 from circlet.ir import DType, Graph
-from circlet.limits import DEFAULT_LIMITS
+from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.build import builder
 from circlet.plan.shapes import fix_shapes
 
@@ -40,7 +38,7 @@ def test_the_files_default_is_preferred_and_flows_through_the_graph() -> None:
 
 
 def test_a_tensor_above_the_limit_is_refused_by_name() -> None:
-    limits = replace(DEFAULT_LIMITS, tensor_bytes=1000)
+    limits = Limits(tensor_bytes=1000)
     with pytest.raises(LimitError, match=r"x[\s\S]*4000 bytes, the limit is 1000"):
         fix_shapes(chain((10, 100)), limits)
 
@@ -49,4 +47,4 @@ def test_an_input_above_the_limit_is_refused_even_where_nothing_reads_it() -> No
     graph = builder().build()
     graph.inputs.append(chain((10, 100)).inputs[0])
     with pytest.raises(LimitError, match="where: x"):
-        fix_shapes(graph, replace(DEFAULT_LIMITS, tensor_bytes=1000))
+        fix_shapes(graph, Limits(tensor_bytes=1000))
