@@ -58,6 +58,15 @@ def round_half_away(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.asarray(whole + np.copysign(away.astype(np.float32), x), np.float32)
 
 
+def _nearest_ratio(
+    x: npt.NDArray[np.float32], scale: Array, low: Array, high: Array
+) -> npt.NDArray[np.int32]:
+    """x / scale rounded half away from zero, within low..high; 0 for NaN."""
+    ratio = np.asarray(np.divide(x, scale), np.float32)
+    whole = np.nan_to_num(round_half_away(ratio), nan=0.0)
+    return np.clip(whole, low, high).astype(np.int32)
+
+
 def floor_divide(a: Array, b: Array) -> Array:
     """floor(a / b): in double for floats, 0 for whole numbers over 0."""
     if a.dtype.kind != "f":
@@ -147,6 +156,7 @@ FUNCTIONS: dict[str, Function] = {
     "floor_div": _typed("floor_div", 2, floor_divide),
     "floor_mod": _typed("floor_mod", 2, _floor_modulo),
     "round_half_away": _named("round_half_away", 1, round_half_away),
+    "nearest_ratio": _named("nearest_ratio", 4, _nearest_ratio, "i32"),
     "to_f32": _named("to_f32", 1, lambda x: x.astype(np.float32), "f32"),
     "to_i32": _named("to_i32", 1, lambda x: x.astype(np.int32), "i32"),
     "low_i32": _named("low_i32", 1, lambda x: x.astype(np.int32), "i32"),

@@ -12,8 +12,6 @@ from circlet.ops.operands import limits, operand, scale_of, zero_of
 from circlet.ops.record import find
 
 _LARGEST_BELOW_2_31 = 2147483520.0
-# Adding it and truncating rounds halves away from zero: 0.5 itself would move 0.49999997 up.
-_BELOW_HALF = 0.49999997
 
 
 def _not_nan(value: Expr) -> Expr:
@@ -27,9 +25,6 @@ def quantize_scalar(op: Op) -> Scalar:
         value = rescale(Var(0, "i32") - Param("zero0"), "output")
         factor = multiplier_params("output", scale_of(source) / scale_of(result))
         return Scalar(stored(value), {**zero_params(op), **factor, **type_params(op)})
-    scaled = _not_nan(Var(0) / Param("scale", "f32"))
-    inside = clamp(scaled, Param("lowest", "f32"), Param("highest", "f32"))
-    rounded = call("select", inside < 0.0, inside - _BELOW_HALF, inside + _BELOW_HALF)
     low, high = limits(result.dtype)
     zero = zero_of(result)
     params = {
@@ -38,7 +33,9 @@ def quantize_scalar(op: Op) -> Scalar:
         "highest": float(high - zero),
         "zero": zero,
     }
-    return Scalar(call("to_i32", rounded) + Param("zero"), params)
+    bounds = (Param("lowest", "f32"), Param("highest", "f32"))
+    whole = call("nearest_ratio", Var(0), Param("scale", "f32"), *bounds)
+    return Scalar(whole + Param("zero"), params)
 
 
 def dequantize_scalar(op: Op) -> Scalar:

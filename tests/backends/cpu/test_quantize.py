@@ -28,6 +28,22 @@ def test_quantising_floats_equals_the_record(target: str) -> None:
 
 
 @each_target
+@pytest.mark.parametrize("scale", [0.05, 1 / 255, 0.0078125, 3.1e-5, 1e-39, 7e37, 3e38])
+def test_halves_and_their_neighbours_round_as_the_record_does(scale: float, target: str) -> None:
+    cases = Cases()
+    step = np.float64(np.float32(scale))
+    with np.errstate(over="ignore"):
+        halves = ((np.arange(-300, 300) + 0.5) * step).astype(np.float32)
+        wide = ((np.arange(-4e4, 4e4, 37) + 0.5) * step).astype(np.float32)
+    near = [np.nextafter(halves, np.float32(way)) for way in (-np.inf, np.inf)]
+    for dtype in STORED:
+        quant = Quantization.per_tensor(scale, 0 if dtype is DType.INT16 else 3)
+        for values in (halves, *near, np.nextafter(wide, np.float32(0))):
+            cases.op("QUANTIZE", [cases.given(values)], dtype=dtype, quant=quant)
+    cases.check(target)
+
+
+@each_target
 def test_requantising_equals_the_record(target: str) -> None:
     cases = Cases()
     for source in STORED:

@@ -49,6 +49,35 @@ CIRCLET_INLINE vf elementwise_expm1(vf x) {
     return v_select(near, v_fma(x * x, q, x), v_exp(x) - v_splat(1.0f));
 }
 
+/* Whether all lanes of a mask are set. */
+CIRCLET_INLINE int elementwise_all(vi mask) {
+#if defined(__clang__)
+    return __builtin_reduce_and(mask) != 0;
+#else
+    int32_t all = -1;
+    for (int i = 0; i < CIRCLET_LANES; i++) all &= mask[i];
+    return all != 0;
+#endif
+}
+
+/* x / scale to the nearest whole number within low..high, halves away from zero; 0 for NaN. The
+ * product with 1 / scale is within 2e-7 of the quotient: only near halves do they round apart. */
+CIRCLET_INLINE vi v_nearest_ratio(vf x, vf scale, vf low, vf high) {
+    const vf shift = v_splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
+    vf inverse = v_splat(1.0f) / scale;
+    vf reach = v_max(v_abs(low), v_abs(high)) * v_splat(2.5e-7f);
+    vi is_normal = (vi)(inverse > v_splat(1e-37f)) & (vi)(inverse < v_splat(__builtin_inff()));
+    vf bound = v_select(is_normal, v_splat(0.49999f) - reach, v_splat(-1.0f));
+    vf y = v_clamp(x * inverse, low, high);
+    vf shifted = y + shift;
+    vf off = v_abs(y - (shifted - shift));
+    if (CIRCLET_LIKELY(elementwise_all((vi)(off < bound)))) return (vi)shifted - (vi)shift;
+    y = x / scale;
+    y = v_clamp(v_select((vi)(y == y), y, v_zero()), low, high);
+    /* Adding a half itself would move 0.49999997 up. */
+    return v_to_i32(y + v_copysign(v_splat(0.49999997f), y));
+}
+
 CIRCLET_INLINE void elementwise_run(const elementwise_values *v, char *const *at, int64_t begin,
                                     int64_t end, elementwise_body body) {
     int64_t i = begin;
