@@ -185,10 +185,10 @@ def _rising_records(bias: Int64, scale: tuple[Int64, Int64], zero: int, slots: S
     rounding = (half << 31) + (1 << 30)
     power = np.maximum(mantissa & -mantissa, 1)
     odd = mantissa // power * (rounding >> 30)
-    start = np.where(odd % 4 == 3, -1, 1) * ((1 << 30) // power)
-    start = np.where(mantissa == 0, 0, start)
-    addend = (rounding - start * mantissa) >> 32
-    columns = {0: wrap_int32(bias + start), 1: mantissa, 3: addend, 4: right - 1}
+    sign: Int64 = np.where(odd % 4 == 3, -1, 1)
+    start: Int64 = np.where(mantissa == 0, 0, sign * ((1 << 30) // power))
+    rest: Int64 = rounding - start * mantissa
+    columns = {0: wrap_int32(bias + start), 1: mantissa, 3: rest >> 32, 4: right - 1}
     table = slots.table(columns)
     table[:, 2, ::2] = table[:, 1, 1::2]
     return table
