@@ -73,23 +73,22 @@ def split_weights(op: Op) -> tuple[Int8, ...]:
     return tuple(parts)
 
 
-def pack_depthwise(parts: tuple[Int8, ...], tiling: Tiling, lanes: int) -> list[list[Int8]]:
-    """[h, w, channels] parts to, per block and part, [w, groups of four rows, rows, channels, 4].
+def pack_depthwise(parts: tuple[Int8, ...], tiling: Tiling, lanes: int) -> Int8:
+    """[h, w, channels] parts to, per block, [w, groups of four rows, rows, parts, channels, 4].
 
-    A block has its first part, and those others that are not zero in it. Row r of the rows done
-    together sees the taps r places further down.
+    Row r of the rows done together sees the taps r places further down.
     """
     (height, width, channels), rows = parts[0].shape, tiling.rows
     groups = -(-(height + rows - 1) // 4)
     taps = np.zeros((rows, len(parts), groups * 4, width, channels + CHANNEL_BLOCK), np.int8)
     for row in range(rows):
         taps[row, :, row : row + height, :, :channels] = np.stack(parts)
-    split = taps.reshape(rows, len(parts), groups, 4, width, -1).transpose(1, 4, 2, 0, 5, 3)
+    split = taps.reshape(rows, len(parts), groups, 4, width, -1).transpose(4, 2, 0, 1, 5, 3)
     packed = []
     for start, size in tiling.blocks.starts:
-        own = split[..., start + woven_order(size // lanes, lanes), :]
-        packed.append([part.reshape(-1) for n, part in enumerate(own) if n == 0 or part.any()])
-    return packed
+        order = start + woven_order(size // lanes, lanes)
+        packed.append(split[..., order, :].reshape(-1))
+    return np.concatenate(packed)
 
 
 def fold_input_zero(op: Op, parts: tuple[Int8, ...], offset: int) -> tuple[Int64, Int64]:
@@ -118,11 +117,7 @@ def call_depthwise(call: Depthwise, scaling: Scaling, context: Context) -> None:
     in_batch, in_row, in_pixel = call.in_strides
     height, width, channels = call.parts[0].shape
     tiling, blocks = call.tiling, call.tiling.blocks
-    packed = pack_depthwise(call.parts, tiling, context.vector_bytes // 4)
-    many = len(call.parts) > 1
-    counts = np.array([len(block) for block in packed], np.int32)
     params: dict[str, ParamValue] = {
-        "rest_at": sum(part.size for block in packed[:-1] for part in block),
         "in_batch": in_batch,
         "in_row": window.rows.stride * in_row,
         "in_pixel": in_pixel,
@@ -140,18 +135,18 @@ def call_depthwise(call: Depthwise, scaling: Scaling, context: Context) -> None:
     narrow = channels if channels < CHANNEL_BLOCK else 0
     tiles = (blocks.whole, tiling.pixels, blocks.rest, tiling.rest_pixels, tiling.rows)
     taps = (height, width, window.columns.stride, int(tiling.slides))
-    arguments = (*tiles, *taps, int(many), scaling.form, int(call.flip), narrow)
+    arguments = (*tiles, *taps, len(call.parts), scaling.form, int(call.flip), narrow)
+    packed = pack_depthwise(call.parts, tiling, context.vector_bytes // 4)
     context.call(
         op,
         Kernel("depthwise_q8.h", "depthwise_q8", arguments),
         params,
         (
             call.data,
-            context.constant(np.concatenate([part for block in packed for part in block])),
+            context.constant(packed),
             context.constant(scaling.records),
             TensorRef(op.outputs[0]),
             call.scales,
-            context.constant(counts) if many else NoRef(),
         ),
         (op.outputs[0],),
         tasks=out.batch * -(-out.height // tiling.rows),
@@ -205,7 +200,7 @@ def _lower(op: Op, context: Context) -> None:
     bias, reach = fold_input_zero(op, parts, offset)
     out = context.layout(op.outputs[0])
     size = out.height, out.width
-    tiling = choose_tiling(window_of(op), size, channels, context)
+    tiling = choose_tiling(window_of(op), size, channels, len(parts), context)
     scaling = fixed_scaling(op, bias, reach, tiling.blocks.slots(lanes))
     strides = data.batch_stride, data.row_stride, data.pixel_stride
     place = TensorRef(source, start)
