@@ -30,6 +30,34 @@ EXPORT uint32_t probe_dot(uint64_t blocks, int32_t *sink) {
     return CHAINS * CIRCLET_VBYTES * 2;
 }
 
+#if defined(__AMX_INT8__)
+#include "amx.h"
+
+/* The process must have asked the system for tiles. */
+EXPORT uint32_t probe_tiles(uint64_t blocks, const int32_t *tile) {
+    struct amx amx;
+    struct amx_shapes shapes = {.palette = 1};
+    for (int i = 0; i < 8; i++) shapes.rows[i] = AMX_ROWS, shapes.row_bytes[i] = AMX_ROW_BYTES;
+    AMX_BEGIN(&amx, &shapes);
+    AMX_LOAD(&amx, 0, tile, AMX_ROW_BYTES);
+    AMX_LOAD(&amx, 1, tile, AMX_ROW_BYTES);
+    AMX_LOAD(&amx, 2, tile, AMX_ROW_BYTES);
+    AMX_LOAD(&amx, 3, tile, AMX_ROW_BYTES);
+    AMX_ZERO(&amx, 4);
+    AMX_ZERO(&amx, 5);
+    AMX_ZERO(&amx, 6);
+    AMX_ZERO(&amx, 7);
+    for (uint64_t n = 0; n < blocks; n++) {
+        AMX_DOT_U8(&amx, 4, 0, 2);
+        AMX_DOT_U8(&amx, 5, 0, 3);
+        AMX_DOT_U8(&amx, 6, 1, 2);
+        AMX_DOT_U8(&amx, 7, 1, 3);
+    }
+    AMX_END();
+    return 4 * AMX_ROWS * (AMX_ROW_BYTES / 4) * AMX_ROW_BYTES * 2;
+}
+#endif
+
 EXPORT uint32_t probe_madd(uint64_t blocks, int32_t *sink) {
     vi sums[CHAINS], a = v_load_i32(sink), b = v_load_i32(sink + CIRCLET_LANES);
     CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = a * i;

@@ -13,7 +13,7 @@ from time import perf_counter_ns
 import numpy as np
 
 from circlet.backends.cpu.loader import Library, address_of
-from circlet.backends.cpu.targets import native_target
+from circlet.backends.cpu.targets import Target, native_target
 from circlet.backends.cpu.toolchain import compile_unit
 
 LEVELS_BYTES = (16 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 64 << 20)
@@ -21,6 +21,8 @@ LEVELS_BYTES = (16 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 64 << 20)
 
 _TWO = (ctypes.c_uint64, ctypes.c_void_p)
 _ROUND_NS = 2_000_000
+_SINK = 256
+_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_TILES = 158, 0x1023, 18
 _ROUNDS = 12
 
 
@@ -30,8 +32,8 @@ class Peaks:
 
     Attributes:
         fp32_gflops: Fused multiply-adds, two operations each.
-        int8_gops: Four-way dot products of bytes into int32 (VNNI where the CPU has it); kernels
-            that use tiles (AMX) may pass it.
+        int8_gops: Four-way dot products of bytes into int32: by tiles (AMX) or vectors (VNNI) where
+            the CPU has them.
         int16_gops: Two-way products of int16 into int32.
         requantised_gops: Accumulators made into int8 outputs.
         read_gbs, copy_gbs: Bandwidth at each size of `LEVELS_BYTES`; a copy counts both ways.
@@ -64,8 +66,9 @@ class Peaks:
 def measured_peaks() -> Peaks:
     """The peaks of the core that the calling thread runs on; takes about half a second."""
     text = (Path(__file__).parent / "probe.c").read_text(encoding="utf-8")
-    library = Library(compile_unit(text, native_target()), "probe")
-    sink, room = np.zeros(64, np.int32), np.ones(LEVELS_BYTES[-1] // 4, np.int32)
+    target = native_target()
+    library = Library(compile_unit(text, target), "probe")
+    sink, room = np.zeros(_SINK, np.int32), np.ones(LEVELS_BYTES[-1] // 4, np.int32)
     at, data = address_of(sink), address_of(room)
 
     def arithmetic(name: str) -> float:
@@ -78,12 +81,22 @@ def measured_peaks() -> Peaks:
 
     return Peaks(
         arithmetic("probe_fma"),
-        arithmetic("probe_dot"),
+        max(arithmetic(name) for name in _dots(target)),
         arithmetic("probe_madd"),
         arithmetic("probe_requantize"),
         tuple(traffic("probe_read", size) for size in LEVELS_BYTES),
         tuple(traffic("probe_copy", size) for size in LEVELS_BYTES),
     )
+
+
+def _dots(target: Target) -> list[str]:
+    tiles = target.has("amx_int8") and may_use_tiles()
+    return ["probe_dot", "probe_tiles"] if tiles else ["probe_dot"]
+
+
+def may_use_tiles() -> bool:
+    """Ask the system for AMX tiles, which a process has to before it uses them."""
+    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_TILES) == 0
 
 
 def _best(blocks: Callable[[int], int]) -> float:
