@@ -47,6 +47,21 @@ def test_integer_products_equal_the_record(types: tuple[str, str], target: str) 
 
 
 @each_target
+@pytest.mark.parametrize("right", [DType.INT16, DType.INT8])
+def test_sums_of_extremes_keep_all_bits(right: DType, target: str) -> None:
+    cases = Cases()
+    least, most = np.iinfo(right.numpy).min, np.iinfo(right.numpy).max
+    for depth in (2, 256, 515):
+        for first, second in ((-32768, least), (32767, least), (-32768, most)):
+            x = cases.given(np.full((3, depth), first, np.int16), Quantization.per_tensor(0.0001))
+            values = np.full((depth, 20), second, right.numpy)
+            y = cases.given(values, Quantization.per_tensor(0.0002))
+            step = 0.02 if right is DType.INT16 else 0.0001
+            cases.op("BATCH_MATMUL", [x, y], quant=Quantization.per_tensor(step))
+    cases.check(target)
+
+
+@each_target
 def test_scales_per_column_reach_their_columns(target: str) -> None:
     cases = Cases()
     for columns in (3, 16, 70):

@@ -66,9 +66,7 @@ CIRCLET_INLINE void conv_int_pixel(const struct conv_int_params *p, wl *acc, con
             const int16_t *from = image + in_y * p->in_row + in_x * p->in_pixel;
             const int16_t *weights = panel + (ky * p->tap_width + kx) * panel_step;
             if (BY_CHANNEL) conv_int_channels(acc, from, weights, left, NV);
-            else
-                sum_int_run(acc, (const char *)from, 2, ELEMENT_I16, 0, p->depth, weights, NV,
-                            SUM_INT_BY_INT8);
+            else sum_int_run(acc, from, p->depth, weights, NV);
         }
     }
 }

@@ -40,7 +40,6 @@ struct conv_q16_params {
 #define CONV_Q16_ONCE 1  /* scaled once, from 64 bits (sum_int.h) */
 #define CONV_Q16_TWICE 2 /* rounded twice, from sums that wrap to 32 bits (sum_int.h) */
 #define CONV_Q16_RECORD (2 * CIRCLET_LANES) /* CONV_Q16_SMALL: bias, multiplier * 2^(32 - right) */
-#define CONV_Q16_FLUSH 256 /* elements whose products with int8 weights fit one 32-bit sum */
 
 CIRCLET_INLINE vi16 conv_q16_pair(const int16_t *p, int alone) {
     int32_t pair;
@@ -70,7 +69,7 @@ CIRCLET_INLINE void conv_q16_product(vi *acc, wl *wide, const struct conv_q16_pa
         for (int x = 0; x < p->runs_across; x++) {
             const int16_t *run = in + y * p->run_down + x * p->run_across;
             for (int64_t k = 0; k < p->run;) {
-                int64_t stop = flush ? s_min_i64(p->run, k + CONV_Q16_FLUSH) : p->run;
+                int64_t stop = flush ? s_min_i64(p->run, k + SUM_INT_FLUSH) : p->run;
                 for (; k + 2 <= stop; k += 2, w += step)
                     conv_q16_step(acc, run + k, p->in_pixel, w, 0, pixels, vectors);
                 if (k < stop) {

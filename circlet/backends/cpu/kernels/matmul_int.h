@@ -1,9 +1,14 @@
-/* Products of stacks of integer matrices; a task is one block of columns of one product. */
+/* Products of stacks of integer matrices; a task is one block of columns of one product.
+ *
+ * Both operands become int16 less their zero points, two elements of a sum side by side, in
+ * scratch memory: the block of columns once, the rows a tile at a time.
+ */
 #ifndef CIRCLET_MATMUL_INT_H
 #define CIRCLET_MATMUL_INT_H
 
+#include "conv_q16.h"
+#include "requantize.h"
 #include "rows.h"
-#include "sum_int.h"
 
 struct matmul_int_params {
     int64_t rows;     /* of the result */
@@ -20,45 +25,144 @@ struct matmul_int_params {
     int32_t x_zero;   /* zero points */
     int32_t y_zero;
     int32_t zero;
-    int32_t low;      /* smallest result */
-    int32_t high;     /* largest result */
+    int32_t low;      /* smallest result (MATMUL_INT_NARROW: less the zero point) */
+    int32_t high;     /* largest result, likewise */
+    int32_t out_flip; /* 128 for uint8 results, whose zero point is stored less that, else 0 */
 };
 
+#define MATMUL_INT_NARROW 0 /* sums wrap to 32 bits; results of 8 bits (requantize.h) */
+#define MATMUL_INT_WIDE 1   /* 64-bit sums, rounded once (sum_int.h); one operand has 8 bits */
+#define MATMUL_INT_SPLIT 2  /* the same; both have 16, so rows are split into upper and lower bytes */
+
+/* `depth` elements, `step` apart, less the zero point, and a zero behind an odd number. */
+CIRCLET_INLINE void matmul_int_gather(int16_t *to, const char *from, int64_t step, int64_t depth,
+                                      int type, int32_t zero) {
+    int64_t size = element_size(type), k = 0;
+    if (step == 1)
+        for (; k + CIRCLET_LANES <= depth; k += CIRCLET_LANES)
+            v_narrow_i16(to + k, element_load_i32(from + k * size, CIRCLET_LANES, type) - zero);
+    CIRCLET_NO_UNROLL for (; k < depth; k++)
+        to[k] = (int16_t)(sum_int_element(from + k * step * size, type) - zero);
+    if (depth & 1) to[depth] = 0;
+}
+
+/* A register of pairs from two rows of the right operand. */
+CIRCLET_INLINE vi matmul_int_pairs(const char *first, const char *second, int64_t count, int type,
+                                   int32_t zero) {
+    vi a = element_load_i32(first, count, type) - zero, b = v_zero_i32();
+    if (second) b = element_load_i32(second, count, type) - zero;
+    return (a & 0xffff) | (vi)((vu)b << 16);
+}
+
+/* Packs `count` columns; what stands in the lanes behind them does not matter. */
 CIRCLET_INLINE void matmul_int_pack(const struct matmul_int_params *p, int16_t *to, const char *y,
-                                    int64_t count, int type, const int NV) {
-    int64_t size = element_size(type);
-    for (int64_t k = 0; k < p->depth; k++, to += NV * CIRCLET_LANES) {
-        const char *from = y + k * p->y_depth * size;
-        for (int64_t n = 0; n < count; n++)
-            to[n] = (int16_t)(sum_int_element(from + n * p->y_column * size, type) - p->y_zero);
-        for (int64_t n = count; n < NV * CIRCLET_LANES; n++) to[n] = 0;
+                                    int64_t count, int16_t *column, int type, const int NV) {
+    int64_t size = element_size(type), row = p->y_depth * size;
+    const int64_t width = NV * CIRCLET_LANES;
+    if (p->y_column == 1) {
+        for (int64_t k = 0; k < p->depth; k += 2, y += 2 * row, to += 2 * width)
+            for (int64_t n = 0; n < count; n += CIRCLET_LANES) {
+                int64_t some = s_min_i64(count - n, CIRCLET_LANES);
+                const char *second = k + 1 < p->depth ? y + row + n * size : 0;
+                vi pairs = matmul_int_pairs(y + n * size, second, some, type, p->y_zero);
+                v_store_i32((int32_t *)to + n, pairs);
+            }
+        return;
+    }
+    for (int64_t n = 0; n < count; n++) {
+        const int32_t *pairs = (const int32_t *)column;
+        matmul_int_gather(column, y + n * p->y_column * size, p->y_depth, p->depth, type, p->y_zero);
+        CIRCLET_NO_UNROLL for (int64_t k = 0; 2 * k < p->depth; k++)
+            ((int32_t *)to)[k * width + n] = pairs[k];
     }
 }
 
-/* Operands: left, right, records of the columns, result. */
+/* Upper bytes where they are, lower bytes, as positive numbers, behind them. */
+CIRCLET_INLINE void matmul_int_split(int16_t *upper, int16_t *lower, int64_t count) {
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < count; i += 2 * CIRCLET_LANES) {
+        vi16 x = *(const vi16_u *)(upper + i);
+        *(vi16_u *)(lower + i) = x & 0xff;
+        *(vi16_u *)(upper + i) = x >> 8;
+    }
+}
+
+/* Stores a tile of sums of 32 bits as bytes. */
+CIRCLET_INLINE void matmul_int_store(const struct matmul_int_params *p, char *out, const vi *acc,
+                                     const int32_t *records, int64_t left, int type, const int MR,
+                                     const int NV, const int scaling) {
+    struct q8_bounds bounds = {p->low, p->high, p->zero, 0};
+    vi low = v_splat_i32(p->low + p->zero), high = v_splat_i32(p->high + p->zero);
+    CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+        int64_t count = s_min_i64(left - v * CIRCLET_LANES, CIRCLET_LANES);
+        if (count <= 0) continue;
+        CIRCLET_UNROLL for (int r = 0; r < MR; r++) {
+            vi y = q8_scale(acc[r * NV + v], records + v * Q8_RECORD, bounds, scaling);
+            y = v_clamp_i32(y, low, high) + p->out_flip;
+            element_store_i32(out + r * p->columns + v * CIRCLET_LANES, y, count, type);
+        }
+    }
+}
+
+/* Stores a tile of 64-bit sums; `low` are those of lower bytes. */
+CIRCLET_INLINE void matmul_int_store_wide(const struct matmul_int_params *p, char *out,
+                                          const wl *sums, const wl *low, const int64_t *record,
+                                          int64_t left, const int MR, const int NV,
+                                          const int form) {
+    struct sum_int_bounds bounds = {p->zero, p->low, p->high};
+    CIRCLET_UNROLL for (int r = 0; r < MR; r++) {
+        wl total[4];
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+            total[v] = sums[r * NV + v];
+            if (form == MATMUL_INT_SPLIT) total[v] = total[v] * 256 + low[r * NV + v];
+        }
+        sum_int_store_all(out + r * p->columns * 2, total, record, bounds, left, ELEMENT_I16, NV, 1);
+    }
+}
+
+/* Operands: left, right, records of the columns, result.
+ *
+ * MR, NV: Rows and registers of columns of a tile.
+ * scaling: MATMUL_INT_NARROW: how results are scaled.
+ */
 CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *operands,
                                void *scratch, int64_t begin, int64_t end, int x_type, int y_type,
-                               const int NV, const int FLUSH, const int WIDE) {
-    const int width = NV * CIRCLET_LANES;
-    int16_t *panel = scratch;
-    int64_t size = element_size(x_type);
-    struct sum_int_bounds bounds = {p->zero, p->low, p->high};
+                               const int MR, const int NV, const int form, const int scaling) {
+    const int width = NV * CIRCLET_LANES, wide = form != MATMUL_INT_NARROW;
+    const int64_t record_bytes = wide ? 8 * SUM_INT_RECORD * width : 4 * NV * Q8_RECORD;
+    int64_t size = element_size(x_type), even = (p->depth + 1) & ~1ll;
+    int16_t *panel = scratch, *upper = panel + even * width;
+    int16_t *lower = upper + MR * even + 2 * CIRCLET_LANES;
+    struct conv_q16_params tile = {0};
+    tile.in_pixel = tile.run = even, tile.runs_down = tile.runs_across = 1;
     for (int64_t task = begin; task < end; task++) {
         int64_t batch = task / p->blocks, block = task % p->blocks, first = block * width;
         int64_t left = p->columns - first;
         const char *x = (const char *)operands[0] + rows_offset(batch, p->sizes, p->x) * size;
         const char *y = (const char *)operands[1];
         y += (rows_offset(batch, p->sizes, p->y) + first * p->y_column) * element_size(y_type);
-        const int64_t *record = (const int64_t *)operands[2] + block * SUM_INT_RECORD * width;
+        const void *records = (const char *)operands[2] + block * record_bytes;
         char *out = (char *)operands[3] + (batch * p->rows * p->columns + first) * size;
-        matmul_int_pack(p, panel, y, s_min_i64(left, width), y_type, NV);
-        for (int64_t m = 0; m < p->rows; m++) {
-            wl acc[4];
-            CIRCLET_UNROLL for (int v = 0; v < NV; v++) acc[v] = v_splat_i64(0);
-            sum_int_run(acc, x + m * p->x_row * size, p->x_depth * size, x_type, p->x_zero,
-                        p->depth, panel, NV, FLUSH);
-            sum_int_store_all(out + m * p->columns * size, acc, record, bounds, left, x_type, NV,
-                              WIDE);
+        matmul_int_pack(p, panel, y, s_min_i64(left, width), upper, y_type, NV);
+        for (int64_t m = 0; m < p->rows; m += MR) {
+            int64_t row = s_min_i64(m, p->rows - MR);
+            for (int64_t r = 0; r < MR; r++)
+                matmul_int_gather(upper + r * even, x + (row + r) * p->x_row * size, p->x_depth,
+                                  p->depth, x_type, p->x_zero);
+            vi acc[32];
+            wl sums[32], low[32];
+            CIRCLET_UNROLL for (int i = 0; i < MR * NV; i++) {
+                const int32_t *bias = (const int32_t *)records + i % NV * Q8_RECORD;
+                acc[i] = wide ? v_zero_i32() : v_load_i32(bias);
+                sums[i] = low[i] = v_splat_i64(0);
+            }
+            if (form == MATMUL_INT_SPLIT) {
+                matmul_int_split(upper, lower, MR * even);
+                conv_q16_product(acc, low, &tile, lower, panel, MR, NV, 1);
+            }
+            conv_q16_product(acc, sums, &tile, upper, panel, MR, NV, wide);
+            char *to = out + row * p->columns * size;
+            if (wide) matmul_int_store_wide(p, to, sums, low, records, left, MR, NV, form);
+            else matmul_int_store(p, to, acc, records, left, x_type, MR, NV, scaling);
         }
     }
 }

@@ -12,27 +12,24 @@
 
 #define SUM_INT_RECORD 4
 
-/* Elements whose products with weights of a type fit one 32-bit sum. */
-enum { SUM_INT_BY_INT8 = 256, SUM_INT_BY_INT16 = 1 };
+/* Products of int16 with 8-bit numbers that fit one 32-bit sum, less their zero points, too. */
+#define SUM_INT_FLUSH 256
 
 CIRCLET_INLINE int32_t sum_int_element(const char *at, int type) {
     if (type == ELEMENT_I16) return *(const int16_t *)at;
     return type == ELEMENT_I8 ? *(const int8_t *)at : *(const uint8_t *)at;
 }
 
-/* acc += (x[i] - zero) * panel[i] for `count` elements `step` bytes apart. */
-CIRCLET_INLINE void sum_int_run(wl *acc, const char *x, int64_t step, int type, int32_t zero,
-                                int64_t count, const int16_t *panel, const int NV,
-                                const int FLUSH) {
+/* acc += x[i] * panel[i] for `count` elements; weights in the panel have 8 bits. */
+CIRCLET_INLINE void sum_int_run(wl *acc, const int16_t *x, int64_t count, const int16_t *panel,
+                                const int NV) {
     for (int64_t i = 0; i < count;) {
-        int64_t stop = s_min_i64(i + FLUSH, count);
+        int64_t stop = s_min_i64(i + SUM_INT_FLUSH, count);
         vi part[4];
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) part[v] = v_zero_i32();
-        for (; i < stop; i++, x += step) {
-            vi value = v_splat_i32(sum_int_element(x, type) - zero);
+        for (; i < stop; i++)
             CIRCLET_UNROLL for (int v = 0; v < NV; v++)
-                part[v] += value * v_widen_i16(panel + (i * NV + v) * CIRCLET_LANES);
-        }
+                part[v] += x[i] * v_widen_i16(panel + (i * NV + v) * CIRCLET_LANES);
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) acc[v] += v_to_i64(part[v]);
     }
 }

@@ -28,8 +28,8 @@ Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
 
 SMALL, ONCE, TWICE = "CONV_Q16_SMALL", "CONV_Q16_ONCE", "CONV_Q16_TWICE"
-_MOST_WIDE_PIXELS = 4
-_MOST_WIDE_VECTORS = 2
+MOST_WIDE_PIXELS = 4
+MOST_WIDE_VECTORS = 2
 _SPLIT_BYTES = 1 << 18
 _FEW_TASKS = 16
 
@@ -78,7 +78,7 @@ def call_product16(product: Product16, context: Context) -> None:
     pixels, vectors = tile.pixels, min(tile.vectors, 4)
     form, flush = _form(product)
     if flush:
-        pixels, vectors = min(pixels, _MOST_WIDE_PIXELS), min(vectors, _MOST_WIDE_VECTORS)
+        pixels, vectors = min(pixels, MOST_WIDE_PIXELS), min(vectors, MOST_WIDE_VECTORS)
     packed = pack_pairs(product.weights, vectors * lanes)
     row_tiles = -(-places.row_pixels // pixels)
     tiles = places.rows * row_tiles

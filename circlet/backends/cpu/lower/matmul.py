@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from circlet.backends.cpu.lower.conv_q8 import Places, Runs
-from circlet.backends.cpu.lower.conv_q16 import Product16, call_product16
+from circlet.backends.cpu.lower.conv_q8 import Places, Runs, slots_of
+from circlet.backends.cpu.lower.conv_q16 import (
+    MOST_WIDE_PIXELS,
+    MOST_WIDE_VECTORS,
+    Product16,
+    call_product16,
+)
 from circlet.backends.cpu.lower.float_matrix import Matrix, View, call_matrix
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
-from circlet.backends.cpu.lower.sum_int import FLUSH, bounds, column_block, column_records
+from circlet.backends.cpu.lower.q8 import FIXED, Tile, fixed_scaling, output_bounds
+from circlet.backends.cpu.lower.q8 import choose_tile as choose_integer_tile
+from circlet.backends.cpu.lower.sum_int import bounds, column_records
 from circlet.backends.cpu.lower.tiles import FLOAT_BYTES, choose_tile, lanes_of, registers_of
 from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
 from circlet.backends.cpu.lowering import (
@@ -26,6 +34,8 @@ from circlet.ir import DType, Op
 from circlet.ops.batch_matmul import adjoint, factors
 from circlet.ops.operands import operand, zero_of
 
+_MOST_VECTORS = 4
+_MOST_PRODUCT = 255 * 255
 _MOST_SCRATCH_BYTES = 8 << 20
 MOST_STACK_AXES = MAX_AXES - 1
 
@@ -176,27 +186,63 @@ def _refuses_int16(op: Op, target: Target) -> str | None:
     return _refuses(op, target)
 
 
-def _lower_integer(op: Op, context: Context) -> None:
+@dataclass(frozen=True)
+class _Integer:
+    """How an integer product is computed: the form of its sums, its tile, and its results.
+
+    `scaling` is a form of `requantize.h` where sums have 32 bits.
+    """
+
+    form: str
+    tile: Tile
+    scaling: str
+    records: np.ndarray
+    bounds: dict[str, ParamValue]
+
+
+def _wide(op: Op, tile: Tile, lanes: int) -> _Integer:
+    """Products of int16: 64-bit sums."""
+    both = operand(op, 1).dtype == DType.INT16
+    tile = Tile(min(tile.pixels, MOST_WIDE_PIXELS), min(tile.vectors, MOST_WIDE_VECTORS))
+    columns = product_sizes(op)[2]
+    records = column_records(columns, tile.vectors * lanes, None, factors(op), wide=True)
+    form = "MATMUL_INT_SPLIT" if both else "MATMUL_INT_WIDE"
+    return _Integer(form, tile, FIXED, records, bounds(op))
+
+
+def _narrow(op: Op, tile: Tile, lanes: int) -> _Integer:
+    """Products of bytes: 32-bit sums."""
     _, depth, columns = product_sizes(op)
-    vectors, width = column_block(context, columns)
-    params, tasks = _matrix_params(op, width)
+    zeros = np.zeros(columns, np.int64)
+    slots = slots_of(columns, tile, lanes)
+    scaling = fixed_scaling(op, zeros, zeros + depth * _MOST_PRODUCT, slots)
+    form = "MATMUL_INT_NARROW"
+    return _Integer(form, tile, scaling.form, scaling.records, output_bounds(op))
+
+
+def _lower_integer(op: Op, context: Context) -> None:
+    rows, depth, columns = product_sizes(op)
     left, right, result = operand(op, 0), operand(op, 1), op.outputs[0]
+    lanes = lanes_of(context.vector_bytes)
+    tile = choose_integer_tile(rows, columns, context.target, lanes)
+    tile = Tile(tile.pixels, min(tile.vectors, _MOST_VECTORS))
+    chosen = (_wide if left.dtype == DType.INT16 else _narrow)(op, tile, lanes)
+    pixels, width = chosen.tile.pixels, chosen.tile.vectors * lanes
+    params, tasks = _matrix_params(op, width)
     per_tensor = right.quant is not None and not right.quant.is_per_channel
     params |= {"x_zero": zero_of(left), "y_zero": zero_of(right) if per_tensor else 0}
-    params |= bounds(op)
-    wide = left.dtype == DType.INT16
-    records = column_records(columns, width, None, factors(op), wide=wide)
     types = ELEMENT_TYPES[left.dtype], ELEMENT_TYPES[right.dtype]
-    arguments = (*types, vectors, FLUSH[right.dtype], int(wide))
+    arguments = (*types, pixels, chosen.tile.vectors, chosen.form, chosen.scaling)
     refs = (source_ref(context, left), source_ref(context, right))
+    even = depth + depth % 2
     context.call(
         op,
         Kernel("matmul_int.h", "matmul_int", arguments),
-        params,
-        (*refs, context.constant(records), TensorRef(result)),
+        params | chosen.bounds,
+        (*refs, context.constant(chosen.records), TensorRef(result)),
         (result,),
         tasks=tasks,
-        scratch_bytes=2 * width * depth,
+        scratch_bytes=2 * (width * even + 2 * (pixels * even + 2 * lanes)),
     )
 
 

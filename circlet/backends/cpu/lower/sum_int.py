@@ -13,7 +13,6 @@ from circlet.ops.requantize import activation_range, wide_multiplier
 Int64 = npt.NDArray[np.int64]
 
 _MOST_VECTORS = 4
-FLUSH = {DType.INT8: "SUM_INT_BY_INT8", DType.INT16: "SUM_INT_BY_INT16"}
 
 
 def column_block(context: Context, columns: int) -> tuple[int, int]:
