@@ -102,8 +102,8 @@ struct copy_elements_params {
 #define COPY_BLOCK(name, element, n)                                                         \
     CIRCLET_INLINE void name(char *to, int64_t to_stride, const char *from,                  \
                              int64_t from_stride) {                                          \
-        typedef CIRCLET_VECTOR(element, 16) block_row;                                       \
-        typedef CIRCLET_UNALIGNED(element, 16) block_row_u;                                  \
+        typedef CIRCLET_VECTOR(element, n * sizeof(element)) block_row;                      \
+        typedef CIRCLET_UNALIGNED(element, n * sizeof(element)) block_row_u;                 \
         block_row a[n], b[n];                                                                \
         CIRCLET_UNROLL for (int i = 0; i < n; i++)                                           \
             a[i] = *(const block_row_u *)(from + i * from_stride);                           \
@@ -119,9 +119,18 @@ struct copy_elements_params {
 COPY_BLOCK(copy_block_4, int32_t, 4)
 COPY_BLOCK(copy_block_2, int16_t, 8)
 COPY_BLOCK(copy_block_1, int8_t, 16)
+/* Blocks of 4-byte elements in registers of 32 bytes. */
+#define COPY_WIDE (CIRCLET_VBYTES > 16 ? 8 : 4)
+#if CIRCLET_VBYTES > 16
+COPY_BLOCK(copy_block_wide, int32_t, 8)
+#else
+#define copy_block_wide copy_block_4
+#endif
 #define COPY_HAS_BLOCKS(size) ((size) <= 4)
 #else
 #define COPY_HAS_BLOCKS(size) 0
+#define COPY_WIDE 4
+#define copy_block_wide(...)
 #define copy_block_1(...)
 #define copy_block_2(...)
 #define copy_block_4(...)
@@ -147,18 +156,29 @@ CIRCLET_INLINE void copy_plane(const struct copy_elements_params *p, char *to, c
     }
 }
 
+/* Whole blocks of n elements from element (c0, i0) on. */
+CIRCLET_INLINE void copy_blocks(const struct copy_elements_params *p, char *to, const char *from,
+                                int64_t c0, int64_t c1, int64_t i0, int64_t i1, int size, int n) {
+    for (int64_t i = i0; i < i1; i += n)
+        for (int64_t c = c0; c < c1; c += n) {
+            char *block = to + c * p->column_result + i * size;
+            const char *origin = from + c * size + i * p->source[6];
+            if (size == 4 && n > 4) copy_block_wide(block, p->column_result, origin, p->source[6]);
+            if (size == 4 && n == 4) copy_block_4(block, p->column_result, origin, p->source[6]);
+            if (size == 2) copy_block_2(block, p->column_result, origin, p->source[6]);
+            if (size == 1) copy_block_1(block, p->column_result, origin, p->source[6]);
+        }
+}
+
 /* Both inner strides are one element: whole blocks, then what is left beside and below them. */
 CIRCLET_INLINE void copy_transposed(const struct copy_elements_params *p, char *to,
                                     const char *from, int64_t columns, int size) {
     int64_t n = 16 / size, across = p->inner / n * n, down = columns / n * n;
-    for (int64_t i = 0; i < across; i += n)
-        for (int64_t c = 0; c < down; c += n) {
-            char *block = to + c * p->column_result + i * size;
-            const char *origin = from + c * size + i * p->source[6];
-            if (size == 4) copy_block_4(block, p->column_result, origin, p->source[6]);
-            if (size == 2) copy_block_2(block, p->column_result, origin, p->source[6]);
-            if (size == 1) copy_block_1(block, p->column_result, origin, p->source[6]);
-        }
+    int64_t wide = size == 4 ? COPY_WIDE : n;
+    int64_t wide_across = p->inner / wide * wide, wide_down = columns / wide * wide;
+    copy_blocks(p, to, from, 0, wide_down, 0, wide_across, size, (int)wide);
+    copy_blocks(p, to, from, wide_down, down, 0, wide_across, size, (int)n);
+    copy_blocks(p, to, from, 0, down, wide_across, across, size, (int)n);
     copy_plane(p, to + across * size, from + across * p->source[6], 0, columns,
                p->inner - across, size);
     copy_plane(p, to, from, down, columns, across, size);
