@@ -64,10 +64,10 @@ def main(arguments: Sequence[str]) -> None:
         )
         FOLDER.mkdir(exist_ok=True)
         target = options.json or FOLDER / f"run-{run.date.replace(':', '')}.json"
-        for result in _measured(
-            _chosen(paths, options.models), threads, options.rounds, options.starts
-        ):
+        chosen = _chosen(paths, options.models)
+        for result, engines in _measured(chosen, threads, options.rounds, options.starts):
             run.results.append(result)
+            run.engines.update({**engines, **run.engines})
             target.write_text(to_json(run), encoding="utf-8")
     print(f"{target} after {time.perf_counter() - begin:.0f} s")
     if not options.json:
@@ -98,21 +98,23 @@ def _chosen(paths: Iterable[Path], patterns: str) -> list[Path]:
 
 def _measured(
     paths: Sequence[Path], threads: Sequence[int], rounds: int, fresh: int
-) -> Iterable[Result]:
+) -> Iterator[tuple[Result, dict[str, str]]]:
     for number, path in enumerate(paths):
         try:
             network = described(path)
         except (CircletError, OSError) as error:
             print(f"{path.stem}: {error}".splitlines()[0])
             continue
-        result = measure(network, threads, rounds, fresh)
+        result, engines = measure(network, threads, rounds, fresh)
         for line in report.lines(result):
             print(f"{number + 1}/{len(paths)} {line}", flush=True)
-        yield result
+        yield result, engines
 
 
-def measure(network: Network, threads: Sequence[int], rounds: int, fresh: int) -> Result:
-    """Everything about one network."""
+def measure(
+    network: Network, threads: Sequence[int], rounds: int, fresh: int
+) -> tuple[Result, dict[str, str]]:
+    """Everything about one network, and the settings that the engines had."""
     compiled = _compile(network)
     latency: dict[int, Latency] = {}
     found: dict[int, Compared] = {}
@@ -124,7 +126,7 @@ def measure(network: Network, threads: Sequence[int], rounds: int, fresh: int) -
     refused = {name: why for done in reversed(found.values()) for name, why in done.refused.items()}
     runs = [name for name in _STARTED if name in first.about]
     begun = starts(runs, network.path, fresh, _warm_compiler()) if fresh and runs else {}
-    return Result(
+    result = Result(
         name=network.name,
         kind=network.kind,
         macs=network.macs,
@@ -146,6 +148,15 @@ def measure(network: Network, threads: Sequence[int], rounds: int, fresh: int) -
         artifact_bytes=compiled[1] if compiled else None,
         slow=_reasons(network, latency),
     )
+    return result, _settings(network, found)
+
+
+def _settings(network: Network, found: Mapping[int, Compared]) -> dict[str, str]:
+    return {
+        f"{engine}, {network.kind}, {threads} threads": str(about["settings"])
+        for threads, done in found.items()
+        for engine, about in done.about.items()
+    }
 
 
 def latency_of(found: Compared) -> Latency:

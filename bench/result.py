@@ -75,13 +75,17 @@ class Result:
 
 @dataclass(frozen=True)
 class Run:
-    """One run over networks, with all that is needed to judge it."""
+    """One run over networks, with all that is needed to judge it.
+
+    `engines` are the settings of each engine, by class and number of threads.
+    """
 
     machine: Mapping[str, object]
     settings: Mapping[str, object]
     peaks: Mapping[str, object]
     results: list[Result]
     date: str
+    engines: dict[str, str] = field(default_factory=dict)
 
     def compared(self, threads: int, *kinds: str) -> list[Result]:
         """The networks of some classes that are compared kernel by kernel: not the small ones."""
@@ -103,7 +107,7 @@ class Run:
 def to_json(run: Run) -> str:
     """One line a network, numbers with four significant digits."""
     head = {"version": VERSION, "date": run.date, "machine": run.machine}
-    head |= {"settings": run.settings, "peaks": run.peaks}
+    head |= {"settings": run.settings, "peaks": run.peaks, "engines": run.engines}
     first = json.dumps(head, indent=1)[:-2]
     rows = ",\n".join(json.dumps(_compact(asdict(result))) for result in run.results)
     return f'{first},\n "results": [\n{rows}\n]}}\n'
@@ -119,7 +123,8 @@ def from_json(text: str) -> Run:
     if data["version"] != VERSION:
         raise ValueError(f"results of version {data['version']}, not {VERSION}")
     results = [_result(fields) for fields in data["results"]]
-    return Run(data["machine"], data["settings"], data["peaks"], results, data["date"])
+    head = (data["machine"], data["settings"], data["peaks"])
+    return Run(*head, results, data["date"], data["engines"])
 
 
 def _result(fields: dict[str, Any]) -> Result:

@@ -28,12 +28,14 @@ def test_a_network_is_measured_from_end_to_end(
     target = tmp_path / "result.json"
     few = ("--threads", 1, "--rounds", 2, "--starts", 1, "--json", target)
     run(monkeypatch, small_file(tmp_path), tmp_path / "absent.tflite", *few)
-    (result,) = from_json(target.read_text()).results
+    known = from_json(target.read_text())
+    (result,) = known.results
     row = result.latency[1]
     assert row.best in row.us and row.ratio is not None and row.verdict("fp32")
     start = result.starts["circlet"]
     assert start["peak_mib"] >= start["after_mib"] > 1 and start["cold_ms"] > start["warm_ms"] > 0
     assert result.compile_s and result.artifact_bytes and result.open_ms["circlet"] > 0
+    assert "circlet, fp32, 1 threads" in known.engines
     assert "absent: " in capsys.readouterr().out
 
 

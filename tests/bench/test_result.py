@@ -36,9 +36,8 @@ def a_run() -> Run:
         Result("tiny", "fp32", 1, 2, {1: latency(1.0, 1.6)}),
         Result("odd", "fp32", 1, 2, refused={"openvino": "no such | operator", "circlet": "no"}),
     ]
-    return Run(
-        {"cpu": "one"}, {"rounds": 3}, {"fp32_gflops": 100.0}, results, "2026-01-01T00:00:00Z"
-    )
+    date, engines = "2026-01-01T00:00:00Z", {"litert, fp32, 1 threads": "{}"}
+    return Run({"cpu": "one"}, {"rounds": 3}, {"fp32_gflops": 100.0}, results, date, engines)
 
 
 def test_a_run_survives_json() -> None:
