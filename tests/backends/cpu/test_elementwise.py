@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from circlet.backends.cpu.lower.affine import affine_sum
-from circlet.ir import DType, Quantization
+from circlet.backends.cpu.lower.small_rows import repeat_constant
+from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.record import find
 from tests.backends.cpu.cases import Cases, each_target
@@ -73,6 +76,27 @@ def test_a_constant_operand_is_read_from_the_packed_constants(target: str) -> No
     cases.op("SUB", [single, q], quant=OUT)
     cases.op("MUL", [q, single], MulAttrs("RELU"), quant=OUT)
     cases.check(target)
+
+
+@each_target
+def test_constants_of_short_rows_are_repeated(target: str) -> None:
+    cases = Cases()
+    x = cases.data(DType.FLOAT32, (2, 9, 11, 3))
+    cases.op("MUL", [x, cases.constant(cases.values(DType.FLOAT32, (1, 1, 1, 3)))])
+    q = cases.data(DType.INT8, (2, 9, 11, 3))
+    for shape in ((3,), (1, 1, 3), (11, 3), (1, 9, 1, 3)):
+        cases.op("SUB", [q, cases.constant(cases.values(DType.INT8, shape), SECOND)], quant=OUT)
+    cases.check(target)
+
+
+def test_repeated_constants_end_at_whole_axes() -> None:
+    row = Tensor("c", DType.INT8, (1, 1, 3), data=np.array([[[1, 2, 3]]], np.int8))
+    repeated = repeat_constant(row, (2, 9, 30, 3))
+    assert repeated.shape == (30, 3)
+    assert (repeated.data == np.array([1, 2, 3])).all()
+    assert repeat_constant(row, (2, 3, 5, 3)).shape == (2, 3, 5, 3)
+    assert repeat_constant(row, (9, 3000, 64)) is row
+    assert repeat_constant(replace(row, data=None), (30, 3)).data is None
 
 
 FLOAT_FUNCTIONS = (

@@ -8,6 +8,7 @@ from circlet.backends.cpu.lower.affine import affine_sum
 from circlet.backends.cpu.lower.body import Body, Load, Step, not_printable
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
 from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES
+from circlet.backends.cpu.lower.small_rows import repeat_constant
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
     Loops,
@@ -75,6 +76,7 @@ def lower_steps(
     outputs: Sequence[Tensor],
 ) -> None:
     """Compute an op's results, which have equal sizes; `outputs` are those that steps store."""
+    inputs = [repeat_constant(tensor, outputs[0].static_shape) for tensor in inputs]
     tensors = [*inputs, *outputs]
     loops = element_loops(context, tensors, outputs[0].static_shape)
     loads = [
