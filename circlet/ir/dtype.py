@@ -53,17 +53,24 @@ class DType(Enum):
     MXFP4 = "MXFP4"
     MXINT8 = "MXINT8"
 
+    def __init__(self, name: str) -> None:
+        self._numpy = np.dtype(name.lower()) if name.lower() in _NUMPY_NAMES else None
+        itemsize = self._numpy.itemsize if self._numpy else 0
+        self._bits = itemsize * 8 or _PACKED_BITS.get(name, 0)
+
+    __hash__ = object.__hash__  # Members are equal only to themselves; Enum's is far slower.
+
     @property
     def has_numpy(self) -> bool:
         """Whether one numpy element holds one tensor element."""
-        return self.value.lower() in _NUMPY_NAMES
+        return self._numpy is not None
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
         """The numpy dtype; TypeError where `has_numpy` is false."""
-        if not self.has_numpy:
+        if self._numpy is None:
             raise TypeError(f"{self.name} has no numpy dtype")
-        return np.dtype(self.value.lower())
+        return self._numpy
 
     @property
     def in_arrays(self) -> np.dtype[np.generic] | None:
@@ -75,9 +82,7 @@ class DType(Enum):
     @property
     def bits(self) -> int:
         """Bits per element; 0 where the size is not fixed (strings, handles, block formats)."""
-        if self.has_numpy:
-            return self.numpy.itemsize * 8
-        return _PACKED_BITS.get(self.name, 0)
+        return self._bits
 
     @property
     def is_float(self) -> bool:

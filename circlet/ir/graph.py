@@ -72,6 +72,8 @@ class Tensor:
         """Concrete sizes: the shape, or the file's default for its unknown sizes, or 1."""
         if self.default_shape is not None:
             return self.default_shape
+        if None not in self.shape:
+            return self.shape  # type: ignore[return-value]
         return tuple(1 if size is None else size for size in self.shape)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -66,6 +67,32 @@ class Quantization:
         scales = np.asarray(scale, np.float32)
         zeros = np.broadcast_to(np.asarray(zero_point, np.int64), scales.shape).copy()
         return Quantization(scales, zeros, axis)
+
+    @cached_property
+    def first(self) -> tuple[np.float32, int]:
+        """The first scale and zero point, of a tensor that is quantised as a whole."""
+        return np.float32(self.scale[0]), int(self.zero_point[0])
+
+    @cached_property
+    def text(self) -> str:
+        """All of it but the recorded range."""
+        return f"{self.scale.tolist()} {self.zero_point.tolist()} {self.axis} {self.details}"
+
+    @cached_property
+    def largest_scale(self) -> np.float32:
+        """The largest scale; not a number where one is not, or there is none."""
+        return np.max(self.scale, initial=-np.inf) if self.scale.size else np.float32(np.nan)
+
+    @cached_property
+    def is_positive(self) -> bool:
+        """Whether every scale is a positive finite number."""
+        return bool(np.isfinite(self.scale).all() and (self.scale > 0).all())
+
+    @cached_property
+    def zero_point_range(self) -> tuple[int, int]:
+        """The smallest and the largest zero point, (0, 0) where there is none."""
+        points = self.zero_point
+        return (int(points.min()), int(points.max())) if points.size else (0, 0)
 
     @property
     def is_affine(self) -> bool:

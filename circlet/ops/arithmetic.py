@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log2
 
 import numpy as np
@@ -63,10 +64,15 @@ def sum_or_difference(function: str) -> Callable[[Op], Scalar]:
         if operand(op, 0).dtype not in QUANTISED:
             kind = kind_of(op)
             return activated(call(function, Var(0, kind), Var(1, kind)), op)
-        total = call(function, _on_common_scale(0), _on_common_scale(1))
-        return Scalar(stored(rescale_down(total, "output")), common_scale_params(op))
+        return Scalar(_common_scale(function), common_scale_params(op))
 
     return build
+
+
+@lru_cache(maxsize=4)
+def _common_scale(function: str) -> Call:
+    total = call(function, _on_common_scale(0), _on_common_scale(1))
+    return stored(rescale_down(total, "output"))
 
 
 def _on_common_scale(index: int) -> Call:
@@ -107,13 +113,18 @@ def product(op: Op) -> Scalar:
     if operand(op, 0).dtype not in QUANTISED:
         kind = kind_of(op)
         return activated(Var(0, kind) * Var(1, kind), op)
-    exact = (Var(0, "i32") - Param("zero0")) * (Var(1, "i32") - Param("zero1"))
     params = {
         **zero_params(op),
         **multiplier_params("output", product_factor(op)),
         **activation_params(op),
     }
-    return Scalar(stored(rescale(exact, "output")), params)
+    return Scalar(_exact_product(), params)
+
+
+@lru_cache(maxsize=1)
+def _exact_product() -> Call:
+    exact = (Var(0, "i32") - Param("zero0")) * (Var(1, "i32") - Param("zero1"))
+    return stored(rescale(exact, "output"))
 
 
 def _sum_factor_in_reach(op: Op) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from circlet.ir import Op, Shape, Tensor
 from circlet.ops.operands import QUANTISED, limits, operand
 from circlet.ops.record import Rule
@@ -98,7 +96,6 @@ def _weights_fit(weights: Tensor, axis: int, channels: int | None) -> bool:
     if quant is None or not quant.is_affine or quant.zero_point.size != quant.scale.size:
         return False
     low, high = limits(weights.dtype)
-    valid = np.isfinite(quant.scale).all() and (quant.scale > 0).all()
-    valid = valid and (quant.zero_point >= low).all() and (quant.zero_point <= high).all()
+    least, most = quant.zero_point_range
     fits = not quant.is_per_channel or (quant.axis == axis and channels in (None, quant.scale.size))
-    return bool(valid and fits)
+    return quant.is_positive and low <= least and most <= high and fits

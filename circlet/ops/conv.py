@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -58,13 +59,18 @@ class DepthwiseConv2DAttrs:
 def window_of(op: Op) -> Window2D:
     """The windows of a convolution over concrete weights."""
     attrs = op.attrs
-    assert isinstance(attrs, Conv2DAttrs | DepthwiseConv2DAttrs)
+    assert isinstance(attrs, (Conv2DAttrs, DepthwiseConv2DAttrs))
     _, rows, columns, _ = operand(op, 1).static_shape
-    return Window2D(
+    return _windows(
         attrs.padding,
-        Window(rows, attrs.stride_h, attrs.dilation_h_factor),
-        Window(columns, attrs.stride_w, attrs.dilation_w_factor),
+        (rows, attrs.stride_h, attrs.dilation_h_factor),
+        (columns, attrs.stride_w, attrs.dilation_w_factor),
     )
+
+
+@lru_cache(maxsize=1024)
+def _windows(padding: str, rows: tuple[int, int, int], columns: tuple[int, int, int]) -> Window2D:
+    return Window2D(padding, Window(*rows), Window(*columns))
 
 
 def _infer(op: Op, channel_axis: int) -> list[TensorType]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -93,12 +94,22 @@ class Var(Expr):
         return self.type
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Const(Expr):
-    """A number that is part of the code."""
+    """A number that is part of the code; equal to those that are written alike: 0.0 is not -0.0."""
 
     value: Number
     type: str = "f32"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    @cached_property
+    def _text(self) -> tuple[str, str]:
+        return repr(self.value), self.type
 
     @property
     def kind(self) -> str:
@@ -125,6 +136,13 @@ class Call(Expr):
 
     function: str
     args: tuple[Expr, ...]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.function, self.args))
 
     @property
     def kind(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -19,7 +20,8 @@ QUANTISED = frozenset({DType.INT8, DType.UINT8, DType.INT16})
 
 def operand(op: Op, index: int) -> Tensor:
     """Input `index`, which must be present; GraphError where it is omitted."""
-    tensor = op.input(index)
+    inputs = op.inputs
+    tensor = inputs[index] if index < len(inputs) else None
     if tensor is None:
         raise GraphError(f"{op.label} needs input {index}", where=op.name)
     return tensor
@@ -68,12 +70,12 @@ def same_as_first(op: Op) -> list[TensorType]:
 
 def scale_of(tensor: Tensor) -> float:
     """The per-tensor scale, a float32 value."""
-    return float(_quant(tensor).scale[0])
+    return float(_quant(tensor).first[0])
 
 
 def zero_of(tensor: Tensor) -> int:
     """The per-tensor zero point."""
-    return int(_quant(tensor).zero_point[0])
+    return _quant(tensor).first[1]
 
 
 def is_affine(tensor: Tensor) -> bool:
@@ -84,11 +86,12 @@ def is_affine(tensor: Tensor) -> bool:
     quant = tensor.quant
     if quant is None or quant.scale.size != 1 or quant.zero_point.size != 1:
         return False
-    scale, zero = float(quant.scale[0]), int(quant.zero_point[0])
+    scale, zero = quant.first
     low, high = (-128, 255) if tensor.dtype.bits == 8 else limits(tensor.dtype)
-    return _SMALLEST_SCALE <= scale <= _LARGEST_SCALE and low <= zero <= high
+    return bool(_SMALLEST_SCALE <= scale <= _LARGEST_SCALE) and low <= zero <= high
 
 
+@lru_cache(maxsize=64)
 def limits(dtype: DType) -> tuple[int, int]:
     """Smallest and largest value of an integer type."""
     info = np.iinfo(dtype.value.lower())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ir import DType, Op, Shape, Tensor
+from circlet.ir import DType, Op, Shape
 from circlet.ops.expr import Scalar
 
 Arrays = Sequence[np.ndarray | None]
@@ -152,9 +153,10 @@ def unsupported_reason(op: Op) -> str | None:
     record = _RECORDS.get(op.label)
     if record is None:
         return "no record for this kind"
-    if any(tensor is not None and tensor.sparsity is not None for tensor in op.inputs):
+    if any(tensor.sparsity is not None for tensor in op.inputs if tensor is not None):
         return "constants in sparse storage are not read"
-    if any(_dtypes_match(form, op) for form in record.dtypes):
+    inputs = tuple(None if tensor is None else tensor.dtype for tensor in op.inputs)
+    if _takes(record.dtypes, inputs, op.outputs[0].dtype if op.outputs else None):
         return None
     return f"types are not among: {'; '.join(record.dtypes)}"
 
@@ -165,21 +167,21 @@ def dtype_text(op: Op) -> str:
     return f"{inputs} -> {' '.join(t.dtype.name for t in op.outputs)}"
 
 
-def _dtypes_match(form: str, op: Op) -> bool:
-    inputs, _, output = form.partition("->")
+@lru_cache(maxsize=4096)
+def _takes(forms: tuple[str, ...], inputs: tuple[DType | None, ...], output: DType | None) -> bool:
+    """Whether operands of some types, None for an omitted one, have one of the forms."""
+    return any(_matches(form, inputs, output) for form in forms)
+
+
+def _matches(form: str, inputs: tuple[DType | None, ...], output: DType | None) -> bool:
+    """A trailing input that is not given matches every word."""
+    words, _, wanted = form.partition("->")
+    result = wanted.strip()
     matched = all(
-        _dtype_matches(name, op.input(position), position < len(op.inputs))
-        for position, name in enumerate(inputs.split())
+        name == "_" if dtype is None else name in ("*", dtype.name)
+        for name, dtype in zip(words.split(), inputs, strict=False)
     )
-    wanted = output.strip()
-    return matched and (wanted == "*" or (bool(op.outputs) and wanted == op.outputs[0].dtype.name))
-
-
-def _dtype_matches(name: str, tensor: Tensor | None, given: bool) -> bool:
-    """One word of a form; a trailing input that is not given matches every word."""
-    if tensor is None:
-        return name == "_" or not given
-    return name in ("*", tensor.dtype.name)
+    return matched and (result == "*" or (output is not None and result == output.name))
 
 
 def attribute_names(record: OpDef) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import floor, frexp
 
 import numpy as np
@@ -108,6 +109,7 @@ def quantize_value(value: float, scale: np.float32, zero_point: int) -> int:
     return zero_point + _round_half_away(min(max(steps, INT32_MIN), INT32_MAX))
 
 
+@lru_cache(maxsize=64)
 def integer_range(dtype: DType) -> tuple[int, int]:
     """Smallest and largest value of a plain integer type."""
     limits = np.iinfo(np.dtype(dtype.value.lower()))
@@ -116,8 +118,14 @@ def integer_range(dtype: DType) -> tuple[int, int]:
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
     """Stored bounds that a fused activation puts on a quantised output tensor."""
-    low, high = integer_range(output.dtype)
-    scale, zero_point = scalar_quant(output)
+    return _activation_range(activation, output.dtype, *scalar_quant(output))
+
+
+@lru_cache(maxsize=1024)
+def _activation_range(
+    activation: str, dtype: DType, scale: np.float32, zero_point: int
+) -> tuple[int, int]:
+    low, high = integer_range(dtype)
     real_low, real_high = FLOAT_ACTIVATION_RANGES[activation]
     if np.isfinite(real_low):
         low = max(low, quantize_value(real_low, scale, zero_point))
@@ -139,7 +147,7 @@ def scalar_quant(tensor: Tensor) -> tuple[np.float32, int]:
     quant = tensor.quant
     if quant is None or not quant.is_affine:
         return np.float32(1.0), 0
-    return np.float32(quant.scale[0]), int(quant.zero_point[0])
+    return quant.first
 
 
 def _round_half_away(value: float) -> int:

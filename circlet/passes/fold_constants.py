@@ -58,10 +58,12 @@ class FoldConstants:
         return rewriter.finish()
 
     def _can_fold(self, op: Op, rewriter: Rewriter) -> bool:
-        if op.kind in _NOT_PURE or not op.outputs or unsupported_reason(op) is not None:
+        if op.kind in _NOT_PURE or not op.outputs:
             return False
         inputs = [tensor for tensor in op.inputs if tensor is not None]
         if not inputs or not all(_is_known(tensor, op, rewriter) for tensor in inputs):
+            return False
+        if unsupported_reason(op) is not None:
             return False
         free = all(_may_become_constant(tensor, rewriter) for tensor in op.outputs)
         return free and self._is_small(inputs, op.outputs)

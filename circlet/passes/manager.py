@@ -84,27 +84,32 @@ class PassManager:
         log = PassLog()
         if self.check:
             verify(subject)
+        state = _state(subject)
         for _ in range(self.rounds):
             before = len(log.reports)
             for item in self.passes:
-                log.reports.append(self._run_one(item, subject, log))
+                report, state = self._run_one(item, subject, log, state)
+                log.reports.append(report)
             if not any(report.did_something for report in log.reports[before:]):
                 break
         return log
 
-    def _run_one(self, item: Pass, subject: Model | Graph, log: PassLog) -> PassReport:
-        before, start = _state(subject), time.perf_counter()
+    def _run_one(
+        self, item: Pass, subject: Model | Graph, log: PassLog, before: _State
+    ) -> tuple[PassReport, _State]:
+        """The report of one run, and the ops after it."""
+        start = time.perf_counter()
         try:
-            for graph in _graphs(subject):
-                item.run(graph)
+            changed = [item.run(graph) for graph in _graphs(subject)]
             seconds = time.perf_counter() - start
             if self.check:
                 verify(subject)
         except Exception as error:
             raise _failure(item, error, log) from error
-        report = _report(item.name, before, _state(subject), seconds)
+        after = _state(subject) if any(changed) else before
+        report = _report(item.name, before, after, seconds)
         _LOGGER.debug("%s", report)
-        return report
+        return report, after
 
 
 def _failure(item: Pass, error: Exception, log: PassLog) -> PassError:
@@ -121,7 +126,7 @@ def _graphs(subject: Model | Graph) -> list[Graph]:
 
 def _state(subject: Model | Graph) -> _State:
     ops = (op for graph in _graphs(subject) for op in graph.ops)
-    return {op: (op.kind, *op.inputs, None, *op.outputs, id(op.attrs), op.name) for op in ops}
+    return {op: (op.kind, *op.inputs, None, *op.outputs, id(op.attrs), op.origin) for op in ops}
 
 
 def _report(name: str, before: _State, after: _State, seconds: float) -> PassReport:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -23,13 +24,24 @@ class Rewriter:
         self.boundary = frozenset([*graph.inputs, *graph.outputs])
         self._slots: list[Op | None] = list(graph.ops)
         self._slot_of = {op: index for index, op in enumerate(graph.ops)}
-        self._producers = graph.producers()
-        self._readers = {t: dict.fromkeys(ops) for t, ops in graph.consumers().items()}
         self._absorbed: dict[Op, list[Op]] = {}
-        self._used_before = frozenset(graph.used_tensors())
         self._added: list[Tensor] = []
         self._inserted: dict[Op, list[Op]] = {}
         self._changed = False
+
+    # What follows is looked up once it is asked for: most passes find nothing to do. Whatever
+    # changes the graph asks first.
+    @cached_property
+    def _producers(self) -> dict[Tensor, Op]:
+        return self.graph.producers()
+
+    @cached_property
+    def _readers(self) -> dict[Tensor, dict[Op, None]]:
+        return {t: dict.fromkeys(ops) for t, ops in self.graph.consumers().items()}
+
+    @cached_property
+    def _used_before(self) -> frozenset[Tensor]:
+        return frozenset(self.graph.used_tensors())
 
     def ops(self) -> Iterator[Op]:
         """The ops in execution order, as they are when the iteration reaches them."""
@@ -88,9 +100,9 @@ class Rewriter:
 
     def insert_before(self, place: Op, op: Op) -> None:
         """Have a new op, whose outputs are new tensors, run directly before another one."""
+        self._note_change()
         self._inserted.setdefault(place, []).append(op)
         self._attach(op)
-        self._changed = True
 
     def expand(self, old: Op, new: Sequence[Op]) -> None:
         """Put ops, in order, in the place of one; `ops` comes to none of them any more."""
@@ -132,13 +144,13 @@ class Rewriter:
 
     def remove(self, op: Op) -> None:
         """Remove an op; nothing inherits its origin."""
+        self._note_change()
         self._slots[self._slot_of[op]] = None
         for tensor in op.inputs:
             if tensor is not None:
                 self._readers[tensor].pop(op, None)
         for tensor in op.outputs:
             self._producers.pop(tensor, None)
-        self._changed = True
 
     def finish(self) -> bool:
         """Carry out what was collected; True if anything changed."""
@@ -152,6 +164,12 @@ class Rewriter:
                 op.origin = Origin.union(part.origin for part in self._lineage(op))
         self._drop_unused_tensors()
         return True
+
+    def _note_change(self) -> None:
+        """Before the first change, look up how the graph was."""
+        if not self._changed:
+            self._changed = True
+            self._before = self._producers, self._readers, self._used_before
 
     def _attach(self, op: Op) -> None:
         for tensor in op.inputs:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-Extents = npt.NDArray[np.int64]
+_PERIODS = 64  # Blocks are looked up by stretches of steps: many together are slow to compare.
+Extent = tuple[int, int, int]  # first byte, byte behind the last, block
 Planner = Callable[[Sequence["Block"]], list[int]]
 
 
@@ -91,7 +89,15 @@ def plan_memory(blocks: Sequence[Block], planner: str) -> MemoryPlan:
 
 def best_plan(blocks: Sequence[Block]) -> MemoryPlan:
     """The smallest plan of the suite; the first of equals in the order of `PLANNERS`."""
-    return min((plan_memory(blocks, name) for name in PLANNERS), key=lambda plan: plan.arena_bytes)
+    best: MemoryPlan | None = None
+    for name in PLANNERS:
+        plan = plan_memory(blocks, name)
+        if best is None or plan.arena_bytes < best.arena_bytes:
+            best = plan
+        if best.arena_bytes == best.lower_bound_bytes:
+            break
+    assert best is not None
+    return best
 
 
 def lower_bound(blocks: Sequence[Block]) -> int:
@@ -109,24 +115,28 @@ def lower_bound(blocks: Sequence[Block]) -> int:
 
 def _place(blocks: Sequence[Block], order: Sequence[int]) -> list[int]:
     """Give each block in turn the lowest address that is free among those placed before it."""
-    placed = np.zeros((4, len(blocks)), np.int64)
-    first, last, start, end = placed
+    period = 1 + max((block.last for block in blocks), default=0) // _PERIODS
+    placed: list[list[Extent]] = [[] for _ in range(_PERIODS + 1)]
     offsets = [0] * len(blocks)
-    for count, index in enumerate(order):
+    for index in order:
         block = blocks[index]
-        alive = np.flatnonzero((first[:count] <= block.last) & (last[:count] >= block.first))
-        offset = offsets[index] = _lowest_gap(start[alive], end[alive], block)
-        placed[:, count] = block.first, block.last, offset, offset + block.size_bytes
+        periods = placed[block.first // period : block.last // period + 1]
+        near = {extent for extents in periods for extent in extents}
+        taken = sorted(extent for extent in near if blocks[extent[2]].overlaps(block))
+        offset = offsets[index] = _lowest_gap(taken, block)
+        for extents in periods:
+            extents.append((offset, offset + block.size_bytes, index))
     return offsets
 
 
-def _lowest_gap(start: Extents, end: Extents, block: Block) -> int:
-    """The lowest aligned address with room for a block between taken extents."""
-    order = np.argsort(start, kind="stable")
-    ends = -(-end[order] // block.alignment) * block.alignment
-    candidates = np.concatenate(([0], np.maximum.accumulate(ends)))
-    fits = candidates[:-1] + block.size_bytes <= start[order]
-    return int(candidates[np.argmax(fits) if fits.any() else -1])
+def _lowest_gap(taken: Sequence[Extent], block: Block) -> int:
+    """The lowest aligned address with room for a block between taken extents, which are sorted."""
+    lowest = 0
+    for start, end, _ in taken:
+        if lowest + block.size_bytes <= start:
+            break
+        lowest = max(lowest, _align(end, block.alignment))
+    return lowest
 
 
 def _align(value: int, alignment: int) -> int:

@@ -37,6 +37,9 @@ def partition(graph: Graph, placement: Mapping[Op, str]) -> list[Partition]:
     Raises:
         GraphError: Some ops can never run: they form a cycle, or read what nothing writes.
     """
+    backends = set(placement.values())
+    if len(backends) == 1 and _is_in_order(graph):
+        return _with_edges(graph, placement, [graph.ops])
     queue = _Ready(graph, placement)
     groups: list[list[Op]] = []
     while (backend := queue.first_backend()) is not None:
@@ -45,6 +48,17 @@ def partition(graph: Graph, placement: Mapping[Op, str]) -> list[Partition]:
         op = next(op for op in graph.ops if op in queue.waiting)
         raise GraphError("an operator can never run", where=op.name, why="its inputs never come")
     return _with_edges(graph, placement, groups)
+
+
+def _is_in_order(graph: Graph) -> bool:
+    """Whether every op comes after those that compute what it reads."""
+    known = set(graph.inputs)
+    for op in graph.ops:
+        for tensor in op.inputs:
+            if not (tensor is None or tensor in known or tensor.is_constant or tensor.is_variable):
+                return False
+        known.update(op.outputs)
+    return True
 
 
 class _Ready:

@@ -30,7 +30,7 @@ def fix_shapes(graph: Graph, limits: Limits) -> None:
     living = [tensor for part in reachable(graph) for tensor in variables(part)]
     for tensor in (*graph.inputs, *living):
         _set(tensor, tensor.static_shape)
-        _check_size(tensor, tensor.name, limits)
+        _check_size(tensor, tensor, limits)
     settling = (FoldConstants(), FuseListUpdate())
     for _ in range(_ROUNDS):
         _infer(graph, limits)
@@ -49,7 +49,7 @@ def _infer(graph: Graph, limits: Limits) -> None:
         record = find(op.label)
         for tensor, inferred in zip(op.outputs, record.infer(op) if record else (), strict=False):
             _set(tensor, inferred.shape)
-            _check_size(tensor, op.name, limits)
+            _check_size(tensor, op, limits)
         if record is not None and record.cost is not None:
             _check_work(op, record.cost(op).macs, limits)
 
@@ -78,11 +78,11 @@ def _check_work(op: Op, macs: int, limits: Limits) -> None:
         )
 
 
-def _check_size(tensor: Tensor, where: str, limits: Limits) -> None:
+def _check_size(tensor: Tensor, where: Op | Tensor, limits: Limits) -> None:
     if tensor.size_bytes > limits.tensor_bytes:
         raise LimitError(
             "a tensor is larger than allowed",
-            where=where,
+            where=where.name,
             why=f"{tensor.size_bytes} bytes, the limit is {limits.tensor_bytes}",
             fix="raise `tensor_bytes` of circlet.limits.Limits if this is meant",
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.artifact import PartitionCode, TargetCode, artifact_bytes
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.stock import Stock
 from circlet.backends.cpu.targets import Target, parse_targets
 from circlet.backends.cpu.toolchain import (
     UnitSource,
@@ -24,27 +24,20 @@ from circlet.errors import (
     GraphError,
     InputError,
     LimitError,
-    UnsupportedOpsError,
 )
-from circlet.formats import dumps, load
-from circlet.ir import Graph, Model, Op, Origin, Tensor
-from circlet.ir import verify as ir_verify
+from circlet.formats import dumps
+from circlet.ir import Graph, Model, Op, Tensor
 from circlet.ir.regions import reachable
-from circlet.limits import Limits
-from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.state import initial_bytes, variables
-from circlet.ops.verify import unsupported_ops
-from circlet.passes import PassManager, make, native_pipeline, pipeline
-from circlet.passes.resolve_variables import resolve_variables
 from circlet.placement.interface import Backend, Reason
-from circlet.placement.rule import Placed, place
-from circlet.plan.partition import Partition, partition
-from circlet.plan.shapes import fix_shapes
-from circlet.runtime.values import Value, unique_names
+from circlet.plan.partition import Partition
+from circlet.runtime.planning import PlannedModel, is_native, plan
+from circlet.runtime.template import Template, check
+from circlet.runtime.values import Value
 from circlet.version import __version__
 
 if TYPE_CHECKING:
-    from circlet.runtime.opening import OpenOptions, Shapes, Source
+    from circlet.runtime.opening import OpenOptions, Source
 
 LOGGER = logging.getLogger(__name__)
 _RUNTIME_TEXT = '#include "circlet_runtime.c"\n'
@@ -60,114 +53,55 @@ def compile_model(source: Source, options: OpenOptions) -> bytes:
         PlacementError: `strict`, and an op did not go to the first backend.
         LimitError: A tensor or the arena is larger than allowed.
     """
+    return compile_template(Template.read(source, options), options)
+
+
+def compile_template(template: Template, options: OpenOptions) -> bytes:
+    """The artifact of a model that is read; raises as `compile_model`."""
     targets = parse_targets(options.target)
-    model = load(source, options.limits)
-    enter_at(model, options.signature)
-    planned = plan_model(model, targets, options)
-    partitions = planned.partitions
-    values = _Values(planned.model.main, partitions, planned.open_sizes)
-    compiled = {target: _compile(partitions, target, options.limits) for target in targets}
-    metadata = _metadata(planned.model, values, partitions, planned.placed, compiled[targets[0]])
-    return artifact_bytes(metadata, _target_codes(partitions, compiled))
-
-
-def enter_at(model: Model, key: str) -> None:
-    """Make a signature's graph the main one, its inputs and outputs named as the signature does.
-
-    Raises:
-        InputError: The model has no signature of that key; an empty key changes nothing.
-    """
-    if not key:
-        return
-    found = next((s for s in model.signatures if s.key == key), None)
-    if found is None:
-        raise InputError(
-            "there is no such signature",
-            where=key,
-            fix=f"the model has {[s.key for s in model.signatures] or 'none'}",
-        )
-    for name, tensor in (*found.inputs.items(), *found.outputs.items()):
-        tensor.name = name
-    model.graphs.sort(key=lambda graph: graph is not found.graph)
-
-
-@dataclass(frozen=True)
-class PlannedModel:
-    """A model after its passes, with the place of every op.
-
-    `open_sizes` are the dimensions of the inputs that the file leaves open.
-    """
-
-    model: Model
-    placed: list[Placed]
-    partitions: list[Partition]
-    open_sizes: dict[Tensor, tuple[int, ...]]
+    planned = plan(template.copy(), backends_of(targets, options), options)
+    compiled = {
+        target: [
+            compile_native(part, target, options, template, planned) for part in planned.native
+        ]
+        for target in targets
+    }
+    metadata = metadata_of(planned, compiled[targets[0]])
+    return artifact_bytes(metadata, _target_codes(planned.partitions, compiled))
 
 
 def plan_model(model: Model, targets: Sequence[Target], options: OpenOptions) -> PlannedModel:
     """Check, optimise, place and partition a model, in place; raises as `compile_model`."""
-    graph = _checked_main_graph(model)
-    backends = _backends(targets, options)
-    graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
-    open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
-    _set_input_shapes(graph, options.shapes)
-    fix_shapes(graph, options.limits)
-    log = pipeline(options.level).run(model)
-    LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
-    _copy_outputs(graph)
-    placed = place(graph, backends, strict=options.strict)
-    partitions = partition(graph, {row.op: row.backend for row in placed})
-    partitions = [_fused(part, options.level) for part in partitions]
-    return PlannedModel(model, placed, partitions, open_sizes)
+    check(model)
+    return plan(model, backends_of(targets, options), options)
 
 
-def _checked_main_graph(model: Model) -> Graph:
-    """The first graph: sound in structure, and all its operators have records."""
-    if not model.graphs:
-        raise GraphError("the model holds no graph", where=model.source_path)
-    graphs = reachable(model.main)
-    for graph in graphs:
-        for violation in ir_verify.violations(graph):
-            raise violation.error()
-    if not model.main.outputs:
-        raise GraphError("the network has no outputs", where=model.main.name)
-    resolve_variables(model.main)
-    model.graphs = reachable(model.main)  # Nothing checks or runs the others.
-    PassManager((make("unpack-constants"),)).run(model)
-    missing = [e for graph in reachable(model.main) for e in unsupported_ops(graph)]
-    if missing:
-        raise UnsupportedOpsError(missing, where=model.source_path)
-    return model.main
+def compile_native(
+    part: Partition,
+    target: Target,
+    options: OpenOptions,
+    template: Template,
+    planned: PlannedModel,
+    stock: Stock | None = None,
+) -> CompiledPartition:
+    """Lower a native partition, with what the stock holds; LimitError for too big an arena."""
+    turns, names = options.limits.loop_turns, template.names
+    rows = next((b.rows for b in planned.backends if isinstance(b, CpuBackend)), None)
+    compiled = compile_partition(
+        part, target, usable_cores(), turns, names=names, stock=stock, rows=rows
+    )
+    needed, allowed = compiled.memory.arena_bytes, options.limits.arena_bytes
+    if needed > allowed:
+        raise LimitError(
+            "the network needs more working memory than allowed",
+            why=f"{needed} bytes, the limit is {allowed}",
+            fix="raise `arena_bytes` of circlet.limits.Limits if this is meant",
+        )
+    return compiled
 
 
-def _forget_computed_sizes(graph: Graph) -> None:
-    for op in (op for part in reachable(graph) for op in part.ops):
-        for tensor in op.outputs:
-            tensor.default_shape = tensor.static_shape
-            tensor.shape = (None,) * len(tensor.shape)
-
-
-def _set_input_shapes(graph: Graph, shapes: Shapes) -> None:
-    """Give inputs, by name, other sizes than the file's; computed tensors follow from them."""
-    if shapes:
-        _forget_computed_sizes(graph)
-    inputs = dict(zip(unique_names(graph.inputs), graph.inputs, strict=True))
-    for name, shape in shapes:
-        if name not in inputs:
-            raise InputError(
-                "there is no input of that name", where=name, fix=f"the names are {list(inputs)}"
-            )
-        tensor = inputs[name]
-        if tensor.has_rank and len(shape) != len(tensor.shape):
-            raise InputError(
-                "an input keeps its number of dimensions",
-                where=name,
-                why=f"{list(shape)} were given, the file has {list(tensor.static_shape)}",
-            )
-        tensor.shape, tensor.default_shape = shape, None
-
-
-def _backends(targets: Sequence[Target], options: OpenOptions) -> list[Backend]:
+def backends_of(targets: Sequence[Target], options: OpenOptions) -> list[Backend]:
+    """The backends that were asked for, in order; InputError for an unknown one."""
     if not options.backends:
         raise InputError("no backend is given", where="backends", fix="choose cpu or reference")
     return [_backend(name, targets, options) for name in options.backends]
@@ -195,35 +129,6 @@ class _NoCompiler:
 
     def supports(self, op: Op) -> Reason:
         return Reason("there is no C compiler: pip install 'circlet[compile]'")
-
-
-def _native(part: Partition) -> bool:
-    return part.backend == "cpu"
-
-
-def _fused(part: Partition, level: str) -> Partition:
-    """A native partition after the level's passes over such; others as they are."""
-    if not _native(part):
-        return part
-    graph = Graph("native", list(part.inputs), list(part.outputs), list(part.ops))
-    native_pipeline(level).run(graph)
-    return replace(part, ops=tuple(graph.ops))
-
-
-def _copy_outputs(graph: Graph) -> None:
-    """Have each output made by an operator of its own; inputs, constants and repeats are copied."""
-    producers = graph.producers()
-    made = set(producers)
-    for position, tensor in enumerate(graph.outputs):
-        if tensor in made:
-            made.remove(tensor)
-            continue
-        producer = producers.get(tensor)
-        origin = producer.origin if producer else Origin.of(len(graph.ops), tensor.name)
-        copy = graph.add_tensor(tensor.like())
-        attrs = ReshapeAttrs(tensor.static_shape)
-        graph.ops.append(Op("RESHAPE", [tensor], [copy], attrs, origin))
-        graph.outputs[position] = copy
 
 
 class _Values:
@@ -281,24 +186,6 @@ def _value(tensor: Tensor) -> Value:
     )
 
 
-def _compile(
-    partitions: Sequence[Partition], target: Target, limits: Limits
-) -> list[CompiledPartition]:
-    compiled = [
-        compile_partition(part, target, usable_cores(), limits.loop_turns)
-        for part in partitions
-        if _native(part)
-    ]
-    largest = max((part.memory.arena_bytes for part in compiled), default=0)
-    if largest > limits.arena_bytes:
-        raise LimitError(
-            "the network needs more working memory than allowed",
-            why=f"{largest} bytes, the limit is {limits.arena_bytes}",
-            fix="raise `arena_bytes` of circlet.limits.Limits if this is meant",
-        )
-    return compiled
-
-
 def _submodel(part: Partition) -> bytes:
     inputs, outputs, ops = list(part.inputs), list(part.outputs), list(part.ops)
     graph = Graph("reference", inputs, outputs, ops)
@@ -333,7 +220,7 @@ def _target_codes(
     for target, runtime in zip(compiled, plain, strict=True):
         native = iter(compiled[target])
         parts = tuple(
-            _native_code(next(native), rest) if _native(part) else _numpy_code(part)
+            _native_code(next(native), rest) if is_native(part) else numpy_code(part)
             for part in partitions
         )
         codes.append(TargetCode(target, runtimes.get(runtime, b""), parts, {}))
@@ -342,37 +229,34 @@ def _target_codes(
 
 def _native_code(compiled: CompiledPartition, images: Iterator[bytes]) -> PartitionCode:
     units = tuple(next(images) for _ in compiled.units)
-    return PartitionCode(compiled.plan, compiled.constants, units)
+    stock = compiled.stock.to_bytes()
+    return PartitionCode(compiled.plan, compiled.constants, units, stock)
 
 
-def _numpy_code(part: Partition) -> PartitionCode:
+def numpy_code(part: Partition) -> PartitionCode:
     """A partition for numpy is a .circle model where native code has its constants."""
     return PartitionCode(b"", _submodel(part), ())
 
 
-def _metadata(
-    model: Model,
-    values: _Values,
-    partitions: Sequence[Partition],
-    placed: Sequence[Placed],
-    compiled: Sequence[CompiledPartition],
-) -> dict[str, object]:
+def metadata_of(planned: PlannedModel, compiled: Sequence[CompiledPartition]) -> dict[str, object]:
+    """What loading, and a user, may ask of a plan; `compiled` are its native partitions."""
+    values = _Values(planned.model.main, planned.partitions, planned.open_sizes)
     native = iter(compiled)
     parts: list[dict[str, object]] = []
-    for part, (inputs, outputs) in zip(partitions, values.partitions, strict=True):
+    for part, (inputs, outputs) in zip(planned.partitions, values.partitions, strict=True):
         entry: dict[str, object] = {"backend": part.backend, "inputs": inputs, "outputs": outputs}
         entry["ops"] = [[op.label, op.name] for op in part.ops]
-        if _native(part):
+        if is_native(part):
             entry |= _native_facts(next(native))
         parts.append(entry)
     return {
         "circlet": __version__,
-        "description": model.description,
+        "description": planned.model.description,
         "values": values.as_json(),
         "inputs": [values.inputs.index(t) for t in values.inputs],
         "outputs": [values.number(t) for t in values.outputs],
         "partitions": parts,
-        "placement": [[r.op.label, r.op.name, r.backend, list(r.refused)] for r in placed],
+        "placement": [[r.op.label, r.op.name, r.backend, list(r.refused)] for r in planned.placed],
     }
 
 

@@ -5,9 +5,8 @@ The path of a cached start is short on purpose: it imports neither the readers n
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +19,9 @@ from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.runtime.executor import BoundPartition, LoadedPartition, Runner
 from circlet.runtime.user_codes import may_use_user_codes
 from circlet.runtime.values import Value
+
+if TYPE_CHECKING:
+    from circlet.runtime.template import Template
 
 Source = str | os.PathLike[str] | bytes | memoryview
 _NO_COMPILER = "no compiler"
@@ -50,7 +52,11 @@ class Opened(NamedTuple):
         partitions: Loaded code, in order.
         values: What crosses partitions; `inputs` and `outputs` are positions in it.
         metadata: The artifact's metadata.
-        seconds: How long "load" took, and "compile" or "cache" where the source was a model.
+        seconds: How long "load" took, and "compile" or "cache" where the source was a model, or
+            "resize".
+        target: What the loaded code is for.
+        key: The cache's name of the artifact, "" where the cache was not asked.
+        template: The model, where it was read to compile it.
     """
 
     partitions: list[LoadedPartition]
@@ -59,6 +65,9 @@ class Opened(NamedTuple):
     outputs: list[int]
     metadata: dict[str, Any]
     seconds: dict[str, float]
+    target: str = ""
+    key: str = ""
+    template: "Template | None" = None
 
     @property
     def placement(self) -> list[dict[str, object]]:
@@ -69,7 +78,6 @@ class Opened(NamedTuple):
 
 def open_source(source: Source, options: OpenOptions) -> Opened:
     """Load an artifact, or the artifact of a model: from the cache, or compiled now."""
-    seconds: dict[str, float] = {}
     if is_artifact(_head(source)):
         if options.shapes or options.signature:
             raise InputError(
@@ -77,31 +85,37 @@ def open_source(source: Source, options: OpenOptions) -> Opened:
                 why="shapes or a signature were given",
                 fix="open the model file that it was made of",
             )
-        with _timed(seconds, "load"):
-            return _load(open_artifact(_plain(source)), options.limits, seconds)
-    artifact = _artifact_of_model(source, options, seconds)
-    with _timed(seconds, "load"):
-        return _load(artifact, options.limits, seconds)
+        start = time.perf_counter()
+        opened = _load(open_artifact(_plain(source)), options.limits)
+        opened.seconds["load"] = time.perf_counter() - start
+        return opened
+    return _open_model(source, options)
 
 
-def _artifact_of_model(source: Source, options: OpenOptions, seconds: dict[str, float]) -> Artifact:
+def _open_model(source: Source, options: OpenOptions) -> Opened:
+    templates: list[Template] = []
+
     def compile_now() -> bytes:
-        from circlet.runtime.build import compile_model
+        from circlet.runtime.build import compile_template
+        from circlet.runtime.template import Template
 
-        return compile_model(source, options)
+        templates.append(Template.read(source, options))
+        return compile_template(templates[0], options)
 
     start = time.perf_counter()
-    cache = Cache() if options.cache and not _has_user_ops(source) else None
-    if cache is None:
-        artifact, hit = open_artifact(compile_now()), False
-    else:
-        compiler = _compiler_identity(options)
-        found = cache.load(_key(source, options, cache, compiler), compile_now)
+    key = artifact_key(source, options)
+    if key:
+        found = Cache().load(key, compile_now)
         artifact, hit = found.artifact, found.hit
-        if hit and compiler == _NO_COMPILER:
+        if hit and _compiler_identity(options) == _NO_COMPILER:
             _warn_of_numpy()
-    seconds["cache" if hit else "compile"] = time.perf_counter() - start
-    return artifact
+    else:
+        artifact, hit = open_artifact(compile_now()), False
+    middle = time.perf_counter()
+    opened = _load(artifact, options.limits)
+    opened.seconds["cache" if hit else "compile"] = middle - start
+    opened.seconds["load"] = time.perf_counter() - middle
+    return opened._replace(key=key, template=templates[0] if templates else None)
 
 
 def _has_user_ops(source: Source) -> bool:
@@ -111,11 +125,16 @@ def _has_user_ops(source: Source) -> bool:
         raise _unreadable(os.fspath(source), error) from error  # type: ignore[arg-type]
 
 
-def _key(source: Source, options: OpenOptions, cache: Cache, compiler: str) -> str:
-    """The cache's name for an artifact: the model's bytes and everything that shapes the code."""
+def artifact_key(source: Source, options: OpenOptions) -> str:
+    """The cache's name for an artifact: the model's bytes and everything that shapes the code.
+
+    It is "" where the cache is not to be used.
+    """
+    if not options.cache or _has_user_ops(source):
+        return ""
     if isinstance(source, (str, os.PathLike)):
         try:
-            model: str | bytes | memoryview = cache.file_digest(source)
+            model: str | bytes | memoryview = Cache().file_digest(source)
         except OSError as error:
             raise _unreadable(source, error) from error
     else:
@@ -124,7 +143,7 @@ def _key(source: Source, options: OpenOptions, cache: Cache, compiler: str) -> s
     limits = options.limits._replace(run_seconds=None)
     entry = (options.signature, options.shapes)
     plan = repr((options.backends, options.strict, options.level, entry, limits))
-    return cache_key(model, targets, plan, compiler)
+    return cache_key(model, targets, plan, _compiler_identity(options))
 
 
 def _compiler_identity(options: OpenOptions) -> str:
@@ -171,59 +190,56 @@ def _plain(source: Source) -> str | os.PathLike[str] | bytes:
     return source if isinstance(source, (str, os.PathLike)) else bytes(source)
 
 
-def _load(artifact: Artifact, limits: Limits, seconds: dict[str, float]) -> Opened:
+def _load(artifact: Artifact, limits: Limits) -> Opened:
     code = artifact.select()
     facts = artifact.metadata
     try:
-        values = [Value.from_json(fields) for fields in facts["values"]]
         runtime = load_runtime(code.runtime) if len(code.runtime) else None
         pairs = zip(facts["partitions"], code.partitions, strict=True)
-        dynamic = {index for index, value in enumerate(values) if value.is_dynamic}
-        partitions = [
-            _load_partition(entry, part, runtime, limits, dynamic) for entry, part in pairs
-        ]
-        return Opened(partitions, values, facts["inputs"], facts["outputs"], facts, seconds)
+        opened = opened_plan(facts, [load_code(*pair, runtime, limits) for pair in pairs])
+        return opened._replace(target=str(code.target))
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(
             "an artifact is damaged or is none", where=artifact.name, why=f"metadata: {error!r}"
         ) from error
 
 
-def _load_partition(
-    entry: dict[str, Any],
-    part: PartitionCode,
-    runtime: Runtime | None,
-    limits: Limits,
-    dynamic: set[int],
-) -> LoadedPartition:
-    code: BoundPartition
-    if entry["backend"] == "cpu" and runtime is not None:
-        code = NativePartition(Executable(runtime, part.plan, part.constants, part.units))
-    else:
-        from circlet.runtime.fallback import ReferencePartition
+def opened_plan(facts: dict[str, Any], codes: Sequence[BoundPartition]) -> Opened:
+    """A plan of loaded partitions, as its metadata describes it."""
+    values = [Value.from_json(fields) for fields in facts["values"]]
+    dynamic = {index for index, value in enumerate(values) if value.is_dynamic}
+    partitions = [
+        LoadedPartition(
+            code,
+            tuple(entry["inputs"]),
+            tuple(entry["outputs"]),
+            tuple(value for value in entry["outputs"] if value in dynamic),
+        )
+        for entry, code in zip(facts["partitions"], codes, strict=True)
+    ]
+    return Opened(partitions, values, facts["inputs"], facts["outputs"], facts, {})
 
-        code = ReferencePartition(part.constants, limits)
-    outputs = tuple(entry["outputs"])
-    changing = tuple(value for value in outputs if value in dynamic)
-    return LoadedPartition(code, tuple(entry["inputs"]), outputs, changing)
+
+def load_code(
+    entry: dict[str, Any], part: PartitionCode, runtime: Runtime | None, limits: Limits
+) -> BoundPartition:
+    """What runs a partition of the plan's metadata."""
+    if entry["backend"] == "cpu" and runtime is not None:
+        executable = Executable(runtime, part.plan, part.constants, part.units)
+        return NativePartition(executable, part.stock)
+    from circlet.runtime.fallback import ReferencePartition
+
+    return ReferencePartition(part.constants, limits)
 
 
 class NativePartition(NamedTuple):
-    """Compiled code that can be bound to buffers."""
+    """Compiled code that can be bound to buffers, and what of it serves other sizes."""
 
     executable: Executable
+    stock: bytes | memoryview = b""
 
     def bind(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
     ) -> Runner:
         """Give the plan an arena and these buffers."""
         return Binding(self.executable, inputs, outputs, threads)
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        seconds[name] = time.perf_counter() - start

@@ -6,6 +6,7 @@ from _thread import allocate_lock
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.runtime.executor import NANOSECONDS, Execution, LoadedPartition
 from circlet.runtime.opening import Opened, OpenOptions, Shapes, Source, open_source
 from circlet.runtime.values import Value, by_position, check_apart, unique_names
+
+if TYPE_CHECKING:
+    from circlet.runtime.resizing import Resizer
 
 Given = Sequence[object] | Mapping[str, object]
 _MOST_SIZES = 16
@@ -104,9 +108,19 @@ class Session:
             limits=limits,
             signature=signature,
         )
+        self._set_up(source, options, open_source(source, options))
+
+    def _set_up(
+        self,
+        source: Source,
+        options: OpenOptions,
+        opened: Opened,
+        resizer: Resizer | None = None,
+    ) -> None:
         self._source, self._options = source, options
-        self._limit_s = limits.run_seconds
-        self._opened = opened = open_source(source, options)
+        self._limit_s = options.limits.run_seconds
+        self._opened = opened
+        self._resizer = resizer
         self._partitions: list[LoadedPartition] = opened.partitions
         self.inputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.inputs)
         self.outputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.outputs)
@@ -205,7 +219,27 @@ class Session:
             name: value.shape
             for name, value in zip(unique_names(self.inputs), self.inputs, strict=True)
         }
-        return self._reopened({**kept, **shapes}, self._options.signature)
+        wanted = {**kept, **shapes}
+        resizer, options = (
+            self._own_resizer(),
+            self._options._replace(shapes=_checked_shapes(wanted)),
+        )
+        opened = resizer.opened(options)
+        if opened is None:
+            return self._reopened(wanted, options.signature)
+        session = object.__new__(Session)
+        session.threads = self.threads
+        session._set_up(self._source, options, opened, resizer)
+        return session
+
+    def _own_resizer(self) -> Resizer:
+        """What sessions for other sizes come from; those that came from one session share it."""
+        from circlet.runtime.resizing import Resizer
+
+        with self._lock:
+            if self._resizer is None:
+                self._resizer = Resizer(self._source, self._options, self._opened)
+            return self._resizer
 
     def entered(self, signature: str) -> Session:
         """A session of the same model that enters at a signature, by that signature's names.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +29,11 @@ _C_TYPES = {
     for sign in ("", "u")
     for bits in (8, 16, 32, 64)
 } | {"float": "<f4", "double": "<f8"}
+_STRUCT_CODES = {"f4": "f", "f8": "d"} | {
+    f"{kind}{size}": code.upper() if kind == "u" else code
+    for kind in "iu"
+    for size, code in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))
+}
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _FIELD = re.compile(r"^(\w+)\s+(\w+)((?:\[\w+\])*)$")
 _DEFINE = re.compile(r"^#define\s+(\w+)\s+\(?(0[xX][0-9a-fA-F]+|\d+)[uUlL]*\)?", re.MULTILINE)
@@ -46,6 +54,7 @@ class Space(IntEnum):
     CONSTANT = 2
     INPUT = 3
     OUTPUT = 4
+    PARAMS = 5
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,57 @@ def abi_dtypes() -> dict[str, np.dtype[np.void]]:
     header = ABI_HEADER.read_text(encoding="utf-8")
     names = ("circlet_plan", "circlet_step", "circlet_operand")
     return {name: params_dtype(header, name) for name in names}
+
+
+class Packer:
+    """Lays values out as the struct of a dtype; much faster than numpy for one record.
+
+    Args:
+        dtype: As `params_dtype` gives it.
+    """
+
+    def __init__(self, dtype: np.dtype[np.void]) -> None:
+        self._dtype = dtype
+        self._counts: dict[str, int] = {}
+        codes, at = ["<"], 0
+        for name, (kind, offset) in sorted(_fields_of(dtype).items(), key=lambda row: row[1][1]):
+            base, shape = kind.subdtype or (kind, ())
+            count = prod(shape)
+            codes.append(f"{offset - at}x{count}{_STRUCT_CODES[base.str[1:]]}")
+            self._counts[name] = count if shape else 0
+            at = offset + kind.itemsize
+        self._struct = struct.Struct("".join([*codes, f"{dtype.itemsize - at}x"]))
+
+    def bytes(self, values: Mapping[str, npt.ArrayLike]) -> bytes:
+        """The struct as bytes, as `params_bytes` makes it."""
+        flat: list[Any] = []
+        for name, count in self._counts.items():
+            value: Any = values.get(name, 0)
+            if not count:
+                flat.append(value)
+                continue
+            row = [0] * count if name not in values else _flat(value)
+            if len(row) != count:
+                return params_bytes(self._dtype, **values)
+            flat += row
+        if not self._counts.keys() >= values.keys():
+            return params_bytes(self._dtype, **values)
+        try:
+            return self._struct.pack(*flat)
+        except (struct.error, TypeError, OverflowError):
+            return params_bytes(self._dtype, **values)
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    row: list[Any] = np.asarray(value).reshape(-1).tolist()
+    return row
+
+
+def _fields_of(dtype: np.dtype[np.void]) -> dict[str, tuple[np.dtype[Any], int]]:
+    assert dtype.fields is not None
+    return {name: (row[0], row[1]) for name, row in dtype.fields.items()}
 
 
 def params_bytes(dtype: np.dtype[np.void], **values: npt.ArrayLike) -> bytes:
@@ -151,6 +211,10 @@ class PlanBuilder:
         fields = (CONTROL, int(jump), first, len(condition), 0, destination, source, 0)
         self._steps.append(fields)
         return len(self._steps) - 1
+
+    def add_constants(self, data: bytes) -> None:
+        """Place constants of this plan alone at the start of its parameters, before any step."""
+        self._params.extend(data)
 
     def _params_offset(self, params: bytes) -> int:
         """Where the parameters stand; equal ones are stored once."""

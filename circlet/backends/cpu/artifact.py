@@ -29,11 +29,15 @@ _MAX_SECTIONS = 1 << 16
 
 
 class PartitionCode(NamedTuple):
-    """What one partition runs: its plan, its packed constants, its units."""
+    """What one partition runs: its plan, its packed constants, its units.
+
+    `stock` lists the kernels and constants that the network can use at other sizes.
+    """
 
     plan: bytes | memoryview
     constants: bytes | memoryview
     units: tuple[bytes | memoryview, ...]
+    stock: bytes | memoryview = b""
 
 
 class TargetCode(NamedTuple):
@@ -91,7 +95,8 @@ class Artifact:
     def _partition(self, part: Mapping[str, Any]) -> PartitionCode:
         units = tuple(self._section(number) for number in part["units"])
         constants = self._section(part["constants"], checked=False)
-        return PartitionCode(self._section(part["plan"]), constants, units)
+        stock = self._section(part["stock"]) if "stock" in part else b""
+        return PartitionCode(self._section(part["plan"]), constants, units, stock)
 
     def _section(self, number: int, *, checked: bool = True) -> memoryview:
         if not 0 <= number < len(self._sections):
@@ -218,6 +223,7 @@ def _describe(code: TargetCode, sections: _Sections) -> dict[str, Any]:
                 "plan": sections.add(part.plan),
                 "units": [sections.add(unit) for unit in part.units],
                 "constants": sections.add(part.constants, PAGE),
+                "stock": sections.add(part.stock),
             }
             for part in code.partitions
         ],

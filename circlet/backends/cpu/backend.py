@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.control import is_control, refusal
-from circlet.backends.cpu.lowering import LOWERINGS
+from circlet.backends.cpu.lowering import LOWERINGS, Lowering
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops import unsupported_reason
@@ -14,12 +14,17 @@ from circlet.placement.interface import Reason, Supported
 
 
 class CpuBackend:
-    """Generated native code; takes an op when every target of the build has a kernel for it."""
+    """Generated native code; takes an op when every target of the build has a kernel for it.
+
+    Attributes:
+        rows: The lowerings of ops that it took, for each target.
+    """
 
     name = "cpu"
 
     def __init__(self, targets: Sequence[Target]) -> None:
         self._targets = tuple(targets)
+        self.rows: dict[tuple[Op, Target], Lowering] = {}
 
     def supports(self, op: Op) -> Supported | Reason:
         """The name of the lowering, or the reasons of all rows of the kind."""
@@ -41,5 +46,6 @@ class CpuBackend:
             row = LOWERINGS.choose(op, target)
             if isinstance(row, str):
                 return Reason(row)
+            self.rows[op, target] = row
             names.append(row.name)
         return Supported(names[0])

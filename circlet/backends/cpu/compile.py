@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
-from circlet.backends.cpu.abi import Jump, Operand, PlanBuilder, Space, params_bytes, params_dtype
+from circlet.backends.cpu.abi import Jump, Operand, Packer, PlanBuilder, Space, params_dtype
 from circlet.backends.cpu.arrangement import COMPACT, Arrangement
+from circlet.backends.cpu.constants import SLACK_BYTES, Constants
 from circlet.backends.cpu.control import Flat, Goto, Label, flatten
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
 from circlet.backends.cpu.layout import Layout
@@ -23,10 +23,13 @@ from circlet.backends.cpu.lowering import (
     KernelCall,
     Lowering,
     NoRef,
+    Packed,
+    Packing,
     ParamValue,
     Ref,
     TensorRef,
 )
+from circlet.backends.cpu.stock import NO_STOCK, Place, Signatures, Stock, kernel_key
 from circlet.backends.cpu.storage import RESHAPES, Buffer, Storage
 from circlet.backends.cpu.targets import Target
 from circlet.backends.cpu.toolchain import KERNELS_DIR
@@ -37,7 +40,6 @@ from circlet.plan.memory import Block, MemoryPlan
 from circlet.plan.partition import Partition
 from circlet.plan.validate import validate_plan
 
-SLACK_BYTES = 64
 _SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
 
 
@@ -54,6 +56,7 @@ class CompiledPartition:
         lowerings: Name of the lowering chosen for each op of the partition.
         blocks: What the arena holds, and in which steps.
         calls: The kernel call of each step, None for a jump.
+        stock: What of it serves other sizes of the network's inputs.
     """
 
     units: tuple[str, ...]
@@ -64,6 +67,7 @@ class CompiledPartition:
     lowerings: tuple[str, ...]
     blocks: tuple[Block, ...] = ()
     calls: tuple[KernelCall | None, ...] = ()
+    stock: Stock = NO_STOCK
 
 
 def compile_partition(
@@ -72,24 +76,45 @@ def compile_partition(
     unit_count: int,
     most_turns: int = DEFAULT_LIMITS.loop_turns,
     arrangement: Arrangement = COMPACT,
+    *,
+    names: Mapping[Tensor, str] | None = None,
+    stock: Stock | None = None,
+    rows: Mapping[tuple[Op, Target], Lowering] | None = None,
 ) -> CompiledPartition:
     """Lower a partition to C and a plan that stops a run after so many turns of its loops.
+
+    Args:
+        unit_count: Among how many units kernels are dealt out.
+        names: Names of constants that are the same at every size of the network's inputs.
+        stock: What was compiled for another size; the plan counts units and constants on from it.
+        rows: Lowerings that are chosen already.
 
     Raises:
         PlacementError: An op has no native lowering for the target.
     """
     flat = flatten(partition.ops)
-    rows = {op: _row(op, target) for op in flat.ops}
-    lowered = _Lowered(partition, flat, rows, target, arrangement)
+    known = rows or {}
+    chosen = {op: known.get((op, target)) or _row(op, target) for op in flat.ops}
+    constants = Constants(arrangement, Signatures(names or {}), stock)
+    lowered = _Lowered(partition, flat, chosen, target, constants, stock)
     memory, offsets, blocks = _plan_arena(lowered, arrangement)
-    units, places = _emit(lowered.calls, unit_count)
+    units, places = _emit(lowered.calls, unit_count, stock or NO_STOCK)
     positions = {op: index for index, op in enumerate(partition.ops)}
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
-    plan = _assemble(partition, lowered, memory, offsets, places, len(units), sources, most_turns)
+    kept = lowered.stock(places, units)
+    plan = _assemble(partition, lowered, memory, offsets, places, kept, sources, most_turns)
     steps = tuple((sources[step.op], _step_name(step)) for step in lowered.steps)
-    names = tuple(rows[op].name if op in rows else "jumps" for op in partition.ops)
-    calls = tuple(step if isinstance(step, KernelCall) else None for step in lowered.steps)
-    return CompiledPartition(units, plan, lowered.constants, memory, steps, names, blocks, calls)
+    return CompiledPartition(
+        units=units,
+        plan=plan,
+        constants=b"" if lowered.has_stock else lowered.constants,
+        memory=memory,
+        steps=steps,
+        lowerings=tuple(chosen[op].name if op in chosen else "jumps" for op in partition.ops),
+        blocks=blocks,
+        calls=tuple(step if isinstance(step, KernelCall) else None for step in lowered.steps),
+        stock=kept,
+    )
 
 
 def _step_name(step: KernelCall | Goto) -> str:
@@ -126,15 +151,15 @@ class _Lowered:
         flat: Flat,
         rows: Mapping[Op, Lowering],
         target: Target,
-        arrangement: Arrangement,
+        constants: Constants,
+        stock: Stock | None,
     ) -> None:
         self._target = target
-        self._arrangement = arrangement
+        self._vector_bytes = vector_bytes(target)
+        self._constants, self._stock = constants, stock
         self.storage = Storage(partition, flat.ops, rows, flat.pinned)
         self.steps: list[KernelCall | Goto] = []
         self.labels: dict[Label, int] = {}
-        self._constants = bytearray()
-        self._known_constants: dict[bytes, ConstantRef] = {}
         self._substitutes: Mapping[Tensor, Tensor] = {}
         self._copied: set[Tensor] = set()
         self._bordered: set[Buffer] = set()
@@ -147,16 +172,42 @@ class _Lowered:
         return [step for step in self.steps if isinstance(step, KernelCall)]
 
     @property
+    def has_stock(self) -> bool:
+        """Whether units and constants of another size are used."""
+        return self._stock is not None
+
+    @property
     def target(self) -> Target:
         return self._target
 
     @property
     def vector_bytes(self) -> int:
-        return vector_bytes(self._target)
+        return self._vector_bytes
 
     @property
     def constants(self) -> bytes:
-        return bytes(self._constants) + bytes(SLACK_BYTES)
+        """What this plan adds to constants: all of them, where there is no stock."""
+        return self._constants.data
+
+    def stock(self, places: Mapping[Kernel, Place], units: Sequence[str]) -> Stock:
+        """What the network can use at other sizes: what there was before, and what is new."""
+        kernels = {kernel_key(kernel): place for kernel, place in places.items()}
+        if self._stock is not None:
+            known = {**self._stock.kernels, **kernels}
+            return replace(self._stock, kernels=known, units=self._stock.units + len(units))
+        return Stock(kernels, self._constants.entries, len(units), len(self.constants))
+
+    def stored(self, tensor: Tensor) -> ConstantRef:
+        return self._constants.stored(tensor)
+
+    def packed(self, op: Op, name: str, pack: Packing) -> Packed:
+        return self._constants.packed(op, name, pack)
+
+    def stocked(self, op: Op, name: str) -> Packed | None:
+        return self._constants.stocked(op, name)
+
+    def has(self, kernel: Kernel) -> bool:
+        return self._stock is not None and kernel_key(kernel) in self._stock.kernels
 
     def layout(self, tensor: Tensor) -> Layout:
         return self.storage.homes[self._substitutes.get(tensor, tensor)].layout
@@ -168,15 +219,7 @@ class _Lowered:
         return TensorRef(self.storage.add_temporary(f"{op.name} (temporary)", size_bytes))
 
     def constant(self, array: np.ndarray) -> ConstantRef:
-        data = np.ascontiguousarray(array).tobytes()
-        key = hashlib.sha256(data).digest()
-        if key not in self._known_constants:
-            end = len(self._constants)
-            start = self._arrangement.place_constant(end, len(data))
-            self._known_constants[key] = ConstantRef(start)
-            self._constants.extend(bytes(start - end))
-            self._constants.extend(data)
-        return self._known_constants[key]
+        return self._constants.place(array)
 
     def call(
         self,
@@ -199,7 +242,7 @@ class _Lowered:
         if goto.unless is None:
             return []
         data = goto.unless.data
-        return [TensorRef(goto.unless) if data is None else self.constant(data)]
+        return [TensorRef(goto.unless) if data is None else self.stored(goto.unless)]
 
     def loops(self) -> list[tuple[int, int]]:
         """First and last step of every loop: what a jump backwards goes over."""
@@ -212,6 +255,7 @@ class _Lowered:
             return
         self._copied.clear()  # what one branch copied, another may not find
         if isinstance(item, Goto):
+            self.condition(item)  # places its flag, where that is a constant
             self.steps.append(item)
         else:
             self.labels[item] = len(self.steps)
@@ -274,18 +318,26 @@ def _tensors(step: KernelCall | Goto) -> list[Tensor]:
 
 
 def _emit(
-    calls: Sequence[KernelCall], unit_count: int
-) -> tuple[tuple[str, ...], dict[Kernel, tuple[int, int]]]:
-    """Units of distinct kernels, dealt out in turn, and each kernel's (unit, index)."""
+    calls: Sequence[KernelCall], unit_count: int, stock: Stock
+) -> tuple[tuple[str, ...], dict[Kernel, Place]]:
+    """Units of distinct kernels that the stock lacks, dealt out in turn, and each one's place."""
+    places: dict[Kernel, Place] = {}
     origins: dict[Kernel, dict[str, None]] = {}
     for call in calls:
-        origins.setdefault(call.kernel, {})[call.op.name] = None
-    count = max(1, min(unit_count, len(origins)))
+        kernel = call.kernel
+        if kernel in places:
+            continue
+        known = stock.kernels.get(kernel_key(kernel))
+        if known is not None:
+            places[kernel] = known
+        else:
+            origins.setdefault(kernel, {})[call.op.name] = None
+    missing = sorted(origins, key=str)
+    count = max(not stock.units, min(unit_count, len(missing)))
     decks: list[list[EmittedKernel]] = [[] for _ in range(count)]
-    places: dict[Kernel, tuple[int, int]] = {}
-    for number, kernel in enumerate(sorted(origins, key=str)):
+    for number, kernel in enumerate(missing):
         deck = decks[number % count]
-        places[kernel] = (number % count, len(deck))
+        places[kernel] = (stock.units + number % count, len(deck))
         deck.append(EmittedKernel(kernel, tuple(origins[kernel])))
     return tuple(emit_unit(deck) for deck in decks), places
 
@@ -295,12 +347,14 @@ def _assemble(
     lowered: _Lowered,
     memory: MemoryPlan,
     offsets: Mapping[Buffer, int],
-    places: Mapping[Kernel, tuple[int, int]],
-    unit_count: int,
+    places: Mapping[Kernel, Place],
+    kept: Stock,
     sources: Mapping[Op, int],
     most_turns: int,
 ) -> bytes:
     builder = PlanBuilder()
+    if lowered.has_stock:
+        builder.add_constants(lowered.constants)
     for step in lowered.steps:
         if isinstance(step, Goto):
             condition = [_operand(r, lowered.storage, offsets) for r in lowered.condition(step)]
@@ -308,31 +362,31 @@ def _assemble(
             builder.add_jump(kind, condition, lowered.labels[step.label], sources[step.op])
             continue
         unit, index = places[step.kernel]
-        dtype = _params_dtype(step.kernel.header, step.kernel.function)
-        params = params_bytes(dtype, **step.params)
+        params = _packer(step.kernel.header, step.kernel.function).bytes(step.params)
         operands = [_operand(ref, lowered.storage, offsets) for ref in step.operands]
         builder.add_step(unit, index, operands, params, step.tasks, sources[step.op])
     return builder.finish(
         input_count=len(partition.inputs),
         output_count=len(partition.outputs),
-        unit_count=unit_count,
+        unit_count=kept.units,
         arena_bytes=memory.arena_bytes + SLACK_BYTES,
         scratch_bytes=max((call.scratch_bytes for call in lowered.calls), default=0),
-        constants_bytes=len(lowered.constants),
+        constants_bytes=kept.constants_bytes,
         most_turns=min(most_turns, 2**32 - 1),
     )
 
 
 @lru_cache(maxsize=256)
-def _params_dtype(header: str, function: str) -> np.dtype[np.void]:
-    return params_dtype((KERNELS_DIR / header).read_text(encoding="utf-8"), f"{function}_params")
+def _packer(header: str, function: str) -> Packer:
+    text = (KERNELS_DIR / header).read_text(encoding="utf-8")
+    return Packer(params_dtype(text, f"{function}_params"))
 
 
 def _operand(ref: Ref, storage: Storage, offsets: Mapping[Buffer, int]) -> Operand:
     if isinstance(ref, NoRef):
         return Operand(Space.NONE, 0, 0)
     if isinstance(ref, ConstantRef):
-        return Operand(Space.CONSTANT, 0, ref.offset)
+        return Operand(Space.PARAMS if ref.is_own else Space.CONSTANT, 0, ref.offset)
     home = storage.homes[ref.tensor]
     element = home.layout.offset + ref.offset
     offset = offsets.get(home.buffer, 0) + element * ref.tensor.dtype.bits // 8

@@ -28,8 +28,8 @@ from circlet.errors import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Image = bytes | memoryview
     Array = npt.NDArray[np.generic]
+    Image = bytes | memoryview
 
 _ALIGNMENT = 64
 _load_numbers = itertools.count(1)
@@ -164,30 +164,37 @@ def load_runtime(image: Image) -> Runtime:
 class Executable:
     """A plan, its packed constants and its code, checked and ready to be bound.
 
-    The buffers are used in place and kept alive; those that are not 64-byte
-    aligned are copied.
+    The buffers are used in place and kept alive; those that are not 64-byte aligned are copied.
+
+    Attributes:
+        constants: Packed constants.
+        units: The loaded units; several executables may share them.
     """
 
     def __init__(
-        self, runtime: Runtime, plan: Image, constants: Image, units: Sequence[Image]
+        self,
+        runtime: Runtime,
+        plan: Image,
+        constants: Image | Array,
+        units: Sequence[Image | Library],
     ) -> None:
         self.runtime = runtime
         self._plan = _aligned(plan)
-        self._constants = _aligned(constants)
-        self._units = [Library(unit, "unit") for unit in units]
+        self.constants = _aligned(constants)
+        self.units = [u if isinstance(u, Library) else Library(u, "unit") for u in units]
         self.step_count = int(self._plan[8:12].view(np.uint32)[0]) if self._plan.size > 12 else 0
         self._handle = self._create()
         release = weakref.finalize(self, runtime.executable_release, self._handle)
         release.atexit = False
 
     def _create(self) -> int:
-        tables = [unit.symbol("circlet_unit_table") for unit in self._units]
+        tables = [unit.symbol("circlet_unit_table") for unit in self.units]
         out = ctypes.c_void_p()
         status = self.runtime.executable_create(
             address_of(self._plan),
             self._plan.nbytes,
-            address_of(self._constants),
-            self._constants.nbytes,
+            address_of(self.constants),
+            self.constants.nbytes,
             (ctypes.c_void_p * len(tables))(*tables),
             len(tables),
             ctypes.byref(out),
@@ -296,7 +303,7 @@ def _addresses(arrays: Sequence[Array]) -> object:
     return (ctypes.c_void_p * len(arrays))(*map(address_of, arrays))
 
 
-def _aligned(data: Image) -> npt.NDArray[np.uint8]:
+def _aligned(data: Image | Array) -> npt.NDArray[np.uint8]:
     array = np.frombuffer(data, np.uint8)
     if array.size == 0 or address_of(array) % _ALIGNMENT == 0:
         return array

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -46,9 +46,13 @@ class TensorRef:
 
 @dataclass(frozen=True)
 class ConstantRef:
-    """The address of packed constant data, `offset` in bytes from the constants' start."""
+    """The address of packed constant data, `offset` in bytes from the constants' start.
+
+    `is_own` says that the data is this plan's alone, not among the constants that sizes share.
+    """
 
     offset: int
+    is_own: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,20 @@ class KernelCall:
     scratch_bytes: int
     writes: tuple[Tensor, ...]
     op: Op
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Packed constants of an op, and what was found out while they were packed.
+
+    `fact` is plain data: numbers, strings, None, and lists and dictionaries of them.
+    """
+
+    refs: tuple[ConstantRef, ...]
+    fact: Any = None
+
+
+Packing = Callable[[], tuple[Sequence[np.ndarray], Any]]
 
 
 class Context(Protocol):
@@ -103,6 +121,32 @@ class Context(Protocol):
 
     def constant(self, array: np.ndarray) -> ConstantRef:
         """Place packed data in the artifact's constants (64-byte aligned, shared by content)."""
+        ...
+
+    def stored(self, tensor: Tensor) -> ConstantRef:
+        """Place the elements of a constant tensor as they are."""
+        ...
+
+    def packed(self, op: Op, name: str, pack: Packing) -> Packed:
+        """Place arrays that `pack` makes of an op, or find those that serve already.
+
+        What `pack` gives is kept for the network at other sizes of its inputs: it must follow from
+        the op's constants, types, quantisation and attributes, from the target and from `name`, and
+        from no size of a computed tensor.
+        """
+        ...
+
+    def stocked(self, op: Op, name: str) -> Packed | None:
+        """What was packed for another size of the inputs under this name."""
+        ...
+
+    @property
+    def has_stock(self) -> bool:
+        """Whether there is code of another size of the inputs."""
+        ...
+
+    def has(self, kernel: Kernel) -> bool:
+        """Whether a kernel was compiled for another size of the inputs."""
         ...
 
     def call(

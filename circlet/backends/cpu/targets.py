@@ -1,6 +1,7 @@
 """Targets: an architecture plus an explicit list of CPU features."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from circlet.backends.cpu.features import (
@@ -39,7 +40,7 @@ class Target(NamedTuple):
     @property
     def all_features(self) -> frozenset[str]:
         """The features with all that they imply."""
-        return closure(self.arch, self.features)
+        return _all_features(self)
 
     @property
     def level(self) -> str:
@@ -60,6 +61,11 @@ class Target(NamedTuple):
     def __str__(self) -> str:
         base = f"{self.arch}_{self.level}" if self.level else self.arch
         return "+".join((base, *self.extra_features))
+
+
+@lru_cache(maxsize=64)
+def _all_features(target: Target) -> frozenset[str]:
+    return closure(target.arch, target.features)
 
 
 def parse_target(text: str) -> Target:

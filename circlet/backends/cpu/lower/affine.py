@@ -7,6 +7,7 @@ the pairs are all compared, and where one differs the record's own expression is
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil, floor, log2
 
 import numpy as np
@@ -26,16 +27,29 @@ _NUDGES = (0, 1 << 10, -(1 << 10), 1 << 14, -(1 << 14), 1 << 18, -(1 << 18))
 
 def affine_sum(op: Op) -> Scalar | None:
     """An 8-bit ADD or SUB as x * a + y * b + c, or None where that is not exact."""
+    return affine_scalar(affine_params(op)) if may_be_affine(op) else None
+
+
+def may_be_affine(op: Op) -> bool:
+    """Whether an op is an ADD or SUB of 8 bits."""
     if op.kind not in ("ADD", "SUB") or operand(op, 0).dtype not in EIGHT_BIT:
-        return None
-    if operand(op, 1).dtype != operand(op, 0).dtype or op.outputs[0].dtype not in EIGHT_BIT:
-        return None
+        return False
+    return operand(op, 1).dtype == operand(op, 0).dtype and op.outputs[0].dtype in EIGHT_BIT
+
+
+def affine_scalar(params: dict[str, Number] | None) -> Scalar | None:
+    """The affine form with some parameters, None where there are none."""
+    return None if params is None else Scalar(_expression(), params)
+
+
+def affine_params(op: Op) -> dict[str, Number] | None:
+    """Parameters of the affine form with which it equals the record for all operands, or None."""
     pairs = _all_pairs(op)
     wanted = get(op).evaluate(op, pairs)[0]
     for nudge in _NUDGES:
-        scalar = _affine(op, nudge)
-        if np.array_equal(evaluate(scalar.expr, pairs, scalar.params), wanted):
-            return scalar
+        params = _params(op, nudge)
+        if np.array_equal(evaluate(_expression(), pairs, params), wanted):
+            return params
     return None
 
 
@@ -51,7 +65,7 @@ def _factors(op: Op) -> tuple[float, float]:
     return first * total, second * total * (1 if op.kind == "ADD" else -1)
 
 
-def _affine(op: Op, nudge: int) -> Scalar:
+def _params(op: Op, nudge: int) -> dict[str, Number]:
     factors = _factors(op)
     zeros = [zero_of(operand(op, index)) for index in range(2)]
     offset = zero_of(op.outputs[0]) + 0.5
@@ -63,7 +77,7 @@ def _affine(op: Op, nudge: int) -> Scalar:
         params[name] = floor(scaled)
         params[f"{name}_tail"] = round((scaled - floor(scaled)) * (1 << _TAIL_BITS))
     params["offset_tail"] += nudge
-    return Scalar(_expression(), params)
+    return params
 
 
 def _reach(op: Op, factors: tuple[float, float]) -> float:
@@ -76,6 +90,7 @@ def _reach(op: Op, factors: tuple[float, float]) -> float:
     return reach
 
 
+@lru_cache(maxsize=1)
 def _expression() -> Expr:
     x, y = Var(0, "i32"), Var(1, "i32")
     tail = x * Param("first_tail") + y * Param("second_tail") + Param("offset_tail")

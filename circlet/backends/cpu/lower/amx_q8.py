@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -11,23 +12,16 @@ from circlet.backends.cpu.lower.conv_q8 import (
     Product,
     Runs,
     conv_border,
-    fold_zero_points,
+    integer_conv,
     lower_integer_conv,
-    places_of,
     refuses_conv,
     runs_of,
     splits_of,
-    start_of,
-    woven_slots,
 )
-from circlet.backends.cpu.lower.fully_connected_q8 import rows_of
+from circlet.backends.cpu.lower.fully_connected_q8 import integer_product, rows_of
 from circlet.backends.cpu.lower.q8 import (
     Int8,
-    Scaling,
     Tile,
-    double_scaling,
-    fixed_scaling,
-    output_bounds,
     refuses_weighted,
     signed_weights,
     woven_order,
@@ -111,12 +105,17 @@ def pack_tiles(weights: Int8, order: np.ndarray) -> Int8:
     return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2, 5))
 
 
-def _call(product: Product, scaling: Scaling, step: Step, context: Context) -> None:
+def _call(product: Product, step: Step, context: Context) -> None:
     runs, places, result = product.runs, product.places, product.op.outputs[0]
-    lanes, columns = context.vector_bytes // 4, step.tiles * _ROWS
-    packed = pack_tiles(product.weights, woven_order(columns // lanes, lanes))
+    columns = step.tiles * _ROWS
+    name = f"amx_conv_q8 {step.tiles} {runs.down} {runs.across} {runs.bytes}"
+    packed = context.packed(
+        product.op, name, lambda: _pack_product(product, columns, context.vector_bytes // 4)
+    )
+    blocks = -(-product.channels // columns)
+    block_bytes = runs.down * runs.across * -(-runs.bytes // _DEPTH) * _DEPTH * columns
     row_tasks = -(-places.row_pixels // step.pixels)
-    splits = splits_of(packed, places.rows * row_tasks)
+    splits = splits_of(blocks, block_bytes, places.rows * row_tasks)
     params: dict[str, ParamValue] = {
         **places.params(),
         "run_down": runs.step_down,
@@ -124,39 +123,42 @@ def _call(product: Product, scaling: Scaling, step: Step, context: Context) -> N
         "runs_down": runs.down,
         "runs_across": runs.across,
         "run_bytes": runs.bytes,
-        "block_bytes": packed[0].nbytes,
+        "block_bytes": block_bytes,
         "row_tasks": row_tasks,
         "pixels": step.pixels,
         "tile_pixels": step.tile_pixels,
-        "channels": product.weights.shape[0],
-        "blocks": packed.shape[0],
+        "channels": product.channels,
+        "blocks": blocks,
         "splits": splits,
         "weight_zero": product.weight_zero,
         **product.extra,
     }
-    ones: Ref = NoRef()
-    if product.weight_zero:
-        same = np.ones((_ROWS, *product.weights.shape[1:]), np.int8)
-        ones = context.constant(pack_tiles(same, np.arange(_ROWS)))
+    weights, records, *ones = packed.refs
+    operands: tuple[Ref, ...] = (product.data, weights, records, TensorRef(result))
     signed = int(operand(product.op, 0).dtype is DType.INT8)
-    tail = product.weights.shape[0] % columns
-    summed = int(product.weight_zero != 0)
-    arguments = (step.groups, step.tiles, scaling.form, signed, summed, tail)
+    tail = product.channels % columns
+    arguments = (step.groups, step.tiles, packed.fact, signed, len(ones), tail)
     context.call(
         product.op,
         Kernel("amx_conv_q8.h", "amx_conv_q8", arguments),
         params,
-        (
-            product.data,
-            context.constant(packed),
-            context.constant(scaling.records),
-            TensorRef(result),
-            ones,
-        ),
+        (*operands, ones[0] if ones else NoRef()),
         (result,),
         tasks=places.rows * row_tasks * splits,
         scratch_bytes=2 * _ROWS * (columns + _ROWS) * 4,
     )
+
+
+def _pack_product(product: Product, columns: int, lanes: int) -> tuple[list[np.ndarray], str]:
+    """Weights, records and perhaps weights of one; and the form of scaling."""
+    runs, weights = product.runs, product.weights()
+    scaling = product.scaling(weights, Tile(1, columns // lanes))
+    shape = runs.down, runs.across, runs.bytes
+    order = woven_order(columns // lanes, lanes)
+    arrays: list[np.ndarray] = [pack_tiles(weights.reshape(-1, *shape), order), scaling.records]
+    if product.weight_zero:
+        arrays.append(pack_tiles(np.ones((_ROWS, *shape), np.int8), np.arange(_ROWS)))
+    return arrays, scaling.form
 
 
 def _refuses_target(op: Op, target: Target) -> str | None:
@@ -191,20 +193,13 @@ def _refuses_conv(op: Op, target: Target) -> str | None:
 
 
 def _lower_conv(op: Op, context: Context) -> None:
-    weights, weight_zero = signed_weights(op)
-    data, out = context.layout(operand(op, 0)), context.layout(op.outputs[0])
-    runs, places = runs_of(op, data), places_of(op, data, out)
-    if not _fits(runs):
-        lower_integer_conv(op, context, weights, weight_zero)
+    channels = operand(op, 1).static_shape[0]
+    weights = partial(signed_weights, op)
+    if not _fits(runs_of(op, context.layout(operand(op, 0)))):
+        lower_integer_conv(op, context, weights, channels)
         return
-    channels, lanes = weights.shape[0], context.vector_bytes // 4
-    step = Step.of(places.row_pixels, channels)
-    bias, reach = fold_zero_points(op, weights, weight_zero, 0)
-    slots = woven_slots(channels, Tile(1, step.tiles * _ROWS // lanes), lanes)
-    shaped = weights.reshape(channels, runs.down, runs.across, runs.bytes)
-    source, bounds = TensorRef(operand(op, 0), start_of(op, data)), output_bounds(op)
-    product = Product(op, runs, places, shaped, weight_zero, False, source, bounds)
-    _call(product, fixed_scaling(op, bias, reach, slots), step, context)
+    product = integer_conv(op, context, weights, channels, 0)
+    _call(product, Step.of(product.places.row_pixels, channels), context)
 
 
 def _refuses_product(op: Op, target: Target) -> str | None:
@@ -216,16 +211,8 @@ def _refuses_product(op: Op, target: Target) -> str | None:
 
 
 def _lower_product(op: Op, context: Context) -> None:
-    weights, weight_zero = signed_weights(op)
-    (units, depth), lanes = weights.shape, context.vector_bytes // 4
-    places, runs = rows_of(op), Runs(1, 1, depth, 0, 0)
-    step = Step.of(places.row_pixels, units)
-    bias, _ = fold_zero_points(op, weights, weight_zero, 0)
-    slots = woven_slots(units, Tile(1, step.tiles * _ROWS // lanes), lanes)
-    shaped = np.reshape(weights, (units, 1, 1, depth))
-    source = TensorRef(operand(op, 0))
-    product = Product(op, runs, places, shaped, weight_zero, False, source, output_bounds(op))
-    _call(product, double_scaling(op, bias, slots), step, context)
+    product = integer_product(op, context, 0)
+    _call(product, Step.of(product.places.row_pixels, product.channels), context)
 
 
 LOWERINGS.prefer(

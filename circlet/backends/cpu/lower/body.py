@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
 
 from circlet.backends.cpu.lower.printer import PARAM_LIMITS, Printer
 from circlet.ir import DType
@@ -63,12 +65,12 @@ class Body:
                 stores += 1
         self.operand_count = stores
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The row function's name, which follows from the body's text."""
         return f"row_{hashlib.sha256(self._text.encode()).hexdigest()[:12]}"
 
-    @property
+    @cached_property
     def prelude(self) -> str:
         """The body as a C function, and the one that walks a row with it."""
         return (
@@ -77,18 +79,50 @@ class Body:
             f"ELEMENTWISE_ROW({self.name}, {self.name}_body)\n"
         )
 
-    def params(self) -> dict[str, list[Number]]:
-        """The parameter arrays, filled up with zeros."""
-        return self._printer.params()
+    def params(self, scalars: Sequence[Scalar] = ()) -> dict[str, list[Number]]:
+        """The parameter arrays, filled up with zeros; of a `printed` body for those scalars."""
+        found: dict[str, list[Any]] = self._printer.params()
+        for values in found.values() if scalars else ():
+            values[:] = [scalars[v[0]].params[v[1]] if isinstance(v, tuple) else v for v in values]
+        return found
 
     @property
     def _text(self) -> str:
         return "".join(f"    {line}\n" for line in self.lines)
 
 
+class _Places(dict[str, Any]):
+    """Parameters that stand for themselves: the number of their step, and their name."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def __missing__(self, name: str) -> tuple[int, str]:
+        return self._step, name
+
+
+@lru_cache(maxsize=1024)
+def printed(
+    loads: tuple[Load, ...], steps: tuple[tuple[Expr, tuple[int, ...], DType | None], ...]
+) -> Body:
+    """The body of expressions, their operands and types, printed once; `params` wants scalars."""
+    return Body(
+        loads,
+        [
+            Step(Scalar(expr, _Places(number)), operands, stored)
+            for number, (expr, operands, stored) in enumerate(steps)
+        ],
+    )
+
+
 def not_printable(scalar: Scalar) -> str | None:
     """Why there is no vector code for an expression, or None."""
-    nodes = _nodes(scalar.expr)
+    return _not_printable(scalar.expr)
+
+
+@lru_cache(maxsize=1024)
+def _not_printable(expr: Expr) -> str | None:
+    nodes = _nodes(expr)
     calls = [node for node in nodes if isinstance(node, Call)]
     if any(node.function in _DIVISIONS and node.kind == "i64" for node in calls):
         return "64-bit integers have no vector division"
@@ -99,7 +133,7 @@ def not_printable(scalar: Scalar) -> str | None:
     if {"i64", "f32"} <= {node.kind for node in nodes}:
         return "64-bit integers have no vector form in float"
     counts = dict.fromkeys(PARAM_LIMITS, 0)
-    for leaf in leaves(scalar.expr):
+    for leaf in leaves(expr):
         if isinstance(leaf, Param):
             counts[leaf.kind] += 1
     if any(counts[kind] > limit for kind, limit in PARAM_LIMITS.items()):

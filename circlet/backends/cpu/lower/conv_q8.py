@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,11 +18,12 @@ from circlet.backends.cpu.lower.q8 import (
     Tile,
     activation_offset,
     bias_of,
-    choose_tile,
     fixed_scaling,
     output_bounds,
     refuses_weighted,
     signed_weights,
+    tiles_of,
+    weights_zero,
     woven_order,
 )
 from circlet.backends.cpu.lowering import (
@@ -30,6 +32,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     NoRef,
+    Packed,
     ParamValue,
     Ref,
     TensorRef,
@@ -96,7 +99,9 @@ class Product:
     """One call of `conv_q8` before it is laid out for a target.
 
     Attributes:
-        weights: int8 [channels, runs down, runs across, bytes of a run].
+        channels: Output channels.
+        weights: Gives them, int8 [channels, ...], the rest as long as all runs.
+        scaling: How accumulators of some slots become outputs, given the weights.
         weight_zero: What remains to be taken off each weight.
         flip: Whether activations change their top bit.
         scales: Where the scales of quantised float images stand.
@@ -105,7 +110,9 @@ class Product:
     op: Op
     runs: Runs
     places: Places
-    weights: Int8
+    channels: int
+    weights: Callable[[], Int8]
+    scaling: Callable[[Int8, Tile], Scaling]
     weight_zero: int
     flip: bool
     data: Ref
@@ -175,15 +182,18 @@ def _order(tile: Tile, lanes: int, form: str) -> npt.NDArray[np.intp]:
     return np.arange(tile.vectors * lanes) if form in HYBRIDS else woven_order(tile.vectors, lanes)
 
 
-def call_product(product: Product, scaling: Scaling, tile: Tile, context: Context) -> None:
+def call_product(product: Product, context: Context) -> None:
     """Append the call of the kernel for a product."""
     runs, places, result = product.runs, product.places, product.op.outputs[0]
     lanes = context.vector_bytes // 4
-    order = _order(tile, lanes, scaling.form)
-    sums = _sums(product, order)
-    packed = pack(_with_sums(product.weights, sums), order)
+    tile = _tile(product, context)
+    packed = context.packed(
+        product.op, _packing(product, tile.vectors), lambda: _pack_product(product, tile, lanes)
+    )
+    blocks = -(-product.channels // (tile.vectors * lanes))
+    block_bytes = runs.down * runs.across * runs.padded * tile.vectors * lanes
     row_tiles = -(-places.row_pixels // tile.pixels)
-    splits = splits_of(packed, places.rows * row_tiles)
+    splits = splits_of(blocks, block_bytes, places.rows * row_tiles)
     params: dict[str, ParamValue] = {
         **places.params(),
         "run_down": runs.step_down,
@@ -191,36 +201,73 @@ def call_product(product: Product, scaling: Scaling, tile: Tile, context: Contex
         "runs_down": runs.down,
         "runs_across": runs.across,
         "run_bytes": runs.bytes,
-        "block_bytes": packed[0].nbytes,
+        "block_bytes": block_bytes,
         "row_tiles": row_tiles,
-        "channels": product.weights.shape[0],
-        "blocks": packed.shape[0],
+        "channels": product.channels,
+        "blocks": blocks,
         "splits": splits,
         "weight_zero": product.weight_zero,
         **product.extra,
     }
-    short = runs.bytes if runs.bytes < 4 else 0
-    tail = product.weights.shape[0] % (tile.vectors * lanes)
-    flip = _flip(product, tile)
     scratch_bytes = 0
-    if flip == "CONV_Q8_FLIP_ROWS":
+    if _flip(product, tile) == "CONV_Q8_FLIP_ROWS":
         copy = _flipped_rows(product)
         params, scratch_bytes = {**params, **copy}, copy["run_down"] * runs.down
-    arguments = (tile.pixels, tile.vectors, scaling.form, flip, short, sums, tail)
-    ones: Ref = NoRef()
-    if sums == "CONV_Q8_SUMS_SPLAT":
-        same = np.ones((lanes, *product.weights.shape[1:]), np.int8)
-        ones = context.constant(pack(same, np.arange(lanes)))
-    constants = context.constant(packed), context.constant(scaling.records)
+    weights, records, *ones = packed.refs
+    operands: tuple[Ref, ...] = (product.data, weights, records, TensorRef(result))
     context.call(
         product.op,
-        Kernel("conv_q8.h", "conv_q8", arguments),
+        _kernel(product, tile, packed.fact, lanes),
         params,
-        (product.data, *constants, TensorRef(result), ones, product.scales),
+        (*operands, ones[0] if ones else NoRef(), product.scales),
         (result,),
         tasks=places.rows * row_tiles * splits,
         scratch_bytes=scratch_bytes,
     )
+
+
+def _tile(product: Product, context: Context) -> Tile:
+    """The best tile; for another size of the network, among those that are there for the op."""
+    lanes = context.vector_bytes // 4
+    tiles = tiles_of(product.places.row_pixels, -(-product.channels // lanes), context.target)
+    stocked: dict[int, Packed | None] = {}
+
+    def is_there(tile: Tile) -> bool:
+        vectors = tile.vectors
+        if vectors not in stocked:
+            stocked[vectors] = context.stocked(product.op, _packing(product, vectors))
+        known = stocked[vectors]
+        return known is not None and context.has(_kernel(product, tile, known.fact, lanes))
+
+    return next(filter(is_there, tiles), tiles[0]) if context.has_stock else tiles[0]
+
+
+def _kernel(product: Product, tile: Tile, form: str, lanes: int) -> Kernel:
+    short = product.runs.bytes if product.runs.bytes < 4 else 0
+    tail = product.channels % (tile.vectors * lanes)
+    sums = _sums(product, _order(tile, lanes, form))
+    scales = form, _flip(product, tile), short, sums, tail
+    return Kernel("conv_q8.h", "conv_q8", (tile.pixels, tile.vectors, *scales))
+
+
+def _packing(product: Product, vectors: int) -> str:
+    """A name for the packed constants."""
+    runs = product.runs
+    return f"conv_q8 {vectors} {runs.down} {runs.across} {runs.bytes}"
+
+
+def _pack_product(product: Product, tile: Tile, lanes: int) -> tuple[list[np.ndarray], str]:
+    """Weights, records and perhaps weights of one; and the form of scaling."""
+    runs, weights = product.runs, product.weights()
+    scaling = product.scaling(weights, tile)
+    shape = runs.down, runs.across, runs.bytes
+    order = _order(tile, lanes, scaling.form)
+    sums = _sums(product, order)
+    packed = pack(_with_sums(weights.reshape(-1, *shape), sums), order)
+    arrays: list[np.ndarray] = [packed, scaling.records]
+    if sums == "CONV_Q8_SUMS_SPLAT":
+        arrays.append(pack(np.ones((lanes, *shape), np.int8), np.arange(lanes)))
+    return arrays, scaling.form
 
 
 def _flip(product: Product, tile: Tile) -> str:
@@ -253,15 +300,15 @@ def woven_slots(channels: int, tile: Tile, lanes: int) -> Slots:
     return Slots((firsts[:, None] + order).reshape(-1), firsts.size * order.size, lanes)
 
 
-def splits_of(packed: Int8, tiles: int) -> int:
+def splits_of(blocks: int, block_bytes: int, tiles: int) -> int:
     """Parts of the weights: each stays in the cache, and there is work for every thread."""
-    wanted = max(-(-packed.nbytes // _SPLIT_BYTES), -(-_FEW_TASKS // max(tiles, 1)))
-    return min(wanted, len(packed))
+    wanted = max(-(-blocks * block_bytes // _SPLIT_BYTES), -(-_FEW_TASKS // max(tiles, 1)))
+    return min(wanted, blocks)
 
 
 def _sums(product: Product, order: npt.NDArray[np.intp]) -> str:
     """How the kernel finds sums of windows: in a lane without a channel, where there is one."""
-    channels = product.weights.shape[0]
+    channels = product.channels
     if product.weight_zero == 0:
         return "CONV_Q8_NO_SUMS"
     if channels < order.size:
@@ -305,24 +352,40 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    weights, weight_zero = signed_weights(op)
-    lower_integer_conv(op, context, weights, weight_zero)
+    lower_integer_conv(op, context, lambda: signed_weights(op), operand(op, 1).static_shape[0])
 
 
-def lower_integer_conv(op: Op, context: Context, weights: Int8, weight_zero: int) -> None:
+def lower_integer_conv(
+    op: Op, context: Context, weights: Callable[[], Int8], channels: int
+) -> None:
     """Lower an op as a convolution with the given weights [channels, h, w, depth]."""
-    data, out = context.layout(operand(op, 0)), context.layout(op.outputs[0])
     offset = activation_offset(operand(op, 0), context.target)
-    runs, places = runs_of(op, data), places_of(op, data, out)
-    lanes, channels = context.vector_bytes // 4, weights.shape[0]
-    tile = choose_tile(places.row_pixels, channels, context.target, lanes)
-    bias, reach = fold_zero_points(op, weights, weight_zero, offset)
-    scaling = fixed_scaling(op, bias, reach, woven_slots(channels, tile, lanes))
-    shaped = weights.reshape(channels, runs.down, runs.across, runs.bytes)
-    source = TensorRef(operand(op, 0), start_of(op, data))
-    bounds = output_bounds(op)
-    product = Product(op, runs, places, shaped, weight_zero, offset != 0, source, bounds)
-    call_product(product, scaling, tile, context)
+    call_product(integer_conv(op, context, weights, channels, offset), context)
+
+
+def integer_conv(
+    op: Op, context: Context, weights: Callable[[], Int8], channels: int, offset: int
+) -> Product:
+    """A convolution with weights [channels, h, w, depth]; `offset` is added to activations."""
+    data, out = context.layout(operand(op, 0)), context.layout(op.outputs[0])
+    lanes, zero = context.vector_bytes // 4, weights_zero(op)
+
+    def scaling(values: Int8, tile: Tile) -> Scaling:
+        folded = fold_zero_points(op, values, zero, offset)
+        return fixed_scaling(op, *folded, woven_slots(channels, tile, lanes))
+
+    return Product(
+        op,
+        runs_of(op, data),
+        places_of(op, data, out),
+        channels,
+        weights,
+        scaling,
+        zero,
+        offset != 0,
+        TensorRef(operand(op, 0), start_of(op, data)),
+        output_bounds(op),
+    )
 
 
 LOWERINGS.add(

@@ -102,12 +102,18 @@ def _lower(op: Op, context: Context) -> None:
         "task_blocks": task_blocks,
         **clamp_params(getattr(op.attrs, "fused_activation_function", "NONE")),
     }
-    weights = context.constant(_packed(rows.weights, lanes))
+    packed = context.packed(
+        op, f"depthwise_f32 {rows.channels}", lambda: ([_packed(rows.weights, lanes)], None)
+    )
+    kernels = [
+        Kernel("depthwise_f32.h", "depthwise_f32", (*shape, int(masked)))
+        for shape in _shapes(rows, registers)
+    ]
     context.call(
         op,
-        Kernel("depthwise_f32.h", "depthwise_f32", (*_shape(rows, registers), int(masked))),
+        next(filter(context.has, kernels), kernels[0]),
         params,
-        (rows.source.ref, weights, rows.result.ref),
+        (rows.source.ref, *packed.refs, rows.result.ref),
         op.outputs,
         tasks=-(-row_count // task_rows) * -(-blocks // task_blocks),
     )
@@ -148,18 +154,25 @@ def _folded(rows: _Rows, lanes: int) -> _Rows:
     )
 
 
-def _shape(rows: _Rows, registers: Registers) -> tuple[int, ...]:
-    """The kernel's window, distances of pixels and taps in shared columns, pixels of a tile."""
+def _shapes(rows: _Rows, registers: Registers) -> list[tuple[int, ...]]:
+    """The kernel's window, distances of pixels and taps in shared columns, pixels of a tile.
+
+    The best one comes first.
+    """
     height, width = rows.window.rows.size, rows.window.columns.size
     if height * width > _MOST_UNROLLED or width > _MOST_COLUMNS:
-        return 0, 0, 0, 1, min(4, rows.width)
+        return [(0, 0, 0, 1, pixels) for pixels in range(min(4, rows.width), 0, -1)]
     most = _MOST_PIXELS if registers.count > 16 else 5
     limit = max(1, min(most, rows.width, _MOST_UNROLLED // (height * width)))
 
     def slots(pixels: int) -> int:
         return -(-rows.width // pixels) * (height * pixels * width + _TILE_OVERHEAD)
 
-    pixels = min(range(limit, 0, -1), key=slots)
+    return [_shape(rows, pixels) for pixels in sorted(range(limit, 0, -1), key=slots)]
+
+
+def _shape(rows: _Rows, pixels: int) -> tuple[int, ...]:
+    height, width = rows.window.rows.size, rows.window.columns.size
     spread = rows.taps[1] // rows.column
     if rows.loads(pixels) == pixels * width or spread > _MOST_COLUMNS:
         return height, width, 0, 1, pixels

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from circlet.backends.cpu.layout import Border
 from circlet.backends.cpu.lower.conv_q8 import conv_border, lower_integer_conv
-from circlet.backends.cpu.lower.depthwise_tiles import CHANNEL_BLOCK, Tiling, choose_tiling
+from circlet.backends.cpu.lower.depthwise_tiles import CHANNEL_BLOCK, Blocks, Tiling, tilings_of
 from circlet.backends.cpu.lower.q8 import (
     Int8,
     Int64,
@@ -19,6 +21,7 @@ from circlet.backends.cpu.lower.q8 import (
     output_bounds,
     refuses_weighted,
     signed_weights,
+    weights_zero,
     woven_order,
 )
 from circlet.backends.cpu.lowering import (
@@ -45,15 +48,17 @@ class Depthwise:
     """One call of `depthwise_q8`.
 
     Attributes:
-        parts: Parts of the weights, int8 [h, w, channels] each.
-        tiling: What is done together.
+        parts: Gives parts of the weights, int8 [h, w, channels] each.
+        scaling: How accumulators become outputs, given the parts and blocks of channels.
+        tilings: What may be done together, in groups of equal blocks and rows; the best first.
         in_strides: Bytes between images, rows and pixels of the input.
         scales: Where the scales of quantised float images stand.
     """
 
     op: Op
-    parts: tuple[Int8, ...]
-    tiling: Tiling
+    parts: Callable[[], tuple[Int8, ...]]
+    scaling: Callable[[tuple[Int8, ...], Blocks], Scaling]
+    tilings: Sequence[Sequence[Tiling]]
     in_strides: tuple[int, int, int]
     flip: bool
     data: Ref
@@ -110,13 +115,13 @@ def _real(parts: tuple[Int8, ...]) -> Int64:
     return total
 
 
-def call_depthwise(call: Depthwise, scaling: Scaling, context: Context) -> None:
+def call_depthwise(call: Depthwise, context: Context) -> None:
     """Append the call of the kernel."""
     op, out = call.op, context.layout(call.op.outputs[0])
     window = window_of(op)
     in_batch, in_row, in_pixel = call.in_strides
-    height, width, channels = call.parts[0].shape
-    tiling, blocks = call.tiling, call.tiling.blocks
+    channels, tiling = operand(op, 1).static_shape[3], _tiling(call, context)
+    packed = context.packed(op, _packing(tiling), lambda: _pack_call(call, tiling, context))
     params: dict[str, ParamValue] = {
         "in_batch": in_batch,
         "in_row": window.rows.stride * in_row,
@@ -132,25 +137,51 @@ def call_depthwise(call: Depthwise, scaling: Scaling, context: Context) -> None:
         "channels": channels,
         **call.extra,
     }
-    narrow = channels if channels < CHANNEL_BLOCK else 0
-    tiles = (blocks.whole, tiling.pixels, blocks.rest, tiling.rest_pixels, tiling.rows)
-    taps = (height, width, window.columns.stride, int(tiling.slides))
-    arguments = (*tiles, *taps, len(call.parts), scaling.form, int(call.flip), narrow)
-    packed = pack_depthwise(call.parts, tiling, context.vector_bytes // 4)
     context.call(
         op,
-        Kernel("depthwise_q8.h", "depthwise_q8", arguments),
+        _kernel(call, tiling, packed.fact),
         params,
-        (
-            call.data,
-            context.constant(packed),
-            context.constant(scaling.records),
-            TensorRef(op.outputs[0]),
-            call.scales,
-        ),
+        (call.data, *packed.refs, TensorRef(op.outputs[0]), call.scales),
         (op.outputs[0],),
         tasks=out.batch * -(-out.height // tiling.rows),
     )
+
+
+def _tiling(call: Depthwise, context: Context) -> Tiling:
+    """The best tiling; for another size of the network, among those that are there for the op."""
+    for tilings in call.tilings if context.has_stock else ():
+        known = context.stocked(call.op, _packing(tilings[0]))
+        if known is None:
+            continue
+        for tiling in tilings:
+            if context.has(_kernel(call, tiling, known.fact)):
+                return tiling
+    return call.tilings[0][0]
+
+
+def _packing(tiling: Tiling) -> str:
+    """A name for the packed constants."""
+    return f"depthwise_q8 {tiling.blocks.whole} {tiling.blocks.rest} {tiling.rows}"
+
+
+def _kernel(call: Depthwise, tiling: Tiling, fact: tuple[int, str]) -> Kernel:
+    """The kernel for a number of parts of the weights and a form of scaling."""
+    blocks, window = tiling.blocks, window_of(call.op)
+    narrow = blocks.channels if blocks.channels < CHANNEL_BLOCK else 0
+    tiles = (blocks.whole, tiling.pixels, blocks.rest, tiling.rest_pixels, tiling.rows)
+    taps = (window.rows.size, window.columns.size, window.columns.stride, int(tiling.slides))
+    arguments = (*tiles, *taps, *fact, int(call.flip), narrow)
+    return Kernel("depthwise_q8.h", "depthwise_q8", arguments)
+
+
+def _pack_call(
+    call: Depthwise, tiling: Tiling, context: Context
+) -> tuple[list[np.ndarray], tuple[int, str]]:
+    """Weights and records; the number of parts and the form of scaling."""
+    parts = call.parts()
+    scaling = call.scaling(parts, tiling.blocks)
+    packed = pack_depthwise(parts, tiling, context.vector_bytes // 4)
+    return [packed, scaling.records], (len(parts), scaling.form)
 
 
 def is_expanded(op: Op) -> bool:
@@ -184,28 +215,34 @@ def expand(weights: Int8, weight_zero: int, depth: int) -> Int8:
     return full
 
 
+def _expanded(op: Op, depth: int) -> Int8:
+    return expand(signed_weights(op), weights_zero(op), depth)
+
+
 def _lower(op: Op, context: Context) -> None:
     source = operand(op, 0)
     if is_expanded(op):
-        weights, zero = signed_weights(op)
-        full = expand(weights, zero, source.static_shape[3])
-        lower_integer_conv(op, context, full, zero)
+        depth, filters = source.static_shape[3], operand(op, 1).static_shape[3]
+        lower_integer_conv(op, context, partial(_expanded, op, depth), filters)
         return
     data, lanes = context.layout(source), context.vector_bytes // 4
     border = conv_border(op).get(0, Border())
     start = -(border.top * data.row_stride + border.left * data.pixel_stride)
     offset = activation_offset(source, context.target)
-    parts = split_weights(op)
-    channels = parts[0].shape[2]
-    bias, reach = fold_input_zero(op, parts, offset)
+    parts = partial(split_weights, op)
+    count = context.packed(op, "depthwise_q8 parts", lambda: ([], len(parts()))).fact
     out = context.layout(op.outputs[0])
-    size = out.height, out.width
-    tiling = choose_tiling(window_of(op), size, channels, len(parts), context)
-    scaling = fixed_scaling(op, bias, reach, tiling.blocks.slots(lanes))
+    size, channels = (out.height, out.width), operand(op, 1).static_shape[3]
+    tilings = tilings_of(window_of(op), size, channels, count, context)
+
+    def scaling(parts: tuple[Int8, ...], blocks: Blocks) -> Scaling:
+        return fixed_scaling(op, *fold_input_zero(op, parts, offset), blocks.slots(lanes))
+
     strides = data.batch_stride, data.row_stride, data.pixel_stride
     place = TensorRef(source, start)
-    call = Depthwise(op, parts, tiling, strides, offset != 0, place, output_bounds(op))
-    call_depthwise(call, scaling, context)
+    bounds = output_bounds(op)
+    call = Depthwise(op, parts, scaling, tilings, strides, offset != 0, place, bounds)
+    call_depthwise(call, context)
 
 
 LOWERINGS.add(

@@ -74,24 +74,27 @@ class Tiling:
     slides: bool
 
 
-def choose_tiling(
+def tilings_of(
     window: Window2D, size: tuple[int, int], channels: int, parts: int, context: Context
-) -> Tiling:
-    """The tiling with the least estimated work for outputs of `size` rows and columns."""
+) -> list[list[Tiling]]:
+    """Tilings for outputs of `size` rows and columns, those of equal blocks and rows together.
+
+    The one with the least estimated work comes first, in its group and with it.
+    """
     slides = _slides(window)
     rows = (1, 2) if slides and _shares_rows(window.rows, size[0]) else (1,)
     widest = [n for n in _BLOCK_SIZES if n <= context.vector_bytes][:2]
     choices = [
-        _tiling(window, size, blocks_of(channels, most), (count, parts), context)
+        _tilings(window, size, blocks_of(channels, most), (count, parts), context)
         for most, count in product(widest, rows)
     ]
-    return min(choices, key=lambda choice: choice[0])[1]
+    return [tilings for _, tilings in sorted(choices, key=lambda choice: choice[0])]
 
 
-def narrow_tiling(window: Window2D, width: int, channels: int, context: Context) -> Tiling:
-    """Row by row, in the smallest blocks."""
+def narrow_tilings(window: Window2D, width: int, channels: int, context: Context) -> list[Tiling]:
+    """Row by row, in the smallest blocks; the best one first."""
     blocks = blocks_of(channels, CHANNEL_BLOCK)
-    return _tiling(window, (1, width), blocks, (1, 1), context)[1]
+    return _tilings(window, (1, width), blocks, (1, 1), context)[1]
 
 
 def _slides(window: Window2D) -> bool:
@@ -105,16 +108,16 @@ def _shares_rows(window: Window, height: int) -> bool:
     return height > 1 and window.stride == window.dilation == 1 and fits
 
 
-def _tiling(
+def _tilings(
     window: Window2D,
     size: tuple[int, int],
     blocks: Blocks,
     together: tuple[int, int],
     context: Context,
-) -> tuple[float, Tiling]:
-    """The estimated work of the best pixels for some blocks, rows and parts; and the tiling."""
+) -> tuple[float, list[Tiling]]:
+    """Tilings of some blocks, rows and parts, the best first; and the estimated work of that."""
     rows, parts = together
-    lanes, best, work = context.vector_bytes // 4, [0, 0], 0.0
+    lanes, best, work = context.vector_bytes // 4, [[0], [0]], 0.0
     for place, channels in enumerate((blocks.whole, blocks.rest)):
         if channels == 0:
             continue
@@ -122,10 +125,11 @@ def _tiling(
         counts = range(1, _most_pixels(vectors * rows, size[1], context) + 1)
         weave = 2.0 if channels == context.vector_bytes else 4.5
         costs = {n: _work(window.columns, size[1], n, rows, parts, weave) for n in counts}
-        best[place] = min(costs, key=lambda n: (costs[n], -n))
+        best[place] = sorted(costs, key=lambda n: (costs[n], -n))
         number = 1 if place else blocks.channels // channels
-        work += costs[best[place]] * vectors * number * -(-size[0] // rows)
-    return work, Tiling(blocks, rows, best[0], best[1], _slides(window))
+        work += costs[best[place][0]] * vectors * number * -(-size[0] // rows)
+    slides = _slides(window)
+    return work, [Tiling(blocks, rows, *row, slides) for row in product(best[0], best[1])]
 
 
 def _work(taps: Window, width: int, pixels: int, rows: int, parts: int, weave: float) -> float:

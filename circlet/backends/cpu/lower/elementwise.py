@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlet.backends.cpu.lower.affine import affine_sum
-from circlet.backends.cpu.lower.body import Body, Load, Step, not_printable
+from circlet.backends.cpu.lower.affine import affine_params, affine_scalar, may_be_affine
+from circlet.backends.cpu.lower.body import Load, Step, not_printable, printed
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
 from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES
 from circlet.backends.cpu.lower.small_rows import repeat_constant
@@ -59,7 +59,13 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    lower_scalar(op, context, affine_sum(op) or scalar_of(op), _inputs(op))
+    lower_scalar(op, context, _affine_sum(op, context) or scalar_of(op), _inputs(op))
+
+
+def _affine_sum(op: Op, context: Context) -> Scalar | None:
+    if not may_be_affine(op):
+        return None
+    return affine_scalar(context.packed(op, "affine", lambda: ([], affine_params(op))).fact)
 
 
 def lower_scalar(op: Op, context: Context, scalar: Scalar, inputs: list[Tensor]) -> None:
@@ -83,9 +89,9 @@ def lower_steps(
         Load(tensor.dtype, is_single=strides[-1] == 0)
         for tensor, strides in zip(inputs, loops.strides, strict=False)
     ]
-    body = Body(loads, steps)
+    body = printed(tuple(loads), tuple((s.scalar.expr, s.operands, s.stored) for s in steps))
     params, tasks = _fields(tensors, loops)
-    params.update(body.params())
+    params.update(body.params([step.scalar for step in steps]))
     arguments = (body.operand_count, body.name)
     kernel = Kernel("elementwise.h", "elementwise", arguments, body.prelude)
     sources = (source_ref(context, tensor) for tensor in inputs)

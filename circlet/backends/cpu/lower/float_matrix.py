@@ -11,10 +11,10 @@ import numpy.typing as npt
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.tiles import (
     Tile,
-    choose_tile,
     lanes_of,
     registers_of,
     task_tiles,
+    tiles_of,
 )
 from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref, TensorRef
 from circlet.ir import DType, Op, Tensor
@@ -65,6 +65,7 @@ class Matrix:
         activation: Fused activation's name.
         addend: Added before the activation, or None.
         add_channels: Channels that the addend has.
+        part: Tells matrices of one op apart whose weights differ.
     """
 
     source: View
@@ -77,6 +78,7 @@ class Matrix:
     activation: str = "NONE"
     addend: View | None = None
     add_channels: int = 0
+    part: tuple[int, ...] = ()
 
     @property
     def depth(self) -> int:
@@ -116,8 +118,7 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
     images, height, width = matrix.sizes
     filters = matrix.weights.shape[0] // matrix.groups
     lanes = lanes_of(context.vector_bytes)
-    registers = registers_of(context.target, context.vector_bytes)
-    tile = choose_tile(registers, width, -(-filters // lanes))
+    tile = _tile(op, context, matrix)
     group_blocks = -(-filters // (tile.vectors * lanes))
     row_tiles = -(-width // tile.pixels)
     tiles, blocks = images * height * row_tiles, matrix.groups * group_blocks
@@ -132,16 +133,36 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
         "group_blocks": group_blocks,
         "group_channels": filters,
     }
-    packed = context.constant(pack_weights(matrix, tile.vectors * lanes))
+    packed = context.packed(
+        op, _packing(matrix, tile), lambda: ([pack_weights(matrix, tile.vectors * lanes)], None)
+    )
     addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
     context.call(
         op,
         _kernel(tile, matrix),
         params | _window(matrix) | edges(matrix) | clamp_params(matrix.activation),
-        (matrix.source.ref, packed, matrix.result.ref, addend),
+        (matrix.source.ref, *packed.refs, matrix.result.ref, addend),
         [matrix.result.tensor],
         tasks=-(-tiles // max(1, per_task)) * blocks,
     )
+
+
+def _tile(op: Op, context: Context, matrix: Matrix) -> Tile:
+    """The best tile; for another size of the network, among those that are there for the op."""
+    filters = matrix.weights.shape[0] // matrix.groups
+    registers = registers_of(context.target, context.vector_bytes)
+    tiles = tiles_of(registers, matrix.sizes[2], -(-filters // lanes_of(context.vector_bytes)))
+
+    def is_there(tile: Tile) -> bool:
+        known = context.has(_kernel(tile, matrix))
+        return known and context.stocked(op, _packing(matrix, tile)) is not None
+
+    return next(filter(is_there, tiles), tiles[0]) if context.has_stock else tiles[0]
+
+
+def _packing(matrix: Matrix, tile: Tile) -> str:
+    """A name for the packed weights."""
+    return f"conv_f32 {tile.vectors} {matrix.groups} {matrix.weights.shape} {matrix.part}"
 
 
 def pack_weights(matrix: Matrix, block: int) -> FloatArray:

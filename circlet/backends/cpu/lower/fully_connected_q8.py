@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from functools import partial
 
 from circlet.backends.cpu.lower.conv_q8 import (
     Places,
@@ -13,12 +13,15 @@ from circlet.backends.cpu.lower.conv_q8 import (
     woven_slots,
 )
 from circlet.backends.cpu.lower.q8 import (
+    Int8,
+    Scaling,
+    Tile,
     activation_offset,
-    choose_tile,
     double_scaling,
     output_bounds,
     refuses_weighted,
     signed_weights,
+    weights_zero,
 )
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, TensorRef
 from circlet.backends.cpu.targets import Target
@@ -40,19 +43,31 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    data = operand(op, 0)
-    weights, weight_zero = signed_weights(op)
-    units, depth = weights.shape
-    offset = activation_offset(data, context.target)
-    lanes, places = context.vector_bytes // 4, rows_of(op)
-    tile = choose_tile(places.row_pixels, units, context.target, lanes)
-    bias, _ = fold_zero_points(op, weights, weight_zero, offset)
-    scaling = double_scaling(op, bias, woven_slots(units, tile, lanes))
-    shaped = np.reshape(weights, (units, 1, 1, depth))
-    runs = Runs(1, 1, depth, 0, 0)
-    bounds, source = output_bounds(op), TensorRef(data)
-    product = Product(op, runs, places, shaped, weight_zero, offset != 0, source, bounds)
-    call_product(product, scaling, tile, context)
+    offset = activation_offset(operand(op, 0), context.target)
+    call_product(integer_product(op, context, offset), context)
+
+
+def integer_product(op: Op, context: Context, offset: int) -> Product:
+    """The rows of the input times the weights; `offset` is added to activations."""
+    units, depth = operand(op, 1).static_shape
+    lanes, zero = context.vector_bytes // 4, weights_zero(op)
+
+    def scaling(weights: Int8, tile: Tile) -> Scaling:
+        bias, _ = fold_zero_points(op, weights, zero, offset)
+        return double_scaling(op, bias, woven_slots(units, tile, lanes))
+
+    return Product(
+        op,
+        Runs(1, 1, depth, 0, 0),
+        rows_of(op),
+        units,
+        partial(signed_weights, op),
+        scaling,
+        zero,
+        offset != 0,
+        TensorRef(operand(op, 0)),
+        output_bounds(op),
+    )
 
 
 LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_q8", _refuses, _lower))

@@ -29,12 +29,13 @@ from circlet.backends.cpu.lower.depthwise_q8 import (
     refuses_depthwise,
     weight_sums,
 )
-from circlet.backends.cpu.lower.depthwise_tiles import narrow_tiling
+from circlet.backends.cpu.lower.depthwise_tiles import Blocks, narrow_tilings
 from circlet.backends.cpu.lower.q8 import (
     HYBRID,
     HYBRID_ROWS,
     Int8,
-    choose_tile,
+    Scaling,
+    Tile,
     float_bounds,
     hybrid_scaling,
     refuses_weighted,
@@ -91,8 +92,7 @@ def _lower_as_conv(op: Op, context: Context, weights: Int8) -> None:
     quantised = _quantise_images(op, context, image)
     _, row, pixel = places.in_strides
     places = replace(places, in_strides=(quantised.image_bytes, row, pixel))
-    shaped = weights.reshape(len(weights), runs.down, runs.across, runs.bytes)
-    _call(op, context, shaped, (runs, places), quantised, HYBRID)
+    _call(op, context, weights, (runs, places), quantised, HYBRID)
 
 
 def _lower_rows(op: Op, context: Context) -> None:
@@ -104,8 +104,7 @@ def _lower_rows(op: Op, context: Context) -> None:
     params |= {"height": 1, "width": 1, "depth": depth, "out_batch": depth}
     quantised = _quantise(op, context, params, rows)
     places = Places(1, 1, rows, (0, 0, depth), (0, 0, units))
-    shaped = weights.reshape(units, 1, 1, depth)
-    _call(op, context, shaped, (Runs(1, 1, depth, 0, 0), places), quantised, HYBRID_ROWS)
+    _call(op, context, weights, (Runs(1, 1, depth, 0, 0), places), quantised, HYBRID_ROWS)
 
 
 def _call(
@@ -116,14 +115,25 @@ def _call(
     quantised: _Quantised,
     form: str,
 ) -> None:
-    runs, places = geometry
     lanes, channels = context.vector_bytes // 4, len(weights)
-    tile = choose_tile(places.row_pixels, channels, context.target, lanes)
-    sums = weights.reshape(channels, -1).astype(np.int64).sum(axis=1)
-    scaling = hybrid_scaling(op, sums, slots_of(channels, tile, lanes), form)
-    source, scales, bounds = quantised.data, quantised.scales, float_bounds(op)
-    product = Product(op, runs, places, weights, 0, False, source, bounds, scales)
-    call_product(product, scaling, tile, context)
+
+    def scaling(values: Int8, tile: Tile) -> Scaling:
+        sums = values.reshape(channels, -1).sum(axis=1, dtype=np.int64)
+        return hybrid_scaling(op, sums, slots_of(channels, tile, lanes), form)
+
+    product = Product(
+        op,
+        *geometry,
+        channels,
+        lambda: weights,
+        scaling,
+        0,
+        False,
+        quantised.data,
+        float_bounds(op),
+        quantised.scales,
+    )
+    call_product(product, context)
 
 
 def _lower_depthwise(op: Op, context: Context) -> None:
@@ -133,13 +143,17 @@ def _lower_depthwise(op: Op, context: Context) -> None:
         return
     channels, lanes = weights.shape[3], context.vector_bytes // 4
     image, width = _image_layout(op), context.layout(op.outputs[0]).width
-    tiling = narrow_tiling(window_of(op), width, channels, context)
-    scaling = hybrid_scaling(op, weight_sums((weights[0],)), tiling.blocks.slots(lanes))
+    tilings = [narrow_tilings(window_of(op), width, channels, context)]
+
+    def scaling(parts: tuple[Int8, ...], blocks: Blocks) -> Scaling:
+        return hybrid_scaling(op, weight_sums(parts), blocks.slots(lanes))
+
     quantised = _quantise_images(op, context, image)
     strides = quantised.image_bytes, image.row_stride, image.pixel_stride
-    source, scales = quantised.data, quantised.scales
-    call = Depthwise(op, (weights[0],), tiling, strides, False, source, float_bounds(op), scales)
-    call_depthwise(call, scaling, context)
+    source, scales, bounds = quantised.data, quantised.scales, float_bounds(op)
+    parts = (weights[0],)
+    call = Depthwise(op, lambda: parts, scaling, tilings, strides, False, source, bounds, scales)
+    call_depthwise(call, context)
 
 
 def _image_layout(op: Op) -> Layout:

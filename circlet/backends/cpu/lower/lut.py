@@ -14,7 +14,14 @@ from circlet.backends.cpu.lower.views import (
     stride_fields,
     with_inner,
 )
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    ConstantRef,
+    Context,
+    Kernel,
+    Lowering,
+    TensorRef,
+)
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ops import all_records, get
@@ -23,13 +30,13 @@ from circlet.ops.operands import operand
 
 
 def lut_loops(
-    op: Op, context: Context, source: Tensor, table: np.ndarray, target: TensorRef, loops: Loops
+    op: Op, context: Context, source: Tensor, table: ConstantRef, target: TensorRef, loops: Loops
 ) -> None:
     """Map `source` through a table by loops over the source and the target."""
     loops = with_inner(merged(loops), (1,))
     params, tasks = row_fields(loops.sizes, 1)
     params["source"], params["result"] = map(stride_fields, loops.strides)
-    operands = (source_ref(context, source), context.constant(table), target)
+    operands = (source_ref(context, source), table, target)
     context.call(op, Kernel("lut.h", "lut"), params, operands, (target.tensor,), tasks=tasks)
 
 
@@ -61,7 +68,7 @@ def _refuses(op: Op, target: Target) -> str | None:
 def _lower(op: Op, context: Context) -> None:
     source, result = _computed(op), op.outputs[0]
     assert source is not None
-    table = _table(op, source)
+    (table,) = context.packed(op, "lut", lambda: ([_table(op, source)], None)).refs
     loops = element_loops(context, (source, result), result.static_shape)
     lut_loops(op, context, source, table, TensorRef(result), loops)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +15,12 @@ from circlet.ops.operands import operand
 from circlet.ops.requantize import (
     FLOAT_ACTIVATION_RANGES,
     activation_range,
+    quantize_multiplier,
     quantize_multipliers,
     scalar_quant,
     wrap_int32,
 )
-from circlet.ops.weighted import output_factors, real_factors
+from circlet.ops.weighted import largest_factor, output_factors, real_factors
 
 Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]
@@ -61,18 +63,22 @@ def activation_offset(data: Tensor, target: Target) -> int:
     return -128 if signed else 0
 
 
-def signed_weights(op: Op) -> tuple[Int8, int]:
-    """The stored weights as int8, and the zero point that remains for the kernel to take off.
+def signed_weights(op: Op) -> Int8:
+    """The stored weights as int8."""
+    stored = np.asarray(operand(op, 1).data)
+    return stored if stored.dtype == np.int8 else (stored ^ 0x80).view(np.int8)
+
+
+def weights_zero(op: Op) -> int:
+    """The zero point of `signed_weights`, for the kernel to take off.
 
     As in TFLite, int8 convolutions do not read the zero point of their weights.
     """
     weights = operand(op, 1)
-    stored = np.asarray(weights.data)
     zero = scalar_quant(weights)[1]
     if weights.dtype is DType.INT8:
-        return stored, zero if op.kind == "FULLY_CONNECTED" else 0
-    shifted = stored.astype(np.int16) - 128
-    return shifted.astype(np.int8), zero - 128
+        return zero if op.kind == "FULLY_CONNECTED" else 0
+    return zero - 128
 
 
 def bias_of(op: Op, channels: int) -> Int64:
@@ -280,8 +286,8 @@ def refuses_weighted(op: Op, target: Target) -> str | None:
         return "the weights are stored sparse"
     if data.dtype is DType.FLOAT32:
         return None
-    _, shift = quantize_multipliers(output_factors(data, weights, op.outputs[0]))
-    if shift.max(initial=0) > MAX_LEFT_SHIFT:
+    _, shift = quantize_multiplier(largest_factor(data, weights, op.outputs[0]))
+    if shift > MAX_LEFT_SHIFT:
         return "an output step is far finer than an accumulator step"
     return None
 
@@ -295,21 +301,27 @@ class Tile:
 
 
 def choose_tile(row_pixels: int, channels: int, target: Target, lanes: int) -> Tile:
-    """The tile that covers rows of outputs with the least work and the fewest loads.
+    """The tile that covers rows of outputs with the least work and the fewest loads."""
+    return tiles_of(row_pixels, -(-channels // lanes), target)[0]
+
+
+@lru_cache(maxsize=4096)
+def tiles_of(row_pixels: int, columns: int, target: Target) -> tuple[Tile, ...]:
+    """All tiles for rows of outputs of `columns` vectors, those with the least work first.
 
     Only short rows get tiles of many vectors: fewer distinct tiles are fewer functions to compile.
     """
     wide = target.has("avx512f") if target.arch == "x86_64" else target.arch == "aarch64"
     registers = 32 if wide else 16
     spare = 3 if has_dot(target) else 7
-    columns = -(-channels // lanes)
     widest = 4 if row_pixels >= _WIDE_ROW else 7
-    best, least = Tile(1, 1), float("inf")
+    found = [(float("inf"), Tile(1, 1))]
     for vectors in range(1, widest + 1):
         most = min((registers - spare + 1 - vectors) // vectors, 12)
         for pixels in range(1, min(most, row_pixels) + 1):
             tiles = -(-row_pixels // pixels) * -(-columns // vectors)
             work = tiles * (pixels * vectors + 0.4 * (pixels + vectors))
-            if work <= least:
-                best, least = Tile(pixels, vectors), work
-    return best
+            found.append((work, Tile(pixels, vectors)))
+    found.reverse()
+    found.sort(key=lambda row: row[0])
+    return tuple(tile for _, tile in found)

@@ -51,7 +51,7 @@ def _lower(op: Op, context: Context) -> None:
 def _lower_table(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
     values = np.arange(256, dtype=np.uint8).view(source.dtype.numpy)
-    table = get(op).evaluate(op, [values])[0]
+    (table,) = context.packed(op, "lut", lambda: (get(op).evaluate(op, [values]), None)).refs
     loops = element_loops(context, (source, result), result.static_shape)
     lut_loops(op, context, source, table, TensorRef(result), loops)
 

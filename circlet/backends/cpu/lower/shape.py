@@ -116,7 +116,7 @@ def _copy_part(op: Op, context: Context, part: Tensor, target: TensorRef) -> Non
     if np.array_equal(table, _IDENTITY):
         copy_loops(op, context, source_ref(context, part), target, loops)
     else:
-        lut_loops(op, context, part, table, target, loops)
+        lut_loops(op, context, part, context.constant(table), target, loops)
 
 
 LOWERINGS.add(

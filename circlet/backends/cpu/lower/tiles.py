@@ -58,9 +58,14 @@ def registers_of(target: Target, vector_bytes: int) -> Registers:
     return Registers(8 if target.arch == "riscv64" else 16)
 
 
-@lru_cache(maxsize=4096)
 def choose_tile(registers: Registers, width: int, vectors: int) -> Tile:
-    """The tile with the least estimated time for rows of `width` pixels and `vectors` channels.
+    """The tile with the least estimated time; see `tiles_of`."""
+    return tiles_of(registers, width, vectors)[0]
+
+
+@lru_cache(maxsize=4096)
+def tiles_of(registers: Registers, width: int, vectors: int) -> tuple[Tile, ...]:
+    """Tiles for rows of `width` pixels and `vectors` channels, the least estimated time first.
 
     Args:
         registers: What the target has.
@@ -73,7 +78,7 @@ def choose_tile(registers: Registers, width: int, vectors: int) -> Tile:
         for count in range(1, min(_MOST_VECTORS, vectors) + 1)
         if registers.hold(tile := Tile(pixels, count))
     ]
-    return min(candidates, key=lambda tile: tile_slots(tile, width, vectors))
+    return tuple(sorted(candidates, key=lambda tile: tile_slots(tile, width, vectors)))
 
 
 def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:

@@ -118,6 +118,7 @@ def _phase_matrix(op: Op, layouts: tuple[Layout, Layout], phases: tuple[_Phase, 
         bias=constant_floats(op.input(_BIAS)),
         taps=(source.row_stride, source.pixel_stride),
         activation=getattr(op.attrs, "fused_activation_function", "NONE"),
+        part=(*down.taps, -1, *across.taps),
     )
 
 

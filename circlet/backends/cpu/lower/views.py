@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
 from circlet.backends.cpu.layout import Layout, dense
 from circlet.backends.cpu.lowering import ConstantRef, Context, ParamValue, TensorRef
 from circlet.ir import Tensor
@@ -40,7 +38,7 @@ def source_ref(context: Context, tensor: Tensor) -> TensorRef | ConstantRef:
     """The address of an input; a constant is placed among the packed constants."""
     if tensor.data is None:
         return TensorRef(tensor)
-    return context.constant(np.asarray(tensor.data))
+    return context.stored(tensor)
 
 
 def strides_of(tensor: Tensor, layout: Layout) -> Sizes:

@@ -81,16 +81,14 @@ def call_winograd(op: Op, context: Context, matrix: Matrix) -> None:
         "blocks": blocks,
         "filters": filters,
     }
-    bias = np.zeros(blocks * block, np.float32)
-    bias[:filters] = 0 if matrix.bias is None else matrix.bias
-    weights = context.constant(_packed(matrix.weights, block))
+    packed = context.packed(op, f"winograd_f32 {block}", lambda: _pack(matrix, block))
     addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
     arguments = (tile.pixels, tile.vectors, int(matrix.addend is not None))
     context.call(
         op,
         Kernel("winograd_f32.h", "winograd_f32", arguments),
         params,
-        (matrix.source.ref, context.constant(bias), weights, matrix.result.ref, addend),
+        (matrix.source.ref, *packed.refs, matrix.result.ref, addend),
         [matrix.result.tensor],
         tasks=-(-_patches(matrix) // task_patches),
         scratch_bytes=_PLANES * (in_plane + sum_plane) * FLOAT_BYTES,
@@ -113,6 +111,14 @@ def _task_patches(matrix: Matrix, tile: Tile, filters: int) -> int:
     shared = -(-_patches(matrix) // _TASKS_WANTED)
     count = max(1, min(_CACHED_BYTES // patch_bytes, shared))
     return max(1, count // tile.pixels) * tile.pixels
+
+
+def _pack(matrix: Matrix, block: int) -> tuple[list[np.ndarray], None]:
+    """Biases and weights."""
+    count = len(matrix.weights)
+    bias = np.zeros(-(-count // block) * block, np.float32)
+    bias[:count] = 0 if matrix.bias is None else matrix.bias
+    return [bias, _packed(matrix.weights, block)], None
 
 
 def _packed(weights: FloatArray, block: int) -> FloatArray:

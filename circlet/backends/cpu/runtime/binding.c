@@ -68,6 +68,10 @@ static void *fixed_address(const circlet_binding *binding, const circlet_operand
         return binding->arena + operand->offset;
     if (operand->space == CIRCLET_CONSTANT)
         return (char *)binding->executable->constants + operand->offset;
+    if (operand->space == CIRCLET_PARAMS) {
+        const circlet_plan *plan = binding->executable->plan;
+        return (char *)plan + plan->params_offset + operand->offset;
+    }
     return NULL;
 }
 

@@ -40,7 +40,8 @@ enum circlet_space {
     CIRCLET_ARENA = 1,    /* offset into the arena */
     CIRCLET_CONSTANT = 2, /* offset into the packed constants */
     CIRCLET_INPUT = 3,    /* offset into the caller's input buffer `index` */
-    CIRCLET_OUTPUT = 4    /* offset into the caller's output buffer `index` */
+    CIRCLET_OUTPUT = 4,   /* offset into the caller's output buffer `index` */
+    CIRCLET_PARAMS = 5    /* offset into the plan's parameter block: constants of this plan alone */
 };
 
 typedef struct circlet_operand {

@@ -36,6 +36,7 @@ static uint32_t operand_is_sound(const circlet_plan *plan, const circlet_operand
     case CIRCLET_CONSTANT: return offset <= plan->constants_bytes;
     case CIRCLET_INPUT: return operand->index < plan->input_count;
     case CIRCLET_OUTPUT: return operand->index < plan->output_count;
+    case CIRCLET_PARAMS: return offset <= plan->params_bytes;
     default: return 0;
     }
 }
@@ -63,6 +64,8 @@ static uint32_t control_is_sound(const circlet_plan *plan, const circlet_step *s
         return (uint64_t)flag->offset < plan->arena_bytes;
     if (flag->space == CIRCLET_CONSTANT)
         return (uint64_t)flag->offset < plan->constants_bytes;
+    if (flag->space == CIRCLET_PARAMS)
+        return (uint64_t)flag->offset < plan->params_bytes;
     return flag->space != CIRCLET_NONE;
 }
 

@@ -1,0 +1,85 @@
+"""The constants of a plan: placed once by content, or found among those of another size."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from circlet.backends.cpu.arrangement import Arrangement
+from circlet.backends.cpu.lowering import ConstantRef, Packed, Packing
+from circlet.backends.cpu.stock import Entry, Signatures, Stock
+from circlet.ir import Op, Tensor
+
+SLACK_BYTES = 64
+
+
+class Constants:
+    """Places constants behind each other.
+
+    Args:
+        arrangement: How far apart they stand.
+        signatures: Names of packed constants.
+        stock: What was packed for another size; what it lacks becomes the plan's own.
+    """
+
+    def __init__(
+        self, arrangement: Arrangement, signatures: Signatures, stock: Stock | None
+    ) -> None:
+        self._arrangement = arrangement
+        self._signatures = signatures
+        self._stock = stock
+        self._data = bytearray()
+        self._known: dict[bytes, ConstantRef] = {}
+        self._packed: dict[str, Packed] = {}
+
+    @property
+    def data(self) -> bytes:
+        """What was placed."""
+        return bytes(self._data) + bytes(SLACK_BYTES)
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """What was packed, by its name."""
+        return {
+            key: (tuple(ref.offset for ref in entry.refs), entry.fact)
+            for key, entry in self._packed.items()
+        }
+
+    def place(self, array: np.ndarray) -> ConstantRef:
+        """The address of an array's bytes; equal ones are placed once."""
+        data = np.ascontiguousarray(array).tobytes()
+        key = hashlib.sha256(data).digest()
+        if key not in self._known:
+            end = len(self._data)
+            start = self._arrangement.place_constant(end, len(data))
+            self._known[key] = ConstantRef(start, self._stock is not None)
+            self._data.extend(bytes(start - end))
+            self._data.extend(data)
+        return self._known[key]
+
+    def stored(self, tensor: Tensor) -> ConstantRef:
+        """The address of the elements of a constant tensor, as they are."""
+        key = self._signatures.constant(tensor)
+        return self._found_or_packed(key, lambda: ([np.asarray(tensor.data)], None)).refs[0]
+
+    def packed(self, op: Op, name: str, pack: Packing) -> Packed:
+        """What `pack` gives under a name, packed once."""
+        return self._found_or_packed(self._signatures.key(op, name), pack)
+
+    def stocked(self, op: Op, name: str) -> Packed | None:
+        """What was packed for another size under a name."""
+        return self._found(self._signatures.key(op, name))
+
+    def _found(self, key: str) -> Packed | None:
+        entry = None if self._stock is None else self._stock.packed.get(key)
+        return None if entry is None else Packed(tuple(map(ConstantRef, entry[0])), entry[1])
+
+    def _found_or_packed(self, key: str, pack: Packing) -> Packed:
+        known = self._found(key)
+        if known is not None:
+            return known
+        if key not in self._packed:
+            arrays, fact = pack()
+            self._packed[key] = Packed(tuple(map(self.place, arrays)), fact)
+        return self._packed[key]

@@ -1,0 +1,107 @@
+"""What compiled code leaves for the same network at other sizes: kernels and packed constants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from circlet.backends.cpu.lowering import Kernel
+from circlet.errors import ArtifactError
+from circlet.ir import Op, Tensor
+
+Place = tuple[int, int]
+Entry = tuple[tuple[int, ...], object]
+
+
+@dataclass(frozen=True)
+class Stock:
+    """Kernels of units that are loaded, and constants of one partition that are packed.
+
+    Attributes:
+        kernels: Unit and index of each kernel, by `kernel_key`.
+        packed: Offsets of arrays in the partition's constants and a fact, by `Signatures.key`.
+        units: How many units there are.
+        constants_bytes: Size of the partition's constants.
+    """
+
+    kernels: Mapping[str, Place] = field(default_factory=dict)
+    packed: Mapping[str, Entry] = field(default_factory=dict)
+    units: int = 0
+    constants_bytes: int = 0
+
+    def to_bytes(self) -> bytes:
+        """The stock as a section of an artifact."""
+        return json.dumps(vars(self), separators=(",", ":")).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes | memoryview) -> Stock:
+        """The stock that `to_bytes` wrote; nothing where it wrote nothing."""
+        if not len(data):
+            return NO_STOCK
+        try:
+            rows = json.loads(bytes(data))
+            kernels = {key: (unit, index) for key, (unit, index) in rows["kernels"].items()}
+            packed = {key: (tuple(refs), fact) for key, (refs, fact) in rows["packed"].items()}
+            return Stock(kernels, packed, rows["units"], rows["constants_bytes"])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ArtifactError("an artifact is damaged", why=f"its stock: {error!r}") from error
+
+
+NO_STOCK = Stock()
+
+
+def kernel_key(kernel: Kernel) -> str:
+    """The same for two kernels exactly where they are the same C."""
+    prelude = blake2b(kernel.prelude.encode(), digest_size=16).hexdigest() if kernel.prelude else ""
+    return f"{kernel.header} {kernel.function} {kernel.arguments} {prelude}"
+
+
+class Signatures:
+    """Names for what packed constants follow from: an op's constants, types and attributes.
+
+    Args:
+        names: Constants of the model as it was read; they have the same name at every size. Others
+            are known by their contents.
+    """
+
+    def __init__(self, names: Mapping[Tensor, str]) -> None:
+        self._names = dict(names)
+        self._known: dict[Op, tuple[str, dict[str, str]]] = {}
+
+    def key(self, op: Op, name: str) -> str:
+        """A short text for what is called `name` and follows from `op` and from no other size."""
+        known = self._known.get(op)
+        if known is None:
+            known = self._known[op] = (self._signature(op), {})
+        text, keys = known
+        if name not in keys:
+            keys[name] = blake2b(f"{name}\n{text}".encode(), digest_size=16).hexdigest()
+        return keys[name]
+
+    def _signature(self, op: Op) -> str:
+        tensors: Sequence[Tensor | None] = (*op.inputs, None, *op.outputs)
+        parts = map(self._signature, getattr(op.attrs, "parts", ()))  # of a fused operator
+        return "\n".join([op.label, repr(op.attrs), *map(self._described, tensors), *parts])
+
+    def _described(self, tensor: Tensor | None) -> str:
+        if tensor is None:
+            return ""
+        if tensor.data is not None:
+            return self.constant(tensor)
+        return f"{tensor.dtype.value} {_quantised(tensor)}"
+
+    def constant(self, tensor: Tensor) -> str:
+        """A short text for a constant as it is."""
+        name = self._names.get(tensor)
+        if name is None:
+            assert tensor.data is not None
+            digest = blake2b(tensor.data.tobytes(), digest_size=16).hexdigest()
+            kind = f"{tensor.dtype.value} {tensor.shape} {_quantised(tensor)}"
+            name = self._names[tensor] = f"{kind} {digest}"
+        return name
+
+
+def _quantised(tensor: Tensor) -> str:
+    return "" if tensor.quant is None else tensor.quant.text

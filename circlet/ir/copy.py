@@ -1,0 +1,58 @@
+"""Copies of graphs that can be rewritten while the first stays as it is."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from circlet.ir.graph import Graph, Model, Op, Tensor
+from circlet.ir.regions import reachable
+
+Node = TypeVar("Node", Model, Graph, Op, Tensor)
+
+
+def copy_of_main(model: Model) -> Model:
+    """A model of the main graph and all graphs that it runs, with ops and tensors of its own.
+
+    Constants are the same objects in both; everything else of the model is left out but for what
+    it says of itself.
+    """
+    graphs = reachable(model.main)
+    tensors: dict[Tensor, Tensor] = {}
+    copies = {graph: _twin(graph) for graph in graphs}
+    for graph, twin in copies.items():
+        twin.ops = [_copy_op(op, tensors, copies) for op in graph.ops]
+        twin.inputs = _copies(graph.inputs, tensors)
+        twin.outputs = _copies(graph.outputs, tensors)
+        twin.tensors = _copies(graph.tensors, tensors)
+    made = _twin(model)
+    made.graphs, made.signatures = list(copies.values()), []
+    return made
+
+
+def _copy_op(op: Op, tensors: dict[Tensor, Tensor], graphs: dict[Graph, Graph]) -> Op:
+    twin = _twin(op)
+    twin.inputs = [None if t is None else _copy(t, tensors) for t in op.inputs]
+    twin.outputs = _copies(op.outputs, tensors)
+    twin.intermediates = _copies(op.intermediates, tensors)
+    twin.regions = [graphs[region] for region in op.regions]
+    return twin
+
+
+def _copies(given: list[Tensor], tensors: dict[Tensor, Tensor]) -> list[Tensor]:
+    return [_copy(tensor, tensors) for tensor in given]
+
+
+def _copy(tensor: Tensor, tensors: dict[Tensor, Tensor]) -> Tensor:
+    if tensor.data is not None:
+        return tensor
+    twin = tensors.get(tensor)
+    if twin is None:
+        twin = tensors[tensor] = _twin(tensor)
+    return twin
+
+
+def _twin(node: Node) -> Node:
+    """Another object with the same fields, which are not copied; as `copy.copy`, but fast."""
+    twin = object.__new__(type(node))
+    vars(twin).update(vars(node))
+    return twin

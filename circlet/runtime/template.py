@@ -1,0 +1,101 @@
+"""A model that was read and checked once, and that networks for any sizes are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from circlet.errors import GraphError, InputError, UnsupportedOpsError
+from circlet.formats import load
+from circlet.ir import Model, Tensor
+from circlet.ir import verify as ir_verify
+from circlet.ir.copy import copy_of_main
+from circlet.ir.regions import reachable
+from circlet.ops.verify import unsupported_ops
+from circlet.passes import PassManager, make
+from circlet.passes.resolve_variables import resolve_variables
+
+if TYPE_CHECKING:
+    from circlet.runtime.opening import OpenOptions, Source
+
+
+@dataclass(frozen=True)
+class Template:
+    """A checked model, which stays as it is, and names of its constants.
+
+    Attributes:
+        names: A name for each constant; copies of the model have the same constants.
+    """
+
+    _model: Model
+    names: Mapping[Tensor, str]
+
+    @staticmethod
+    def read(source: Source, options: OpenOptions) -> Template:
+        """The model of a file or of bytes, entered at a signature.
+
+        Raises:
+            FileError, FormatError: The source cannot be read.
+            GraphError, UnsupportedOpsError: As `check`.
+            InputError: There is no such signature.
+        """
+        model = load(source, options.limits)
+        _enter_at(model, options.signature)
+        check(model)
+        names = {
+            tensor: f"constant {number}.{index}"
+            for number, graph in enumerate(model.graphs)
+            for index, tensor in enumerate(graph.tensors)
+            if tensor.is_constant
+        }
+        return Template(model, names)
+
+    def copy(self) -> Model:
+        """The model, to be rewritten."""
+        return copy_of_main(self._model)
+
+
+def check(model: Model) -> None:
+    """See that the main graph is sound in structure, and that all its operators have records.
+
+    Resource variables become variable tensors, and constants of packed forms plain ones.
+
+    Raises:
+        GraphError: A rule of the graph is broken.
+        UnsupportedOpsError: Some operators have no record; all are named.
+    """
+    if not model.graphs:
+        raise GraphError("the model holds no graph", where=model.source_path)
+    graphs = reachable(model.main)
+    for graph in graphs:
+        for violation in ir_verify.violations(graph):
+            raise violation.error()
+    if not model.main.outputs:
+        raise GraphError("the network has no outputs", where=model.main.name)
+    resolve_variables(model.main)
+    model.graphs = reachable(model.main)  # Nothing checks or runs the others.
+    PassManager((make("unpack-constants"),)).run(model)
+    missing = [e for graph in reachable(model.main) for e in unsupported_ops(graph)]
+    if missing:
+        raise UnsupportedOpsError(missing, where=model.source_path)
+
+
+def _enter_at(model: Model, key: str) -> None:
+    """Make a signature's graph the main one, its inputs and outputs named as the signature does.
+
+    Raises:
+        InputError: The model has no signature of that key; an empty key changes nothing.
+    """
+    if not key:
+        return
+    found = next((s for s in model.signatures if s.key == key), None)
+    if found is None:
+        raise InputError(
+            "there is no such signature",
+            where=key,
+            fix=f"the model has {[s.key for s in model.signatures] or 'none'}",
+        )
+    for name, tensor in (*found.inputs.items(), *found.outputs.items()):
+        tensor.name = name
+    model.graphs.sort(key=lambda graph: graph is not found.graph)
