@@ -223,7 +223,7 @@ def _target_codes(
             _native_code(next(native), rest) if is_native(part) else numpy_code(part)
             for part in partitions
         )
-        codes.append(TargetCode(target, runtimes.get(runtime, b""), parts, {}))
+        codes.append(TargetCode(str(target), runtimes.get(runtime, b""), parts, {}))
     return codes
 
 

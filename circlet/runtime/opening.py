@@ -12,8 +12,8 @@ import numpy as np
 
 from circlet.backends.cpu.artifact import MAGIC, Artifact, PartitionCode, is_artifact, open_artifact
 from circlet.backends.cpu.cache import Cache, cache_key
+from circlet.backends.cpu.host import host_architecture, host_words
 from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runtime
-from circlet.backends.cpu.targets import parse_targets
 from circlet.errors import ArtifactError, FileError, InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.runtime.executor import BoundPartition, LoadedPartition, Runner
@@ -139,11 +139,20 @@ def artifact_key(source: Source, options: OpenOptions) -> str:
             raise _unreadable(source, error) from error
     else:
         model = source
-    targets = ",".join(map(str, parse_targets(options.target)))
+    targets = _target_identity(options.target)
     limits = options.limits._replace(run_seconds=None)
     entry = (options.signature, options.shapes)
     plan = repr((options.backends, options.strict, options.level, entry, limits))
     return cache_key(model, targets, plan, _compiler_identity(options))
+
+
+def _target_identity(text: str) -> str:
+    """What code is for; this machine by its own words, for whose meanings no table is loaded."""
+    if text == "native":
+        return " ".join((host_architecture(), *sorted(host_words())))
+    from circlet.backends.cpu.targets import parse_targets
+
+    return ",".join(map(str, parse_targets(text)))
 
 
 def _compiler_identity(options: OpenOptions) -> str:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import importlib.util
+import importlib.machinery
 import logging
 
 import numpy as np
@@ -85,7 +85,7 @@ def no_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("CIRCLET_CC", "/nowhere/cc")
     else:
         monkeypatch.delenv("CIRCLET_CC", raising=False)
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(importlib.machinery.PathFinder, "find_spec", lambda name: None)
 
 
 @pytest.mark.usefixtures("no_compiler")

@@ -12,11 +12,14 @@ import mmap
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from circlet.backends.cpu.digest import digest
-from circlet.backends.cpu.targets import Target, best_for_host, parse_target
-from circlet.errors import ArtifactError, FileError, TargetError
+from circlet.backends.cpu.host import host_has
+from circlet.errors import ArtifactError, CircletError, FileError
+
+if TYPE_CHECKING:
+    from circlet.backends.cpu.targets import Target
 
 StrPath = str | os.PathLike[str]
 MAGIC = b"CIRCLETA"
@@ -41,9 +44,9 @@ class PartitionCode(NamedTuple):
 
 
 class TargetCode(NamedTuple):
-    """All code for one target: the runtime library and the partitions in order."""
+    """All code for one target, by its name: the runtime library and the partitions in order."""
 
-    target: Target
+    target: str
     runtime: bytes | memoryview
     partitions: tuple[PartitionCode, ...]
     metadata: Mapping[str, Any]
@@ -60,8 +63,10 @@ class Artifact:
         try:
             self.metadata: dict[str, Any] = document["metadata"]
             self._rows: list[dict[str, Any]] = document["targets"]
-            self.targets = tuple(parse_target(row["target"]) for row in self._rows)
-        except (KeyError, TypeError, AttributeError, TargetError) as error:
+            needs = (row["needs"] for row in self._rows)
+            self._needs = [[str(arch), *map(str, words)] for arch, *words in needs]
+            self.target_names = [str(row["target"]) for row in self._rows]
+        except (KeyError, TypeError, ValueError) as error:
             raise _damaged(name, f"its description is incomplete: {error}") from error
 
     def select(self) -> TargetCode:
@@ -70,7 +75,22 @@ class Artifact:
         Raises:
             TargetError: The CPU lacks features for every target; they are named.
         """
-        return self.code(self.targets.index(best_for_host(self.targets)))
+        fit = [index for index, needs in enumerate(self._needs) if host_has(needs)]
+        if not fit:
+            raise self._unfit()
+        return self.code(max(fit, key=lambda index: len(self._needs[index])))
+
+    @property
+    def targets(self) -> tuple["Target", ...]:
+        """What there is code for."""
+        from circlet.backends.cpu.targets import parse_target
+
+        return tuple(map(parse_target, self.target_names))
+
+    def _unfit(self) -> CircletError:
+        from circlet.backends.cpu.targets import unfit_for_host
+
+        return unfit_for_host(self.targets)
 
     def code(self, index: int) -> TargetCode:
         """The code of one target, the hashes of all but the constants checked once."""
@@ -83,7 +103,7 @@ class Artifact:
         try:
             partitions = tuple(self._partition(part) for part in row["partitions"])
             runtime = self._section(row["runtime"])
-            return TargetCode(self.targets[index], runtime, partitions, row["metadata"])
+            return TargetCode(self.target_names[index], runtime, partitions, row["metadata"])
         except (KeyError, TypeError, ValueError) as error:
             raise _damaged(self.name, f"its description is incomplete: {error}") from error
 
@@ -214,8 +234,11 @@ class _Sections:
 
 
 def _describe(code: TargetCode, sections: _Sections) -> dict[str, Any]:
+    from circlet.backends.cpu.targets import parse_target
+
     return {
-        "target": str(code.target),
+        "target": code.target,
+        "needs": parse_target(code.target).needs,
         "metadata": code.metadata,
         "runtime": sections.add(code.runtime),
         "partitions": [

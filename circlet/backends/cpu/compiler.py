@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from functools import lru_cache
+from importlib.machinery import PathFinder
 from typing import NamedTuple
 
 from circlet.config import Config
@@ -46,7 +46,7 @@ def compiler_identity(config: Config | None = None) -> str:
 
 
 def _packaged_compiler() -> Compiler:
-    spec = importlib.util.find_spec("ziglang")
+    spec = PathFinder.find_spec("ziglang")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     binaries = [os.path.join(folder, "zig") for folder in folders]
     found = next(filter(os.path.isfile, binaries), None)

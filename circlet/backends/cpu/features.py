@@ -1,9 +1,10 @@
 """CPU features: one table of what they are called by the kernel, the compilers and in targets."""
 
-import platform
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
+
+from circlet.backends.cpu.host import host_architecture, host_words
 
 
 class Feature(NamedTuple):
@@ -84,18 +85,6 @@ FEATURES: dict[str, dict[str, Feature]] = {
     "riscv64": _RISCV64,
 }
 
-_ARCH_PRCTL, _ARCH_GET_XCOMP_SUPP, _XFEATURE_XTILEDATA = 158, 0x1021, 18
-
-_MACHINES = {
-    "x86_64": "x86_64",
-    "amd64": "x86_64",
-    "aarch64": "aarch64",
-    "arm64": "aarch64",
-    "armv7l": "armv7",
-    "armv8l": "armv7",
-    "riscv64": "riscv64",
-}
-
 
 def closure(arch: str, names: Iterable[str]) -> frozenset[str]:
     """The features together with all that they imply."""
@@ -117,51 +106,16 @@ def minimal(arch: str, names: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(names - implied))
 
 
-def host_architecture() -> str:
-    """The architecture of this machine, by Circlet's name or else the system's."""
-    machine = platform.machine().lower()
-    return _MACHINES.get(machine, machine)
-
-
 @lru_cache(maxsize=1)
 def host_features() -> frozenset[str]:
-    """The features of this CPU that the table knows; reads one small file."""
-    arch = host_architecture()
-    words = _cpuinfo_words(arch, _cpuinfo_text())
+    """The features of this CPU that the table knows."""
+    arch, words = host_architecture(), host_words()
     rows = FEATURES.get(arch, {}).values()
-    has = {row.name for row in rows if all(word in words for word in row.cpuinfo)}
-    if "amx_tile" in has and not _may_grant_tiles():
-        has -= {"amx_tile", "amx_int8", "amx_bf16"}
+    has = {row.name for row in rows if words.issuperset(row.cpuinfo)}
     return frozenset(name for name in has if closure(arch, (name,)) <= has)
 
 
-def _may_grant_tiles() -> bool:
-    """Whether the system knows how to save AMX tiles, and lets this process ask."""
-    import ctypes
-
-    known = ctypes.c_uint64()
-    asked = ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ARCH_GET_XCOMP_SUPP, ctypes.byref(known))
-    return asked == 0 and bool(known.value >> _XFEATURE_XTILEDATA & 1)
-
-
-def _cpuinfo_text() -> str:
-    """The first processor's lines, and little more: the system makes them up as they are read."""
-    try:
-        with open("/proc/cpuinfo", "rb", buffering=0) as file:
-            return file.read(1 << 12).decode("utf-8", "replace")
-    except OSError:
-        return "Features : asimd asimddp asimdhp\n" if platform.system() == "Darwin" else ""
-
-
-def _cpuinfo_words(arch: str, text: str) -> frozenset[str]:
-    key = {"x86_64": "flags", "riscv64": "isa"}.get(arch, "Features")
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == key:
-            return _isa_letters(value) if arch == "riscv64" else frozenset(value.split())
-    return frozenset()
-
-
-def _isa_letters(isa: str) -> frozenset[str]:
-    base, *extensions = isa.strip().split("_")
-    return frozenset(base.removeprefix("rv64")) | frozenset(extensions)
+def needed_words(arch: str, names: Iterable[str]) -> list[str]:
+    """An architecture and the words that Linux shows for features: what `host_has` asks for."""
+    rows = (FEATURES[arch][name] for name in closure(arch, names))
+    return [arch, *sorted({word for row in rows for word in row.cpuinfo})]

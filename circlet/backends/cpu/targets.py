@@ -7,10 +7,11 @@ from typing import NamedTuple
 from circlet.backends.cpu.features import (
     FEATURES,
     closure,
-    host_architecture,
     host_features,
     minimal,
+    needed_words,
 )
+from circlet.backends.cpu.host import host_architecture
 from circlet.errors import TargetError
 
 _BASELINE = {"x86_64": ("v3",), "aarch64": ("neon",), "armv7": ("neon",), "riscv64": ()}
@@ -53,6 +54,11 @@ class Target(NamedTuple):
         """The features beyond the level, sorted, implied ones left out."""
         within = closure(self.arch, (self.level,)) if self.level else frozenset()
         return minimal(self.arch, self.all_features - within)
+
+    @property
+    def needs(self) -> list[str]:
+        """The architecture and the system's words for the features."""
+        return needed_words(self.arch, self.features)
 
     def has(self, feature: str) -> bool:
         """Whether code for this target may use the feature."""
@@ -108,18 +114,10 @@ def missing_on_host(target: Target) -> tuple[str, ...]:
     return minimal(target.arch, target.all_features - host_features())
 
 
-def best_for_host(targets: Iterable[Target]) -> Target:
-    """The target with the most features among those that this CPU can run.
-
-    Raises:
-        TargetError: None of them runs here; the message names what is missing for each.
-    """
-    choices = tuple(targets)
-    fit = [target for target in choices if not missing_on_host(target)]
-    if fit:
-        return max(fit, key=lambda target: len(target.all_features))
-    lacks = "; ".join(f"{target} needs {', '.join(missing_on_host(target))}" for target in choices)
-    raise TargetError(
+def unfit_for_host(targets: Iterable[Target]) -> TargetError:
+    """The error of code for targets none of which this machine runs: what is missing for each."""
+    lacks = "; ".join(f"{target} needs {', '.join(missing_on_host(target))}" for target in targets)
+    return TargetError(
         "this CPU cannot run the code",
         why=lacks or "there is no code for any target",
         fix=f"compile for {native_target()} or for an older level, such as `generic`",

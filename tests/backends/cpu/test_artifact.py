@@ -29,7 +29,7 @@ WEIGHTS = np.arange(5000, dtype=np.int32).tobytes()
 
 def code(target: Target, runtime: bytes = b"runtime") -> TargetCode:
     partition = PartitionCode(b"plan" * 30, WEIGHTS, (b"unit 0", b"unit 1"))
-    return TargetCode(target, runtime, (partition, partition), {"steps": [1, 2]})
+    return TargetCode(str(target), runtime, (partition, partition), {"steps": [1, 2]})
 
 
 def small() -> bytes:
@@ -42,7 +42,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     write_artifact(path, {"model": "x", "shapes": [[1, None]]}, targets)
     artifact = open_artifact(path)
     assert artifact.metadata == {"model": "x", "shapes": [[1, None]]}
-    assert artifact.targets == tuple(target.target for target in targets)
+    assert [str(target) for target in artifact.targets] == [target.target for target in targets]
     read = artifact.code(1)
     assert bytes(read.runtime) == b"other"
     assert [bytes(unit) for unit in read.partitions[1].units] == [b"unit 0", b"unit 1"]
@@ -77,7 +77,7 @@ def test_constants_start_on_pages(from_file: bool, tmp_path: Path) -> None:
 
 def test_a_plan_runs_from_the_mapped_file(tmp_path: Path) -> None:
     partition = PartitionCode(native.chain_plan(3, 8), b"", (native.unit_image(),))
-    made = TargetCode(native_target(), native.runtime_image(), (partition,), {})
+    made = TargetCode(str(native_target()), native.runtime_image(), (partition,), {})
     write_artifact(tmp_path / "a", {}, [made])
     read = open_artifact(tmp_path / "a").select()
     (tmp_path / "a").unlink()
@@ -144,12 +144,45 @@ def test_a_newer_version_says_so() -> None:
     [
         [{}],
         [{"target": "x86_64"}],
-        [{"target": "vax"}],
+        [{"target": "x86_64", "needs": []}],
+        [{"target": "x86_64", "needs": 7}],
         7,
-        [{"target": "x86_64", "runtime": 99, "partitions": [], "metadata": {}}],
-        [{"target": "x86_64", "runtime": 0, "partitions": [{}], "metadata": {}}],
-        [{"target": "x86_64", "runtime": -1, "partitions": [], "metadata": {}}],
-        [{"target": "x86_64", "runtime": "0", "partitions": [], "metadata": {}}],
+        [
+            {
+                "target": "x86_64",
+                "needs": ["x86_64"],
+                "runtime": 99,
+                "partitions": [],
+                "metadata": {},
+            }
+        ],
+        [
+            {
+                "target": "x86_64",
+                "needs": ["x86_64"],
+                "runtime": 0,
+                "partitions": [{}],
+                "metadata": {},
+            }
+        ],
+        [
+            {
+                "target": "x86_64",
+                "needs": ["x86_64"],
+                "runtime": -1,
+                "partitions": [],
+                "metadata": {},
+            }
+        ],
+        [
+            {
+                "target": "x86_64",
+                "needs": ["x86_64"],
+                "runtime": "0",
+                "partitions": [],
+                "metadata": {},
+            }
+        ],
     ],
 )
 def test_a_wrong_description_is_refused(targets: object, monkeypatch: pytest.MonkeyPatch) -> None:

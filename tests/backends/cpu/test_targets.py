@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from circlet.backends.cpu import targets
-from circlet.backends.cpu.features import FEATURES, host_architecture, host_features
+from circlet.backends.cpu import host, targets
+from circlet.backends.cpu.features import FEATURES, host_features
 from circlet.backends.cpu.flags import unit_flags
+from circlet.backends.cpu.host import host_architecture, host_has
 from circlet.backends.cpu.targets import (
     Target,
-    best_for_host,
     missing_on_host,
     native_target,
     parse_target,
-    parse_targets,
+    unfit_for_host,
 )
 from circlet.errors import TargetError
 
@@ -52,16 +52,30 @@ def test_native_is_an_explicit_list_that_runs_here() -> None:
 def test_a_missing_feature_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "host_architecture", lambda: "x86_64")
     monkeypatch.setattr(targets, "host_features", lambda: frozenset({"v2", "v3", "avx2", "fma"}))
-    with pytest.raises(TargetError, match="avx512vnni"):
-        best_for_host([parse_target("x86_64_v4+avx512vnni"), parse_target("aarch64")])
+    error = unfit_for_host([parse_target("x86_64_v4+avx512vnni"), parse_target("aarch64")])
+    assert "avx512vnni" in str(error) and error.code == "E-TARGET"
 
 
-def test_the_richest_target_that_runs_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    has = parse_target("x86_64_v3").all_features
-    monkeypatch.setattr(targets, "host_architecture", lambda: "x86_64")
-    monkeypatch.setattr(targets, "host_features", lambda: has)
-    choices = parse_targets("x86_64,x86_64_v3,x86_64_v4,x86_64+avx2")
-    assert str(best_for_host(choices)) == "x86_64_v3"
+@pytest.mark.parametrize("name", ["native", "generic", "baseline"])
+def test_what_a_target_needs_is_what_the_cpu_lacks_or_has(name: str) -> None:
+    target = parse_target(name)
+    assert host_has(target.needs) == (missing_on_host(target) == ())
+    assert not host_has([*target.needs, "no-such-word"])
+    assert not host_has(["sparc"])
+
+
+def test_tiles_that_the_system_does_not_grant_are_no_features(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "flags\t: avx2 amx_tile amx_int8 amx_bf16\n"
+    monkeypatch.setattr(host, "host_architecture", lambda: "x86_64")
+    monkeypatch.setattr(host, "_cpuinfo_text", lambda: text)
+    for granted in (True, False):
+        monkeypatch.setattr(host, "_may_grant_tiles", lambda granted=granted: granted)
+        host.host_words.cache_clear()
+        assert ("amx_int8" in host.host_words()) == granted
+        assert "avx2" in host.host_words()
+    host.host_words.cache_clear()
 
 
 def test_host_features_are_known_names() -> None:

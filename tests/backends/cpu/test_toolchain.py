@@ -58,7 +58,7 @@ def test_a_compiler_that_is_no_program_is_missing() -> None:
 
 
 def test_an_absent_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.machinery.PathFinder.find_spec", lambda name: None)
     with pytest.raises(CompilerMissingError, match="circlet\\[compile\\]"):
         find_compiler(Config())
 
