@@ -14,7 +14,7 @@ import numpy as np
 from bench.engines import ENGINES
 from bench.networks import Network, random_inputs
 from bench.outputs import Difference, difference
-from bench.workers import EngineError, Worker, close_all, opened
+from bench.workers import EngineError, Worker
 
 ROUND_US = 25_000
 _LITERT = ("litert", "litert_cached")
@@ -71,13 +71,15 @@ def compare(
         try:
             for engine in engines:
                 results = ["--outputs", str(folder / f"{engine}.npz")]
-                one, reasons = opened([engine], network.path, threads, *extra, *results)
-                workers |= one
-                found.refused |= reasons
+                try:
+                    workers[engine] = Worker(engine, network.path, threads, *extra, *results)
+                except EngineError as error:
+                    found.refused[engine] = str(error)
             found.about = {engine: worker.about for engine, worker in workers.items()}
             _measure(workers, rounds, found)
         finally:
-            close_all(workers.values())
+            for worker in workers.values():
+                worker.close()
         found.differences = _differences(folder, workers)
     return found
 

@@ -259,8 +259,12 @@ def _difference(one: dict[str, float | str | None] | None, tolerance: float) -> 
     if one.get("note"):
         return f"**{one['note']}**"
     part = float(str(one.get("part", 0)))
-    text = f"{part:.1g}" if one.get("steps") is None else f"{one['steps']:.0f} steps"
+    text = f"{part:.1g}" if one.get("steps") is None else _steps(float(str(one["steps"])))
     return f"**{text}**" if part > tolerance else text
+
+
+def _steps(count: float) -> str:
+    return "1 step" if count == 1 else f"{count:.0f} steps"
 
 
 def _further(run: Run) -> str:

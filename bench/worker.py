@@ -49,7 +49,7 @@ def main() -> None:
     try:
         engine, about = _opened(options)
     except Exception as error:  # engines raise what they like; the reason is the result
-        reason = f"{type(error).__name__}: {error}".strip().replace("\n", " ")
+        reason = f"{type(error).__name__}: {error}".replace(f"{options.model.parent}/", "")
         print(json.dumps({"error": reason}), file=answers, flush=True)
         return
     print(json.dumps(about), file=answers, flush=True)

@@ -9,7 +9,6 @@ import selectors
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -116,29 +115,6 @@ class Worker:
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
         how = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
         return _one_line(f"{how}: {lines[-1]}" if lines else how)
-
-
-def opened(
-    engines: Sequence[str], model: Path, threads: int, *extra: str
-) -> tuple[dict[str, Worker], dict[str, str]]:
-    """Workers of the engines that run a network, and the reasons of those that do not."""
-    workers: dict[str, Worker] = {}
-    reasons: dict[str, str] = {}
-    for engine in engines:
-        try:
-            workers[engine] = Worker(engine, model, threads, *extra)
-        except EngineError as error:
-            reasons[engine] = str(error)
-        except BaseException:
-            close_all(workers.values())
-            raise
-    return workers, reasons
-
-
-def close_all(workers: Sequence[Worker] | Any) -> None:
-    """End all of them."""
-    for worker in workers:
-        worker.close()
 
 
 def _one_line(text: str, width: int = 240) -> str:

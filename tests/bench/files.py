@@ -9,7 +9,7 @@ import pytest
 
 from bench.synthetic import network
 
-MODULES = {"litert": "ai_edge_litert", "openvino": "openvino"}
+MODULES = {"litert": "ai_edge_litert", "openvino": "openvino", "onnxruntime": "onnxruntime"}
 
 
 def small_file(folder: Path, kind: str = "fp32") -> Path:

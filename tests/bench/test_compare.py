@@ -12,6 +12,7 @@ from bench.compare import compare
 from bench.networks import described
 from bench.workers import EngineError, Worker
 from tests.bench.files import need, small_file
+from tests.corpora import corpus
 
 
 @pytest.fixture
@@ -57,6 +58,14 @@ def test_an_engine_that_cannot_run_a_network_says_why(tmp_path: Path) -> None:
         Worker("circlet", broken, 1, "--class", "fp32")
     found = compare(network, 1, 1, engines=("onnxruntime", "circlet"))
     assert "onnxruntime" in found.refused and "circlet" in found.rounds
+
+
+def test_each_engine_takes_part_in_the_formats_that_it_reads() -> None:
+    need("onnxruntime")
+    network = described(corpus("models/mnist-8.onnx"))
+    found = compare(network, 1, 1, engines=("onnxruntime", "litert", "circlet"))
+    assert list(found.rounds) == ["onnxruntime"]
+    assert "does not import .onnx yet" in found.refused["circlet"]
 
 
 def test_a_worker_that_hangs_is_ended_with_a_reason(
