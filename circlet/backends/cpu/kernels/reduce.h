@@ -9,7 +9,10 @@
 
 enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD };
 
-#define REDUCE_BLOCK 64 /* kept elements of a task; reduced elements of one partial float sum */
+#define REDUCE_TASK 128 /* kept elements of a task */
+#define REDUCE_BLOCK 64 /* reduced elements of one partial float sum */
+#define REDUCE_WIDE 8   /* vectors of kept elements that are reduced together */
+#define REDUCE_LONG (16 * CIRCLET_LANES) /* elements of a row that pay for sets of vectors */
 
 struct reduce_params {
     int64_t rows;          /* of kept outer elements */
@@ -114,8 +117,8 @@ CIRCLET_INLINE void reduce_strip(const struct reduce_params *p, const char *from
 /* Vectors of kept elements: the reduced axes are walked with all of them in registers. */
 CIRCLET_INLINE void reduce_across(const struct reduce_params *p, const char *from, char *to,
                                   int64_t n, int kind, int type, int requantises, int registers) {
-    vf f[4], part[4];
-    vi s[4];
+    vf f[REDUCE_WIDE], part[REDUCE_WIDE];
+    vi s[REDUCE_WIDE];
     int64_t bytes = CIRCLET_LANES * element_size(type);
     CIRCLET_UNROLL for (int r = 0; r < registers; r++)
         f[r] = reduce_start_f32(kind), s[r] = reduce_start_i32(kind);
@@ -134,15 +137,18 @@ CIRCLET_INLINE void reduce_across(const struct reduce_params *p, const char *fro
     }
 }
 
-/* The inner axis is kept; a task is REDUCE_BLOCK elements of it. */
+/* The inner axis is kept; a task is REDUCE_TASK elements of it. */
 CIRCLET_INLINE void reduce_outer(const struct reduce_params *p, void *const *x, int64_t begin,
                                  int64_t end, int kind, int type, int requantises) {
-    int64_t size = element_size(type), blocks = (p->inner + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
+    int64_t size = element_size(type), blocks = (p->inner + REDUCE_TASK - 1) / REDUCE_TASK;
     for (int64_t task = begin; task < end; task++) {
-        int64_t row = task / blocks, i = task % blocks * REDUCE_BLOCK;
-        int64_t last = s_min_i64(i + REDUCE_BLOCK, p->inner);
+        int64_t row = task / blocks, i = task % blocks * REDUCE_TASK;
+        int64_t last = s_min_i64(i + REDUCE_TASK, p->inner);
         const char *from = (const char *)x[0] + rows_offset(row, p->sizes, p->source);
         char *to = (char *)x[1] + row * p->inner * size;
+        for (; i + REDUCE_WIDE * CIRCLET_LANES <= last; i += REDUCE_WIDE * CIRCLET_LANES)
+            reduce_across(p, from + i * size, to + i * size, CIRCLET_LANES, kind, type,
+                          requantises, REDUCE_WIDE);
         for (; i + 4 * CIRCLET_LANES <= last; i += 4 * CIRCLET_LANES)
             reduce_across(p, from + i * size, to + i * size, CIRCLET_LANES, kind, type,
                           requantises, 4);
@@ -154,10 +160,27 @@ CIRCLET_INLINE void reduce_outer(const struct reduce_params *p, void *const *x, 
     }
 }
 
+/* Contiguous floats into the lanes of `f`, as many as fill whole sets of vectors; returns their
+ * number. The sets' chains of operations overlap. */
+CIRCLET_INLINE int64_t reduce_sets(const float *from, int64_t count, vf *f, int kind) {
+    vf part[4];
+    int64_t i = 0;
+    if (count < REDUCE_LONG) return 0;
+    CIRCLET_UNROLL for (int u = 0; u < 4; u++) part[u] = reduce_start_f32(kind);
+    for (; i + 4 * CIRCLET_LANES <= count; i += 4 * CIRCLET_LANES)
+        CIRCLET_UNROLL for (int u = 0; u < 4; u++)
+            part[u] = reduce_join_f32(part[u], v_load(from + i + u * CIRCLET_LANES), kind);
+    part[0] = reduce_join_f32(part[0], part[1], kind);
+    part[2] = reduce_join_f32(part[2], part[3], kind);
+    *f = reduce_join_f32(*f, reduce_join_f32(part[0], part[2], kind), kind);
+    return i;
+}
+
 /* Contiguous elements into the lanes of `f` or `s`. */
 CIRCLET_INLINE void reduce_along(const char *from, int64_t count, vf *f, vi *s, int kind,
                                  int type) {
     int64_t size = element_size(type), i = 0;
+    if (type == ELEMENT_F32) i = reduce_sets((const float *)from, count, f, kind);
     for (; i < count; i += CIRCLET_LANES) {
         int64_t n = s_min_i64(CIRCLET_LANES, count - i);
         if (type == ELEMENT_F32) {

@@ -32,7 +32,7 @@ from circlet.ops.reduce import constant_axes, mean_multiplier
 from circlet.ops.requantize import quantize_multiplier
 
 _MAX_REDUCED = 4
-_BLOCK = 64
+_BLOCK = 128
 _TASK_ELEMENTS = 1 << 12
 _KINDS = {
     "MEAN": "REDUCE_MEAN",
