@@ -165,8 +165,9 @@ CIRCLET_INLINE void conv_f32(const struct conv_f32_params *p, void *const *opera
                               x * p->in_pixel + (int64_t)group * p->group_inputs;
             float *out = (float *)operands[2] + batch * p->out_batch + y * p->out_row +
                          x * p->out_pixel + channel;
-            const float *add = (const float *)operands[3] + batch * p->add_batch +
-                               y * p->add_row + x * p->add_pixel + channel;
+            const float *add = ADD ? (const float *)operands[3] + batch * p->add_batch +
+                                         y * p->add_row + x * p->add_pixel + channel
+                                   : out;
             conv_f32_tile(p, in, w, out, add, p->group_channels - first,
                           p->add_channels - channel, MR, NV, ADD);
         }
