@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from circlet.backends.cpu.lower.q8 import RISING, Slots, fixed_scaling
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
@@ -83,6 +84,21 @@ def test_ties_and_extremes_round_as_the_record_does(
         bias[::7] = rng.integers(INT32_MIN, INT32_MAX, bias[::7].size)
         bias[:2] = INT32_MIN, INT32_MAX
     graph = _bias_graph(bias, mantissa * 2.0 ** (-31 - right), activation)
+    check_native(graph, [np.zeros((1, 2, 3, 1), np.int8)], target)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_channels_of_one_output_leave_the_others_their_form(name: str) -> None:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    bias = np.array([-500, 0, 7, 900, INT32_MAX - 300, 300 - INT32_MAX, 1 << 29, -5, 3])
+    factors = np.array([0.02, 0.3, 0.05, 0.001, 1e-9, 1e-9, 2.0**-28, 1e-12, 0.0])
+    graph = _bias_graph(bias, factors, "RELU")
+    (op,) = graph.ops
+    reach = np.abs(bias) + 255
+    scaling = fixed_scaling(op, bias, reach, Slots(np.arange(9), 16, 16))
+    assert scaling.form == RISING
     check_native(graph, [np.zeros((1, 2, 3, 1), np.int8)], target)
 
 

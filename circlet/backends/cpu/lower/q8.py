@@ -14,7 +14,9 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ops.operands import operand
 from circlet.ops.requantize import (
     FLOAT_ACTIVATION_RANGES,
+    INT32_MAX,
     activation_range,
+    multiply_by_quantized_multiplier,
     quantize_multiplier,
     quantize_multipliers,
     scalar_quant,
@@ -152,9 +154,10 @@ def fixed_scaling(op: Op, bias: Int64, reach: Int64, slots: Slots) -> Scaling:
     mantissa, shift = quantize_multipliers(factors_of(op, bias.size))
     zero = stored_zero(op)
     if _keeps_rising(op):
-        rising = _without_effect(mantissa, shift, reach)
-        if _fits_rising(*rising, reach):
-            return Scaling(RISING, _rising_records(bias, rising, zero, slots))
+        known, value = _known_outputs(op, mantissa, shift, reach)
+        rising = np.where(known, 0, mantissa), np.where(known, -1, shift)
+        if _fits_rising(rising[1], np.where(known, 0, reach)):
+            return Scaling(RISING, _rising_records(bias, rising, zero, value, slots))
     if _fits_fixed(mantissa, shift, reach, zero):
         return Scaling(FIXED, _fixed_records(bias, (mantissa, -shift), zero, slots))
     right = np.maximum(np.where(mantissa == 0, 1, -shift), 0)
@@ -168,23 +171,33 @@ def _keeps_rising(op: Op) -> bool:
     return low >= scalar_quant(op.outputs[0])[1]
 
 
-def _without_effect(mantissa: Int64, shift: Int64, reach: Int64) -> tuple[Int64, Int64]:
-    """Mantissas and shifts, 0 and -1 where no accumulator gets as far as half an output step."""
-    half = 2.0 ** np.minimum(30.0 - shift, 100)
-    none = reach.astype(np.float64) * mantissa + (1 << 30) < half
-    return np.where(none, 0, mantissa), np.where(none, -1, shift)
+def _known_outputs(
+    op: Op, mantissa: Int64, shift: Int64, reach: Int64
+) -> tuple[npt.NDArray[np.bool_], Int64]:
+    """Channels with one output for all inputs, as networks with dead filters have; and outputs."""
+    bias = bias_of(op, reach.size)
+    ends = np.stack([bias - (reach - np.abs(bias)), bias + (reach - np.abs(bias))])
+    scaled = multiply_by_quantized_multiplier(ends, mantissa, shift)
+    low, high = activation_range(activation_name(op), op.outputs[0])
+    outputs = np.clip(scaled + scalar_quant(op.outputs[0])[1], low, high)
+    inside = (np.abs(ends) <= INT32_MAX).all(axis=0)
+    flip = scalar_quant(op.outputs[0])[1] - stored_zero(op)
+    return inside & (outputs[0] == outputs[1]), outputs[0] - flip
 
 
-def _fits_rising(mantissa: Int64, shift: Int64, reach: Int64) -> bool:
+def _fits_rising(shift: Int64, reach: Int64) -> bool:
     """Whether accumulators have room for what rounds, and results for the zero point."""
     return bool(((shift <= -1) & (shift >= -_MOST_RISING_SHIFT) & (reach < 1 << 29)).all())
 
 
-def _rising_records(bias: Int64, scale: tuple[Int64, Int64], zero: int, slots: Slots) -> Int32:
+def _rising_records(
+    bias: Int64, scale: tuple[Int64, Int64], zero: int, value: Int64, slots: Slots
+) -> Int32:
     """Both roundings as (high half of (x + start) * mantissa, plus addend) >> (right - 1).
 
     The low half of what rounds, 2**30 or 3 * 2**30, is start * mantissa modulo 2**32: the mantissa
-    is an odd number times a power of two, and odd numbers are 1 or -1 modulo 4.
+    is an odd number times a power of two, and odd numbers are 1 or -1 modulo 4. A mantissa of 0
+    makes `value` of everything.
     """
     mantissa, right = scale[0], -scale[1]
     half = (np.int64(1) << (right - 1)) + (zero << right)
@@ -193,8 +206,8 @@ def _rising_records(bias: Int64, scale: tuple[Int64, Int64], zero: int, slots: S
     odd = mantissa // power * (rounding >> 30)
     sign: Int64 = np.where(odd % 4 == 3, -1, 1)
     start: Int64 = np.where(mantissa == 0, 0, sign * ((1 << 30) // power))
-    rest: Int64 = rounding - start * mantissa
-    columns = {0: wrap_int32(bias + start), 1: mantissa, 3: rest >> 32, 4: right - 1}
+    addend: Int64 = np.where(mantissa == 0, value, (rounding - start * mantissa) >> 32)
+    columns = {0: wrap_int32(bias + start), 1: mantissa, 3: addend, 4: right - 1}
     table = slots.table(columns)
     table[:, 2, ::2] = table[:, 1, 1::2]
     return table
