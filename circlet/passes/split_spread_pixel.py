@@ -41,7 +41,8 @@ def _without_unread(ops: list[Op], left: set[Tensor], outputs: Sequence[Tensor])
     kept: list[Op] = []
     read: set[Tensor | None] = set(outputs)
     for op in reversed(ops):
-        if left.issuperset(op.outputs) and read.isdisjoint(op.outputs):
+        unread = left.issuperset(op.outputs) and read.isdisjoint(op.outputs)
+        if op.outputs and unread:
             continue
         kept.append(op)
         read.update(op.inputs)

@@ -27,7 +27,6 @@ struct matmul_int_params {
     int32_t zero;
     int32_t low;      /* smallest result (MATMUL_INT_NARROW: less the zero point) */
     int32_t high;     /* largest result, likewise */
-    int32_t out_flip; /* 128 for uint8 results, whose zero point is stored less that, else 0 */
 };
 
 #define MATMUL_INT_NARROW 0 /* sums wrap to 32 bits; results of 8 bits (requantize.h) */
@@ -86,9 +85,9 @@ CIRCLET_INLINE void matmul_int_split(int16_t *upper, int16_t *lower, int64_t cou
     }
 }
 
-/* Stores a tile of sums of 32 bits as bytes. */
+/* Stores a tile of sums of 32 bits as int8. */
 CIRCLET_INLINE void matmul_int_store(const struct matmul_int_params *p, char *out, const vi *acc,
-                                     const int32_t *records, int64_t left, int type, const int MR,
+                                     const int32_t *records, int64_t left, const int MR,
                                      const int NV, const int scaling) {
     struct q8_bounds bounds = {p->low, p->high, p->zero, 0};
     vi low = v_splat_i32(p->low + p->zero), high = v_splat_i32(p->high + p->zero);
@@ -97,8 +96,8 @@ CIRCLET_INLINE void matmul_int_store(const struct matmul_int_params *p, char *ou
         if (count <= 0) continue;
         CIRCLET_UNROLL for (int r = 0; r < MR; r++) {
             vi y = q8_scale(acc[r * NV + v], records + v * Q8_RECORD, bounds, scaling);
-            y = v_clamp_i32(y, low, high) + p->out_flip;
-            element_store_i32(out + r * p->columns + v * CIRCLET_LANES, y, count, type);
+            y = v_clamp_i32(y, low, high);
+            element_store_i32(out + r * p->columns + v * CIRCLET_LANES, y, count, ELEMENT_I8);
         }
     }
 }
@@ -162,7 +161,7 @@ CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *o
             conv_q16_product(acc, sums, &tile, upper, panel, MR, NV, wide);
             char *to = out + row * p->columns * size;
             if (wide) matmul_int_store_wide(p, to, sums, low, records, left, MR, NV, form);
-            else matmul_int_store(p, to, acc, records, left, x_type, MR, NV, scaling);
+            else matmul_int_store(p, to, acc, records, left, MR, NV, scaling);
         }
     }
 }

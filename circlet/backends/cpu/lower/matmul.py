@@ -216,8 +216,9 @@ def _narrow(op: Op, tile: Tile, lanes: int) -> _Integer:
     zeros = np.zeros(columns, np.int64)
     slots = slots_of(columns, tile, lanes)
     scaling = fixed_scaling(op, zeros, zeros + depth * _MOST_PRODUCT, slots)
-    form = "MATMUL_INT_NARROW"
-    return _Integer(form, tile, scaling.form, scaling.records, output_bounds(op))
+    limits = output_bounds(op)
+    del limits["out_flip"]
+    return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.records, limits)
 
 
 def _lower_integer(op: Op, context: Context) -> None:
