@@ -30,7 +30,7 @@ class Placed:
     """What the compiler said of a plan.
 
     Attributes:
-        spread: Where its tensors and constants are.
+        spread: Where its tensors are.
         names: For each step its kernel, and the operator that it works for.
         scratch: Scratch bytes of each step.
     """
@@ -45,32 +45,45 @@ class Guard:
 
     Attributes:
         plans: What is known of each plan, by its bytes.
+        constants: Offset and size of each constant, by the bytes of all.
         say: Tells the parent which step comes next.
     """
 
     plans: dict[bytes, Placed]
+    constants: dict[bytes, list[tuple[int, int]]]
     say: Callable[[str], None]
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self.plans = {}
+        self.plans, self.constants = {}, {}
         self.say = say
 
 
 class GuardedExecutable:
-    """A plan with its constants in guarded memory and its kernels."""
+    """A plan with its constants in guarded memory and its kernels; `loader.Executable` for others.
+
+    Attributes:
+        runtime, constants, units: As `loader.Executable` has them.
+    """
 
     guard: Guard
 
     def __init__(
-        self, runtime: Runtime, plan: Image, constants: Image, units: Sequence[Image]
+        self,
+        runtime: Runtime,
+        plan: Image,
+        constants: Image | np.ndarray,
+        units: Sequence[Image | Library],
     ) -> None:
+        self.runtime = runtime
+        self.constants = np.frombuffer(constants, np.uint8)
+        self.units = [u if isinstance(u, Library) else Library(u, "unit") for u in units]
         self.placed = self.guard.plans[bytes(plan)]
         self.plan = np.frombuffer(plan, np.uint8)
-        self._libraries = [Library(unit, "unit") for unit in units]
-        self.kernels = [_kernels(library) for library in self._libraries]
-        self.constants = Region(len(constants), self.placed.spread.constants)
-        self.constants.write(constants)
-        self.constants.seal(read_only=True)
+        self.kernels = [_kernels(unit) for unit in self.units]
+        stored = self.constants.tobytes()
+        self.guarded = Region(len(stored), self.guard.constants.get(stored, []))
+        self.guarded.write(stored)
+        self.guarded.seal(read_only=True)
 
 
 def _kernels(library: Library) -> list[Callable[..., None]]:
@@ -154,7 +167,9 @@ class GuardedBinding:
         if space is Space.ARENA:
             return self._arena.address + offset
         if space is Space.CONSTANT:
-            return self._executable.constants.address + offset
+            return self._executable.guarded.address + offset
+        if space is Space.PARAMS:
+            return self._params + offset
         return ports[self._ports[space][int(operand["index"])].ctypes.data].first + offset
 
     def _call(self, index: int, operands: Sequence[int]) -> None:

@@ -15,13 +15,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
-from circlet.backends.cpu.targets import Target
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.formats.arrays import Wanted, random_array
 from circlet.plan.partition import Partition
-from circlet.runtime import build, opening
+from circlet.runtime import build, opening, resizing
 from circlet.runtime.session import Session
 from tests.conformance import Subject, check, subjects
 from tests.sanitize.execution import Guard, GuardedBinding, GuardedExecutable, Placed
@@ -61,12 +61,12 @@ def install(mode: str, say: Callable[[str], None]) -> None:
     """Have sessions of this process compile for, and run in, guarded memory."""
     guard, chosen = Guard(say), MODES[mode]
 
-    def compile_spread(
-        part: Partition, target: Target, unit_count: int, most_turns: int
-    ) -> CompiledPartition:
+    def compile_spread(part: Partition, *arguments: Any, **options: Any) -> CompiledPartition:
         spread = Spread(chosen.at_end)
-        compiled = compile_partition(part, target, unit_count, most_turns, spread.arrangement)
+        arranged = {**options, "arrangement": spread.arrangement}
+        compiled = compile_partition(part, *arguments, **arranged)
         guard.plans[compiled.plan] = _placed(part, compiled, spread)
+        guard.constants[compiled.constants] = spread.constants
         return compiled
 
     def compile_checked(units: Sequence[UnitSource]) -> list[bytes]:
@@ -78,6 +78,8 @@ def install(mode: str, say: Callable[[str], None]) -> None:
         (build, "compile_partition", compile_spread),
         (build, "compile_units", compile_checked),
         (opening, "Executable", GuardedExecutable),
+        (resizing, "compile_units", compile_checked),
+        (resizing, "Executable", GuardedExecutable),
         (opening, "Binding", GuardedBinding),
     ):
         setattr(module, name, stand_in)
