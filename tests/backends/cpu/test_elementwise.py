@@ -93,7 +93,7 @@ def test_repeated_constants_end_at_whole_axes() -> None:
     row = Tensor("c", DType.INT8, (1, 1, 3), data=np.array([[[1, 2, 3]]], np.int8))
     repeated = repeat_constant(row, (2, 9, 30, 3))
     assert repeated.shape == (30, 3)
-    assert (repeated.data == np.array([1, 2, 3])).all()
+    np.testing.assert_array_equal(repeated.data, np.tile([1, 2, 3], (30, 1)))
     assert repeat_constant(row, (2, 3, 5, 3)).shape == (2, 3, 5, 3)
     assert repeat_constant(row, (9, 3000, 64)) is row
     assert repeat_constant(replace(row, data=None), (30, 3)).data is None
@@ -177,6 +177,17 @@ def test_every_pair_of_bytes_adds_exactly(dtype: DType, target: str) -> None:
     pair = [cases.given(every[:, None], equal), cases.given(every[None, :], equal)]
     cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(1.0, 0))
     cases.check(target)
+
+
+def test_factors_stretch_where_a_pair_lies_next_to_a_half() -> None:
+    cases = Cases()
+    first = Quantization.per_tensor(0.039393551647663116, -128)
+    second = Quantization.per_tensor(0.10419496148824692, 4)
+    pair = [cases.data(DType.INT8, (256, 256), quant) for quant in (first, second)]
+    quant = Quantization.per_tensor(0.050945673137903214, -128)
+    cases.op("ADD", pair, AddAttrs("RELU"), quant=quant)
+    assert affine_sum(cases.graph().ops[0]) is not None
+    cases.check("native")
 
 
 def test_ties_away_from_zero_keep_the_exact_expression() -> None:

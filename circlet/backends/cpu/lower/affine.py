@@ -7,6 +7,7 @@ the pairs are all compared, and where one differs the record's own expression is
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import ceil, floor, log2
 
@@ -23,6 +24,7 @@ from circlet.ops.operands import limits, operand, zero_of
 _GUARD_BITS = 20
 _TAIL_BITS = 20
 _NUDGES = (0, 1 << 10, -(1 << 10), 1 << 14, -(1 << 14), 1 << 18, -(1 << 18))
+_STRETCHES = tuple(sign * 2.0**-power for power in (27, 26, 25, 24, 28) for sign in (1, -1))
 
 
 def affine_sum(op: Op) -> Scalar | None:
@@ -46,11 +48,17 @@ def affine_params(op: Op) -> dict[str, Number] | None:
     """Parameters of the affine form with which it equals the record for all operands, or None."""
     pairs = _all_pairs(op)
     wanted = get(op).evaluate(op, pairs)[0]
-    for nudge in _NUDGES:
-        params = _params(op, nudge)
+    for nudge, stretch in _variants():
+        params = _params(op, nudge, 1 + stretch)
         if np.array_equal(evaluate(_expression(), pairs, params), wanted):
             return params
     return None
+
+
+def _variants() -> Iterator[tuple[int, float]]:
+    """Small changes of the offset, then of both factors: one may round the rare ties right."""
+    yield from ((nudge, 0.0) for nudge in _NUDGES)
+    yield from ((0, stretch) for stretch in _STRETCHES)
 
 
 def _all_pairs(op: Op) -> list[np.ndarray]:
@@ -65,8 +73,8 @@ def _factors(op: Op) -> tuple[float, float]:
     return first * total, second * total * (1 if op.kind == "ADD" else -1)
 
 
-def _params(op: Op, nudge: int) -> dict[str, Number]:
-    factors = _factors(op)
+def _params(op: Op, nudge: int, stretch: float) -> dict[str, Number]:
+    factors = tuple(factor * stretch for factor in _factors(op))
     zeros = [zero_of(operand(op, index)) for index in range(2)]
     offset = zero_of(op.outputs[0]) + 0.5
     offset -= sum(f * zero for f, zero in zip(factors, zeros, strict=True))
@@ -80,7 +88,7 @@ def _params(op: Op, nudge: int) -> dict[str, Number]:
     return params
 
 
-def _reach(op: Op, factors: tuple[float, float]) -> float:
+def _reach(op: Op, factors: Sequence[float]) -> float:
     """The largest absolute value of the unclamped result."""
     low, high = limits(operand(op, 0).dtype)
     reach = abs(zero_of(op.outputs[0])) + 1.0

@@ -1,4 +1,4 @@
-"""Constants that are broadcast along short rows, repeated until rows are long enough for vectors."""
+"""Constants broadcast along short rows, repeated until rows are long enough for vectors."""
 
 from __future__ import annotations
 
