@@ -178,7 +178,7 @@ def _open_if_sound(path: str) -> Artifact | None:
         if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:
             raise ArtifactError("a cached file is not private", where=path)
         artifact = open_artifact(path)
-        for index in range(len(artifact.targets)):
+        for index in range(len(artifact.target_names)):
             artifact.code(index)
         os.utime(path)
     except (OSError, FileError):
