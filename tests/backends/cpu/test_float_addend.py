@@ -19,7 +19,7 @@ _PIXELS, _DEPTH, _FILTERS = 7, 5, 19
 _SOURCE = """#include <conv_f32.h>
 __attribute__((visibility("default"))) void kernel(
     const void *params, void *const *operands, void *scratch, int64_t begin, int64_t end) {
-    conv_f32(params, operands, scratch, begin, end, 3, 1, 1);
+    conv_f32(params, operands, scratch, begin, end, 3, %d, %d, 1);
 }
 """
 
@@ -34,23 +34,26 @@ def _params(blocks: int, added: int) -> dict[str, ParamValue]:
     return {**strides, **window, **work, **channels, "low": 0.0, "high": 6.0}
 
 
+@pytest.mark.parametrize(("vectors", "half"), [(1, 0), (2, 0), (2, 1), (1, 1)])
 @pytest.mark.parametrize("added", [0, 3, 16, _FILTERS])
 @pytest.mark.parametrize("name", TARGETS)
-def test_addend_joins_before_the_activation(name: str, added: int, tmp_path: Path) -> None:
+def test_addend_joins_before_the_activation(
+    name: str, added: int, vectors: int, half: int, tmp_path: Path
+) -> None:
     if runnable(name) is None:
         pytest.skip(f"this CPU cannot run {name}")
     target = parse_target(name)
-    lanes = vector_bytes(target) // 4
-    blocks = -(-_FILTERS // lanes)
+    width = vector_bytes(target) // 4 * vectors - vector_bytes(target) // 8 * half
+    blocks = -(-_FILTERS // width)
     random = np.random.default_rng(1)
     image, weights, addend = (
         random.standard_normal(shape).astype(np.float32)
-        for shape in ((_PIXELS, _DEPTH), (1 + _DEPTH, blocks * lanes), (_PIXELS, _FILTERS + 4))
+        for shape in ((_PIXELS, _DEPTH), (1 + _DEPTH, blocks * width), (_PIXELS, _FILTERS + 4))
     )
-    packed = np.ascontiguousarray(weights.reshape(-1, blocks, lanes).transpose(1, 0, 2))
+    packed = np.ascontiguousarray(weights.reshape(-1, blocks, width).transpose(1, 0, 2))
     result = np.full((_PIXELS, _FILTERS), np.nan, np.float32)
     path = tmp_path / "unit.so"
-    path.write_bytes(compile_unit(_SOURCE, target))
+    path.write_bytes(compile_unit(_SOURCE % (vectors, half), target))
     pointers = (array.ctypes.data for array in (image, packed, result, addend))
     operands = (ctypes.c_void_p * 4)(*pointers)
     header = (KERNELS_DIR / "conv_f32.h").read_text(encoding="utf-8")

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+from math import ceil
 
 import pytest
 
-from circlet.backends.cpu.lower.tiles import Registers, choose_tile, registers_of, task_tiles
+from circlet.backends.cpu.lower.tiles import (
+    Registers,
+    choose_tile,
+    registers_of,
+    task_tiles,
+    vectors_of,
+)
 from circlet.backends.cpu.targets import parse_target
 from circlet.backends.cpu.toolchain import compile_unit
 
@@ -26,12 +33,12 @@ _MOVE = re.compile(r"^\s+(?:vmov|mov\.|ldr\s+q|str\s+q|ldp\s+q|stp\s+q)")
 
 @pytest.mark.parametrize("registers", [_WIDE, _NARROW, Registers(32, by_lane=True), Registers(8)])
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 13, 14, 49, 224])
-@pytest.mark.parametrize("vectors", [1, 2, 3, 5, 16, 63])
-def test_tile_fits_registers_and_row(registers: Registers, width: int, vectors: int) -> None:
+@pytest.mark.parametrize("vectors", [0.5, 1, 1.5, 2, 3, 4.5, 5, 16, 63])
+def test_tile_fits_registers_and_row(registers: Registers, width: int, vectors: float) -> None:
     tile = choose_tile(registers, width, vectors)
     assert registers.hold(tile)
     assert 1 <= tile.pixels <= width
-    assert 1 <= tile.vectors <= vectors
+    assert 0.5 <= tile.vectors <= ceil(vectors)
 
 
 @pytest.mark.parametrize("width", [7, 14, 28, 56, 112])
@@ -39,6 +46,14 @@ def test_tile_of_wide_registers_divides_common_rows(width: int) -> None:
     tile = choose_tile(_WIDE, width, 6)
     waste = -(-width // tile.pixels) * tile.pixels / width
     assert waste < 1.15
+
+
+def test_halves_are_counted_where_they_take_less_time() -> None:
+    halves = Registers(32, has_halves=True)
+    assert [vectors_of(halves, count, 16) for count in (3, 8, 9, 24, 25)] == [0.5, 0.5, 1, 1.5, 2]
+    assert [vectors_of(_WIDE, count, 16) for count in (3, 8, 9, 24, 25)] == [1, 1, 1, 2, 2]
+    tile = choose_tile(halves, 196, 1.5)
+    assert (tile.whole, tile.half, tile.channels(16)) == (2, 1, 24)
 
 
 def test_single_row_keeps_several_sums_in_flight() -> None:
@@ -76,6 +91,8 @@ def _inner_loops(text: str) -> list[list[str]]:
     [
         ("x86_64+v4", 196, 6),
         ("x86_64+v4", 56, 9),
+        ("x86_64+v4", 196, 1.5),
+        ("x86_64+v4", 196, 0.5),
         ("x86_64+v3", 196, 6),
         ("x86_64+v3", 7, 3),
         ("aarch64+neon", 196, 6),
@@ -83,16 +100,17 @@ def _inner_loops(text: str) -> list[list[str]]:
     ],
 )
 def test_inner_loops_of_convolution_keep_sums_in_registers(
-    target: str, width: int, vectors: int
+    target: str, width: int, vectors: float
 ) -> None:
     chosen = parse_target(target)
     vector_bytes = {"v4": 64, "v3": 32}.get(chosen.level, 16)
     tile = choose_tile(registers_of(chosen, vector_bytes), width, vectors)
-    call = f"conv_f32(params, operands, scratch, begin, end, {tile.pixels}, {tile.vectors}, 0);"
+    shape = f"{tile.pixels}, {tile.whole}, {tile.half}"
+    call = f"conv_f32(params, operands, scratch, begin, end, {shape}, 0);"
     source = _KERNEL.format(header="conv_f32.h", call=call)
     text = compile_unit(source, chosen, flags=("-S",)).decode()
     loops = _inner_loops(text)
     steps = max(sum(bool(_FMA.match(line)) for line in loop) for loop in loops)
-    assert steps == 4 * tile.pixels * tile.vectors
+    assert steps == 4 * tile.pixels * tile.whole
     spilled = [line for loop in loops for line in loop if _STACK.search(line) and _MOVE.match(line)]
     assert not spilled

@@ -42,24 +42,26 @@ struct attention_f32_params {
 
 /* All columns of a matrix in blocks of NV vectors. */
 CIRCLET_INLINE void attention_f32_pack(float *to, const float *y, int64_t depth, int64_t step,
-                                       int64_t column, int64_t columns, const int NV) {
-    const int width = NV * CIRCLET_LANES;
+                                       int64_t column, int64_t columns, const int NV,
+                                       const int HALF) {
+    const int width = CONV_F32_WIDTH(NV, HALF);
     for (int64_t first = 0; first < columns; first += width, to += depth * width)
         pack_f32(to, y + first * column, depth, step, column, s_min_i64(columns - first, width),
-                 NV);
+                 width);
 }
 
 /* `count` rows, `step` apart, times one block of packed columns, times a factor for each row. */
 CIRCLET_INLINE void attention_f32_multiply(const float *x, int64_t step, int64_t depth,
                                            const float *w, float *to, int64_t pitch,
                                            int64_t count, int64_t left, const float *factors,
-                                           int64_t factor_step, const int MR, const int NV) {
+                                           int64_t factor_step, const int MR, const int NV,
+                                           const int HALF) {
     for (int64_t next = 0; next < count; next += MR) {
         int64_t row = s_min_i64(next, count - MR);
         vf acc[16][8];
         CIRCLET_UNROLL for (int m = 0; m < MR; m++)
             CIRCLET_UNROLL for (int v = 0; v < NV; v++) acc[m][v] = v_zero();
-        conv_f32_run(acc, x + row * step, step, depth, w, MR, NV);
+        conv_f32_run(acc, x + row * step, step, depth, w, MR, NV, HALF);
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
             int64_t lanes = left - v * CIRCLET_LANES;
             CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
@@ -108,25 +110,27 @@ CIRCLET_INLINE void attention_f32_block(const struct attention_f32_params *p,
                                         struct attention_f32_memory at, const float *q,
                                         const float *mask, float *out, const int MR,
                                         const int NV, const int OMR, const int ONV,
-                                        const int MASK) {
-    const int width = NV * CIRCLET_LANES, out_width = ONV * CIRCLET_LANES;
+                                        const int HALF, const int MASK) {
+    const int width = NV * CIRCLET_LANES, out_width = CONV_F32_WIDTH(ONV, HALF);
     const float *w = at.k;
     for (int64_t key = 0; key < p->keys; key += width, w += p->depth * width)
         attention_f32_multiply(q, p->depth, p->depth, w, at.scores + key, p->pitch, p->block_rows,
-                               width, &p->scale, 0, MR, NV);
+                               width, &p->scale, 0, MR, NV, 0);
     for (int64_t row = 0; row < p->block_rows; row++)
         at.factors[row] = attention_f32_powers(p, at.scores + row * p->pitch,
                                                mask + row * p->mask_row, MASK);
     w = at.v;
     for (int64_t first = 0; first < p->columns; first += out_width, w += p->keys * out_width)
         attention_f32_multiply(at.scores, p->pitch, p->keys, w, out + first, p->columns,
-                               p->block_rows, p->columns - first, at.factors, 1, OMR, ONV);
+                               p->block_rows, s_min_i64(p->columns - first, out_width), at.factors, 1,
+                               OMR, ONV, HALF);
 }
 
 CIRCLET_INLINE void attention_f32(const struct attention_f32_params *p, void *const *operands,
                                   void *scratch, int64_t begin, int64_t end, const int MR,
-                                  const int NV, const int OMR, const int ONV, const int MASK) {
-    const int width = NV * CIRCLET_LANES, out_width = ONV * CIRCLET_LANES;
+                                  const int NV, const int OMR, const int ONV, const int HALF,
+                                  const int MASK) {
+    const int width = NV * CIRCLET_LANES, out_width = CONV_F32_WIDTH(ONV, HALF);
     struct attention_f32_memory at;
     at.k = scratch;
     at.v = at.k + (p->keys + width - 1) / width * width * p->depth;
@@ -141,12 +145,13 @@ CIRCLET_INLINE void attention_f32(const struct attention_f32_params *p, void *co
         const float *mask =
             (const float *)operands[4] + rows_offset(batch, p->mask_sizes, p->mask);
         float *out = (float *)operands[3] + batch * p->rows * p->columns;
-        attention_f32_pack(at.k, k, p->depth, p->k_depth, p->k_key, p->keys, NV);
-        attention_f32_pack(at.v, v, p->keys, p->v_key, p->v_column, p->columns, ONV);
+        attention_f32_pack(at.k, k, p->depth, p->k_depth, p->k_key, p->keys, NV, 0);
+        attention_f32_pack(at.v, v, p->keys, p->v_key, p->v_column, p->columns, ONV,
+                           HALF);
         for (int64_t next = 0; next < p->task_rows; next += p->block_rows) {
             int64_t row = first + s_min_i64(next, p->task_rows - p->block_rows);
             attention_f32_block(p, at, q + row * p->depth, mask + row * p->mask_row,
-                                out + row * p->columns, MR, NV, OMR, ONV, MASK);
+                                out + row * p->columns, MR, NV, OMR, ONV, HALF, MASK);
         }
     }
 }

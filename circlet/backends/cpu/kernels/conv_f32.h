@@ -7,7 +7,8 @@
  *
  * Operands: input, packed weights, output, addend (or null). Weights are packed per block of
  * NV * CIRCLET_LANES output channels: the bias, then one row of channels per tap element; blocks
- * do not cross groups, missing channels are zero.
+ * do not cross groups, missing channels are zero. With HALF the last vector of a block is half a
+ * vector: some processors compute those in half the time.
  */
 #ifndef CIRCLET_CONV_F32_H
 #define CIRCLET_CONV_F32_H
@@ -43,22 +44,56 @@ struct conv_f32_params {
     float high;         /* largest result */
 };
 
+#define CONV_F32_WIDTH(NV, HALF) ((NV) * CIRCLET_LANES - (HALF) * CIRCLET_LANES / 2)
+
+#if CIRCLET_VBYTES == 64
+/* Lanes of the lower half alone; those above have no defined value. */
+typedef CIRCLET_VECTOR(float, 32) conv_f32_half;
+typedef CIRCLET_UNALIGNED(float, 32) conv_f32_half_u;
+#define CONV_F32_LOW(x) __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7)
+#define CONV_F32_WIDE(x) \
+    __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7, -1, -1, -1, -1, -1, -1, -1, -1)
+CIRCLET_INLINE vf conv_f32_load(const float *p, const int LOW) {
+    if (!LOW) return v_load(p);
+    conv_f32_half low = *(const conv_f32_half_u *)p;
+    return CONV_F32_WIDE(low);
+}
+/* Assembly, because compilers would widen it to all lanes again. */
+CIRCLET_INLINE vf conv_f32_fma(vf a, vf b, vf c, const int LOW) {
+    if (!LOW) return v_fma(a, b, c);
+    conv_f32_half sum = CONV_F32_LOW(c);
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(CONV_F32_LOW(a)), "v"(CONV_F32_LOW(b)));
+    return CONV_F32_WIDE(sum);
+}
+#else
+CIRCLET_INLINE vf conv_f32_load(const float *p, const int LOW) {
+    (void)LOW;
+    return v_load(p);
+}
+CIRCLET_INLINE vf conv_f32_fma(vf a, vf b, vf c, const int LOW) {
+    (void)LOW;
+    return v_fma(a, b, c);
+}
+#endif
+
 #if defined(__aarch64__)
 /* One run: four elements of each pixel at a time, multiplied by lane. */
 CIRCLET_INLINE const float *conv_f32_run(vf (*acc)[8], const float *a, int64_t step, int64_t run,
-                                         const float *w, const int MR, const int NV) {
+                                         const float *w, const int MR, const int NV,
+                                         const int HALF) {
+    const int width = CONV_F32_WIDTH(NV, HALF);
     int64_t k = run;
-    for (; k >= 4; k -= 4, a += 4, w += 4 * NV * CIRCLET_LANES) {
+    for (; k >= 4; k -= 4, a += 4, w += 4 * width) {
         vf x[16];
         CIRCLET_UNROLL for (int m = 0; m < MR; m++) x[m] = v_load(a + m * step);
         CIRCLET_UNROLL for (int u = 0; u < 4; u++)
             CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
-                vf weight = v_load(w + (u * NV + v) * CIRCLET_LANES);
+                vf weight = v_load(w + u * width + v * CIRCLET_LANES);
                 CIRCLET_UNROLL for (int m = 0; m < MR; m++)
                     acc[m][v] = v_fma(v_splat(x[m][u]), weight, acc[m][v]);
             }
     }
-    for (; k; k--, a++, w += NV * CIRCLET_LANES)
+    for (; k; k--, a++, w += width)
         CIRCLET_UNROLL for (int v = 0; v < NV; v++)
             CIRCLET_UNROLL for (int m = 0; m < MR; m++)
                 acc[m][v] =
@@ -67,35 +102,39 @@ CIRCLET_INLINE const float *conv_f32_run(vf (*acc)[8], const float *a, int64_t s
 }
 #else
 CIRCLET_INLINE void conv_f32_element(vf (*acc)[8], const float **base, int64_t step, int u,
-                                     const float *w, const int MR, const int NV) {
+                                     const float *w, const int MR, const int NV,
+                                     const int HALF) {
     vf weight[8];
     CIRCLET_UNROLL for (int v = 0; v < NV; v++)
-        weight[v] = v_load(w + (u * NV + v) * CIRCLET_LANES);
+        weight[v] = conv_f32_load(w + u * CONV_F32_WIDTH(NV, HALF) + v * CIRCLET_LANES,
+                                  HALF && v == NV - 1);
     CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
         vf x = v_splat(base[m / 3][m % 3 * step + u]);
-        CIRCLET_UNROLL for (int v = 0; v < NV; v++) acc[m][v] = v_fma(x, weight[v], acc[m][v]);
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++)
+            acc[m][v] = conv_f32_fma(x, weight[v], acc[m][v], HALF && v == NV - 1);
     }
 }
 
 /* The empty assembly keeps one address register for every third pixel; compilers left alone keep
  * one for each and spill. */
 CIRCLET_INLINE const float *conv_f32_run(vf (*acc)[8], const float *a, int64_t step, int64_t run,
-                                         const float *w, const int MR, const int NV) {
+                                         const float *w, const int MR, const int NV,
+                                         const int HALF) {
     const float *base[6];
     CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) base[j] = a + 3 * j * step;
     int64_t k = run;
     CIRCLET_NO_UNROLL for (; k >= 4; k -= 4) {
         CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) __asm__("" : "+r"(base[j]));
         CIRCLET_UNROLL for (int u = 0; u < 4; u++)
-            conv_f32_element(acc, base, step, u, w, MR, NV);
+            conv_f32_element(acc, base, step, u, w, MR, NV, HALF);
         CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) base[j] += 4;
-        w += 4 * NV * CIRCLET_LANES;
+        w += 4 * CONV_F32_WIDTH(NV, HALF);
     }
     CIRCLET_NO_UNROLL for (; k; k--) {
         CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) __asm__("" : "+r"(base[j]));
-        conv_f32_element(acc, base, step, 0, w, MR, NV);
+        conv_f32_element(acc, base, step, 0, w, MR, NV, HALF);
         CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) base[j] += 1;
-        w += NV * CIRCLET_LANES;
+        w += CONV_F32_WIDTH(NV, HALF);
     }
     return w;
 }
@@ -125,17 +164,18 @@ CIRCLET_INLINE void conv_f32_finish(vf (*acc)[8], const struct conv_f32_params *
 
 CIRCLET_INLINE void conv_f32_tile(const struct conv_f32_params *p, const float *a, const float *w,
                                   float *out, const float *add, int64_t left, int64_t added,
-                                  const int MR, const int NV, const int ADD) {
+                                  const int MR, const int NV, const int HALF, const int ADD) {
     vf acc[16][8];
     CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
         vf bias = v_load(w + v * CIRCLET_LANES);
         CIRCLET_UNROLL for (int m = 0; m < MR; m++) acc[m][v] = bias;
     }
-    w += NV * CIRCLET_LANES;
+    w += CONV_F32_WIDTH(NV, HALF);
+    left = s_min_i64(left, CONV_F32_WIDTH(NV, HALF));
     for (int64_t y = 0; y < p->tap_rows; y++)
         for (int64_t x = 0; x < p->tap_runs; x++)
             w = conv_f32_run(acc, a + y * p->tap_row + x * p->tap_run, p->in_pixel, p->run, w, MR,
-                             NV);
+                             NV, HALF);
     CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
         int at = v * CIRCLET_LANES;
         conv_f32_finish(acc, p, out + at, add + at, left - at, added - at, v, MR, ADD);
@@ -145,8 +185,8 @@ CIRCLET_INLINE void conv_f32_tile(const struct conv_f32_params *p, const float *
 /* A task is `task_tiles` tiles of one channel block; blocks of the same tiles follow each other. */
 CIRCLET_INLINE void conv_f32(const struct conv_f32_params *p, void *const *operands, void *scratch,
                              int64_t begin, int64_t end, const int MR, const int NV,
-                             const int ADD) {
-    const int width = NV * CIRCLET_LANES;
+                             const int HALF, const int ADD) {
+    const int width = CONV_F32_WIDTH(NV, HALF);
     int64_t taps = p->tap_rows * p->tap_runs * p->run;
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
@@ -169,7 +209,7 @@ CIRCLET_INLINE void conv_f32(const struct conv_f32_params *p, void *const *opera
                                          y * p->add_row + x * p->add_pixel + channel
                                    : out;
             conv_f32_tile(p, in, w, out, add, p->group_channels - first,
-                          p->add_channels - channel, MR, NV, ADD);
+                          p->add_channels - channel, MR, NV, HALF, ADD);
         }
     }
 }

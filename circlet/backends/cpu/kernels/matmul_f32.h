@@ -42,7 +42,7 @@ CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *o
         float *out = (float *)operands[2] + batch * p->rows * p->columns + first;
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) v_store(panel + v * CIRCLET_LANES, v_zero());
         pack_f32(panel + width, y + first * p->y_column, p->depth, p->y_depth, p->y_column,
-                 s_min_i64(left, width), NV);
+                 s_min_i64(left, width), width);
         if (TURNED) {
             for (int64_t m = 0; m < p->rows; m++)
                 for (int64_t k = 0; k < p->depth; k++)
@@ -52,7 +52,7 @@ CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *o
         for (int64_t m = 0; m < p->rows; m += MR) {
             int64_t row = s_min_i64(m, p->rows - MR);
             float *to = out + row * p->columns;
-            conv_f32_tile(&tile, x + row * tile.in_pixel, panel, to, to, left, 0, MR, NV, 0);
+            conv_f32_tile(&tile, x + row * tile.in_pixel, panel, to, to, left, 0, MR, NV, 0, 0);
         }
     }
 }

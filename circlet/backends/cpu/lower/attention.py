@@ -7,7 +7,14 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.lower.matmul import MOST_STACK_AXES, product_sizes, stack_strides
-from circlet.backends.cpu.lower.tiles import FLOAT_BYTES, Tile, choose_tile, lanes_of, registers_of
+from circlet.backends.cpu.lower.tiles import (
+    FLOAT_BYTES,
+    Tile,
+    choose_tile,
+    lanes_of,
+    registers_of,
+    vectors_of,
+)
 from circlet.backends.cpu.lower.views import outer_fields, source_ref, spread
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -46,8 +53,9 @@ def _lower(op: Op, context: Context) -> None:
     columns = product_sizes(last)[2]
     lanes = lanes_of(context.vector_bytes)
     registers = registers_of(context.target, context.vector_bytes)
-    scores, results = (choose_tile(registers, rows, -(-n // lanes)) for n in (keys, columns))
-    width, out_width = scores.vectors * lanes, results.vectors * lanes
+    scores = choose_tile(registers, rows, -(-keys // lanes))
+    results = choose_tile(registers, rows, vectors_of(registers, columns, lanes))
+    width, out_width = scores.channels(lanes), results.channels(lanes)
     pitch = -(-keys // width) * width
     stack = prod(first.outputs[0].static_shape[:-2])
     tasks, task_rows, block_rows = _rows(rows, stack, pitch, (scores, results))
@@ -68,7 +76,7 @@ def _lower(op: Op, context: Context) -> None:
     packed = pitch * depth + -(-columns // out_width) * out_width * keys
     mask: Ref = source_ref(context, operand(op, 3)) if len(op.inputs) > 3 else NoRef()
     q, k, v = (source_ref(context, operand(op, index)) for index in range(3))
-    tiles = (scores.pixels, scores.vectors, results.pixels, results.vectors)
+    tiles = (scores.pixels, scores.whole, results.pixels, results.whole, results.half)
     context.call(
         op,
         Kernel("attention_f32.h", "attention_f32", (*tiles, int(len(op.inputs) > 3))),

@@ -15,6 +15,7 @@ from circlet.backends.cpu.lower.tiles import (
     registers_of,
     task_tiles,
     tiles_of,
+    vectors_of,
 )
 from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref, TensorRef
 from circlet.ir import DType, Op, Tensor
@@ -119,7 +120,8 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
     filters = matrix.weights.shape[0] // matrix.groups
     lanes = lanes_of(context.vector_bytes)
     tile = _tile(op, context, matrix)
-    group_blocks = -(-filters // (tile.vectors * lanes))
+    block = tile.channels(lanes)
+    group_blocks = -(-filters // block)
     row_tiles = -(-width // tile.pixels)
     tiles, blocks = images * height * row_tiles, matrix.groups * group_blocks
     per_task = task_tiles(tile, tiles, blocks, matrix.depth)
@@ -134,7 +136,7 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
         "group_channels": filters,
     }
     packed = context.packed(
-        op, _packing(matrix, tile), lambda: ([pack_weights(matrix, tile.vectors * lanes)], None)
+        op, _packing(matrix, tile), lambda: ([pack_weights(matrix, block)], None)
     )
     addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
     context.call(
@@ -151,7 +153,8 @@ def _tile(op: Op, context: Context, matrix: Matrix) -> Tile:
     """The best tile; for another size of the network, among those that are there for the op."""
     filters = matrix.weights.shape[0] // matrix.groups
     registers = registers_of(context.target, context.vector_bytes)
-    tiles = tiles_of(registers, matrix.sizes[2], -(-filters // lanes_of(context.vector_bytes)))
+    vectors = vectors_of(registers, filters, lanes_of(context.vector_bytes))
+    tiles = tiles_of(registers, matrix.sizes[2], vectors)
 
     def is_there(tile: Tile) -> bool:
         known = context.has(_kernel(tile, matrix))
@@ -185,7 +188,7 @@ def clamp_params(activation: str) -> dict[str, ParamValue]:
 
 def _kernel(tile: Tile, matrix: Matrix) -> Kernel:
     add = int(matrix.addend is not None)
-    return Kernel("conv_f32.h", "conv_f32", (tile.pixels, tile.vectors, add))
+    return Kernel("conv_f32.h", "conv_f32", (tile.pixels, tile.whole, tile.half, add))
 
 
 def _window(matrix: Matrix) -> dict[str, ParamValue]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from circlet.backends.cpu.lower.float_matrix import FloatArray, Matrix, View
-from circlet.backends.cpu.lower.tiles import Registers, choose_tile, tile_slots
+from circlet.backends.cpu.lower.tiles import Registers, choose_tile, tile_slots, vectors_of
 
 _MOST_VECTORS = 4
 _WORTHWHILE = 0.95
@@ -57,7 +57,7 @@ def _best_count(matrix: Matrix, registers: Registers, lanes: int) -> int:
 
 def _row_slots(matrix: Matrix, pixels: int, count: int, registers: Registers, lanes: int) -> float:
     """Estimated time of `pixels` pixels in a row, each of them `count` of the layer's."""
-    vectors = -(-count * len(matrix.weights) // lanes)
+    vectors = vectors_of(registers, count * len(matrix.weights), lanes)
     _, rows, columns, channels = matrix.weights.shape
     depth = rows * (columns + (count - 1) * _step(matrix)) * channels
     return tile_slots(choose_tile(registers, pixels, vectors), pixels, vectors) * depth

@@ -122,11 +122,11 @@ def _lower_float(op: Op, context: Context) -> None:
     lanes = lanes_of(context.vector_bytes)
     registers = registers_of(context.target, context.vector_bytes)
     tile = choose_tile(registers, rows, -(-columns // lanes))
-    width = tile.vectors * lanes
+    width = tile.channels(lanes)
     params, tasks = _matrix_params(op, width)
     turned = int(adjoint(op)[0])
     scratch = ((depth + 1) * width + turned * rows * depth) * FLOAT_BYTES
-    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.vectors, turned))
+    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, turned))
     result = op.outputs[0]
     left, right = (source_ref(context, operand(op, index)) for index in (0, 1))
     context.call(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil
 
 from circlet.backends.cpu.targets import Target
 
@@ -12,6 +13,7 @@ _MOST_PIXELS = 14
 _MOST_VECTORS = 8
 _LATENCY_SLOTS = 8.0
 _STEP_OVERHEAD = 1.0
+_HALF_LOAD = 0.8
 _TASK_INPUT_BYTES = 96 << 10
 _TASK_PANEL_STEPS = 4096
 _TASKS_WANTED = 16
@@ -19,10 +21,29 @@ _TASKS_WANTED = 16
 
 @dataclass(frozen=True)
 class Tile:
-    """Output pixels times vectors of output channels that a kernel holds in registers."""
+    """Output pixels times vectors of output channels that a kernel holds in registers.
+
+    Attributes:
+        pixels: Output pixels of one row.
+        vectors: Vectors of channels; the last one may be half a vector.
+    """
 
     pixels: int
-    vectors: int
+    vectors: float
+
+    @property
+    def whole(self) -> int:
+        """Registers that hold the vectors of a pixel."""
+        return ceil(self.vectors)
+
+    @property
+    def half(self) -> int:
+        """1 where the last vector is half a vector, else 0."""
+        return int(self.whole > self.vectors)
+
+    def channels(self, lanes: int) -> int:
+        """Output channels, given the lanes of a vector."""
+        return int(self.vectors * lanes)
 
 
 @dataclass(frozen=True)
@@ -32,15 +53,17 @@ class Registers:
     Attributes:
         count: Architectural vector registers, or their worth where vectors are emulated.
         by_lane: Whether one register holds several inputs of a pixel, multiplied by lane.
+        has_halves: Whether half a vector may take less time than a whole one.
     """
 
     count: int
     by_lane: bool = False
+    has_halves: bool = False
 
     def hold(self, tile: Tile) -> bool:
         """Whether a tile's sums and the operands of one step fit, with one register to spare."""
-        sums = tile.pixels * tile.vectors
-        operands = tile.pixels + 1 if self.by_lane else tile.vectors + 1
+        sums = tile.pixels * tile.whole
+        operands = tile.pixels + 1 if self.by_lane else tile.whole + 1
         return sums + operands < self.count
 
 
@@ -52,19 +75,26 @@ def lanes_of(vector_bytes: int) -> int:
 def registers_of(target: Target, vector_bytes: int) -> Registers:
     """The registers that kernels for a target may count on."""
     if vector_bytes == 64:
-        return Registers(32)
+        return Registers(32, has_halves=True)
     if target.arch == "aarch64":
         return Registers(32, by_lane=True)
     return Registers(8 if target.arch == "riscv64" else 16)
 
 
-def choose_tile(registers: Registers, width: int, vectors: int) -> Tile:
+def vectors_of(registers: Registers, channels: int, lanes: int) -> float:
+    """Vectors that hold so many channels, counted in halves where those are worth it."""
+    if not registers.has_halves:
+        return -(-channels // lanes)
+    return -(-2 * channels // lanes) / 2
+
+
+def choose_tile(registers: Registers, width: int, vectors: float) -> Tile:
     """The tile with the least estimated time; see `tiles_of`."""
     return tiles_of(registers, width, vectors)[0]
 
 
 @lru_cache(maxsize=4096)
-def tiles_of(registers: Registers, width: int, vectors: int) -> tuple[Tile, ...]:
+def tiles_of(registers: Registers, width: int, vectors: float) -> tuple[Tile, ...]:
     """Tiles for rows of `width` pixels and `vectors` channels, the least estimated time first.
 
     Args:
@@ -72,10 +102,13 @@ def tiles_of(registers: Registers, width: int, vectors: int) -> tuple[Tile, ...]
         width: Output pixels of a row.
         vectors: Vectors of output channels of a group.
     """
+    counts = [float(count) for count in range(1, min(_MOST_VECTORS, ceil(vectors)) + 1)]
+    halves = (count - 0.5 for count in counts if vectors % 1)
+    counts += [half for half in halves if vectors % half == 0]
     candidates = [
         tile
         for pixels in range(max(1, min(_MOST_PIXELS, width)), 0, -1)
-        for count in range(1, min(_MOST_VECTORS, vectors) + 1)
+        for count in counts
         if registers.hold(tile := Tile(pixels, count))
     ]
     return tuple(sorted(candidates, key=lambda tile: tile_slots(tile, width, vectors)))
@@ -88,12 +121,13 @@ def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
     """
     cached = _TASK_INPUT_BYTES // max(1, tile.pixels * depth * FLOAT_BYTES)
     shared = -(-tiles * blocks // _TASKS_WANTED)
-    worthwhile = -(-_TASK_PANEL_STEPS // max(1, tile.pixels * tile.vectors * depth))
+    worthwhile = ceil(_TASK_PANEL_STEPS / max(1, tile.pixels * tile.vectors * depth))
     return min(tiles, max(1, worthwhile, min(cached, shared)))
 
 
-def tile_slots(tile: Tile, width: int, vectors: int) -> float:
+def tile_slots(tile: Tile, width: int, vectors: float) -> float:
     """Issue slots per element of depth: multiply-adds or loads, whichever bind, over all tiles."""
-    sums, loads = tile.pixels * tile.vectors, tile.pixels + tile.vectors
-    tiles = -(-width // tile.pixels) * -(-vectors // tile.vectors)
+    sums, single = tile.pixels * tile.vectors, _HALF_LOAD if tile.vectors < 1 else 1
+    loads = tile.pixels * single + tile.vectors
+    tiles = -(-width // tile.pixels) * ceil(vectors / tile.vectors)
     return tiles * (max(sums, loads, _LATENCY_SLOTS) + _STEP_OVERHEAD)

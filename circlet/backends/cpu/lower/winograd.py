@@ -15,6 +15,7 @@ from circlet.backends.cpu.lower.tiles import (
     lanes_of,
     registers_of,
     tile_slots,
+    vectors_of,
 )
 from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
 from circlet.ir import Op
@@ -61,7 +62,7 @@ def call_winograd(op: Op, context: Context, matrix: Matrix) -> None:
     lanes = lanes_of(context.vector_bytes)
     filters, _, _, channels = matrix.weights.shape
     tile = _tile(matrix, registers_of(context.target, context.vector_bytes), lanes)
-    block = tile.vectors * lanes
+    block = tile.channels(lanes)
     blocks = -(-filters // block)
     task_patches = _task_patches(matrix, tile, blocks * block)
     _, height, width = matrix.sizes
@@ -83,7 +84,7 @@ def call_winograd(op: Op, context: Context, matrix: Matrix) -> None:
     }
     packed = context.packed(op, f"winograd_f32 {block}", lambda: _pack(matrix, block))
     addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
-    arguments = (tile.pixels, tile.vectors, int(matrix.addend is not None))
+    arguments = (tile.pixels, tile.whole, int(matrix.addend is not None))
     context.call(
         op,
         Kernel("winograd_f32.h", "winograd_f32", arguments),
@@ -145,7 +146,7 @@ def _slots(matrix: Matrix, registers: Registers, lanes: int) -> float:
 
 def _direct_slots(matrix: Matrix, registers: Registers, lanes: int) -> float:
     images, height, width = matrix.sizes
-    vectors = -(-len(matrix.weights) // lanes)
+    vectors = vectors_of(registers, len(matrix.weights), lanes)
     tile = choose_tile(registers, width, vectors)
     row = tile_slots(tile, width, vectors) * matrix.depth
     return images * height * row + _load_slots(matrix.weights.size * FLOAT_BYTES)
