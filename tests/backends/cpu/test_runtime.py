@@ -64,10 +64,11 @@ def test_every_task_is_done_once_in_each_of_many_runs(tasks: int) -> None:
         assert target.tolist() == [3 * turn] * tasks
 
 
-def test_short_steps_end_up_on_the_calling_thread() -> None:
+@pytest.mark.parametrize("runs", [12, 256 + 12])
+def test_short_steps_end_up_on_the_calling_thread(runs: int) -> None:
     target = np.zeros(16, np.int64)
     binding = Binding(native.executable(native.output_plan(native.PLACE, 16)), [], [target], 2)
-    for _ in range(12):
+    for _ in range(runs):
         binding.run()
     for _ in range(20):
         target[:] = 0

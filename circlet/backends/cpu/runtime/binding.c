@@ -6,7 +6,8 @@
 #define PAGE 4096u
 #define CHUNKS_PER_THREAD 4u
 #define CHUNK_NS 2000u  /* shorter chunks are not worth their claim */
-#define LESSONS 9u      /* first runs of a binding: one to warm up, then on all threads and on one */
+#define LESSONS 9u      /* runs to learn from: one to warm up, then on all threads and on one in turn */
+#define RELEARN_RUNS 256u /* a binding learns at first, after so many runs, then twice as many .. */
 #define LONG_NS 20000u  /* steps that take longer on all threads are worth them */
 #define CANCELLED_BIT 1u
 #define NO_OPERAND UINT32_MAX
@@ -31,6 +32,7 @@ struct circlet_binding {
     uint32_t step_count;
     uint32_t threads;
     uint32_t lessons; /* runs that are still to be learnt from */
+    uint32_t runs;    /* on several threads */
     uint32_t missing; /* ports that a step uses and that have no buffer */
 };
 
@@ -111,7 +113,6 @@ static void bind_steps(circlet_binding *binding) {
         }
         bound->kernel = binding->executable->units[step->unit]->kernels[step->kernel];
         bound->params = (const char *)plan + plan->params_offset + step->params_offset;
-        bound->together_ns = bound->alone_ns = UINT32_MAX;
         deal_tasks(bound, (int64_t)binding->threads * CHUNKS_PER_THREAD);
     }
 }
@@ -147,7 +148,6 @@ CIRCLET_EXPORT uint32_t circlet_binding_create(circlet_executable *executable,
     made->executable = executable;
     made->threads = threads;
     made->step_count = plan->step_count;
-    made->lessons = threads > 1 ? LESSONS : 0;
     circlet_executable_retain(executable);
     chain_operands(made);
     bind_steps(made);
@@ -230,6 +230,16 @@ static inline uint32_t step_after(const bound_step *control, uint32_t index) {
     return stays ? index + 1 : (uint32_t)control->tasks;
 }
 
+/* Learns at the first run and, because times may have misled, at ever rarer later ones. */
+static uint32_t next_lesson(circlet_binding *binding) {
+    uint32_t runs = binding->runs++;
+    if (runs != 0 && (runs < RELEARN_RUNS || runs & (runs - 1)))
+        return binding->lessons;
+    for (uint32_t i = 0; i < binding->step_count; i++)
+        binding->steps[i].together_ns = binding->steps[i].alone_ns = UINT32_MAX;
+    return binding->lessons = LESSONS;
+}
+
 /* Keeps the least time of a step in either way; the first run is cold and does not count. */
 static void learn_time(bound_step *step, uint64_t ns, uint32_t lesson) {
     uint32_t *least = step->alone ? &step->alone_ns : &step->together_ns;
@@ -252,7 +262,7 @@ static void end_lessons(circlet_binding *binding) {
 
 static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32_t threads) {
     uint64_t *step_ns = binding->step_ns;
-    uint32_t lesson = threads > 1 ? binding->lessons : 0;
+    uint32_t lesson = threads > 1 ? next_lesson(binding) : 0;
     uint32_t timed = deadline_ns || step_ns || lesson;
     uint64_t before = timed ? sys_now_ns() : 0;
     uint32_t turns_left = binding->executable->plan->most_turns;
