@@ -190,12 +190,19 @@ def test_factors_stretch_where_a_pair_lies_next_to_a_half() -> None:
     cases.check("native")
 
 
-def test_ties_away_from_zero_keep_the_exact_expression() -> None:
+def test_halves_away_from_zero_are_affine_with_longer_factors() -> None:
     cases = Cases()
     halves = Quantization.per_tensor(0.5, 0)
-    pair = [cases.data(DType.INT8, (4,), halves) for _ in range(2)]
+    pair = [cases.data(DType.INT8, (256, 256), halves) for _ in range(2)]
     cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(1.0, 0))
-    cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(0.37, 5))
-    tied, untied = cases.graph().ops
-    assert affine_sum(tied) is None
-    assert affine_sum(untied) is not None
+    assert affine_sum(cases.graph().ops[0]) is not None
+    cases.check("native")
+
+
+def test_sums_that_are_not_affine_keep_the_exact_expression() -> None:
+    cases = Cases()
+    scales = Quantization.per_tensor(0.3, 3), Quantization.per_tensor(0.1, -7)
+    pair = [cases.data(DType.INT8, (4,), quant) for quant in scales]
+    cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(0.2, 5))
+    assert affine_sum(cases.graph().ops[0]) is None
+    cases.check("native")
