@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from bench.synthetic import KINDS, network
 from circlet import Session
+from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.errors import GraphError, InputError
+from circlet.runtime import resizing
 from circlet.runtime.build import compile_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.opening import NativePartition, OpenOptions
 from tests.runtime import networks
 
 
@@ -38,3 +45,111 @@ def test_an_artifact_is_not_resized() -> None:
     artifact = compile_model(networks.relu(), OpenOptions())
     with pytest.raises(InputError, match="fixed sizes"):
         Session(artifact, shapes={"x": (7,)})
+
+
+def images(session: Session) -> np.ndarray:
+    shape, dtype = session.inputs[0].shape, np.dtype(session.inputs[0].dtype)
+    values = np.random.default_rng(3).uniform(-1, 1, shape)
+    return (values * 100).astype(dtype) if dtype.kind == "i" else values.astype(dtype)
+
+
+def assert_equal_bits(resized: Session, fresh: Session) -> None:
+    image = images(fresh)
+    for left, right in zip(resized.run([image]).values(), fresh.run([image]).values(), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(units: object) -> list[bytes]:
+        raise AssertionError("a unit was compiled")
+
+    monkeypatch.setattr(resizing, "compile_units", refuse)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("no_compiler")
+def test_a_resize_compiles_nothing_and_gives_the_bits_of_a_fresh_session(kind: str) -> None:
+    source = network(kind, 2, 64)
+    first = Session(source)
+    for size in (33, 48, 64, 96, 100):
+        shape = (1, size, size, 3)
+        resized = first.resized({"x": shape})
+        assert_equal_bits(resized, Session(source, shapes={"x": shape}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("no_compiler")
+def test_packed_weights_are_those_of_the_first_session(kind: str) -> None:
+    first = Session(network(kind, 2, 64))
+    second = first.resized({"x": (1, 80, 80, 3)})
+    (one,), (other,) = first.opened.partitions, second.opened.partitions
+    assert isinstance(one.code, NativePartition)
+    assert isinstance(other.code, NativePartition)
+    constants = one.code.executable.constants, other.code.executable.constants
+    assert np.shares_memory(*constants)
+    assert one.code.executable.units == other.code.executable.units
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_that_lack_are_compiled_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[int] = []
+
+    def counted(units: list[UnitSource]) -> list[bytes]:
+        compiled.append(len(units))
+        return compile_units(units)
+
+    monkeypatch.setattr(resizing, "compile_units", counted)
+    source = network(kind, 2, 64)
+    first = Session(source, cache=False)
+    for batch in (1, 2):
+        shape = (batch, 4, 6, 3)
+        fresh = Session(source, shapes={"x": shape})
+        assert_equal_bits(first.resized({"x": shape}), fresh)
+    assert compiled == [max(compiled)]
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_a_session_from_the_cache_is_resized_like_one_just_compiled() -> None:
+    source = network("int8", 1, 32)
+    Session(source)
+    cached = Session(source)
+    assert "cache" in cached.opened.seconds
+    shape = (1, 40, 40, 3)
+    assert_equal_bits(cached.resized({"x": shape}), Session(source, shapes={"x": shape}))
+
+
+def test_a_resized_session_outlives_the_first() -> None:
+    source = network("fp32", 1, 32)
+    resized = Session(source).resized({"x": (2, 24, 32, 3)})
+    again = resized.resized({"x": (1, 24, 24, 3)})
+    gc.collect()
+    assert_equal_bits(resized, Session(source, shapes={"x": (2, 24, 32, 3)}))
+    assert_equal_bits(again, Session(source, shapes={"x": (1, 24, 24, 3)}))
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(network("fp32", 1, 32))
+    Session(path)
+    cached = Session(path)
+    path.write_bytes(network("fp32", 2, 32))
+    shape = (1, 40, 40, 3)
+    assert_equal_bits(cached.resized({"x": shape}), Session(path, shapes={"x": shape}))
+
+
+def test_threads_resize_side_by_side() -> None:
+    source = network("int8", 1, 32)
+    first = Session(source)
+    sizes = [(1, size, size, 3) for size in range(16, 48, 4)]
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda shape: first.resized({"x": shape}), sizes))
+    for resized, shape in zip(made, sizes, strict=True):
+        assert_equal_bits(resized, Session(source, shapes={"x": shape}))
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_sizes_that_the_reference_backend_computes_go_along() -> None:
+    source = networks.mixed()
+    first = Session(source, backends=("reference",))
+    assert first.resized({"x": (4, 5)}).outputs[0].shape == (4, 5)

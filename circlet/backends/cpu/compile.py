@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def compile_partition(
     constants = Constants(arrangement, Signatures(names or {}), stock)
     lowered = _Lowered(partition, flat, chosen, target, constants, stock)
     memory, offsets, blocks = _plan_arena(lowered, arrangement)
-    units, places = _emit(lowered.calls, unit_count, stock or NO_STOCK)
+    units, places = _emit(lowered, unit_count, stock or NO_STOCK)
     positions = {op: index for index, op in enumerate(partition.ops)}
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
     kept = lowered.stock(places, units)
@@ -143,6 +144,7 @@ class _Lowered:
     Attributes:
         steps: Kernel calls and jumps in order.
         labels: The step that each label stands before.
+        spares: Kernels that no step calls, and the ops that they are for.
     """
 
     def __init__(
@@ -160,6 +162,7 @@ class _Lowered:
         self.storage = Storage(partition, flat.ops, rows, flat.pinned)
         self.steps: list[KernelCall | Goto] = []
         self.labels: dict[Label, int] = {}
+        self.spares: dict[Kernel, Op] = {}
         self._substitutes: Mapping[Tensor, Tensor] = {}
         self._copied: set[Tensor] = set()
         self._bordered: set[Buffer] = set()
@@ -220,6 +223,9 @@ class _Lowered:
 
     def constant(self, array: np.ndarray) -> ConstantRef:
         return self._constants.place(array)
+
+    def spare(self, op: Op, kernel: Kernel) -> None:
+        self.spares.setdefault(kernel, op)
 
     def call(
         self,
@@ -318,20 +324,20 @@ def _tensors(step: KernelCall | Goto) -> list[Tensor]:
 
 
 def _emit(
-    calls: Sequence[KernelCall], unit_count: int, stock: Stock
+    lowered: _Lowered, unit_count: int, stock: Stock
 ) -> tuple[tuple[str, ...], dict[Kernel, Place]]:
     """Units of distinct kernels that the stock lacks, dealt out in turn, and each one's place."""
     places: dict[Kernel, Place] = {}
     origins: dict[Kernel, dict[str, None]] = {}
-    for call in calls:
-        kernel = call.kernel
+    spares = {} if lowered.has_stock else lowered.spares
+    for kernel, op in chain(((c.kernel, c.op) for c in lowered.calls), spares.items()):
         if kernel in places:
             continue
         known = stock.kernels.get(kernel_key(kernel))
         if known is not None:
             places[kernel] = known
         else:
-            origins.setdefault(kernel, {})[call.op.name] = None
+            origins.setdefault(kernel, {})[op.name] = None
     missing = sorted(origins, key=str)
     count = max(not stock.units, min(unit_count, len(missing)))
     decks: list[list[EmittedKernel]] = [[] for _ in range(count)]

@@ -149,6 +149,10 @@ class Context(Protocol):
         """Whether a kernel was compiled for another size of the inputs."""
         ...
 
+    def spare(self, op: Op, kernel: Kernel) -> None:
+        """Compile a kernel besides, for smaller sizes of the inputs."""
+        ...
+
     def call(
         self,
         op: Op,

@@ -19,6 +19,7 @@ from circlet.backends.cpu.lower.q8 import (
     activation_offset,
     bias_of,
     fixed_scaling,
+    half_of,
     output_bounds,
     refuses_weighted,
     signed_weights,
@@ -213,6 +214,9 @@ def call_product(product: Product, context: Context) -> None:
     if _flip(product, tile) == "CONV_Q8_FLIP_ROWS":
         copy = _flipped_rows(product)
         params, scratch_bytes = {**params, **copy}, copy["run_down"] * runs.down
+    half = Tile(half_of(places.row_pixels), tile.vectors)
+    if tile.pixels > half.pixels:
+        context.spare(product.op, _kernel(product, half, packed.fact, lanes))
     weights, records, *ones = packed.refs
     operands: tuple[Ref, ...] = (product.data, weights, records, TensorRef(result))
     context.call(

@@ -105,10 +105,11 @@ def _lower(op: Op, context: Context) -> None:
     packed = context.packed(
         op, f"depthwise_f32 {rows.channels}", lambda: ([_packed(rows.weights, lanes)], None)
     )
-    kernels = [
-        Kernel("depthwise_f32.h", "depthwise_f32", (*shape, int(masked)))
-        for shape in _shapes(rows, registers)
-    ]
+    shapes = _shapes(rows, registers)
+    half = max((s for s in shapes if s[-1] <= -(-rows.width // 2)), key=lambda shape: shape[-1])
+    if shapes[0][-1] > half[-1]:
+        context.spare(op, _kernel(half, masked))
+    kernels = [_kernel(shape, masked) for shape in shapes]
     context.call(
         op,
         next(filter(context.has, kernels), kernels[0]),
@@ -117,6 +118,10 @@ def _lower(op: Op, context: Context) -> None:
         op.outputs,
         tasks=-(-row_count // task_rows) * -(-blocks // task_blocks),
     )
+
+
+def _kernel(shape: tuple[int, ...], masked: bool) -> Kernel:
+    return Kernel("depthwise_f32.h", "depthwise_f32", (*shape, int(masked)))
 
 
 def _rows(op: Op, context: Context) -> _Rows:

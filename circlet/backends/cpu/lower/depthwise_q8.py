@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,7 @@ from circlet.backends.cpu.lower.q8 import (
     activation_offset,
     bias_of,
     fixed_scaling,
+    half_of,
     output_bounds,
     refuses_weighted,
     signed_weights,
@@ -137,6 +138,11 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
         "channels": channels,
         **call.extra,
     }
+    half = half_of(out.width)
+    if max(tiling.pixels, tiling.rest_pixels) > half:
+        pixels = min(tiling.pixels, half), min(tiling.rest_pixels, half)
+        smaller = replace(tiling, pixels=pixels[0], rest_pixels=pixels[1])
+        context.spare(op, _kernel(call, smaller, packed.fact))
     context.call(
         op,
         _kernel(call, tiling, packed.fact),

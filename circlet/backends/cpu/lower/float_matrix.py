@@ -138,6 +138,9 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
     packed = context.packed(
         op, _packing(matrix, tile), lambda: ([pack_weights(matrix, block)], None)
     )
+    half = Tile(-(-width // 2), tile.vectors)
+    if tile.pixels > half.pixels:
+        context.spare(op, _kernel(half, matrix))
     addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
     context.call(
         op,

@@ -313,6 +313,11 @@ class Tile:
     vectors: int
 
 
+def half_of(pixels: int) -> int:
+    """Pixels of a row at half the size, which spare kernels are for."""
+    return -(-pixels // 2)
+
+
 def choose_tile(row_pixels: int, channels: int, target: Target, lanes: int) -> Tile:
     """The tile that covers rows of outputs with the least work and the fewest loads."""
     return tiles_of(row_pixels, -(-channels // lanes), target)[0]
