@@ -38,7 +38,7 @@ struct lstm_hybrid_params {
 CIRCLET_INLINE void lstm_hybrid_product(const int8_t *w, const float *records, const float *x,
                                         int64_t n, uint8_t *bytes, const float *from, float *out,
                                         int64_t blocks, int asymmetric, const int vectors) {
-    struct hybrid_image row = {0, n, 1, 1, n, 0, 0, 0, 0};
+    const struct hybrid_image_params row = {.in_pixel = n, .height = 1, .width = 1, .depth = n};
     struct hybrid_scale scale = hybrid_quantise(&row, x, bytes, asymmetric);
     CIRCLET_NO_UNROLL for (int64_t i = n; i & 3; i++) bytes[i] = 0;
     for (int64_t block = 0; block < blocks; block++) {
