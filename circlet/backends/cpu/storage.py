@@ -1,9 +1,10 @@
 """Decides where every tensor of a partition lives before any op is lowered.
 
 Each tensor gets a `Home`: a buffer (in the arena, or the caller's) and a layout inside it.
-Reshapes share their input's buffer, inputs of a concatenation are written straight into its
-output, and an image whose consumer pads it sits in the middle of a bordered buffer. Where sharing
-is not possible the compiler inserts a copy: correct first, then free.
+Reshapes, slices and parts that are one run of their input share its buffer, inputs of a
+concatenation are written straight into its output, and an image whose consumer pads it sits in the
+middle of a bordered buffer. Where sharing is not possible the compiler inserts a copy: correct
+first, then free.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from math import prod
 
 from circlet.backends.cpu.layout import Border, Layout, bordered, dense
 from circlet.backends.cpu.lowering import Lowering
+from circlet.backends.cpu.parts import run_of
 from circlet.ir import DType, Op, Tensor
 from circlet.plan.partition import Partition
 
@@ -196,12 +198,14 @@ class Storage:
                     self.homes[tensor] = self._shared_or_new(op, tensor)
 
     def _shared_or_new(self, op: Op, tensor: Tensor) -> Home:
-        source = op.inputs[0] if op.kind in RESHAPES else None
-        movable = source is not None and source not in self._pinned
-        home = self.homes.get(source) if source is not None and movable else None
+        found = run_of(op, tensor)
+        if found is None or found[0] in self._pinned or found[0].is_variable:
+            return self._arena_home(tensor, dense(tensor))
+        source, start = found
+        home = self.homes.get(source)
         if home is not None and home.layout.is_dense and self._may_live_in(tensor, home.buffer):
             layout = dense(tensor)
-            return Home(home.buffer, layout.inside(layout.channels, home.layout.offset))
+            return Home(home.buffer, layout.inside(layout.channels, home.layout.offset + start))
         return self._arena_home(tensor, dense(tensor))
 
     def _may_live_in(self, tensor: Tensor, buffer: Buffer) -> bool:

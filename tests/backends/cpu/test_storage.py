@@ -16,6 +16,7 @@ from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.split import SplitAttrs, UnpackAttrs
 from circlet.plan.partition import partition
 from tests.backends.cpu.harness import check_native
 from tests.evaluate import random_inputs
@@ -63,6 +64,22 @@ class Net:
 
     def concat(self, axis: int, *parts: Tensor) -> Tensor:
         return self.b.op("CONCATENATION", parts, ConcatenationAttrs(axis), quant=self.quant)
+
+    def slice(self, x: Tensor, begin: tuple[int, ...], size: tuple[int, ...]) -> Tensor:
+        places = [self.b.constant("at", np.array(n, np.int32)) for n in (begin, size)]
+        return self.b.op("SLICE", [x, *places], quant=self.quant)
+
+    def split(self, x: Tensor, axis: int, parts: int) -> list[Tensor]:
+        number = self.b.constant("axis", np.array(axis, np.int32))
+        shape = tuple(n // parts if i == axis else n for i, n in enumerate(x.static_shape))
+        outputs = [Tensor(f"part{k}", self.dtype, shape, self.quant) for k in range(parts)]
+        return self.b.op_many("SPLIT", [number, x], outputs, SplitAttrs(parts))
+
+    def unpack(self, x: Tensor, axis: int) -> list[Tensor]:
+        count = x.static_shape[axis]
+        shape = (*x.static_shape[:axis], *x.static_shape[axis + 1 :])
+        outputs = [Tensor(f"plane{k}", self.dtype, shape, self.quant) for k in range(count)]
+        return self.b.op_many("UNPACK", [x], outputs, UnpackAttrs(count, axis))
 
     def graph(self, *outputs: Tensor) -> Graph:
         return self.b.output(*outputs).build()
@@ -252,6 +269,52 @@ def many_lives_share_the_arena(n: Net) -> Graph:
     return n.graph(n.concat(3, *kept[2:5]), kept[-1])
 
 
+def rows_of_an_input(n: Net) -> Graph:
+    x = n.input(7, 12)
+    return n.graph(n.relu(n.slice(x, (2, 0), (3, 12))), n.relu(n.slice(x, (4, 3), (1, 5))))
+
+
+def rows_of_a_computed_tensor_outlive_it(n: Net) -> Graph:
+    x = n.relu(n.input(2, 6, 6, 3))
+    image = n.slice(x, (1, 0, 0, 0), (1, 6, 6, 3))
+    deep = n.conv(n.conv(n.relu(x), 3), 3)
+    return n.graph(deep, n.relu(image), n.conv(image))
+
+
+def columns_of_a_matrix(n: Net) -> Graph:
+    x = n.relu(n.input(7, 12))
+    return n.graph(n.relu(n.slice(x, (0, 2), (7, 5))))
+
+
+def parts_of_rows(n: Net) -> Graph:
+    first, second, third = n.split(n.relu(n.input(6, 10)), 0, 3)
+    return n.graph(n.add(first, third), n.relu(second))
+
+
+def parts_of_columns(n: Net) -> Graph:
+    first, second = n.split(n.relu(n.input(6, 10)), 1, 2)
+    return n.graph(n.add(first, second))
+
+
+def parts_that_are_outputs(n: Net) -> Graph:
+    return n.graph(*n.split(n.relu(n.input(6, 10)), 0, 2))
+
+
+def planes_one_by_one(n: Net) -> Graph:
+    first, second, third = n.unpack(n.relu(n.input(3, 4, 5)), 0)
+    return n.graph(n.add(n.add(first, second), third))
+
+
+def a_tensor_beside_its_own_rows(n: Net) -> Graph:
+    x = n.relu(n.input(4, 6))
+    return n.graph(n.relu(n.concat(0, x, n.slice(x, (1, 0), (2, 6)))))
+
+
+def rows_of_rows_of_a_reshape(n: Net) -> Graph:
+    x = n.reshape(n.relu(n.input(4, 30)), 8, 15)
+    return n.graph(n.relu(n.slice(n.slice(x, (2, 0), (5, 15)), (1, 0), (2, 15))))
+
+
 ARRANGEMENTS = [
     value
     for value in list(globals().values())
@@ -285,6 +348,14 @@ def test_there_are_arrangements() -> None:
         (concatenation_of_an_input, 2),
         (a_tensor_that_is_padded_twice_differently, 1),
         (an_input_that_is_padded_twice_differently, 1),
+        (rows_of_an_input, 0),
+        (rows_of_a_computed_tensor_outlive_it, 1),
+        (columns_of_a_matrix, 1),
+        (parts_of_rows, 0),
+        (parts_of_columns, 2),
+        (parts_that_are_outputs, 2),
+        (planes_one_by_one, 0),
+        (rows_of_rows_of_a_reshape, 0),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )

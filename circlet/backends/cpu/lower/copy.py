@@ -84,12 +84,26 @@ def padded_copy(op: Op, tensor: Tensor, copy: Tensor, context: Context) -> None:
 def copy_loops(
     op: Op, context: Context, source: Ref, target: Ref, loops: Loops, size: int = 0
 ) -> None:
-    """Copy elements by loops whose strides count elements of `size` bytes."""
+    """Copy elements by loops whose strides count elements of `size` bytes.
+
+    Elements that the compiler placed where they are to go stay there.
+    """
     assert isinstance(target, TensorRef)
+    if _is_in_place(context, source, target, loops):
+        return
     size = size or element_bytes(target.tensor)
     loops = merged(loops)
     call = _rows_call if _inner_is_contiguous(loops) else _elements_call
     call(op, context, (source, target), loops.scaled(size, size), size, target.tensor)
+
+
+def _is_in_place(context: Context, source: Ref, target: TensorRef, loops: Loops) -> bool:
+    """Whether each element would be copied onto itself."""
+    if not isinstance(source, TensorRef) or not context.shares(source.tensor, target.tensor):
+        return False
+    first, last = (context.layout(ref.tensor).offset + ref.offset for ref in (source, target))
+    walk = merged(loops)
+    return first == last and walk.strides[0] == walk.strides[1]
 
 
 def _pair(context: Context, source: Tensor, target: Tensor) -> Loops:
