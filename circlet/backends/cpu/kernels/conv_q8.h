@@ -214,18 +214,18 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
                             const int tail) {
     const int hybrid = form == Q8_HYBRID || form == Q8_HYBRID_ROWS;
     int32_t tiles = p->rows * p->row_tiles, row_ready = -1;
+    int32_t split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
+    int32_t line = tile / p->row_tiles, place = tile % p->row_tiles;
+    int32_t image = line / p->image_rows, row = line % p->image_rows;
     for (int64_t task = begin; task < end; task++) {
-        int32_t split = (int32_t)task / tiles, tile = (int32_t)task % tiles;
-        int32_t row = tile / p->row_tiles, column = tile % p->row_tiles * pixels;
+        int32_t column = place * pixels;
         if (column > p->row_pixels - pixels) column = p->row_pixels - pixels;
-        int32_t image = row / p->image_rows;
-        row -= image * p->image_rows;
         const struct hybrid_scale *scales = hybrid ? x[5] : 0;
         if (hybrid) scales += form == Q8_HYBRID_ROWS ? column : image;
         const uint8_t *in = (const uint8_t *)x[0] + image * p->in_batch + row * p->in_row;
         if (flip == CONV_Q8_FLIP_ROWS) {
-            if (tile / p->row_tiles != row_ready) conv_q8_flip_rows(p, in, scratch);
-            row_ready = tile / p->row_tiles;
+            if (line != row_ready) conv_q8_flip_rows(p, in, scratch);
+            row_ready = line;
             in = scratch;
         }
         in += column * p->in_pixel;
@@ -254,6 +254,10 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
                 conv_q8_store_bytes(acc, p, records, (uint8_t *)x[3] + to + first, pixels, vectors,
                                     form, vectors * CIRCLET_LANES);
         }
+        if (++place < p->row_tiles) continue;
+        place = 0, line++;
+        if (++row == p->image_rows) row = 0, image++;
+        if (line == p->rows) line = row = image = 0, split++;
     }
 }
 

@@ -36,6 +36,7 @@ MAX_LEFT_SHIFT = 30
 RECORD = 5
 _WIDE_ROW = 6
 _MOST_RISING_SHIFT = 22
+_MOST_PIXELS = 16
 
 
 @dataclass(frozen=True)
@@ -335,7 +336,7 @@ def tiles_of(row_pixels: int, columns: int, target: Target) -> tuple[Tile, ...]:
     widest = 4 if row_pixels >= _WIDE_ROW else 7
     found = [(float("inf"), Tile(1, 1))]
     for vectors in range(1, widest + 1):
-        most = min((registers - spare + 1 - vectors) // vectors, 12)
+        most = min((registers - spare + 1 - vectors) // vectors, _MOST_PIXELS)
         for pixels in range(1, min(most, row_pixels) + 1):
             tiles = -(-row_pixels // pixels) * -(-columns // vectors)
             work = tiles * (pixels * vectors + 0.4 * (pixels + vectors))
