@@ -236,7 +236,7 @@ def _delete_stale(folder: str) -> None:
 
 def _read_digest(memo: str) -> str:
     try:
-        with open(memo, encoding="ascii") as file:
+        with open(memo, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError):
         return ""

@@ -45,7 +45,7 @@ def _own_folders() -> Iterator[str]:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="utf-8") as file:
             return file.read().strip()
     except (OSError, UnicodeDecodeError):
         return ""
