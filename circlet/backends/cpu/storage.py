@@ -16,6 +16,7 @@ from math import prod
 from circlet.backends.cpu.layout import Border, Layout, bordered, dense
 from circlet.backends.cpu.lowering import Lowering
 from circlet.backends.cpu.parts import run_of
+from circlet.backends.cpu.updates import living_updates, updated_operands
 from circlet.ir import DType, Op, Tensor
 from circlet.plan.partition import Partition
 
@@ -68,6 +69,9 @@ class Storage:
         self._pinned = pinned
         self._rows = rows
         self._readers = _readers(ops)
+        self._updated = set() if pinned else updated_operands(self._readers)
+        self._living = {} if pinned else living_updates(ops, self._readers)
+        self._changed: set[Tensor] = set()
         self._producers = {t: op for op in ops for t in op.outputs}
         self._requests = self._border_requests()
         self.homes: dict[Tensor, Home] = {}
@@ -195,7 +199,31 @@ class Storage:
         for op in self._ops:
             for tensor in op.outputs:
                 if tensor not in self.homes:
-                    self.homes[tensor] = self._shared_or_new(op, tensor)
+                    home = self._changed_home(op, tensor)
+                    self.homes[tensor] = home or self._shared_or_new(op, tensor)
+
+    def _changed_home(self, op: Op, tensor: Tensor) -> Home | None:
+        """Where what an op changes lives, if its result may be there."""
+        if tensor in self._living:
+            return self.homes[self._living[tensor]]
+        changed = op.inputs[0] if op.inputs else None
+        if changed is None or not self._may_be_changed(changed):
+            return None
+        self._changed.add(changed)
+        return self.homes[changed]
+
+    def _may_be_changed(self, tensor: Tensor) -> bool:
+        """Whether the only op that reads a tensor may write its result over it.
+
+        The tensor must fill memory of the arena that no other tensor still needs.
+        """
+        home = self.homes.get(tensor)
+        if home is None or tensor not in self._updated:
+            return False
+        neighbours = (t for t, other in self.homes.items() if other.buffer is home.buffer)
+        alone = all(t is tensor or t in self._changed for t in neighbours)
+        filled = home.buffer.space == "arena" and home.layout.is_dense
+        return tensor in self._living or (filled and alone)
 
     def _shared_or_new(self, op: Op, tensor: Tensor) -> Home:
         found = run_of(op, tensor)

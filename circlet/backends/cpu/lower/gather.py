@@ -175,8 +175,9 @@ _add("SPARSE_TO_DENSE", _lower_sparse, _refuses_sizes(1))
 def _lower_update(op: Op, context: Context) -> None:
     data, update, starts = (operand(op, index) for index in range(3))
     result, shape, part = op.outputs[0], op.outputs[0].static_shape, update.static_shape
-    whole = Loops((result.elements,), ((1,), (1,)))
-    copy_loops(op, context, source_ref(context, data), TensorRef(result), whole)
+    if not context.shares(data, result):
+        whole = Loops((result.elements,), ((1,), (1,)))
+        copy_loops(op, context, source_ref(context, data), TensorRef(result), whole)
     size, rows = element_bytes(result), prod(part[:-1])
     strides = tuple(stride * size for stride in _dense_strides(shape))
     rows_per_task = max(1, _TASK_BYTES // (part[-1] * size))

@@ -1,4 +1,7 @@
-"""READ_VARIABLE and ASSIGN_VARIABLE: copies out of and into memory that lives on."""
+"""READ_VARIABLE and ASSIGN_VARIABLE: copies out of and into memory that lives on.
+
+Nothing is copied where what is read, changed and assigned stays in that memory.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,26 @@ from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.ir import Op
 from circlet.ops.operands import operand
 
+
+def _read(op: Op, context: Context) -> None:
+    if not context.shares(operand(op, 0), op.outputs[0]):
+        padded_copy(op, operand(op, 0), op.outputs[0], context)
+
+
+def _assign(op: Op, context: Context) -> None:
+    if not context.shares(operand(op, 1), operand(op, 0)):
+        padded_copy(op, operand(op, 1), operand(op, 0), context)
+
+
 LOWERINGS.add(
     Lowering(
         "READ_VARIABLE",
         "read_variable",
         refuses=lambda op, target: not_copyable(operand(op, 0)),
-        lower=lambda op, context: padded_copy(op, operand(op, 0), op.outputs[0], context),
+        lower=_read,
         strided_output=True,
     )
 )
-
-
-def _assign(op: Op, context: Context) -> None:
-    padded_copy(op, operand(op, 1), operand(op, 0), context)
 
 
 LOWERINGS.add(
