@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -17,12 +19,25 @@ SHAPES = (
     ((2, 1, 300), (2, 130, 300), False, True),
     ((300, 6), (300, 17), True, False),
 )
+FEW_ROWS = (
+    ((3, 1, 64), (3, 64, 50), False, False),
+    ((2, 4, 100), (2, 100, 83), False, False),
+    ((20, 3), (20, 40), True, False),
+    ((8, 9), (9, 33), False, False),
+    ((1, 37), (21, 37), False, True),
+    ((2, 2, 40), (2, 5, 40), False, True),
+    ((2, 3), (2, 3), False, True),
+    ((9, 33), (50, 33), False, True),
+)
 
 
 @each_target
-def test_float_products_equal_the_record(target: str) -> None:
+@pytest.mark.parametrize("shapes", [SHAPES, FEW_ROWS], ids=["any", "few_rows"])
+def test_float_products_equal_the_record(
+    shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...], bool, bool]], target: str
+) -> None:
     cases = Cases()
-    for first, second, adj_x, adj_y in SHAPES:
+    for first, second, adj_x, adj_y in shapes:
         x = cases.data(DType.FLOAT32, first, scale=1)
         y = cases.data(DType.FLOAT32, second, scale=1)
         fixed = cases.constant(cases.values(DType.FLOAT32, second, 1))

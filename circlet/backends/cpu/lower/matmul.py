@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -19,7 +19,13 @@ from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.q8 import FIXED, Tile, fixed_scaling, output_bounds
 from circlet.backends.cpu.lower.q8 import choose_tile as choose_integer_tile
 from circlet.backends.cpu.lower.sum_int import bounds, column_records
-from circlet.backends.cpu.lower.tiles import FLOAT_BYTES, choose_tile, lanes_of, registers_of
+from circlet.backends.cpu.lower.tiles import (
+    FLOAT_BYTES,
+    Registers,
+    choose_tile,
+    lanes_of,
+    registers_of,
+)
 from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -36,6 +42,9 @@ from circlet.ops.operands import operand, zero_of
 
 _MOST_VECTORS = 4
 _MOST_PRODUCT = 255 * 255
+_FEW_ROWS, _FEW_DOTS = 8, 2
+_DOT_COLUMNS = 4
+_PACKED, _DIRECT, _DOTS = "MATMUL_PACKED", "MATMUL_DIRECT", "MATMUL_DOTS"
 _MOST_SCRATCH_BYTES = 8 << 20
 MOST_STACK_AXES = MAX_AXES - 1
 
@@ -121,12 +130,17 @@ def _lower_float(op: Op, context: Context) -> None:
     rows, depth, columns = product_sizes(op)
     lanes = lanes_of(context.vector_bytes)
     registers = registers_of(context.target, context.vector_bytes)
-    tile = choose_tile(registers, rows, -(-columns // lanes))
+    form = _form(op, registers, lanes)
+    whole = columns // lanes if form == _DIRECT else -(-columns // lanes)
+    tile = choose_tile(registers, rows, whole)
+    if form != _PACKED:
+        tile = replace(tile, pixels=rows)
+    turned = int(adjoint(op)[0] and form == _PACKED)
     width = tile.channels(lanes)
     params, tasks = _matrix_params(op, width)
-    turned = int(adjoint(op)[0])
-    scratch = ((depth + 1) * width + turned * rows * depth) * FLOAT_BYTES
-    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, turned))
+    panel = (depth + 1) * width + turned * rows * depth
+    scratch = panel * FLOAT_BYTES if form == _PACKED else 0
+    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, turned, form))
     result = op.outputs[0]
     left, right = (source_ref(context, operand(op, index)) for index in (0, 1))
     context.call(
@@ -138,6 +152,18 @@ def _lower_float(op: Op, context: Context) -> None:
         tasks=tasks,
         scratch_bytes=scratch,
     )
+
+
+def _form(op: Op, registers: Registers, lanes: int) -> str:
+    """How `matmul_f32.h` reads the right operand."""
+    rows, depth, columns = product_sizes(op)
+    turned, flipped = adjoint(op)
+    dots = rows <= _FEW_DOTS and columns >= _DOT_COLUMNS and depth >= lanes
+    if flipped and not turned and dots:
+        return _DOTS
+    if flipped or columns < lanes or rows > _FEW_ROWS:
+        return _PACKED
+    return _DIRECT if choose_tile(registers, rows, columns // lanes).pixels == rows else _PACKED
 
 
 def _lower_constant(op: Op, context: Context) -> None:
