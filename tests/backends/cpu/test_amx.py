@@ -19,7 +19,7 @@ from circlet.ir import DType, Graph
 from circlet.plan.partition import partition
 from tests.backends.cpu import native
 from tests.backends.cpu.harness import check_native, runnable, runtime
-from tests.backends.cpu.q8_graphs import Conv, conv_graph
+from tests.backends.cpu.q8_graphs import Conv, Rows, conv_graph, rows_graph
 
 U8 = DType.UINT8
 ASYMMETRIC = (17, 151, 120)
@@ -38,6 +38,12 @@ CONVS = [
     Conv((1, 4, 35, 40), 35, dtype=U8, zeros=(3, 128, 9), activation="RELU"),
     Conv((1, 6, 12, 160), 20, (1, 1), dtype=U8, zeros=(0, 255, 255), output_scale=0.00005),
     Conv((1, 12, 12, 64), 64, (1, 1), output_scale=1e7),
+]
+ROWS = [
+    Rows((9, 64, 10), zeros=(-128, 0, 127)),
+    Rows((20, 100, 40), zeros=(5, 0, -128), activation="RELU", per_channel=True),
+    Rows((70, 68, 33), zeros=(127, -7, 3)),
+    Rows((3, 640, 128), DType.UINT8, (3, 130, 11), "RELU6"),
 ]
 
 
@@ -65,22 +71,31 @@ def taken(graph: Graph, target: Target) -> set[str]:
     return {row if isinstance(row, str) else row.name for row in rows}
 
 
+def graph_of(kind: str) -> tuple[Graph, list[np.ndarray]]:
+    rng = np.random.default_rng(5)
+    return conv_graph(CONVS, rng) if kind == "conv" else rows_graph(ROWS, rng)
+
+
 @pytest.mark.skipif(parse_target("native").arch != "x86_64", reason="tiles are of x86_64")
 @pytest.mark.parametrize("name", ["x86_64+v3", "x86_64+v4"])
-def test_emulated_convolutions_are_bit_identical_to_the_record(name: str) -> None:
-    graph, inputs = conv_graph(CONVS, np.random.default_rng(5))
-    assert taken(graph, with_tiles(name)) == {"amx_conv_q8"}
+@pytest.mark.parametrize(
+    ("kind", "row"), [("conv", "amx_conv_q8"), ("rows", "amx_fully_connected_q8")]
+)
+def test_emulated_tiles_give_what_the_record_gives(kind: str, row: str, name: str) -> None:
+    graph, inputs = graph_of(kind)
+    assert taken(graph, with_tiles(name)) == {row}
     for got, wanted in zip(
         run_emulated(graph, inputs, name), evaluate_graph(graph, inputs), strict=True
     ):
         np.testing.assert_array_equal(got, wanted)
 
 
-def test_convolutions_on_tiles_are_bit_identical_to_the_record() -> None:
+@pytest.mark.parametrize("kind", ["conv", "rows"])
+def test_tiles_give_what_the_record_gives(kind: str) -> None:
     target = runnable("x86_64+v4+amx_int8")
     if target is None:
         pytest.skip("this CPU has no AMX")
-    graph, inputs = conv_graph(CONVS, np.random.default_rng(5))
+    graph, inputs = graph_of(kind)
     check_native(graph, inputs, target)
     check_native(graph, inputs, target, threads=2)
 
@@ -90,7 +105,7 @@ def test_convolutions_on_tiles_are_bit_identical_to_the_record() -> None:
     "case",
     [
         Conv((1, 32, 32, 3), 16),
-        Conv((1, 8, 8, 16), 64, (1, 1)),
+        Conv((1, 1, 1, 64), 10, (1, 1)),
         Conv((1, 1, 1, 256), 64, (1, 1)),
         Conv((1, 8, 8, 33), 64, (1, 1)),
     ],

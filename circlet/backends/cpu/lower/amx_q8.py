@@ -44,7 +44,7 @@ from circlet.ops.operands import operand
 _ROWS = 16
 _DEPTH = 64
 _LOAD_CYCLES = 8
-_FINISH_CYCLES = 4
+_FINISH_CYCLES = 1
 _DOT_CYCLES = 0.6
 
 
@@ -145,7 +145,7 @@ def _call(product: Product, step: Step, context: Context) -> None:
         (*operands, ones[0] if ones else NoRef()),
         (result,),
         tasks=places.rows * row_tasks * splits,
-        scratch_bytes=2 * _ROWS * (columns + _ROWS) * 4,
+        scratch_bytes=2 * _ROWS * (columns + 2 * _ROWS) * 4,
     )
 
 
