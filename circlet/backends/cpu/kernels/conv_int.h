@@ -6,6 +6,7 @@
 #ifndef CIRCLET_CONV_INT_H
 #define CIRCLET_CONV_INT_H
 
+#include "simd_int.h"
 #include "sum_int.h"
 
 struct conv_int_params {
@@ -43,20 +44,27 @@ CIRCLET_INLINE int64_t conv_int_meets(const struct conv_int_params *p, int64_t a
 }
 
 /* One tap of a depthwise convolution: lanes are channels. */
-CIRCLET_INLINE void conv_int_channels(wl *acc, const int16_t *x, const int16_t *panel,
+CIRCLET_INLINE void conv_int_channels(vi *acc, const int16_t *x, const int16_t *panel,
                                       int64_t left, const int NV) {
     CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
         int64_t count = s_min_i64(left - v * CIRCLET_LANES, CIRCLET_LANES);
         if (count <= 0) continue;
-        vi value = element_load_i32(x + v * CIRCLET_LANES, count, ELEMENT_I16);
-        acc[v] += v_to_i64(value * v_widen_i16(panel + v * CIRCLET_LANES));
+        vi16 value = (vi16)element_load_i32(x + v * CIRCLET_LANES, count, ELEMENT_I16);
+        vi16 weight = (vi16)(v_widen_i16(panel + v * CIRCLET_LANES) & 0xffff);
+        acc[v] = v_dot2(acc[v], value, weight);
     }
+}
+
+CIRCLET_INLINE void conv_int_flush(wl *wide, vi *acc, const int NV) {
+    CIRCLET_UNROLL for (int v = 0; v < NV; v++) wide[v] += v_to_i64(acc[v]), acc[v] = v_zero_i32();
 }
 
 CIRCLET_INLINE void conv_int_pixel(const struct conv_int_params *p, wl *acc, const int16_t *image,
                                    const int16_t *panel, int64_t y, int64_t x, int64_t left,
                                    const int NV, const int BY_CHANNEL) {
-    int64_t panel_step = (BY_CHANNEL ? 1 : p->depth) * NV * CIRCLET_LANES;
+    int64_t panel_step = (BY_CHANNEL ? 1 : p->depth) * NV * CIRCLET_LANES, taps = 0;
+    vi part[4];
+    CIRCLET_UNROLL for (int v = 0; v < NV; v++) part[v] = v_zero_i32();
     for (int64_t ky = 0; ky < p->tap_height; ky++) {
         int64_t in_y = conv_int_meets(p, y, ky, p->in_height, 0);
         if (in_y < 0) continue;
@@ -65,10 +73,15 @@ CIRCLET_INLINE void conv_int_pixel(const struct conv_int_params *p, wl *acc, con
             if (in_x < 0) continue;
             const int16_t *from = image + in_y * p->in_row + in_x * p->in_pixel;
             const int16_t *weights = panel + (ky * p->tap_width + kx) * panel_step;
-            if (BY_CHANNEL) conv_int_channels(acc, from, weights, left, NV);
-            else sum_int_run(acc, from, p->depth, weights, NV);
+            if (!BY_CHANNEL) {
+                sum_int_run(acc, from, p->depth, weights, NV);
+                continue;
+            }
+            conv_int_channels(part, from, weights, left, NV);
+            if (++taps % SUM_INT_FLUSH == 0) conv_int_flush(acc, part, NV);
         }
     }
+    if (BY_CHANNEL) conv_int_flush(acc, part, NV);
 }
 
 /* Operands: input, packed weights, records of the columns, output. A task is one row of a block. */
