@@ -184,6 +184,8 @@ class Lowering:
         lower: Append the op's kernel calls to the context.
         borders: Border wanted around inputs by position; the values are zero, or the zero point.
         strided_inputs: Whether 4-D inputs may have any row and pixel stride.
+        strided_any_rank: Whether inputs of other ranks may have any stride between their innermost
+            runs too.
         strided_output: Whether output 0 may have any row and pixel stride (bordered, or inside a
             concatenation).
     """
@@ -194,6 +196,7 @@ class Lowering:
     lower: Callable[[Op, Context], None]
     borders: Callable[[Op], dict[int, Border]] = no_borders
     strided_inputs: bool = False
+    strided_any_rank: bool = False
     strided_output: bool = False
 
 

@@ -27,6 +27,31 @@ def run_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
     return None if start is None else (source, start)
 
 
+def channels_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
+    """The input of whose innermost axis an output is a run, and the number of its first element."""
+    index = next(i for i, tensor in enumerate(op.outputs) if tensor is result)
+    source = op.input(1 if op.kind == "SPLIT" else 0)
+    if source is None or len(source.shape) != len(result.shape):
+        return None
+    first = _first_channel(op, source.static_shape, index)
+    whole = source.static_shape[:-1] == result.static_shape[:-1]
+    return None if first is None or not whole else (source, first)
+
+
+def _first_channel(op: Op, shape: tuple[int, ...], index: int) -> int | None:
+    if op.kind in _SLICES:
+        slices = _SLICES[op.kind](op)
+        if slices is None or not slices.ranges:
+            return None
+        *outer, last = slices.ranges
+        return last.start if last.step == 1 and all(part.step == 1 for part in outer) else None
+    if op.kind in ("SPLIT", "SPLIT_V"):
+        parts = split_parts(op)
+        is_last = parts is not None and parts.axis == len(shape) - 1
+        return parts.starts[index] if parts is not None and is_last else None
+    return None
+
+
 def _start(op: Op, source: Tensor, index: int) -> int | None:
     shape = source.static_shape
     if op.kind in RESHAPES:

@@ -15,12 +15,13 @@ from math import prod
 
 from circlet.backends.cpu.layout import Border, Layout, bordered, dense
 from circlet.backends.cpu.lowering import Lowering
-from circlet.backends.cpu.parts import run_of
+from circlet.backends.cpu.parts import channels_of, run_of
 from circlet.backends.cpu.updates import living_updates, updated_operands
 from circlet.ir import DType, Op, Tensor
 from circlet.plan.partition import Partition
 
 RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
+_LONG_RUN_BYTES = 64
 
 
 @dataclass(eq=False)
@@ -226,15 +227,31 @@ class Storage:
         return tensor in self._living or (filled and alone)
 
     def _shared_or_new(self, op: Op, tensor: Tensor) -> Home:
-        found = run_of(op, tensor)
-        if found is None or found[0] in self._pinned or found[0].is_variable:
-            return self._arena_home(tensor, dense(tensor))
-        source, start = found
-        home = self.homes.get(source)
-        if home is not None and home.layout.is_dense and self._may_live_in(tensor, home.buffer):
+        for found, may, is_run in (
+            (run_of(op, tensor), True, True),
+            (channels_of(op, tensor), self._may_be_channels(tensor), False),
+        ):
+            home = self._home_of(found[0]) if found is not None and may else None
+            if found is None or home is None or not self._may_live_in(tensor, home.buffer):
+                continue
             layout = dense(tensor)
-            return Home(home.buffer, layout.inside(layout.channels, home.layout.offset + start))
+            pixel_stride = layout.channels if is_run else home.layout.pixel_stride
+            return Home(home.buffer, layout.inside(pixel_stride, home.layout.offset + found[1]))
         return self._arena_home(tensor, dense(tensor))
+
+    def _home_of(self, source: Tensor) -> Home | None:
+        """Where a tensor is that others may be seen as parts of, or None."""
+        home = self.homes.get(source)
+        if home is None or source in self._pinned or source.is_variable:
+            return None
+        return home if home.layout.is_dense else None
+
+    def _may_be_channels(self, tensor: Tensor) -> bool:
+        """Whether all consumers take wider pixels, and long runs or few consumers make that pay."""
+        rows = [self._rows[op] for op in self._readers.get(tensor, ())]
+        takes = (r.strided_inputs if len(tensor.shape) == 4 else r.strided_any_rank for r in rows)
+        run_bytes = tensor.static_shape[-1] * tensor.dtype.bits // 8 if tensor.shape else 0
+        return all(takes) and (len(rows) <= 2 or run_bytes >= _LONG_RUN_BYTES)
 
     def _may_live_in(self, tensor: Tensor, buffer: Buffer) -> bool:
         """Whether no consumer asked for the arena's slack around a tensor outside the arena."""

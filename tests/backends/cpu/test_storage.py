@@ -296,6 +296,21 @@ def parts_of_columns(n: Net) -> Graph:
     return n.graph(n.add(first, second))
 
 
+def channels_of_an_image(n: Net) -> Graph:
+    first, second = n.split(n.relu(n.input(2, 3, 4, 38)), 3, 2)
+    return n.graph(n.add(first, second), n.relu(first))
+
+
+def channels_of_an_image_that_are_padded(n: Net) -> Graph:
+    first, second = n.split(n.relu(n.input(1, 5, 4, 6)), 3, 2)
+    return n.graph(n.conv(first), n.pool(second))
+
+
+def channels_that_are_reshaped(n: Net) -> Graph:
+    x = n.relu(n.input(3, 5, 8))
+    return n.graph(n.relu(n.reshape(n.slice(x, (0, 0, 2), (3, 5, 4)), 60)))
+
+
 def parts_that_are_outputs(n: Net) -> Graph:
     return n.graph(*n.split(n.relu(n.input(6, 10)), 0, 2))
 
@@ -350,9 +365,11 @@ def test_there_are_arrangements() -> None:
         (an_input_that_is_padded_twice_differently, 1),
         (rows_of_an_input, 0),
         (rows_of_a_computed_tensor_outlive_it, 1),
-        (columns_of_a_matrix, 1),
+        (columns_of_a_matrix, 0),
+        (channels_of_an_image, 0),
+        (channels_that_are_reshaped, 1),
         (parts_of_rows, 0),
-        (parts_of_columns, 2),
+        (parts_of_columns, 0),
         (parts_that_are_outputs, 2),
         (planes_one_by_one, 0),
         (rows_of_rows_of_a_reshape, 0),

@@ -117,6 +117,7 @@ for _record in all_records():
                 _refuses,
                 _lower,
                 strided_inputs=True,
+                strided_any_rank=True,
                 strided_output=True,
             )
         )

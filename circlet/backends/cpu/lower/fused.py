@@ -127,6 +127,7 @@ LOWERINGS.add(
         _takes,
         _lower,
         strided_inputs=True,
+        strided_any_rank=True,
         strided_output=True,
     )
 )
@@ -137,6 +138,7 @@ LOWERINGS.add(
         _refuses_strides,
         _lower_rows,
         strided_inputs=True,
+        strided_any_rank=True,
         strided_output=True,
     )
 )

@@ -58,5 +58,13 @@ def _lower_table(op: Op, context: Context) -> None:
 
 for _kind in FORM_SCALARS:
     LOWERINGS.add(
-        Lowering(_kind, _kind.lower(), _refuses, _lower, strided_inputs=True, strided_output=True)
+        Lowering(
+            _kind,
+            _kind.lower(),
+            _refuses,
+            _lower,
+            strided_inputs=True,
+            strided_any_rank=True,
+            strided_output=True,
+        )
     )

@@ -147,7 +147,9 @@ def _numbers(op: Op, elements: int) -> dict[str, ParamValue]:
 
 
 for _kind in _KINDS:
-    LOWERINGS.add(Lowering(_kind, _kind.lower(), _refuses, _lower, strided_inputs=True))
+    LOWERINGS.add(
+        Lowering(_kind, _kind.lower(), _refuses, _lower, strided_inputs=True, strided_any_rank=True)
+    )
 
 
 def _refuses_arg(op: Op, target: Target) -> str | None:

@@ -94,7 +94,17 @@ def _add(
         return refuses(op) or not_movable(op.outputs[0])
 
     row = name or kind.lower()
-    LOWERINGS.add(Lowering(kind, row, refuse, lower, strided_inputs=True, strided_output=True))
+    LOWERINGS.add(
+        Lowering(
+            kind,
+            row,
+            refuse,
+            lower,
+            strided_inputs=True,
+            strided_any_rank=True,
+            strided_output=True,
+        )
+    )
 
 
 _SLICES: dict[str, Callable[[Op], Slices | None]] = {
