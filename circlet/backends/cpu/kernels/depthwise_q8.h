@@ -108,20 +108,25 @@ CIRCLET_INLINE void depthwise_q8_column(vu8 *woven, const uint8_t *at, int64_t t
         CIRCLET_UNROLL for (int n = 0; n < s.channels / CIRCLET_LANES; n++) woven[n] ^= 0x80;
 }
 
-/* Adds a woven column to the accumulators of one pixel of each row; they are `apart` apart. */
+/* Adds a woven column to the accumulators of one pixel of each row; they are `apart` apart. Parts
+ * of the weights behind the first are rare: `more` says whether this column has any. */
 CIRCLET_INLINE void depthwise_q8_add(vi *acc, const int apart, const vu8 *woven, const int8_t *w,
-                                     const struct depthwise_q8_shape s) {
+                                     const int more, const struct depthwise_q8_shape s) {
     const int vectors = s.channels / CIRCLET_LANES;
-    CIRCLET_UNROLL for (int i = 0; i < s.rows * s.parts; i++)
-        CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
-            vi *sum = acc + i / s.parts * apart + n;
-            *sum = v_dot4(*sum, woven[n], v_load_i8(w + (i * vectors + n) * CIRCLET_VBYTES));
+    CIRCLET_UNROLL for (int part = 0; part < s.parts; part++) {
+        if (part > 0 && !more) break;
+        CIRCLET_UNROLL for (int i = 0; i < s.rows * vectors; i++) {
+            int row = i / vectors, n = i % vectors;
+            vi *sum = acc + row * apart + n;
+            const int8_t *at = w + ((row * s.parts + part) * vectors + n) * CIRCLET_VBYTES;
+            *sum = v_dot4(*sum, woven[n], v_load_i8(at));
         }
+    }
 }
 
 /* Each column of the input is woven once and used by every window that it lies in. */
 CIRCLET_INLINE void depthwise_q8_slide(vi *acc, const struct depthwise_q8_params *p,
-                                       const uint8_t *in, const int8_t *w,
+                                       const uint8_t *in, const int8_t *w, const uint32_t more,
                                        const struct depthwise_q8_shape s) {
     const int groups = (s.height + s.rows + 2) / 4, vectors = s.channels / CIRCLET_LANES;
     CIRCLET_UNROLL for (int column = 0; column < (s.pixels - 1) * s.stride + s.width; column++)
@@ -132,14 +137,15 @@ CIRCLET_INLINE void depthwise_q8_slide(vi *acc, const struct depthwise_q8_params
                 int tap = column - m * s.stride;
                 if (tap < 0 || tap >= s.width) continue;
                 int64_t at = (tap * groups + group) * s.rows * s.parts * s.channels * 4;
-                depthwise_q8_add(acc + m * vectors, s.pixels * vectors, woven, w + at, s);
+                depthwise_q8_add(acc + m * vectors, s.pixels * vectors, woven, w + at,
+                                 more >> tap & 1, s);
             }
         }
 }
 
 /* Any taps: each window weaves its own columns. */
 CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_params *p,
-                                        const uint8_t *in, const int8_t *w,
+                                        const uint8_t *in, const int8_t *w, const uint32_t more,
                                         const struct depthwise_q8_shape s) {
     const int groups = (s.height + s.rows + 2) / 4, vectors = s.channels / CIRCLET_LANES;
     CIRCLET_NO_UNROLL for (int tap = 0; tap < s.width; tap++)
@@ -148,7 +154,8 @@ CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_param
                 const uint8_t *at = in + m * s.stride * p->in_pixel + tap * p->tap_across;
                 vu8 woven[4];
                 depthwise_q8_column(woven, at, p->tap_down, group, s);
-                depthwise_q8_add(acc + m * vectors, s.pixels * vectors, woven, w, s);
+                depthwise_q8_add(acc + m * vectors, s.pixels * vectors, woven, w,
+                                 more >> (tap < 31 ? tap : 31) & 1, s);
             }
             w += s.rows * s.parts * s.channels * 4;
         }
@@ -177,8 +184,8 @@ CIRCLET_INLINE void depthwise_q8_store_floats(const vi *acc, const struct depthw
 
 /* Outputs of the channels first ... last - 1 of `rows` whole rows. */
 CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const uint8_t *in,
-                                      const int8_t *weights, const int32_t *records, void *out,
-                                      int64_t to, int64_t first, int64_t last,
+                                      const int8_t *weights, const int32_t *records,
+                                      const uint32_t *block_flags, void *out, int64_t to, int64_t first, int64_t last,
                                       const struct hybrid_scale *image, const int slides,
                                       const struct depthwise_q8_shape s) {
     const int vectors = s.channels / CIRCLET_LANES, groups = (s.height + s.rows + 2) / 4;
@@ -189,6 +196,7 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
         int64_t column = s_min_i64(next, p->row_pixels - s.pixels);
         const int8_t *w = weights;
         const int32_t *record = records;
+        const uint32_t *flags = block_flags;
         for (int64_t c = first; c < last; c += s.channels) {
             const uint8_t *at = in + column * s.stride * p->in_pixel + c;
             vi acc[32];
@@ -199,8 +207,9 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
                 CIRCLET_UNROLL for (int m = 0; m < s.rows * s.pixels; m++)
                     acc[m * vectors + n] = bias;
             }
-            if (slides) depthwise_q8_slide(acc, p, at, w, s);
-            else depthwise_q8_gather(acc, p, at, w, s);
+            uint32_t more = s.parts > 1 ? *flags++ : 0;
+            if (slides) depthwise_q8_slide(acc, p, at, w, more, s);
+            else depthwise_q8_gather(acc, p, at, w, more, s);
             if (s.form != Q8_HYBRID)
                 q8_scale_tile(acc, record, bounds, s.rows * s.pixels, vectors, vectors, s.form);
             CIRCLET_UNROLL for (int r = 0; r < s.rows; r++) {
@@ -218,8 +227,9 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
     }
 }
 
-/* Operands: input, packed weights, records, output, scales of the images (hybrid). A task is
- * `rows` output rows.
+/* Operands: input, packed weights, records, output, scales of the images (hybrid), and with several
+ * parts, for each block a bit for every column of taps (the last for all from 31 on) where parts
+ * behind the first are not zero. A task is `rows` output rows.
  *
  * Blocks of `block` channels are done while they are whole; then one of `rest` channels, where
  * that is not 0, which ends with the last channel.
@@ -241,7 +251,8 @@ CIRCLET_INLINE void depthwise_q8(const struct depthwise_q8_params *p, void *cons
                                             parts, flip, form};
     const int64_t tap_bytes = (int64_t)(height + rows + 2) / 4 * width * rows * parts * 4;
     (void)scratch;
-    const int64_t even = block ? p->channels / block * block : 0;
+    const int64_t blocks = block ? p->channels / block : 0, even = blocks * block;
+    const uint32_t *flags = x[5];
     for (int64_t task = begin; task < end; task++) {
         int64_t image = task / p->image_tasks;
         int64_t row = s_min_i64(task % p->image_tasks * rows, p->image_rows - rows);
@@ -250,10 +261,11 @@ CIRCLET_INLINE void depthwise_q8(const struct depthwise_q8_params *p, void *cons
         if (form == Q8_HYBRID) scale = (const struct hybrid_scale *)x[4] + image;
         int64_t to = image * p->out_batch + row * p->out_row;
         if (block)
-            depthwise_q8_rows(p, in, x[1], x[2], x[3], to, 0, even, scale, slides, whole);
+            depthwise_q8_rows(p, in, x[1], x[2], flags, x[3], to, 0, even, scale, slides, whole);
         if (rest)
             depthwise_q8_rows(p, in, (const int8_t *)x[1] + even * tap_bytes,
-                              (const int32_t *)x[2] + even / CIRCLET_LANES * Q8_RECORD, x[3], to,
+                              (const int32_t *)x[2] + even / CIRCLET_LANES * Q8_RECORD,
+                              parts > 1 ? flags + blocks : 0, x[3], to,
                               narrow ? 0 : p->channels - rest, p->channels, scale, slides, last);
     }
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from circlet.backends.cpu.layout import Border
 from circlet.backends.cpu.lower.conv_q8 import conv_border, lower_integer_conv
@@ -42,6 +43,7 @@ from circlet.ops.operands import operand
 from circlet.ops.requantize import scalar_quant
 
 _MOST_EXPANDED_BYTES = 1 << 22
+_LAST_COLUMN = 31
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,16 @@ def pack_depthwise(parts: tuple[Int8, ...], tiling: Tiling, lanes: int) -> Int8:
     return np.concatenate(packed)
 
 
+def columns_of_parts(parts: tuple[Int8, ...], tiling: Tiling) -> npt.NDArray[np.uint32]:
+    """For each block a bit for every column of taps where parts behind the first are not zero."""
+    more = np.any(np.stack(parts)[1:], axis=(0, 1))
+    masks = np.zeros(len(tiling.blocks.starts), np.uint32)
+    for block, (start, size) in enumerate(tiling.blocks.starts):
+        for column in np.flatnonzero(more[:, start : start + size].any(axis=1)):
+            masks[block] |= np.uint32(1 << min(int(column), _LAST_COLUMN))
+    return masks
+
+
 def fold_input_zero(op: Op, parts: tuple[Int8, ...], offset: int) -> tuple[Int64, Int64]:
     """The bias less what the input's zero point adds, and how far accumulators can get."""
     sums = weight_sums(parts)
@@ -147,7 +159,7 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
         op,
         _kernel(call, tiling, packed.fact),
         params,
-        (call.data, *packed.refs, TensorRef(op.outputs[0]), call.scales),
+        (call.data, *packed.refs[:2], TensorRef(op.outputs[0]), call.scales, packed.refs[2]),
         (op.outputs[0],),
         tasks=out.batch * -(-out.height // tiling.rows),
     )
@@ -187,7 +199,7 @@ def _pack_call(
     parts = call.parts()
     scaling = call.scaling(parts, tiling.blocks)
     packed = pack_depthwise(parts, tiling, context.vector_bytes // 4)
-    return [packed, scaling.records], (len(parts), scaling.form)
+    return [packed, scaling.records, columns_of_parts(parts, tiling)], (len(parts), scaling.form)
 
 
 def is_expanded(op: Op) -> bool:
@@ -236,10 +248,9 @@ def _lower(op: Op, context: Context) -> None:
     start = -(border.top * data.row_stride + border.left * data.pixel_stride)
     offset = activation_offset(source, context.target)
     parts = partial(split_weights, op)
-    count = context.packed(op, "depthwise_q8 parts", lambda: ([], len(parts()))).fact
     out = context.layout(op.outputs[0])
     size, channels = (out.height, out.width), operand(op, 1).static_shape[3]
-    tilings = tilings_of(window_of(op), size, channels, count, context)
+    tilings = tilings_of(window_of(op), size, channels, context)
 
     def scaling(parts: tuple[Int8, ...], blocks: Blocks) -> Scaling:
         return fixed_scaling(op, *fold_input_zero(op, parts, offset), blocks.slots(lanes))

@@ -75,7 +75,7 @@ class Tiling:
 
 
 def tilings_of(
-    window: Window2D, size: tuple[int, int], channels: int, parts: int, context: Context
+    window: Window2D, size: tuple[int, int], channels: int, context: Context
 ) -> list[list[Tiling]]:
     """Tilings for outputs of `size` rows and columns, those of equal blocks and rows together.
 
@@ -85,7 +85,7 @@ def tilings_of(
     rows = (1, 2) if slides and _shares_rows(window.rows, size[0]) else (1,)
     widest = [n for n in _BLOCK_SIZES if n <= context.vector_bytes][:2]
     choices = [
-        _tilings(window, size, blocks_of(channels, most), (count, parts), context)
+        _tilings(window, size, blocks_of(channels, most), count, context)
         for most, count in product(widest, rows)
     ]
     return [tilings for _, tilings in sorted(choices, key=lambda choice: choice[0])]
@@ -94,7 +94,7 @@ def tilings_of(
 def narrow_tilings(window: Window2D, width: int, channels: int, context: Context) -> list[Tiling]:
     """Row by row, in the smallest blocks; the best one first."""
     blocks = blocks_of(channels, CHANNEL_BLOCK)
-    return _tilings(window, (1, width), blocks, (1, 1), context)[1]
+    return _tilings(window, (1, width), blocks, 1, context)[1]
 
 
 def _slides(window: Window2D) -> bool:
@@ -112,11 +112,10 @@ def _tilings(
     window: Window2D,
     size: tuple[int, int],
     blocks: Blocks,
-    together: tuple[int, int],
+    rows: int,
     context: Context,
 ) -> tuple[float, list[Tiling]]:
-    """Tilings of some blocks, rows and parts, the best first; and the estimated work of that."""
-    rows, parts = together
+    """Tilings of some blocks and rows, the best first; and the estimated work of that."""
     lanes, best, work = context.vector_bytes // 4, [[0], [0]], 0.0
     for place, channels in enumerate((blocks.whole, blocks.rest)):
         if channels == 0:
@@ -124,7 +123,7 @@ def _tilings(
         vectors = channels // lanes
         counts = range(1, _most_pixels(vectors * rows, size[1], context) + 1)
         weave = 2.0 if channels == context.vector_bytes else 4.5
-        costs = {n: _work(window.columns, size[1], n, rows, parts, weave) for n in counts}
+        costs = {n: _work(window.columns, size[1], n, rows, weave) for n in counts}
         best[place] = sorted(costs, key=lambda n: (costs[n], -n))
         number = 1 if place else blocks.channels // channels
         work += costs[best[place][0]] * vectors * number * -(-size[0] // rows)
@@ -132,11 +131,11 @@ def _tilings(
     return work, [Tiling(blocks, rows, *row, slides) for row in product(best[0], best[1])]
 
 
-def _work(taps: Window, width: int, pixels: int, rows: int, parts: int, weave: float) -> float:
+def _work(taps: Window, width: int, pixels: int, rows: int, weave: float) -> float:
     """Vector instructions per register of channels for `rows` rows of outputs."""
     columns = (pixels - 1) * taps.stride + taps.size
-    loads = rows * taps.size * parts + _RECORD_LOADS
-    outputs = pixels * rows * (taps.size * parts + _REQUANTISE)
+    loads = rows * taps.size + _RECORD_LOADS
+    outputs = pixels * rows * (taps.size + _REQUANTISE)
     return -(-width // pixels) * (columns * weave + outputs + loads)
 
 
