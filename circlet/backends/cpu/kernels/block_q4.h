@@ -9,6 +9,10 @@
 
 #include "simd_int.h"
 
+struct block_q4_digits_params {
+    int64_t depth; /* inputs of a row, whole blocks of BLOCK_Q4 */
+};
+
 struct block_q4_params {
     int64_t rows;
     int64_t depth;     /* inputs, whole blocks of BLOCK_Q4 */
@@ -59,6 +63,20 @@ CIRCLET_INLINE float block_q4_quantise(const float *x, int64_t depth, int8_t *di
     return v_fold_add(poison);
 }
 
+/* Operands: input, digits, and scales, behind those of each row one whose step is 0, or NaN where
+ * an input is not finite. A task is a row. */
+CIRCLET_INLINE void block_q4_digits(const struct block_q4_digits_params *p, void *const *operands,
+                                    void *scratch, int64_t begin, int64_t end) {
+    (void)scratch;
+    const int64_t blocks = p->depth / BLOCK_Q4;
+    for (int64_t row = begin; row < end; row++) {
+        const float *x = (const float *)operands[0] + row * p->depth;
+        int8_t *digits = (int8_t *)operands[1] + row * p->depth * BLOCK_Q4_DIGITS;
+        struct block_q4_scale *scales = (struct block_q4_scale *)operands[2] + row * (blocks + 1);
+        scales[blocks].step = block_q4_quantise(x, p->depth, digits, scales);
+    }
+}
+
 /* Adds four bytes of inputs of each digit, times the low or high halves of packed weights. */
 CIRCLET_INLINE void block_q4_step(vi *sums, vu8 weights, const int8_t *digits, int64_t depth) {
     CIRCLET_UNROLL for (int d = 0; d < BLOCK_Q4_DIGITS; d++) {
@@ -79,17 +97,18 @@ CIRCLET_INLINE vi block_q4_sum(const uint8_t *w, const int8_t *digits, int64_t d
     return (sums[0] << 14) + (sums[1] << 7) + sums[2];
 }
 
-/* Operands: input, packed weights, scales, biases, output. A task is `vectors` registers of
- * outputs; their weights stand together, block by block. */
+/* Operands: digits, packed weights, scales of weights, biases, output, scales of the input. A task
+ * is `vectors` registers of outputs; their weights stand together, block by block. */
 CIRCLET_INLINE void block_q4(const struct block_q4_params *p, void *const *operands, void *scratch,
                              int64_t begin, int64_t end, const int vectors) {
     const int64_t width = vectors * CIRCLET_LANES, blocks = p->depth / BLOCK_Q4;
     const int64_t scales_of_row = blocks / p->per_scale * width;
-    struct block_q4_scale *scales = scratch;
-    int8_t *digits = (int8_t *)(scales + blocks);
+    (void)scratch;
     for (int64_t row = 0; row < p->rows; row++) {
-        const float *x = (const float *)operands[0] + row * p->depth;
-        float poison = block_q4_quantise(x, p->depth, digits, scales);
+        const int8_t *digits = (const int8_t *)operands[0] + row * p->depth * BLOCK_Q4_DIGITS;
+        const struct block_q4_scale *scales = operands[5];
+        scales += row * (blocks + 1);
+        float poison = scales[blocks].step;
         for (int64_t task = begin; task < end; task++) {
             const uint8_t *w = (const uint8_t *)operands[1] + task * width * p->depth / 2;
             const float *factors = (const float *)operands[2] + task * scales_of_row;

@@ -28,6 +28,7 @@ _MOST_VECTORS = 2
 _CLOSE = np.float32(2.0**-22)
 _LEAST_PEAK = 1e-30
 _BYTES_OF_SCALE = 8
+_DIGITS = 3
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,22 @@ def _lower(op: Op, context: Context) -> None:
     bias = constant_floats(op.input(2))
     biases = np.zeros(units, np.float32) if bias is None else bias.reshape(-1)
     low, high = CLAMPS[getattr(op.attrs, "fused_activation_function", "NONE")]
+    rows = operand(op, 0).elements // depth
+    digits = context.temporary(op, rows * depth * _DIGITS)
+    steps = context.temporary(op, rows * (depth // BLOCK + 1) * _BYTES_OF_SCALE)
+    context.call(
+        op,
+        Kernel("block_q4.h", "block_q4_digits"),
+        {"depth": depth},
+        (TensorRef(operand(op, 0)), digits, steps),
+        (digits.tensor, steps.tensor),
+        tasks=rows,
+    )
     context.call(
         op,
         Kernel("block_q4.h", "block_q4", (vectors,)),
         {
-            "rows": operand(op, 0).elements // depth,
+            "rows": rows,
             "depth": depth,
             "units": units,
             "per_scale": form.block // BLOCK,
@@ -124,15 +136,15 @@ def _lower(op: Op, context: Context) -> None:
             "high": high,
         },
         (
-            TensorRef(operand(op, 0)),
+            digits,
             context.constant(_pack(form.values, vectors, lanes)),
             context.constant(_pack_scales(form.scales, vectors, lanes)),
             context.constant(np.pad(biases, (0, -units % width))),
             TensorRef(op.outputs[0]),
+            steps,
         ),
         (op.outputs[0],),
         tasks=-(-units // width),
-        scratch_bytes=3 * depth + _BYTES_OF_SCALE * (depth // BLOCK),
     )
 
 
