@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +16,19 @@ from circlet.backends.cpu.targets import Target, parse_target
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.backends.reference import evaluate_graph
 from circlet.errors import CompileError, TargetError
-from circlet.ir import DType, Graph
+from circlet.ir import DType, Graph, Quantization
+from circlet.ops.build import builder
 from circlet.plan.partition import partition
 from tests.backends.cpu import native
 from tests.backends.cpu.harness import check_native, runnable, runtime
-from tests.backends.cpu.q8_graphs import Conv, Rows, conv_graph, rows_graph
+from tests.backends.cpu.q8_graphs import (
+    Conv,
+    Rows,
+    conv_graph,
+    conv_op,
+    random_bytes,
+    rows_graph,
+)
 
 U8 = DType.UINT8
 ASYMMETRIC = (17, 151, 120)
@@ -32,7 +41,7 @@ CONVS = [
     Conv((2, 5, 17, 64), 48, per_channel=True),
     Conv((1, 6, 33, 48), 33, stride=(2, 2), activation="RELU"),
     Conv((1, 9, 40, 64), 16, (3, 2), dilation=(2, 2)),
-    Conv((1, 4, 9, 32), 70, padding="VALID", bias=False),
+    Conv((1, 4, 11, 32), 70, padding="VALID", bias=False),
     Conv((1, 4, 12, 200), 64, padding="VALID"),
     Conv((1, 5, 20, 66), 24, (1, 1), stride=(1, 2), dtype=U8, zeros=ASYMMETRIC),
     Conv((1, 4, 35, 40), 35, dtype=U8, zeros=(3, 128, 9), activation="RELU"),
@@ -43,7 +52,7 @@ ROWS = [
     Rows((9, 64, 10), zeros=(-128, 0, 127)),
     Rows((20, 100, 40), zeros=(5, 0, -128), activation="RELU", per_channel=True),
     Rows((70, 68, 33), zeros=(127, -7, 3)),
-    Rows((3, 640, 128), DType.UINT8, (3, 130, 11), "RELU6"),
+    Rows((8, 640, 128), DType.UINT8, (3, 130, 11), "RELU6"),
 ]
 
 
@@ -71,26 +80,43 @@ def taken(graph: Graph, target: Target) -> set[str]:
     return {row if isinstance(row, str) else row.name for row in rows}
 
 
+def narrow_graph(rng: np.random.Generator) -> tuple[Graph, list[np.ndarray]]:
+    """Rows of three pixels each, because the next layer wants a border around them."""
+    made = builder()
+    first = Conv((1, 8, 3, 64), 64, (1, 1))
+    image = made.input("x", first.dtype, first.image, Quantization.per_tensor(0.02, -3))
+    middle = conv_op(made, first, image, rng, "middle")
+    made.output(conv_op(made, replace(first, taps=(3, 3), filters=20), middle, rng))
+    return made.build(), [random_bytes(rng, first.image, first.dtype)]
+
+
 def graph_of(kind: str) -> tuple[Graph, list[np.ndarray]]:
     rng = np.random.default_rng(5)
+    if kind == "narrow":
+        return narrow_graph(rng)
     return conv_graph(CONVS, rng) if kind == "conv" else rows_graph(ROWS, rng)
 
 
 @pytest.mark.skipif(parse_target("native").arch != "x86_64", reason="tiles are of x86_64")
 @pytest.mark.parametrize("name", ["x86_64+v3", "x86_64+v4"])
 @pytest.mark.parametrize(
-    ("kind", "row"), [("conv", "amx_conv_q8"), ("rows", "amx_fully_connected_q8")]
+    ("kind", "rows"),
+    [
+        ("conv", {"amx_conv_q8"}),
+        ("rows", {"amx_fully_connected_q8"}),
+        ("narrow", {"amx_conv_q8", "conv_q8"}),
+    ],
 )
-def test_emulated_tiles_give_what_the_record_gives(kind: str, row: str, name: str) -> None:
+def test_emulated_tiles_give_what_the_record_gives(kind: str, rows: set[str], name: str) -> None:
     graph, inputs = graph_of(kind)
-    assert taken(graph, with_tiles(name)) == {row}
+    assert taken(graph, with_tiles(name)) == rows
     for got, wanted in zip(
         run_emulated(graph, inputs, name), evaluate_graph(graph, inputs), strict=True
     ):
         np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize("kind", ["conv", "rows"])
+@pytest.mark.parametrize("kind", ["conv", "rows", "narrow"])
 def test_tiles_give_what_the_record_gives(kind: str) -> None:
     target = runnable("x86_64+v4+amx_int8")
     if target is None:
@@ -105,7 +131,7 @@ def test_tiles_give_what_the_record_gives(kind: str) -> None:
     "case",
     [
         Conv((1, 32, 32, 3), 16),
-        Conv((1, 1, 1, 64), 10, (1, 1)),
+        Conv((1, 1, 4, 256), 64, (1, 1)),
         Conv((1, 1, 1, 256), 64, (1, 1)),
         Conv((1, 8, 8, 33), 64, (1, 1)),
     ],

@@ -81,27 +81,45 @@ CIRCLET_INLINE void amx_conv_q8_step(struct amx *amx, const uint8_t *at, int64_t
     }
 }
 
-/* The sums of a group of pixels, to [pixels][16 * tiles]. */
-CIRCLET_INLINE void amx_conv_q8_product(struct amx *amx, const struct amx_conv_q8_params *p,
-                                        const uint8_t *in, const int8_t *w, int32_t *to,
-                                        const int groups, const int tiles, const int is_signed) {
-    const int64_t in_pixel = p->in_pixel, length = p->run_bytes;
-    const int64_t down = p->run_down, across = p->run_across;
-    const int64_t second = p->pixels - p->tile_pixels, pitch = tiles * AMX_ROW_BYTES;
+/* Where a product is in its windows and weights. */
+struct amx_conv_q8_place {
+    const uint8_t *run;
+    const int8_t *weights;
+    int64_t tap;
+    int32_t across;
+};
+
+/* The next step of a product. */
+CIRCLET_INLINE void amx_conv_q8_next(struct amx *amx, const struct amx_conv_q8_params *p,
+                                     struct amx_conv_q8_place *place, const int groups,
+                                     const int tiles, const int is_signed) {
+    const int64_t length = p->run_bytes, in_pixel = p->in_pixel;
     const int64_t last = length < AMX_ROW_BYTES ? 0 : length - AMX_ROW_BYTES;
-    const int runs_down = p->runs_down, runs_across = p->runs_across;
+    const uint8_t *at = place->run + (place->tap < last ? place->tap : last);
+    amx_conv_q8_step(amx, at, in_pixel, (p->pixels - p->tile_pixels) * in_pixel, place->weights,
+                     groups, tiles, is_signed);
+    place->weights += tiles * AMX_TILE_BYTES;
+    place->tap += AMX_ROW_BYTES;
+    if (place->tap < length) return;
+    place->tap = 0;
+    place->run += p->run_across;
+    if (++place->across < p->runs_across) return;
+    place->across = 0;
+    place->run += p->run_down - p->runs_across * p->run_across;
+}
+
+CIRCLET_INLINE void amx_conv_q8_clear(struct amx *amx, const int groups, const int tiles) {
     AMX_ZERO(amx, 0);
     if (tiles >= 2) AMX_ZERO(amx, 1);
     if (groups == 2 || tiles >= 3) AMX_ZERO(amx, 2);
     if (groups * tiles == 4) AMX_ZERO(amx, 3);
-    for (int y = 0; y < runs_down; y++)
-        for (int x = 0; x < runs_across; x++) {
-            const uint8_t *run = in + y * down + x * across;
-            for (int64_t k = 0; k < length; k += AMX_ROW_BYTES, w += tiles * AMX_TILE_BYTES)
-                amx_conv_q8_step(amx, run + (k < last ? k : last), in_pixel, second * in_pixel, w,
-                                 groups, tiles, is_signed);
-        }
-    uint8_t *above = (uint8_t *)to, *below = above + second * pitch;
+}
+
+/* The sums of a product, to [pixels][16 * tiles]. */
+CIRCLET_INLINE void amx_conv_q8_sums(struct amx *amx, const struct amx_conv_q8_params *p,
+                                     int32_t *to, const int groups, const int tiles) {
+    const int64_t pitch = tiles * AMX_ROW_BYTES;
+    uint8_t *above = (uint8_t *)to, *below = above + (p->pixels - p->tile_pixels) * pitch;
     AMX_STORE(amx, 0, above, pitch);
     if (tiles >= 2) AMX_STORE(amx, 1, above + AMX_ROW_BYTES, pitch);
     if (groups == 2) {
@@ -137,19 +155,51 @@ CIRCLET_INLINE void amx_conv_q8_store(const struct amx_conv_q8_params *p, const 
     }
 }
 
-/* Requantises a group of pixels. */
-CIRCLET_INLINE void amx_conv_q8_finish(const struct amx_conv_q8_params *p, const int32_t *sums,
-                                       const int32_t *window_sums, const int32_t *records,
-                                       uint8_t *to, const int vectors, const int form,
-                                       const int channels) {
-    const int64_t step = vectors * CIRCLET_LANES;
-    int m = 0;
-    CIRCLET_NO_UNROLL for (; m + AMX_TOGETHER <= p->pixels; m += AMX_TOGETHER)
-        amx_conv_q8_store(p, sums + m * step, window_sums ? window_sums + m * AMX_ROWS : 0,
-                          records, to + m * p->out_pixel, AMX_TOGETHER, vectors, form, channels);
-    CIRCLET_NO_UNROLL for (; m < p->pixels; m++)
-        amx_conv_q8_store(p, sums + m * step, window_sums ? window_sums + m * AMX_ROWS : 0,
-                          records, to + m * p->out_pixel, 1, vectors, form, channels);
+/* A block whose sums wait in scratch. */
+struct amx_conv_q8_pending {
+    uint8_t *to;
+    const int32_t *window_sums;
+    const int32_t *records;
+    int is_last;
+};
+
+/* Requantises some pixels of a block. */
+CIRCLET_INLINE void amx_conv_q8_finish(const struct amx_conv_q8_params *p,
+                                       const struct amx_conv_q8_pending *done,
+                                       const int32_t *sums, int64_t first, const int pixels,
+                                       const int tiles, const int form, const int tail) {
+    const int columns = tiles * AMX_ROWS, vectors = columns / CIRCLET_LANES;
+    const int32_t *window_sums = done->window_sums ? done->window_sums + first * AMX_ROWS : 0;
+    uint8_t *to = done->to + first * p->out_pixel;
+    sums += first * columns;
+    if (tail && done->is_last)
+        amx_conv_q8_store(p, sums, window_sums, done->records, to, pixels, vectors, form, tail);
+    else
+        amx_conv_q8_store(p, sums, window_sums, done->records, to, pixels, vectors, form, columns);
+}
+
+/* Does the steps of a product and, in between, the rounding of the block before: products run
+ * beside vectors. Some pixels are rounded twice where their number is odd. */
+CIRCLET_INLINE void amx_conv_q8_advance(struct amx *amx, const struct amx_conv_q8_params *p,
+                                        struct amx_conv_q8_place *place, int64_t steps,
+                                        const struct amx_conv_q8_pending *done,
+                                        const int32_t *sums, const int groups, const int tiles,
+                                        const int form, const int is_signed, const int tail) {
+    const int64_t pixels = p->pixels;
+    const int64_t whole = (pixels + AMX_TOGETHER - 1) / AMX_TOGETHER;
+    const int64_t parts = pixels < AMX_TOGETHER ? pixels : whole;
+    int64_t step = 0;
+    CIRCLET_NO_UNROLL for (int64_t part = 0; part < parts; part++) {
+        CIRCLET_NO_UNROLL for (; step * parts < steps * (part + 1); step++)
+            amx_conv_q8_next(amx, p, place, groups, tiles, is_signed);
+        if (!done->to) continue;
+        int64_t first = part * AMX_TOGETHER, latest = pixels - AMX_TOGETHER;
+        if (latest < 0)
+            amx_conv_q8_finish(p, done, sums, part, 1, tiles, form, tail);
+        else
+            amx_conv_q8_finish(p, done, sums, first < latest ? first : latest, AMX_TOGETHER, tiles,
+                               form, tail);
+    }
 }
 
 /* Operands: input, packed weights, records, output, weights of one (where windows are summed).
@@ -165,8 +215,11 @@ CIRCLET_INLINE void amx_conv_q8(const struct amx_conv_q8_params *p, void *const 
                                 const int form, const int is_signed, const int summed,
                                 const int tail) {
     const int columns = tiles * AMX_ROWS, vectors = columns / CIRCLET_LANES;
+    const int64_t run_steps = (p->run_bytes + AMX_ROW_BYTES - 1) / AMX_ROW_BYTES;
+    const int64_t steps = p->runs_down * p->runs_across * run_steps;
     int32_t row_groups = p->rows * p->row_tasks, *sums = scratch;
-    int32_t *window_sums = summed ? sums + 2 * AMX_ROWS * columns : 0;
+    int32_t *window_sums = sums + 2 * AMX_ROWS * columns;
+    struct amx_conv_q8_pending done = {0};
     struct amx_shapes shapes = amx_conv_q8_shapes(p);
     struct amx amx;
     AMX_BEGIN(&amx, &shapes);
@@ -179,20 +232,31 @@ CIRCLET_INLINE void amx_conv_q8(const struct amx_conv_q8_params *p, void *const 
         const uint8_t *in = (const uint8_t *)x[0] + image * p->in_batch + row * p->in_row +
                             column * p->in_pixel;
         int64_t to = image * p->out_batch + row * p->out_row + column * p->out_pixel;
-        if (summed) amx_conv_q8_product(&amx, p, in, x[4], window_sums, groups, 1, is_signed);
+        int32_t *task_sums = summed ? window_sums + task % 2 * 2 * AMX_ROWS * AMX_ROWS : 0;
+        if (summed) {
+            struct amx_conv_q8_place place = {in, x[4], 0, 0};
+            amx_conv_q8_clear(&amx, groups, 1);
+            CIRCLET_NO_UNROLL for (int64_t step = 0; step < steps; step++)
+                amx_conv_q8_next(&amx, p, &place, groups, 1, is_signed);
+            amx_conv_q8_sums(&amx, p, task_sums, groups, 1);
+        }
         int64_t block = (int64_t)p->blocks * split / p->splits;
         int64_t last = (int64_t)p->blocks * (split + 1) / p->splits;
         for (; block < last; block++) {
-            const int32_t *records = (const int32_t *)x[2] + block * vectors * Q8_RECORD;
             const int8_t *weights = (const int8_t *)x[1] + block * p->block_bytes;
-            uint8_t *out = (uint8_t *)x[3] + to + block * columns;
-            amx_conv_q8_product(&amx, p, in, weights, sums, groups, tiles, is_signed);
-            if (tail && block == p->blocks - 1)
-                amx_conv_q8_finish(p, sums, window_sums, records, out, vectors, form, tail);
-            else
-                amx_conv_q8_finish(p, sums, window_sums, records, out, vectors, form, columns);
+            struct amx_conv_q8_place place = {in, weights, 0, 0};
+            amx_conv_q8_clear(&amx, groups, tiles);
+            amx_conv_q8_advance(&amx, p, &place, steps, &done, sums, groups, tiles, form,
+                                is_signed, tail);
+            amx_conv_q8_sums(&amx, p, sums, groups, tiles);
+            done.to = (uint8_t *)x[3] + to + block * columns;
+            done.window_sums = task_sums;
+            done.records = (const int32_t *)x[2] + block * vectors * Q8_RECORD;
+            done.is_last = block == p->blocks - 1;
         }
     }
+    struct amx_conv_q8_place none = {0};
+    amx_conv_q8_advance(&amx, p, &none, 0, &done, sums, groups, tiles, form, is_signed, tail);
     AMX_END();
 }
 

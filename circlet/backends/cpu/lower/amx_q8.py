@@ -46,6 +46,7 @@ _DEPTH = 64
 _LOAD_CYCLES = 8
 _FINISH_CYCLES = 1
 _DOT_CYCLES = 0.6
+_FEWEST_PIXELS = 8
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,17 @@ class Step:
         return Step(2, min(columns, 2), pixels, -(-pixels // 2))
 
     def pays(self, runs: Runs) -> bool:
-        """Whether the step takes fewer cycles than the same products of vectors."""
+        """Whether the step takes fewer cycles than the same products of vectors.
+
+        With few pixels the weights come too slowly for either.
+        """
         products = self.pixels * self.tiles
         depth = runs.down * runs.across * -(-runs.bytes // _DEPTH)
         loads = _LOAD_CYCLES * (self.groups + self.tiles)
         cycles = depth * max(self.groups * self.tiles * self.tile_pixels, loads)
         vectors = runs.down * runs.across * runs.padded // 4 * _DOT_CYCLES
-        return cycles + products * _FINISH_CYCLES < products * vectors
+        faster = cycles + products * _FINISH_CYCLES < products * vectors
+        return faster and self.pixels >= _FEWEST_PIXELS
 
 
 def _fits(runs: Runs) -> bool:
