@@ -50,6 +50,7 @@ struct conv_f32_params {
 /* Lanes of the lower half alone; those above have no defined value. */
 typedef CIRCLET_VECTOR(float, 32) conv_f32_half;
 typedef CIRCLET_UNALIGNED(float, 32) conv_f32_half_u;
+#define CONV_F32_HAS_HALVES 1
 #define CONV_F32_LOW(x) __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7)
 #define CONV_F32_WIDE(x) \
     __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7, -1, -1, -1, -1, -1, -1, -1, -1)
@@ -58,22 +59,23 @@ CIRCLET_INLINE vf conv_f32_load(const float *p, const int LOW) {
     conv_f32_half low = *(const conv_f32_half_u *)p;
     return CONV_F32_WIDE(low);
 }
-/* Assembly, because compilers would widen it to all lanes again. */
-CIRCLET_INLINE vf conv_f32_fma(vf a, vf b, vf c, const int LOW) {
-    if (!LOW) return v_fma(a, b, c);
+CIRCLET_INLINE void conv_f32_store_half(float *p, vf x) {
+    *(conv_f32_half_u *)p = CONV_F32_LOW(x);
+}
+/* c + *a * b. Assembly, because compilers would widen it to all lanes again. */
+CIRCLET_INLINE vf conv_f32_fma_low(const float *a, vf b, vf c) {
     conv_f32_half sum = CONV_F32_LOW(c);
-    __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(CONV_F32_LOW(a)), "v"(CONV_F32_LOW(b)));
+    __asm__("vfmadd231ps %2%{1to8%}, %1, %0" : "+v"(sum) : "v"(CONV_F32_LOW(b)), "m"(*a));
     return CONV_F32_WIDE(sum);
 }
 #else
+#define CONV_F32_HAS_HALVES 0
+#define conv_f32_store_half(p, x) ((void)0)
 CIRCLET_INLINE vf conv_f32_load(const float *p, const int LOW) {
     (void)LOW;
     return v_load(p);
 }
-CIRCLET_INLINE vf conv_f32_fma(vf a, vf b, vf c, const int LOW) {
-    (void)LOW;
-    return v_fma(a, b, c);
-}
+CIRCLET_INLINE vf conv_f32_fma_low(const float *a, vf b, vf c) { return v_fma(v_splat(*a), b, c); }
 #endif
 
 #if defined(__aarch64__)
@@ -109,9 +111,10 @@ CIRCLET_INLINE void conv_f32_element(vf (*acc)[8], const float **base, int64_t s
         weight[v] = conv_f32_load(w + u * CONV_F32_WIDTH(NV, HALF) + v * CIRCLET_LANES,
                                   HALF && v == NV - 1);
     CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
-        vf x = v_splat(base[m / 3][m % 3 * step + u]);
-        CIRCLET_UNROLL for (int v = 0; v < NV; v++)
-            acc[m][v] = conv_f32_fma(x, weight[v], acc[m][v], HALF && v == NV - 1);
+        const float *x = &base[m / 3][m % 3 * step + u];
+        CIRCLET_UNROLL for (int v = 0; v < NV - HALF; v++)
+            acc[m][v] = v_fma(v_splat(*x), weight[v], acc[m][v]);
+        if (HALF) acc[m][NV - 1] = conv_f32_fma_low(x, weight[NV - 1], acc[m][NV - 1]);
     }
 }
 
@@ -156,6 +159,9 @@ CIRCLET_INLINE void conv_f32_finish(vf (*acc)[8], const struct conv_f32_params *
     if (left >= CIRCLET_LANES) {
         CIRCLET_UNROLL for (int m = 0; m < MR; m++)
             v_store(out + m * p->out_pixel, v_clamp(acc[m][v], low, high));
+    } else if (CONV_F32_HAS_HALVES && left == CIRCLET_LANES / 2) {
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++)
+            conv_f32_store_half(out + m * p->out_pixel, v_clamp(acc[m][v], low, high));
     } else if (left > 0) {
         CIRCLET_UNROLL for (int m = 0; m < MR; m++)
             v_store_n(out + m * p->out_pixel, v_clamp(acc[m][v], low, high), left);
