@@ -134,7 +134,8 @@ CIRCLET_INLINE void attention_f32(const struct attention_f32_params *p, void *co
     struct attention_f32_memory at;
     at.k = scratch;
     at.v = at.k + (p->keys + width - 1) / width * width * p->depth;
-    at.scores = at.v + (p->columns + out_width - 1) / out_width * out_width * p->keys;
+    const int64_t v_size = (p->columns + out_width - 1) / out_width * out_width * p->keys;
+    at.scores = at.v + (v_size + CIRCLET_LANES - 1) / CIRCLET_LANES * CIRCLET_LANES;
     at.factors = at.scores + p->block_rows * p->pitch;
     for (int64_t task = begin; task < end; task++) {
         int64_t batch = task / p->tasks;

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from circlet.backends.cpu.abi import align
 from circlet.backends.cpu.lower.matmul import MOST_STACK_AXES, product_sizes, stack_strides
 from circlet.backends.cpu.lower.tiles import (
     FLOAT_BYTES,
@@ -73,7 +74,7 @@ def _lower(op: Op, context: Context) -> None:
         "scale": _factor(op),
         "beta": getattr(_softmax(op).attrs, "beta", 1.0),
     }
-    packed = pitch * depth + -(-columns // out_width) * out_width * keys
+    packed = pitch * depth + align(-(-columns // out_width) * out_width * keys, lanes)
     mask: Ref = source_ref(context, operand(op, 3)) if len(op.inputs) > 3 else NoRef()
     q, k, v = (source_ref(context, operand(op, index)) for index in range(3))
     tiles = (scores.pixels, scores.whole, results.pixels, results.whole, results.half)
