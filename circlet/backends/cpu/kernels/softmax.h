@@ -4,6 +4,7 @@
 
 #include "element.h"
 #include "fixed.h"
+#include "lut.h"
 #include "wide.h"
 
 struct softmax_f32_params {
@@ -134,27 +135,86 @@ CIRCLET_INLINE void softmax_results(const struct softmax_q8_params *p, int16_t *
     }
 }
 
+#define SOFTMAX_TERM_BYTES 3 /* that terms of the sum have at most */
+
+/* The terms' bytes of each place value, so that vectors can look them up. */
+CIRCLET_INLINE void softmax_planes(uint8_t *planes, const int32_t *terms) {
+    for (int b = 0; b < SOFTMAX_TERM_BYTES; b++)
+        for (int i = 0; i < SOFTMAX_ENTRIES; i++)
+            planes[b * SOFTMAX_ENTRIES + i] = (uint8_t)(terms[i] >> 8 * b);
+}
+
+/* Sum of the terms of whole vectors of differences; adds how many those are to `done`. */
+CIRCLET_INLINE uint32_t softmax_sum_vectors(const uint8_t *differences, int64_t count,
+                                            const uint8_t *planes, int64_t *done) {
+#if LUT_HAS_VECTORS
+    uint32_t total = 0;
+    *done = count / 64 * 64;
+    CIRCLET_UNROLL for (int b = 0; b < SOFTMAX_TERM_BYTES; b++) {
+        typedef CIRCLET_VECTOR(uint64_t, 64) sums;
+        lut_bytes part[4];
+        sums sum = {0};
+        lut_load(part, planes + b * SOFTMAX_ENTRIES);
+        for (int64_t i = 0; i < *done; i += 64) {
+            lut_bytes bytes = (lut_bytes)lut_of(part, v_load_u8(differences + i));
+            sum += (sums)__builtin_ia32_psadbw512(bytes, (lut_bytes){0});
+        }
+        for (int k = 0; k < 8; k++) total += (uint32_t)sum[k] << 8 * b;
+    }
+    return total;
+#else
+    (void)differences, (void)count, (void)planes;
+    *done = 0;
+    return 0;
+#endif
+}
+
+CIRCLET_INLINE uint32_t softmax_sum(const uint8_t *differences, int64_t count,
+                                    const uint8_t *planes, const int32_t *terms) {
+    int64_t i;
+    uint32_t sum = softmax_sum_vectors(differences, count, planes, &i);
+    CIRCLET_NO_UNROLL for (; i < count; i++) sum += (uint32_t)terms[differences[i]];
+    return sum;
+}
+
+/* A row of 8-bit results, in which the differences to the highest element stand meanwhile. */
+CIRCLET_INLINE void softmax_row_8(const struct softmax_q8_params *p, uint8_t *to,
+                                  const uint8_t *from, const int32_t *powers, const int32_t *terms,
+                                  const uint8_t *planes, uint8_t highest) {
+    int16_t results[SOFTMAX_ENTRIES];
+    uint8_t table[SOFTMAX_ENTRIES];
+    for (int64_t i = 0; i < p->count; i++) to[i] = (uint8_t)(highest - from[i]);
+    softmax_results(p, results, powers, softmax_sum(to, p->count, planes, terms), 8);
+    for (int i = 0; i < SOFTMAX_ENTRIES; i++) table[i] = (uint8_t)results[i];
+    lut_run(to, to, table, p->count);
+}
+
+CIRCLET_INLINE void softmax_row_16(const struct softmax_q8_params *p, int16_t *to,
+                                   const uint8_t *from, const int32_t *powers,
+                                   const int32_t *terms, uint8_t highest) {
+    int16_t results[SOFTMAX_ENTRIES];
+    uint32_t sum = 0;
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++)
+        sum += (uint32_t)terms[(uint8_t)(highest - from[i])];
+    softmax_results(p, results, powers, sum, 16);
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++)
+        to[i] = results[(uint8_t)(highest - from[i])];
+}
+
 /* Operands: source, result, fixed-point powers of each difference, their terms of the sum. The
  * sign bit of int8 elements is flipped by `flip`; results have 8 or 16 bits. */
 CIRCLET_INLINE void softmax_q8(const struct softmax_q8_params *p, void *const *x, void *scratch,
                                int64_t begin, int64_t end, int flip, int bits) {
     (void)scratch;
-    int16_t results[SOFTMAX_ENTRIES];
-    const int32_t *terms = x[3];
+    uint8_t planes[SOFTMAX_TERM_BYTES * SOFTMAX_ENTRIES];
     int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    if (bits == 8) softmax_planes(planes, x[3]);
     for (int64_t row = begin * p->rows_per_task; row < last; row++) {
         const uint8_t *from = (const uint8_t *)x[0] + row * p->count;
-        uint8_t *to = (uint8_t *)x[1] + row * p->count * (bits / 8);
         uint8_t highest = softmax_highest_q8(from, p->count, (uint8_t)flip);
-        uint32_t sum = 0;
-        CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++)
-            sum += (uint32_t)terms[(uint8_t)(highest - from[i])];
-        softmax_results(p, results, x[2], sum, bits);
-        CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++) {
-            int16_t result = results[(uint8_t)(highest - from[i])];
-            if (bits == 16) ((int16_t *)to)[i] = result;
-            else to[i] = (uint8_t)result;
-        }
+        if (bits == 8)
+            softmax_row_8(p, (uint8_t *)x[1] + row * p->count, from, x[2], x[3], planes, highest);
+        else softmax_row_16(p, (int16_t *)x[1] + row * p->count, from, x[2], x[3], highest);
     }
 }
 
