@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +16,7 @@ from circlet.ops.expr import Scalar
 Arrays = Sequence[np.ndarray | None]
 
 
-@dataclass(frozen=True)
-class TensorType:
+class TensorType(NamedTuple):
     """What inference says of one output: element type and sizes (None where unknown)."""
 
     dtype: DType
@@ -36,8 +36,7 @@ class Rule:
     message: str
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """Work of one op: multiply-accumulates and the bytes of its operands."""
 
     macs: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from circlet.errors import PlacementError, UnsupportedOp, UnsupportedOpsError
 from circlet.ir import Graph, Op
@@ -11,8 +11,7 @@ from circlet.ops import dtype_text
 from circlet.placement.interface import Backend, Supported
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """One row of the placement table.
 
     Attributes:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _PERIODS = 64  # Blocks are looked up by stretches of steps: many together are slow to compare.
 Extent = tuple[int, int, int]  # first byte, byte behind the last, block
 Planner = Callable[[Sequence["Block"]], list[int]]
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """One buffer: `size_bytes` that are needed from step `first` to step `last`, both included."""
 
     name: str

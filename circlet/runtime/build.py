@@ -100,18 +100,25 @@ def compile_native(
     return compiled
 
 
-def backends_of(targets: Sequence[Target], options: OpenOptions) -> list[Backend]:
-    """The backends that were asked for, in order; InputError for an unknown one."""
+def backends_of(
+    targets: Sequence[Target], options: OpenOptions, *, compiles: bool = True
+) -> list[Backend]:
+    """The backends that were asked for, in order; InputError for an unknown one.
+
+    `compiles` says that a C compiler is needed; where there is none, numpy runs all.
+    """
     if not options.backends:
         raise InputError("no backend is given", where="backends", fix="choose cpu or reference")
-    return [_backend(name, targets, options) for name in options.backends]
+    return [_backend(name, targets, options, compiles) for name in options.backends]
 
 
-def _backend(name: str, targets: Sequence[Target], options: OpenOptions) -> Backend:
+def _backend(name: str, targets: Sequence[Target], options: OpenOptions, compiles: bool) -> Backend:
     if name == "reference":
         return ReferenceBackend()
     if name != "cpu":
         raise InputError("there is no such backend", where=name, fix="choose cpu or reference")
+    if not compiles:
+        return CpuBackend(targets)
     try:
         find_compiler()
     except CompilerMissingError as error:

@@ -24,6 +24,7 @@ from circlet.backends.cpu.loader import Executable, Library
 from circlet.backends.cpu.stock import NO_STOCK, Stock
 from circlet.backends.cpu.targets import parse_target, parse_targets
 from circlet.backends.cpu.toolchain import UnitSource, compile_units, compiler_identity
+from circlet.formats import load
 from circlet.runtime.build import backends_of, compile_native, metadata_of, numpy_code
 from circlet.runtime.executor import BoundPartition
 from circlet.runtime.opening import (
@@ -84,7 +85,7 @@ class Resizer:
         if template is None or shelf is None:
             return None
         targets = parse_targets(options.target)
-        planned = plan(template.copy(), backends_of(targets, options), options)
+        planned = plan(template.copy(), backends_of(targets, options, compiles=False), options)
         compiled: list[CompiledPartition] = []
         for number, part in enumerate(planned.native):
             stock = shelf.stock(number)
@@ -101,8 +102,10 @@ class Resizer:
 
     def _known_template(self) -> Template | None:
         """The model; None where its file is not that of the first session any more."""
-        if self._template is None and self._key == artifact_key(self._source, self._options):
-            self._template = Template.read(self._source, self._options)
+        if self._template is None and self._key:
+            model = load(self._source, self._options.limits)
+            if self._key == artifact_key(self._source, self._options):
+                self._template = Template.of(model, self._options, was_checked=True)
         return self._template
 
     def _known_shelf(self) -> _Shelf | None:

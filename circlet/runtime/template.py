@@ -40,9 +40,19 @@ class Template:
             GraphError, UnsupportedOpsError: As `check`.
             InputError: There is no such signature.
         """
-        model = load(source, options.limits)
+        return Template.of(load(source, options.limits), options)
+
+    @staticmethod
+    def of(model: Model, options: OpenOptions, *, was_checked: bool = False) -> Template:
+        """A model, entered at a signature; raises as `read`.
+
+        `was_checked` says that the same bytes passed `check` before.
+        """
         _enter_at(model, options.signature)
-        check(model)
+        if was_checked:
+            _simplify(model)
+        else:
+            check(model)
         names = {
             tensor: f"constant {number}.{index}"
             for number, graph in enumerate(model.graphs)
@@ -73,12 +83,16 @@ def check(model: Model) -> None:
             raise violation.error()
     if not model.main.outputs:
         raise GraphError("the network has no outputs", where=model.main.name)
-    resolve_variables(model.main)
-    model.graphs = reachable(model.main)  # Nothing checks or runs the others.
-    PassManager((make("unpack-constants"),)).run(model)
+    _simplify(model)
     missing = [e for graph in reachable(model.main) for e in unsupported_ops(graph)]
     if missing:
         raise UnsupportedOpsError(missing, where=model.source_path)
+
+
+def _simplify(model: Model) -> None:
+    resolve_variables(model.main)
+    model.graphs = reachable(model.main)  # Nothing checks or runs the others.
+    PassManager((make("unpack-constants"),)).run(model)
 
 
 def _enter_at(model: Model, key: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 from circlet.ir import Tensor
 
 
-@dataclass(frozen=True)
-class Border:
+class Border(NamedTuple):
     """Rows and columns of padding around the image of an NHWC tensor."""
 
     top: int = 0
@@ -30,8 +29,7 @@ class Border:
         return bool(self.top or self.left or self.bottom or self.right)
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """A tensor seen as NHWC with strides in elements; channels are always contiguous.
 
     Tensors of other ranks are seen as [1, 1, rows, last dimension].
@@ -79,8 +77,7 @@ class Layout:
     def inside(self, pixel_stride: int, channel_offset: int) -> Layout:
         """This dense tensor as a range of channels of a buffer with longer pixels."""
         row_stride = self.width * pixel_stride
-        return replace(
-            self,
+        return self._replace(
             pixel_stride=pixel_stride,
             row_stride=row_stride,
             batch_stride=self.height * row_stride,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,7 @@ from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """One specialised function of a unit.
 
     Attributes:
@@ -36,16 +35,14 @@ class Kernel:
     prelude: str = ""
 
 
-@dataclass(frozen=True)
-class TensorRef:
+class TensorRef(NamedTuple):
     """The address of a tensor's element (0, 0, 0, 0), plus `offset` elements."""
 
     tensor: Tensor
     offset: int = 0
 
 
-@dataclass(frozen=True)
-class ConstantRef:
+class ConstantRef(NamedTuple):
     """The address of packed constant data, `offset` in bytes from the constants' start.
 
     `is_own` says that the data is this plan's alone, not among the constants that sizes share.
@@ -64,8 +61,7 @@ Ref = TensorRef | ConstantRef | NoRef
 ParamValue = int | float | npt.NDArray[np.generic] | Sequence[int] | Sequence[float]
 
 
-@dataclass(frozen=True)
-class KernelCall:
+class KernelCall(NamedTuple):
     """One step of the plan: a kernel over operands, in `tasks` independent pieces.
 
     `reads` and `writes` name the tensors touched, for the memory plan.
@@ -80,8 +76,7 @@ class KernelCall:
     op: Op
 
 
-@dataclass(frozen=True)
-class Packed:
+class Packed(NamedTuple):
     """Packed constants of an op, and what was found out while they were packed.
 
     `fact` is plain data: numbers, strings, None, and lists and dictionaries of them.

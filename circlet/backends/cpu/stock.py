@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 
 from circlet.backends.cpu.lowering import Kernel
@@ -52,6 +53,7 @@ class Stock:
 NO_STOCK = Stock()
 
 
+@lru_cache(maxsize=4096)
 def kernel_key(kernel: Kernel) -> str:
     """The same for two kernels exactly where they are the same C."""
     prelude = blake2b(kernel.prelude.encode(), digest_size=16).hexdigest() if kernel.prelude else ""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from circlet.backends.cpu.layout import Border, Layout, bordered, dense
 from circlet.backends.cpu.lowering import Lowering
@@ -41,8 +42,7 @@ class Buffer:
     size_bytes: int
 
 
-@dataclass(frozen=True)
-class Home:
+class Home(NamedTuple):
     """A tensor's buffer and its layout there."""
 
     buffer: Buffer

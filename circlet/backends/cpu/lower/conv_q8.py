@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,11 +49,11 @@ _FEW_TASKS = 16
 _FEW_VECTORS = 2
 _ROW_ALIGNMENT = 64
 _SUM_BYTES = 16
+_NO_SUMS = "CONV_Q8_NO_SUMS"
 _SUMS_IN = "CONV_Q8_SUMS_IN"
 
 
-@dataclass(frozen=True)
-class Runs:
+class Runs(NamedTuple):
     """How the taps of a window lie in memory, in bytes."""
 
     down: int
@@ -68,8 +68,7 @@ class Runs:
         return -(-self.bytes // 4) * 4
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """Where windows and outputs lie: images of rows of pixels, strides in elements."""
 
     rows: int
@@ -95,8 +94,7 @@ class Places:
         }
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(NamedTuple):
     """One call of `conv_q8` before it is laid out for a target.
 
     Attributes:
@@ -118,7 +116,7 @@ class Product:
     flip: bool
     data: Ref
     extra: dict[str, ParamValue]
-    scales: Ref = field(default_factory=NoRef)
+    scales: Ref = NoRef()
 
 
 def runs_of(op: Op, data: Layout) -> Runs:
@@ -249,7 +247,7 @@ def _tile(product: Product, context: Context) -> Tile:
 def _kernel(product: Product, tile: Tile, form: str, lanes: int) -> Kernel:
     short = product.runs.bytes if product.runs.bytes < 4 else 0
     tail = product.channels % (tile.vectors * lanes)
-    sums = _sums(product, _order(tile, lanes, form))
+    sums = _sums(product, _order(tile, lanes, form)) if product.weight_zero else _NO_SUMS
     scales = form, _flip(product, tile), short, sums, tail
     return Kernel("conv_q8.h", "conv_q8", (tile.pixels, tile.vectors, *scales))
 
@@ -314,7 +312,7 @@ def _sums(product: Product, order: npt.NDArray[np.intp]) -> str:
     """How the kernel finds sums of windows: in a lane without a channel, where there is one."""
     channels = product.channels
     if product.weight_zero == 0:
-        return "CONV_Q8_NO_SUMS"
+        return _NO_SUMS
     if channels < order.size:
         return f"{_SUMS_IN} + {int(np.flatnonzero(order == channels)[0])}"
     return "CONV_Q8_SUMS_ALONG" if product.runs.bytes >= _SUM_BYTES else "CONV_Q8_SUMS_SPLAT"

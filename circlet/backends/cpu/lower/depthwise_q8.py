@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.layout import Border
 from circlet.backends.cpu.lower.conv_q8 import conv_border, lower_integer_conv
-from circlet.backends.cpu.lower.depthwise_tiles import CHANNEL_BLOCK, Blocks, Tiling, tilings_of
+from circlet.backends.cpu.lower.depthwise_tiles import (
+    CHANNEL_BLOCK,
+    Blocks,
+    Choice,
+    Tiling,
+    tilings_of,
+)
 from circlet.backends.cpu.lower.q8 import (
     Int8,
     Int64,
@@ -46,14 +52,13 @@ _MOST_EXPANDED_BYTES = 1 << 22
 _LAST_COLUMN = 31
 
 
-@dataclass(frozen=True)
-class Depthwise:
+class Depthwise(NamedTuple):
     """One call of `depthwise_q8`.
 
     Attributes:
         parts: Gives parts of the weights, int8 [h, w, channels] each.
         scaling: How accumulators become outputs, given the parts and blocks of channels.
-        tilings: What may be done together, in groups of equal blocks and rows; the best first.
+        choices: What may be done together, the best first.
         in_strides: Bytes between images, rows and pixels of the input.
         scales: Where the scales of quantised float images stand.
     """
@@ -61,12 +66,12 @@ class Depthwise:
     op: Op
     parts: Callable[[], tuple[Int8, ...]]
     scaling: Callable[[tuple[Int8, ...], Blocks], Scaling]
-    tilings: Sequence[Sequence[Tiling]]
+    choices: Sequence[Choice]
     in_strides: tuple[int, int, int]
     flip: bool
     data: Ref
     extra: dict[str, ParamValue]
-    scales: Ref = field(default_factory=NoRef)
+    scales: Ref = NoRef()
 
 
 def split_weights(op: Op) -> tuple[Int8, ...]:
@@ -153,7 +158,7 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
     half = half_of(out.width)
     if max(tiling.pixels, tiling.rest_pixels) > half:
         pixels = min(tiling.pixels, half), min(tiling.rest_pixels, half)
-        smaller = replace(tiling, pixels=pixels[0], rest_pixels=pixels[1])
+        smaller = tiling._replace(pixels=pixels[0], rest_pixels=pixels[1])
         context.spare(op, _kernel(call, smaller, packed.fact))
     context.call(
         op,
@@ -167,17 +172,17 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
 
 def _tiling(call: Depthwise, context: Context) -> Tiling:
     """The best tiling; for another size of the network, among those that are there for the op."""
-    for tilings in call.tilings if context.has_stock else ():
-        known = context.stocked(call.op, _packing(tilings[0]))
+    for choice in call.choices if context.has_stock else ():
+        known = context.stocked(call.op, _packing(choice))
         if known is None:
             continue
-        for tiling in tilings:
+        for tiling in choice.tilings():
             if context.has(_kernel(call, tiling, known.fact)):
                 return tiling
-    return call.tilings[0][0]
+    return next(call.choices[0].tilings())
 
 
-def _packing(tiling: Tiling) -> str:
+def _packing(tiling: Tiling | Choice) -> str:
     """A name for the packed constants."""
     return f"depthwise_q8 {tiling.blocks.whole} {tiling.blocks.rest} {tiling.rows}"
 

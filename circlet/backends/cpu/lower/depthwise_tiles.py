@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,7 @@ _REQUANTISE = 8
 _RECORD_LOADS = 4
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(NamedTuple):
     """How channels fall into blocks: whole ones, then one that ends with the last channel.
 
     Attributes:
@@ -55,8 +55,7 @@ def blocks_of(channels: int, widest: int) -> Blocks:
     return Blocks(channels, whole, min((size for size in sizes if size >= left > 0), default=0))
 
 
-@dataclass(frozen=True)
-class Tiling:
+class Tiling(NamedTuple):
     """What is done together.
 
     Attributes:
@@ -74,13 +73,29 @@ class Tiling:
     slides: bool
 
 
+class Choice(NamedTuple):
+    """Tilings of equal blocks and rows.
+
+    Attributes:
+        pixels, rest_pixels: Numbers of pixels that a tiling may have, the best first.
+    """
+
+    blocks: Blocks
+    rows: int
+    pixels: Sequence[int]
+    rest_pixels: Sequence[int]
+    slides: bool
+
+    def tilings(self) -> Iterator[Tiling]:
+        """The tilings, the best first."""
+        for pixels, rest in product(self.pixels, self.rest_pixels):
+            yield Tiling(self.blocks, self.rows, pixels, rest, self.slides)
+
+
 def tilings_of(
     window: Window2D, size: tuple[int, int], channels: int, context: Context
-) -> list[list[Tiling]]:
-    """Tilings for outputs of `size` rows and columns, those of equal blocks and rows together.
-
-    The one with the least estimated work comes first, in its group and with it.
-    """
+) -> list[Choice]:
+    """Tilings for outputs of `size` rows and columns, those with the least work first."""
     slides = _slides(window)
     rows = (1, 2) if slides and _shares_rows(window.rows, size[0]) else (1,)
     widest = [n for n in _BLOCK_SIZES if n <= context.vector_bytes][:2]
@@ -88,10 +103,10 @@ def tilings_of(
         _tilings(window, size, blocks_of(channels, most), count, context)
         for most, count in product(widest, rows)
     ]
-    return [tilings for _, tilings in sorted(choices, key=lambda choice: choice[0])]
+    return [choice for _, choice in sorted(choices, key=lambda row: row[0])]
 
 
-def narrow_tilings(window: Window2D, width: int, channels: int, context: Context) -> list[Tiling]:
+def narrow_tilings(window: Window2D, width: int, channels: int, context: Context) -> Choice:
     """Row by row, in the smallest blocks; the best one first."""
     blocks = blocks_of(channels, CHANNEL_BLOCK)
     return _tilings(window, (1, width), blocks, 1, context)[1]
@@ -114,8 +129,8 @@ def _tilings(
     blocks: Blocks,
     rows: int,
     context: Context,
-) -> tuple[float, list[Tiling]]:
-    """Tilings of some blocks and rows, the best first; and the estimated work of that."""
+) -> tuple[float, Choice]:
+    """Tilings of some blocks and rows; and the estimated work of the best."""
     lanes, best, work = context.vector_bytes // 4, [[0], [0]], 0.0
     for place, channels in enumerate((blocks.whole, blocks.rest)):
         if channels == 0:
@@ -127,8 +142,7 @@ def _tilings(
         best[place] = sorted(costs, key=lambda n: (costs[n], -n))
         number = 1 if place else blocks.channels // channels
         work += costs[best[place][0]] * vectors * number * -(-size[0] // rows)
-    slides = _slides(window)
-    return work, [Tiling(blocks, rows, *row, slides) for row in product(best[0], best[1])]
+    return work, Choice(blocks, rows, best[0], best[1], _slides(window))
 
 
 def _work(taps: Window, width: int, pixels: int, rows: int, weave: float) -> float:

@@ -5,7 +5,7 @@ It writes bytes, border included, and a scale for each image; the 8-bit kernels 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -91,7 +91,7 @@ def _lower_as_conv(op: Op, context: Context, weights: Int8) -> None:
     runs, places = runs_of(op, image), places_of(op, image, context.layout(op.outputs[0]))
     quantised = _quantise_images(op, context, image)
     _, row, pixel = places.in_strides
-    places = replace(places, in_strides=(quantised.image_bytes, row, pixel))
+    places = places._replace(in_strides=(quantised.image_bytes, row, pixel))
     _call(op, context, weights, (runs, places), quantised, HYBRID)
 
 
@@ -161,7 +161,7 @@ def _image_layout(op: Op) -> Layout:
     data = operand(op, 0)
     layout = bordered(data, conv_border(op).get(0, Border()))
     size = layout.buffer_elements // max(layout.batch, 1)
-    return replace(layout, batch_stride=0, offset=0, buffer_elements=size)
+    return layout._replace(batch_stride=0, offset=0, buffer_elements=size)
 
 
 def _quantise_images(op: Op, context: Context, image: Layout) -> _Quantised:
@@ -174,7 +174,7 @@ def _quantise_images(op: Op, context: Context, image: Layout) -> _Quantised:
         "height": data.height,
         "width": data.width,
         "depth": data.channels,
-        **vars(image.border),
+        **image.border._asdict(),
     }
     return _quantise(op, context, params, data.batch)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -134,7 +134,7 @@ def _lower_float(op: Op, context: Context) -> None:
     whole = columns // lanes if form == _DIRECT else -(-columns // lanes)
     tile = choose_tile(registers, rows, whole)
     if form != _PACKED:
-        tile = replace(tile, pixels=rows)
+        tile = tile._replace(pixels=rows)
     turned = int(adjoint(op)[0] and form == _PACKED)
     width = tile.channels(lanes)
     params, tasks = _matrix_params(op, width)

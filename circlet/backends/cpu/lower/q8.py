@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -135,6 +136,7 @@ class Slots:
         return out
 
 
+@lru_cache(maxsize=256)
 def woven_order(vectors: int, lanes: int) -> npt.NDArray[np.intp]:
     """The channel of a block that each lane of its vectors holds, as `q8_store_tile` packs them."""
     slots = np.arange(vectors * lanes)
@@ -306,8 +308,7 @@ def refuses_weighted(op: Op, target: Target) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """A register tile of `pixels` outputs by `vectors` registers of channels."""
 
     pixels: int

@@ -75,17 +75,17 @@ def power_tables(op: Op) -> tuple[np.ndarray, np.ndarray, int]:
     return powers.astype(np.int32), terms.astype(np.int32), kept
 
 
+def _packed_powers(op: Op) -> tuple[tuple[np.ndarray, ...], int]:
+    *tables, kept = power_tables(op)
+    return tuple(tables), kept
+
+
 def _lower_stored(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
-    powers, terms, kept = power_tables(op)
+    packed = context.packed(op, "softmax powers", lambda: _packed_powers(op))
     params, tasks = _row_params(op)
-    params["kept"], params["low"] = kept, limits(result.dtype)[0]
-    operands = (
-        source_ref(context, source),
-        TensorRef(result),
-        context.constant(powers),
-        context.constant(terms),
-    )
+    params["kept"], params["low"] = packed.fact, limits(result.dtype)[0]
+    operands = (source_ref(context, source), TensorRef(result), *packed.refs)
     flip = 128 if source.dtype == DType.INT8 else 0
     kernel = Kernel("softmax.h", "softmax_q8", (flip, result.dtype.bits))
     context.call(op, kernel, params, operands, (result,), tasks=tasks)

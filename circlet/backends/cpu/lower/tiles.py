@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
+from typing import NamedTuple
 
 from circlet.backends.cpu.targets import Target
 
@@ -19,8 +20,7 @@ _TASK_PANEL_STEPS = 4096
 _TASKS_WANTED = 16
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """Output pixels times vectors of output channels that a kernel holds in registers.
 
     Attributes:

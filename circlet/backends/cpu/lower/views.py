@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from circlet.backends.cpu.layout import Layout, dense
 from circlet.backends.cpu.lowering import ConstantRef, Context, ParamValue, TensorRef
@@ -16,8 +16,7 @@ _TASK_BYTES = 1 << 15
 Sizes = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Loops:
+class Loops(NamedTuple):
     """Sizes of nested loops, outermost first, and each operand's stride along each of them."""
 
     sizes: Sizes
