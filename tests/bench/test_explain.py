@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.explain_rows import explained
@@ -11,6 +12,11 @@ from bench.networks import described
 from bench.roofline import LEVELS_BYTES, Peaks
 from bench.steps import Profile, TimedWork, Work, profile
 from bench.synthetic import KINDS
+from circlet.formats import dumps
+from circlet.ir import DType
+from circlet.ops.arithmetic import AddAttrs
+from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs
 from tests.bench.files import small_file
 
 RATES = (200.0, 150.0, 100.0, 60.0, 50.0, 20.0)
@@ -31,6 +37,17 @@ def test_the_calls_of_a_network_do_all_its_work(tmp_path: Path, kind: str) -> No
     assert all(one.sources for one in work)
     steps = sum(row.us for row in found.rows)
     assert 0 < steps < 10 * found.call_us
+
+
+def test_a_fused_call_does_the_work_of_its_parts() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, 8, 8, 16))
+    weights = b.constant("w", np.ones((16, 1, 1, 16), np.float32))
+    y = b.op("CONV_2D", [x, weights], Conv2DAttrs("SAME", 1, 1))
+    model = b.output(b.op("ADD", [y, x], AddAttrs())).model()
+    found = profile(dumps(model, "tflite"), 1, 0.05)
+    assert [row.work.kind for row in found.rows] == ["FUSED_RESIDUAL"]
+    assert found.rows[0].work.macs == 8 * 8 * 16 * (16 + 1)
 
 
 def test_arithmetic_sets_the_roofline_of_heavy_calls() -> None:
