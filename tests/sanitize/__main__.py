@@ -1,6 +1,6 @@
 """Runs the generated code of the public models under sanitizers.
 
-    python -m tests.sanitize [--models PATTERN] [--mode guard,ubsan,asan]
+    python -m tests.sanitize [--models PATTERN] [--mode guard,ubsan,asan] [--timeout S]
 
 Every tensor and every constant gets pages of its own between pages that may not be touched, and
 kernels are called one by one: whatever strays ends the process, and the step that ran is named.
@@ -24,6 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="*")
     parser.add_argument("--mode", default=",".join(MODES))
+    parser.add_argument("--timeout", type=float, default=900.0, help="seconds for a network")
     options = parser.parse_args()
     findings = 0
     for mode in options.mode.split(","):
@@ -31,7 +32,7 @@ def main() -> int:
             sys.stdout.write(f"-- {mode}: {MODES[mode].missing}\n")
             continue
         for subject in subjects(options.models):
-            outcome = sanitize(subject.name, mode)
+            outcome = sanitize(subject.name, mode, options.timeout)
             findings += bool(outcome.finding)
             mark = f"BAD {outcome.finding}" if outcome.finding else "ok "
             sys.stdout.write(f"{mode:9} {subject.name:48} {mark} {outcome.detail}\n")

@@ -12,7 +12,7 @@ import numpy as np
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.abi import Jump, Operand, Packer, PlanBuilder, Space, params_dtype
 from circlet.backends.cpu.arrangement import COMPACT, Arrangement
-from circlet.backends.cpu.constants import SLACK_BYTES, Constants
+from circlet.backends.cpu.constants import Constants
 from circlet.backends.cpu.control import Flat, Goto, Label, flatten
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
 from circlet.backends.cpu.layout import Layout
@@ -306,14 +306,10 @@ def _plan_arena(
                 steps.append(last)
     buffers = [buffer for buffer in touched if buffer.space == "arena"]
     align = arrangement.alignment
-    blocks = [
-        Block(b.name, b.size_bytes + 2 * SLACK_BYTES, touched[b][0], touched[b][-1], align)
-        for b in buffers
-    ]
+    blocks = [Block(b.name, b.size_bytes, touched[b][0], touched[b][-1], align) for b in buffers]
     memory = arrangement.plan_arena(blocks)
     validate_plan(blocks, memory)
-    offsets = dict(zip(buffers, (offset + SLACK_BYTES for offset in memory.offsets), strict=True))
-    return memory, offsets, tuple(blocks)
+    return memory, dict(zip(buffers, memory.offsets, strict=True)), tuple(blocks)
 
 
 def _tensors(step: KernelCall | Goto) -> list[Tensor]:
@@ -375,7 +371,7 @@ def _assemble(
         input_count=len(partition.inputs),
         output_count=len(partition.outputs),
         unit_count=kept.units,
-        arena_bytes=memory.arena_bytes + SLACK_BYTES,
+        arena_bytes=memory.arena_bytes,
         scratch_bytes=max((call.scratch_bytes for call in lowered.calls), default=0),
         constants_bytes=kept.constants_bytes,
         most_turns=min(most_turns, 2**32 - 1),

@@ -11,8 +11,6 @@ from circlet.backends.cpu.lowering import ConstantRef, Packed, Packing
 from circlet.backends.cpu.stock import Entry, Signatures, Stock
 from circlet.ir import Op, Tensor
 
-SLACK_BYTES = 64
-
 
 class Constants:
     """Places constants behind each other.
@@ -36,7 +34,7 @@ class Constants:
     @property
     def data(self) -> bytes:
         """What was placed."""
-        return bytes(self._data) + bytes(SLACK_BYTES)
+        return bytes(self._data)
 
     @property
     def entries(self) -> dict[str, Entry]:

@@ -254,7 +254,7 @@ class Storage:
         return all(takes) and (len(rows) <= 2 or run_bytes >= _LONG_RUN_BYTES)
 
     def _may_live_in(self, tensor: Tensor, buffer: Buffer) -> bool:
-        """Whether no consumer asked for the arena's slack around a tensor outside the arena."""
+        """Whether no consumer asked for a border around a tensor outside the arena."""
         return buffer.space == "arena" or tensor not in self._requests
 
     def _arena_home(self, tensor: Tensor, layout: Layout) -> Home:
