@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from unittest import mock
 
+from bench.measure import CORPUS
 from circlet import Interpreter, Session
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.errors import CircletError
@@ -44,7 +45,7 @@ def main() -> None:
     """Measure the networks of a folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="*mobilenet*,*deeplab*,*posenet*")
-    parser.add_argument("--folder", type=Path, default=Path())
+    parser.add_argument("--folder", type=Path, default=CORPUS)
     parser.add_argument("--sizes", type=int, default=15)
     options = parser.parse_args()
     for path in _found(options.folder, options.models.split(",")):
