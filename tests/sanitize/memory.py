@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import weakref
 from collections.abc import Iterable
 
 import numpy as np
@@ -27,9 +28,8 @@ class Region:
         self._map = mmap.mmap(-1, pages(size_bytes) + PAGE)
         self._bytes = np.frombuffer(self._map, np.uint8)
         self.address = int(self._bytes.ctypes.data)
-        _tell_asan(
-            "unpoison", self.address, self._bytes.size
-        )  # what was mapped here before is gone
+        # Whatever is mapped here later is not to be taken for this region.
+        weakref.finalize(self, _tell_asan, "unpoison", self.address, self._bytes.size)
         self._extents = sorted(extents)
         for start, size in self._extents:
             self._bytes[start : start + size] = JUNK
