@@ -42,10 +42,10 @@ def test_convolutions_equal_the_records(wide: type, target: str) -> None:
         operands = [data, weights, cases.constant(bias(count, wide))]
         attrs_ = DepthwiseConv2DAttrs("SAME", 1, 2, 1)
         cases.op("DEPTHWISE_CONV_2D", operands, attrs_, quant=OUT)
-    wide = cases.given(np.full((1, 20, 20, 5), -32768, np.int16), IN)
+    lowest = cases.given(np.full((1, 20, 20, 5), -32768, np.int16), IN)
     weights = cases.constant(np.full((1, 20, 20, 5), -128, np.int8), scales(5, 3))
     cases.op(
-        "DEPTHWISE_CONV_2D", [wide, weights], DepthwiseConv2DAttrs("VALID", 1, 1, 1), quant=OUT
+        "DEPTHWISE_CONV_2D", [lowest, weights], DepthwiseConv2DAttrs("VALID", 1, 1, 1), quant=OUT
     )
     cases.check(target, threads=2)
 
