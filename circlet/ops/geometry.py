@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """A window along one axis: taps, step between windows, step between taps."""
 
     size: int
@@ -39,19 +39,20 @@ def padding_sizes(padding: str, size: int, count: int, window: Window) -> tuple[
     return total // 2, total - total // 2
 
 
-@dataclass(frozen=True)
-class Window2D:
+class Window2D(NamedTuple):
     """The windows of an image op: a padding scheme and one window per axis."""
 
     padding: str
     rows: Window
     columns: Window
 
+    @lru_cache(maxsize=4096)  # noqa: B019  (windows are plain values)
     def output(self, height: int | None, width: int | None) -> tuple[int | None, int | None]:
         """Number of windows down and across an image."""
         rows = output_size(self.padding, height, self.rows)
         return rows, output_size(self.padding, width, self.columns)
 
+    @lru_cache(maxsize=4096)  # noqa: B019
     def pads(self, height: int, width: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Padding ((top, bottom), (left, right)) of an image."""
         rows, columns = self.output(height, width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from circlet.errors import CircletError, UnsupportedOp, UnsupportedOpsError
@@ -69,14 +69,19 @@ def _inferred(op: Op, record: OpDef) -> str | None:
     if not _ranked(op):
         return None
     try:
-        types = record.infer(op)
+        fault = _misfit(op, record.infer(op))
     except CircletError as error:
         return f"{op.label}: {error.what}" + (f" ({error.why})" if error.why else "")
+    return f"{op.label}: {fault}" if fault else None
+
+
+def _misfit(op: Op, types: Sequence[TensorType]) -> str | None:
+    """How the declared outputs of an op differ from the types that its record infers."""
     if len(types) != len(op.outputs):
-        return f"{op.label} has {len(types)} outputs, not {len(op.outputs)}"
+        return f"it has {len(types)} outputs, not {len(op.outputs)}"
     pairs = zip(op.outputs, types, strict=True)
     faults = (_disagreement(tensor, inferred) for tensor, inferred in pairs)
-    return next((f"{op.label}: {fault}" for fault in faults if fault), None)
+    return next((fault for fault in faults if fault), None)
 
 
 def _disagreement(declared: Tensor, inferred: TensorType) -> str | None:
@@ -92,15 +97,15 @@ def _compatible(left: Shape, right: Shape) -> bool:
     return len(left) == len(right) and all(a == b or a is None or b is None for a, b in pairs)
 
 
-RECORD_RULES: tuple[RecordRule, ...] = (
+_OPERAND_RULES = (
     RecordRule("arity", _arity),
     RecordRule("required-inputs", _required),
     RecordRule("output-count", _outputs),
     RecordRule("attributes", _attributes),
     RecordRule("dtypes", _dtypes),
     RecordRule("record-rules", _own_rules),
-    RecordRule("inferred-types", _inferred),
 )
+RECORD_RULES = (*_OPERAND_RULES, RecordRule("inferred-types", _inferred))
 
 
 def violations(subject: Model | Graph) -> Iterator[Violation]:
@@ -142,15 +147,43 @@ def _graphs(subject: Model | Graph) -> list[Graph]:
     return subject.graphs if isinstance(subject, Model) else [subject]
 
 
-def op_violations(op: Op, graph: Graph) -> Iterator[Violation]:
+def checked_types(op: Op, graph: Graph) -> Sequence[TensorType]:
+    """The types that an op's record infers for its outputs; none where it has no record.
+
+    Raises:
+        GraphError: The op breaks a rule of its record.
+    """
+    record = find(op.label)
+    if record is None:
+        return ()
+    for violation in op_violations(op, graph, _OPERAND_RULES):
+        raise violation.error()
+    try:
+        types = record.infer(op)
+    except CircletError:
+        for violation in op_violations(op, graph):
+            raise violation.error() from None
+        raise
+    if _ranked(op) and (fault := _misfit(op, types)):
+        raise _violation("inferred-types", f"{op.label}: {fault}", op, graph).error()
+    return types
+
+
+def _violation(rule: str, fault: str, op: Op, graph: Graph) -> Violation:
+    return Violation(rule, fault, graph.name, f"{op.name} ({op.label})")
+
+
+def op_violations(
+    op: Op, graph: Graph, rules: Sequence[RecordRule] = RECORD_RULES
+) -> Iterator[Violation]:
     """The first rule of its record that an op breaks, if it has one and breaks any."""
     record = find(op.label)
     if record is None:
         return
-    for rule in RECORD_RULES:
+    for rule in rules:
         fault = rule.fault(op, record)
         if fault is not None:
-            yield Violation(rule.name, fault, graph.name, f"{op.name} ({op.label})")
+            yield _violation(rule.name, fault, op, graph)
             return
     for tensor in updated(op):
         if tensor in graph.inputs:

@@ -71,7 +71,7 @@ def _pads_as_same(pad: Op, op: Op) -> bool:
     _, height, width, _ = shape
     if height is None or width is None or operand(op, 1).shape.count(None):
         return False
-    same = replace(window_of(op), padding="SAME")
+    same = window_of(op)._replace(padding="SAME")
     if amounts != ((0, 0), *same.pads(height, width), (0, 0)):
         return False
     return op.outputs[0].shape[1:3] == same.output(height, width)

@@ -8,7 +8,7 @@ from circlet.ir.regions import reachable
 from circlet.limits import Limits
 from circlet.ops import find
 from circlet.ops.state import variables
-from circlet.ops.verify import op_violations
+from circlet.ops.verify import checked_types
 from circlet.passes.fold_constants import FoldConstants
 from circlet.passes.fuse_list_update import FuseListUpdate
 
@@ -44,12 +44,10 @@ def _infer(graph: Graph, limits: Limits) -> None:
         for region in op.regions:
             _enter(op, region)
             _infer(region, limits)
-        for violation in op_violations(op, graph):
-            raise violation.error()
-        record = find(op.label)
-        for tensor, inferred in zip(op.outputs, record.infer(op) if record else (), strict=False):
+        for tensor, inferred in zip(op.outputs, checked_types(op, graph), strict=False):
             _set(tensor, inferred.shape)
             _check_size(tensor, op, limits)
+        record = find(op.label)
         if record is not None and record.cost is not None:
             _check_work(op, record.cost(op).macs, limits)
 
