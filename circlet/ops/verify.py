@@ -61,8 +61,10 @@ def _ranked(op: Op) -> bool:
 def _own_rules(op: Op, record: OpDef) -> str | None:
     if not _ranked(op):
         return None
-    broken = (rule for rule in record.rules if not rule.holds(op))
-    return next((f"{op.label}: {rule.message} ({rule.name})" for rule in broken), None)
+    for rule in record.rules:
+        if not rule.holds(op):
+            return f"{op.label}: {rule.message} ({rule.name})"
+    return None
 
 
 def _inferred(op: Op, record: OpDef) -> str | None:

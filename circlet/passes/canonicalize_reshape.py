@@ -21,6 +21,7 @@ class CanonicalizeReshape:
     """
 
     name = "canonicalize-reshape"
+    needs = frozenset({"SQUEEZE", "EXPAND_DIMS"})
 
     def run(self, graph: Graph) -> bool:
         """Replace each op whose result sizes are known but for one."""

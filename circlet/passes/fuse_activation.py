@@ -35,6 +35,7 @@ class FuseActivation:
     """
 
     name = "fuse-activation"
+    needs = _ACTIVATIONS
 
     def run(self, graph: Graph) -> bool:
         """Fuse every clamp that can be."""

@@ -25,6 +25,7 @@ class FuseAttention:
     """
 
     name = "fuse-attention"
+    needs = frozenset({"BATCH_MATMUL"})
 
     def run(self, graph: Graph) -> bool:
         """Fuse every attention that can be."""

@@ -35,6 +35,7 @@ class FuseNormalization:
     """
 
     name = "fuse-normalization"
+    needs = frozenset(REDUCTIONS)
 
     def run(self, graph: Graph) -> bool:
         """Fuse every chain that can be."""

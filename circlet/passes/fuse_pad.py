@@ -25,6 +25,7 @@ class FusePad:
     """
 
     name = "fuse-pad"
+    needs = frozenset({"PAD", "PADV2"})
 
     def run(self, graph: Graph) -> bool:
         """Fuse every padding that can be."""

@@ -26,6 +26,7 @@ class FuseResidual:
     """
 
     name = "fuse-residual"
+    needs = frozenset({"ADD"})
 
     def run(self, graph: Graph) -> bool:
         """Fuse every addition that can be."""

@@ -19,6 +19,7 @@ class InlineComposite:
     """
 
     name = "inline-composite"
+    needs = frozenset({_KIND})
 
     def run(self, graph: Graph) -> bool:
         """Inline each composite whose results are all computed; those inside it, too."""

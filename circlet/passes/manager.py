@@ -17,7 +17,10 @@ _State = dict[Op, tuple[object, ...]]
 
 
 class Pass(Protocol):
-    """A rewrite of one graph; its dataclass fields are its options."""
+    """A rewrite of one graph; its dataclass fields are its options.
+
+    A pass may have an attribute `needs`, kinds of ops: it is not run on graphs that have none.
+    """
 
     @property
     def name(self) -> str:
@@ -100,7 +103,7 @@ class PassManager:
         """The report of one run, and the ops after it."""
         start = time.perf_counter()
         try:
-            changed = [item.run(graph) for graph in _graphs(subject)]
+            changed = [item.run(graph) for graph in _graphs(subject) if _may_apply(item, graph)]
             seconds = time.perf_counter() - start
             if self.check:
                 verify(subject)
@@ -110,6 +113,11 @@ class PassManager:
         report = _report(item.name, before, after, seconds)
         _LOGGER.debug("%s", report)
         return report, after
+
+
+def _may_apply(item: Pass, graph: Graph) -> bool:
+    needs: frozenset[str] | None = getattr(item, "needs", None)
+    return needs is None or not needs.isdisjoint([op.kind for op in graph.ops])
 
 
 def _failure(item: Pass, error: Exception, log: PassLog) -> PassError:
@@ -133,6 +141,8 @@ def _report(name: str, before: _State, after: _State, seconds: float) -> PassRep
     def lines(ops: Iterator[Op]) -> tuple[str, ...]:
         return tuple(f"{op.label} {op.name}" for op in ops)
 
+    if after is before:
+        return PassReport(name, (), (), (), seconds)
     return PassReport(
         name,
         removed=lines(op for op in before if op not in after),

@@ -19,6 +19,7 @@ class MergeReshapes:
     """
 
     name = "merge-reshapes"
+    needs = frozenset({"RESHAPE"})
 
     def run(self, graph: Graph) -> bool:
         """Merge in execution order, so that long chains collapse in one run."""

@@ -26,6 +26,7 @@ class SplitSpreadPixel:
     """
 
     name = "split-spread-pixel"
+    needs = _SPREADS
 
     def run(self, graph: Graph) -> bool:
         """Split every convolution that can be."""

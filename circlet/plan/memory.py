@@ -82,19 +82,23 @@ PLANNERS: dict[str, Planner] = {
 
 def plan_memory(blocks: Sequence[Block], planner: str) -> MemoryPlan:
     """The plan of one named planner; KeyError for an unknown name."""
+    return _planned(blocks, planner, lower_bound(blocks))
+
+
+def _planned(blocks: Sequence[Block], planner: str, least: int) -> MemoryPlan:
     offsets = PLANNERS[planner](blocks)
     ends = [offset + block.size_bytes for offset, block in zip(offsets, blocks, strict=True)]
-    return MemoryPlan(planner, tuple(offsets), max(ends, default=0), lower_bound(blocks))
+    return MemoryPlan(planner, tuple(offsets), max(ends, default=0), least)
 
 
 def best_plan(blocks: Sequence[Block]) -> MemoryPlan:
     """The smallest plan of the suite; the first of equals in the order of `PLANNERS`."""
-    best: MemoryPlan | None = None
+    least, best = lower_bound(blocks), None
     for name in PLANNERS:
-        plan = plan_memory(blocks, name)
+        plan = _planned(blocks, name, least)
         if best is None or plan.arena_bytes < best.arena_bytes:
             best = plan
-        if best.arena_bytes == best.lower_bound_bytes:
+        if best.arena_bytes == least:
             break
     assert best is not None
     return best
