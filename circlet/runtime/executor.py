@@ -9,6 +9,7 @@ import numpy as np
 from circlet.errors import CancelledError, DeadlineError
 
 NANOSECONDS = 1_000_000_000
+Setter = Callable[[int, np.ndarray], None]
 
 
 class Runner(Protocol):
@@ -86,15 +87,20 @@ class Execution:
             )
             for part in partitions
         ]
+        self._ports: dict[int, list[tuple[Setter, int]]] = {}
+        for part, runner in zip(partitions, self._runners, strict=True):
+            for setter, values in (
+                (runner.set_input, part.inputs),
+                (runner.set_output, part.outputs),
+            ):
+                for index, value in enumerate(values):
+                    self._ports.setdefault(value, []).append((setter, index))
 
     def rebind(self, values: Sequence[int], buffers: Sequence[np.ndarray]) -> None:
         """Use other arrays for some values from now on."""
         for value, buffer in zip(values, buffers, strict=True):
-            for part, runner in zip(self._partitions, self._runners, strict=True):
-                if value in part.inputs:
-                    runner.set_input(part.inputs.index(value), buffer)
-                if value in part.outputs:
-                    runner.set_output(part.outputs.index(value), buffer)
+            for set_buffer, index in self._ports.get(value, ()):
+                set_buffer(index, buffer)
 
     def reset(self) -> None:
         """Set what lives on from run to run back to its start."""

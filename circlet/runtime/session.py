@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,7 @@ class Session:
 
     Attributes:
         inputs, outputs: Names, dtypes, shapes and quantisation, in order.
+        is_stateful: Whether variable tensors live on from run to run.
     """
 
     def __init__(
@@ -128,12 +129,10 @@ class Session:
         self._resized: dict[tuple[tuple[int, ...], ...], Session] = {}
         self._busy: set[Execution] = set()
         self._lock = allocate_lock()
-        self._turn = allocate_lock()
-
-    @property
-    def is_stateful(self) -> bool:
-        """Whether variable tensors live on from run to run."""
-        return any(value.initial is not None for value in self._opened.values)
+        self.is_stateful = any(value.initial is not None for value in opened.values)
+        self._turn: AbstractContextManager[object] = (
+            allocate_lock() if self.is_stateful else nullcontext()
+        )
 
     @property
     def opened(self) -> Opened:
@@ -311,23 +310,19 @@ class Session:
     @contextmanager
     def _execution(self) -> Iterator[Execution]:
         """An execution that no other thread uses meanwhile; always the same where it has state."""
-        with self._turn if self.is_stateful else nullcontext(), self._borrowed() as execution:
-            yield execution
-
-    @contextmanager
-    def _borrowed(self) -> Iterator[Execution]:
-        with self._lock:
-            execution = self._idle.pop() if self._idle else None
-        if execution is None:
-            execution = self._new_execution()
-        with self._lock:
-            self._busy.add(execution)
-        try:
-            yield execution
-        finally:
+        with self._turn:
             with self._lock:
-                self._busy.discard(execution)
-                self._idle.append(execution)
+                execution = self._idle.pop() if self._idle else None
+            if execution is None:
+                execution = self._new_execution()
+            with self._lock:
+                self._busy.add(execution)
+            try:
+                yield execution
+            finally:
+                with self._lock:
+                    self._busy.discard(execution)
+                    self._idle.append(execution)
 
 
 def _checked_shapes(shapes: Mapping[str, Sequence[int]]) -> Shapes:

@@ -96,8 +96,8 @@ class Value(NamedTuple):
         except MemoryError as error:
             why = f"{size_bytes} bytes are needed"
             raise LimitError("there is not enough memory", where=self.name, why=why) from error
-        start = -raw.ctypes.data % 64
-        return raw[start : start + size_bytes].view(dtype).reshape(self.shape)
+        start = -raw.__array_interface__["data"][0] % 64
+        return np.ndarray(self.shape, dtype, raw, start)
 
     def check(self, array: object, role: str) -> np.ndarray:
         """The array, C-contiguous and aligned, if its dtype and shape are those of the value.

@@ -315,7 +315,7 @@ def _aligned(data: Image | Array) -> npt.NDArray[np.uint8]:
 
 def check(status: int) -> None:
     """Raises the error of a status other than OK."""
-    if status != Status.OK:
+    if status:
         raise _error(Status(status))
 
 
