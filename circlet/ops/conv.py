@@ -89,7 +89,8 @@ def _infer_depthwise(op: Op) -> list[TensorType]:
 
 
 def _window_fits(op: Op) -> bool:
-    return 0 not in _infer(op, 0)[0].shape
+    _, height, width, _ = checks.image_shape(operand(op, 0))
+    return 0 not in window_of(op).output(height, width)
 
 
 def _groups_fit(op: Op) -> bool:

@@ -7,9 +7,11 @@ no loaded one serves.
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from circlet.backends.cpu.artifact import (
@@ -61,6 +63,18 @@ class _Shelf:
         return _Shelf(known, tuple(stocks))
 
 
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """No cyclic garbage is looked for: until it ends, a resize makes only what it keeps."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class Resizer:
     """Makes a network ready for other sizes; any number of threads may use one."""
 
@@ -79,6 +93,10 @@ class Resizer:
         Raises:
             CircletError: As `Session`.
         """
+        with _collector_at_rest():
+            return self._opened(options)
+
+    def _opened(self, options: OpenOptions) -> Opened | None:
         start = time.perf_counter()
         with self._lock:
             template, shelf = self._known_template(), self._known_shelf()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -92,15 +93,28 @@ class Choice(NamedTuple):
             yield Tiling(self.blocks, self.rows, pixels, rest, self.slides)
 
 
+class _Room(NamedTuple):
+    """What a target has: bytes of a vector, and registers for accumulators."""
+
+    vector_bytes: int
+    registers: int
+
+
+def _room(context: Context) -> _Room:
+    wide = context.vector_bytes == 64 or context.target.arch == "aarch64"
+    registers = (24 if wide else 8) // (1 if has_dot(context.target) else 2)
+    return _Room(context.vector_bytes, registers)
+
+
 def tilings_of(
     window: Window2D, size: tuple[int, int], channels: int, context: Context
 ) -> list[Choice]:
     """Tilings for outputs of `size` rows and columns, those with the least work first."""
-    slides = _slides(window)
-    rows = (1, 2) if slides and _shares_rows(window.rows, size[0]) else (1,)
+    rows = (1, 2) if _slides(window) and _shares_rows(window.rows, size[0]) else (1,)
     widest = [n for n in _BLOCK_SIZES if n <= context.vector_bytes][:2]
+    room = _room(context)
     choices = [
-        _tilings(window, size, blocks_of(channels, most), count, context)
+        _tilings(window, size, blocks_of(channels, most), count, room)
         for most, count in product(widest, rows)
     ]
     return [choice for _, choice in sorted(choices, key=lambda row: row[0])]
@@ -109,7 +123,7 @@ def tilings_of(
 def narrow_tilings(window: Window2D, width: int, channels: int, context: Context) -> Choice:
     """Row by row, in the smallest blocks; the best one first."""
     blocks = blocks_of(channels, CHANNEL_BLOCK)
-    return _tilings(window, (1, width), blocks, 1, context)[1]
+    return _tilings(window, (1, width), blocks, 1, _room(context))[1]
 
 
 def _slides(window: Window2D) -> bool:
@@ -123,21 +137,19 @@ def _shares_rows(window: Window, height: int) -> bool:
     return height > 1 and window.stride == window.dilation == 1 and fits
 
 
+@lru_cache(maxsize=4096)
 def _tilings(
-    window: Window2D,
-    size: tuple[int, int],
-    blocks: Blocks,
-    rows: int,
-    context: Context,
+    window: Window2D, size: tuple[int, int], blocks: Blocks, rows: int, room: _Room
 ) -> tuple[float, Choice]:
     """Tilings of some blocks and rows; and the estimated work of the best."""
-    lanes, best, work = context.vector_bytes // 4, [[0], [0]], 0.0
+    lanes, best, work = room.vector_bytes // 4, [[0], [0]], 0.0
     for place, channels in enumerate((blocks.whole, blocks.rest)):
         if channels == 0:
             continue
         vectors = channels // lanes
-        counts = range(1, _most_pixels(vectors * rows, size[1], context) + 1)
-        weave = 2.0 if channels == context.vector_bytes else 4.5
+        most = max(1, min(room.registers // (vectors * rows), size[1], _MOST_PIXELS))
+        counts = range(1, most + 1)
+        weave = 2.0 if channels == room.vector_bytes else 4.5
         costs = {n: _work(window.columns, size[1], n, rows, weave) for n in counts}
         best[place] = sorted(costs, key=lambda n: (costs[n], -n))
         number = 1 if place else blocks.channels // channels
@@ -151,10 +163,3 @@ def _work(taps: Window, width: int, pixels: int, rows: int, weave: float) -> flo
     loads = rows * taps.size + _RECORD_LOADS
     outputs = pixels * rows * (taps.size + _REQUANTISE)
     return -(-width // pixels) * (columns * weave + outputs + loads)
-
-
-def _most_pixels(vectors: int, width: int, context: Context) -> int:
-    """Pixels whose accumulators, `vectors` registers each, stay in registers."""
-    wide = context.vector_bytes == 64 or context.target.arch == "aarch64"
-    registers = (24 if wide else 8) // (1 if has_dot(context.target) else 2)
-    return max(1, min(registers // vectors, width, _MOST_PIXELS))
