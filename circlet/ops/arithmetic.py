@@ -152,12 +152,12 @@ def _general_int16(op: Op) -> bool:
 
 _SUM_RULES = (
     affine(0, 1),
-    Rule("output-scale", _sum_factor_in_reach, "the output scale is too small for the inputs'"),
+    Rule("output-scale", _sum_factor_in_reach, "the output scale is too small", sized=False),
     Rule("int16-form", _general_int16, "int16 sums on power-of-two scales are not supported"),
 )
 _PRODUCT_RULES = (
     affine(0, 1),
-    Rule("output-scale", _product_factor_in_reach, "the output scale is too small"),
+    Rule("output-scale", _product_factor_in_reach, "the output scale is too small", sized=False),
 )
 _SUM_TYPES = "FLOAT32 INT8 UINT8 INT16 INT32 INT64"
 _ORDERED_TYPES = "FLOAT32 INT8 UINT8 INT16 INT32 INT64"

@@ -33,6 +33,7 @@ def one_of(field: str, allowed: Sequence[str]) -> Rule:
         f"{field}_known",
         lambda op: getattr(op.attrs, field) in allowed,
         f"{field} must be one of {', '.join(allowed)}",
+        sized=False,
     )
 
 
@@ -42,6 +43,7 @@ def at_least(fields: Sequence[str], least: int, most: int = 1 << 16) -> Rule:
         f"{'_'.join(fields)}_in_range",
         lambda op: all(least <= getattr(op.attrs, field) <= most for field in fields),
         f"{', '.join(fields)} must be between {least} and {most}",
+        sized=False,
     )
 
 
@@ -86,6 +88,7 @@ def weights_quantised(index: int, axis: int, channels: Callable[[Op], int | None
         "weights_quantised",
         holds,
         f"quantised weights need positive scales: one, or one per channel along dimension {axis}",
+        sized=False,
     )
 
 

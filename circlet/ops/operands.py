@@ -109,6 +109,7 @@ def affine(*inputs: int) -> Rule:
         "quantised",
         holds,
         "8- and 16-bit integers need one scale, 2**-70 to 2**70, and one zero point in range",
+        sized=False,
     )
 
 
@@ -121,7 +122,8 @@ def same_quant(index: int = 0) -> Rule:
             return True
         return source.quant.same_as(result.quant)
 
-    return Rule("same-scale", holds, "the output must share the input's scale and zero point")
+    message = "the output must share the input's scale and zero point"
+    return Rule("same-scale", holds, message, sized=False)
 
 
 def same_dtypes(*inputs: int) -> Rule:
@@ -130,7 +132,7 @@ def same_dtypes(*inputs: int) -> Rule:
     def holds(op: Op) -> bool:
         return len({operand(op, index).dtype for index in inputs}) == 1
 
-    return Rule("same-types", holds, "the data inputs must have one element type")
+    return Rule("same-types", holds, "the data inputs must have one element type", sized=False)
 
 
 def moves_bytes(op: Op) -> Cost:

@@ -29,11 +29,16 @@ class Rule:
 
     Rules are checked in order and only while all before them held, so a rule may rely on earlier
     ones (arity is checked first of all).
+
+    Attributes:
+        sized: Whether it may depend on sizes of computed tensors and of inputs; other rules hold
+            for all sizes of a network if they hold for one.
     """
 
     name: str
     holds: Callable[[Op], bool]
     message: str
+    sized: bool = True
 
 
 class Cost(NamedTuple):

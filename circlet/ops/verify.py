@@ -9,7 +9,7 @@ from circlet.errors import CircletError, UnsupportedOp, UnsupportedOpsError
 from circlet.ir import Graph, Model, Op, Shape, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.verify import Violation
-from circlet.ops.record import OpDef, TensorType, dtype_text, find, unsupported_reason
+from circlet.ops.record import OpDef, Rule, TensorType, dtype_text, find, unsupported_reason
 from circlet.ops.state import updated
 
 
@@ -59,9 +59,17 @@ def _ranked(op: Op) -> bool:
 
 
 def _own_rules(op: Op, record: OpDef) -> str | None:
+    return _first_broken(op, record.rules)
+
+
+def _rules_of_sizes(op: Op, record: OpDef) -> str | None:
+    return _first_broken(op, [rule for rule in record.rules if rule.sized])
+
+
+def _first_broken(op: Op, rules: Sequence[Rule]) -> str | None:
     if not _ranked(op):
         return None
-    for rule in record.rules:
+    for rule in rules:
         if not rule.holds(op):
             return f"{op.label}: {rule.message} ({rule.name})"
     return None
@@ -107,6 +115,7 @@ _OPERAND_RULES = (
     RecordRule("dtypes", _dtypes),
     RecordRule("record-rules", _own_rules),
 )
+_SIZE_RULES = (RecordRule("record-rules", _rules_of_sizes),)
 RECORD_RULES = (*_OPERAND_RULES, RecordRule("inferred-types", _inferred))
 
 
@@ -149,8 +158,10 @@ def _graphs(subject: Model | Graph) -> list[Graph]:
     return subject.graphs if isinstance(subject, Model) else [subject]
 
 
-def checked_types(op: Op, graph: Graph) -> Sequence[TensorType]:
+def checked_types(op: Op, graph: Graph, *, resized: bool = False) -> Sequence[TensorType]:
     """The types that an op's record infers for its outputs; none where it has no record.
+
+    `resized` says that the op broke no rule at other sizes: only what sizes decide is checked.
 
     Raises:
         GraphError: The op breaks a rule of its record.
@@ -158,7 +169,7 @@ def checked_types(op: Op, graph: Graph) -> Sequence[TensorType]:
     record = find(op.label)
     if record is None:
         return ()
-    for violation in op_violations(op, graph, _OPERAND_RULES):
+    for violation in op_violations(op, graph, _SIZE_RULES if resized else _OPERAND_RULES):
         raise violation.error()
     try:
         types = record.infer(op)

@@ -67,7 +67,8 @@ def factor_in_reach(data: int = 0, weights: int = 1) -> Rule:
         factor = largest_factor(source, filters, op.outputs[0])
         return factor < (2.0**7 if source.dtype is DType.INT16 else 2.0**30)
 
-    return Rule("factor_in_reach", holds, "the output scale is too small for the inputs'")
+    message = "the output scale is too small for the inputs'"
+    return Rule("factor_in_reach", holds, message, sized=False)
 
 
 def hybrid_is_asymmetric(op: Op) -> bool:

@@ -15,13 +15,15 @@ from circlet.passes.fuse_list_update import FuseListUpdate
 _ROUNDS = 64
 
 
-def fix_shapes(graph: Graph, limits: Limits) -> None:
+def fix_shapes(graph: Graph, limits: Limits, *, resized: bool = False) -> None:
     """Settle the shape of every tensor, from the inputs onwards, and verify the ops.
 
     Unknown sizes of inputs and variables take the file's default (1 where it has none); the
     records' inference carries them through the graph and into the graphs that its ops run. Shapes
     that are computed from constants and other shapes are folded on the way, and lists updated in a
     way that keeps their shape known. Only sizes that depend on data stay unknown.
+
+    `resized` says that the same graph was found sound at other sizes.
 
     Raises:
         GraphError: An op breaks a rule of its record.
@@ -33,18 +35,19 @@ def fix_shapes(graph: Graph, limits: Limits) -> None:
         _check_size(tensor, tensor, limits)
     settling = (FoldConstants(), FuseListUpdate())
     for _ in range(_ROUNDS):
-        _infer(graph, limits)
+        _infer(graph, limits, resized)
         changed = [rewrite.run(part) for part in reachable(graph) for rewrite in settling]
         if not any(changed):
             break
 
 
-def _infer(graph: Graph, limits: Limits) -> None:
+def _infer(graph: Graph, limits: Limits, resized: bool) -> None:
     for op in graph.ops:
         for region in op.regions:
             _enter(op, region)
-            _infer(region, limits)
-        for tensor, inferred in zip(op.outputs, checked_types(op, graph), strict=False):
+            _infer(region, limits, resized)
+        types = checked_types(op, graph, resized=resized)
+        for tensor, inferred in zip(op.outputs, types, strict=False):
             _set(tensor, inferred.shape)
             _check_size(tensor, op, limits)
         record = find(op.label)

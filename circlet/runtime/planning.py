@@ -43,8 +43,12 @@ class PlannedModel:
         return [part for part in self.partitions if is_native(part)]
 
 
-def plan(model: Model, backends: Sequence[Backend], options: OpenOptions) -> PlannedModel:
+def plan(
+    model: Model, backends: Sequence[Backend], options: OpenOptions, *, resized: bool = False
+) -> PlannedModel:
     """Optimise, place and partition a checked model, in place.
+
+    `resized` says that the same model was planned before, for other sizes.
 
     Raises:
         GraphError: A rule of an operator is broken, or the network does not work for the sizes.
@@ -56,7 +60,7 @@ def plan(model: Model, backends: Sequence[Backend], options: OpenOptions) -> Pla
     graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
     open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
     _set_input_shapes(graph, options.shapes)
-    fix_shapes(graph, options.limits)
+    fix_shapes(graph, options.limits, resized=resized)
     log = pipeline(options.level).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)

@@ -103,7 +103,8 @@ class Resizer:
         if template is None or shelf is None:
             return None
         targets = parse_targets(options.target)
-        planned = plan(template.copy(), backends_of(targets, options, compiles=False), options)
+        backends = backends_of(targets, options, compiles=False)
+        planned = plan(template.copy(), backends, options, resized=True)
         compiled: list[CompiledPartition] = []
         for number, part in enumerate(planned.native):
             stock = shelf.stock(number)

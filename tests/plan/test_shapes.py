@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from circlet.errors import LimitError
+from circlet.errors import GraphError, LimitError
 from circlet.ir import DType, Graph
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs
 from circlet.plan.shapes import fix_shapes
 
 
@@ -48,3 +50,32 @@ def test_an_input_above_the_limit_is_refused_even_where_nothing_reads_it() -> No
     graph.inputs.append(chain((10, 100)).inputs[0])
     with pytest.raises(LimitError, match="where: x"):
         fix_shapes(graph, Limits(tensor_bytes=1000))
+
+
+def window(height: int, padding: str = "VALID") -> Graph:
+    """A convolution with a window of 3 x 3 over an image of `height` x 8."""
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, height, 8, 4))
+    weights = b.constant("w", np.ones((2, 3, 3, 4), np.float32))
+    b.output(b.op("CONV_2D", [x, weights], Conv2DAttrs(padding, 1, 1), name="y"))
+    return b.build()
+
+
+@pytest.mark.parametrize("resized", [False, True])
+def test_sizes_that_a_window_does_not_fit_are_refused(resized: bool) -> None:
+    graph = window(8)
+    graph.inputs[0].shape = (1, 2, 8, 4)
+    graph.outputs[0].shape = (None,) * 4
+    with pytest.raises(GraphError, match="window must fit"):
+        fix_shapes(graph, DEFAULT_LIMITS, resized=resized)
+
+
+def test_a_resize_does_not_ask_again_what_sizes_cannot_change() -> None:
+    graph = window(8)
+    op = graph.ops[0]
+    op.attrs = Conv2DAttrs("SAME", 1, 1, "UNKNOWN")
+    graph.outputs[0].shape = (None,) * 4
+    with pytest.raises(GraphError, match="fused_activation_function must be one of"):
+        fix_shapes(graph, DEFAULT_LIMITS)
+    fix_shapes(graph, DEFAULT_LIMITS, resized=True)
+    assert graph.outputs[0].static_shape == (1, 8, 8, 2)
