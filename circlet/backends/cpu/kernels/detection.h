@@ -44,8 +44,14 @@ CIRCLET_INLINE double detection_exp(double x) {
     int32_t n = (int32_t)(x * 1.4426950408889634 + (x < 0 ? -0.5 : 0.5));
     double whole = n;
     double r = x - whole * 6.93147180369123816490e-01 - whole * 1.90821492927058770002e-10;
-    double sum = 1;
-    for (int i = 14; i > 0; i--) sum = 1 + r * sum / i;
+    static const double terms[] = { /* 1 / 13!, ..., 1 / 0! */
+        1.6059043836821613e-10, 2.08767569878681e-09, 2.505210838544172e-08,
+        2.755731922398589e-07, 2.7557319223985893e-06, 2.48015873015873e-05,
+        0.0001984126984126984, 0.001388888888888889, 0.008333333333333333, 0.041666666666666664,
+        0.16666666666666666, 0.5, 1.0, 1.0
+    };
+    double sum = terms[0];
+    CIRCLET_UNROLL for (int i = 1; i < 14; i++) sum = sum * r + terms[i];
     union { int64_t bits; double value; } power = {(int64_t)(n + 1023) << 52};
     return sum * power.value;
 }
