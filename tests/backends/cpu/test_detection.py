@@ -22,11 +22,11 @@ FORMS = (
 )
 
 
-def _operands(cases: Cases, dtype: DType, count: int = 130) -> list[Tensor]:
+def _operands(cases: Cases, dtype: DType, count: int = 130, columns: int = 7) -> list[Tensor]:
     random = np.random.default_rng(0)
     if dtype is DType.UINT8:
         quants = ((0.08, 190), (1 / 256, 0), (0.0065, 0))
-        shapes = ((1, count, 4), (1, count, 7), (count, 4))
+        shapes = ((1, count, 4), (1, count, columns), (count, 4))
         return [
             cases.given(
                 random.integers(0, 256, shape).astype(np.uint8), Quantization.per_tensor(*q)
@@ -34,7 +34,7 @@ def _operands(cases: Cases, dtype: DType, count: int = 130) -> list[Tensor]:
             for shape, q in zip(shapes, quants, strict=True)
         ]
     codes = random.normal(0, 3, (1, count, 4)).astype(np.float32)
-    scores = random.integers(0, 20, (1, count, 7)).astype(np.float32) / 20
+    scores = random.integers(0, 20, (1, count, columns)).astype(np.float32) / 20
     anchors = random.uniform(0.1, 0.9, (count, 4)).astype(np.float32)
     return [cases.given(array) for array in (codes, scores, anchors)]
 
@@ -58,6 +58,29 @@ def test_detections_equal_the_record(target: str, dtype: DType) -> None:
     cases.check(target, tolerance=0.0)
 
 
+@each_target
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.UINT8])
+def test_many_boxes_of_many_classes_equal_the_record(target: str, dtype: DType) -> None:
+    cases = Cases()
+    many = replace(ATTRS, num_classes=41, detections_per_class=70, nms_iou_threshold=0.8)
+    operands = _operands(cases, dtype, count=700, columns=42)
+    for regular in (False, True):
+        _detect(cases, operands, replace(many, use_regular_nms=regular, max_detections=90))
+        _detect(cases, operands, replace(many, use_regular_nms=regular, nms_iou_threshold=0.01))
+    cases.check(target, tolerance=0.0)
+
+
+@each_target
+def test_scores_that_are_no_numbers_choose_no_box(target: str) -> None:
+    cases = Cases()
+    codes, scores, anchors = _operands(cases, DType.FLOAT32)
+    cases.inputs[1][:, ::3, 1:] = np.nan
+    cases.inputs[1][:, 1::3, 3] = np.nan
+    for form in (FORMS[0], FORMS[2]):
+        _detect(cases, [codes, scores, anchors], form)
+    cases.check(target, tolerance=0.0)
+
+
 def test_attributes_come_from_the_custom_code_record() -> None:
     record = find(KIND)
     assert record is not None
@@ -69,18 +92,23 @@ def test_attributes_come_from_the_custom_code_record() -> None:
 def test_suppressions_equal_the_record(target: str) -> None:
     cases = Cases()
     random = np.random.default_rng(0)
-    corners = random.uniform(0, 1, (60, 2)).astype(np.float32)
-    sides = random.uniform(-0.4, 0.4, (60, 2)).astype(np.float32)
+    count = 600
+    corners = random.uniform(0, 1, (count, 2)).astype(np.float32)
+    sides = random.uniform(-0.4, 0.4, (count, 2)).astype(np.float32)
     boxes = cases.given(np.concatenate([corners, corners + sides], 1))
-    scores = cases.given(random.integers(0, 20, 60).astype(np.float32) / 20)
-    for most, overlap, threshold, sigma in ((5, 0.5, 0.1, 0.0), (60, 0.2, 0.3, 0.5)):
+    scores = cases.given(random.integers(0, 20, count).astype(np.float32) / 20)
+    for most, overlap, threshold, sigma in (
+        (5, 0.5, 0.1, 0.0),
+        (60, 0.2, 0.3, 0.5),
+        (400, 0.6, 0.3, 0.0),
+    ):
         limits = [cases.given(np.array(x, np.float32)) for x in (overlap, threshold, sigma)]
-        count = cases.constant(np.array(most, np.int32))
+        limit = cases.constant(np.array(most, np.int32))
         for kind, rest in (("V4", limits[:2]), ("V5", limits)):
             made = [Tensor(f"i{len(cases.outputs)}", DType.INT32, (most,))]
             made += [Tensor(f"s{len(cases.outputs)}", DType.FLOAT32, (most,))] * (kind == "V5")
             made += [Tensor(f"n{len(cases.outputs)}", DType.INT32, ())]
             name = f"NON_MAX_SUPPRESSION_{kind}"
-            cases.builder.op_many(name, [boxes, scores, count, *rest], made)
+            cases.builder.op_many(name, [boxes, scores, limit, *rest], made)
             cases.outputs += made
     cases.check(target)

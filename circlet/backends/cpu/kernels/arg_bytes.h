@@ -39,12 +39,16 @@ CIRCLET_INLINE v16u8 arg_bytes_load(const uint8_t *from, int64_t count, uint8_t 
     return (v16_load_n(from, count) ^ change) & inside;
 }
 
-/* The last 16 of 16 or more bytes overlap those before them. */
-CIRCLET_INLINE int32_t arg_bytes(const uint8_t *from, int64_t count, uint8_t change) {
+/* The largest. The last 16 of 16 or more bytes overlap those before them. */
+CIRCLET_INLINE uint8_t arg_bytes_most(const uint8_t *from, int64_t count, uint8_t change) {
     v16u8 best = arg_bytes_load(from, count, change);
     for (int64_t i = 16; i < count; i += 16)
         best = v16_max(best, arg_bytes_load(from + s_min_i64(i, count - 16), 16, change));
-    uint8_t top = v16_fold_max(best);
+    return v16_fold_max(best);
+}
+
+CIRCLET_INLINE int32_t arg_bytes(const uint8_t *from, int64_t count, uint8_t change) {
+    uint8_t top = arg_bytes_most(from, count, change);
     int64_t place = 0, end = s_max_i64(count - 16, 0);
     int found = v16_find(arg_bytes_load(from, count, change), top);
     if (count <= 32) { /* without a branch that depends on the bytes */

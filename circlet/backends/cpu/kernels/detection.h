@@ -3,7 +3,8 @@
 #ifndef CIRCLET_DETECTION_H
 #define CIRCLET_DETECTION_H
 
-#include "simd.h"
+#include "arg_bytes.h"
+#include "ranking.h"
 
 struct detect_params {
     int64_t boxes;           /* encodings */
@@ -25,15 +26,20 @@ struct detect_params {
     float overlap_threshold; /* most overlap of two boxes that come out */
 };
 
-/* What one box takes of the scratch memory: corners, score, two places in lists, a mark. */
-#define DETECTION_BOX_BYTES 32
+/* What boxes take of the scratch memory: each, and all together once more. */
+#define DETECTION_BOX_BYTES 56
+#define DETECTION_MORE_BYTES 4096
 
 typedef struct detection {
     const struct detect_params *p;
     const void *codes, *scores, *anchors;
-    float *corners, *score;
-    int32_t *order, *spare;
-    uint8_t *dropped;
+    float *corners;      /* of boxes that were decoded */
+    float *score;        /* of candidates, for their ranking */
+    float *kept[5];      /* corners and areas of the boxes chosen */
+    float *byte_score;   /* scores of all bytes, where scores are stored */
+    int32_t *candidates; /* boxes one of whose scores counts */
+    int32_t *chosen;
+    uint8_t *is_decoded;
     int is_stored;
 } detection;
 
@@ -60,7 +66,7 @@ CIRCLET_INLINE float detection_score(const detection *d, int64_t box, int64_t la
     const struct detect_params *p = d->p;
     int64_t at = box * p->score_columns + p->score_columns - p->classes + label;
     if (!d->is_stored) return ((const float *)d->scores)[at];
-    return (float)(p->score_scale * (((const uint8_t *)d->scores)[at] - p->score_zero));
+    return d->byte_score[((const uint8_t *)d->scores)[at]];
 }
 
 CIRCLET_INLINE double detection_real(const void *from, int64_t at, int is_stored, float scale,
@@ -70,8 +76,11 @@ CIRCLET_INLINE double detection_real(const void *from, int64_t at, int is_stored
 }
 
 /* Corners of a box: ymin, xmin, ymax, xmax. */
-CIRCLET_INLINE void detection_decode(const detection *d, int64_t box) {
+static const float *detection_decode(const detection *d, int64_t box) {
     const struct detect_params *p = d->p;
+    float *corners = d->corners + box * 4;
+    if (d->is_decoded[box]) return corners;
+    d->is_decoded[box] = 1;
     double code[4], anchor[4];
     for (int i = 0; i < 4; i++) {
         code[i] = detection_real(d->codes, box * p->code_columns + i, d->is_stored, p->code_scale,
@@ -82,9 +91,10 @@ CIRCLET_INLINE void detection_decode(const detection *d, int64_t box) {
     for (int i = 0; i < 2; i++) {
         float centre = (float)(code[i] * anchor[i + 2] + anchor[i]);
         float half = (float)(0.5 * detection_exp(code[i + 2]) * anchor[i + 2]);
-        d->corners[box * 4 + i] = centre - half;
-        d->corners[box * 4 + i + 2] = centre + half;
+        corners[i] = centre - half;
+        corners[i + 2] = centre + half;
     }
+    return corners;
 }
 
 CIRCLET_INLINE float detection_low(float a, float b) { return a < b ? a : b; }
@@ -100,41 +110,76 @@ CIRCLET_INLINE float detection_overlap(const float *a, const float *b) {
     return shared / (first + second - shared);
 }
 
-/* Order by falling score; equal scores keep their order. Merges runs of growing length. */
-static void detection_sort(const detection *d, int64_t count) {
-    int32_t *from = d->order, *to = d->spare;
-    for (int64_t run = 1; run < count; run *= 2) {
-        for (int64_t start = 0; start < count; start += 2 * run) {
-            int64_t middle = s_min_i64(start + run, count);
-            int64_t a = start, b = middle, end = s_min_i64(middle + run, count);
-            for (int64_t i = start; i < end; i++) {
-                int left = a < middle && (b >= end || d->score[from[a]] >= d->score[from[b]]);
-                to[i] = left ? from[a++] : from[b++];
-            }
+/* Whether a box overlaps one of those chosen by too much. */
+CIRCLET_INLINE int detection_is_near(const detection *d, const float *box, int64_t chosen) {
+    vf area = v_splat((box[2] - box[0]) * (box[3] - box[1])), none = v_zero();
+    for (int64_t i = 0; i < chosen; i += CIRCLET_LANES) {
+        vf side[2], other = v_load(d->kept[4] + i);
+        CIRCLET_UNROLL for (int c = 0; c < 2; c++) {
+            vf low = v_max(v_splat(box[c]), v_load(d->kept[c] + i));
+            side[c] = v_max(v_min(v_splat(box[c + 2]), v_load(d->kept[c + 2] + i)) - low, none);
         }
-        int32_t *swap = from;
-        from = to, to = swap;
+        vf shared = side[0] * side[1], ratio = shared / (area + other - shared);
+        vi is_empty = (vi)(area <= none) | (vi)(other <= none);
+        vi is_over = (vi)(v_select(is_empty, none, ratio) > v_splat(d->p->overlap_threshold));
+        if (v_fold_min_i32(is_over & v_lane_mask(chosen - i))) return 1;
     }
-    for (int64_t i = 0; from != d->order && i < count; i++) d->order[i] = from[i];
+    return 0;
 }
 
-/* The first `most` boxes by score, each at most so close to those before it, into `order`. */
-static int64_t detection_thin(const detection *d, int64_t most) {
-    int64_t count = 0, chosen = 0;
-    for (int64_t box = 0; box < d->p->boxes; box++)
-        if (d->score[box] >= d->p->score_threshold) d->order[count++] = (int32_t)box;
-    detection_sort(d, count);
-    for (int64_t i = 0; i < count; i++) d->dropped[i] = 0;
-    for (int64_t i = 0; i < count && chosen < most; i++) {
-        if (d->dropped[i]) continue;
-        const float *box = d->corners + d->order[i] * 4;
-        for (int64_t j = i + 1; j < count; j++)
-            if (!d->dropped[j] && detection_overlap(d->corners + d->order[j] * 4, box) >
-                                      d->p->overlap_threshold)
-                d->dropped[j] = 1;
-        d->order[chosen++] = d->order[i];
+CIRCLET_INLINE void detection_keep(const detection *d, const float *box, int64_t at) {
+    for (int c = 0; c < 4; c++) d->kept[c][at] = box[c];
+    d->kept[4][at] = (box[2] - box[0]) * (box[3] - box[1]);
+}
+
+/* The first `most` candidates by score, each at most so close to those before it, as `chosen`. */
+static int64_t detection_thin(const detection *d, int64_t candidates, int64_t most) {
+    ranking r = ranking_of(d->score, candidates);
+    int64_t chosen = 0;
+    while (chosen < most) {
+        int64_t place = ranking_first(&r);
+        if (place < 0) break;
+        ranking_change(&r, place, RANKING_NONE);
+        const float *box = detection_decode(d, d->candidates[place]);
+        if (detection_is_near(d, box, chosen)) continue;
+        detection_keep(d, box, chosen);
+        d->chosen[chosen++] = d->candidates[place];
     }
     return chosen;
+}
+
+/* The greatest of a row of scores, at least `best`; NaN does not count. */
+CIRCLET_INLINE float detection_most(const float *row, int64_t count, float best) {
+    int64_t i = 0;
+    if (count >= CIRCLET_LANES) {
+        vf most = v_splat(best);
+        for (; i < count; i += CIRCLET_LANES)
+            most = v_max(v_load(row + s_min_i64(i, count - CIRCLET_LANES)), most);
+        best = v_fold_max(most);
+    }
+    for (; i < count; i++) best = detection_high(row[i], best);
+    return best;
+}
+
+/* Boxes one of whose scores counts, each with its best one. As in the reference kernel, a box is
+ * none where classes are thinned together and the score of the first is NaN. */
+static int64_t detection_candidates(const detection *d, int is_regular) {
+    const struct detect_params *p = d->p;
+    int64_t first = p->score_columns - p->classes, count = 0;
+    for (int64_t box = 0; box < p->boxes; box++) {
+        int64_t row = box * p->score_columns + first;
+        float best = RANKING_NONE;
+        if (d->is_stored) {
+            best = d->byte_score[arg_bytes_most((const uint8_t *)d->scores + row, p->classes, 0)];
+        } else {
+            const float *scores = (const float *)d->scores + row;
+            best = detection_most(scores, p->classes, is_regular ? best : scores[0]);
+        }
+        d->candidates[count] = (int32_t)box;
+        d->score[count] = best;
+        count += best >= p->score_threshold;
+    }
+    return count;
 }
 
 typedef struct detection_out {
@@ -158,21 +203,15 @@ CIRCLET_INLINE int64_t detection_put(const detection *d, detection_out out, int6
 
 /* Boxes thinned by their best score, each with its best classes. */
 static int64_t detection_fast(const detection *d, detection_out out) {
-    for (int64_t box = 0; box < d->p->boxes; box++) {
-        float best = detection_score(d, box, 0);
-        for (int64_t label = 1; label < d->p->classes; label++)
-            best = detection_high(detection_score(d, box, label), best);
-        d->score[box] = best;
-    }
-    int64_t count = detection_thin(d, d->p->detections);
+    int64_t count = detection_thin(d, detection_candidates(d, 0), d->p->detections);
     for (int64_t i = 0; i < count; i++) {
         int64_t first = i * d->p->per_box, held = 0;
         detection_out row = {out.boxes + first * 4, out.classes + first, out.scores + first};
         for (int64_t label = 0; label < d->p->classes; label++) {
             int64_t at = held;
-            while (at > 0 && detection_score(d, d->order[i], label) > row.scores[at - 1]) at--;
+            while (at > 0 && detection_score(d, d->chosen[i], label) > row.scores[at - 1]) at--;
             if (at < d->p->per_box)
-                held = detection_put(d, row, at, held, d->p->per_box, d->order[i], label);
+                held = detection_put(d, row, at, held, d->p->per_box, d->chosen[i], label);
         }
     }
     return count;
@@ -180,32 +219,53 @@ static int64_t detection_fast(const detection *d, detection_out out) {
 
 /* Boxes thinned class by class, the best of all classes. */
 static int64_t detection_regular(const detection *d, detection_out out) {
-    int64_t held = 0, most = d->p->detections;
+    int64_t held = 0, most = d->p->detections, candidates = detection_candidates(d, 1);
     for (int64_t label = 0; label < d->p->classes; label++) {
-        for (int64_t box = 0; box < d->p->boxes; box++)
-            d->score[box] = detection_score(d, box, label);
-        int64_t count = detection_thin(d, d->p->per_class);
+        for (int64_t i = 0; i < candidates; i++) {
+            float score = detection_score(d, d->candidates[i], label);
+            d->score[i] = score >= d->p->score_threshold ? score : RANKING_NONE;
+        }
+        int64_t count = detection_thin(d, candidates, d->p->per_class);
         for (int64_t i = 0; i < count; i++) {
+            float score = detection_score(d, d->chosen[i], label);
             int64_t at = held;
-            while (at > 0 && d->score[d->order[i]] > out.scores[at - 1]) at--;
-            if (at < most) held = detection_put(d, out, at, held, most, d->order[i], label);
+            while (at > 0 && score > out.scores[at - 1]) at--;
+            if (at < most) held = detection_put(d, out, at, held, most, d->chosen[i], label);
         }
     }
     return held;
 }
 
+CIRCLET_INLINE void *detection_part(char **free, int64_t bytes) {
+    char *part = *free;
+    *free += ranking_whole(bytes, 64);
+    return part;
+}
+
+static detection detection_set_up(const struct detect_params *p, void *const *x, char *free,
+                                  int is_stored) {
+    detection d = {.p = p, .codes = x[0], .scores = x[1], .anchors = x[2], .is_stored = is_stored};
+    int64_t each = p->boxes * (int64_t)sizeof(float);
+    d.corners = detection_part(&free, 4 * each);
+    d.score = detection_part(&free, each + each / 16 + 512);
+    for (int i = 0; i < 5; i++) d.kept[i] = detection_part(&free, each);
+    d.candidates = detection_part(&free, each);
+    d.chosen = detection_part(&free, each);
+    d.is_decoded = detection_part(&free, p->boxes);
+    d.byte_score = detection_part(&free, 256 * (int64_t)sizeof(float));
+    for (int64_t i = 0; i < p->boxes; i++) d.is_decoded[i] = 0;
+    for (int byte = 0; is_stored && byte < 256; byte++)
+        d.byte_score[byte] = (float)(p->score_scale * (byte - p->score_zero));
+    return d;
+}
+
 /* Operands: encodings, scores, anchors; boxes, classes, scores, number of boxes. One task. */
 CIRCLET_INLINE void detection_boxes(const struct detect_params *p, void *const *x,
                                     void *scratch, int is_stored, int is_regular) {
-    int64_t n = p->boxes;
-    float *corners = scratch, *score = corners + 4 * n;
-    int32_t *order = (int32_t *)(score + n);
-    detection d = {p, x[0], x[1], x[2], corners, score, order, order + n,
-                   (uint8_t *)(order + 2 * n), is_stored};
+    detection d = detection_set_up(p, x, scratch, is_stored);
     detection_out out = {x[3], x[4], x[5]};
     for (int64_t i = 0; i < p->results * 4; i++) out.boxes[i] = 0;
     for (int64_t i = 0; i < p->results; i++) out.classes[i] = out.scores[i] = 0;
-    for (int64_t box = 0; box < n; box++) detection_decode(&d, box);
     int64_t found = is_regular ? detection_regular(&d, out) : detection_fast(&d, out);
     *(float *)x[6] = (float)(int32_t)found;
 }

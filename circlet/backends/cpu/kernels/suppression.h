@@ -19,14 +19,6 @@ CIRCLET_INLINE float suppress_overlap(const float *a, const float *b) {
     return detection_overlap(first, second);
 }
 
-/* The best box left, the first among equals; -1 where none is above the threshold. */
-CIRCLET_INLINE int64_t suppress_best(const float *score, int64_t boxes, float threshold) {
-    int64_t best = -1;
-    for (int64_t box = 0; box < boxes; box++)
-        if (score[box] > threshold && (best < 0 || score[box] > score[best])) best = box;
-    return best;
-}
-
 /* Operands: boxes, scores, overlap and score threshold, sigma or null; indices, scores or null,
  * number of boxes. One task. A box is compared with those chosen since it was last compared. */
 CIRCLET_INLINE void suppress(const struct suppress_params *p, void *const *x, void *scratch,
@@ -34,24 +26,30 @@ CIRCLET_INLINE void suppress(const struct suppress_params *p, void *const *x, vo
     (void)begin, (void)end;
     const float *boxes = x[0], threshold = *(const float *)x[3];
     float overlap = *(const float *)x[2], sigma = x[4] ? *(const float *)x[4] : 0;
-    float scale = sigma > 0 ? -0.5f / sigma : 0, *score = scratch, *kept = x[6];
-    int32_t *seen = (int32_t *)(score + p->boxes), *chosen = x[5], count = 0;
-    for (int64_t i = 0; i < p->boxes; i++) score[i] = ((const float *)x[1])[i], seen[i] = 0;
+    float scale = sigma > 0 ? -0.5f / sigma : 0, *kept = x[6];
+    int32_t *seen = scratch, *chosen = x[5], count = 0;
+    float *score = (float *)(seen + p->boxes);
+    for (int64_t i = 0; i < p->boxes; i++) {
+        float given = ((const float *)x[1])[i];
+        score[i] = given > threshold ? given : RANKING_NONE;
+        seen[i] = 0;
+    }
+    ranking r = ranking_of(score, p->boxes);
     for (int64_t i = 0; i < p->most; i++) chosen[i] = 0;
     for (int64_t i = 0; kept && i < p->most; i++) kept[i] = 0;
     while (count < p->most) {
-        int64_t box = suppress_best(score, p->boxes, threshold);
+        int64_t box = ranking_first(&r);
         if (box < 0) break;
         float before = score[box], now = before;
         for (int64_t i = count - 1; i >= seen[box] && now > threshold; i--) {
             float ratio = suppress_overlap(boxes + 4 * box, boxes + 4 * chosen[i]);
-            float weight = (float)detection_exp((double)(scale * ratio * ratio));
-            now = ratio >= overlap ? -__builtin_inff() : now * weight;
+            float power = scale * ratio * ratio, weight = 1;
+            if (power != 0) weight = (float)detection_exp((double)power);
+            now = ratio >= overlap ? RANKING_NONE : now * weight;
         }
         seen[box] = count;
-        score[box] = now;
+        ranking_change(&r, box, now != before && now > threshold ? now : RANKING_NONE);
         if (now != before) continue;
-        score[box] = -__builtin_inff();
         if (kept) kept[count] = now;
         chosen[count++] = (int32_t)box;
     }

@@ -17,8 +17,8 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ops.detection import KIND, attributes, classes_per_box
 from circlet.ops.operands import operand, scale_of, zero_of
 
-# DETECTION_BOX_BYTES of detection.h.
-_BOX_BYTES = 32
+# DETECTION_BOX_BYTES and DETECTION_MORE_BYTES of detection.h.
+_BOX_BYTES, _MORE_BYTES = 56, 4096
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -61,7 +61,8 @@ def _lower(op: Op, context: Context) -> None:
     operands = (*sources, *(TensorRef(tensor) for tensor in op.outputs))
     flags = (int(_stored(op)), int(attrs.use_regular_nms))
     kernel = Kernel("detection.h", "detect", flags)
-    context.call(op, kernel, params, operands, op.outputs, scratch_bytes=boxes * _BOX_BYTES)
+    scratch = boxes * _BOX_BYTES + _MORE_BYTES
+    context.call(op, kernel, params, operands, op.outputs, scratch_bytes=scratch)
 
 
 LOWERINGS.add(Lowering(KIND, "detection", _refuses, _lower))

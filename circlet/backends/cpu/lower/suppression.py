@@ -18,7 +18,8 @@ from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 from circlet.ops.operands import known_ints, operand
 
-_BOX_BYTES = 8
+# What suppression.h takes of the scratch memory for each box, and once more.
+_BOX_BYTES, _MORE_BYTES = 12, 1024
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -37,7 +38,7 @@ def _lower(op: Op, context: Context) -> None:
         results.insert(1, NoRef())
     params: dict[str, ParamValue] = {"boxes": boxes, "most": op.outputs[0].static_shape[0]}
     kernel = Kernel("suppression.h", "suppress")
-    scratch = boxes * _BOX_BYTES
+    scratch = boxes * _BOX_BYTES + _MORE_BYTES
     context.call(op, kernel, params, [*sources, *results], op.outputs, scratch_bytes=scratch)
 
 
