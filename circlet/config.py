@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from circlet.errors import InputError
+from circlet.record import Record
 
 DEFAULT_CACHE_BYTES = 2 << 30
 
 
-class Config(NamedTuple):
+class Config(Record):
     """Where Circlet keeps things and which tools it calls.
 
     | variable | meaning | default |

@@ -1,7 +1,9 @@
 """Every error a user can meet: one hierarchy, stable codes, what / where / why / what to do."""
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
+
+from circlet.record import Record
 
 
 class CircletError(Exception):
@@ -115,7 +117,7 @@ class UnsupportedOpsError(CircletError):
         return {**super().as_dict(), "operators": [entry._asdict() for entry in self.entries]}
 
 
-class UnsupportedOp(NamedTuple):
+class UnsupportedOp(Record):
     """One operator that cannot be run, in the user's terms."""
 
     source: str

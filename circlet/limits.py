@@ -1,11 +1,11 @@
 """Every limit that bounds time and memory on untrusted input, in one place."""
 
-from typing import NamedTuple
+from circlet.record import Record
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
 
-class Limits(NamedTuple):
+class Limits(Record):
     """Bounds that reading, planning and running keep; passing one raises `LimitError`.
 
     Attributes:

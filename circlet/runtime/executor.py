@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from circlet.errors import CancelledError, DeadlineError
+from circlet.record import Record
 
 NANOSECONDS = 1_000_000_000
 Setter = Callable[[int, np.ndarray], None]
@@ -47,7 +48,7 @@ class BoundPartition(Protocol):
         ...
 
 
-class LoadedPartition(NamedTuple):
+class LoadedPartition(Record):
     """A partition and the values (by position in the plan) that it reads and writes.
 
     `dynamic` are the values written whose shapes only a run decides.

@@ -6,7 +6,7 @@ The path of a cached start is short on purpose: it imports neither the readers n
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from circlet.backends.cpu.host import host_architecture, host_words
 from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runtime
 from circlet.errors import ArtifactError, FileError, InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.record import Record
 from circlet.runtime.executor import BoundPartition, LoadedPartition, Runner
 from circlet.runtime.user_codes import may_use_user_codes
 from circlet.runtime.values import Value
@@ -28,7 +29,7 @@ _NO_COMPILER = "no compiler"
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-class OpenOptions(NamedTuple):
+class OpenOptions(Record):
     """How a source is turned into a plan; what `Session` was asked for.
 
     `shapes` names inputs whose sizes are not to be those of the file; `limits` bound what an
@@ -45,7 +46,7 @@ class OpenOptions(NamedTuple):
     signature: str = ""
 
 
-class Opened(NamedTuple):
+class Opened(Record):
     """A loaded plan.
 
     Attributes:
@@ -241,7 +242,7 @@ def load_code(
     return ReferencePartition(part.constants, limits)
 
 
-class NativePartition(NamedTuple):
+class NativePartition(Record):
     """Compiled code that can be bound to buffers, and what of it serves other sizes."""
 
     executable: Executable

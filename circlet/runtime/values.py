@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from circlet.errors import InputError, LimitError
+from circlet.record import Record
 
 
 class Named(Protocol):
@@ -18,7 +19,7 @@ class Named(Protocol):
         ...
 
 
-class Value(NamedTuple):
+class Value(Record):
     """An input, an output or a tensor between partitions.
 
     Attributes:

@@ -12,11 +12,12 @@ import mmap
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from circlet.backends.cpu.digest import digest
 from circlet.backends.cpu.host import host_has
 from circlet.errors import ArtifactError, CircletError, FileError
+from circlet.record import Record
 
 if TYPE_CHECKING:
     from circlet.backends.cpu.targets import Target
@@ -31,7 +32,7 @@ _SECTION = struct.Struct("<QQ32s")
 _MAX_SECTIONS = 1 << 16
 
 
-class PartitionCode(NamedTuple):
+class PartitionCode(Record):
     """What one partition runs: its plan, its packed constants, its units.
 
     `stock` lists the kernels and constants that the network can use at other sizes.
@@ -43,7 +44,7 @@ class PartitionCode(NamedTuple):
     stock: bytes | memoryview = b""
 
 
-class TargetCode(NamedTuple):
+class TargetCode(Record):
     """All code for one target, by its name: the runtime library and the partitions in order."""
 
     target: str

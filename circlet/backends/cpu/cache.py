@@ -8,12 +8,13 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.artifact import Artifact, StrPath, open_artifact, write_file
 from circlet.backends.cpu.digest import DIGEST_BYTES, digest, file_hex, hasher
 from circlet.config import Config, temporary_cache_folder
 from circlet.errors import ArtifactError, CacheError, FileError
+from circlet.record import Record
 from circlet.version import __version__
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _SETTLED_S = 2.0
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 
-class CachedArtifact(NamedTuple):
+class CachedArtifact(Record):
     """An artifact, and whether it was there before."""
 
     artifact: Artifact

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from importlib.machinery import PathFinder
-from typing import NamedTuple
 
 from circlet.config import Config
 from circlet.errors import CompilerMissingError
+from circlet.record import Record
 
 
-class Compiler(NamedTuple):
+class Compiler(Record):
     """A C compiler: the command that starts it and the family that decides its flags."""
 
     command: tuple[str, ...]
