@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.lower.float_matrix import Matrix, View
-from circlet.backends.cpu.lower.folding import folded
+from circlet.backends.cpu.lower.folding import fold_of, folded
 from circlet.backends.cpu.lower.tiles import Registers
 from circlet.ir import DType, Tensor
 
@@ -29,9 +29,14 @@ def _matrix(filters: int, window: int, width: int = 40, stride: int = 1) -> Matr
     )
 
 
+def _folded(matrix: Matrix) -> list[Matrix]:
+    (best, *_) = fold_of(matrix, _REGISTERS, _LANES).candidates
+    return list(folded(matrix, best))
+
+
 @pytest.mark.parametrize(("filters", "window"), [(3, 9), (4, 5), (8, 3), (2, 3)])
 def test_few_filters_fill_the_lanes(filters: int, window: int) -> None:
-    (first, *_) = folded(_matrix(filters, window), _REGISTERS, _LANES)
+    (first, *_) = _folded(_matrix(filters, window))
     assert filters < len(first.weights) <= 4 * _LANES
     assert first.result.pixel == len(first.weights)
 
@@ -39,18 +44,18 @@ def test_few_filters_fill_the_lanes(filters: int, window: int) -> None:
 @pytest.mark.parametrize(("filters", "window"), [(8, 1), (16, 3), (64, 3)])
 def test_what_folding_would_slow_down_stays(filters: int, window: int) -> None:
     matrix = _matrix(filters, window)
-    assert list(folded(matrix, _REGISTERS, _LANES)) == [matrix]
+    assert _folded(matrix) == [matrix]
 
 
 def test_every_pixel_is_computed_once() -> None:
-    parts = list(folded(_matrix(3, 9, width=43), _REGISTERS, _LANES))
+    parts = _folded(_matrix(3, 9, width=43))
     assert sum(part.sizes[2] * len(part.weights) for part in parts) == 43 * 3
     assert parts[1].result.offset == parts[0].sizes[2] * parts[0].result.pixel
 
 
 def test_united_windows_hold_the_weights_where_each_pixel_looks() -> None:
     matrix = _matrix(8, 3, stride=2)
-    (first, *_) = folded(matrix, _REGISTERS, _LANES)
+    (first, *_) = _folded(matrix)
     assert first.weights.shape == (16, 3, 5, 4)
     np.testing.assert_array_equal(first.weights[:8, :, :3], matrix.weights)
     np.testing.assert_array_equal(first.weights[8:, :, 2:], matrix.weights)
@@ -60,4 +65,4 @@ def test_united_windows_hold_the_weights_where_each_pixel_looks() -> None:
 def test_pixels_with_gaps_between_them_stay() -> None:
     matrix = _matrix(3, 9)
     inside = replace(matrix, result=replace(matrix.result, pixel=8))
-    assert list(folded(inside, _REGISTERS, _LANES)) == [inside]
+    assert _folded(inside) == [inside]

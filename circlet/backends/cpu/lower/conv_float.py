@@ -14,9 +14,9 @@ from circlet.backends.cpu.lower.float_matrix import (
     constant_floats,
     why_not_float,
 )
-from circlet.backends.cpu.lower.folding import folded
+from circlet.backends.cpu.lower.folding import fold_of, folded
 from circlet.backends.cpu.lower.tiles import lanes_of, registers_of
-from circlet.backends.cpu.lower.winograd import call_winograd, pays
+from circlet.backends.cpu.lower.winograd import WINOGRAD, call_winograd, method_of
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
@@ -90,11 +90,12 @@ def convolution(op: Op, context: Context, result: Tensor | None = None) -> Matri
 
 def call_convolution(op: Op, context: Context, matrix: Matrix) -> None:
     """Append the kernel calls that compute `matrix` in the least time."""
-    if pays(op, context, matrix):
+    if context.choose(op, method_of(context, matrix)) == WINOGRAD:
         call_winograd(op, context, matrix)
         return
     registers = registers_of(context.target, context.vector_bytes)
-    for part in folded(matrix, registers, lanes_of(context.vector_bytes)):
+    folds = fold_of(matrix, registers, lanes_of(context.vector_bytes))
+    for part in folded(matrix, context.choose(op, folds)):
         call_matrix(op, context, part)
 
 

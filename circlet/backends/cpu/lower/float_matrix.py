@@ -8,12 +8,14 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
+from circlet.backends.cpu.choices import Choice, joined
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.tiles import (
     Tile,
     lanes_of,
     registers_of,
     task_tiles,
+    tile_slots,
     tiles_of,
     vectors_of,
 )
@@ -163,7 +165,9 @@ def _tile(op: Op, context: Context, matrix: Matrix) -> Tile:
         known = context.has(_kernel(tile, matrix))
         return known and context.stocked(op, _packing(matrix, tile)) is not None
 
-    return next(filter(is_there, tiles), tiles[0]) if context.has_stock else tiles[0]
+    name = f"conv_f32 {joined(matrix.sizes)} by {joined(matrix.weights.shape)}"
+    choice = Choice(name, tiles, lambda t: tile_slots(t, matrix.sizes[2], vectors), is_there)
+    return context.choose(op, choice)
 
 
 def _packing(matrix: Matrix, tile: Tile) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from circlet.backends.cpu.choices import Choice, always_there, joined
 from circlet.backends.cpu.lower.float_matrix import FloatArray, Matrix, View
 from circlet.backends.cpu.lower.tiles import Registers, choose_tile, tile_slots, vectors_of
 
@@ -18,9 +19,8 @@ _MOST_VECTORS = 4
 _WORTHWHILE = 0.95
 
 
-def folded(matrix: Matrix, registers: Registers, lanes: int) -> Iterator[Matrix]:
-    """The matrices that compute `matrix`: folded if that takes less time, and what is left over."""
-    count = _best_count(matrix, registers, lanes)
+def folded(matrix: Matrix, count: int) -> Iterator[Matrix]:
+    """The matrices that compute `matrix`: `count` pixels as one, and what is left over."""
     if count == 1:
         yield matrix
         return
@@ -39,20 +39,20 @@ def folded(matrix: Matrix, registers: Registers, lanes: int) -> Iterator[Matrix]
         yield _columns_from(matrix, width - width % count)
 
 
-def _best_count(matrix: Matrix, registers: Registers, lanes: int) -> int:
+def fold_of(matrix: Matrix, registers: Registers, lanes: int) -> Choice[int]:
+    """How many pixels become one; folding has to gain something."""
     filters, width = len(matrix.weights), matrix.sizes[2]
-    if not _can_fold(matrix):
-        return 1
-    most = min(width, _MOST_VECTORS * lanes // filters)
+    most = min(width, _MOST_VECTORS * lanes // filters) if _can_fold(matrix) else 1
 
     def slots(count: int) -> float:
         rows = ((width // count, count), (1, width % count))
-        return sum(
+        needed = sum(
             _row_slots(matrix, pixels, folds, registers, lanes) for pixels, folds in rows if folds
         )
+        return needed if count > 1 else _WORTHWHILE * needed
 
-    best = min(range(1, most + 1), key=slots, default=1)
-    return best if slots(best) < _WORTHWHILE * slots(1) else 1
+    counts = sorted(range(1, most + 1), key=slots) if most > 1 else [1]
+    return Choice(f"fold {joined(matrix.sizes)}", counts, slots, always_there)
 
 
 def _row_slots(matrix: Matrix, pixels: int, count: int, registers: Registers, lanes: int) -> float:

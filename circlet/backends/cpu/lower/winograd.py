@@ -6,6 +6,7 @@ from math import sqrt
 
 import numpy as np
 
+from circlet.backends.cpu.choices import Choice, always_there, joined
 from circlet.backends.cpu.lower.float_matrix import FloatArray, Matrix, clamp_params, edges
 from circlet.backends.cpu.lower.tiles import (
     FLOAT_BYTES,
@@ -15,11 +16,13 @@ from circlet.backends.cpu.lower.tiles import (
     lanes_of,
     registers_of,
     tile_slots,
+    tiles_of,
     vectors_of,
 )
 from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
 from circlet.ir import Op
 
+PLAIN, WINOGRAD = "conv_f32", "winograd_f32"
 _PIXELS = 4
 _PLANES = 36
 _ENTER_SLOTS = 190
@@ -44,24 +47,45 @@ def _evaluation() -> np.ndarray:
     return np.array([*rows, [0, 0, 1]])
 
 
-def pays(op: Op, context: Context, matrix: Matrix) -> bool:
-    """Whether `call_winograd` takes a matrix, and less time for it than `call_matrix`."""
+def method_of(context: Context, matrix: Matrix) -> Choice[str]:
+    """Whether `call_winograd` or `call_matrix` is to compute a matrix.
+
+    The former's rounding errors are larger, so that it has to gain something.
+    """
     lanes = lanes_of(context.vector_bytes)
+    slots = {PLAIN: 0.0}
+    if _takes(matrix, lanes):
+        registers = registers_of(context.target, context.vector_bytes)
+        slots = {
+            PLAIN: _WORTHWHILE * _direct_slots(matrix, registers, lanes),
+            WINOGRAD: _slots(matrix, registers, lanes),
+        }
+    name = f"method {joined(matrix.sizes)}"
+    return Choice(name, sorted(slots, key=slots.__getitem__), slots.__getitem__, always_there)
+
+
+def _takes(matrix: Matrix, lanes: int) -> bool:
+    """Whether `call_winograd` can compute a matrix, with not too many weights."""
     _, height, width = matrix.sizes
-    channels = matrix.weights.shape[3]
-    plain = matrix.groups == 1 and matrix.weights.shape[1:3] == (3, 3)
+    *window, channels = matrix.weights.shape[1:]
     near = matrix.source.row == matrix.taps[0] and matrix.source.pixel == matrix.taps[1]
-    if not plain or not near or channels < lanes or min(height, width) < _PIXELS:
+    if matrix.groups > 1 or window != [3, 3] or not near:
         return False
-    registers = registers_of(context.target, context.vector_bytes)
-    return _slots(matrix, registers, lanes) < _WORTHWHILE * _direct_slots(matrix, registers, lanes)
+    if channels < lanes or min(height, width) < _PIXELS:
+        return False
+    return _weight_bytes(matrix, lanes) <= _MOST_WEIGHT_BYTES
+
+
+def _weight_bytes(matrix: Matrix, lanes: int) -> int:
+    filters, _, _, channels = matrix.weights.shape
+    return _PLANES * channels * -(-filters // lanes) * lanes * FLOAT_BYTES
 
 
 def call_winograd(op: Op, context: Context, matrix: Matrix) -> None:
     """Append the kernel call that computes `matrix`."""
     lanes = lanes_of(context.vector_bytes)
     filters, _, _, channels = matrix.weights.shape
-    tile = _tile(matrix, registers_of(context.target, context.vector_bytes), lanes)
+    tile = context.choose(op, _tiles(context, matrix))
     block = tile.channels(lanes)
     blocks = -(-filters // block)
     task_patches = _task_patches(matrix, tile, blocks * block)
@@ -101,9 +125,18 @@ def _patches(matrix: Matrix) -> int:
     return images * -(-height // _PIXELS) * -(-width // _PIXELS)
 
 
-def _tile(matrix: Matrix, registers: Registers, lanes: int) -> Tile:
+def _tiles(context: Context, matrix: Matrix) -> Choice[Tile]:
+    registers = registers_of(context.target, context.vector_bytes)
+    patches, vectors = _tiled(matrix, lanes_of(context.vector_bytes))
+    name = f"{WINOGRAD} {joined(matrix.sizes)}"
+    tiles = tiles_of(registers, patches, vectors)
+    return Choice(name, tiles, lambda tile: tile_slots(tile, patches, vectors), always_there)
+
+
+def _tiled(matrix: Matrix, lanes: int) -> tuple[int, int]:
+    """Patches and vectors of filters that tiles cover."""
     patches = max(1, -(-_patches(matrix) // 2))  # two threads can share the smallest images
-    return choose_tile(registers, patches, -(-len(matrix.weights) // lanes))
+    return patches, -(-len(matrix.weights) // lanes)
 
 
 def _task_patches(matrix: Matrix, tile: Tile, filters: int) -> int:
@@ -133,15 +166,13 @@ def _packed(weights: FloatArray, block: int) -> FloatArray:
 
 
 def _slots(matrix: Matrix, registers: Registers, lanes: int) -> float:
-    """Estimated time; infinite where the transformed weights are too many."""
+    """Estimated time."""
     filters, _, _, channels = matrix.weights.shape
     vectors, patches = -(-filters // lanes), _patches(matrix)
-    weight_bytes = _PLANES * channels * vectors * lanes * FLOAT_BYTES
-    if weight_bytes > _MOST_WEIGHT_BYTES:
-        return float("inf")
-    products = tile_slots(_tile(matrix, registers, lanes), patches, vectors) * _PLANES * channels
+    tile = choose_tile(registers, *_tiled(matrix, lanes))
+    products = tile_slots(tile, patches, vectors) * _PLANES * channels
     transforms = patches * (_ENTER_SLOTS * channels / lanes + _LEAVE_SLOTS * vectors)
-    return products + transforms + _load_slots(weight_bytes)
+    return products + transforms + _load_slots(_weight_bytes(matrix, lanes))
 
 
 def _direct_slots(matrix: Matrix, registers: Registers, lanes: int) -> float:
