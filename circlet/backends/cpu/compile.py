@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.abi import Jump, Operand, Packer, PlanBuilder, Space, params_dtype
 from circlet.backends.cpu.arrangement import COMPACT, Arrangement
+from circlet.backends.cpu.choices import Choice, Choices
 from circlet.backends.cpu.constants import Constants
 from circlet.backends.cpu.control import Flat, Goto, Label, flatten
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
@@ -41,6 +43,7 @@ from circlet.plan.memory import Block, MemoryPlan
 from circlet.plan.partition import Partition
 from circlet.plan.validate import validate_plan
 
+T = TypeVar("T")
 _SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
 
 
@@ -81,6 +84,7 @@ def compile_partition(
     names: Mapping[Tensor, str] | None = None,
     stock: Stock | None = None,
     rows: Mapping[tuple[Op, Target], Lowering] | None = None,
+    choices: Choices | None = None,
 ) -> CompiledPartition:
     """Lower a partition to C and a plan that stops a run after so many turns of its loops.
 
@@ -89,6 +93,7 @@ def compile_partition(
         names: Names of constants that are the same at every size of the network's inputs.
         stock: What was compiled for another size; the plan counts units and constants on from it.
         rows: Lowerings that are chosen already.
+        choices: What lowerings are to choose; takes down what they asked.
 
     Raises:
         PlacementError: An op has no native lowering for the target.
@@ -97,7 +102,7 @@ def compile_partition(
     known = rows or {}
     chosen = {op: known.get((op, target)) or _row(op, target) for op in flat.ops}
     constants = Constants(arrangement, Signatures(names or {}), stock)
-    lowered = _Lowered(partition, flat, chosen, target, constants, stock)
+    lowered = _Lowered(partition, flat, chosen, target, constants, stock, choices)
     memory, offsets, blocks = _plan_arena(lowered, arrangement)
     units, places = _emit(lowered, unit_count, stock or NO_STOCK)
     positions = {op: index for index, op in enumerate(partition.ops)}
@@ -155,10 +160,11 @@ class _Lowered:
         target: Target,
         constants: Constants,
         stock: Stock | None,
+        choices: Choices | None,
     ) -> None:
         self._target = target
         self._vector_bytes = vector_bytes(target)
-        self._constants, self._stock = constants, stock
+        self._constants, self._stock, self._choices = constants, stock, choices
         self.storage = Storage(partition, flat.ops, rows, flat.pinned)
         self.steps: list[KernelCall | Goto] = []
         self.labels: dict[Label, int] = {}
@@ -223,6 +229,10 @@ class _Lowered:
 
     def constant(self, array: np.ndarray) -> ConstantRef:
         return self._constants.place(array)
+
+    def choose(self, op: Op, choice: Choice[T]) -> T:
+        default = choice.default(has_stock=self._stock is not None)
+        return default if self._choices is None else self._choices.take(op, choice, default)
 
     def spare(self, op: Op, kernel: Kernel) -> None:
         self.spares.setdefault(kernel, op)

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from circlet.backends.cpu.choices import Choice
 from circlet.backends.cpu.layout import Border, Layout
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
+
+T = TypeVar("T")
 
 
 class Kernel(NamedTuple):
@@ -142,6 +145,10 @@ class Context(Protocol):
 
     def has(self, kernel: Kernel) -> bool:
         """Whether a kernel was compiled for another size of the inputs."""
+        ...
+
+    def choose(self, op: Op, choice: Choice[T]) -> T:
+        """The candidate that tuning found best for an op, or the least predicted time."""
         ...
 
     def spare(self, op: Op, kernel: Kernel) -> None:
