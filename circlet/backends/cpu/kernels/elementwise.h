@@ -29,8 +29,8 @@ struct elementwise_params {
 typedef void (*elementwise_body)(const elementwise_values *v, char *const *at, int64_t i,
                                  int64_t n);
 /* Does elements begin to end of one inner run. */
-typedef void (*elementwise_row)(const elementwise_values *v, char *const *at, void *scratch,
-                                int64_t begin, int64_t end);
+typedef void (*elementwise_row)(const elementwise_values *v, char *const *at, int64_t begin,
+                                int64_t end);
 
 CIRCLET_INLINE vi v_mask_f32(vi mask) { return mask; }
 CIRCLET_INLINE vi v_mask_i32(vi mask) { return mask; }
@@ -86,9 +86,8 @@ CIRCLET_INLINE void elementwise_run(const elementwise_values *v, char *const *at
 }
 
 #define ELEMENTWISE_ROW(name, body)                                                          \
-    CIRCLET_INLINE void name(const elementwise_values *v, char *const *at, void *scratch,    \
-                             int64_t begin, int64_t end) {                                   \
-        (void)scratch;                                                                       \
+    CIRCLET_INLINE void name(const elementwise_values *v, char *const *at, int64_t begin,    \
+                             int64_t end) {                                                  \
         elementwise_run(v, at, begin, end, body);                                            \
     }
 
@@ -96,9 +95,8 @@ CIRCLET_INLINE void elementwise_run(const elementwise_values *v, char *const *at
 CIRCLET_INLINE void elementwise(const struct elementwise_params *p, void *const *x, void *scratch,
                                 int64_t begin, int64_t end, int operands,
                                 elementwise_row compute) {
-    elementwise_values values;
-    __builtin_memcpy(values.ints, p->ints, sizeof values.ints);
-    __builtin_memcpy(values.floats, p->floats, sizeof values.floats);
+    elementwise_values values = elementwise_copied(p->ints, p->floats);
+    (void)scratch;
     for (int64_t task = begin; task < end; task++) {
         rows_span span = ROWS_SPAN(p, task);
         for (int64_t row = span.first, run; row < span.last; row += run) {
@@ -107,7 +105,7 @@ CIRCLET_INLINE void elementwise(const struct elementwise_params *p, void *const 
             CIRCLET_UNROLL for (int k = 0; k < operands; k++)
                 at[k] = (char *)x[k] + rows_offset(row, p->sizes, p->strides + k * ROWS_STRIDES);
             for (int64_t i = 0; i < run; i++) {
-                compute(&values, at, scratch, span.begin, span.end);
+                compute(&values, at, span.begin, span.end);
                 CIRCLET_UNROLL for (int k = 0; k < operands; k++)
                     at[k] += p->strides[k * ROWS_STRIDES + 5];
             }

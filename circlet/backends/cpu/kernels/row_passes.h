@@ -19,6 +19,13 @@ typedef struct elementwise_values {
     float floats[ELEMENTWISE_FLOATS];
 } elementwise_values;
 
+CIRCLET_INLINE elementwise_values elementwise_copied(const int32_t *ints, const float *floats) {
+    elementwise_values v;
+    __builtin_memcpy(v.ints, ints, sizeof v.ints);
+    __builtin_memcpy(v.floats, floats, sizeof v.floats);
+    return v;
+}
+
 /* Computes n <= CIRCLET_LANES elements from element i on; `sum` are this vector's reductions. */
 typedef void (*row_pass)(const elementwise_values *v, char *const *at, const vf *row, vf *sum,
                          int64_t i, int64_t n);
@@ -29,26 +36,70 @@ CIRCLET_INLINE vf row_pass_kept(vf x, int64_t n, int kind) {
     return v_select(v_lane_mask(n), x, reduce_start_f32(kind));
 }
 
-/* Walks a row; `kinds` says what each of `sums` results reduces by. */
+/* What a pass gathers: `sums` results, each of which `kinds` says how to reduce. */
+typedef struct row_pass_sums {
+    vf part[ROW_PASS_FLIGHT * ROW_PASS_SUMS];
+} row_pass_sums;
+
+CIRCLET_INLINE void row_pass_begin(row_pass_sums *s, const int *kinds, const int sums) {
+    CIRCLET_UNROLL for (int k = 0; k < sums; k++)
+        CIRCLET_UNROLL for (int u = 0; u < ROW_PASS_FLIGHT; u++)
+            s->part[u * ROW_PASS_SUMS + k] = reduce_start_f32(kinds[k]);
+}
+
+/* One step of a pass that gathers: vectors whose chains of operations overlap. */
+CIRCLET_INLINE void row_pass_step(const elementwise_values *v, char *const *at, const vf *row,
+                                  row_pass_sums *s, int64_t i, row_pass pass) {
+    CIRCLET_UNROLL for (int u = 0; u < ROW_PASS_FLIGHT; u++)
+        pass(v, at, row, s->part + u * ROW_PASS_SUMS, i + u * CIRCLET_LANES, CIRCLET_LANES);
+}
+
+/* What steps leave of a row, from element i on. */
+CIRCLET_INLINE void row_pass_rest(const elementwise_values *v, char *const *at, const vf *row,
+                                  row_pass_sums *s, int64_t i, int64_t count, row_pass pass) {
+    CIRCLET_NO_UNROLL for (; i + CIRCLET_LANES <= count; i += CIRCLET_LANES)
+        pass(v, at, row, s->part, i, CIRCLET_LANES);
+    if (i < count) pass(v, at, row, s->part, i, count - i);
+}
+
+CIRCLET_INLINE void row_pass_end(const row_pass_sums *s, vf *total, const int *kinds,
+                                 const int sums) {
+    CIRCLET_UNROLL for (int k = 0; k < sums; k++) {
+        const vf *part = s->part + k;
+        vf a = reduce_join_f32(part[0], part[ROW_PASS_SUMS], kinds[k]);
+        vf b = reduce_join_f32(part[2 * ROW_PASS_SUMS], part[3 * ROW_PASS_SUMS], kinds[k]);
+        total[k] = v_splat(reduce_fold_f32(reduce_join_f32(a, b, kinds[k]), kinds[k]));
+    }
+}
+
+/* Walks a row. */
 CIRCLET_INLINE void row_pass_walk(const elementwise_values *v, char *const *at, const vf *row,
                                   vf *total, const int *kinds, const int sums, int64_t count,
                                   row_pass pass) {
-    vf part[ROW_PASS_FLIGHT * ROW_PASS_SUMS];
+    row_pass_sums s;
     int64_t i = 0, step = CIRCLET_LANES * ROW_PASS_FLIGHT;
-    CIRCLET_UNROLL for (int s = 0; s < sums; s++)
-        CIRCLET_UNROLL for (int u = 0; u < ROW_PASS_FLIGHT; u++)
-            part[u * ROW_PASS_SUMS + s] = reduce_start_f32(kinds[s]);
-    for (; sums && i + step <= count; i += step)
-        CIRCLET_UNROLL for (int u = 0; u < ROW_PASS_FLIGHT; u++)
-            pass(v, at, row, part + u * ROW_PASS_SUMS, i + u * CIRCLET_LANES, CIRCLET_LANES);
-    CIRCLET_NO_UNROLL for (; i + CIRCLET_LANES <= count; i += CIRCLET_LANES)
-        pass(v, at, row, part, i, CIRCLET_LANES);
-    if (i < count) pass(v, at, row, part, i, count - i);
-    CIRCLET_UNROLL for (int s = 0; s < sums; s++) {
-        vf a = reduce_join_f32(part[s], part[ROW_PASS_SUMS + s], kinds[s]);
-        vf b = reduce_join_f32(part[2 * ROW_PASS_SUMS + s], part[3 * ROW_PASS_SUMS + s], kinds[s]);
-        total[s] = v_splat(reduce_fold_f32(reduce_join_f32(a, b, kinds[s]), kinds[s]));
+    row_pass_begin(&s, kinds, sums);
+    for (; sums && i + step <= count; i += step) row_pass_step(v, at, row, &s, i, pass);
+    row_pass_rest(v, at, row, &s, i, count, pass);
+    row_pass_end(&s, total, kinds, sums);
+}
+
+/* Walks a row for the last time, and `begun` elements of the next one for the first time, in
+ * step: reads from far memory and writes to it overlap. Sums as `row_pass_walk` does. */
+CIRCLET_INLINE void row_pass_meet(const elementwise_values *v, char *const *at, const vf *row,
+                                  int64_t count, row_pass last, char *const *next,
+                                  const vf *ahead, vf *total, const int *kinds, const int sums,
+                                  int64_t begun, row_pass first) {
+    row_pass_sums s, none;
+    int64_t i = 0, step = CIRCLET_LANES * ROW_PASS_FLIGHT;
+    row_pass_begin(&s, kinds, sums);
+    for (; i + step <= begun; i += step) {
+        row_pass_step(v, next, ahead, &s, i, first);
+        row_pass_step(v, at, row, &none, i, last);
     }
+    row_pass_rest(v, next, ahead, &s, i, begun, first);
+    row_pass_rest(v, at, row, &none, i, count, last);
+    row_pass_end(&s, total, kinds, sums);
 }
 
 #endif

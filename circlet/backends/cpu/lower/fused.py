@@ -85,13 +85,12 @@ def _lower_rows(op: Op, context: Context) -> None:
         "rows": prod(outer),
         "rows_per_task": rows_per_task,
         "inner": count,
-        "chunk": count,
         "sizes": outer_fields(loops.sizes, MAX_AXES - 1),
         "strides": [s for row in scaled.strides for s in stride_fields((*row, 0))]
         + [0] * (MAX_AXES * (MOST_OPERANDS - len(tensors))),
         **program.params(),
     }
-    kernel = Kernel("elementwise.h", "elementwise", (len(tensors), program.name), program.prelude)
+    kernel = Kernel("fused_rows.h", "fused_rows", program.arguments, program.prelude)
     sources = (source_ref(context, operand.tensor) for operand in inputs)
     context.call(
         op,

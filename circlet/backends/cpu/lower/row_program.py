@@ -24,6 +24,8 @@ _HEAVY = frozenset(
     | {"sqrt", "rsqrt", "floor_div", "floor_mod"}
 )
 _SIGNATURE = "const elementwise_values *v, char *const *at"
+_ROW_SIGNATURE = f"{_SIGNATURE}, void *scratch, vf *row, int64_t count"
+_NEXT_SIGNATURE = "char *const *next, vf *ahead, int64_t begun"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class RowProgram:
 
     A pass walks the row's elements. A value of elements is computed in every pass that needs it,
     unless that is dear: then the first pass keeps it, in the result it is stored to or in scratch.
+    Where it can, the last pass runs in step with the first one over the next row.
 
     Attributes:
         inputs: Operands that are read.
@@ -69,17 +72,23 @@ class RowProgram:
         for part in self.parts:
             self._number(part)
         self._plan()
-        self._body = self._row_function()
+        self._body = self._row_functions()
 
     @property
     def name(self) -> str:
-        """The row function's name, which follows from its text."""
+        """What the names of the functions begin with, which follows from their text."""
         return f"rows_{hashlib.sha256(self._body.encode()).hexdigest()[:12]}"
 
     @property
     def prelude(self) -> str:
-        """The passes and the function that runs a row through them."""
+        """The passes, and the functions that run a row through them."""
         return self._body.replace("ROWS", self.name)
+
+    @property
+    def arguments(self) -> tuple[int | str, ...]:
+        """What the kernel needs to know of the functions."""
+        operands = len(self.inputs) + len(self.outputs)
+        return operands, len(self._texts), f"{self.name}_first", f"{self.name}_others"
 
     def params(self) -> dict[str, list[Number]]:
         """The parameter arrays, filled up with zeros."""
@@ -122,7 +131,7 @@ class RowProgram:
         self._ready[number] = self._first[source] + 1
         self._reduced[number] = source, _REDUCES_BY[part.kind]
         divided = " / v_splat((float)count)" if part.kind == "MEAN" else ""
-        text = self._printer.defined(number, "f32", f"total[{number}]{divided}")
+        text = self._printer.defined(number, "f32", f"row[{number}]{divided}")
         self._texts[number] = text
 
     def _plan(self) -> None:
@@ -161,52 +170,80 @@ class RowProgram:
     def _is_kept(self, number: int, made: set[int]) -> bool:
         return number in made and number in self._heavy and self._printer.kinds[number] == "f32"
 
-    def _row_function(self) -> str:
-        functions, lines = [], self._row_start()
+    def _row_functions(self) -> str:
+        """The functions of passes, then those that `fused_rows` calls."""
+        opening, begin = ["(void)v, (void)at, (void)row;"], [self._places()]
+        functions, others = [], [self._places(), "(void)next, (void)ahead, (void)begun;"]
         known: set[int] = set()
         made: set[int] = set()
         for index, order in enumerate(self._orders):
-            known |= self._rows_before(index, known, lines)
+            self._rows_before(index, known, others if index else opening)
             functions.append(self._pass_function(index, order, known, made))
             made |= set(order)
-            lines.extend(self._walk(index))
-        self._rows_before(len(self._orders), known, lines)
+            if not index:
+                begin += ["ROWS_open(v, at, row);", self._walk(0)]
+                others += [f"vf x{n} = row[{n}]; (void)x{n};" for n in sorted(known)]
+            elif index < len(self._orders) - 1 or not self._meets:
+                others.append(self._walk(index))
+        others.append(self._start_of_next())
+        self._rows_before(len(self._orders), known, others)
         for number, place in self._row_stores.items():
             at = f"at[{len(self.inputs) + place}]"
             dtype = self.outputs[place].dtype
-            lines.append(self._printer.stored(number, at, dtype, "1"))
-        text = "".join(f"    {line}\n" for line in lines)
-        head = f"CIRCLET_INLINE void ROWS({_SIGNATURE}, void *scratch, int64_t begin, int64_t end)"
-        return "".join(functions) + f"{head} {{\n{text}}}\n"
+            others.append(self._printer.stored(number, at, dtype, "1"))
+        functions.append(_function("open", f"{_SIGNATURE}, vf *row", opening))
+        functions.append(_function("first", _ROW_SIGNATURE, begin))
+        functions.append(_function("others", f"{_ROW_SIGNATURE}, {_NEXT_SIGNATURE}", others))
+        return "".join(functions)
 
-    def _row_start(self) -> list[str]:
-        count = len(self._texts)
+    @property
+    def _meets(self) -> bool:
+        """Whether the last pass can run together with the first one over the next row."""
+        last = len(self._orders) - 1
+        kept_at_once = any(self._first[number] == 0 for number in self.kept)
+        return last > 0 and not self._reduced_in(last) and not kept_at_once
+
+    def _reduced_in(self, index: int) -> list[int]:
+        """What a pass reduces."""
+        return [n for n in self._reduced if self._ready[n] == index + 1]
+
+    def _places(self) -> str:
+        """Where the passes over a row find operands, and what is kept."""
         places = [f"at[{k}]" for k in range(len(self.inputs) + len(self.outputs))]
-        places += [f"(char *)scratch + {k} * ROW_PASS_KEPT(end)" for k in range(len(self.kept))]
-        return [
-            "const int64_t count = end;",
-            f"char *const all[] = {{{', '.join(places)}}};",
-            f"vf row[{count}], total[{count}];",
-            "(void)begin, (void)scratch, (void)row, (void)total;",
-        ]
+        kept = range(len(self.kept))
+        places += [f"(char *)scratch + {k} * ROW_PASS_KEPT(count)" for k in kept]
+        return f"char *const all[] = {{{', '.join(places)}}}; (void)scratch, (void)all;"
 
-    def _rows_before(self, index: int, known: set[int], lines: list[str]) -> set[int]:
+    def _rows_before(self, index: int, known: set[int], lines: list[str]) -> None:
         """Compute the values of rows that are known before a pass."""
         fresh = {n for n, ready in self._ready.items() if ready <= index and n not in known}
         for number in sorted(fresh):
             lines.append(self._texts[number])
             lines.append(f"row[{number}] = {self._printer.variable(number, 'f32')};")
-        return fresh
+        known |= fresh
 
-    def _walk(self, index: int) -> list[str]:
+    def _walk(self, index: int) -> str:
         """Run a pass, and spread what it reduced."""
-        reduced = [
-            n for n, ready in self._ready.items() if n in self._reduced and ready == index + 1
-        ]
-        kinds = ", ".join(self._reduced[n][1] for n in reduced) or "0"
+        reduced = self._reduced_in(index)
         call = f"row_pass_walk(v, all, row, sum, kinds, {len(reduced)}, count, ROWS_{index});"
-        totals = " ".join(f"total[{n}] = sum[{k}];" for k, n in enumerate(reduced))
-        return [f"{{ const int kinds[] = {{{kinds}}}; vf sum[ROW_PASS_SUMS]; {call} {totals} }}"]
+        return self._reducing(reduced, call, "row")
+
+    def _start_of_next(self) -> str:
+        """Run the first pass over the next row, with the last one over this row if they meet."""
+        if not self._meets:
+            return "if (begun) ROWS_first(v, next, scratch, ahead, begun);"
+        reduced, last = self._reduced_in(0), len(self._orders) - 1
+        call = (
+            f"row_pass_meet(v, all, row, count, ROWS_{last}, next, ahead, sum, kinds, "
+            f"{len(reduced)}, begun, ROWS_0);"
+        )
+        return f"ROWS_open(v, next, ahead);\n    {self._reducing(reduced, call, 'ahead')}"
+
+    def _reducing(self, reduced: Sequence[int], call: str, row: str) -> str:
+        """A call that puts reductions into `sum`, and their way into the row's values."""
+        kinds = ", ".join(self._reduced[n][1] for n in reduced) or "0"
+        totals = " ".join(f"{row}[{n}] = sum[{k}];" for k, n in enumerate(reduced))
+        return f"{{ const int kinds[] = {{{kinds}}}; vf sum[ROW_PASS_SUMS]; {call} {totals} }}"
 
     def _pass_function(
         self, index: int, order: Sequence[int], known: set[int], made: set[int]
@@ -223,16 +260,12 @@ class RowProgram:
                 lines.append(self._stored(number, self.outputs[self._stores[number]].dtype))
             if number in self.kept:
                 lines.append(self._stored(number, DType.FLOAT32))
-        reduced = [
-            n for n, ready in self._ready.items() if n in self._reduced and ready == index + 1
-        ]
-        for place, number in enumerate(reduced):
+        for place, number in enumerate(self._reduced_in(index)):
             source, kind = self._reduced[number]
             value = f"row_pass_kept({self._printer.variable(source, 'f32')}, n, {kind})"
             lines.append(f"sum[{place}] = reduce_join_f32(sum[{place}], {value}, {kind});")
-        text = "".join(f"    {line}\n" for line in lines)
         parameters = f"{_SIGNATURE}, const vf *row, vf *sum, int64_t i, int64_t n"
-        return f"CIRCLET_INLINE void ROWS_{index}({parameters}) {{\n{text}}}\n"
+        return _function(str(index), parameters, lines)
 
     def _stored(self, number: int, dtype: DType) -> str:
         at = f"{self._place(number)} + i * {dtype.bits // 8}"
@@ -243,6 +276,11 @@ class RowProgram:
         if number in self._stores:
             return f"at[{len(self.inputs) + self._stores[number]}]"
         return f"at[{len(self.inputs) + len(self.outputs) + self.kept.index(number)}]"
+
+
+def _function(name: str, parameters: str, lines: Sequence[str]) -> str:
+    text = "".join(f"    {line}\n" for line in lines)
+    return f"CIRCLET_INLINE void ROWS_{name}({parameters}) {{\n{text}}}\n"
 
 
 def _is_heavy(expr: Expr) -> bool:
