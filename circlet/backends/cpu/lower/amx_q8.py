@@ -8,15 +8,10 @@ from functools import partial
 import numpy as np
 
 from circlet.backends.cpu.lower.conv_q8 import (
-    Places,
     Product,
-    Runs,
-    conv_border,
     integer_conv,
     lower_integer_conv,
     refuses_conv,
-    runs_of,
-    splits_of,
 )
 from circlet.backends.cpu.lower.fully_connected_q8 import integer_product, rows_of
 from circlet.backends.cpu.lower.q8 import (
@@ -26,6 +21,7 @@ from circlet.backends.cpu.lower.q8 import (
     signed_weights,
     woven_order,
 )
+from circlet.backends.cpu.lower.windows import Places, Runs, conv_border, runs_of, splits_of
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -122,21 +118,13 @@ def _call(product: Product, step: Step, context: Context) -> None:
     row_tasks = -(-places.row_pixels // step.pixels)
     splits = splits_of(blocks, block_bytes, places.rows * row_tasks)
     params: dict[str, ParamValue] = {
-        **places.params(),
-        "run_down": runs.step_down,
-        "run_across": runs.step_across,
-        "runs_down": runs.down,
-        "runs_across": runs.across,
-        "run_bytes": runs.bytes,
+        **product.params(),
         "block_bytes": block_bytes,
         "row_tasks": row_tasks,
         "pixels": step.pixels,
         "tile_pixels": step.tile_pixels,
-        "channels": product.channels,
         "blocks": blocks,
         "splits": splits,
-        "weight_zero": product.weight_zero,
-        **product.extra,
     }
     weights, records, *ones = packed.refs
     operands: tuple[Ref, ...] = (product.data, weights, records, TensorRef(result))

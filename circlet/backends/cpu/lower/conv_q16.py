@@ -7,16 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.layout import Border
-from circlet.backends.cpu.lower.conv_q8 import (
+from circlet.backends.cpu.lower.q8 import choose_tile
+from circlet.backends.cpu.lower.sum_int import bounds, column_records, why_not_int16
+from circlet.backends.cpu.lower.windows import (
     Places,
     Runs,
     conv_border,
     places_of,
     runs_of,
+    splits_of,
+    start_of,
 )
-from circlet.backends.cpu.lower.q8 import choose_tile
-from circlet.backends.cpu.lower.sum_int import bounds, column_records, why_not_int16
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
@@ -30,8 +31,6 @@ Int64 = npt.NDArray[np.int64]
 SMALL, ONCE, TWICE = "CONV_Q16_SMALL", "CONV_Q16_ONCE", "CONV_Q16_TWICE"
 MOST_WIDE_PIXELS = 4
 MOST_WIDE_VECTORS = 2
-_SPLIT_BYTES = 1 << 18
-_FEW_TASKS = 16
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,7 @@ def call_product16(product: Product16, context: Context) -> None:
     packed = pack_pairs(product.weights, vectors * lanes)
     row_tiles = -(-places.row_pixels // pixels)
     tiles = places.rows * row_tiles
-    wanted = max(-(-packed.nbytes // _SPLIT_BYTES), -(-_FEW_TASKS // max(tiles, 1)))
-    splits = min(wanted, len(packed))
+    splits = splits_of(len(packed), packed[0].nbytes, tiles)
     shape = places.params()
     del shape["rows"]
     context.call(
@@ -91,10 +89,7 @@ def call_product16(product: Product16, context: Context) -> None:
         Kernel("conv_q16.h", "conv_q16", (pixels, vectors, form, flush)),
         {
             **shape,
-            "run_down": runs.step_down,
-            "run_across": runs.step_across,
-            "runs_down": runs.down,
-            "runs_across": runs.across,
+            **runs.params(),
             "run": runs.bytes,
             "block_weights": packed[0].size,
             "row_tiles": row_tiles,
@@ -166,9 +161,7 @@ def _product(op: Op, runs: Runs, places: Places, data: TensorRef) -> Product16:
 
 def _lower_conv(op: Op, context: Context) -> None:
     data, out = context.layout(operand(op, 0)), context.layout(op.outputs[0])
-    border = conv_border(op).get(0, Border())
-    start = -(border.top * data.row_stride + border.left * data.pixel_stride)
-    source = TensorRef(operand(op, 0), start)
+    source = TensorRef(operand(op, 0), start_of(op, data))
     call_product16(_product(op, runs_of(op, data), places_of(op, data, out), source), context)
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.layout import Border, Layout
 from circlet.backends.cpu.lower.q8 import (
     HYBRIDS,
     Int8,
@@ -27,6 +26,15 @@ from circlet.backends.cpu.lower.q8 import (
     weights_zero,
     woven_order,
 )
+from circlet.backends.cpu.lower.windows import (
+    Places,
+    Runs,
+    conv_border,
+    places_of,
+    runs_of,
+    splits_of,
+    start_of,
+)
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -40,58 +48,14 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
-from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
 from circlet.ops.requantize import scalar_quant
 
-_SPLIT_BYTES = 1 << 18
-_FEW_TASKS = 16
 _FEW_VECTORS = 2
 _ROW_ALIGNMENT = 64
 _SUM_BYTES = 16
 _NO_SUMS = "CONV_Q8_NO_SUMS"
 _SUMS_IN = "CONV_Q8_SUMS_IN"
-
-
-class Runs(NamedTuple):
-    """How the taps of a window lie in memory, in bytes."""
-
-    down: int
-    across: int
-    bytes: int
-    step_down: int
-    step_across: int
-
-    @property
-    def padded(self) -> int:
-        """Bytes of a run filled up to whole groups of four."""
-        return -(-self.bytes // 4) * 4
-
-
-class Places(NamedTuple):
-    """Where windows and outputs lie: images of rows of pixels, strides in elements."""
-
-    rows: int
-    image_rows: int
-    row_pixels: int
-    in_strides: tuple[int, int, int]
-    out_strides: tuple[int, int, int]
-
-    def params(self) -> dict[str, ParamValue]:
-        """The kernel's parameters of these names."""
-        in_batch, in_row, in_pixel = self.in_strides
-        out_batch, out_row, out_pixel = self.out_strides
-        return {
-            "rows": self.rows,
-            "image_rows": self.image_rows,
-            "row_pixels": self.row_pixels,
-            "in_batch": in_batch,
-            "in_row": in_row,
-            "in_pixel": in_pixel,
-            "out_batch": out_batch,
-            "out_row": out_row,
-            "out_pixel": out_pixel,
-        }
 
 
 class Product(NamedTuple):
@@ -118,31 +82,16 @@ class Product(NamedTuple):
     extra: dict[str, ParamValue]
     scales: Ref = NoRef()
 
-
-def runs_of(op: Op, data: Layout) -> Runs:
-    """The longest runs of taps that are contiguous in the input's layout."""
-    window = window_of(op)
-    down, across = window.rows, window.columns
-    step_down = down.dilation * data.row_stride
-    if across.size > 1 and (across.dilation != 1 or data.pixel_stride != data.channels):
-        step = across.dilation * data.pixel_stride
-        return Runs(down.size, across.size, data.channels, step_down, step)
-    length = across.size * data.channels
-    if down.size > 1 and step_down == length:
-        return Runs(1, 1, down.size * length, 0, 0)
-    return Runs(down.size, 1, length, step_down, 0)
-
-
-def places_of(op: Op, data: Layout, out: Layout) -> Places:
-    """Windows and outputs of a convolution; even 1x1 images flow together into one row."""
-    window = window_of(op)
-    taps = window.rows.size * window.columns.size
-    steps = window.rows.stride, window.columns.stride
-    if taps == 1 and steps == (1, 1) and data.has_even_pixels and out.has_even_pixels:
-        return Places(1, 1, out.pixels, (0, 0, data.pixel_stride), (0, 0, out.pixel_stride))
-    in_strides = data.batch_stride, steps[0] * data.row_stride, steps[1] * data.pixel_stride
-    out_strides = out.batch_stride, out.row_stride, out.pixel_stride
-    return Places(out.batch * out.height, out.height, out.width, in_strides, out_strides)
+    def params(self) -> dict[str, ParamValue]:
+        """The kernels' parameters that do not depend on tiles."""
+        return {
+            **self.places.params(),
+            **self.runs.params(),
+            "run_bytes": self.runs.bytes,
+            "channels": self.channels,
+            "weight_zero": self.weight_zero,
+            **self.extra,
+        }
 
 
 def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tuple[Int64, Int64]:
@@ -194,19 +143,11 @@ def call_product(product: Product, context: Context) -> None:
     row_tiles = -(-places.row_pixels // tile.pixels)
     splits = splits_of(blocks, block_bytes, places.rows * row_tiles)
     params: dict[str, ParamValue] = {
-        **places.params(),
-        "run_down": runs.step_down,
-        "run_across": runs.step_across,
-        "runs_down": runs.down,
-        "runs_across": runs.across,
-        "run_bytes": runs.bytes,
+        **product.params(),
         "block_bytes": block_bytes,
         "row_tiles": row_tiles,
-        "channels": product.channels,
         "blocks": blocks,
         "splits": splits,
-        "weight_zero": product.weight_zero,
-        **product.extra,
     }
     scratch_bytes = 0
     if _flip(product, tile) == "CONV_Q8_FLIP_ROWS":
@@ -302,12 +243,6 @@ def woven_slots(channels: int, tile: Tile, lanes: int) -> Slots:
     return Slots((firsts[:, None] + order).reshape(-1), firsts.size * order.size, lanes)
 
 
-def splits_of(blocks: int, block_bytes: int, tiles: int) -> int:
-    """Parts of the weights: each stays in the cache, and there is work for every thread."""
-    wanted = max(-(-blocks * block_bytes // _SPLIT_BYTES), -(-_FEW_TASKS // max(tiles, 1)))
-    return min(wanted, blocks)
-
-
 def _sums(product: Product, order: npt.NDArray[np.intp]) -> str:
     """How the kernel finds sums of windows: in a lane without a channel, where there is one."""
     channels = product.channels
@@ -323,20 +258,6 @@ def _with_sums(weights: Int8, sums: str) -> Int8:
     if not sums.startswith(_SUMS_IN):
         return weights
     return np.concatenate([weights, np.ones((1, *weights.shape[1:]), np.int8)])
-
-
-def conv_border(op: Op) -> dict[int, Border]:
-    """The border that SAME windows reach into."""
-    _, height, width, _ = operand(op, 0).static_shape
-    (top, bottom), (left, right) = window_of(op).pads(height, width)
-    border = Border(top, left, bottom, right)
-    return {0: border} if border else {}
-
-
-def start_of(op: Op, data: Layout) -> int:
-    """Where the first window starts, in elements from the first pixel."""
-    border = conv_border(op).get(0, Border())
-    return -(border.top * data.row_stride + border.left * data.pixel_stride)
 
 
 def refuses_conv(op: Op, target: Target) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.layout import Border
-from circlet.backends.cpu.lower.conv_q8 import conv_border, lower_integer_conv
+from circlet.backends.cpu.lower.conv_q8 import lower_integer_conv
 from circlet.backends.cpu.lower.depthwise_tiles import (
     CHANNEL_BLOCK,
     Blocks,
@@ -32,6 +32,7 @@ from circlet.backends.cpu.lower.q8 import (
     weights_zero,
     woven_order,
 )
+from circlet.backends.cpu.lower.windows import conv_border
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from circlet.backends.cpu.lower.conv_q8 import (
-    Places,
-    Product,
-    Runs,
-    call_product,
-    fold_zero_points,
-    woven_slots,
-)
+from circlet.backends.cpu.lower.conv_q8 import Product, call_product, fold_zero_points, woven_slots
 from circlet.backends.cpu.lower.q8 import (
     Int8,
     Scaling,
@@ -23,6 +16,7 @@ from circlet.backends.cpu.lower.q8 import (
     signed_weights,
     weights_zero,
 )
+from circlet.backends.cpu.lower.windows import Places, Runs
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, TensorRef
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op

@@ -10,17 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlet.backends.cpu.layout import Border, Layout, bordered
-from circlet.backends.cpu.lower.conv_q8 import (
-    Places,
-    Product,
-    Runs,
-    call_product,
-    conv_border,
-    places_of,
-    refuses_conv,
-    runs_of,
-    slots_of,
-)
+from circlet.backends.cpu.lower.conv_q8 import Product, call_product, refuses_conv, slots_of
 from circlet.backends.cpu.lower.depthwise_q8 import (
     Depthwise,
     call_depthwise,
@@ -40,6 +30,7 @@ from circlet.backends.cpu.lower.q8 import (
     hybrid_scaling,
     refuses_weighted,
 )
+from circlet.backends.cpu.lower.windows import Places, Runs, conv_border, places_of, runs_of
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.cpu.lower.conv_q8 import Places, Runs, slots_of
+from circlet.backends.cpu.lower.conv_q8 import slots_of
 from circlet.backends.cpu.lower.conv_q16 import (
     MOST_WIDE_PIXELS,
     MOST_WIDE_VECTORS,
@@ -27,6 +27,7 @@ from circlet.backends.cpu.lower.tiles import (
     registers_of,
 )
 from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
+from circlet.backends.cpu.lower.windows import Places, Runs
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
