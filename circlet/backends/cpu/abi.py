@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -36,6 +36,8 @@ _STRUCT_CODES = {"f4": "f", "f8": "d"} | {
 }
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _FIELD = re.compile(r"^(\w+)\s+(\w+)((?:\[\w+\])*)$")
+_INNER = re.compile(r"^struct (\w+) (\w+)$")
+_INCLUDE = re.compile(r'^#include "([\w.]+)"', re.MULTILINE)
 _DEFINE = re.compile(r"^#define\s+(\w+)\s+\(?(0[xX][0-9a-fA-F]+|\d+)[uUlL]*\)?", re.MULTILINE)
 
 
@@ -66,24 +68,66 @@ class Operand:
     offset: int = 0
 
 
-def params_dtype(header: str, struct: str) -> np.dtype[np.void]:
+def params_dtype(header: str, struct: str, folder: Path | None = None) -> np.dtype[np.void]:
     """The layout of `typedef struct NAME { ... } NAME;` in the text of a C header.
 
     Fields are fixed-width integers, `float`, `double` and fixed arrays of them, with array lengths
-    that are numbers or `#define`s of the same header.
+    that are numbers or `#define`s of the same header, and structs of such fields; `at` of a struct
+    `in` is named `in_at`.
+
+    Args:
+        folder: Where headers that this one includes are; structs may stand in them.
     """
-    text = _COMMENT.sub("", header)
-    found = re.search(rf"\bstruct\s+{re.escape(struct)}\s*\{{(.*?)\}}", text, re.DOTALL)
+    nested = _layout(header, struct, folder)
+    names, formats, offsets = zip(*_leaves(nested), strict=True)
+    flat = {"names": names, "formats": formats, "offsets": offsets, "itemsize": nested.itemsize}
+    return np.dtype(flat, align=True)  # type: ignore[call-overload]
+
+
+def _layout(header: str, struct: str, folder: Path | None) -> np.dtype[np.void]:
+    found = _find_struct(header, struct, folder)
     if found is None:
         raise BackendError(f"the C header declares no struct {struct}")
+    text, body = found
     lengths = {name: int(value, 0) for name, value in _DEFINE.findall(text)}
-    declarations = (line.strip() for line in found[1].split(";"))
-    fields = [_field(line, struct, lengths) for line in declarations if line]
+    fields: list[tuple[Any, ...]] = []
+    for line in (" ".join(part.split()) for part in body.split(";")):
+        inner = _INNER.match(line)
+        if inner:
+            fields.append((inner[2], _layout(text, inner[1], folder)))
+        elif line:
+            fields.append(_field(line, struct, lengths))
     return np.dtype(fields, align=True)
 
 
+def _find_struct(header: str, struct: str, folder: Path | None) -> tuple[str, str] | None:
+    """The text that declares a struct, and what stands between its braces."""
+    declared = re.compile(rf"\bstruct\s+{re.escape(struct)}\s*\{{(.*?)\}}", re.DOTALL)
+    texts, seen = [header], set[str]()
+    while texts:
+        text = _COMMENT.sub("", texts.pop(0))
+        found = declared.search(text)
+        if found is not None:
+            return text, found[1]
+        for name in _INCLUDE.findall(text):
+            if folder is not None and name not in seen:
+                seen.add(name)
+                texts.append((folder / name).read_text(encoding="utf-8"))
+    return None
+
+
+def _leaves(layout: np.dtype[np.void]) -> Iterator[tuple[str, np.dtype[Any], int]]:
+    """Name, type and offset of each field that is no struct."""
+    for name, (kind, offset) in _fields_of(layout).items():
+        if kind.fields is None:
+            yield name, kind, offset
+            continue
+        for inner, leaf, at in _leaves(kind):
+            yield f"{name}_{inner}", leaf, offset + at
+
+
 def _field(line: str, struct: str, lengths: dict[str, int]) -> tuple[str, str, tuple[int, ...]]:
-    match = _FIELD.match(" ".join(line.split()))
+    match = _FIELD.match(line)
     if match is None or match[1] not in _C_TYPES:
         raise BackendError(f"field {line!r} of struct {struct} is of no type that plans can hold")
     counts = re.findall(r"\w+", match[3])

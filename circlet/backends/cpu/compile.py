@@ -391,7 +391,7 @@ def _assemble(
 @lru_cache(maxsize=256)
 def _packer(header: str, function: str) -> Packer:
     text = (KERNELS_DIR / header).read_text(encoding="utf-8")
-    return Packer(params_dtype(text, f"{function}_params"))
+    return Packer(params_dtype(text, f"{function}_params", KERNELS_DIR))
 
 
 def _operand(ref: Ref, storage: Storage, offsets: Mapping[Buffer, int]) -> Operand:

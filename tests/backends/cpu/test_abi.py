@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,8 +42,31 @@ def test_layout_is_that_of_the_c_compiler() -> None:
     assert layout["size"].shape == (2, 3)
 
 
+def test_fields_of_structs_in_structs_are_named_after_both(tmp_path: Path) -> None:
+    (tmp_path / "pair.h").write_text("struct pair { int8_t first; double second[2]; };")
+    header = '#include "pair.h"\nstruct p { int32_t n; struct pair in; struct pair out; };'
+    layout = params_dtype(header, "p", tmp_path)
+    assert layout.fields is not None
+    assert {name: row[1] for name, row in layout.fields.items()} == {
+        "n": 0,
+        "in_first": 8,
+        "in_second": 16,
+        "out_first": 32,
+        "out_second": 40,
+    }
+    assert layout.itemsize == 56
+    assert len(params_bytes(layout, out_second=[1.0, 2.0])) == 56
+
+
 @pytest.mark.parametrize(
-    "struct", ["struct p { int *at; };", "struct p { long n; };", "struct p { int32_t n[X]; };", ""]
+    "struct",
+    [
+        "struct p { int *at; };",
+        "struct p { long n; };",
+        "struct p { int32_t n[X]; };",
+        "struct p { struct q x; };",
+        "",
+    ],
 )
 def test_what_is_no_parameter_struct_is_refused(struct: str) -> None:
     with pytest.raises(BackendError):

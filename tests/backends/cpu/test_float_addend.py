@@ -57,7 +57,8 @@ def test_addend_joins_before_the_activation(
     pointers = (array.ctypes.data for array in (image, packed, result, addend))
     operands = (ctypes.c_void_p * 4)(*pointers)
     header = (KERNELS_DIR / "conv_f32.h").read_text(encoding="utf-8")
-    params = params_bytes(params_dtype(header, "conv_f32_params"), **_params(blocks, added))
+    layout = params_dtype(header, "conv_f32_params", KERNELS_DIR)
+    params = params_bytes(layout, **_params(blocks, added))
     tasks = ctypes.c_int64(3 * blocks)
     ctypes.CDLL(str(path)).kernel(params, operands, None, ctypes.c_int64(0), tasks)
     sums = (weights[0] + image @ weights[1:])[:, :_FILTERS]

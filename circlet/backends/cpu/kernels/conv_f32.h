@@ -14,22 +14,17 @@
 #define CIRCLET_CONV_F32_H
 
 #include "simd.h"
+#include "strides.h"
 
 struct conv_f32_params {
-    int64_t in_batch;   /* input elements between output images */
-    int64_t in_row;     /* input elements between output rows */
-    int64_t in_pixel;   /* input elements between output pixels */
+    struct image_strides in; /* from the inputs of output pixels to those of the next */
+    struct image_strides out;
+    struct image_strides add;
     int64_t tap_row;    /* input elements between rows of the window */
     int64_t tap_run;    /* input elements between runs of a window row */
     int64_t tap_rows;   /* rows of the window */
     int64_t tap_runs;   /* contiguous runs in a row of the window */
     int64_t run;        /* elements of a run */
-    int64_t out_batch;  /* output elements between images */
-    int64_t out_row;    /* output elements between rows */
-    int64_t out_pixel;  /* output elements between pixels */
-    int64_t add_batch;  /* addend elements between images */
-    int64_t add_row;    /* addend elements between rows */
-    int64_t add_pixel;  /* addend elements between pixels */
     int32_t width;      /* output pixels of a row, at least MR */
     int32_t height;     /* output rows of an image */
     int32_t row_tiles;  /* tiles of a row */
@@ -151,20 +146,39 @@ CIRCLET_INLINE void conv_f32_finish(vf (*acc)[8], const struct conv_f32_params *
     vf low = v_splat(p->low), high = v_splat(p->high);
     if (ADD && s_min_i64(left, added) >= CIRCLET_LANES) {
         CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-            acc[m][v] = acc[m][v] + v_load(add + m * p->add_pixel);
+            acc[m][v] = acc[m][v] + v_load(add + m * p->add.pixel);
     } else if (ADD && s_min_i64(left, added) > 0) {
         CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-            acc[m][v] = acc[m][v] + v_load_n(add + m * p->add_pixel, s_min_i64(left, added));
+            acc[m][v] = acc[m][v] + v_load_n(add + m * p->add.pixel, s_min_i64(left, added));
     }
     if (left >= CIRCLET_LANES) {
         CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-            v_store(out + m * p->out_pixel, v_clamp(acc[m][v], low, high));
+            v_store(out + m * p->out.pixel, v_clamp(acc[m][v], low, high));
     } else if (CONV_F32_HAS_HALVES && left == CIRCLET_LANES / 2) {
         CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-            conv_f32_store_half(out + m * p->out_pixel, v_clamp(acc[m][v], low, high));
+            conv_f32_store_half(out + m * p->out.pixel, v_clamp(acc[m][v], low, high));
     } else if (left > 0) {
         CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-            v_store_n(out + m * p->out_pixel, v_clamp(acc[m][v], low, high), left);
+            v_store_n(out + m * p->out.pixel, v_clamp(acc[m][v], low, high), left);
+    }
+}
+
+/* Sums start as the biases at the head of a block of weights. */
+CIRCLET_INLINE void conv_f32_start(vf (*acc)[8], const float *w, const int MR, const int NV) {
+    CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+        vf bias = v_load(w + v * CIRCLET_LANES);
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++) acc[m][v] = bias;
+    }
+}
+
+/* All vectors of a tile through conv_f32_finish. */
+CIRCLET_INLINE void conv_f32_end(vf (*acc)[8], const struct conv_f32_params *p, float *out,
+                                 const float *add, int64_t left, int64_t added, const int MR,
+                                 const int NV, const int HALF, const int ADD) {
+    left = s_min_i64(left, CONV_F32_WIDTH(NV, HALF));
+    CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+        int at = v * CIRCLET_LANES;
+        conv_f32_finish(acc, p, out + at, add + at, left - at, added - at, v, MR, ADD);
     }
 }
 
@@ -172,50 +186,65 @@ CIRCLET_INLINE void conv_f32_tile(const struct conv_f32_params *p, const float *
                                   float *out, const float *add, int64_t left, int64_t added,
                                   const int MR, const int NV, const int HALF, const int ADD) {
     vf acc[16][8];
-    CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
-        vf bias = v_load(w + v * CIRCLET_LANES);
-        CIRCLET_UNROLL for (int m = 0; m < MR; m++) acc[m][v] = bias;
-    }
+    conv_f32_start(acc, w, MR, NV);
     w += CONV_F32_WIDTH(NV, HALF);
-    left = s_min_i64(left, CONV_F32_WIDTH(NV, HALF));
     for (int64_t y = 0; y < p->tap_rows; y++)
         for (int64_t x = 0; x < p->tap_runs; x++)
-            w = conv_f32_run(acc, a + y * p->tap_row + x * p->tap_run, p->in_pixel, p->run, w, MR,
+            w = conv_f32_run(acc, a + y * p->tap_row + x * p->tap_run, p->in.pixel, p->run, w, MR,
                              NV, HALF);
-    CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
-        int at = v * CIRCLET_LANES;
-        conv_f32_finish(acc, p, out + at, add + at, left - at, added - at, v, MR, ADD);
-    }
+    conv_f32_end(acc, p, out, add, left, added, MR, NV, HALF, ADD);
 }
 
-/* A task is `task_tiles` tiles of one channel block; blocks of the same tiles follow each other. */
+/* `task_tiles` tiles of one channel block; blocks of the same tiles follow each other. */
+struct conv_f32_task {
+    uint32_t tile, stop, block;
+    int64_t left;     /* channels of the group from the block's first on */
+    int64_t channel;  /* the block's first */
+    int64_t in_group; /* the group's first input channel */
+};
+
+CIRCLET_INLINE struct conv_f32_task conv_f32_task(const struct conv_f32_params *p, int64_t task,
+                                                  const int width) {
+    uint32_t tile = (uint32_t)task / (uint32_t)p->blocks * (uint32_t)p->task_tiles;
+    uint32_t block = (uint32_t)task % (uint32_t)p->blocks;
+    uint32_t group = block / (uint32_t)p->group_blocks;
+    int64_t first = (int64_t)(block % (uint32_t)p->group_blocks) * width;
+    uint32_t stop = (uint32_t)s_min_i64((int64_t)tile + p->task_tiles, p->tiles);
+    return (struct conv_f32_task){tile, stop, block, p->group_channels - first,
+                                  (int64_t)group * p->group_channels + first,
+                                  (int64_t)group * p->group_inputs};
+}
+
+/* Elements from the starts of the operands to those of a tile. */
+struct conv_f32_place {
+    int64_t in, out, add;
+};
+
+CIRCLET_INLINE struct conv_f32_place conv_f32_place(const struct conv_f32_params *p,
+                                                    const struct conv_f32_task *t, const int MR) {
+    uint32_t row = t->tile / (uint32_t)p->row_tiles;
+    int64_t x = s_min_i64((int64_t)(t->tile % (uint32_t)p->row_tiles) * MR, p->width - MR);
+    int64_t batch = row / (uint32_t)p->height, y = row % (uint32_t)p->height;
+    return (struct conv_f32_place){strides_at(&p->in, batch, y, x) + t->in_group,
+                                   strides_at(&p->out, batch, y, x) + t->channel,
+                                   strides_at(&p->add, batch, y, x) + t->channel};
+}
+
 CIRCLET_INLINE void conv_f32(const struct conv_f32_params *p, void *const *operands, void *scratch,
                              int64_t begin, int64_t end, const int MR, const int NV,
                              const int HALF, const int ADD) {
     const int width = CONV_F32_WIDTH(NV, HALF);
     int64_t taps = p->tap_rows * p->tap_runs * p->run;
+    const float *in = operands[0], *add = ADD ? operands[3] : operands[2];
+    float *out = operands[2];
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
-        uint32_t tile = (uint32_t)task / (uint32_t)p->blocks * (uint32_t)p->task_tiles;
-        uint32_t block = (uint32_t)task % (uint32_t)p->blocks;
-        uint32_t group = block / (uint32_t)p->group_blocks;
-        int64_t first = (int64_t)(block % (uint32_t)p->group_blocks) * width;
-        int64_t channel = (int64_t)group * p->group_channels + first;
-        int64_t stop = s_min_i64(tile + p->task_tiles, p->tiles);
-        const float *w = (const float *)operands[1] + block * (taps + 1) * width;
-        for (; tile < stop; tile++) {
-            uint32_t row = tile / (uint32_t)p->row_tiles;
-            int64_t x = s_min_i64((int64_t)(tile % (uint32_t)p->row_tiles) * MR, p->width - MR);
-            int64_t batch = row / (uint32_t)p->height, y = row % (uint32_t)p->height;
-            const float *in = (const float *)operands[0] + batch * p->in_batch + y * p->in_row +
-                              x * p->in_pixel + (int64_t)group * p->group_inputs;
-            float *out = (float *)operands[2] + batch * p->out_batch + y * p->out_row +
-                         x * p->out_pixel + channel;
-            const float *add = ADD ? (const float *)operands[3] + batch * p->add_batch +
-                                         y * p->add_row + x * p->add_pixel + channel
-                                   : out;
-            conv_f32_tile(p, in, w, out, add, p->group_channels - first,
-                          p->add_channels - channel, MR, NV, HALF, ADD);
+        struct conv_f32_task t = conv_f32_task(p, task, width);
+        const float *w = (const float *)operands[1] + t.block * (taps + 1) * width;
+        for (; t.tile < t.stop; t.tile++) {
+            struct conv_f32_place at = conv_f32_place(p, &t, MR);
+            conv_f32_tile(p, in + at.in, w, out + at.out, add + at.add, t.left,
+                          p->add_channels - t.channel, MR, NV, HALF, ADD);
         }
     }
 }

@@ -7,15 +7,12 @@
 #define CIRCLET_CONV_INT_H
 
 #include "simd_int.h"
+#include "strides.h"
 #include "sum_int.h"
 
 struct conv_int_params {
-    int64_t in_batch;  /* input elements between images */
-    int64_t in_row;    /* between rows */
-    int64_t in_pixel;  /* between pixels */
-    int64_t out_batch; /* output elements between images */
-    int64_t out_row;   /* between rows */
-    int64_t out_pixel; /* between pixels */
+    struct image_strides in;
+    struct image_strides out;
     int64_t out_height;
     int64_t out_width;
     int64_t in_height;
@@ -71,7 +68,7 @@ CIRCLET_INLINE void conv_int_pixel(const struct conv_int_params *p, wl *acc, con
         for (int64_t kx = 0; kx < p->tap_width; kx++) {
             int64_t in_x = conv_int_meets(p, x, kx, p->in_width, 1);
             if (in_x < 0) continue;
-            const int16_t *from = image + in_y * p->in_row + in_x * p->in_pixel;
+            const int16_t *from = image + in_y * p->in.row + in_x * p->in.pixel;
             const int16_t *weights = panel + (ky * p->tap_width + kx) * panel_step;
             if (!BY_CHANNEL) {
                 sum_int_run(acc, from, p->depth, weights, NV);
@@ -95,17 +92,17 @@ CIRCLET_INLINE void conv_int(const struct conv_int_params *p, void *const *opera
     for (int64_t task = begin; task < end; task++) {
         int64_t block = task % p->blocks, row = task / p->blocks;
         int64_t batch = row / p->out_height, y = row % p->out_height, first = block * width;
-        const int16_t *image = (const int16_t *)operands[0] + batch * p->in_batch;
+        const int16_t *image = (const int16_t *)operands[0] + batch * p->in.batch;
         const int16_t *panel = (const int16_t *)operands[1];
         panel += first * taps * (BY_CHANNEL ? 1 : p->depth);
         if (BY_CHANNEL) image += first;
         const int64_t *record = (const int64_t *)operands[2] + block * SUM_INT_RECORD * width;
-        int16_t *out = (int16_t *)operands[3] + batch * p->out_batch + y * p->out_row + first;
+        int16_t *out = (int16_t *)operands[3] + strides_at(&p->out, batch, y, 0) + first;
         for (int64_t x = 0; x < p->out_width; x++) {
             wl acc[4];
             CIRCLET_UNROLL for (int v = 0; v < NV; v++) acc[v] = v_splat_i64(0);
             conv_int_pixel(p, acc, image, panel, y, x, p->columns - first, NV, BY_CHANNEL);
-            sum_int_store_all((char *)(out + x * p->out_pixel), acc, record, bounds,
+            sum_int_store_all((char *)(out + x * p->out.pixel), acc, record, bounds,
                               p->columns - first, ELEMENT_I16, NV, WIDE);
         }
     }

@@ -11,17 +11,14 @@
 #define CIRCLET_DEPTHWISE_F32_H
 
 #include "simd.h"
+#include "strides.h"
 
 struct depthwise_f32_params {
-    int64_t in_batch;   /* input elements between output images */
-    int64_t in_row;     /* input elements between output rows */
-    int64_t in_pixel;   /* input elements between output pixels */
+    struct image_strides in; /* from the inputs of output pixels to those of the next */
+    struct image_strides out;
     int64_t tap_row;    /* input elements between rows of the window */
     int64_t tap_column; /* input elements between columns of the window */
     int64_t column;     /* input elements between neighbouring loads that pixels share */
-    int64_t out_batch;  /* output elements between images */
-    int64_t out_row;    /* output elements between rows */
-    int64_t out_pixel;  /* output elements between pixels */
     int32_t tap_rows;   /* rows of the window */
     int32_t tap_columns;    /* columns of the window */
     int32_t width;      /* output pixels of a row, at least MR */
@@ -64,7 +61,7 @@ CIRCLET_INLINE void depthwise_f32_shared(vf *acc, const struct depthwise_f32_par
 CIRCLET_INLINE void depthwise_f32_tap(vf *acc, const struct depthwise_f32_params *p,
                                       const float *in, vf tap, const int MR, const int MASKED) {
     CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
-        vf x = depthwise_f32_load(in + m * p->in_pixel, p->channels, MASKED);
+        vf x = depthwise_f32_load(in + m * p->in.pixel, p->channels, MASKED);
         acc[m] = v_fma(x, tap, acc[m]);
     }
 }
@@ -110,10 +107,10 @@ CIRCLET_INLINE void depthwise_f32_row(const struct depthwise_f32_params *p, cons
         int64_t x = s_min_i64(tile, p->width - MR);
         vf acc[8];
         CIRCLET_UNROLL for (int m = 0; m < MR; m++) acc[m] = bias;
-        depthwise_f32_sums(acc, p, in + x * p->in_pixel, w + CIRCLET_LANES, held, KH, KW, SW, DW,
+        depthwise_f32_sums(acc, p, in + x * p->in.pixel, w + CIRCLET_LANES, held, KH, KW, SW, DW,
                            MR, MASKED);
         CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
-            float *to = out + (x + m) * p->out_pixel;
+            float *to = out + (x + m) * p->out.pixel;
             vf y = v_clamp(acc[m], low, high);
             if (MASKED)
                 v_store_n(to, y, p->channels);
@@ -135,8 +132,8 @@ CIRCLET_INLINE void depthwise_f32_block(const struct depthwise_f32_params *p, co
     for (int64_t row = first; row < last; row++) {
         int64_t batch = (uint32_t)row / (uint32_t)p->height;
         int64_t y = (uint32_t)row % (uint32_t)p->height;
-        depthwise_f32_row(p, in + batch * p->in_batch + y * p->in_row, w, held,
-                          out + batch * p->out_batch + y * p->out_row, KH, KW, SW, DW, MR,
+        depthwise_f32_row(p, in + strides_at(&p->in, batch, y, 0), w, held,
+                          out + strides_at(&p->out, batch, y, 0), KH, KW, SW, DW, MR,
                           MASKED);
     }
 }

@@ -3,6 +3,7 @@
 #define CIRCLET_HYBRID_Q8_H
 
 #include "simd_int.h"
+#include "strides.h"
 
 /* real = scale * (stored - zero), where stored values are as v_dot4 wants them. */
 struct hybrid_scale {
@@ -11,9 +12,7 @@ struct hybrid_scale {
 };
 
 struct hybrid_image_params {
-    int64_t in_batch;  /* elements between float images */
-    int64_t in_row;    /* between rows */
-    int64_t in_pixel;  /* between pixels */
+    struct image_strides in; /* of float images */
     int64_t out_batch; /* bytes between quantised images */
     int64_t height;
     int64_t width;
@@ -117,12 +116,12 @@ CIRCLET_INLINE struct hybrid_factors hybrid_fold(const struct hybrid_range *rang
 CIRCLET_INLINE struct hybrid_scale hybrid_quantise(const struct hybrid_image_params *p,
                                                    const float *in, uint8_t *out,
                                                    const int asymmetric) {
-    int together = p->in_pixel == p->depth;
+    int together = p->in.pixel == p->depth;
     int64_t parts = together ? 1 : p->width, length = together ? p->width * p->depth : p->depth;
     struct hybrid_range range = {{{0}}};
     for (int64_t y = 0; y < p->height; y++)
         for (int64_t x = 0; x < parts; x++)
-            hybrid_row_range(&range, in + y * p->in_row + x * p->in_pixel, length);
+            hybrid_row_range(&range, in + strides_at(&p->in, 0, y, x), length);
     struct hybrid_factors f = hybrid_fold(&range, asymmetric);
     int32_t zero = f.zero + HYBRID_STORED;
     int64_t row_bytes = (p->left + p->width + p->right) * p->depth;
@@ -132,7 +131,7 @@ CIRCLET_INLINE struct hybrid_scale hybrid_quantise(const struct hybrid_image_par
         int64_t left = p->left * p->depth, inner = p->width * p->depth;
         hybrid_fill(out, left, zero);
         for (int64_t x = 0; x < parts; x++) {
-            const float *from = in + y * p->in_row + x * p->in_pixel;
+            const float *from = in + strides_at(&p->in, 0, y, x);
             hybrid_quantise_row(from, length, out + left + x * length, f);
         }
         hybrid_fill(out + left + inner, p->right * p->depth, zero);
@@ -146,7 +145,7 @@ CIRCLET_INLINE void hybrid_image(const struct hybrid_image_params *p, void *cons
                                  void *scratch, int64_t begin, int64_t end, const int asymmetric) {
     (void)scratch;
     for (int64_t image = begin; image < end; image++) {
-        const float *in = (const float *)operands[0] + image * p->in_batch;
+        const float *in = (const float *)operands[0] + image * p->in.batch;
         uint8_t *out = (uint8_t *)operands[1] + image * p->out_batch;
         struct hybrid_scale *scales = operands[2];
         scales[image] = hybrid_quantise(p, in, out, asymmetric);

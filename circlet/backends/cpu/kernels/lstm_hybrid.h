@@ -13,23 +13,9 @@
 #include "lstm.h"
 
 struct lstm_hybrid_params {
-    int64_t steps;
-    int64_t in_batch;  /* input elements between elements of the batch */
-    int64_t in_step;   /* input elements between steps */
-    int64_t out_batch; /* the same for the output */
-    int64_t out_step;
-    int64_t inputs;    /* sizes of vectors */
-    int64_t cells;
-    int64_t outputs;
-    int64_t gate;      /* cells rounded up to whole registers */
-    int64_t gate_blocks;
-    int64_t hidden;    /* where hidden values, projections and bytes start in scratch memory */
-    int64_t projected;
-    int64_t bytes;
-    int64_t projection_blocks; /* 0 without a projection */
-    int32_t asymmetric; /* whether quantised vectors have a zero point */
-    float cell_clip;    /* infinity for none */
-    float projection_clip;
+    struct lstm_f32_params floats;
+    int64_t bytes; /* where quantised vectors start in scratch memory */
+    int32_t asymmetric; /* whether they have a zero point */
 };
 
 #define LSTM_HYBRID_RECORD (2 * CIRCLET_LANES)
@@ -38,7 +24,7 @@ struct lstm_hybrid_params {
 CIRCLET_INLINE void lstm_hybrid_product(const int8_t *w, const float *records, const float *x,
                                         int64_t n, uint8_t *bytes, const float *from, float *out,
                                         int64_t blocks, int asymmetric, const int vectors) {
-    const struct hybrid_image_params row = {.in_pixel = n, .height = 1, .width = 1, .depth = n};
+    const struct hybrid_image_params row = {.in.pixel = n, .height = 1, .width = 1, .depth = n};
     struct hybrid_scale scale = hybrid_quantise(&row, x, bytes, asymmetric);
     CIRCLET_NO_UNROLL for (int64_t i = n; i & 3; i++) bytes[i] = 0;
     for (int64_t block = 0; block < blocks; block++) {
@@ -63,34 +49,26 @@ CIRCLET_INLINE void lstm_hybrid(const struct lstm_hybrid_params *p, void *const 
                                 int64_t begin, int64_t end, const int vectors,
                                 const int projection_vectors, const int has_input,
                                 const int activation, const int look, const int norm) {
-    float *gates = scratch, *hidden = gates + p->hidden, *projected = gates + p->projected;
+    const struct lstm_f32_params *f = &p->floats;
+    const struct lstm_sizes *s = &f->size;
+    float *gates = scratch, *hidden = gates + f->hidden, *projected = gates + f->projected;
     uint8_t *bytes = (uint8_t *)scratch + p->bytes;
-    const struct lstm_f32_params sizes = {
-        .cells = p->cells, .gate = p->gate, .cell_clip = p->cell_clip};
-    const float *tables = x[9];
-    const int last = 2 + has_input;
     for (int64_t batch = begin; batch < end; batch++) {
-        float *state = (float *)x[7] + batch * p->outputs;
-        float *cell = (float *)x[8] + batch * p->cells;
-        const float *in = (const float *)x[0] + batch * p->in_batch;
-        float *out = (float *)x[6] + batch * p->out_batch;
-        for (int64_t step = 0; step < p->steps; step++, in += p->in_step, out += p->out_step) {
-            lstm_hybrid_product(x[1], x[2], in, p->inputs, bytes, x[5], gates, p->gate_blocks,
+        float *state = (float *)x[7] + batch * s->outputs;
+        float *cell = (float *)x[8] + batch * s->cells;
+        const float *in = (const float *)x[0] + batch * s->in_batch;
+        float *out = (float *)x[6] + batch * s->out_batch;
+        for (int64_t step = 0; step < s->steps; step++, in += s->in_step, out += s->out_step) {
+            lstm_hybrid_product(x[1], x[2], in, s->inputs, bytes, x[5], gates, s->gate_blocks,
                                 p->asymmetric, vectors);
-            lstm_hybrid_product(x[3], x[4], state, p->outputs, bytes, gates, gates,
-                                p->gate_blocks, p->asymmetric, vectors);
-            for (int g = 0; g < last; g++)
-                lstm_f32_gate(&sizes, gates + g * p->gate, tables + 3 * g * p->gate, cell,
-                              look && g != last - 1, norm);
-            lstm_f32_cell(&sizes, gates, cell, has_input, activation);
-            float *opened = gates + last * p->gate;
-            lstm_f32_gate(&sizes, opened, tables + 3 * last * p->gate, cell, look, norm);
-            lstm_f32_hidden(&sizes, opened, cell, hidden, activation);
+            lstm_hybrid_product(x[3], x[4], state, s->outputs, bytes, gates, gates,
+                                s->gate_blocks, p->asymmetric, vectors);
+            lstm_f32_step(f, gates, x[9], cell, hidden, has_input, activation, look, norm);
             if (projection_vectors)
-                lstm_hybrid_product(x[10], x[11], hidden, p->cells, bytes, x[12], projected,
-                                    p->projection_blocks, p->asymmetric, projection_vectors);
-            lstm_f32_give(state, out, projection_vectors ? projected : hidden, p->outputs,
-                          p->projection_clip);
+                lstm_hybrid_product(x[10], x[11], hidden, s->cells, bytes, x[12], projected,
+                                    s->projection_blocks, p->asymmetric, projection_vectors);
+            lstm_f32_give(state, out, projection_vectors ? projected : hidden, s->outputs,
+                          f->projection_clip);
         }
     }
 }

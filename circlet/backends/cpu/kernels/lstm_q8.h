@@ -1,10 +1,6 @@
 /* LSTM over time in fixed point: int8 values, int16 gates and cells held in int32 lanes; one task
  * for each element of the batch.
  *
- * Gates stand in the order input (unless HAS_INPUT is 0), forget, cell, output, each of `gate`
- * lanes. Rows of `tables` for each gate: weights of the cell state, norm coefficients, bias after
- * the norm.
- *
  * Operands: input, weights of the input, their records, weights of the state, their records,
  * output, output state, cell state, tables, projection weights, their records.
  */
@@ -14,20 +10,11 @@
 #include "element.h"
 #include "gemmlowp16.h"
 #include "lstm_norm_q8.h"
+#include "lstm_sizes.h"
 #include "matvec.h"
 
 struct lstm_q8_params {
-    int64_t steps;
-    int64_t in_batch;  /* input elements between elements of the batch */
-    int64_t in_step;   /* input elements between steps */
-    int64_t out_batch; /* the same for the output */
-    int64_t out_step;
-    int64_t inputs;    /* sizes of vectors */
-    int64_t cells;
-    int64_t outputs;
-    int64_t gate;      /* cells rounded up to whole registers */
-    int64_t gate_blocks;
-    int64_t projection_blocks; /* 0 without a projection */
+    struct lstm_sizes size;
     int64_t in_bytes;  /* where bytes of the input, the state, hidden values, and projections */
     int64_t state_bytes;       /* start in scratch memory */
     int64_t hidden_bytes;
@@ -56,26 +43,27 @@ CIRCLET_INLINE vi lstm_q8_scale(vi x, int32_t multiplier, int32_t shift) {
 CIRCLET_INLINE void lstm_q8_gate(const struct lstm_q8_params *p, int32_t *gates, int g,
                                  const int32_t *tables, const int16_t *cell, const int look,
                                  const int norm) {
-    int32_t *gate = gates + g * p->gate;
-    const int32_t *table = tables + 3 * g * p->gate;
-    for (int64_t i = 0; look && i < p->cells; i += CIRCLET_LANES) {
-        int64_t n = s_min_i64(CIRCLET_LANES, p->cells - i);
+    int32_t *gate = gates + g * p->size.gate;
+    const int32_t *table = tables + 3 * g * p->size.gate;
+    for (int64_t i = 0; look && i < p->size.cells; i += CIRCLET_LANES) {
+        int64_t n = s_min_i64(CIRCLET_LANES, p->size.cells - i);
         vi seen = v_load_i32(table + i) * element_load_i32(cell + i, n, ELEMENT_I16);
         seen = lstm_q8_scale(seen, p->look_multiplier[g], p->look_shift[g]);
         v_store_i32(gate + i, g16_saturate(seen + v_load_i32(gate + i)));
     }
     struct lstm_norm scale = {p->norm_multiplier[g], p->norm_shift[g], p->norm_limit[g]};
-    if (norm) lstm_norm_q8(gate, p->cells, table + p->gate, table + 2 * p->gate, scale);
+    const int32_t *norms = table + p->size.gate;
+    if (norm) lstm_norm_q8(gate, p->size.cells, norms, norms + p->size.gate, scale);
 }
 
 CIRCLET_INLINE void lstm_q8_cell(const struct lstm_q8_params *p, const int32_t *gates,
                                  int16_t *cell, const int has_input, const int cell_bits) {
-    const int32_t *forget = gates + has_input * p->gate;
+    const int32_t *forget = gates + has_input * p->size.gate;
     vi limit = v_splat_i32(p->cell_clip);
-    for (int64_t i = 0; i < p->cells; i += CIRCLET_LANES) {
-        int64_t n = s_min_i64(CIRCLET_LANES, p->cells - i);
+    for (int64_t i = 0; i < p->size.cells; i += CIRCLET_LANES) {
+        int64_t n = s_min_i64(CIRCLET_LANES, p->size.cells - i);
         vi keep = g16_logistic(v_load_i32(forget + i));
-        vi update = g16_tanh(v_load_i32(forget + p->gate + i), 3);
+        vi update = g16_tanh(v_load_i32(forget + p->size.gate + i), 3);
         vi taken = G16_ONE - keep;
         if (has_input) taken = g16_logistic(v_load_i32(gates + i));
         vi kept = keep * element_load_i32(cell + i, n, ELEMENT_I16);
@@ -88,8 +76,8 @@ CIRCLET_INLINE void lstm_q8_cell(const struct lstm_q8_params *p, const int32_t *
 CIRCLET_INLINE void lstm_q8_hidden(const struct lstm_q8_params *p, const int32_t *opened,
                                    const int16_t *cell, int8_t *hidden, const int cell_bits) {
     vi low = v_splat_i32(-128), high = v_splat_i32(127);
-    for (int64_t i = 0; i < p->cells; i += CIRCLET_LANES) {
-        int64_t n = s_min_i64(CIRCLET_LANES, p->cells - i);
+    for (int64_t i = 0; i < p->size.cells; i += CIRCLET_LANES) {
+        int64_t n = s_min_i64(CIRCLET_LANES, p->size.cells - i);
         vi c = g16_tanh(element_load_i32(cell + i, n, ELEMENT_I16), cell_bits);
         vi y = g16_logistic(v_load_i32(opened + i)) * c;
         y = lstm_q8_scale(y, p->hidden_multiplier, p->hidden_shift) + p->hidden_zero;
@@ -102,12 +90,12 @@ CIRCLET_INLINE void lstm_q8_project(const struct lstm_q8_params *p, void *const 
     uint8_t *bytes = (uint8_t *)scratch + p->in_bytes;
     int32_t *projected = (int32_t *)(scratch + p->projected_bytes);
     struct matvec_bounds bounds = {p->zero, p->low, p->high};
-    matvec_words(bytes, (const int8_t *)scratch + p->hidden_bytes, p->cells);
-    matvec_q8(x[9], bytes, (p->cells + 3) / 4, x[10], projected, p->projection_blocks, bounds, 0,
-              vectors);
-    for (int64_t i = 0; i < p->outputs; i += CIRCLET_LANES)
+    matvec_words(bytes, (const int8_t *)scratch + p->hidden_bytes, p->size.cells);
+    matvec_q8(x[9], bytes, (p->size.cells + 3) / 4, x[10], projected, p->size.projection_blocks,
+              bounds, 0, vectors);
+    for (int64_t i = 0; i < p->size.outputs; i += CIRCLET_LANES)
         element_store_i32(state + i, v_load_i32(projected + i),
-                          s_min_i64(CIRCLET_LANES, p->outputs - i), ELEMENT_I8);
+                          s_min_i64(CIRCLET_LANES, p->size.outputs - i), ELEMENT_I8);
 }
 
 CIRCLET_INLINE void lstm_q8(const struct lstm_q8_params *p, void *const *x, void *scratch,
@@ -115,30 +103,31 @@ CIRCLET_INLINE void lstm_q8(const struct lstm_q8_params *p, void *const *x, void
                             const int projection_vectors, const int has_input,
                             const int cell_bits, const int look, const int norm) {
     const struct matvec_bounds whole = {0, -32768, 32767};
+    const struct lstm_sizes *s = &p->size;
     int32_t *gates = scratch;
     uint8_t *in_words = (uint8_t *)scratch + p->in_bytes;
     uint8_t *state_words = (uint8_t *)scratch + p->state_bytes;
     const int last = 2 + has_input;
     for (int64_t batch = begin; batch < end; batch++) {
-        int8_t *state = (int8_t *)x[6] + batch * p->outputs;
-        int16_t *cell = (int16_t *)x[7] + batch * p->cells;
-        const int8_t *in = (const int8_t *)x[0] + batch * p->in_batch;
-        int8_t *out = (int8_t *)x[5] + batch * p->out_batch;
-        for (int64_t step = 0; step < p->steps; step++, in += p->in_step, out += p->out_step) {
-            matvec_words(in_words, in, p->inputs);
-            matvec_words(state_words, state, p->outputs);
-            matvec_q8(x[1], in_words, (p->inputs + 3) / 4, x[2], gates, p->gate_blocks, whole, 0,
+        int8_t *state = (int8_t *)x[6] + batch * s->outputs;
+        int16_t *cell = (int16_t *)x[7] + batch * s->cells;
+        const int8_t *in = (const int8_t *)x[0] + batch * s->in_batch;
+        int8_t *out = (int8_t *)x[5] + batch * s->out_batch;
+        for (int64_t step = 0; step < s->steps; step++, in += s->in_step, out += s->out_step) {
+            matvec_words(in_words, in, s->inputs);
+            matvec_words(state_words, state, s->outputs);
+            matvec_q8(x[1], in_words, (s->inputs + 3) / 4, x[2], gates, s->gate_blocks, whole, 0,
                       vectors);
-            matvec_q8(x[3], state_words, (p->outputs + 3) / 4, x[4], gates, p->gate_blocks, whole,
+            matvec_q8(x[3], state_words, (s->outputs + 3) / 4, x[4], gates, s->gate_blocks, whole,
                       1, vectors);
             for (int g = 0; g < last; g++)
                 lstm_q8_gate(p, gates, g, x[8], cell, look && g != last - 1, norm);
             lstm_q8_cell(p, gates, cell, has_input, cell_bits);
             lstm_q8_gate(p, gates, last, x[8], cell, look, norm);
             int8_t *hidden = projection_vectors ? (int8_t *)scratch + p->hidden_bytes : state;
-            lstm_q8_hidden(p, gates + last * p->gate, cell, hidden, cell_bits);
+            lstm_q8_hidden(p, gates + last * s->gate, cell, hidden, cell_bits);
             if (projection_vectors) lstm_q8_project(p, x, scratch, state, projection_vectors);
-            __builtin_memcpy(out, state, (size_t)p->outputs);
+            __builtin_memcpy(out, state, (size_t)s->outputs);
         }
     }
 }

@@ -7,21 +7,11 @@
 #define CIRCLET_MATMUL_INT_H
 
 #include "conv_q16.h"
+#include "matmul.h"
 #include "requantize.h"
-#include "rows.h"
 
 struct matmul_int_params {
-    int64_t rows;     /* of the result */
-    int64_t depth;    /* elements of a sum */
-    int64_t columns;  /* of the result */
-    int64_t blocks;   /* of columns */
-    int64_t x_row;    /* elements of the left operand between rows */
-    int64_t x_depth;  /* and between elements of a sum */
-    int64_t y_depth;  /* elements of the right operand between elements of a sum */
-    int64_t y_column; /* and between columns */
-    int64_t sizes[6]; /* of the stack */
-    int64_t x[7];     /* elements of the left operand between matrices */
-    int64_t y[7];     /* elements of the right operand between matrices */
+    struct matmul_sizes size;
     int32_t x_zero;   /* zero points */
     int32_t y_zero;
     int32_t zero;
@@ -56,13 +46,13 @@ CIRCLET_INLINE vi matmul_int_pairs(const char *first, const char *second, int64_
 /* Packs `count` columns; what stands in the lanes behind them does not matter. */
 CIRCLET_INLINE void matmul_int_pack(const struct matmul_int_params *p, int16_t *to, const char *y,
                                     int64_t count, int16_t *column, int type, const int NV) {
-    int64_t size = element_size(type), row = p->y_depth * size;
+    int64_t size = element_size(type), row = p->size.y_depth * size;
     const int64_t width = NV * CIRCLET_LANES;
-    if (p->y_column == 1) {
-        for (int64_t k = 0; k < p->depth; k += 2, y += 2 * row, to += 2 * width)
+    if (p->size.y_column == 1) {
+        for (int64_t k = 0; k < p->size.depth; k += 2, y += 2 * row, to += 2 * width)
             for (int64_t n = 0; n < count; n += CIRCLET_LANES) {
                 int64_t some = s_min_i64(count - n, CIRCLET_LANES);
-                const char *second = k + 1 < p->depth ? y + row + n * size : 0;
+                const char *second = k + 1 < p->size.depth ? y + row + n * size : 0;
                 vi pairs = matmul_int_pairs(y + n * size, second, some, type, p->y_zero);
                 v_store_i32((int32_t *)to + n, pairs);
             }
@@ -70,8 +60,9 @@ CIRCLET_INLINE void matmul_int_pack(const struct matmul_int_params *p, int16_t *
     }
     for (int64_t n = 0; n < count; n++) {
         const int32_t *pairs = (const int32_t *)column;
-        matmul_int_gather(column, y + n * p->y_column * size, p->y_depth, p->depth, type, p->y_zero);
-        CIRCLET_NO_UNROLL for (int64_t k = 0; 2 * k < p->depth; k++)
+        matmul_int_gather(column, y + n * p->size.y_column * size, p->size.y_depth, p->size.depth,
+                          type, p->y_zero);
+        CIRCLET_NO_UNROLL for (int64_t k = 0; 2 * k < p->size.depth; k++)
             ((int32_t *)to)[k * width + n] = pairs[k];
     }
 }
@@ -97,7 +88,7 @@ CIRCLET_INLINE void matmul_int_store(const struct matmul_int_params *p, char *ou
         CIRCLET_UNROLL for (int r = 0; r < MR; r++) {
             vi y = q8_scale(acc[r * NV + v], records + v * Q8_RECORD, bounds, scaling);
             y = v_clamp_i32(y, low, high);
-            element_store_i32(out + r * p->columns + v * CIRCLET_LANES, y, count, ELEMENT_I8);
+            element_store_i32(out + r * p->size.columns + v * CIRCLET_LANES, y, count, ELEMENT_I8);
         }
     }
 }
@@ -114,7 +105,8 @@ CIRCLET_INLINE void matmul_int_store_wide(const struct matmul_int_params *p, cha
             total[v] = sums[r * NV + v];
             if (form == MATMUL_INT_SPLIT) total[v] = total[v] * 256 + low[r * NV + v];
         }
-        sum_int_store_all(out + r * p->columns * 2, total, record, bounds, left, ELEMENT_I16, NV, 1);
+        sum_int_store_all(out + r * p->size.columns * 2, total, record, bounds, left, ELEMENT_I16,
+                          NV, 1);
     }
 }
 
@@ -128,25 +120,24 @@ CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *o
                                const int MR, const int NV, const int form, const int scaling) {
     const int width = NV * CIRCLET_LANES, wide = form != MATMUL_INT_NARROW;
     const int64_t record_bytes = wide ? 8 * SUM_INT_RECORD * width : 4 * NV * Q8_RECORD;
-    int64_t size = element_size(x_type), even = (p->depth + 1) & ~1ll;
+    int64_t size = element_size(x_type), even = (p->size.depth + 1) & ~1ll;
     int16_t *panel = scratch, *upper = panel + even * width;
     int16_t *lower = upper + MR * even + 2 * CIRCLET_LANES;
     struct conv_q16_params tile = {0};
     tile.in_pixel = tile.run = even, tile.runs_down = tile.runs_across = 1;
     for (int64_t task = begin; task < end; task++) {
-        int64_t batch = task / p->blocks, block = task % p->blocks, first = block * width;
-        int64_t left = p->columns - first;
-        const char *x = (const char *)operands[0] + rows_offset(batch, p->sizes, p->x) * size;
-        const char *y = (const char *)operands[1];
-        y += (rows_offset(batch, p->sizes, p->y) + first * p->y_column) * element_size(y_type);
-        const void *records = (const char *)operands[2] + block * record_bytes;
-        char *out = (char *)operands[3] + (batch * p->rows * p->columns + first) * size;
+        struct matmul_place place = matmul_find(&p->size, task, width);
+        int64_t left = p->size.columns - place.first;
+        const char *x = (const char *)operands[0] + place.x * size;
+        const char *y = (const char *)operands[1] + place.y * element_size(y_type);
+        const void *records = (const char *)operands[2] + place.block * record_bytes;
+        char *out = (char *)operands[3] + place.out * size;
         matmul_int_pack(p, panel, y, s_min_i64(left, width), upper, y_type, NV);
-        for (int64_t m = 0; m < p->rows; m += MR) {
-            int64_t row = s_min_i64(m, p->rows - MR);
+        for (int64_t m = 0; m < p->size.rows; m += MR) {
+            int64_t row = s_min_i64(m, p->size.rows - MR);
             for (int64_t r = 0; r < MR; r++)
-                matmul_int_gather(upper + r * even, x + (row + r) * p->x_row * size, p->x_depth,
-                                  p->depth, x_type, p->x_zero);
+                matmul_int_gather(upper + r * even, x + (row + r) * p->size.x_row * size,
+                                  p->size.x_depth, p->size.depth, x_type, p->x_zero);
             vi acc[32];
             wl sums[32], low[32];
             CIRCLET_UNROLL for (int i = 0; i < MR * NV; i++) {
@@ -159,7 +150,7 @@ CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *o
                 conv_q16_product(acc, low, &tile, lower, panel, MR, NV, 1);
             }
             conv_q16_product(acc, sums, &tile, upper, panel, MR, NV, wide);
-            char *to = out + row * p->columns * size;
+            char *to = out + row * p->size.columns * size;
             if (wide) matmul_int_store_wide(p, to, sums, low, records, left, MR, NV, form);
             else matmul_int_store(p, to, acc, records, left, MR, NV, scaling);
         }

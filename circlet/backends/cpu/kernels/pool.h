@@ -3,6 +3,7 @@
 #define CIRCLET_POOL_H
 
 #include "element.h"
+#include "strides.h"
 #include "vmath.h"
 
 enum { POOL_MAX, POOL_AVERAGE, POOL_L2 };
@@ -19,12 +20,8 @@ struct pool_params {
     int64_t stride_width;    /* between windows */
     int64_t pad_top;         /* rows that the first window reaches beyond the image */
     int64_t pad_left;        /* columns likewise */
-    int64_t in_batch_stride; /* elements */
-    int64_t in_row_stride;   /* elements */
-    int64_t in_pixel_stride; /* elements */
-    int64_t out_batch_stride; /* elements */
-    int64_t out_row_stride;  /* elements */
-    int64_t out_pixel_stride; /* elements */
+    struct image_strides in;
+    struct image_strides out;
     int32_t low_int;         /* fused activation of integers */
     int32_t high_int;        /* fused activation of integers */
     float low;               /* fused activation of floats */
@@ -179,15 +176,15 @@ CIRCLET_INLINE void pool(const struct pool_params *p, void *const *x, void *scra
         int64_t image = task / p->out_height, y = task % p->out_height;
         int64_t top = y * p->stride_height - p->pad_top, first_y = s_max_i64(top, 0);
         const char *from = (const char *)x[0] +
-                           (image * p->in_batch_stride + first_y * p->in_row_stride) * size;
-        char *to = (char *)x[1] + (image * p->out_batch_stride + y * p->out_row_stride) * size;
+                           strides_at(&p->in, image, first_y, 0) * size;
+        char *to = (char *)x[1] + strides_at(&p->out, image, y, 0) * size;
         for (int64_t column = 0; column < p->out_width; column++) {
             int64_t left = column * p->stride_width - p->pad_left, first_x = s_max_i64(left, 0);
-            pool_window w = {from + first_x * p->in_pixel_stride * size,
+            pool_window w = {from + first_x * p->in.pixel * size,
                              s_min_i64(top + p->window_height, p->in_height) - first_y,
                              s_min_i64(left + p->window_width, p->in_width) - first_x,
-                             p->in_row_stride, p->in_pixel_stride};
-            pool_pixel(p, &w, to + column * p->out_pixel_stride * size, kind, type);
+                             p->in.row, p->in.pixel};
+            pool_pixel(p, &w, to + column * p->out.pixel * size, kind, type);
         }
     }
 }

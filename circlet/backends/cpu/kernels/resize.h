@@ -4,6 +4,7 @@
 
 #include "copy.h"
 #include "element.h"
+#include "strides.h"
 
 /* Fixed-point weights are in units of 1/1024 along each axis. */
 #define RESIZE_SHIFT 20
@@ -13,12 +14,8 @@ struct resize_bilinear_params {
     int64_t in_width;         /* of the source */
     int64_t out_height;       /* of the result */
     int64_t out_width;        /* of the result */
-    int64_t in_batch_stride;  /* elements */
-    int64_t in_row_stride;    /* elements */
-    int64_t in_pixel_stride;  /* elements */
-    int64_t out_batch_stride; /* elements */
-    int64_t out_row_stride;   /* elements */
-    int64_t out_pixel_stride; /* elements */
+    struct image_strides in;
+    struct image_strides out;
 };
 
 /* Two source rows, and where their parts of a result row go, dense: floats keep one row for each,
@@ -51,11 +48,11 @@ CIRCLET_INLINE void resize_weigh(const resize_rows *r, int64_t from, int64_t to,
 /* The source rows times their weights. */
 CIRCLET_INLINE void resize_prepare(const struct resize_bilinear_params *p, const resize_rows *r,
                                    int type) {
-    int even = p->in_pixel_stride == p->channels;
+    int even = p->in.pixel == p->channels;
     int64_t run = even ? p->in_width * p->channels : p->channels;
     int64_t runs = even ? 1 : p->in_width;
     for (int64_t x = 0; x < runs; x++) {
-        int64_t i = 0, from = x * p->in_pixel_stride, to = x * p->channels;
+        int64_t i = 0, from = x * p->in.pixel, to = x * p->channels;
         for (; i + CIRCLET_LANES <= run; i += CIRCLET_LANES)
             resize_weigh(r, from + i, to + i, CIRCLET_LANES, type);
         if (i < run) resize_weigh(r, from + i, to + i, run - i, type);
@@ -96,7 +93,7 @@ CIRCLET_INLINE void resize_channels(const resize_rows *r, char *to, const char *
 CIRCLET_INLINE void resize_row(const struct resize_bilinear_params *p, const resize_rows *r,
                                char *to, const int32_t *x0, const int32_t *x1, const void *rights,
                                int type) {
-    int64_t pixel = p->channels * 4, step = p->out_pixel_stride * element_size(type);
+    int64_t pixel = p->channels * 4, step = p->out.pixel * element_size(type);
     for (int64_t x = 0; x < p->out_width; x++, to += step) {
         const char *first = r->parts + x0[x] * pixel, *second = r->parts + x1[x] * pixel;
         float right = ((const float *)rights)[x];
@@ -120,10 +117,10 @@ CIRCLET_INLINE void resize_bilinear(const struct resize_bilinear_params *p, void
     const int32_t *y0 = x[2], *y1 = x[3];
     for (int64_t task = begin; task < end; task++) {
         int64_t image = task / p->out_height, y = task % p->out_height;
-        const char *from = (const char *)x[0] + image * p->in_batch_stride * size;
-        char *to = (char *)x[1] + (image * p->out_batch_stride + y * p->out_row_stride) * size;
-        resize_rows r = {from + y0[y] * p->in_row_stride * size,
-                         from + y1[y] * p->in_row_stride * size,
+        const char *from = (const char *)x[0] + image * p->in.batch * size;
+        char *to = (char *)x[1] + strides_at(&p->out, image, y, 0) * size;
+        resize_rows r = {from + y0[y] * p->in.row * size,
+                         from + y1[y] * p->in.row * size,
                          ((const float *)x[4])[y],
                          ((const int32_t *)x[4])[y],
                          scratch,
@@ -137,12 +134,8 @@ struct resize_nearest_params {
     int64_t pixel_bytes;    /* bytes of the channels of a pixel */
     int64_t out_height;     /* of the result */
     int64_t out_width;      /* of the result */
-    int64_t in_batch_bytes; /* from image to image */
-    int64_t in_row_bytes;   /* from row to row */
-    int64_t in_pixel_bytes; /* from pixel to pixel */
-    int64_t out_batch_bytes; /* from image to image */
-    int64_t out_row_bytes;  /* from row to row */
-    int64_t out_pixel_bytes; /* from pixel to pixel */
+    struct image_strides in; /* in bytes */
+    struct image_strides out;
 };
 
 /* Operands: source, result, source row of each row, source column of each column. */
@@ -152,11 +145,10 @@ CIRCLET_INLINE void resize_nearest(const struct resize_nearest_params *p, void *
     const int32_t *rows = x[2], *columns = x[3];
     for (int64_t task = begin; task < end; task++) {
         int64_t image = task / p->out_height, y = task % p->out_height;
-        const char *from =
-            (const char *)x[0] + image * p->in_batch_bytes + rows[y] * p->in_row_bytes;
-        char *to = (char *)x[1] + image * p->out_batch_bytes + y * p->out_row_bytes;
+        const char *from = (const char *)x[0] + strides_at(&p->in, image, rows[y], 0);
+        char *to = (char *)x[1] + strides_at(&p->out, image, y, 0);
         for (int64_t column = 0; column < p->out_width; column++)
-            copy_run(to + column * p->out_pixel_bytes, from + columns[column] * p->in_pixel_bytes,
+            copy_run(to + column * p->out.pixel, from + columns[column] * p->in.pixel,
                      p->pixel_bytes);
     }
 }

@@ -17,15 +17,9 @@
 #include "conv_f32.h"
 
 struct winograd_f32_params {
-    int64_t in_batch;  /* input elements between images */
-    int64_t in_row;    /* input elements between rows */
-    int64_t in_pixel;  /* input elements between pixels */
-    int64_t out_batch; /* output elements between images */
-    int64_t out_row;   /* output elements between rows */
-    int64_t out_pixel; /* output elements between pixels */
-    int64_t add_batch; /* addend elements between images */
-    int64_t add_row;   /* addend elements between rows */
-    int64_t add_pixel; /* addend elements between pixels */
+    struct image_strides in;
+    struct image_strides out;
+    struct image_strides add;
     int64_t in_plane;  /* elements between planes of transformed input */
     int64_t sum_plane; /* elements between planes of sums */
     int32_t width;     /* output pixels of a row, at least 4 */
@@ -78,7 +72,7 @@ CIRCLET_INLINE void winograd_f32_enter(const struct winograd_f32_params *p, cons
     CIRCLET_UNROLL for (int column = 0; column < 6; column++) {
         vf x[6], y[6];
         CIRCLET_UNROLL for (int row = 0; row < 6; row++)
-            x[row] = v_load(in + row * p->in_row + column * p->in_pixel);
+            x[row] = v_load(in + row * p->in.row + column * p->in.pixel);
         winograd_f32_spread(y, x);
         CIRCLET_UNROLL for (int row = 0; row < 6; row++) half[row][column] = y[row];
     }
@@ -105,10 +99,9 @@ CIRCLET_INLINE struct winograd_f32_place winograd_f32_find(const struct winograd
     int64_t column = (int64_t)(inside % (uint32_t)p->row_patches) * 4;
     int64_t y = s_min_i64(row, p->height - 4), x = s_min_i64(column, p->width - 4);
     struct winograd_f32_place place;
-    place.in = (const float *)operands[0] + image * p->in_batch + y * p->in_row + x * p->in_pixel;
-    place.out = (float *)operands[3] + image * p->out_batch + y * p->out_row + x * p->out_pixel;
-    place.add = (const float *)operands[4] + image * p->add_batch + y * p->add_row +
-                x * p->add_pixel;
+    place.in = (const float *)operands[0] + strides_at(&p->in, image, y, x);
+    place.out = (float *)operands[3] + strides_at(&p->out, image, y, x);
+    place.add = (const float *)operands[4] + strides_at(&p->add, image, y, x);
     place.skip_rows = row - y;
     place.skip_columns = column - x;
     return place;
@@ -140,13 +133,13 @@ CIRCLET_INLINE void winograd_f32_leave(const struct winograd_f32_params *p, cons
     int64_t left = p->filters - filter, added = s_min_i64(left, p->add_channels - filter);
     CIRCLET_UNROLL for (int row = 0; row < 4; row++) {
         if (row < place->skip_rows) continue;
-        float *to = place->out + row * p->out_row + filter;
-        const float *add = place->add + row * p->add_row + filter;
+        float *to = place->out + row * p->out.row + filter;
+        const float *add = place->add + row * p->add.row + filter;
         vf y[4];
         winograd_f32_gather(y, half[row]);
         CIRCLET_UNROLL for (int column = 0; column < 4; column++)
             if (column >= place->skip_columns)
-                winograd_f32_store(p, to + column * p->out_pixel, add + column * p->add_pixel,
+                winograd_f32_store(p, to + column * p->out.pixel, add + column * p->add.pixel,
                                    y[column] + bias, left, added, ADD);
     }
 }

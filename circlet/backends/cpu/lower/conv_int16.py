@@ -13,6 +13,7 @@ from circlet.backends.cpu.lower.sum_int import (
     column_records,
     why_not_int16,
 )
+from circlet.backends.cpu.lower.views import image_strides
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -107,14 +108,10 @@ def _call(op: Op, context: Context, weights: Int16, params: dict[str, ParamValue
 def _image_params(op: Op, context: Context, walk: _Walk, taps: Window2D) -> dict[str, ParamValue]:
     data, result = context.layout(_operands(op)[0]), context.layout(op.outputs[0])
     return {
-        "in_batch": data.batch_stride,
-        "in_row": data.row_stride,
-        "in_pixel": data.pixel_stride,
+        **image_strides("in", data),
+        **image_strides("out", result),
         "in_height": data.height,
         "in_width": data.width,
-        "out_batch": result.batch_stride,
-        "out_row": result.row_stride,
-        "out_pixel": result.pixel_stride,
         "out_height": result.height,
         "out_width": result.width,
         "tap_height": taps.rows.size,

@@ -30,6 +30,7 @@ from circlet.backends.cpu.lower.q8 import (
     hybrid_scaling,
     refuses_weighted,
 )
+from circlet.backends.cpu.lower.views import image_strides
 from circlet.backends.cpu.lower.windows import Places, Runs, conv_border, places_of, runs_of
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -158,9 +159,7 @@ def _image_layout(op: Op) -> Layout:
 def _quantise_images(op: Op, context: Context, image: Layout) -> _Quantised:
     data = context.layout(operand(op, 0))
     params: dict[str, ParamValue] = {
-        "in_batch": data.batch_stride,
-        "in_row": data.row_stride,
-        "in_pixel": data.pixel_stride,
+        **image_strides("in", data),
         "out_batch": image.buffer_elements,
         "height": data.height,
         "width": data.width,

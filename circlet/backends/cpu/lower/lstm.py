@@ -47,7 +47,7 @@ from circlet.ops.lstm_operands import (
 from circlet.ops.operands import operand
 
 KINDS = ("UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM")
-ACTIVATIONS = {"NONE": 0, "RELU": 1, "RELU6": 2, "TANH": 3}
+_ACTIVATIONS = {"NONE": 0, "RELU": 1, "RELU6": 2, "TANH": 3}
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ def shape_of(op: Op, context: Context) -> Shape:
         "out_batch": strides[0] * outputs(op),
         "out_step": strides[1] * outputs(op),
     }
-    return Shape(lanes, gate, blocks, projection, batches, params)
+    named = {f"size_{name}": value for name, value in params.items()}
+    return Shape(lanes, gate, blocks, projection, batches, named)
 
 
 def _time(op: Op) -> tuple[int, int, tuple[int, int]]:
@@ -105,7 +106,7 @@ def flags(op: Op) -> tuple[int, int]:
     return int(peephole(op, FORGET) is not None), int(is_normalised(op))
 
 
-def tables(op: Op, gate: int) -> np.ndarray:
+def _tables(op: Op, gate: int) -> np.ndarray:
     """Rows of the kernels' `tables`: per gate peephole, norm coefficients, bias after the norm."""
     empty = np.zeros(cells(op), array(op, FORGET.bias).dtype)
     rows = []
@@ -153,49 +154,69 @@ def _packed_gates(op: Op, shape: Shape, context: Context) -> ConstantRef:
 def _packed_projection(op: Op, shape: Shape, context: Context) -> Ref:
     if shape.projection is None:
         return NoRef()
-    given = op.input(PROJECTION_BIAS)
-    bias = np.zeros(outputs(op), np.float32) if given is None else np.asarray(given.data)
-    return context.constant(pack_floats(array(op, PROJECTION), bias, shape.projection))
+    packed = pack_floats(array(op, PROJECTION), projection_bias(op), shape.projection)
+    return context.constant(packed)
 
 
-def clip_of(op: Op, name: str) -> float:
+def _clip_of(op: Op, name: str) -> float:
     """The largest magnitude that an attribute allows, infinity where it names none."""
     limit = float(np.float32(getattr(op.attrs, name)))
     return limit if limit > 0 else inf
 
 
-def _lower(op: Op, context: Context) -> None:
-    shape, (look, norm) = shape_of(op, context), flags(op)
+def float_params(op: Op, shape: Shape) -> tuple[dict[str, ParamValue], int]:
+    """The fields of `struct lstm_f32_params`, and the floats of scratch memory that they mark."""
     projected = shape.blocks.slots + shape.gate
     slots = projected + (shape.projection.slots if shape.projection else 0)
-    projecting = shape.projection is not None
-    params: dict[str, ParamValue] = {
+    own: dict[str, ParamValue] = {
         "hidden": shape.blocks.slots,
         "projected": projected,
-        "cell_clip": clip_of(op, "cell_clip"),
-        "projection_clip": clip_of(op, "proj_clip") if projecting else inf,
+        "cell_clip": _clip_of(op, "cell_clip"),
+        "projection_clip": _clip_of(op, "proj_clip") if shape.projection else inf,
     }
-    arguments = (
+    return shape.params | own, slots
+
+
+def projection_bias(op: Op) -> Floats:
+    """What is added to the projection."""
+    given = op.input(PROJECTION_BIAS)
+    return np.zeros(outputs(op), np.float32) if given is None else np.asarray(given.data)
+
+
+def float_arguments(op: Op, shape: Shape) -> tuple[int, ...]:
+    """What float kernels are specialised for."""
+    return (
         shape.blocks.vectors,
         shape.projection.vectors if shape.projection else 0,
         len(gates(op)) - 3,
-        ACTIVATIONS[str(getattr(op.attrs, "fused_activation_function", "TANH"))],
-        look,
-        norm,
+        _ACTIVATIONS[str(getattr(op.attrs, "fused_activation_function", "TANH"))],
+        *flags(op),
     )
+
+
+def table_ref(op: Op, shape: Shape, context: Context, dtype: type = np.float32) -> Ref:
+    """The kernels' `tables`, if a gate looks at them."""
+    if not any(flags(op)):
+        return NoRef()
+    return context.constant(_tables(op, shape.gate).astype(dtype))
+
+
+def _lower(op: Op, context: Context) -> None:
+    shape = shape_of(op, context)
+    params, slots = float_params(op, shape)
     states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
     operands = (
         TensorRef(operand(op, 0)),
         _packed_gates(op, shape, context),
         TensorRef(op.outputs[0]),
         *map(TensorRef, states),
-        context.constant(tables(op, shape.gate)) if look or norm else NoRef(),
+        table_ref(op, shape, context),
         _packed_projection(op, shape, context),
     )
     context.call(
         op,
-        Kernel("lstm.h", "lstm_f32", arguments),
-        shape.params | params,
+        Kernel("lstm.h", "lstm_f32", float_arguments(op, shape)),
+        params,
         operands,
         (op.outputs[0], *states),
         tasks=shape.batches,

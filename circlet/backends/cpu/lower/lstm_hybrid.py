@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
 import numpy as np
 
 from circlet.backends.cpu.abi import align
 from circlet.backends.cpu.lower.lstm import (
-    ACTIVATIONS,
     KINDS,
     Shape,
     array,
-    clip_of,
-    flags,
+    float_arguments,
+    float_params,
+    projection_bias,
     shape_of,
-    tables,
+    table_ref,
     why_no_lstm,
 )
 from circlet.backends.cpu.lower.matvec import Blocks, pack_bytes, spread_rows
@@ -37,7 +36,6 @@ from circlet.ops.lstm_operands import (
     OUTPUT,
     OUTPUT_STATE,
     PROJECTION,
-    PROJECTION_BIAS,
     cells,
     gates,
     inputs,
@@ -78,28 +76,20 @@ def _gate_bias(op: Op, shape: Shape, context: Context) -> Ref:
 def _projection(op: Op, shape: Shape, context: Context) -> tuple[Ref, Ref, Ref]:
     if shape.projection is None:
         return NoRef(), NoRef(), NoRef()
-    given, slots = op.input(PROJECTION_BIAS), shape.projection.slots
-    bias = np.zeros(outputs(op), np.float32) if given is None else np.asarray(given.data)
-    padded = context.constant(np.pad(bias, (0, slots - bias.size)))
+    bias = projection_bias(op)
+    padded = context.constant(np.pad(bias, (0, shape.projection.slots - bias.size)))
     return *_packed(op, [PROJECTION], outputs(op), shape.projection, context), padded
 
 
 def _lower(op: Op, context: Context) -> None:
-    shape, (look, norm) = shape_of(op, context), flags(op)
-    projected = shape.blocks.slots + shape.gate
-    slots = projected + (shape.projection.slots if shape.projection else 0)
+    shape = shape_of(op, context)
+    floats, slots = float_params(op, shape)
     start = align(4 * slots, 64)
     params: dict[str, ParamValue] = {
-        "hidden": shape.blocks.slots,
-        "projected": projected,
         "bytes": start,
         "asymmetric": int(bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))),
-        "cell_clip": clip_of(op, "cell_clip"),
-        "projection_clip": clip_of(op, "proj_clip") if shape.projection else inf,
     }
-    activation = ACTIVATIONS[str(getattr(op.attrs, "fused_activation_function", "TANH"))]
-    projection = shape.projection.vectors if shape.projection else 0
-    arguments = (shape.blocks.vectors, projection, len(gates(op)) - 3, activation, look, norm)
+    params |= {f"floats_{name}": value for name, value in floats.items()}
     states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
     operands = (
         TensorRef(operand(op, 0)),
@@ -108,13 +98,13 @@ def _lower(op: Op, context: Context) -> None:
         _gate_bias(op, shape, context),
         TensorRef(op.outputs[0]),
         *map(TensorRef, states),
-        context.constant(tables(op, shape.gate)) if look or norm else NoRef(),
+        table_ref(op, shape, context),
         *_projection(op, shape, context),
     )
     context.call(
         op,
-        Kernel("lstm_hybrid.h", "lstm_hybrid", arguments),
-        shape.params | params,
+        Kernel("lstm_hybrid.h", "lstm_hybrid", float_arguments(op, shape)),
+        params,
         operands,
         (op.outputs[0], *states),
         tasks=shape.batches,

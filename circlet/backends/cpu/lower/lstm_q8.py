@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.backends.cpu.abi import align
-from circlet.backends.cpu.lower.lstm import KINDS, Shape, flags, shape_of, tables, why_no_lstm
+from circlet.backends.cpu.lower.lstm import KINDS, Shape, flags, shape_of, table_ref, why_no_lstm
 from circlet.backends.cpu.lower.matvec import (
     Blocks,
     pack_bytes,
@@ -108,11 +108,11 @@ def _projection(parts: Parts, shape: Shape, context: Context) -> tuple[Ref, Ref]
 
 
 def _lower(op: Op, context: Context) -> None:
-    shape, parts, (look, norm) = shape_of(op, context), parts_of(op), flags(op)
+    shape, parts = shape_of(op, context), parts_of(op)
     each = [parts.gates[gate] for gate in gates(op)]
     starts, size = _scratch(op, shape)
     projection = shape.projection.vectors if shape.projection else 0
-    arguments = (shape.blocks.vectors, projection, len(each) - 3, parts.cell_bits, look, norm)
+    arguments = (shape.blocks.vectors, projection, len(each) - 3, parts.cell_bits, *flags(op))
     states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
     operands = (
         TensorRef(operand(op, 0)),
@@ -120,7 +120,7 @@ def _lower(op: Op, context: Context) -> None:
         *_packed([part.recurrent for part in each], shape.gate, shape.blocks, context),
         TensorRef(op.outputs[0]),
         *map(TensorRef, states),
-        context.constant(tables(op, shape.gate).astype(np.int32)) if look or norm else NoRef(),
+        table_ref(op, shape, context, np.int32),
         *_projection(parts, shape, context),
     )
     context.call(

@@ -110,7 +110,8 @@ def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
         "x": stack_strides(op, 0),
         "y": stack_strides(op, 1),
     }
-    return params, prod(stack) * blocks
+    named = {f"size_{name}": value for name, value in params.items()}
+    return named, prod(stack) * blocks
 
 
 def _packs_ahead(op: Op) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from circlet.backends.cpu.lower.views import source_ref
+from circlet.backends.cpu.lower.views import image_strides, source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -70,12 +70,8 @@ def _geometry(op: Op, context: Context) -> dict[str, ParamValue]:
         "stride_width": window.columns.stride,
         "pad_top": top,
         "pad_left": left,
-        "in_batch_stride": data.batch_stride,
-        "in_row_stride": data.row_stride,
-        "in_pixel_stride": data.pixel_stride,
-        "out_batch_stride": result.batch_stride,
-        "out_row_stride": result.row_stride,
-        "out_pixel_stride": result.pixel_stride,
+        **image_strides("in", data),
+        **image_strides("out", result),
     }
 
 

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.copy import element_bytes
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
-from circlet.backends.cpu.lower.views import layout_of, source_ref
+from circlet.backends.cpu.lower.views import image_strides, layout_of, source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     ConstantRef,
     Context,
     Kernel,
     Lowering,
-    ParamValue,
     TensorRef,
 )
 from circlet.backends.cpu.targets import Target
@@ -47,8 +45,8 @@ def _lower_bilinear(op: Op, context: Context) -> None:
         "in_width": data.width,
         "out_height": made.height,
         "out_width": made.width,
-        **_strides("in", data, "stride"),
-        **_strides("out", made, "stride"),
+        **image_strides("in", data),
+        **image_strides("out", made),
     }
     image_rows, scratch = made.batch * made.height, 2 * 4 * data.width * data.channels
     context.call(op, kernel, params, operands, (result,), tasks=image_rows, scratch_bytes=scratch)
@@ -61,14 +59,6 @@ def _tables(context: Context, samples: Sequence[np.ndarray]) -> list[ConstantRef
     return [context.constant(table) for table in tables]
 
 
-def _strides(prefix: str, layout: Layout, unit: str, size: int = 1) -> dict[str, ParamValue]:
-    return {
-        f"{prefix}_batch_{unit}": layout.batch_stride * size,
-        f"{prefix}_row_{unit}": layout.row_stride * size,
-        f"{prefix}_pixel_{unit}": layout.pixel_stride * size,
-    }
-
-
 def _lower_nearest(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
     data, made, size = layout_of(context, source), context.layout(result), element_bytes(source)
@@ -79,8 +69,8 @@ def _lower_nearest(op: Op, context: Context) -> None:
         "pixel_bytes": made.channels * size,
         "out_height": made.height,
         "out_width": made.width,
-        **_strides("in", data, "bytes", size),
-        **_strides("out", made, "bytes", size),
+        **image_strides("in", data, size),
+        **image_strides("out", made, size),
     }
     kernel = Kernel("resize.h", "resize_nearest")
     tasks = made.batch * made.height

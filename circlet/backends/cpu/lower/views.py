@@ -33,6 +33,15 @@ def layout_of(context: Context, tensor: Tensor) -> Layout:
     return dense(tensor) if tensor.is_constant else context.layout(tensor)
 
 
+def image_strides(prefix: str, layout: Layout, size: int = 1) -> dict[str, ParamValue]:
+    """The fields of `strides.h` of an image, times the bytes of an element where it wants bytes."""
+    return {
+        f"{prefix}_batch": layout.batch_stride * size,
+        f"{prefix}_row": layout.row_stride * size,
+        f"{prefix}_pixel": layout.pixel_stride * size,
+    }
+
+
 def source_ref(context: Context, tensor: Tensor) -> TensorRef | ConstantRef:
     """The address of an input; a constant is placed among the packed constants."""
     if tensor.data is None:
