@@ -21,7 +21,13 @@ _PACKED_BITS |= {"FLOAT8_E4M3FN": 8, "FLOAT8_E5M2": 8}
 
 
 class DType(Enum):
-    """One element type; the value is its name in the file schemas."""
+    """One element type; the value is its name in the file schemas.
+
+    Attributes:
+        bits: Bits per element; 0 where the size is not fixed (strings, handles, block formats).
+        is_float: Whether elements are real floating-point numbers.
+        is_integer: Whether elements are plain integers, packed ones included; not booleans.
+    """
 
     FLOAT32 = "FLOAT32"
     FLOAT16 = "FLOAT16"
@@ -56,7 +62,9 @@ class DType(Enum):
     def __init__(self, name: str) -> None:
         self._numpy = np.dtype(name.lower()) if name.lower() in _NUMPY_NAMES else None
         itemsize = self._numpy.itemsize if self._numpy else 0
-        self._bits = itemsize * 8 or _PACKED_BITS.get(name, 0)
+        self.bits = itemsize * 8 or _PACKED_BITS.get(name, 0)
+        self.is_float = "FLOAT" in name
+        self.is_integer = name.startswith(("INT", "UINT"))
 
     __hash__ = object.__hash__  # Members are equal only to themselves; Enum's is far slower.
 
@@ -78,21 +86,6 @@ class DType(Enum):
         if self is DType.STRING:
             return np.dtype(object)
         return self.numpy if self.has_numpy else None
-
-    @property
-    def bits(self) -> int:
-        """Bits per element; 0 where the size is not fixed (strings, handles, block formats)."""
-        return self._bits
-
-    @property
-    def is_float(self) -> bool:
-        """Whether elements are real floating-point numbers."""
-        return "FLOAT" in self.name
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether elements are plain integers, packed ones included; not booleans."""
-        return self.name.startswith(("INT", "UINT"))
 
     @staticmethod
     def of(array: np.ndarray) -> DType:

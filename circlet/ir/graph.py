@@ -84,7 +84,7 @@ class Tensor:
     @property
     def size_bytes(self) -> int:
         """Bytes of `static_shape`, packed types rounded up to a whole byte."""
-        return (self.elements * self.dtype.bits + 7) // 8
+        return (prod(self.static_shape) * self.dtype.bits + 7) // 8
 
     def like(self, name: str | None = None) -> Tensor:
         """A new computed tensor with the type, shape and quantisation of this one."""
@@ -190,8 +190,12 @@ class Graph:
         """The ops that read each tensor, in execution order, each once per tensor."""
         readers: dict[Tensor, list[Op]] = {}
         for op in self.ops:
-            for tensor in dict.fromkeys(t for t in op.inputs if t is not None):
-                readers.setdefault(tensor, []).append(op)
+            for tensor in op.inputs:
+                if tensor is None:
+                    continue
+                known = readers.setdefault(tensor, [])
+                if not known or known[-1] is not op:
+                    known.append(op)
         return readers
 
     def constants(self) -> Iterator[Tensor]:
@@ -204,7 +208,7 @@ class Graph:
         """Every tensor that an op, an input or an output refers to, each once."""
         used: dict[Tensor, None] = dict.fromkeys(self.inputs)
         for op in self.ops:
-            used.update(dict.fromkeys(t for t in op.inputs if t is not None))
+            used.update(dict.fromkeys([t for t in op.inputs if t is not None]))
             used.update(dict.fromkeys(op.outputs))
         used.update(dict.fromkeys(self.outputs))
         return used

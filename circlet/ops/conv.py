@@ -61,16 +61,24 @@ def window_of(op: Op) -> Window2D:
     attrs = op.attrs
     assert isinstance(attrs, (Conv2DAttrs, DepthwiseConv2DAttrs))
     _, rows, columns, _ = operand(op, 1).static_shape
+    strides = attrs.stride_h, attrs.stride_w
     return _windows(
-        attrs.padding,
-        (rows, attrs.stride_h, attrs.dilation_h_factor),
-        (columns, attrs.stride_w, attrs.dilation_w_factor),
+        attrs.padding, rows, columns, *strides, attrs.dilation_h_factor, attrs.dilation_w_factor
     )
 
 
 @lru_cache(maxsize=1024)
-def _windows(padding: str, rows: tuple[int, int, int], columns: tuple[int, int, int]) -> Window2D:
-    return Window2D(padding, Window(*rows), Window(*columns))
+def _windows(
+    padding: str,
+    rows: int,
+    columns: int,
+    stride_h: int,
+    stride_w: int,
+    dilation_h: int,
+    dilation_w: int,
+) -> Window2D:
+    down, across = Window(rows, stride_h, dilation_h), Window(columns, stride_w, dilation_w)
+    return Window2D(padding, down, across)
 
 
 def _infer(op: Op, channel_axis: int) -> list[TensorType]:

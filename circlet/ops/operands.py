@@ -137,8 +137,8 @@ def same_dtypes(*inputs: int) -> Rule:
 
 def moves_bytes(op: Op) -> Cost:
     """Cost of an op that reads its operands once and writes its outputs, computing little."""
-    read = sum(t.size_bytes for t in op.inputs if t is not None)
-    return Cost(bytes=read + sum(t.size_bytes for t in op.outputs))
+    tensors = (*op.inputs, *op.outputs)
+    return Cost(bytes=sum([tensor.size_bytes for tensor in tensors if tensor is not None]))
 
 
 def present(array: np.ndarray | None) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -117,6 +117,11 @@ class OpDef:
     decode: Callable[[bytes], object] | None = None
     updates: tuple[int, ...] = ()
 
+    @cached_property
+    def sized_rules(self) -> tuple[Rule, ...]:
+        """The rules that sizes decide."""
+        return tuple(rule for rule in self.rules if rule.sized)
+
 
 _RECORDS: dict[str, OpDef] = {}
 
@@ -157,10 +162,12 @@ def unsupported_reason(op: Op) -> str | None:
     record = _RECORDS.get(op.label)
     if record is None:
         return "no record for this kind"
-    if any(tensor.sparsity is not None for tensor in op.inputs if tensor is not None):
-        return "constants in sparse storage are not read"
-    inputs = tuple(None if tensor is None else tensor.dtype for tensor in op.inputs)
-    if _takes(record.dtypes, inputs, op.outputs[0].dtype if op.outputs else None):
+    inputs: list[DType | None] = []
+    for tensor in op.inputs:
+        if tensor is not None and tensor.sparsity is not None:
+            return "constants in sparse storage are not read"
+        inputs.append(None if tensor is None else tensor.dtype)
+    if _takes(record.dtypes, tuple(inputs), op.outputs[0].dtype if op.outputs else None):
         return None
     return f"types are not among: {'; '.join(record.dtypes)}"
 

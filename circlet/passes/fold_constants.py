@@ -60,8 +60,12 @@ class FoldConstants:
     def _can_fold(self, op: Op, rewriter: Rewriter) -> bool:
         if op.kind in _NOT_PURE or not op.outputs:
             return False
-        inputs = [tensor for tensor in op.inputs if tensor is not None]
-        if not inputs or not all(_is_known(tensor, op, rewriter) for tensor in inputs):
+        inputs: list[Tensor] = []
+        for tensor in op.inputs:
+            if tensor is not None and not _is_known(tensor, op, rewriter):
+                return False
+            inputs += [] if tensor is None else [tensor]
+        if not inputs:
             return False
         if unsupported_reason(op) is not None:
             return False

@@ -36,7 +36,7 @@ class RemoveDeadOps:
         """Walk backwards, so that whole dead branches go in one run."""
         rewriter = Rewriter(graph)
         for op in reversed(graph.ops):
-            if _is_pure(op) and not any(rewriter.is_read(tensor) for tensor in op.outputs):
+            if not any(map(rewriter.is_read, op.outputs)) and _is_pure(op):
                 rewriter.remove(op)
         return rewriter.finish()
 

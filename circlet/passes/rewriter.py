@@ -23,7 +23,6 @@ class Rewriter:
         self.graph = graph
         self.boundary = frozenset([*graph.inputs, *graph.outputs])
         self._slots: list[Op | None] = list(graph.ops)
-        self._slot_of = {op: index for index, op in enumerate(graph.ops)}
         self._absorbed: dict[Op, list[Op]] = {}
         self._added: list[Tensor] = []
         self._inserted: dict[Op, list[Op]] = {}
@@ -31,6 +30,10 @@ class Rewriter:
 
     # What follows is looked up once it is asked for: most passes find nothing to do. Whatever
     # changes the graph asks first.
+    @cached_property
+    def _slot_of(self) -> dict[Op, int]:
+        return {op: index for index, op in enumerate(self.graph.ops)}
+
     @cached_property
     def _producers(self) -> dict[Tensor, Op]:
         return self.graph.producers()
@@ -169,7 +172,7 @@ class Rewriter:
         """Before the first change, look up how the graph was."""
         if not self._changed:
             self._changed = True
-            self._before = self._producers, self._readers, self._used_before
+            self._before = self._slot_of, self._producers, self._readers, self._used_before
 
     def _attach(self, op: Op) -> None:
         for tensor in op.inputs:

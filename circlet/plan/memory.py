@@ -126,7 +126,7 @@ def _place(blocks: Sequence[Block], order: Sequence[int]) -> list[int]:
         block = blocks[index]
         periods = placed[block.first // period : block.last // period + 1]
         near = {extent for extents in periods for extent in extents}
-        taken = sorted(extent for extent in near if blocks[extent[2]].overlaps(block))
+        taken = sorted([extent for extent in near if blocks[extent[2]].overlaps(block)])
         offset = offsets[index] = _lowest_gap(taken, block)
         for extents in periods:
             extents.append((offset, offset + block.size_bytes, index))

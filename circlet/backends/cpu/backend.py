@@ -31,10 +31,11 @@ class CpuBackend:
         unsupported = unsupported_reason(op)
         if unsupported is not None:
             return Reason(unsupported)
-        if any(None in t.shape for t in (*op.inputs, *op.outputs) if t is not None):
-            return Reason("a shape depends on the data of a run")
-        if any(t.dtype is DType.STRING for t in (*op.inputs, *op.outputs) if t is not None):
-            return Reason("strings have no fixed size in memory")
+        for tensor in (*op.inputs, *op.outputs):
+            if tensor is not None and None in tensor.shape:
+                return Reason("a shape depends on the data of a run")
+            if tensor is not None and tensor.dtype is DType.STRING:
+                return Reason("strings have no fixed size in memory")
         names = []
         for target in self._targets:
             if is_control(op):

@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.backends.cpu.arrangement import Arrangement
 from circlet.backends.cpu.lowering import ConstantRef, Packed, Packing
-from circlet.backends.cpu.stock import Entry, Signatures, Stock
+from circlet.backends.cpu.stock import Signatures, Stock
 from circlet.ir import Op, Tensor
 
 
@@ -37,12 +37,9 @@ class Constants:
         return bytes(self._data)
 
     @property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, Packed]:
         """What was packed, by its name."""
-        return {
-            key: (tuple(ref.offset for ref in entry.refs), entry.fact)
-            for key, entry in self._packed.items()
-        }
+        return dict(self._packed)
 
     def place(self, array: np.ndarray) -> ConstantRef:
         """The address of an array's bytes; equal ones are placed once."""
@@ -70,8 +67,7 @@ class Constants:
         return self._found(self._signatures.key(op, name))
 
     def _found(self, key: str) -> Packed | None:
-        entry = None if self._stock is None else self._stock.packed.get(key)
-        return None if entry is None else Packed(tuple(map(ConstantRef, entry[0])), entry[1])
+        return None if self._stock is None else self._stock.packed.get(key)
 
     def _found_or_packed(self, key: str, pack: Packing) -> Packed:
         known = self._found(key)

@@ -29,6 +29,9 @@ class Border(NamedTuple):
         return bool(self.top or self.left or self.bottom or self.right)
 
 
+_NO_BORDER = Border()
+
+
 class Layout(NamedTuple):
     """A tensor seen as NHWC with strides in elements; channels are always contiguous.
 
@@ -51,7 +54,7 @@ class Layout(NamedTuple):
     pixel_stride: int
     offset: int
     buffer_elements: int
-    border: Border = Border()
+    border: Border = _NO_BORDER
 
     @property
     def pixels(self) -> int:
@@ -88,7 +91,7 @@ class Layout(NamedTuple):
 
 def dense(tensor: Tensor) -> Layout:
     """The layout without borders."""
-    return bordered(tensor, Border())
+    return bordered(tensor, _NO_BORDER)
 
 
 def bordered(tensor: Tensor, border: Border) -> Layout:

@@ -12,6 +12,8 @@ from circlet.ops.split import split_parts, unpack_axis
 from circlet.ops.strided_slice import slices_of_strided_slice
 
 _SLICES = {"SLICE": slices_of_slice, "STRIDED_SLICE": slices_of_strided_slice}
+_SPLITS = ("SPLIT", "SPLIT_V")
+_PARTS = frozenset({*RESHAPES, *_SLICES, *_SPLITS, "UNPACK"})
 
 
 def run_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
@@ -19,6 +21,8 @@ def run_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
 
     None for ops that compute or rearrange, or whose output is spread over the input.
     """
+    if op.kind not in _PARTS:
+        return None
     index = next(i for i, tensor in enumerate(op.outputs) if tensor is result)
     source = op.input(1 if op.kind == "SPLIT" else 0)
     if source is None:
@@ -29,6 +33,8 @@ def run_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
 
 def channels_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
     """The input of whose innermost axis an output is a run, and the number of its first element."""
+    if op.kind not in _PARTS:
+        return None
     index = next(i for i, tensor in enumerate(op.outputs) if tensor is result)
     source = op.input(1 if op.kind == "SPLIT" else 0)
     if source is None or len(source.shape) != len(result.shape):
@@ -45,7 +51,7 @@ def _first_channel(op: Op, shape: tuple[int, ...], index: int) -> int | None:
             return None
         *outer, last = slices.ranges
         return last.start if last.step == 1 and all(part.step == 1 for part in outer) else None
-    if op.kind in ("SPLIT", "SPLIT_V"):
+    if op.kind in _SPLITS:
         parts = split_parts(op)
         is_last = parts is not None and parts.axis == len(shape) - 1
         return parts.starts[index] if parts is not None and is_last else None
@@ -61,7 +67,7 @@ def _start(op: Op, source: Tensor, index: int) -> int | None:
         return None if slices is None else _start_of_ranges(slices.ranges, shape)
     if op.kind == "UNPACK":
         return _start_along(shape, unpack_axis(op), index)
-    if op.kind in ("SPLIT", "SPLIT_V"):
+    if op.kind in _SPLITS:
         parts = split_parts(op)
         return None if parts is None else _start_along(shape, parts.axis, parts.starts[index])
     return None

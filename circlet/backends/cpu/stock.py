@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 
-from circlet.backends.cpu.lowering import Kernel
+from circlet.backends.cpu.lowering import ConstantRef, Kernel, Packed
 from circlet.errors import ArtifactError
-from circlet.ir import Op, Tensor
+from circlet.ir import DType, Op, Quantization, Tensor
 
 Place = tuple[int, int]
-Entry = tuple[tuple[int, ...], object]
 
 
 @dataclass(frozen=True)
@@ -22,19 +21,23 @@ class Stock:
 
     Attributes:
         kernels: Unit and index of each kernel, by `kernel_key`.
-        packed: Offsets of arrays in the partition's constants and a fact, by `Signatures.key`.
+        packed: Where packed arrays are in the partition's constants, by `Signatures.key`.
         units: How many units there are.
         constants_bytes: Size of the partition's constants.
     """
 
     kernels: Mapping[str, Place] = field(default_factory=dict)
-    packed: Mapping[str, Entry] = field(default_factory=dict)
+    packed: Mapping[str, Packed] = field(default_factory=dict)
     units: int = 0
     constants_bytes: int = 0
 
     def to_bytes(self) -> bytes:
         """The stock as a section of an artifact."""
-        return json.dumps(vars(self), separators=(",", ":")).encode()
+        packed = {
+            key: ([ref.offset for ref in entry.refs], entry.fact)
+            for key, entry in self.packed.items()
+        }
+        return json.dumps(vars(self) | {"packed": packed}, separators=(",", ":")).encode()
 
     @staticmethod
     def from_bytes(data: bytes | memoryview) -> Stock:
@@ -44,7 +47,10 @@ class Stock:
         try:
             rows = json.loads(bytes(data))
             kernels = {key: (unit, index) for key, (unit, index) in rows["kernels"].items()}
-            packed = {key: (tuple(refs), fact) for key, (refs, fact) in rows["packed"].items()}
+            packed = {
+                key: Packed(tuple(map(ConstantRef, offsets)), fact)
+                for key, (offsets, fact) in rows["packed"].items()
+            }
             return Stock(kernels, packed, rows["units"], rows["constants_bytes"])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ArtifactError("an artifact is damaged", why=f"its stock: {error!r}") from error
@@ -70,17 +76,15 @@ class Signatures:
 
     def __init__(self, names: Mapping[Tensor, str]) -> None:
         self._names = dict(names)
-        self._known: dict[Op, tuple[str, dict[str, str]]] = {}
+        self._known: dict[Op, str] = {}
 
     def key(self, op: Op, name: str) -> str:
         """A short text for what is called `name` and follows from `op` and from no other size."""
         known = self._known.get(op)
         if known is None:
-            known = self._known[op] = (self._signature(op), {})
-        text, keys = known
-        if name not in keys:
-            keys[name] = blake2b(f"{name}\n{text}".encode(), digest_size=16).hexdigest()
-        return keys[name]
+            text = self._signature(op).encode()
+            known = self._known[op] = blake2b(text, digest_size=16).hexdigest()
+        return f"{known} {name}"
 
     def _signature(self, op: Op) -> str:
         tensors: Sequence[Tensor | None] = (*op.inputs, None, *op.outputs)
@@ -92,7 +96,7 @@ class Signatures:
             return ""
         if tensor.data is not None:
             return self.constant(tensor)
-        return f"{tensor.dtype.value} {_quantised(tensor)}"
+        return _type_text(tensor.dtype, tensor.quant)
 
     def constant(self, tensor: Tensor) -> str:
         """A short text for a constant as it is."""
@@ -100,10 +104,11 @@ class Signatures:
         if name is None:
             assert tensor.data is not None
             digest = blake2b(tensor.data.tobytes(), digest_size=16).hexdigest()
-            kind = f"{tensor.dtype.value} {tensor.shape} {_quantised(tensor)}"
+            kind = f"{_type_text(tensor.dtype, tensor.quant)} {tensor.shape}"
             name = self._names[tensor] = f"{kind} {digest}"
         return name
 
 
-def _quantised(tensor: Tensor) -> str:
-    return "" if tensor.quant is None else tensor.quant.text
+@lru_cache(maxsize=4096)
+def _type_text(dtype: DType, quant: Quantization | None) -> str:
+    return f"{dtype.value} {'' if quant is None else quant.text}"

@@ -227,12 +227,11 @@ class Storage:
         return tensor in self._living or (filled and alone)
 
     def _shared_or_new(self, op: Op, tensor: Tensor) -> Home:
-        for found, may, is_run in (
-            (run_of(op, tensor), True, True),
-            (channels_of(op, tensor), self._may_be_channels(tensor), False),
-        ):
-            home = self._home_of(found[0]) if found is not None and may else None
-            if found is None or home is None or not self._may_live_in(tensor, home.buffer):
+        for found, is_run in ((run_of(op, tensor), True), (channels_of(op, tensor), False)):
+            if found is None or not (is_run or self._may_be_channels(tensor)):
+                continue
+            home = self._home_of(found[0])
+            if home is None or not self._may_live_in(tensor, home.buffer):
                 continue
             layout = dense(tensor)
             pixel_stride = layout.channels if is_run else home.layout.pixel_stride

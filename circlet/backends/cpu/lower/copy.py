@@ -49,8 +49,12 @@ def not_copyable(tensor: Tensor) -> str | None:
 
 def fill_pattern(tensor: Tensor, value: int | float) -> int:
     """An element repeated to the eight bytes that the fill kernels write."""
-    element = np.asarray(value).astype(tensor.dtype.numpy)
-    return int(np.frombuffer(element.tobytes() * (8 // element.itemsize), np.int64)[0])
+    size = element_bytes(tensor)
+    if isinstance(value, int) and tensor.dtype.is_integer:
+        element = (value & (1 << tensor.dtype.bits) - 1).to_bytes(size, "little")
+    else:
+        element = np.asarray(value).astype(tensor.dtype.numpy).tobytes()
+    return int.from_bytes(element * (8 // size), "little", signed=True)
 
 
 def zero_value(tensor: Tensor) -> int:

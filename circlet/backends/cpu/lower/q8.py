@@ -335,13 +335,22 @@ def tiles_of(row_pixels: int, columns: int, target: Target) -> tuple[Tile, ...]:
     registers = 32 if wide else 16
     spare = 3 if has_dot(target) else 7
     widest = 4 if row_pixels >= _WIDE_ROW else 7
-    found = [(float("inf"), Tile(1, 1))]
-    for vectors in range(1, widest + 1):
-        most = min((registers - spare + 1 - vectors) // vectors, _MOST_PIXELS)
-        for pixels in range(1, min(most, row_pixels) + 1):
+    found = []
+    for tile in _tiles_of_registers(registers - spare, widest):
+        pixels, vectors = tile
+        if pixels <= row_pixels:
             tiles = -(-row_pixels // pixels) * -(-columns // vectors)
             work = tiles * (pixels * vectors + 0.4 * (pixels + vectors))
-            found.append((work, Tile(pixels, vectors)))
-    found.reverse()
-    found.sort(key=lambda row: row[0])
-    return tuple(tile for _, tile in found)
+            found.append((work, len(found), tile))
+    found.sort()
+    return tuple([tile for _, _, tile in found])
+
+
+@lru_cache(maxsize=16)
+def _tiles_of_registers(registers: int, widest: int) -> tuple[Tile, ...]:
+    """Tiles that keep their sums in registers, the largest first."""
+    found = []
+    for vectors in range(1, widest + 1):
+        most = min((registers + 1 - vectors) // vectors, _MOST_PIXELS)
+        found += [Tile(pixels, vectors) for pixels in range(1, most + 1)]
+    return tuple(reversed(found))
