@@ -196,6 +196,18 @@ def test_a_wrong_description_is_refused(targets: object, monkeypatch: pytest.Mon
         _touch_everything(open_artifact(data))
 
 
+@pytest.mark.parametrize("text", ["", "{", "{} {}", "[1,]", '{"metadata":tru}', "[" * 100_000])
+def test_a_description_that_is_no_json_is_refused(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+
+    monkeypatch.setattr(json, "dumps", lambda *_, **__: text)
+    data = artifact_bytes({}, [code(native_target())])
+    with pytest.raises(ArtifactError, match="not JSON"):
+        open_artifact(data)
+
+
 def test_a_missing_file_and_folder_are_file_errors(tmp_path: Path) -> None:
     with pytest.raises(FileError):
         open_artifact(tmp_path / "absent")
