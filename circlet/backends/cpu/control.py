@@ -69,6 +69,9 @@ def flatten(ops: Sequence[Op]) -> Flat:
     """Replace control flow by jumps, however deep it is nested."""
     flat = Flat()
     for op in ops:
+        if op.kind not in _KINDS:
+            flat.items.append(op)
+            continue
         items = list(_expand(op, flat))
         flat.items += items
         flat.owners |= {item: op for item in items if isinstance(item, Op)}
