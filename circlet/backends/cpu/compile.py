@@ -85,6 +85,7 @@ def compile_partition(
     stock: Stock | None = None,
     rows: Mapping[tuple[Op, Target], Lowering] | None = None,
     choices: Choices | None = None,
+    precision: str = "f32",
 ) -> CompiledPartition:
     """Lower a partition to C and a plan that stops a run after so many turns of its loops.
 
@@ -94,6 +95,7 @@ def compile_partition(
         stock: What was compiled for another size; the plan counts units and constants on from it.
         rows: Lowerings that are chosen already.
         choices: What lowerings are to choose; takes down what they asked.
+        precision: What operands of float products may be rounded to: "f32" or "bf16".
 
     Raises:
         PlacementError: An op has no native lowering for the target.
@@ -102,7 +104,7 @@ def compile_partition(
     known = rows or {}
     chosen = {op: known.get((op, target)) or _row(op, target) for op in flat.ops}
     constants = Constants(arrangement, Signatures(names or {}), stock)
-    lowered = _Lowered(partition, flat, chosen, target, constants, stock, choices)
+    lowered = _Lowered(partition, flat, chosen, target, constants, stock, choices, precision)
     memory, offsets, blocks = _plan_arena(lowered, arrangement)
     units, places = _emit(lowered, unit_count, stock or NO_STOCK)
     positions = {op: index for index, op in enumerate(partition.ops)}
@@ -161,8 +163,9 @@ class _Lowered:
         constants: Constants,
         stock: Stock | None,
         choices: Choices | None,
+        precision: str,
     ) -> None:
-        self._target = target
+        self._target, self._precision = target, precision
         self._vector_bytes = vector_bytes(target)
         self._constants, self._stock, self._choices = constants, stock, choices
         self.storage = Storage(partition, flat.ops, rows, flat.pinned)
@@ -192,6 +195,10 @@ class _Lowered:
     @property
     def vector_bytes(self) -> int:
         return self._vector_bytes
+
+    @property
+    def precision(self) -> str:
+        return self._precision
 
     @property
     def constants(self) -> bytes:

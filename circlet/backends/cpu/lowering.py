@@ -105,6 +105,11 @@ class Context(Protocol):
         """Width of a full vector register of the target: 64, 32 or 16."""
         ...
 
+    @property
+    def precision(self) -> str:
+        """What operands of float products may be rounded to: "bf16", or "f32" for not at all."""
+        ...
+
     def layout(self, tensor: Tensor) -> Layout:
         """Where a tensor's elements sit."""
         ...

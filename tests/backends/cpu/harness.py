@@ -32,12 +32,16 @@ def runnable(name: str) -> Target | None:
 
 
 def run_native(
-    graph: Graph, inputs: Sequence[np.ndarray], target: Target | str = "native", threads: int = 1
+    graph: Graph,
+    inputs: Sequence[np.ndarray],
+    target: Target | str = "native",
+    threads: int = 1,
+    precision: str = "f32",
 ) -> list[np.ndarray]:
     """Outputs of a graph that runs entirely natively; PlacementError where it cannot."""
     chosen = parse_target(target) if isinstance(target, str) else target
     (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
-    compiled = compile_partition(whole, chosen, 1)
+    compiled = compile_partition(whole, chosen, 1, precision=precision)
     images = compile_units([UnitSource(text, chosen) for text in compiled.units])
     executable = Executable(runtime(), compiled.plan, compiled.constants, images)
     given = {tensor: initial_value(tensor) for tensor in variables(graph)}

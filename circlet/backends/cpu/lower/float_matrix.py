@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, replace
+from math import inf, prod
 
 import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.choices import Choice, joined
 from circlet.backends.cpu.layout import Layout
+from circlet.backends.cpu.lower.bf16 import call_cast, pairs, registers_for_pairs, rounds
 from circlet.backends.cpu.lower.tiles import (
     Tile,
     lanes_of,
@@ -69,6 +70,7 @@ class Matrix:
         addend: Added before the activation, or None.
         add_channels: Channels that the addend has.
         part: Tells matrices of one op apart whose weights differ.
+        rounded: Whether the source holds bfloat16, and weights become such.
     """
 
     source: View
@@ -82,11 +84,17 @@ class Matrix:
     addend: View | None = None
     add_channels: int = 0
     part: tuple[int, ...] = ()
+    rounded: bool = False
 
     @property
     def depth(self) -> int:
         """Multiply-adds of one output."""
         return int(self.weights[0].size)
+
+    @property
+    def multiply_adds(self) -> int:
+        """Those of all outputs."""
+        return prod(self.sizes) * int(self.weights.size)
 
 
 def why_not_float(op: Op, data: int, weights: int, bias: int) -> str | None:
@@ -117,7 +125,9 @@ def constant_floats(tensor: Tensor | None) -> FloatArray | None:
 
 
 def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
-    """Append the kernel call that computes `matrix`."""
+    """Append the kernel calls that compute `matrix`."""
+    if rounds(context, matrix.multiply_adds, reach(matrix)):
+        matrix = _rounded(op, context, matrix)
     images, height, width = matrix.sizes
     filters = matrix.weights.shape[0] // matrix.groups
     lanes = lanes_of(context.vector_bytes)
@@ -136,7 +146,12 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
         "blocks": blocks,
         "group_blocks": group_blocks,
         "group_channels": filters,
+        **_window(matrix),
+        **edges(matrix),
+        **clamp_params(matrix.activation),
     }
+    if matrix.rounded:
+        params = {f"conv_{name}": value for name, value in params.items()}
     packed = context.packed(
         op, _packing(matrix, tile), lambda: ([pack_weights(matrix, block)], None)
     )
@@ -147,10 +162,26 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
     context.call(
         op,
         _kernel(tile, matrix),
-        params | _window(matrix) | edges(matrix) | clamp_params(matrix.activation),
+        params,
         (matrix.source.ref, *packed.refs, matrix.result.ref, addend),
         [matrix.result.tensor],
         tasks=-(-tiles // max(1, per_task)) * blocks,
+    )
+
+
+def reach(matrix: Matrix) -> int:
+    """Input elements from the first that is read to the last."""
+    view, window, (images, height, width) = matrix.source, _window(matrix), matrix.sizes
+    pixels = (images - 1) * view.batch + (height - 1) * view.row + (width - 1) * view.pixel
+    taps = (window["tap_rows"] - 1) * matrix.taps[0] + (window["tap_runs"] - 1) * matrix.taps[1]
+    return pixels + taps + window["run"] + (matrix.groups - 1) * window["group_inputs"]
+
+
+def _rounded(op: Op, context: Context, matrix: Matrix) -> Matrix:
+    """The matrix over its source in bfloat16, each element where it was among the others."""
+    source = call_cast(op, context, matrix.source.ref, reach(matrix))
+    return replace(
+        matrix, source=replace(matrix.source, tensor=source.tensor, offset=0), rounded=True
     )
 
 
@@ -158,6 +189,8 @@ def _tile(op: Op, context: Context, matrix: Matrix) -> Tile:
     """The best tile; for another size of the network, among those that are there for the op."""
     filters = matrix.weights.shape[0] // matrix.groups
     registers = registers_of(context.target, context.vector_bytes)
+    if matrix.rounded:
+        registers = registers_for_pairs(registers)
     vectors = vectors_of(registers, filters, lanes_of(context.vector_bytes))
     tiles = tiles_of(registers, matrix.sizes[2], vectors)
 
@@ -165,21 +198,31 @@ def _tile(op: Op, context: Context, matrix: Matrix) -> Tile:
         known = context.has(_kernel(tile, matrix))
         return known and context.stocked(op, _packing(matrix, tile)) is not None
 
-    name = f"conv_f32 {joined(matrix.sizes)} by {joined(matrix.weights.shape)}"
+    name = f"{_function(matrix)} {joined(matrix.sizes)} by {joined(matrix.weights.shape)}"
     choice = Choice(name, tiles, lambda t: tile_slots(t, matrix.sizes[2], vectors), is_there)
     return context.choose(op, choice)
 
 
 def _packing(matrix: Matrix, tile: Tile) -> str:
     """A name for the packed weights."""
-    return f"conv_f32 {tile.vectors} {matrix.groups} {matrix.weights.shape} {matrix.part}"
+    name = (
+        f"{_function(matrix)} {tile.vectors} {matrix.groups} {matrix.weights.shape} {matrix.part}"
+    )
+    return f"{name} {_window(matrix)['run']}" if matrix.rounded else name
 
 
 def pack_weights(matrix: Matrix, block: int) -> FloatArray:
-    """Weights per block of `block` filters: the bias, then a row of filters per tap element."""
+    """Weights per block of `block` filters: the bias, then a row of filters per tap element.
+
+    Where they are rounded, a row is that of two neighbours in a run, in the bits of one float.
+    """
     count = matrix.weights.shape[0]
     bias = np.zeros(count, np.float32) if matrix.bias is None else matrix.bias
-    rows = np.concatenate([bias.reshape(-1, 1), matrix.weights.reshape(count, -1)], axis=1)
+    weights = matrix.weights.reshape(count, -1)
+    if matrix.rounded:
+        runs = matrix.weights.reshape(-1, _window(matrix)["run"])
+        weights = pairs(runs).view(np.float32).reshape(count, -1)
+    rows = np.concatenate([bias.reshape(-1, 1), weights], axis=1)
     filters = count // matrix.groups
     grouped = rows.reshape(matrix.groups, filters, -1)
     padded = np.pad(grouped, ((0, 0), (0, -filters % block), (0, 0)))
@@ -195,10 +238,16 @@ def clamp_params(activation: str) -> dict[str, ParamValue]:
 
 def _kernel(tile: Tile, matrix: Matrix) -> Kernel:
     add = int(matrix.addend is not None)
-    return Kernel("conv_f32.h", "conv_f32", (tile.pixels, tile.whole, tile.half, add))
+    if matrix.rounded:
+        return Kernel("conv_bf16.h", _function(matrix), (tile.pixels, tile.whole, add))
+    return Kernel("conv_f32.h", _function(matrix), (tile.pixels, tile.whole, tile.half, add))
 
 
-def _window(matrix: Matrix) -> dict[str, ParamValue]:
+def _function(matrix: Matrix) -> str:
+    return "conv_bf16" if matrix.rounded else "conv_f32"
+
+
+def _window(matrix: Matrix) -> dict[str, int]:
     """Window rows as runs of contiguous input: one run where columns follow each other."""
     _, rows, columns, channels = matrix.weights.shape
     contiguous = matrix.taps[1] == channels or columns == 1

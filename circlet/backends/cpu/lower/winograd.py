@@ -7,6 +7,7 @@ from math import sqrt
 import numpy as np
 
 from circlet.backends.cpu.choices import Choice, always_there, joined
+from circlet.backends.cpu.lower.bf16 import speed_up
 from circlet.backends.cpu.lower.float_matrix import FloatArray, Matrix, clamp_params, edges
 from circlet.backends.cpu.lower.tiles import (
     FLOAT_BYTES,
@@ -57,7 +58,7 @@ def method_of(context: Context, matrix: Matrix) -> Choice[str]:
     if _takes(matrix, lanes):
         registers = registers_of(context.target, context.vector_bytes)
         slots = {
-            PLAIN: _WORTHWHILE * _direct_slots(matrix, registers, lanes),
+            PLAIN: _WORTHWHILE * _direct_slots(matrix, registers, lanes) / speed_up(context),
             WINOGRAD: _slots(matrix, registers, lanes),
         }
     name = f"method {joined(matrix.sizes)}"

@@ -1,0 +1,99 @@
+"""Float products over operands rounded to bfloat16: their exact values, on every target."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.lower import bf16
+from circlet.backends.cpu.lower.bf16 import pairs, to_bf16
+from circlet.backends.reference import evaluate_graph
+from circlet.ir import DType, Graph
+from circlet.ops.build import builder
+from circlet.ops.fully_connected import FullyConnectedAttrs
+from tests.backends.cpu.harness import TARGETS, run_native, runnable
+from tests.backends.cpu.test_float_conv import CASES, _conv, _values
+
+Floats = np.ndarray
+each_target = pytest.mark.parametrize("target", (*TARGETS, "x86_64_v4"))
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have even the smallest products round their operands."""
+    monkeypatch.setattr(bf16, "_STEP_SLOTS", -np.inf)
+
+
+def _rounded(values: Floats) -> Floats:
+    """Floats that are bfloat16 numbers."""
+    return (to_bf16(values).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _dense(rows: int, depth: int, units: int, fused: str = "NONE") -> Graph:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (rows, depth))
+    w, bias = b.constant("w", _values(1, units, depth)), b.constant("b", _values(2, units))
+    return b.output(b.op("FULLY_CONNECTED", [x, w, bias], FullyConnectedAttrs(fused))).build()
+
+
+def _sums(x: Floats, w: Floats, bias: Floats) -> Floats:
+    """What the kernels compute: the odd element of each pair first, one rounding each."""
+    even = ((0, 0), (0, x.shape[1] % 2))
+    x, w = np.pad(_rounded(x), even), np.pad(_rounded(w), even)
+    sums = np.broadcast_to(bias, (len(x), len(w))).astype(np.float32)
+    for pair in range(0, x.shape[1], 2):
+        for k in (pair + 1, pair):
+            sums = sums + x[:, k : k + 1] * w[:, k]
+    return sums
+
+
+@each_target
+@pytest.mark.parametrize(("rows", "depth", "units"), [(1, 37, 70), (13, 64, 19), (30, 5, 200)])
+def test_sums_are_those_of_the_rule(rows: int, depth: int, units: int, target: str) -> None:
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    graph, x = _dense(rows, depth, units), _values(3, rows, depth)
+    (got,) = run_native(graph, [x], target, precision="bf16")
+    w, bias = (np.asarray(tensor.data) for tensor in graph.ops[0].inputs[1:])  # type: ignore[union-attr]
+    np.testing.assert_array_equal(got, _sums(x, w, bias))
+
+
+@each_target
+@pytest.mark.parametrize("case", CASES)
+def test_convolutions_equal_the_record_over_rounded_operands(case: str, target: str) -> None:
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    image, weights, attrs = CASES[case]
+    graph, x = _conv(image, weights, attrs), _values(3, *image)
+    (got,) = run_native(graph, [x], target, precision="bf16")
+    filters = graph.ops[0].inputs[1]
+    assert filters is not None and filters.data is not None
+    filters.data = _rounded(np.asarray(filters.data))
+    (wanted,) = evaluate_graph(graph, [_rounded(x)])
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@each_target
+def test_numbers_are_rounded_to_the_nearest(target: str) -> None:
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    bits = np.random.default_rng(1).integers(0, 1 << 32, 999, np.uint32)
+    special = [1.00390625, 1.01171875, 3.4e38, np.inf, -np.inf, np.nan, -0.0, 1e-39, 1.1754942e-38]
+    x = np.concatenate([bits.view(np.float32), np.array(special, np.float32)]).reshape(-1, 1)
+    b = builder()
+    source = b.input("x", DType.FLOAT32, x.shape)
+    one = b.constant("w", np.ones((40, 1), np.float32))
+    graph = b.output(b.op("FULLY_CONNECTED", [source, one, None], FullyConnectedAttrs())).build()
+    (got,) = run_native(graph, [x], target, precision="bf16")
+    np.testing.assert_array_equal(got[:, 0], _rounded(x)[:, 0] + np.float32(0))
+
+
+def test_pairs_hold_the_first_neighbour_in_the_lower_half() -> None:
+    words = pairs(np.array([[1, 2, -1]], np.float32))
+    np.testing.assert_array_equal(words, np.array([[0x40003F80, 0x0000BF80]], np.uint32))
+
+
+def test_threads_do_not_change_sums() -> None:
+    graph, x = _dense(64, 96, 130, "RELU6"), _values(5, 64, 96)
+    (one,), (two,) = (run_native(graph, [x], threads=n, precision="bf16") for n in (1, 2))
+    assert one.tobytes() == two.tobytes()
