@@ -1,5 +1,7 @@
 """The settings that come from the environment; no other file reads it."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 
@@ -28,7 +30,7 @@ class Config(Record):
     threads: int = 0
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Config":
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Config:
         """The settings of this process's environment, or of the mapping given."""
         env = os.environ if environment is None else environment
         return cls(

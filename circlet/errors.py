@@ -1,5 +1,7 @@
 """Every error a user can meet: one hierarchy, stable codes, what / where / why / what to do."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -100,9 +102,7 @@ class UnsupportedOpsError(CircletError):
 
     code = "E-UNSUPPORTED-OPS"
 
-    def __init__(
-        self, entries: Sequence["UnsupportedOp"], *, where: str = "", fix: str = ""
-    ) -> None:
+    def __init__(self, entries: Sequence[UnsupportedOp], *, where: str = "", fix: str = "") -> None:
         self.entries = tuple(entries)
         count = len(self.entries)
         super().__init__(

@@ -1,5 +1,7 @@
 """Every limit that bounds time and memory on untrusted input, in one place."""
 
+from __future__ import annotations
+
 from circlet.record import Record
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30

@@ -3,6 +3,8 @@
 The path of a cached start is short on purpose: it imports neither the readers nor the compiler.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Sequence
@@ -12,16 +14,17 @@ import numpy as np
 
 from circlet.backends.cpu.artifact import MAGIC, Artifact, PartitionCode, is_artifact, open_artifact
 from circlet.backends.cpu.cache import Cache, cache_key
-from circlet.backends.cpu.host import host_architecture, host_words
+from circlet.backends.cpu.host import host_architecture, host_model, host_words
 from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runtime
 from circlet.errors import ArtifactError, FileError, InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.record import Record
-from circlet.runtime.executor import BoundPartition, LoadedPartition, Runner
+from circlet.runtime.executor import LoadedPartition
 from circlet.runtime.user_codes import may_use_user_codes
 from circlet.runtime.values import Value
 
 if TYPE_CHECKING:
+    from circlet.runtime.interface import BoundPartition, Runner
     from circlet.runtime.template import Template
 
 Source = str | os.PathLike[str] | bytes | memoryview
@@ -33,7 +36,8 @@ class OpenOptions(Record):
     """How a source is turned into a plan; what `Session` was asked for.
 
     `shapes` names inputs whose sizes are not to be those of the file; `limits` bound what an
-    untrusted network may use; `signature` names the entry point, "" for the first graph.
+    untrusted network may use; `signature` names the entry point, "" for the first graph;
+    `tune_seconds` is the time for measuring kernels, 0 for none.
     """
 
     backends: tuple[str, ...] = ("cpu", "reference")
@@ -44,6 +48,7 @@ class OpenOptions(Record):
     shapes: Shapes = ()
     limits: Limits = DEFAULT_LIMITS
     signature: str = ""
+    tune_seconds: float = 0.0
 
 
 class Opened(Record):
@@ -68,7 +73,7 @@ class Opened(Record):
     seconds: dict[str, float]
     target: str = ""
     key: str = ""
-    template: "Template | None" = None
+    template: Template | None = None
 
     @property
     def placement(self) -> list[dict[str, object]]:
@@ -87,7 +92,7 @@ def open_source(source: Source, options: OpenOptions) -> Opened:
                 fix="open the model file that it was made of",
             )
         start = time.perf_counter()
-        opened = _load(open_artifact(_plain(source)), options.limits)
+        opened = load_artifact(open_artifact(_plain(source)), options.limits)
         opened.seconds["load"] = time.perf_counter() - start
         return opened
     return _open_model(source, options)
@@ -113,7 +118,7 @@ def _open_model(source: Source, options: OpenOptions) -> Opened:
     else:
         artifact, hit = open_artifact(compile_now()), False
     middle = time.perf_counter()
-    opened = _load(artifact, options.limits)
+    opened = load_artifact(artifact, options.limits)
     opened.seconds["cache" if hit else "compile"] = middle - start
     opened.seconds["load"] = time.perf_counter() - middle
     return opened._replace(key=key, template=templates[0] if templates else None)
@@ -144,6 +149,8 @@ def artifact_key(source: Source, options: OpenOptions) -> str:
     limits = options.limits._replace(run_seconds=None)
     entry = (options.signature, options.shapes)
     plan = repr((options.backends, options.strict, options.level, entry, limits))
+    if options.tune_seconds:
+        plan += repr((host_model(), options.tune_seconds))
     return cache_key(model, targets, plan, _compiler_identity(options))
 
 
@@ -200,7 +207,8 @@ def _plain(source: Source) -> str | os.PathLike[str] | bytes:
     return source if isinstance(source, (str, os.PathLike)) else bytes(source)
 
 
-def _load(artifact: Artifact, limits: Limits) -> Opened:
+def load_artifact(artifact: Artifact, limits: Limits) -> Opened:
+    """The plan of an artifact for this machine, its code loaded."""
     code = artifact.select()
     facts = artifact.metadata
     try:

@@ -28,7 +28,7 @@ from circlet.backends.cpu.targets import parse_target, parse_targets
 from circlet.backends.cpu.toolchain import UnitSource, compile_units, compiler_identity
 from circlet.formats import load
 from circlet.runtime.build import backends_of, compile_native, metadata_of, numpy_code
-from circlet.runtime.executor import BoundPartition
+from circlet.runtime.interface import BoundPartition
 from circlet.runtime.opening import (
     NativePartition,
     Opened,
@@ -43,7 +43,7 @@ from circlet.runtime.template import Template
 
 
 @dataclass(frozen=True)
-class _Shelf:
+class Shelf:
     """What is loaded: units, their kernels, and for each native partition its constants."""
 
     units: tuple[Library, ...]
@@ -55,12 +55,12 @@ class _Shelf:
             return self.stocks[number]
         return replace(NO_STOCK, kernels=self.stocks[0].kernels, units=len(self.units))
 
-    def grown(self, units: Sequence[Library], stock: Stock) -> _Shelf:
+    def grown(self, units: Sequence[Library], stock: Stock) -> Shelf:
         """With more units, whose kernels `stock` knows."""
         known = (*self.units, *units)
         kernels = stock.kernels
         stocks = (replace(own, kernels=kernels, units=len(known)) for own in self.stocks)
-        return _Shelf(known, tuple(stocks))
+        return Shelf(known, tuple(stocks))
 
 
 @contextmanager
@@ -84,7 +84,7 @@ class Resizer:
         self._native = [part for part in parts if isinstance(part, NativePartition)]
         self._target = parse_target(opened.target)
         self._template = opened.template
-        self._shelf: _Shelf | None = None
+        self._shelf: Shelf | None = None
         self._lock = threading.Lock()
 
     def opened(self, options: OpenOptions) -> Opened | None:
@@ -127,9 +127,9 @@ class Resizer:
                 self._template = Template.of(model, self._options, was_checked=True)
         return self._template
 
-    def _known_shelf(self) -> _Shelf | None:
+    def _known_shelf(self) -> Shelf | None:
         if self._shelf is None and self._native:
-            self._shelf = _shelf_of(self._native)
+            self._shelf = shelf_of(self._native)
         return self._shelf
 
     def _built(self, texts: Sequence[str]) -> list[Library]:
@@ -148,7 +148,7 @@ class Resizer:
         return [Library(image, "unit") for image in artifact.code(0).partitions[0].units]
 
     def _loaded(
-        self, planned: PlannedModel, compiled: Sequence[CompiledPartition], shelf: _Shelf
+        self, planned: PlannedModel, compiled: Sequence[CompiledPartition], shelf: Shelf
     ) -> list[BoundPartition]:
         first, native = self._native[0].executable, iter(enumerate(compiled))
         codes: list[BoundPartition] = []
@@ -167,7 +167,8 @@ class Resizer:
         return codes
 
 
-def _shelf_of(partitions: Sequence[NativePartition]) -> _Shelf:
+def shelf_of(partitions: Sequence[NativePartition]) -> Shelf:
+    """What loaded native partitions leave for the same network at other sizes."""
     stocks = [Stock.from_bytes(part.stock) for part in partitions]
     units: list[Library] = []
     kernels: dict[str, tuple[int, int]] = {}
@@ -176,4 +177,4 @@ def _shelf_of(partitions: Sequence[NativePartition]) -> _Shelf:
         kernels = moved | kernels
         units += part.executable.units
     shared = (replace(stock, kernels=kernels, units=len(units)) for stock in stocks)
-    return _Shelf(tuple(units), tuple(shared))
+    return Shelf(tuple(units), tuple(shared))

@@ -1,22 +1,18 @@
 """What flows in and out of a session, as the artifact's metadata describes it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from circlet.errors import InputError, LimitError
 from circlet.record import Record
 
-
-class Named(Protocol):
-    """Anything with a name that the user gave it."""
-
-    @property
-    def name(self) -> str:
-        """The name; it may be empty or repeated."""
-        ...
+if TYPE_CHECKING:
+    from circlet.runtime.interface import Named
 
 
 class Value(Record):
@@ -41,7 +37,7 @@ class Value(Record):
     open: tuple[int, ...] = ()
 
     @staticmethod
-    def from_json(fields: Mapping[str, object]) -> "Value":
+    def from_json(fields: Mapping[str, object]) -> Value:
         """The value that `as_json` wrote."""
         initial = fields.get("initial")
         return Value(
@@ -54,7 +50,7 @@ class Value(Record):
             tuple(fields["open"]),  # type: ignore[arg-type]
         )
 
-    def living(self, initial: bytes) -> "Value":
+    def living(self, initial: bytes) -> Value:
         """This value as one that lives on from run to run."""
         return self._replace(initial=initial)
 

@@ -6,6 +6,8 @@ Sections start on 64 bytes, constants on pages. The header holds the hash of tab
 table that of each section, so that a start checks all code without reading the weights.
 """
 
+from __future__ import annotations
+
 import contextlib
 import mmap
 import os
@@ -81,7 +83,7 @@ class Artifact:
         return self.code(max(fit, key=lambda index: len(self._needs[index])))
 
     @property
-    def targets(self) -> tuple["Target", ...]:
+    def targets(self) -> tuple[Target, ...]:
         """What there is code for."""
         from circlet.backends.cpu.targets import parse_target
 
