@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.artifact import PartitionCode, TargetCode, artifact_bytes
 from circlet.backends.cpu.backend import CpuBackend
+from circlet.backends.cpu.choices import Choices
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.stock import Stock
 from circlet.backends.cpu.targets import Target, parse_targets
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from circlet.runtime.opening import OpenOptions, Source
 
 LOGGER = logging.getLogger(__name__)
+Builder = Callable[[Sequence[UnitSource]], list[bytes]]
+NO_FACTS: Mapping[str, object] = {}
+PRECISIONS = ("f32", "bf16")
 _RUNTIME_TEXT = '#include "circlet_runtime.c"\n'
 
 
@@ -58,6 +62,10 @@ def compile_model(source: Source, options: OpenOptions) -> bytes:
 
 def compile_template(template: Template, options: OpenOptions) -> bytes:
     """The artifact of a model that is read; raises as `compile_model`."""
+    if options.tune_seconds:
+        from circlet.runtime.tuned import compile_tuned
+
+        return compile_tuned(template, options)[0]
     targets = parse_targets(options.target)
     planned = plan(template.copy(), backends_of(targets, options), options)
     compiled = {
@@ -66,8 +74,23 @@ def compile_template(template: Template, options: OpenOptions) -> bytes:
         ]
         for target in targets
     }
-    metadata = metadata_of(planned, compiled[targets[0]])
-    return artifact_bytes(metadata, _target_codes(planned.partitions, compiled))
+    return artifact_of(planned, compiled)
+
+
+def artifact_of(
+    planned: PlannedModel,
+    compiled: Mapping[Target, Sequence[CompiledPartition]],
+    facts: Mapping[str, object] = NO_FACTS,
+    build: Builder = compile_units,
+) -> bytes:
+    """The artifact of native partitions that are lowered for each target.
+
+    Args:
+        facts: Further metadata.
+        build: Makes shared objects of C.
+    """
+    metadata = {**metadata_of(planned, next(iter(compiled.values()))), **facts}
+    return artifact_bytes(metadata, _target_codes(planned.partitions, compiled, build))
 
 
 def plan_model(model: Model, targets: Sequence[Target], options: OpenOptions) -> PlannedModel:
@@ -83,12 +106,21 @@ def compile_native(
     template: Template,
     planned: PlannedModel,
     stock: Stock | None = None,
+    choices: Choices | None = None,
 ) -> CompiledPartition:
     """Lower a native partition, with what the stock holds; LimitError for too big an arena."""
     turns, names = options.limits.loop_turns, template.names
     rows = next((b.rows for b in planned.backends if isinstance(b, CpuBackend)), None)
     compiled = compile_partition(
-        part, target, usable_cores(), turns, names=names, stock=stock, rows=rows
+        part,
+        target,
+        usable_cores(),
+        turns,
+        names=names,
+        stock=stock,
+        rows=rows,
+        choices=choices,
+        precision=options.precision,
     )
     needed, allowed = compiled.memory.arena_bytes, options.limits.arena_bytes
     if needed > allowed:
@@ -109,6 +141,9 @@ def backends_of(
     """
     if not options.backends:
         raise InputError("no backend is given", where="backends", fix="choose cpu or reference")
+    if options.precision not in PRECISIONS:
+        fix = f"choose {' or '.join(PRECISIONS)}"
+        raise InputError("there is no such precision", where=options.precision, fix=fix)
     return [_backend(name, targets, options, compiles) for name in options.backends]
 
 
@@ -206,7 +241,9 @@ def _submodel(part: Partition) -> bytes:
 
 
 def _target_codes(
-    partitions: Sequence[Partition], compiled: Mapping[Target, Sequence[CompiledPartition]]
+    partitions: Sequence[Partition],
+    compiled: Mapping[Target, Sequence[CompiledPartition]],
+    build: Builder,
 ) -> list[TargetCode]:
     """Build all C of all targets side by side.
 
@@ -220,7 +257,7 @@ def _target_codes(
         for part in parts
         for text in part.units
     ]
-    images = compile_units([*dict.fromkeys(plain), *units]) if units else []
+    images = build([*dict.fromkeys(plain), *units]) if units else []
     runtimes = dict(zip(dict.fromkeys(plain), images, strict=False))
     rest = iter(images[len(runtimes) :])
     codes = []
@@ -258,6 +295,7 @@ def metadata_of(planned: PlannedModel, compiled: Sequence[CompiledPartition]) ->
         parts.append(entry)
     return {
         "circlet": __version__,
+        "precision": planned.precision,
         "description": planned.model.description,
         "values": values.as_json(),
         "inputs": [values.inputs.index(t) for t in values.inputs],

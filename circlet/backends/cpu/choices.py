@@ -44,7 +44,8 @@ class Question(NamedTuple):
     """A choice that came up: labels of all candidates, their costs, and which was taken.
 
     Attributes:
-        subject: The ops that it is about, as `subject_of` names them.
+        subject: What the ops that it is about have in common, as `subject_of` names it.
+        ops: Their names.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Question(NamedTuple):
     labels: tuple[str, ...]
     costs: tuple[float, ...]
     taken: str
+    ops: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -79,7 +81,8 @@ class Choices:
         costs = tuple(map(choice.cost, labelled.values()))
         question = Question(choice.name, subject_of(op), tuple(labelled), costs, label_of(default))
         taken = labelled.get(self.wanted.get(question.key, question.taken), default)
-        self.questions.setdefault(question.key, question._replace(taken=label_of(taken)))
+        known = self.questions.get(question.key, question._replace(taken=label_of(taken)))
+        self.questions[question.key] = known._replace(ops=(*known.ops, op.name))
         return taken
 
 

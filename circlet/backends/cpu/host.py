@@ -8,6 +8,7 @@ from functools import lru_cache
 
 _ARCH_PRCTL, _ARCH_GET_XCOMP_SUPP, _XFEATURE_XTILEDATA = 158, 0x1021, 18
 _TILES = "amx_"
+_MODEL_NUMBERS = ("vendor_id", "cpu family", "model", "stepping", "CPU implementer", "CPU part")
 
 _MACHINES = {
     "x86_64": "x86_64",
@@ -38,6 +39,14 @@ def host_words() -> frozenset[str]:
 def host_has(needs: Sequence[str]) -> bool:
     """Whether this machine is of the architecture that comes first, with the words behind it."""
     return needs[0] == host_architecture() and host_words().issuperset(needs[1:])
+
+
+def host_model() -> str:
+    """The name of this processor, for figures that hold for it alone."""
+    lines = dict(line.split(":", 1) for line in _cpuinfo_text().splitlines() if ":" in line)
+    named = {key.strip(): value.strip() for key, value in lines.items()}
+    numbers = " ".join(named[key] for key in _MODEL_NUMBERS if key in named)
+    return f"{named.get('model name', platform.machine())} ({numbers})"
 
 
 def _may_grant_tiles() -> bool:

@@ -1,0 +1,137 @@
+"""Times plans of one network against each other, in turn, so that all meet the same noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median, quantiles
+from time import perf_counter
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.backends.cpu.loader import Binding
+from circlet.formats.arrays import Wanted, random_array
+from circlet.runtime.opening import Opened
+from circlet.runtime.values import Value
+
+Times = npt.NDArray[np.float64]
+R = TypeVar("R")
+_VISIT_S = 4e-3
+_MOST_RUNS = 50
+_FEWEST_ROUNDS, _MOST_ROUNDS = 3, 40
+
+
+class Running:
+    """A loaded plan on buffers of its own, whose inputs hold the same random data each time."""
+
+    def __init__(self, opened: Opened, threads: int = 1) -> None:
+        self._opened = opened
+        self._buffers = [value.empty() for value in opened.values]
+        self.reset()
+        self.runners = [
+            part.code.bind(
+                [self._buffers[i] for i in part.inputs],
+                [self._buffers[i] for i in part.outputs],
+                threads,
+            )
+            for part in opened.partitions
+        ]
+
+    def run(self) -> None:
+        """Run every partition in order."""
+        for runner in self.runners:
+            runner.run()
+
+    def reset(self) -> None:
+        """Fill inputs, and set what lives on from run to run back to its start."""
+        for index, (value, array) in enumerate(
+            zip(self._opened.values, self._buffers, strict=True)
+        ):
+            _fill(array, value, is_input=index in self._opened.inputs)
+
+    def outputs(self) -> list[np.ndarray]:
+        """The outputs of one run from the start."""
+        self.reset()
+        self.run()
+        return [self._buffers[index].copy() for index in self._opened.outputs]
+
+    def clocks(self) -> list[npt.NDArray[np.uint64]]:
+        """Arrays that every run from now on fills with the nanoseconds of each native step."""
+        return [runner.profile() for runner in self.runners if isinstance(runner, Binding)]
+
+
+def _fill(array: np.ndarray, value: Value, *, is_input: bool) -> None:
+    if is_input:
+        array[...] = random_array(Wanted(value.name, value.dtype, value.shape))
+    elif value.initial is not None:
+        array.reshape(-1).view(np.uint8)[...] = np.frombuffer(value.initial, np.uint8)
+
+
+class Timer(Protocol):
+    """What tuning knows of time."""
+
+    def steps(self, plans: Sequence[Opened], seconds: float) -> Times:
+        """Nanoseconds by round, plan and native step; steps that a plan lacks take none."""
+        ...
+
+    def ratios(self, first: Opened, second: Opened, threads: int, seconds: float) -> list[float]:
+        """For each round the time of the second plan over that of the first."""
+        ...
+
+
+class Stopwatch:
+    """Times plans on this machine."""
+
+    def steps(self, plans: Sequence[Opened], seconds: float) -> Times:
+        """Nanoseconds by round, plan and native step, the least of several runs on one thread."""
+        running = [Running(plan) for plan in plans]
+        clocks = [each.clocks() for each in running]
+        widest = max(sum(clock.size for clock in own) for own in clocks)
+
+        def visit(number: int) -> Times:
+            least = np.full(widest, np.inf)
+            for _ in _runs(running[number].run):
+                times = np.concatenate(clocks[number])
+                least[: times.size] = np.minimum(least[: times.size], times)
+            return np.where(np.isinf(least), 0.0, least)
+
+        return np.array(_rounds(len(plans), visit, seconds))
+
+    def ratios(self, first: Opened, second: Opened, threads: int, seconds: float) -> list[float]:
+        """For each round the least time of the second plan over that of the first."""
+        running = [Running(plan, threads) for plan in (first, second)]
+        rounds = _rounds(2, lambda number: min(_runs(running[number].run)), seconds)
+        return [after / before for before, after in rounds]
+
+
+def is_faster(ratios: Sequence[float], margin: float) -> bool:
+    """Whether rounds agree that time was saved: more than the margin, and in most of them some."""
+    if len(ratios) < 2:
+        return False
+    return median(ratios) < 1 - margin and quantiles(ratios, n=4)[2] < 1
+
+
+def _runs(run: Callable[[], None]) -> Iterator[float]:
+    """Times of a few runs, after one that brings the plan's data back into the caches."""
+    run()
+    taken, count = 0.0, 0
+    while taken < _VISIT_S and count < _MOST_RUNS:
+        start = perf_counter()
+        run()
+        last = perf_counter() - start
+        taken, count = taken + last, count + 1
+        yield last
+
+
+def _rounds(count: int, visit: Callable[[int], R], seconds: float) -> list[list[R]]:
+    """What visits to each of `count` plans found, another one first in every round."""
+    deadline = perf_counter() + seconds
+    rounds: list[list[R]] = []
+    while len(rounds) < _FEWEST_ROUNDS or perf_counter() < deadline:
+        order = [(number + len(rounds)) % count for number in range(count)]
+        found = {number: visit(number) for number in order}
+        rounds.append([found[number] for number in range(count)])
+        if len(rounds) == _MOST_ROUNDS:
+            break
+    return rounds

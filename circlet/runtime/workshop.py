@@ -1,0 +1,138 @@
+"""Makes loaded plans of one network that differ in what their lowerings choose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from circlet.backends.cpu.artifact import open_artifact
+from circlet.backends.cpu.choices import Choices, subject_of
+from circlet.backends.cpu.compile import CompiledPartition
+from circlet.backends.cpu.loader import Executable, Library
+from circlet.backends.cpu.stock import Stock
+from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.toolchain import UnitSource, compile_units
+from circlet.plan.partition import Partition
+from circlet.runtime.build import artifact_of, compile_native, metadata_of, numpy_code
+from circlet.runtime.interface import BoundPartition
+from circlet.runtime.opening import (
+    NativePartition,
+    Opened,
+    OpenOptions,
+    load_artifact,
+    load_code,
+    opened_plan,
+)
+from circlet.runtime.planning import PlannedModel, is_native
+from circlet.runtime.resizing import Shelf, shelf_of
+from circlet.runtime.template import Template
+
+
+class Plan(NamedTuple):
+    """A loaded plan.
+
+    Attributes:
+        subjects: What each native step belongs to, as `subject_of` names it; "" for jumps.
+        choices: The answers that were wanted, and the questions that came up.
+        compiled: The native partitions.
+    """
+
+    opened: Opened
+    subjects: tuple[str, ...]
+    choices: Choices
+    compiled: tuple[CompiledPartition, ...]
+
+
+class Images:
+    """Shared objects; equal units are built once."""
+
+    def __init__(self) -> None:
+        self._known: dict[UnitSource, bytes] = {}
+
+    def built(self, units: Sequence[UnitSource]) -> list[bytes]:
+        """What `compile_units` gives."""
+        missing = [unit for unit in dict.fromkeys(units) if unit not in self._known]
+        if missing:
+            self._known.update(zip(missing, compile_units(missing), strict=True))
+        return [self._known[unit] for unit in units]
+
+
+class Workshop:
+    """Compiles a planned network for a target that this machine runs.
+
+    Attributes:
+        plain: The network without tuning.
+    """
+
+    def __init__(
+        self,
+        planned: PlannedModel,
+        target: Target,
+        template: Template,
+        options: OpenOptions,
+        images: Images,
+    ) -> None:
+        self._planned, self._target = planned, target
+        self._template, self._options, self._images = template, options, images
+        self.plain = self.whole({})
+        codes = (part.code for part in self.plain.opened.partitions)
+        self._native = [code for code in codes if isinstance(code, NativePartition)]
+        self._shelf: Shelf | None = shelf_of(self._native) if self._native else None
+
+    def whole(self, wanted: Mapping[str, str]) -> Plan:
+        """The network compiled as it would be for good."""
+        choices = Choices(wanted)
+        compiled = [self._lowered(part, choices) for part in self._planned.native]
+        data = artifact_of(self._planned, {self._target: compiled}, build=self._images.built)
+        opened = load_artifact(open_artifact(data), self._options.limits)
+        return Plan(opened, _subjects(compiled), choices, tuple(compiled))
+
+    def variant(self, wanted: Mapping[str, str]) -> Plan:
+        """The network over kernels and constants that there are; what it lacks is added."""
+        choices = Choices(wanted)
+        compiled: list[CompiledPartition] = []
+        shelf = self._shelf
+        for number, part in enumerate(self._planned.native):
+            assert shelf is not None
+            done = self._lowered(part, choices, shelf.stock(number))
+            if done.units:
+                images = self._images.built([UnitSource(text, self._target) for text in done.units])
+                shelf = shelf.grown([Library(image, "unit") for image in images], done.stock)
+            compiled.append(done)
+        self._shelf = shelf
+        opened = opened_plan(metadata_of(self._planned, compiled), self._loaded(compiled))
+        return Plan(opened, _subjects(compiled), choices, tuple(compiled))
+
+    def _lowered(
+        self, part: Partition, choices: Choices, stock: Stock | None = None
+    ) -> CompiledPartition:
+        return compile_native(
+            part, self._target, self._options, self._template, self._planned, stock, choices
+        )
+
+    def _loaded(self, compiled: Sequence[CompiledPartition]) -> list[BoundPartition]:
+        native = iter(zip(compiled, self._native, strict=True))
+        return [
+            self._executable(*next(native)) if is_native(part) else self._in_numpy(part)
+            for part in self._planned.partitions
+        ]
+
+    def _executable(self, done: CompiledPartition, plain: NativePartition) -> NativePartition:
+        assert self._shelf is not None
+        executable = Executable(
+            plain.executable.runtime,
+            done.plan,
+            plain.executable.constants if done.stock.constants_bytes else b"",
+            self._shelf.units[: done.stock.units],
+        )
+        return NativePartition(executable)
+
+    def _in_numpy(self, part: Partition) -> BoundPartition:
+        entry = {"backend": part.backend}
+        return load_code(entry, numpy_code(part), None, self._options.limits)
+
+
+def _subjects(compiled: Sequence[CompiledPartition]) -> tuple[str, ...]:
+    calls = [call for part in compiled for call in part.calls]
+    known = {id(op): subject_of(op) for op in {id(c.op): c.op for c in calls if c}.values()}
+    return tuple(known[id(call.op)] if call else "" for call in calls)
