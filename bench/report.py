@@ -136,15 +136,18 @@ def _ratio(row: Latency) -> float:
     return row.ratio.middle if row.ratio else 0.0
 
 
+def _table(title: str, text: str, columns: str) -> list[str]:
+    """A section whose table has no rows yet; names of columns are separated by bars."""
+    line = "|" + "---|" * (columns.count("|") + 1)
+    return [f"## {title}", "", text, "", f"| {columns} |", line]
+
+
 def _latency_table(run: Run, threads: int) -> str:
-    rows = [
-        f"## Latency of the bound call, {threads} thread{'s' if threads > 1 else ''}",
-        "",
+    rows = _table(
+        f"Latency of the bound call, {threads} thread{'s' if threads > 1 else ''}",
         "Microseconds, median over rounds.",
-        "",
-        "| network | class | LiteRT | OpenVINO | Circlet | ratio | interval |",
-        "|---|---|---|---|---|---|---|",
-    ]
+        "network | class | LiteRT | OpenVINO | Circlet | ratio | interval",
+    )
     for kinds in GROUPS.values():
         found = run.compared(threads, *kinds)
         for result in sorted(found, key=lambda r: _ratio(r.latency[threads])):
@@ -171,16 +174,13 @@ def _us(us: float | None) -> str:
 
 
 def _slower(run: Run, threads: Sequence[int]) -> str:
-    rows = [
-        "## What is below its bar",
-        "",
+    rows = _table(
+        "What is below its bar",
         "A network is listed if the lower end of its interval is not above "
         f"{MET} of the bar of its class. The reason is where Circlet's time goes, by kernel call "
         "(`python -m bench explain`).",
-        "",
-        "| network | class | threads | ratio | bar | where the time goes |",
-        "|---|---|---|---|---|---|",
-    ]
+        "network | class | threads | ratio | bar | where the time goes",
+    )
     count = len(rows)
     for result in run.results:
         for threads_, row in result.latency.items():
@@ -194,14 +194,11 @@ def _slower(run: Run, threads: Sequence[int]) -> str:
 
 
 def _small(run: Run, threads: Sequence[int]) -> str:
-    rows = [
-        f"## Networks that the best peer runs in under {SMALL_US:.0f} us",
-        "",
+    rows = _table(
+        f"Networks that the best peer runs in under {SMALL_US:.0f} us",
         "Here the cost of a call counts, not kernels: Circlet is to be within 1 us, or faster.",
-        "",
-        "| network | threads | best peer | us | Circlet us | within 1 us |",
-        "|---|---|---|---|---|---|",
-    ]
+        "network | threads | best peer | us | Circlet us | within 1 us",
+    )
     for result in run.results:
         for count, row in result.latency.items():
             if count in threads and row.is_small:
@@ -214,15 +211,12 @@ def _small(run: Run, threads: Sequence[int]) -> str:
 
 
 def _refusals(run: Run) -> str:
-    rows = [
-        "## What an engine does not run",
-        "",
+    rows = _table(
+        "What an engine does not run",
         "ONNX Runtime reads .onnx alone, and Circlet does not import .onnx yet: it has no part in "
         "networks in .tflite.",
-        "",
-        "| network | engine | reason |",
-        "|---|---|---|",
-    ]
+        "network | engine | reason",
+    )
     count = len(rows)
     for result in run.results:
         for engine, why in result.refused.items():
@@ -233,17 +227,14 @@ def _refusals(run: Run) -> str:
 
 
 def _differences(run: Run) -> str:
-    rows = [
-        "## How far the outputs of peers are from Circlet's",
-        "",
+    rows = _table(
+        "How far the outputs of peers are from Circlet's",
         "The largest difference on random inputs, in steps of the integer type, or in parts of "
         "the range. Integers of Circlet are those of LiteRT's reference kernels bit for bit "
         "([conformance.md](conformance.md)); peers round otherwise, or compute in floats. Bold: "
         "more than is expected of the class.",
-        "",
-        "| network | class | LiteRT | OpenVINO |",
-        "|---|---|---|---|",
-    ]
+        "network | class | LiteRT | OpenVINO",
+    )
     for result in run.results:
         if result.differences:
             litert = result.differences.get("litert", result.differences.get("litert_cached"))
@@ -268,17 +259,14 @@ def _steps(count: float) -> str:
 
 
 def _further(run: Run) -> str:
-    rows = [
-        "## Convenience call, opening, compiling, sizes",
-        "",
+    rows = _table(
+        "Convenience call, opening, compiling, sizes",
         "Microseconds of the convenience call at 1 thread (arrays in, arrays out), milliseconds to "
         "open with nothing cached but the C compiler's own files, seconds to compile, KiB of the "
         "artifact and of the model file.",
-        "",
-        "| network | LiteRT us | OpenVINO us | Circlet us | LiteRT ms | OpenVINO ms "
-        "| compile s | artifact | file |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+        "network | LiteRT us | OpenVINO us | Circlet us | LiteRT ms | OpenVINO ms "
+        "| compile s | artifact | file",
+    )
     for result in run.results:
         row = result.latency.get(1)
         if row is None or result.artifact_bytes is None:
@@ -296,17 +284,14 @@ def _starts(run: Run) -> str:
     found = [result for result in run.results if "circlet" in result.starts]
     if not found:
         return ""
-    rows = [
-        "## From process start to the first result, and memory",
-        "",
+    rows = _table(
+        "From process start to the first result, and memory",
         "Milliseconds from the start of a Python process to its first result, with warm caches "
         "(LiteRT's is its weight cache, which its interpreter has not), and for Circlet with a "
         "cold one; MiB at the peak and after the first run. Numpy is imported everywhere.",
-        "",
-        "| network | LiteRT ms | LiteRT, cached | OpenVINO ms | Circlet ms | Circlet cold "
-        "| LiteRT MiB | OpenVINO MiB | Circlet MiB | LiteRT after | Circlet after |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+        "network | LiteRT ms | LiteRT, cached | OpenVINO ms | Circlet ms | Circlet cold "
+        "| LiteRT MiB | OpenVINO MiB | Circlet MiB | LiteRT after | Circlet after",
+    )
     for result in found:
         cells = [_fact(result, name, "warm_ms") for name in _STARTED]
         cells.append(_fact(result, "circlet", "cold_ms"))
@@ -341,16 +326,12 @@ def _start_summary(found: Sequence[Result]) -> str:
 def _curves(curves: scaling_result.Curves | None) -> str:
     if curves is None:
         return ""
-    rows = [
-        "## Scaling",
-        "",
-        f"Synthetic networks (`python -m bench scaling`), run of {curves.date}; microseconds.",
-        "",
-        "![scaling](performance/scaling.svg)",
-        "",
-        "| network | along | at | LiteRT | OpenVINO | Circlet |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = _table(
+        "Scaling",
+        f"Synthetic networks (`python -m bench scaling`), run of {curves.date}; microseconds."
+        "\n\n![scaling](performance/scaling.svg)",
+        "network | along | at | LiteRT | OpenVINO | Circlet",
+    )
     for point in curves.points:
         cells = [_us(point.us.get(name)) for name in ("litert", "openvino", "circlet")]
         rows.append(f"| {point.kind} | {point.axis} | {point.at} | {' | '.join(cells)} |")
