@@ -9,21 +9,11 @@ import os
 import weakref
 from _thread import allocate_lock
 from collections.abc import Callable, Sequence
-from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from circlet.errors import (
-    ArtifactError,
-    BackendError,
-    CancelledError,
-    CircletError,
-    DeadlineError,
-    InputError,
-    LimitError,
-    TargetError,
-)
+from circlet.errors import ArtifactError, InputError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,27 +23,6 @@ if TYPE_CHECKING:
 
 _ALIGNMENT = 64
 _load_numbers = itertools.count(1)
-
-
-class Status(IntEnum):
-    """What the runtime library answers; `enum circlet_status` of the ABI header."""
-
-    OK = 0
-    BAD_PLAN = 1
-    NO_MEMORY = 2
-    TIMEOUT = 3
-    CANCELLED = 4
-    BUSY = 5
-    BAD_PORT = 6
-    TOO_MANY_TURNS = 7
-    NO_TILES = 8
-
-
-class RunFunction(Protocol):
-    """Runs a bound plan once; with a timeout in nanoseconds other than 0, for at most that."""
-
-    def __call__(self, timeout_ns: int = 0) -> None:
-        """Runs once, or raises the error of the status."""
 
 
 class Library:
@@ -225,7 +194,7 @@ class Binding:
     `run` holds all it needs and may outlive the binding.
     """
 
-    run: RunFunction
+    run: Callable[..., None]
 
     def __init__(
         self,
@@ -281,7 +250,7 @@ def _destroy(executable: Executable, handle: int) -> None:
     executable.runtime.binding_destroy(handle)
 
 
-def _run_function(native: Callable[..., int], handle: int, bound: _Bound) -> RunFunction:
+def _run_function(native: Callable[..., int], handle: int, bound: _Bound) -> Callable[..., None]:
     address = ctypes.c_void_p(handle)
 
     def run(timeout_ns: int = 0, _keep: _Bound = bound) -> None:
@@ -316,37 +285,6 @@ def _aligned(data: Image | Array) -> npt.NDArray[np.uint8]:
 def check(status: int) -> None:
     """Raises the error of a status other than OK."""
     if status:
-        raise _error(Status(status))
+        from circlet.backends.cpu.status import Status, error_of
 
-
-def _error(status: Status) -> CircletError:
-    if status is Status.TIMEOUT:
-        return DeadlineError("the run passed its timeout", fix="allow more time or more threads")
-    if status is Status.CANCELLED:
-        return CancelledError("the run was cancelled")
-    if status is Status.BUSY:
-        return BackendError(
-            "a binding is already running",
-            why="one binding does one run at a time",
-            fix="bind the session once per thread",
-        )
-    if status is Status.BAD_PORT:
-        return InputError("there is no such input or output, or one has no buffer yet")
-    if status is Status.TOO_MANY_TURNS:
-        return LimitError(
-            "a loop of the network did not end",
-            why="it passed the number of turns that circlet.limits allows in one run",
-        )
-    if status is Status.NO_TILES:
-        return TargetError(
-            "the system does not grant the AMX tiles that this code needs",
-            why="Linux grants them from version 5.16 on, where nothing forbids the system call",
-            fix="compile for a target without amx_int8, such as x86_64_v4+avx512vnni",
-        )
-    if status is Status.NO_MEMORY:
-        return LimitError("there is not enough memory for the arena of the network")
-    return ArtifactError(
-        "a compiled plan is not valid",
-        why="its tables do not fit each other or the code",
-        fix="compile the model again",
-    )
+        raise error_of(Status(status))

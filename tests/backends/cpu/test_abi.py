@@ -8,7 +8,7 @@ import pytest
 
 from circlet.backends.cpu import abi
 from circlet.backends.cpu.abi import Operand, PlanBuilder, Space, params_bytes, params_dtype
-from circlet.backends.cpu.loader import Status
+from circlet.backends.cpu.status import Status
 from circlet.errors import BackendError
 
 HEADER = """

@@ -16,7 +16,8 @@ import pytest
 
 from circlet.backends.cpu.abi import Operand, PlanBuilder, Space, abi_dtypes
 from circlet.backends.cpu.compiler import find_compiler
-from circlet.backends.cpu.loader import Binding, Executable, Status
+from circlet.backends.cpu.loader import Binding, Executable
+from circlet.backends.cpu.status import Status
 from circlet.backends.cpu.targets import native_target, parse_target
 from circlet.backends.cpu.toolchain import RUNTIME_DIR, compile_unit
 from circlet.errors import (

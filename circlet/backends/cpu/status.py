@@ -1,0 +1,64 @@
+"""What the runtime library answers, and the errors that it means."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from circlet.errors import (
+    ArtifactError,
+    BackendError,
+    CancelledError,
+    CircletError,
+    DeadlineError,
+    InputError,
+    LimitError,
+    TargetError,
+)
+
+
+class Status(IntEnum):
+    """What the runtime library answers; `enum circlet_status` of the ABI header."""
+
+    OK = 0
+    BAD_PLAN = 1
+    NO_MEMORY = 2
+    TIMEOUT = 3
+    CANCELLED = 4
+    BUSY = 5
+    BAD_PORT = 6
+    TOO_MANY_TURNS = 7
+    NO_TILES = 8
+
+
+def error_of(status: Status) -> CircletError:
+    """The error of a status other than OK."""
+    if status is Status.TIMEOUT:
+        return DeadlineError("the run passed its timeout", fix="allow more time or more threads")
+    if status is Status.CANCELLED:
+        return CancelledError("the run was cancelled")
+    if status is Status.BUSY:
+        return BackendError(
+            "a binding is already running",
+            why="one binding does one run at a time",
+            fix="bind the session once per thread",
+        )
+    if status is Status.BAD_PORT:
+        return InputError("there is no such input or output, or one has no buffer yet")
+    if status is Status.TOO_MANY_TURNS:
+        return LimitError(
+            "a loop of the network did not end",
+            why="it passed the number of turns that circlet.limits allows in one run",
+        )
+    if status is Status.NO_TILES:
+        return TargetError(
+            "the system does not grant the AMX tiles that this code needs",
+            why="Linux grants them from version 5.16 on, where nothing forbids the system call",
+            fix="compile for a target without amx_int8, such as x86_64_v4+avx512vnni",
+        )
+    if status is Status.NO_MEMORY:
+        return LimitError("there is not enough memory for the arena of the network")
+    return ArtifactError(
+        "a compiled plan is not valid",
+        why="its tables do not fit each other or the code",
+        fix="compile the model again",
+    )
