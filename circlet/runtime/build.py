@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from circlet.backends.cpu.artifact import PartitionCode, TargetCode, artifact_bytes
+from circlet.backends.cpu.artifact import PartitionCode, TargetCode
+from circlet.backends.cpu.artifact_writer import artifact_bytes
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.cpu.choices import Choices
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from circlet.backends.cpu.artifact import write_file
+from circlet.backends.cpu.artifact_writer import write_file
 from circlet.errors import FileError, InputError
 from circlet.formats.arrays import DEFAULT_PIXELS, Normalisation, Wanted, random_array, read_array
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input

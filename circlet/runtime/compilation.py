@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from circlet.backends.cpu.artifact import open_artifact, write_file
+from circlet.backends.cpu.artifact import open_artifact
+from circlet.backends.cpu.artifact_writer import write_file
 from circlet.runtime.build import compile_model
 from circlet.runtime.opening import OpenOptions
 from circlet.sample import Sample

@@ -14,12 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from circlet.backends.cpu.artifact import (
-    PartitionCode,
-    TargetCode,
-    artifact_bytes,
-    open_artifact,
-)
+from circlet.backends.cpu.artifact import PartitionCode, TargetCode, open_artifact
+from circlet.backends.cpu.artifact_writer import artifact_bytes
 from circlet.backends.cpu.cache import Cache, cache_key
 from circlet.backends.cpu.compile import CompiledPartition
 from circlet.backends.cpu.loader import Executable, Library

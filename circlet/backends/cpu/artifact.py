@@ -8,11 +8,10 @@ table that of each section, so that a start checks all code without reading the 
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from circlet.backends.cpu.digest import digest
@@ -27,9 +26,9 @@ StrPath = str | os.PathLike[str]
 MAGIC = b"CIRCLETA"
 VERSION = 2
 PAGE = 4096
-_LINE = 64
-_HEADER = struct.Struct("<8sIIQQ32s")  # magic, version, sections, JSON bytes, file bytes, hash
-_SECTION = struct.Struct("<QQ32s")
+LINE = 64
+HEADER = struct.Struct("<8sIIQQ32s")  # magic, version, sections, JSON bytes, file bytes, hash
+SECTION = struct.Struct("<QQ32s")
 _MAX_SECTIONS = 1 << 16
 
 
@@ -130,56 +129,6 @@ class Artifact:
         return view
 
 
-def artifact_bytes(metadata: Mapping[str, Any], targets: Sequence[TargetCode]) -> bytes:
-    """The bytes of an artifact; equal sections are stored once."""
-    import json
-
-    sections = _Sections()
-    rows = [_describe(code, sections) for code in targets]
-    document = {"metadata": metadata, "targets": rows}
-    text = json.dumps(document, separators=(",", ":")).encode()
-    table, body, start = sections.lay_out(len(text))
-    sizes = (len(sections.blobs), len(text), start + len(body))
-    header = _HEADER.pack(MAGIC, VERSION, *sizes, digest(table + text))
-    front = header + table + text
-    return b"".join((front, bytes(start - len(front)), body))
-
-
-def write_artifact(
-    path: StrPath,
-    metadata: Mapping[str, Any],
-    targets: Sequence[TargetCode],
-    *,
-    mode: int = 0o600,
-) -> None:
-    """Writes an artifact under a temporary name and renames it."""
-    write_file(path, artifact_bytes(metadata, targets), mode)
-
-
-def write_file(path: StrPath, data: bytes, mode: int = 0o600) -> None:
-    """Has the file hold exactly these bytes, or leaves it as it was.
-
-    Raises:
-        FileError: The folder cannot be written or the disk is full; the cause is an `OSError`.
-    """
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise FileError(
-            "a file cannot be written",
-            where=str(path),
-            why=error.strerror or str(error),
-            fix="check the folder, its permissions and the free space",
-        ) from error
-
-
 def open_artifact(source: StrPath | bytes) -> Artifact:
     """Opens an artifact by mmap, or from bytes.
 
@@ -211,57 +160,11 @@ def _page_aligned(data: bytes) -> memoryview:
     return memoryview(room)[: len(data)].toreadonly()
 
 
-class _Sections:
-    """Collects the sections of a file that is being written."""
-
-    def __init__(self) -> None:
-        self.blobs: list[tuple[bytes | memoryview, int, bytes]] = []
-        self._numbers: dict[tuple[bytes, int], int] = {}
-
-    def add(self, blob: bytes | memoryview, alignment: int = _LINE) -> int:
-        key = (digest(blob), alignment)
-        if key not in self._numbers:
-            self._numbers[key] = len(self.blobs)
-            self.blobs.append((blob, alignment, key[0]))
-        return self._numbers[key]
-
-    def lay_out(self, text_bytes: int) -> tuple[bytes, bytes, int]:
-        """The section table, the body, and where the body starts."""
-        front = _HEADER.size + _SECTION.size * len(self.blobs) + text_bytes
-        start = -(-front // PAGE) * PAGE
-        table, body = bytearray(), bytearray()
-        for blob, alignment, known in self.blobs:
-            body.extend(bytes(-len(body) % alignment))
-            table.extend(_SECTION.pack(start + len(body), len(blob), known))
-            body.extend(blob)
-        return bytes(table), bytes(body), start
-
-
-def _describe(code: TargetCode, sections: _Sections) -> dict[str, Any]:
-    from circlet.backends.cpu.targets import parse_target
-
-    return {
-        "target": code.target,
-        "needs": parse_target(code.target).needs,
-        "metadata": code.metadata,
-        "runtime": sections.add(code.runtime),
-        "partitions": [
-            {
-                "plan": sections.add(part.plan),
-                "units": [sections.add(unit) for unit in part.units],
-                "constants": sections.add(part.constants, PAGE),
-                "stock": sections.add(part.stock),
-            }
-            for part in code.partitions
-        ],
-    }
-
-
 def _parse(data: memoryview, name: str) -> tuple[list[tuple[int, int, bytes]], dict[str, Any]]:
     """The section table and the JSON, after all sizes and the header's hash are checked."""
-    if len(data) < _HEADER.size or not is_artifact(data):
+    if len(data) < HEADER.size or not is_artifact(data):
         raise _damaged(name, "it does not start as an artifact does")
-    _, version, count, text_bytes, file_bytes, known = _HEADER.unpack_from(data)
+    _, version, count, text_bytes, file_bytes, known = HEADER.unpack_from(data)
     if version != VERSION:
         raise ArtifactError(
             "an artifact is of another version",
@@ -269,20 +172,20 @@ def _parse(data: memoryview, name: str) -> tuple[list[tuple[int, int, bytes]], d
             why=f"it is of version {version}, this Circlet reads {VERSION}",
             fix="compile the model again with this version of Circlet",
         )
-    table_bytes = count * _SECTION.size
+    table_bytes = count * SECTION.size
     if count > _MAX_SECTIONS or file_bytes != len(data):
         raise _damaged(name, f"it should have {file_bytes} bytes and has {len(data)}")
-    front = data[_HEADER.size : _HEADER.size + table_bytes + text_bytes]
+    front = data[HEADER.size : HEADER.size + table_bytes + text_bytes]
     if len(front) != table_bytes + text_bytes or digest(front) != known:
         raise _damaged(name, "the hash of its header does not match")
-    sections = list(_SECTION.iter_unpack(front[:table_bytes]))
+    sections = list(SECTION.iter_unpack(front[:table_bytes]))
     _check_extents(sections, len(data), name)
     return sections, _document(front[table_bytes:], name)
 
 
 def _check_extents(sections: Iterable[tuple[int, int, bytes]], file_bytes: int, name: str) -> None:
     for start, size, _ in sections:
-        if start % _LINE or start + size > file_bytes:
+        if start % LINE or start + size > file_bytes:
             raise _damaged(name, "a section lies outside the file")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from circlet.backends.cpu.artifact import Artifact, StrPath, open_artifact, write_file
+from circlet.backends.cpu.artifact import Artifact, StrPath, open_artifact
 from circlet.backends.cpu.digest import DIGEST_BYTES, digest, file_hex, hasher
 from circlet.config import Config, temporary_cache_folder
 from circlet.errors import ArtifactError, CacheError, FileError
@@ -96,6 +96,8 @@ class Cache:
             return CachedArtifact(self._keep(path, build()), hit=False)
 
     def _keep(self, path: str, data: bytes) -> Artifact:
+        from circlet.backends.cpu.artifact_writer import write_file
+
         try:
             write_file(path, data)
         except FileError as error:
@@ -129,6 +131,8 @@ class Cache:
             return known
         found = file_hex(path)
         if memo and time.time() - max(facts.st_mtime, facts.st_ctime) > _SETTLED_S:
+            from circlet.backends.cpu.artifact_writer import write_file
+
             with contextlib.suppress(FileError):
                 write_file(memo, found.encode())
         return found

@@ -14,11 +14,10 @@ from circlet.backends.cpu.artifact import (
     Artifact,
     PartitionCode,
     TargetCode,
-    artifact_bytes,
     is_artifact,
     open_artifact,
-    write_artifact,
 )
+from circlet.backends.cpu.artifact_writer import artifact_bytes, write_artifact
 from circlet.backends.cpu.loader import Binding, Executable, load_runtime
 from circlet.backends.cpu.targets import Target, native_target, parse_target
 from circlet.errors import ArtifactError, FileError, TargetError

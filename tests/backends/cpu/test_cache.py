@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from circlet.backends.cpu import cache as cache_module
-from circlet.backends.cpu.artifact import artifact_bytes
+from circlet.backends.cpu.artifact_writer import artifact_bytes
 from circlet.backends.cpu.cache import Cache, cache_key, generator_identity, usable_folder
 from circlet.config import Config
 from circlet.errors import CacheError, CircletError
