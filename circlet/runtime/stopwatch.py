@@ -109,7 +109,7 @@ def is_faster(ratios: Sequence[float], margin: float) -> bool:
     """Whether rounds agree that time was saved: more than the margin, and in most of them some."""
     if len(ratios) < 2:
         return False
-    return median(ratios) < 1 - margin and quantiles(ratios, n=4)[2] < 1
+    return median(ratios) < 1 - margin and quantiles(ratios, n=4, method="inclusive")[2] < 1
 
 
 def _runs(run: Callable[[], None]) -> Iterator[float]:

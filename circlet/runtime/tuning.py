@@ -20,7 +20,6 @@ from circlet.backends.cpu.host import host_model
 from circlet.backends.cpu.targets import Target, missing_on_host
 from circlet.backends.cpu.toolchain import usable_cores
 from circlet.errors import TargetError
-from circlet.runtime.opening import Opened
 from circlet.runtime.stopwatch import Running, Stopwatch, Timer, Times, is_faster
 from circlet.runtime.workshop import Plan, Workshop
 
@@ -137,23 +136,20 @@ def _verdict(
     if not wanted:
         return plain, {}, "no candidate was faster than the default"
     tuned = workshop.whole(wanted)
-    if not _gives_the_same(plain.opened, tuned.opened):
+    first, second = (Running(plan.opened).outputs() for plan in (plain, tuned))
+    if not all(map(agree, first, second)):
         return plain, {}, "the tuned network's results differ by too much"
     counts = sorted({1, usable_cores()})
     each = seconds / len(counts)
     ratios = {str(n): timer.ratios(plain.opened, tuned.opened, n, each) for n in counts}
-    if all(is_faster(rounds, _NETWORK_MARGIN) for rounds in ratios.values()):
+    gains = any(is_faster(rounds, _NETWORK_MARGIN) for rounds in ratios.values())
+    if gains and all(median(rounds) <= 1 for rounds in ratios.values()):
         return tuned, ratios, "the tuned network is faster"
     return plain, ratios, "the tuned network as a whole is not faster"
 
 
-def _gives_the_same(plain: Opened, tuned: Opened) -> bool:
+def agree(first: np.ndarray, second: np.ndarray) -> bool:
     """Whether integers are the same, and floats within the bar of a network."""
-    pairs = zip(Running(plain).outputs(), Running(tuned).outputs(), strict=True)
-    return all(_is_close(first, second) for first, second in pairs)
-
-
-def _is_close(first: np.ndarray, second: np.ndarray) -> bool:
     if first.dtype.kind not in "fc":
         return bool(np.array_equal(first, second))
     scale = max(1.0, float(np.abs(first).max(initial=0)))

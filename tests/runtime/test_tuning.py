@@ -1,0 +1,205 @@
+"""Tuning: candidates are tried in place, winners are kept, nothing becomes slower or differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlet import Session
+from circlet.backends.cpu.artifact import open_artifact
+from circlet.errors import TargetError
+from circlet.formats import dumps
+from circlet.ir import DType, Graph, Model
+from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs
+from circlet.runtime.build import compile_model
+from circlet.runtime.opening import NativePartition, Opened, OpenOptions
+from circlet.runtime.stopwatch import Running, Stopwatch, Times, is_faster
+from circlet.runtime.template import Template
+from circlet.runtime.tuned import compile_tuned
+from circlet.runtime.tuning import MOST_CANDIDATES, Tuning, agree
+from circlet.runtime.workshop import Images, Workshop
+
+pytest.importorskip("ziglang", reason="candidates are compiled")
+OPTIONS = OpenOptions(tune_seconds=60.0)
+
+
+class FakeTimer:
+    """Says that the plan at each position takes so many times the first one's time."""
+
+    def __init__(self, factors: Sequence[float], network: Sequence[float] = (0.5, 0.5)) -> None:
+        self.factors = factors
+        self.network = list(network)
+        self.stages: list[int] = []
+
+    def steps(self, plans: Sequence[Opened], seconds: float) -> Times:
+        self.stages.append(len(plans))
+        widest = max(_step_count(plan) for plan in plans)
+        factors = [*self.factors, *[1.0] * len(plans)][: len(plans)]
+        times = np.ones((4, len(plans), widest)) * np.array(factors)[None, :, None]
+        return 1e3 * times
+
+    def ratios(self, first: Opened, second: Opened, threads: int, seconds: float) -> list[float]:
+        return self.network
+
+
+def _step_count(plan: Opened) -> int:
+    codes = [part.code for part in plan.partitions]
+    return sum(code.executable.step_count for code in codes if isinstance(code, NativePartition))
+
+
+def strided() -> Graph:
+    random = np.random.default_rng(0)
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, 33, 33, 16))
+    w = b.constant("w", random.standard_normal((64, 3, 3, 16)).astype(np.float32))
+    return b.output(b.op("CONV_2D", [x, w, None], Conv2DAttrs("SAME", 2, 2), name="conv")).build()
+
+
+MODEL = bytes(dumps(Model([strided()]), "tflite"))
+
+
+def tuned(timer: FakeTimer, options: OpenOptions = OPTIONS) -> tuple[bytes, Tuning]:
+    data, (record,) = compile_tuned(Template.read(MODEL, options), options, timer)
+    return data, record
+
+
+def code(artifact: bytes) -> list[bytes]:
+    (part,) = open_artifact(artifact).code(0).partitions
+    return [bytes(part.plan), bytes(part.constants), *map(bytes, part.units)]
+
+
+UNTUNED = code(compile_model(MODEL, OpenOptions(cache=False)))
+
+
+def test_without_a_winner_the_code_is_that_of_the_untuned_network() -> None:
+    data, record = tuned(FakeTimer([1.0, 1.2, 1.0, 0.99]))
+    assert (record.kept, record.choices) == (False, {})
+    assert code(data) == UNTUNED
+
+
+def test_a_winner_is_kept_and_stands_in_the_artifact() -> None:
+    timer = FakeTimer([1.0, 1.1, 0.8, 0.9])
+    data, record = tuned(timer)
+    (answer,) = record.answers
+    assert record.kept
+    assert answer.ops == ("conv",)
+    assert answer.taken == answer.measured[2].label != answer.default
+    assert record.choices == {answer.question: answer.taken}
+    assert code(data) != UNTUNED
+    (kept,) = open_artifact(data).metadata["tuning"]
+    assert kept["choices"] == record.choices
+    assert kept["ratios"] == dict.fromkeys(record.ratios, 0.5)
+
+
+def test_the_code_follows_from_the_choices_alone() -> None:
+    assert code(tuned(FakeTimer([1.0, 1.1, 0.8]))[0]) == code(tuned(FakeTimer([1.0, 1.1, 0.7]))[0])
+
+
+@pytest.mark.parametrize("network", [[1.2, 1.1], [1.0, 1.0], [0.995, 0.993]])
+def test_a_network_that_is_not_faster_stays_untuned(network: list[float]) -> None:
+    data, record = tuned(FakeTimer([1.0, 0.5], network))
+    assert record.choices
+    assert not record.kept
+    assert code(data) == UNTUNED
+
+
+def test_no_more_plans_run_than_a_question_has_candidates_worth_trying() -> None:
+    timer = FakeTimer([])
+    _, record = tuned(timer)
+    assert timer.stages == [len(record.answers[0].measured)]
+    assert 2 <= timer.stages[0] <= MOST_CANDIDATES
+
+
+def test_a_tuned_network_computes_the_same() -> None:
+    untuned = compile_model(MODEL, OpenOptions(cache=False))
+    data, _ = tuned(FakeTimer([1.0, 1.0, 0.5]))
+    x = np.random.default_rng(1).standard_normal((1, 33, 33, 16)).astype(np.float32)
+    (wanted,) = Session(untuned, threads=1).run([x]).values()
+    for threads in (1, 2):
+        (got,) = Session(data, threads=threads).run([x]).values()
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_code_for_another_machine_cannot_be_tuned() -> None:
+    options = OPTIONS._replace(target="aarch64+neon,x86_64")
+    with pytest.raises(TargetError, match="only be tuned on a machine that runs it"):
+        compile_model(MODEL, options)
+
+
+def test_each_target_is_tuned_by_itself() -> None:
+    options = OPTIONS._replace(target="x86_64+v3,x86_64")
+    data, records = compile_tuned(Template.read(MODEL, options), options, FakeTimer([1.0, 0.5]))
+    assert [record.target for record in records] == open_artifact(data).target_names
+    assert all(record.kept for record in records)
+
+
+def test_a_network_that_numpy_runs_has_nothing_to_tune() -> None:
+    data, record = tuned(FakeTimer([]), OPTIONS._replace(backends=("reference",)))
+    assert (record.kept, record.answers) == (False, ())
+    assert not open_artifact(data).code(0).partitions[0].units
+
+
+def test_tuned_artifacts_have_a_place_of_their_own_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(tmp_path))
+    Session(MODEL)
+    first, second = (Session(MODEL, tune_seconds=0.01) for _ in range(2))
+    assert "compile" in first.opened.seconds
+    assert "cache" in second.opened.seconds
+    assert len(second.opened.metadata["tuning"]) == 1
+    assert "tuning" not in Session(MODEL).opened.metadata
+
+
+def test_a_variant_computes_what_the_whole_computes() -> None:
+    from circlet.backends.cpu.targets import parse_targets
+    from circlet.runtime.build import backends_of
+    from circlet.runtime.planning import plan
+
+    template, targets = Template.read(MODEL, OPTIONS), parse_targets("native")
+    planned = plan(template.copy(), backends_of(targets, OPTIONS), OPTIONS)
+    shop = Workshop(planned, targets[0], template, OPTIONS, Images())
+    (question,) = shop.plain.choices.questions.values()
+    other = shop.variant({question.key: question.labels[1]})
+    assert other.choices.questions[question.key].taken == question.labels[1]
+    first, second = (Running(plan.opened).outputs() for plan in (shop.plain, other))
+    assert all(map(agree, first, second))
+    assert other.subjects.count(question.subject) >= 1
+
+
+def test_the_stopwatch_times_every_step() -> None:
+    from circlet.runtime.opening import open_source
+
+    opened = open_source(MODEL, OpenOptions(cache=False))
+    times = Stopwatch().steps([opened, opened], 0.01)
+    assert times.shape[1:] == (2, _step_count(opened))
+    assert (times > 0).all()
+    assert all(ratio > 0 for ratio in Stopwatch().ratios(opened, opened, 2, 0.01))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "faster"),
+    [
+        ([0.9, 0.91, 0.92], True),
+        ([0.96, 0.96, 0.96], False),
+        ([0.5, 0.9, 1.4, 1.5], False),
+        ([0.9, 0.9, 0.9, 1.2], True),
+        ([0.1], False),
+        ([], False),
+    ],
+)
+def test_rounds_must_agree(ratios: list[float], faster: bool) -> None:
+    assert is_faster(ratios, 0.05) is faster
+
+
+def test_integers_must_be_the_same_and_floats_close() -> None:
+    integers, floats = np.arange(4), np.linspace(0, 8, 5)
+    assert agree(integers, integers.copy())
+    assert not agree(integers, integers + 1)
+    assert agree(floats, floats + 1e-5)
+    assert not agree(floats, floats + 1e-2)
+    assert agree(np.array([np.nan]), np.array([np.nan]))
