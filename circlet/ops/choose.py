@@ -13,6 +13,7 @@ from circlet.ops.operands import (
     operand,
     present,
     same_dtypes,
+    sizes_agree,
     when_ranked,
 )
 from circlet.ops.record import Arrays, OpDef, QuantRule, TensorType, register
@@ -25,20 +26,16 @@ def _infer_select(op: Op) -> list[TensorType]:
 
 def _select_fits(op: Op) -> bool:
     condition, first, second = (operand(op, index).shape for index in range(3))
-    return _agree(first, second) and (_agree(condition, first) or _by_rows(condition, first))
-
-
-def _agree(left: Shape, right: Shape) -> bool:
-    if len(left) != len(right):
-        return False
-    return all(a == b or a is None or b is None for a, b in zip(left, right, strict=True))
+    return sizes_agree(first, second) and (
+        sizes_agree(condition, first) or _by_rows(condition, first)
+    )
 
 
 def _by_rows(condition: Shape, data: Shape) -> bool:
     """Whether a SELECT's condition is one element for all, or one per row of the data."""
     if not condition:
         return True
-    return len(condition) == 1 and bool(data) and _agree(condition, data[:1])
+    return len(condition) == 1 and bool(data) and sizes_agree(condition, data[:1])
 
 
 def _evaluate_select(op: Op, inputs: Arrays) -> list[np.ndarray]:

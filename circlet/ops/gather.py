@@ -19,6 +19,7 @@ from circlet.ops.operands import (
     moves_bytes,
     operand,
     present,
+    sizes_agree,
     when_ranked,
 )
 from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
@@ -52,8 +53,7 @@ def _gather_axes_exist(op: Op) -> bool:
     axis, batch = gather_axes(op)
     if not 0 <= batch <= axis < len(data) or batch > len(indices):
         return False
-    pairs = zip(data[:batch], indices[:batch], strict=True)
-    return all(a == b or a is None or b is None for a, b in pairs)
+    return sizes_agree(data[:batch], indices[:batch])
 
 
 def _indices_inside(op: Op) -> bool:

@@ -19,7 +19,6 @@ Int64 = npt.NDArray[np.int64]
 
 ONE = 32767
 LOGISTIC_INTEGER_BITS = 3
-MOST_TANH_INTEGER_BITS = 4
 
 
 def constant(raw: int) -> int:

@@ -15,6 +15,7 @@ from circlet.ops.operands import (
     present,
     same_as_first,
     same_dtypes,
+    sizes_agree,
     when_ranked,
 )
 from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
@@ -54,12 +55,11 @@ register(
 
 def _diagonal_fits(op: Op) -> bool:
     matrix, diagonal = operand(op, 0).shape, operand(op, 1).shape
-    if len(matrix) < 2 or len(diagonal) != len(matrix) - 1:
+    if len(matrix) < 2:
         return False
     sides = [size for size in matrix[-2:] if size is not None]
     shorter = min(sides) if len(sides) == 2 else None
-    pairs = zip((*matrix[:-2], shorter), diagonal, strict=True)
-    return all(a == b or a is None or b is None for a, b in pairs)
+    return sizes_agree((*matrix[:-2], shorter), diagonal)
 
 
 def _evaluate_set_diagonal(op: Op, inputs: Arrays) -> list[np.ndarray]:

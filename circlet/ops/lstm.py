@@ -105,7 +105,7 @@ def _record(kind: str, attrs: type, rank: int, own: Rule) -> OpDef:
     )
 
 
-SEQUENCE_LSTM = register(
+register(
     _record(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         SequenceLstmAttrs,

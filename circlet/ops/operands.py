@@ -62,6 +62,13 @@ def count(shape: Shape) -> int | None:
     return prod(sizes) if len(sizes) == len(shape) else None
 
 
+def sizes_agree(left: Shape, right: Shape) -> bool:
+    """Whether two lists of sizes may be the same; an unknown size may be any."""
+    if len(left) != len(right):
+        return False
+    return all(a == b or a is None or b is None for a, b in zip(left, right, strict=True))
+
+
 def same_as_first(op: Op) -> list[TensorType]:
     """One output of the type and sizes of input 0."""
     first = operand(op, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,9 @@ from circlet.ops.operands import (
     moves_bytes,
     operand,
     present,
+    same_as_first,
     same_dtypes,
+    sizes_agree,
     when_ranked,
 )
 from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
@@ -24,17 +27,27 @@ from circlet.ops.slicing import ints, lists
 SCATTERED = ("FLOAT32", "UINT8", "INT8", "INT16", "INT32", "INT64")
 
 
-def _infer_scatter_nd(op: Op) -> list[TensorType]:
-    updates, sizes = operand(op, 1), known_ints(op.input(2))
-    if sizes is not None:
-        return [TensorType(updates.dtype, sizes)]
-    rank = operand(op, 2).shape[0] if len(operand(op, 2).shape) == 1 else None
-    shape = op.outputs[0].shape if rank is None else (None,) * rank
-    return [TensorType(updates.dtype, shape)]
+def _infer_sized(values: int, sizes: int) -> Callable[[Op], list[TensorType]]:
+    """The type of input `values`, and the sizes that input `sizes` lists."""
+
+    def infer(op: Op) -> list[TensorType]:
+        dtype, listed = operand(op, values).dtype, known_ints(op.input(sizes))
+        if listed is not None:
+            return [TensorType(dtype, listed)]
+        length = operand(op, sizes).shape
+        rank = length[0] if len(length) == 1 else None
+        return [TensorType(dtype, op.outputs[0].shape if rank is None else (None,) * rank)]
+
+    return infer_ranked(infer)
 
 
-def _sizes_not_negative(op: Op) -> bool:
-    return all(size >= 0 for size in known_ints(op.input(2)) or ())
+def _not_negative(index: int) -> Rule:
+    """Rule: the sizes that input `index` lists can be."""
+
+    def holds(op: Op) -> bool:
+        return min(known_ints(op.input(index)) or (0,)) >= 0
+
+    return Rule("sizes", holds, "sizes must not be negative")
 
 
 def _updates_fit(op: Op) -> bool:
@@ -44,11 +57,7 @@ def _updates_fit(op: Op) -> bool:
     if sizes is None or indices[-1] is None:
         return True
     depth = indices[-1]
-    wanted = (*indices[:-1], *sizes[depth:])
-    if not 1 <= depth <= len(sizes) or len(wanted) != len(updates):
-        return False
-    pairs = zip(wanted, updates, strict=True)
-    return all(a == b or a is None or b is None for a, b in pairs)
+    return 1 <= depth <= len(sizes) and sizes_agree((*indices[:-1], *sizes[depth:]), updates)
 
 
 def _evaluate_scatter_nd(op: Op, inputs: Arrays) -> list[np.ndarray]:
@@ -74,21 +83,16 @@ register(
         arity=(3, 3),
         required=3,
         dtypes=tuple(f"INT32 {name} INT32 -> {name}" for name in SCATTERED),
-        infer=infer_ranked(_infer_scatter_nd),
+        infer=_infer_sized(1, 2),
         evaluate=_evaluate_scatter_nd,
         rules=(
             lists(2),
-            Rule("sizes", _sizes_not_negative, "sizes must not be negative"),
+            _not_negative(2),
             when_ranked("updates", _updates_fit, "updates must have the sizes indices leave open"),
         ),
         cost=moves_bytes,
     )
 )
-
-
-def _infer_update(op: Op) -> list[TensorType]:
-    data = operand(op, 0)
-    return [TensorType(data.dtype, data.shape)]
 
 
 def _update_fits(op: Op) -> bool:
@@ -119,7 +123,7 @@ register(
         arity=(3, 3),
         required=3,
         dtypes=("* * INT32 -> *", "* * INT64 -> *"),
-        infer=infer_ranked(_infer_update),
+        infer=infer_ranked(same_as_first),
         evaluate=_evaluate_update,
         rules=(
             same_dtypes(0, 1),
@@ -136,19 +140,6 @@ class SparseToDenseAttrs:
     """Whether the file asks for sorted, unrepeated indices; nothing checks them."""
 
     validate_indices: bool = False
-
-
-def _infer_sparse(op: Op) -> list[TensorType]:
-    values, sizes = operand(op, 2), known_ints(op.input(1))
-    if sizes is not None:
-        return [TensorType(values.dtype, sizes)]
-    rank = operand(op, 1).shape[0] if len(operand(op, 1).shape) == 1 else None
-    shape = op.outputs[0].shape if rank is None else (None,) * rank
-    return [TensorType(values.dtype, shape)]
-
-
-def _dense_sizes_valid(op: Op) -> bool:
-    return all(size >= 0 for size in known_ints(op.input(1)) or ())
 
 
 def _places_fit(op: Op) -> bool:
@@ -193,11 +184,11 @@ register(
             for index in ("INT32", "INT64")
             for value in ("FLOAT32", "INT32", "INT64", "INT8", "UINT8")
         ),
-        infer=infer_ranked(_infer_sparse),
+        infer=_infer_sized(2, 1),
         evaluate=_evaluate_sparse,
         rules=(
             lists(1),
-            Rule("sizes", _dense_sizes_valid, "sizes must not be negative"),
+            _not_negative(1),
             Rule("default", _filler_is_one, "the default must be one element of the values' type"),
             when_ranked("places", _places_fit, "indices must be rows of one index per dimension"),
         ),

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from circlet.errors import CircletError, UnsupportedOp, UnsupportedOpsError
-from circlet.ir import Graph, Model, Op, Shape, Tensor
+from circlet.ir import Graph, Model, Op, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.verify import Violation
+from circlet.ops.operands import sizes_agree
 from circlet.ops.record import OpDef, Rule, TensorType, dtype_text, find, unsupported_reason
 from circlet.ops.state import updated
 
@@ -100,15 +101,10 @@ def _misfit(op: Op, types: Sequence[TensorType]) -> str | None:
 
 def _disagreement(declared: Tensor, inferred: TensorType) -> str | None:
     same = declared.dtype is inferred.dtype
-    if same and (not declared.has_rank or _compatible(declared.shape, inferred.shape)):
+    if same and (not declared.has_rank or sizes_agree(declared.shape, inferred.shape)):
         return None
     found = Tensor(declared.name, inferred.dtype, inferred.shape)
     return f"the output is declared {declared!r} but computes {found!r}"
-
-
-def _compatible(left: Shape, right: Shape) -> bool:
-    pairs = zip(left, right, strict=False)
-    return len(left) == len(right) and all(a == b or a is None or b is None for a, b in pairs)
 
 
 _OPERAND_RULES = (

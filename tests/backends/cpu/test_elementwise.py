@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower.affine import affine_sum
+from circlet.backends.cpu.lower.affine import affine_params
 from circlet.backends.cpu.lower.small_rows import repeat_constant
 from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
@@ -186,7 +186,7 @@ def test_factors_stretch_where_a_pair_lies_next_to_a_half() -> None:
     pair = [cases.data(DType.INT8, (256, 256), quant) for quant in (first, second)]
     quant = Quantization.per_tensor(0.050945673137903214, -128)
     cases.op("ADD", pair, AddAttrs("RELU"), quant=quant)
-    assert affine_sum(cases.graph().ops[0]) is not None
+    assert affine_params(cases.graph().ops[0]) is not None
     cases.check("native")
 
 
@@ -195,7 +195,7 @@ def test_halves_away_from_zero_are_affine_with_longer_factors() -> None:
     halves = Quantization.per_tensor(0.5, 0)
     pair = [cases.data(DType.INT8, (256, 256), halves) for _ in range(2)]
     cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(1.0, 0))
-    assert affine_sum(cases.graph().ops[0]) is not None
+    assert affine_params(cases.graph().ops[0]) is not None
     cases.check("native")
 
 
@@ -204,5 +204,5 @@ def test_sums_that_are_not_affine_keep_the_exact_expression() -> None:
     scales = Quantization.per_tensor(0.3, 3), Quantization.per_tensor(0.1, -7)
     pair = [cases.data(DType.INT8, (4,), quant) for quant in scales]
     cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(0.2, 5))
-    assert affine_sum(cases.graph().ops[0]) is None
+    assert affine_params(cases.graph().ops[0]) is None
     cases.check("native")

@@ -329,11 +329,6 @@ CIRCLET_INLINE void v_store_bytes(uint8_t *p, vqu8 x, int64_t n) {
     v16_store_n(p, u.wide, n);
 }
 
-/* The low bytes of CIRCLET_LANES int32 lanes; `n` of them are stored. */
-CIRCLET_INLINE void v_narrow_store(uint8_t *p, vi x, int64_t n) {
-    v_store_bytes(p, __builtin_convertvector(x, vqu8), n);
-}
-
 CIRCLET_INLINE vd v_load_f64(const double *p) { return *(const vd_u *)p; }
 CIRCLET_INLINE vd v_splat_f64(double x) { return x - (vd){0}; }
 CIRCLET_INLINE vd v_select_f64(vl mask, vd a, vd b) {

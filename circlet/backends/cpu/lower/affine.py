@@ -27,11 +27,6 @@ _NUDGES = (0, 1 << 10, -(1 << 10), 1 << 14, -(1 << 14), 1 << 18, -(1 << 18))
 _STRETCHES = tuple(sign * 2.0**-power for power in (27, 26, 25, 24, 28) for sign in (1, -1))
 
 
-def affine_sum(op: Op) -> Scalar | None:
-    """An 8-bit ADD or SUB as x * a + y * b + c, or None where that is not exact."""
-    return affine_scalar(affine_params(op)) if may_be_affine(op) else None
-
-
 def may_be_affine(op: Op) -> bool:
     """Whether an op is an ADD or SUB of 8 bits."""
     if op.kind not in ("ADD", "SUB") or operand(op, 0).dtype not in EIGHT_BIT:
@@ -45,7 +40,7 @@ def affine_scalar(params: dict[str, Number] | None) -> Scalar | None:
 
 
 def affine_params(op: Op) -> dict[str, Number] | None:
-    """Parameters of the affine form with which it equals the record for all operands, or None."""
+    """Parameters of x * a + y * b + c with which it equals the record for all operands, or None."""
     pairs = _all_pairs(op)
     wanted = get(op).evaluate(op, pairs)[0]
     for nudge, stretch in _variants():

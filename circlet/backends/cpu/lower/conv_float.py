@@ -108,7 +108,7 @@ def _row_sizes(window: Window2D, source: Layout, result: Layout) -> tuple[int, i
     return result.batch, result.height, result.width
 
 
-CONV_FLOAT = LOWERINGS.add(
+LOWERINGS.add(
     Lowering(
         kind="CONV_2D",
         name="conv_f32",

@@ -200,7 +200,7 @@ def _packed(weights: FloatArray, lanes: int) -> FloatArray:
     return np.concatenate([weights[:, start : start + lanes].reshape(-1) for start in starts])
 
 
-DEPTHWISE_FLOAT = LOWERINGS.add(
+LOWERINGS.add(
     Lowering(
         kind="DEPTHWISE_CONV_2D",
         name="depthwise_f32",

@@ -43,7 +43,7 @@ def fully_connected(op: Op, result: Tensor) -> Matrix:
     )
 
 
-FULLY_CONNECTED_FLOAT = LOWERINGS.add(
+LOWERINGS.add(
     Lowering(
         kind="FULLY_CONNECTED",
         name="fully_connected_f32",

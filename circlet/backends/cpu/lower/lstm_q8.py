@@ -31,8 +31,6 @@ from circlet.ops.lstm_int8 import GateParts, Parts, Product, parts_of
 from circlet.ops.lstm_operands import CELL_STATE, OUTPUT_STATE, cells, gates, inputs, outputs
 from circlet.ops.operands import operand
 
-_MOST_LEFT_SHIFT = 30
-
 
 def _refuses(op: Op, target: Target) -> str | None:
     return why_no_lstm(op, DType.INT8)

@@ -122,7 +122,7 @@ def _phase_matrix(op: Op, layouts: tuple[Layout, Layout], phases: tuple[_Phase, 
     )
 
 
-TRANSPOSE_CONV_FLOAT = LOWERINGS.add(
+LOWERINGS.add(
     Lowering(
         kind="TRANSPOSE_CONV",
         name="transpose_conv_f32",
