@@ -15,6 +15,14 @@ from circlet.errors import CircletError, InputError
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 
+precision_option = click.option(
+    "--precision",
+    default="f32",
+    show_default=True,
+    type=click.Choice(["f32", "bf16"]),
+    help="What operands of float convolutions and matrix products may be rounded to.",
+)
+
 
 class CircletCommand(click.Command):
     """A command whose `CircletError`s end in exit code 1 and a message, as JSON if asked."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.cli.common import CircletCommand, json_option, precision_option, print_json
 from circlet.cli.progress import working
 from circlet.runtime.compilation import CompileRequest, compile_to_file
 
@@ -25,6 +25,7 @@ from circlet.runtime.compilation import CompileRequest, compile_to_file
 @click.option("--strict", is_flag=True, help="Fail if the first backend does not take an operator.")
 @click.option("--signature", default="", help="Entry point to compile; default: the first graph.")
 @click.option("-O", "level", default="O2", show_default=True, help="O0, O1 or O2.")
+@precision_option
 @json_option
 def command(as_json: bool, backends: str, **options: object) -> None:
     """Compile MODEL (.tflite or .circle; without one, the embedded sample) to an artifact."""

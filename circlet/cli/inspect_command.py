@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.cli.common import CircletCommand, json_option, precision_option, print_json
 from circlet.runtime.inspection import inspect_model
 from circlet.runtime.opening import OpenOptions
 
@@ -17,6 +17,7 @@ from circlet.runtime.opening import OpenOptions
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
 @click.option("--backend", "backends", default="cpu,reference", show_default=True)
 @click.option("-O", "level", default="O2", show_default=True, help="O0, O1 or O2.")
+@precision_option
 @click.option("--operators", is_flag=True, help="List every operator, not only kinds.")
 @click.option("--tensors", is_flag=True, help="List every tensor, not only inputs and outputs.")
 @json_option
@@ -25,6 +26,7 @@ def command(
     target: str,
     backends: str,
     level: str,
+    precision: str,
     operators: bool,
     tensors: bool,
     as_json: bool,
@@ -34,7 +36,8 @@ def command(
     Nothing is compiled or run. Operators, tensors and weights are those of the file; memory and
     placement are those of the optimised network.
     """
-    options = OpenOptions(tuple(backends.split(",")), target=target, level=level)
+    asked = tuple(backends.split(","))
+    options = OpenOptions(asked, target=target, level=level, precision=precision)
     found = inspect_model(model, options)
     if as_json:
         unsupported = [entry._asdict() for entry in found.unsupported]

@@ -77,7 +77,8 @@ def _show_time(console: Console, report: RunReport) -> None:
     console.print(", ".join(parts), markup=False, soft_wrap=True)
     threads = f"{report.threads} thread{'s' if report.threads > 1 else ''}"
     native = f"{report.native_ops} of {report.ops} operators in native code"
-    console.print(f"{threads}, {native}", markup=False, soft_wrap=True)
+    rounded = "" if report.precision == "f32" else f", float products in {report.precision}"
+    console.print(f"{threads}, {native}{rounded}", markup=False, soft_wrap=True)
     if report.native_ops < report.ops:
         console.print(
             "the others ran in numpy; --placement says which and why", markup=False, soft_wrap=True

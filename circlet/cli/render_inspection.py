@@ -89,6 +89,8 @@ def _show_memory(console: Console, memory: Sequence[MemoryRow]) -> None:
             f"packed constants {row.constants_bytes:,}",
             markup=False,
         )
+        if row.rounded_ops:
+            console.print(f"  {row.rounded_ops} operators in bf16", markup=False)
         largest = ", ".join(f"{name} {size:,}" for name, size in row.peak_tensors[:_SHOWN_TENSORS])
         if largest:
             console.print(f"  peak at {row.peak_op} ({row.peak_kind}): {largest}", markup=False)

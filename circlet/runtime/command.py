@@ -35,6 +35,7 @@ class RunRequest:
     strict: bool = False
     signature: str = ""
     target: str = "native"
+    precision: str = "f32"
     cache: bool = True
     pixels: Normalisation = DEFAULT_PIXELS
     sound: SoundOptions = DEFAULT_SOUND
@@ -59,6 +60,7 @@ class RunReport:
         native_ops, ops: Operators in generated code, and in all.
         placement: The placement table.
         expected: For the embedded sample, the label of the picture.
+        precision: What operands of float products are rounded to.
     """
 
     model: str
@@ -73,6 +75,7 @@ class RunReport:
     placement: list[dict[str, object]] = field(default_factory=list)
     expected: str = ""
     warnings: tuple[str, ...] = ()
+    precision: str = "f32"
 
 
 def run_network(
@@ -91,6 +94,7 @@ def run_network(
         signature=request.signature,
         target=request.target,
         cache=request.cache,
+        precision=request.precision,
     )
     arrays, origins, warnings = _inputs(request, session, sample)
     call, results = _ready(session, arrays)
@@ -112,6 +116,7 @@ def run_network(
         placement=session.placement,
         expected=sample.expected if sample and not request.inputs else "",
         warnings=warnings,
+        precision=session.opened.metadata.get("precision", "f32"),
     )
 
 

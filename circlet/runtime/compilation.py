@@ -24,6 +24,7 @@ class CompileRequest:
     strict: bool = False
     level: str = "O2"
     signature: str = ""
+    precision: str = "f32"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def compile_to_file(request: CompileRequest) -> CompileReport:
         request.target,
         request.level,
         signature=request.signature,
+        precision=request.precision,
     )
     data = compile_model(request.model or Sample().model_path, options)
     write_file(request.output, data, 0o644)

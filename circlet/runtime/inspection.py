@@ -79,6 +79,7 @@ class MemoryRow:
         peak_op, peak_kind: The operator that runs at the peak.
         peak_tensors: What is alive then: name and bytes, largest first.
         constants_bytes: Packed weights and tables.
+        rounded_ops: Operators that round their operands to bfloat16.
     """
 
     partition: int
@@ -90,6 +91,7 @@ class MemoryRow:
     peak_kind: str
     peak_tensors: tuple[tuple[str, int], ...]
     constants_bytes: int
+    rounded_ops: int = 0
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def inspect_model(path: Path, options: OpenOptions | None = None) -> Inspection:
         planned = plan_model(model, targets, options)
     except UnsupportedOpsError as error:
         return replace(found, unsupported=error.entries)
-    memory = tuple(_memory(planned.partitions, targets[0]))
+    memory = tuple(_memory(planned.partitions, targets[0], options.precision))
     return replace(found, memory=memory, placement=tuple(_placement(planned.placed)))
 
 
@@ -225,10 +227,11 @@ def _weights(model: Model) -> Iterator[WeightRow]:
         yield WeightRow(dtype, len(sizes), sum(sizes.values()))
 
 
-def _memory(partitions: Sequence[Partition], target: Target) -> Iterator[MemoryRow]:
+def _memory(partitions: Sequence[Partition], target: Target, precision: str) -> Iterator[MemoryRow]:
     for index, part in enumerate(partitions):
         if part.backend == "cpu":
-            yield _memory_row(index, part, compile_partition(part, target, 1))
+            compiled = compile_partition(part, target, 1, precision=precision)
+            yield _memory_row(index, part, compiled)
 
 
 def _memory_row(index: int, part: Partition, compiled: CompiledPartition) -> MemoryRow:
@@ -245,6 +248,7 @@ def _memory_row(index: int, part: Partition, compiled: CompiledPartition) -> Mem
         peak_kind=op.label,
         peak_tensors=tuple((block.name, block.size_bytes) for block in largest),
         constants_bytes=len(compiled.constants),
+        rounded_ops=len({op for op, kernel in compiled.steps if kernel == "cast_bf16"}),
     )
 
 

@@ -37,7 +37,8 @@ class OpenOptions(Record):
 
     `shapes` names inputs whose sizes are not to be those of the file; `limits` bound what an
     untrusted network may use; `signature` names the entry point, "" for the first graph;
-    `tune_seconds` is the time for measuring kernels, 0 for none.
+    `tune_seconds` is the time for measuring kernels, 0 for none; `precision` is what operands of
+    float products may be rounded to.
     """
 
     backends: tuple[str, ...] = ("cpu", "reference")
@@ -49,6 +50,7 @@ class OpenOptions(Record):
     limits: Limits = DEFAULT_LIMITS
     signature: str = ""
     tune_seconds: float = 0.0
+    precision: str = "f32"
 
 
 class Opened(Record):
@@ -93,9 +95,20 @@ def open_source(source: Source, options: OpenOptions) -> Opened:
             )
         start = time.perf_counter()
         opened = load_artifact(open_artifact(_plain(source)), options.limits)
+        _check_precision(opened, options)
         opened.seconds["load"] = time.perf_counter() - start
         return opened
     return _open_model(source, options)
+
+
+def _check_precision(opened: Opened, options: OpenOptions) -> None:
+    made = opened.metadata.get("precision", "f32")
+    if options.precision not in ("f32", made):
+        raise InputError(
+            "an artifact keeps the precision that it was compiled for",
+            why=f"{options.precision} was asked for, it was made for {made}",
+            fix=f"compile the model with precision {options.precision}",
+        )
 
 
 def _open_model(source: Source, options: OpenOptions) -> Opened:
@@ -148,7 +161,7 @@ def artifact_key(source: Source, options: OpenOptions) -> str:
     targets = _target_identity(options.target)
     limits = options.limits._replace(run_seconds=None)
     entry = (options.signature, options.shapes)
-    plan = repr((options.backends, options.strict, options.level, entry, limits))
+    plan = repr((options.backends, options.strict, options.level, entry, limits, options.precision))
     if options.tune_seconds:
         plan += repr((host_model(), options.tune_seconds))
     return cache_key(model, targets, plan, _compiler_identity(options))

@@ -28,7 +28,8 @@ LOGGER = logging.getLogger(__name__)
 class PlannedModel:
     """A model after its passes, with the place of every op.
 
-    `open_sizes` are the dimensions of the inputs that the file leaves open.
+    `open_sizes` are the dimensions of the inputs that the file leaves open; `precision` is that of
+    the options.
     """
 
     model: Model
@@ -36,6 +37,7 @@ class PlannedModel:
     partitions: list[Partition]
     open_sizes: dict[Tensor, tuple[int, ...]]
     backends: Sequence[Backend]
+    precision: str = "f32"
 
     @property
     def native(self) -> list[Partition]:
@@ -67,7 +69,7 @@ def plan(
     placed = place(graph, backends, strict=options.strict)
     partitions = partition(graph, {row.op: row.backend for row in placed})
     partitions = [_fused(part, options.level) for part in partitions]
-    return PlannedModel(model, placed, partitions, open_sizes, backends)
+    return PlannedModel(model, placed, partitions, open_sizes, backends, options.precision)
 
 
 def _forget_computed_sizes(graph: Graph) -> None:

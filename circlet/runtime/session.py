@@ -76,6 +76,8 @@ class Session:
         limits: Bounds on memory and time, for networks that are not trusted.
         signature: Key of the entry point to run, whose names inputs and outputs then bear; by
             default the file's first graph, with the names of its tensors.
+        precision: "bf16" lets float convolutions and matrix products round their operands to
+            bfloat16, which about halves their time where the CPU has instructions for it.
 
     Raises:
         CircletError: With a code that says what is wrong with the source or the options.
@@ -97,6 +99,7 @@ class Session:
         shapes: Mapping[str, Sequence[int]] | None = None,
         limits: Limits = DEFAULT_LIMITS,
         signature: str = "",
+        precision: str = "f32",
     ) -> None:
         self.threads = _thread_count(threads)
         checked = _checked_shapes(shapes or {})
@@ -108,6 +111,7 @@ class Session:
             shapes=checked,
             limits=limits,
             signature=signature,
+            precision=precision,
         )
         self._set_up(source, options, open_source(source, options))
 
@@ -260,6 +264,7 @@ class Session:
             shapes=shapes,
             limits=options.limits,
             signature=signature,
+            precision=options.precision,
         )
 
     def reset(self) -> None:

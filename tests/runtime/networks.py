@@ -48,12 +48,12 @@ def mixed(depth: int = 3) -> bytes:
     return tflite(b.output(t))
 
 
-def convolutions(size: int = 48, channels: int = 32, depth: int = 4) -> bytes:
+def convolutions(size: int = 48, channels: int = 32, depth: int = 4, window: int = 3) -> bytes:
     """A chain of 3x3 convolutions on "x" [1, size, size, channels]."""
     b, random = builder(), np.random.default_rng(0)
     t = b.input("x", F32, (1, size, size, channels))
     for index in range(depth):
-        values = random.normal(0, 0.05, (channels, 3, 3, channels)).astype(np.float32)
+        values = random.normal(0, 0.05, (channels, window, window, channels)).astype(np.float32)
         attrs = Conv2DAttrs("SAME", 1, 1)
         t = b.op("CONV_2D", [t, b.constant(f"w{index}", values), None], attrs, name=f"conv{index}")
     return tflite(b.output(t))

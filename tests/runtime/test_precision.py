@@ -1,0 +1,84 @@
+"""Sessions whose float products take operands of bfloat16."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlet import Session
+from circlet.errors import InputError
+from circlet.runtime.build import compile_model
+from circlet.runtime.opening import OpenOptions
+from tests.cli.call import as_json, circlet
+from tests.runtime import networks
+
+_BF16_ERROR = 2.0**-7
+
+
+def _network() -> bytes:
+    return networks.convolutions(24, 32, 2, window=1)
+
+
+def _kernels(session: Session) -> list[str]:
+    return [name for part in session.opened.metadata["partitions"] for _, name in part["steps"]]
+
+
+def test_bf16_is_asked_for_and_close_to_floats() -> None:
+    plain, rounded = Session(_network()), Session(_network(), precision="bf16")
+    assert "conv_bf16" in _kernels(rounded)
+    assert "conv_bf16" not in _kernels(plain)
+    image = np.random.default_rng(1).standard_normal((1, 24, 24, 32)).astype(np.float32)
+    (exact,), (got,) = (session.run([image]).values() for session in (plain, rounded))
+    error = np.abs(got - exact).max() / np.abs(exact).max()
+    assert 0 < error < _BF16_ERROR
+
+
+def test_weights_take_half_the_memory() -> None:
+    sizes = {}
+    for precision in ("f32", "bf16"):
+        session = Session(
+            networks.convolutions(24, 128, 3, window=1), precision=precision, cache=False
+        )
+        (part,) = session.opened.partitions
+        sizes[precision] = len(part.code.executable.constants)  # type: ignore[attr-defined]
+    assert sizes["bf16"] < 0.55 * sizes["f32"]
+
+
+def test_sessions_for_other_sizes_keep_the_precision() -> None:
+    first = Session(_network(), precision="bf16")
+    image = np.random.default_rng(1).standard_normal((1, 30, 20, 32)).astype(np.float32)
+    fresh = Session(_network(), precision="bf16", shapes={"x": image.shape})
+    for session in (
+        first.resized({"x": image.shape}),
+        first.entered("").resized({"x": image.shape}),
+    ):
+        (left,), (right,) = (s.run([image]).values() for s in (session, fresh))
+        np.testing.assert_array_equal(left, right)
+
+
+def test_an_unknown_precision_is_refused() -> None:
+    with pytest.raises(InputError, match="no such precision"):
+        Session(networks.relu(), precision="f8")
+
+
+def test_an_artifact_keeps_its_precision() -> None:
+    plain = compile_model(_network(), OpenOptions())
+    rounded = compile_model(_network(), OpenOptions(precision="bf16"))
+    assert Session(rounded, precision="bf16").opened.metadata["precision"] == "bf16"
+    assert "conv_bf16" in _kernels(Session(rounded))
+    with pytest.raises(InputError, match="keeps the precision"):
+        Session(plain, precision="bf16")
+
+
+def test_commands_take_and_show_the_precision(tmp_path: Path) -> None:
+    model = tmp_path / "model.tflite"
+    model.write_bytes(_network())
+    shown = circlet("run", str(model), "--precision", "bf16").stdout
+    assert "float products in bf16" in shown
+    assert as_json("run", str(model), "--precision", "bf16")["precision"] == "bf16"
+    (memory,) = as_json("inspect", str(model), "--precision", "bf16")["memory"]
+    assert memory["rounded_ops"] == 2
+    circlet("compile", str(model), "-o", str(tmp_path / "a.circlet"), "--precision", "bf16")
+    assert as_json("run", str(tmp_path / "a.circlet"))["precision"] == "bf16"
