@@ -114,6 +114,13 @@ def test_special_values_give_what_the_function_gives(unit: ctypes.CDLL, name: st
     np.testing.assert_allclose(_apply(unit, name, _SPECIAL), exact, rtol=4e-7, atol=1e-44)
 
 
+def test_powers_are_zero_or_normal_numbers(unit: ctypes.CDLL) -> None:
+    smallest = np.finfo(np.float32).tiny
+    powers = _apply(unit, "exp", np.linspace(-110, -87, 200_000, dtype=np.float32))
+    assert np.all((powers == 0) | (powers >= smallest))
+    assert powers[0] == 0 and powers[-1] > smallest and np.all(np.diff(powers) >= 0)
+
+
 def test_rounding_keeps_the_sign_of_zero(unit: ctypes.CDLL) -> None:
     values = np.full(16, -0.25, np.float32)
     assert np.signbit(_apply(unit, "round_even", values)).all()

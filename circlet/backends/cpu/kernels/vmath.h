@@ -1,7 +1,8 @@
 /* Elementary functions over float vectors, with measured bounds in units of the last place (ulp).
  *
  * Polynomials are least-maximum fits; arguments that overflow give infinity or zero as the real
- * function does, and NaN gives NaN. Results below the smallest normal number may lose precision.
+ * function does, and NaN gives NaN. Results below the smallest normal number may lose precision;
+ * those of e^x are zero.
  */
 #ifndef CIRCLET_VMATH_H
 #define CIRCLET_VMATH_H
@@ -18,6 +19,9 @@ CIRCLET_INLINE vf v_polynomial(vf x, const float *coefficients, const int count)
 #define V_POLYNOMIAL(x, ...)                               \
     v_polynomial(x, (const float[]){__VA_ARGS__},          \
                  (int)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)))
+
+/* e^x is zero below: results that are no normal numbers cost some processors a hundred cycles. */
+#define V_EXP_LOWEST -87.3365f
 
 /* 2^n for -126 <= n <= 127. */
 CIRCLET_INLINE vf v_power_of_two(vi n) { return (vf)((n + 127) << 23); }
@@ -46,20 +50,22 @@ CIRCLET_INLINE vf v_sixteenth_powers(vi k) {
 /* e^x, 2 ulp: 2^whole times a power from a table in a register, times a short series. */
 CIRCLET_INLINE vf v_exp(vf x) {
     const vf shift = v_splat(786432.0f); /* 1.5 * 2^19: adding it rounds to sixteenths */
-    x = v_clamp(x, v_splat(-104.0f), v_splat(89.0f));
+    const vi tiny = (vi)(x < v_splat(V_EXP_LOWEST));
+    x = v_clamp(x, v_splat(V_EXP_LOWEST), v_splat(89.0f));
     vf shifted = v_fma(x, v_splat(1.44269504f), shift);
     vf whole = shifted - shift;
     vf r = v_fma(whole, v_splat(-0.693145752f), x); /* ln 2 in two parts, the first exact times n */
     r = v_fma(whole, v_splat(-1.42860677e-6f), r);
     vf power = v_sixteenth_powers((vi)shifted);
     vf q = V_POLYNOMIAL(r, 1.0f, 0.5f, 0.166666672f);
-    return v_scale(v_fma(r * power, q, power), whole);
+    return v_select(tiny, v_zero(), v_scale(v_fma(r * power, q, power), whole));
 }
 #else
 /* e^x, 2 ulp. */
 CIRCLET_INLINE vf v_exp(vf x) {
     const vf shift = v_splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
-    x = v_clamp(x, v_splat(-104.0f), v_splat(89.0f));
+    const vi tiny = (vi)(x < v_splat(V_EXP_LOWEST));
+    x = v_clamp(x, v_splat(V_EXP_LOWEST), v_splat(89.0f));
     vf shifted = v_fma(x, v_splat(1.44269504f), shift);
     vi n = (vi)shifted - (vi)shift;
     vf whole = shifted - shift;
@@ -69,7 +75,7 @@ CIRCLET_INLINE vf v_exp(vf x) {
                         0.00139506003f);
     vf y = v_fma(r * r, q, r) + v_splat(1.0f);
     vi half = n >> 1;
-    return y * v_power_of_two(half) * v_power_of_two(n - half);
+    return v_select(tiny, v_zero(), y * v_power_of_two(half) * v_power_of_two(n - half));
 }
 #endif
 
