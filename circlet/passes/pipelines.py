@@ -35,18 +35,20 @@ NATIVE = (
 class Pipeline:
     """Pass names in order, run again while they change something, at most `rounds` times.
 
-    `native` names the passes that run once over each partition of native code.
+    `native` names the passes that run once over each partition of native code; `in_place` says
+    whether results there may take the memory of inputs that nothing reads afterwards.
     """
 
     passes: tuple[str, ...]
     rounds: int = 1
     native: tuple[str, ...] = ()
+    in_place: bool = False
 
 
 PIPELINES = {
     "O0": Pipeline(()),
     "O1": Pipeline(EXACT),
-    "O2": Pipeline(EXACT, rounds=8, native=NATIVE),
+    "O2": Pipeline(EXACT, rounds=8, native=NATIVE, in_place=True),
 }
 
 
@@ -59,6 +61,11 @@ def pipeline(level: str, *, check: bool = False) -> PassManager:
 def native_pipeline(level: str) -> PassManager:
     """The level's passes over native partitions; InputError for an unknown level."""
     return PassManager(_made(_chosen(level).native))
+
+
+def works_in_place(level: str) -> bool:
+    """Whether native results may take the memory of inputs that are read no more."""
+    return _chosen(level).in_place
 
 
 def _made(names: tuple[str, ...]) -> tuple[Pass, ...]:

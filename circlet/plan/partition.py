@@ -20,12 +20,14 @@ class Partition:
         ops: The ops in execution order.
         inputs: Computed tensors (or graph inputs) that it reads and does not produce.
         outputs: Tensors that it produces and that others, or the graph's caller, read.
+        in_place: Whether results may take the memory of inputs that nothing reads afterwards.
     """
 
     backend: str
     ops: tuple[Op, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    in_place: bool = True
 
 
 def partition(graph: Graph, placement: Mapping[Op, str]) -> list[Partition]:

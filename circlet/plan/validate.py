@@ -3,10 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from typing import NamedTuple
 
 from circlet.errors import GraphError
 from circlet.plan.memory import Block, MemoryPlan
+
+
+class Tenant(NamedTuple):
+    """A tensor in a block that it shares.
+
+    Attributes:
+        name: The tensor's.
+        block: Which block.
+        place: Equal for tensors whose elements of equal index are the same bytes.
+        first, last: The first and the last step that touches it.
+        family: Equal for tensors that are parts of one another.
+    """
+
+    name: str
+    block: int
+    place: tuple[int, ...]
+    first: int
+    last: int
+    family: int
+
+
+def validate_tenants(tenants: Sequence[Tenant]) -> None:
+    """Check that families that share a block use it one after the other.
+
+    One may follow in the very step in which the other ends where that hands on a place: a step
+    writes each element where it read that element, and reads nothing else of what it overwrites.
+
+    Raises:
+        GraphError: Naming two tensors that are in each other's way.
+    """
+
+    def where(tenant: Tenant) -> tuple[int, int]:
+        return tenant.block, tenant.family
+
+    families = [list(group) for _, group in groupby(sorted(tenants, key=where), key=where)]
+    families.sort(key=lambda members: (members[0].block, min(t.first for t in members)))
+    for before, after in pairwise(families):
+        if before[0].block == after[0].block:
+            _check_turn(before, after)
+
+
+def _check_turn(before: Sequence[Tenant], after: Sequence[Tenant]) -> None:
+    end, start = max(before, key=lambda t: t.last), min(after, key=lambda t: t.first)
+    handed_on = {t.place for t in before if t.last == end.last} | {
+        t.place for t in after if t.first == start.first
+    }
+    if end.last < start.first or (end.last == start.first and len(handed_on) == 1):
+        return
+    raise GraphError(
+        "a result is written over what is still needed", where=f"{end.name} and {start.name}"
+    )
 
 
 def validate_plan(blocks: Sequence[Block], plan: MemoryPlan) -> None:

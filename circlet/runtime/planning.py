@@ -11,7 +11,7 @@ from circlet.errors import InputError
 from circlet.ir import Graph, Model, Op, Origin, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops.shape import ReshapeAttrs
-from circlet.passes import native_pipeline, pipeline
+from circlet.passes import native_pipeline, pipeline, works_in_place
 from circlet.placement.interface import Backend
 from circlet.placement.rule import Placed, place
 from circlet.plan.partition import Partition, partition
@@ -110,7 +110,7 @@ def _fused(part: Partition, level: str) -> Partition:
         return part
     graph = Graph("native", list(part.inputs), list(part.outputs), list(part.ops))
     native_pipeline(level).run(graph)
-    return replace(part, ops=tuple(graph.ops))
+    return replace(part, ops=tuple(graph.ops), in_place=works_in_place(level))
 
 
 def _copy_outputs(graph: Graph) -> None:

@@ -35,13 +35,14 @@ from circlet.backends.cpu.lowering import (
 from circlet.backends.cpu.stock import NO_STOCK, Place, Signatures, Stock, kernel_key
 from circlet.backends.cpu.storage import RESHAPES, Buffer, Storage
 from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.tenants import tenants_of
 from circlet.backends.cpu.toolchain import KERNELS_DIR
 from circlet.errors import PlacementError
 from circlet.ir import Op, Tensor
 from circlet.limits import DEFAULT_LIMITS
 from circlet.plan.memory import Block, MemoryPlan
 from circlet.plan.partition import Partition
-from circlet.plan.validate import validate_plan
+from circlet.plan.validate import validate_plan, validate_tenants
 
 T = TypeVar("T")
 _SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
@@ -149,6 +150,7 @@ class _Lowered:
     """The `Context` that lowerings write into, and what they wrote.
 
     Attributes:
+        ops: What is lowered, in order.
         steps: Kernel calls and jumps in order.
         labels: The step that each label stands before.
         spares: Kernels that no step calls, and the ops that they are for.
@@ -168,6 +170,7 @@ class _Lowered:
         self._target, self._precision = target, precision
         self._vector_bytes = vector_bytes(target)
         self._constants, self._stock, self._choices = constants, stock, choices
+        self.ops = flat.ops
         self.storage = Storage(partition, flat.ops, rows, flat.pinned)
         self.steps: list[KernelCall | Goto] = []
         self.labels: dict[Label, int] = {}
@@ -314,8 +317,9 @@ def _plan_arena(
     lowered: _Lowered, arrangement: Arrangement
 ) -> tuple[MemoryPlan, dict[Buffer, int], tuple[Block, ...]]:
     touched: dict[Buffer, list[int]] = {}
-    for index, step in enumerate(lowered.steps):
-        for tensor in _tensors(step):
+    tensors = [_tensors(step) for step in lowered.steps]
+    for index, seen in enumerate(tensors):
+        for tensor in seen:
             touched.setdefault(lowered.storage.homes[tensor].buffer, []).append(index)
     for first, last in lowered.loops():
         for steps in touched.values():
@@ -326,6 +330,7 @@ def _plan_arena(
     blocks = [Block(b.name, b.size_bytes, touched[b][0], touched[b][-1], align) for b in buffers]
     memory = arrangement.plan_arena(blocks)
     validate_plan(blocks, memory)
+    validate_tenants(tenants_of(lowered.ops, lowered.storage.homes, tensors))
     return memory, dict(zip(buffers, memory.offsets, strict=True)), tuple(blocks)
 
 

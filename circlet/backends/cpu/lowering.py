@@ -180,6 +180,11 @@ def no_borders(op: Op) -> dict[int, Border]:
     return {}
 
 
+def always_overwrites(op: Op, source: Tensor, result: Tensor) -> bool:
+    """For kernels that write an element when they have read that element of every input."""
+    return True
+
+
 @dataclass(frozen=True)
 class Lowering:
     """One way to run a kind of operator natively.
@@ -195,6 +200,8 @@ class Lowering:
             runs too.
         strided_output: Whether output 0 may have any row and pixel stride (bordered, or inside a
             concatenation).
+        overwrites: Whether a result may lie where an input of the same sizes and width lies; None
+            where none may.
     """
 
     kind: str
@@ -205,6 +212,7 @@ class Lowering:
     strided_inputs: bool = False
     strided_any_rank: bool = False
     strided_output: bool = False
+    overwrites: Callable[[Op, Tensor, Tensor], bool] | None = None
 
 
 @dataclass

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from circlet.backends.cpu.layout import Border, Layout, bordered, dense
 from circlet.backends.cpu.lowering import Lowering
 from circlet.backends.cpu.parts import channels_of, run_of
+from circlet.backends.cpu.reuse import Reuse
 from circlet.backends.cpu.updates import living_updates, updated_operands
 from circlet.ir import DType, Op, Tensor
 from circlet.plan.partition import Partition
@@ -73,6 +74,8 @@ class Storage:
         self._updated = set() if pinned else updated_operands(self._readers)
         self._living = {} if pinned else living_updates(ops, self._readers)
         self._changed: set[Tensor] = set()
+        in_place = partition.in_place and not pinned
+        self._reuse = Reuse(ops, rows, self._readers) if in_place else None
         self._producers = {t: op for op in ops for t in op.outputs}
         self._requests = self._border_requests()
         self.homes: dict[Tensor, Home] = {}
@@ -200,7 +203,7 @@ class Storage:
         for op in self._ops:
             for tensor in op.outputs:
                 if tensor not in self.homes:
-                    home = self._changed_home(op, tensor)
+                    home = self._changed_home(op, tensor) or self._reused_home(op, tensor)
                     self.homes[tensor] = home or self._shared_or_new(op, tensor)
 
     def _changed_home(self, op: Op, tensor: Tensor) -> Home | None:
@@ -225,6 +228,27 @@ class Storage:
         alone = all(t is tensor or t in self._changed for t in neighbours)
         filled = home.buffer.space == "arena" and home.layout.is_dense
         return tensor in self._living or (filled and alone)
+
+    def _reused_home(self, op: Op, tensor: Tensor) -> Home | None:
+        """Where an input lives that a result may be written over, element by element."""
+        if self._reuse is None:
+            return None
+        for source in self._reuse.sources(op, tensor):
+            home = self.homes[source]
+            if self._is_left(home, source, op, self._reuse):
+                self._changed.add(source)
+                return home
+        return None
+
+    def _is_left(self, home: Home, source: Tensor, op: Op, reuse: Reuse) -> bool:
+        """Whether a tensor fills a buffer of the arena that nothing else needs from an op on."""
+        buffer, layout = home
+        if buffer.space != "arena" or layout != dense(source):
+            return False
+        tenants = (t for t, other in self.homes.items() if other.buffer is buffer)
+        return buffer.size_bytes == source.size_bytes and all(
+            tenant is source or reuse.is_over(tenant, op) for tenant in tenants
+        )
 
     def _shared_or_new(self, op: Op, tensor: Tensor) -> Home:
         for found, is_run in ((run_of(op, tensor), True), (channels_of(op, tensor), False)):

@@ -24,6 +24,7 @@ from circlet.backends.cpu.lowering import (
     Lowering,
     ParamValue,
     TensorRef,
+    always_overwrites,
 )
 from circlet.backends.cpu.targets import Target
 from circlet.errors import GraphError
@@ -119,5 +120,6 @@ for _record in all_records():
                 strided_inputs=True,
                 strided_any_rank=True,
                 strided_output=True,
+                overwrites=always_overwrites,
             )
         )

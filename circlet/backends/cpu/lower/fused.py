@@ -26,6 +26,7 @@ from circlet.backends.cpu.lowering import (
     Lowering,
     ParamValue,
     TensorRef,
+    always_overwrites,
 )
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
@@ -119,6 +120,15 @@ def _refuses_strides(op: Op, target: Target) -> str | None:
     return None if attrs.kept == len(attrs.shape) - 1 else "rows of several axes have to be dense"
 
 
+def _overwrites_rows(op: Op, source: Tensor, result: Tensor) -> bool:
+    """Whether no pass reads after a store: the only result is stored in the last one."""
+    attrs = op.attrs
+    assert isinstance(attrs, FusedRowsAttrs)
+    read = {tensor for part in attrs.parts for tensor in part.inputs}
+    made = [tensor for part in attrs.parts for tensor in part.outputs]
+    return op.outputs == [result] and all(tensor in read or tensor is result for tensor in made)
+
+
 LOWERINGS.add(
     Lowering(
         FUSED_ELEMENTWISE,
@@ -128,6 +138,7 @@ LOWERINGS.add(
         strided_inputs=True,
         strided_any_rank=True,
         strided_output=True,
+        overwrites=always_overwrites,
     )
 )
 LOWERINGS.add(
@@ -139,6 +150,9 @@ LOWERINGS.add(
         strided_inputs=True,
         strided_any_rank=True,
         strided_output=True,
+        overwrites=_overwrites_rows,
     )
 )
-LOWERINGS.add(Lowering(FUSED_ROWS, "fused_dense_rows", _takes, _lower_rows))
+LOWERINGS.add(
+    Lowering(FUSED_ROWS, "fused_dense_rows", _takes, _lower_rows, overwrites=_overwrites_rows)
+)

@@ -21,6 +21,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     TensorRef,
+    always_overwrites,
 )
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
@@ -83,5 +84,6 @@ for _record in all_records():
                 _lower,
                 strided_inputs=True,
                 strided_output=True,
+                overwrites=always_overwrites,
             )
         )

@@ -10,7 +10,13 @@ from circlet.backends.cpu.lower.elementwise import lower_scalar
 from circlet.backends.cpu.lower.lut import lut_loops
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.views import element_loops
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, TensorRef
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Lowering,
+    TensorRef,
+    always_overwrites,
+)
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ir.builder import constant
@@ -66,5 +72,6 @@ for _kind in FORM_SCALARS:
             strided_inputs=True,
             strided_any_rank=True,
             strided_output=True,
+            overwrites=always_overwrites,
         )
     )
