@@ -20,8 +20,8 @@ enum { SYS_MMAP = 192 /* mmap2 */, SYS_MUNMAP = 91, SYS_SIGMASK = 175, SYS_YIELD
 #error "no system calls are known for this architecture"
 #endif
 
-static inline long sys_call(long number, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
+static inline long sys_call(long number, long a, long b, long c, long d, long e, long f) {
     long result;
     register long r10 __asm__("r10") = d;
     register long r8 __asm__("r8") = e;
@@ -31,47 +31,36 @@ static inline long sys_call(long number, long a, long b, long c, long d, long e,
                      : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
                      : "rcx", "r11", "memory");
     return result;
-#elif defined(__aarch64__)
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    register long x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0"
-                     : "+r"(x0)
-                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                     : "memory");
-    return x0;
-#elif defined(__riscv)
-    register long a7 __asm__("a7") = number;
-    register long a0 __asm__("a0") = a;
-    register long a1 __asm__("a1") = b;
-    register long a2 __asm__("a2") = c;
-    register long a3 __asm__("a3") = d;
-    register long a4 __asm__("a4") = e;
-    register long a5 __asm__("a5") = f;
-    __asm__ volatile("ecall"
-                     : "+r"(a0)
-                     : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
-                     : "memory");
-    return a0;
+}
 #else
-    register long r7 __asm__("r7") = number;
-    register long r0 __asm__("r0") = a;
-    register long r1 __asm__("r1") = b;
-    register long r2 __asm__("r2") = c;
-    register long r3 __asm__("r3") = d;
-    register long r4 __asm__("r4") = e;
-    register long r5 __asm__("r5") = f;
-    __asm__ volatile("svc 0"
+#if defined(__aarch64__)
+#define SYS_TRAP "svc 0"
+#define SYS_NUMBER "x8"
+#define SYS_ARGUMENT "x"
+#elif defined(__riscv)
+#define SYS_TRAP "ecall"
+#define SYS_NUMBER "a7"
+#define SYS_ARGUMENT "a"
+#else
+#define SYS_TRAP "svc 0"
+#define SYS_NUMBER "r7"
+#define SYS_ARGUMENT "r"
+#endif
+static inline long sys_call(long number, long a, long b, long c, long d, long e, long f) {
+    register long called __asm__(SYS_NUMBER) = number;
+    register long r0 __asm__(SYS_ARGUMENT "0") = a;
+    register long r1 __asm__(SYS_ARGUMENT "1") = b;
+    register long r2 __asm__(SYS_ARGUMENT "2") = c;
+    register long r3 __asm__(SYS_ARGUMENT "3") = d;
+    register long r4 __asm__(SYS_ARGUMENT "4") = e;
+    register long r5 __asm__(SYS_ARGUMENT "5") = f;
+    __asm__ volatile(SYS_TRAP
                      : "+r"(r0)
-                     : "r"(r7), "r"(r1), "r"(r2), "r"(r3), "r"(r4), "r"(r5)
+                     : "r"(called), "r"(r1), "r"(r2), "r"(r3), "r"(r4), "r"(r5)
                      : "memory");
     return r0;
-#endif
 }
+#endif
 
 /* Asks for AMX tiles, for all threads of the process; whether they are granted. */
 static inline uint32_t sys_permit_tiles(void) {
