@@ -176,8 +176,7 @@ class _Search:
         """What the time suffices for."""
         current, asked = self._workshop.plain, set[str]()
         while self._left() > 0:
-            open_ones = (q for q in current.choices.questions.values() if q.key not in asked)
-            stage = _one_of_each(q for q in open_ones if len(_worth_trying(q)) > 1)
+            stage = _one_of_each(q for q in _to_measure(current) if q.key not in asked)
             if not stage:
                 break
             asked |= {question.key for question in stage}
@@ -205,6 +204,13 @@ class _Search:
         return [_answer(question, labels[question.key], plans, times) for question in stage]
 
 
+def _to_measure(plan: Plan) -> list[Question]:
+    """Questions with several answers worth trying, about ops that have steps of their own."""
+    timed = frozenset(plan.subjects)
+    asked = plan.choices.questions.values()
+    return [q for q in asked if q.subject in timed and len(_worth_trying(q)) > 1]
+
+
 def _one_of_each(questions: Iterable[Question]) -> list[Question]:
     """The first question of each subject: those behind it may depend on its answer."""
     first: dict[str, Question] = {}
@@ -215,9 +221,9 @@ def _one_of_each(questions: Iterable[Question]) -> list[Question]:
 
 def _worth_trying(question: Question) -> list[str]:
     """The default, then the candidates with the least predicted times."""
-    ranked = zip(question.labels, question.costs, strict=True)
-    most = _WORTH_TRYING * min(question.costs)
-    others = [label for label, cost in ranked if cost <= most and label != question.taken]
+    ranked = sorted(zip(question.costs, question.labels, strict=True))
+    most = _WORTH_TRYING * ranked[0][0]
+    others = [label for cost, label in ranked if cost <= most and label != question.taken]
     return [question.taken, *others[: MOST_CANDIDATES - 1]]
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from circlet.backends.cpu.choices import Choice
 from circlet.backends.cpu.lower.q8 import (
     HYBRIDS,
     Int8,
@@ -22,6 +23,7 @@ from circlet.backends.cpu.lower.q8 import (
     output_bounds,
     refuses_weighted,
     signed_weights,
+    tile_work,
     tiles_of,
     weights_zero,
     woven_order,
@@ -172,7 +174,8 @@ def call_product(product: Product, context: Context) -> None:
 def _tile(product: Product, context: Context) -> Tile:
     """The best tile; for another size of the network, among those that are there for the op."""
     lanes = context.vector_bytes // 4
-    tiles = tiles_of(product.places.row_pixels, -(-product.channels // lanes), context.target)
+    row_pixels, columns = product.places.row_pixels, -(-product.channels // lanes)
+    tiles = tiles_of(row_pixels, columns, context.target)
     stocked: dict[int, Packed | None] = {}
 
     def is_there(tile: Tile) -> bool:
@@ -182,7 +185,9 @@ def _tile(product: Product, context: Context) -> Tile:
         known = stocked[vectors]
         return known is not None and context.has(_kernel(product, tile, known.fact, lanes))
 
-    return next(filter(is_there, tiles), tiles[0]) if context.has_stock else tiles[0]
+    name = f"conv_q8 {product.places.rows}x{row_pixels}"
+    choice = Choice(name, tiles, lambda t: tile_work(t, row_pixels, columns), is_there)
+    return context.choose(product.op, choice)
 
 
 def _kernel(product: Product, tile: Tile, form: str, lanes: int) -> Kernel:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import gcd
 
 import numpy as np
 
+from circlet.backends.cpu.choices import Choice
 from circlet.backends.cpu.lower.conv_float import (
     DEPTHWISE_MULTIPLIED,
     first_taps,
@@ -106,17 +109,28 @@ def _lower(op: Op, context: Context) -> None:
         op, f"depthwise_f32 {rows.channels}", lambda: ([_packed(rows.weights, lanes)], None)
     )
     shapes = _shapes(rows, registers)
+    shape = context.choose(op, _choice(rows, shapes, masked, context))
     half = max((s for s in shapes if s[-1] <= -(-rows.width // 2)), key=lambda shape: shape[-1])
-    if shapes[0][-1] > half[-1]:
+    if shape[-1] > half[-1]:
         context.spare(op, _kernel(half, masked))
-    kernels = [_kernel(shape, masked) for shape in shapes]
     context.call(
         op,
-        next(filter(context.has, kernels), kernels[0]),
+        _kernel(shape, masked),
         params,
         (rows.source.ref, *packed.refs, rows.result.ref),
         op.outputs,
         tasks=-(-row_count // task_rows) * -(-blocks // task_blocks),
+    )
+
+
+def _choice(
+    rows: _Rows, shapes: Sequence[tuple[int, ...]], masked: bool, context: Context
+) -> Choice[tuple[int, ...]]:
+    return Choice(
+        f"depthwise_f32 {rows.height}x{rows.width}x{rows.channels}",
+        shapes,
+        lambda shape: _row_slots(rows, shape[-1]),
+        lambda shape: context.has(_kernel(shape, masked)),
     )
 
 
@@ -170,10 +184,14 @@ def _shapes(rows: _Rows, registers: Registers) -> list[tuple[int, ...]]:
     most = _MOST_PIXELS if registers.count > 16 else 5
     limit = max(1, min(most, rows.width, _MOST_UNROLLED // (height * width)))
 
-    def slots(pixels: int) -> int:
-        return -(-rows.width // pixels) * (height * pixels * width + _TILE_OVERHEAD)
+    counts = sorted(range(limit, 0, -1), key=partial(_row_slots, rows))
+    return [_shape(rows, pixels) for pixels in counts]
 
-    return [_shape(rows, pixels) for pixels in sorted(range(limit, 0, -1), key=slots)]
+
+def _row_slots(rows: _Rows, pixels: int) -> int:
+    """Estimated time of a row, per vector of channels."""
+    taps = rows.window.rows.size * rows.window.columns.size
+    return -(-rows.width // pixels) * (taps * pixels + _TILE_OVERHEAD)
 
 
 def _shape(rows: _Rows, pixels: int) -> tuple[int, ...]:

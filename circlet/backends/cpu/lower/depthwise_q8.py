@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from circlet.backends.cpu.choices import Choice, always_there, joined
 from circlet.backends.cpu.layout import Border
 from circlet.backends.cpu.lower.conv_q8 import lower_integer_conv
 from circlet.backends.cpu.lower.depthwise_tiles import (
     CHANNEL_BLOCK,
     Blocks,
-    Choice,
     Tiling,
+    Tilings,
+    tiling_work,
     tilings_of,
 )
 from circlet.backends.cpu.lower.q8 import (
@@ -51,6 +54,7 @@ from circlet.ops.requantize import scalar_quant
 
 _MOST_EXPANDED_BYTES = 1 << 22
 _LAST_COLUMN = 31
+_MOST_EACH = 3
 
 
 class Depthwise(NamedTuple):
@@ -67,7 +71,7 @@ class Depthwise(NamedTuple):
     op: Op
     parts: Callable[[], tuple[Int8, ...]]
     scaling: Callable[[tuple[Int8, ...], Blocks], Scaling]
-    choices: Sequence[Choice]
+    choices: Sequence[Tilings]
     in_strides: tuple[int, int, int]
     flip: bool
     data: Ref
@@ -139,7 +143,8 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
     op, out = call.op, context.layout(call.op.outputs[0])
     window = window_of(op)
     in_batch, in_row, in_pixel = call.in_strides
-    channels, tiling = operand(op, 1).static_shape[3], _tiling(call, context)
+    channels = operand(op, 1).static_shape[3]
+    tiling = context.choose(op, _choice(call, (out.height, out.width), context))
     packed = context.packed(op, _packing(tiling), lambda: _pack_call(call, tiling, context))
     params: dict[str, ParamValue] = {
         "in_batch": in_batch,
@@ -183,7 +188,19 @@ def _tiling(call: Depthwise, context: Context) -> Tiling:
     return next(call.choices[0].tilings())
 
 
-def _packing(tiling: Tiling | Choice) -> str:
+def _choice(call: Depthwise, size: tuple[int, int], context: Context) -> Choice[Tiling]:
+    """The best tiling, and the next ones of each size of blocks."""
+    window, lanes = window_of(call.op), context.vector_bytes // 4
+    nearly = (tiling for family in call.choices for tiling in islice(family.tilings(), _MOST_EACH))
+    return Choice(
+        f"depthwise_q8 {joined(size)}",
+        list(dict.fromkeys([_tiling(call, context), *nearly])),
+        lambda tiling: tiling_work(tiling, window, size, lanes),
+        always_there,
+    )
+
+
+def _packing(tiling: Tiling | Tilings) -> str:
     """A name for the packed constants."""
     return f"depthwise_q8 {tiling.blocks.whole} {tiling.blocks.rest} {tiling.rows}"
 

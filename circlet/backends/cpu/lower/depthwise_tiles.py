@@ -74,7 +74,7 @@ class Tiling(NamedTuple):
     slides: bool
 
 
-class Choice(NamedTuple):
+class Tilings(NamedTuple):
     """Tilings of equal blocks and rows.
 
     Attributes:
@@ -108,7 +108,7 @@ def _room(context: Context) -> _Room:
 
 def tilings_of(
     window: Window2D, size: tuple[int, int], channels: int, context: Context
-) -> list[Choice]:
+) -> list[Tilings]:
     """Tilings for outputs of `size` rows and columns, those with the least work first."""
     rows = (1, 2) if _slides(window) and _shares_rows(window.rows, size[0]) else (1,)
     widest = [n for n in _BLOCK_SIZES if n <= context.vector_bytes][:2]
@@ -120,7 +120,7 @@ def tilings_of(
     return [choice for _, choice in sorted(choices, key=lambda row: row[0])]
 
 
-def narrow_tilings(window: Window2D, width: int, channels: int, context: Context) -> Choice:
+def narrow_tilings(window: Window2D, width: int, channels: int, context: Context) -> Tilings:
     """Row by row, in the smallest blocks; the best one first."""
     blocks = blocks_of(channels, CHANNEL_BLOCK)
     return _tilings(window, (1, width), blocks, 1, _room(context))[1]
@@ -140,7 +140,7 @@ def _shares_rows(window: Window, height: int) -> bool:
 @lru_cache(maxsize=4096)
 def _tilings(
     window: Window2D, size: tuple[int, int], blocks: Blocks, rows: int, room: _Room
-) -> tuple[float, Choice]:
+) -> tuple[float, Tilings]:
     """Tilings of some blocks and rows; and the estimated work of the best."""
     lanes, best, work = room.vector_bytes // 4, [[0], [0]], 0.0
     for place, channels in enumerate((blocks.whole, blocks.rest)):
@@ -149,12 +149,29 @@ def _tilings(
         vectors = channels // lanes
         most = max(1, min(room.registers // (vectors * rows), size[1], _MOST_PIXELS))
         counts = range(1, most + 1)
-        weave = 2.0 if channels == room.vector_bytes else 4.5
+        weave = _weave(channels, lanes)
         costs = {n: _work(window.columns, size[1], n, rows, weave) for n in counts}
         best[place] = sorted(costs, key=lambda n: (costs[n], -n))
         number = 1 if place else blocks.channels // channels
         work += costs[best[place][0]] * vectors * number * -(-size[0] // rows)
-    return work, Choice(blocks, rows, best[0], best[1], _slides(window))
+    return work, Tilings(blocks, rows, best[0], best[1], _slides(window))
+
+
+def tiling_work(tiling: Tiling, window: Window2D, size: tuple[int, int], lanes: int) -> float:
+    """The estimated work of a tiling for outputs of `size` rows and columns."""
+    (height, width), blocks, work = size, tiling.blocks, 0.0
+    number = blocks.channels // blocks.whole if blocks.whole else 0
+    parts = ((blocks.whole, tiling.pixels, number), (blocks.rest, tiling.rest_pixels, 1))
+    for channels, pixels, count in parts:
+        if channels:
+            row = _work(window.columns, width, pixels, tiling.rows, _weave(channels, lanes))
+            work += row * (channels // lanes) * count * -(-height // tiling.rows)
+    return work
+
+
+def _weave(channels: int, lanes: int) -> float:
+    """Instructions that bring a column of inputs of so many channels in order."""
+    return 2.0 if channels == 4 * lanes else 4.5
 
 
 def _work(taps: Window, width: int, pixels: int, rows: int, weave: float) -> float:

@@ -38,6 +38,7 @@ RECORD = 5
 _WIDE_ROW = 6
 _MOST_RISING_SHIFT = 22
 _MOST_PIXELS = 16
+_LOAD_WORK = 0.4
 
 
 @dataclass(frozen=True)
@@ -335,15 +336,19 @@ def tiles_of(row_pixels: int, columns: int, target: Target) -> tuple[Tile, ...]:
     registers = 32 if wide else 16
     spare = 3 if has_dot(target) else 7
     widest = 4 if row_pixels >= _WIDE_ROW else 7
-    found = []
+    found: list[tuple[float, int, Tile]] = []
     for tile in _tiles_of_registers(registers - spare, widest):
-        pixels, vectors = tile
-        if pixels <= row_pixels:
-            tiles = -(-row_pixels // pixels) * -(-columns // vectors)
-            work = tiles * (pixels * vectors + 0.4 * (pixels + vectors))
-            found.append((work, len(found), tile))
+        if tile.pixels <= row_pixels:
+            found.append((tile_work(tile, row_pixels, columns), len(found), tile))
     found.sort()
     return tuple([tile for _, _, tile in found])
+
+
+def tile_work(tile: Tile, row_pixels: int, columns: int) -> float:
+    """Dot products, and loads at their share, of a row of outputs per group of four taps."""
+    pixels, vectors = tile
+    tiles = -(-row_pixels // pixels) * -(-columns // vectors)
+    return tiles * (pixels * vectors + _LOAD_WORK * (pixels + vectors))
 
 
 @lru_cache(maxsize=16)
