@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING
-
-from circlet.version import __version__
 
 if TYPE_CHECKING:
     from circlet.errors import CircletError
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from circlet.frontends.user_ops import register_op
     from circlet.ops.flexbuffer import flexbuffer
     from circlet.runtime.session import Session
+
+__version__ = "0.1.0"
 
 _HOMES = {
     "CircletError": "circlet.errors",
@@ -47,6 +48,12 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import a public name where it is first used, so that `import circlet` stays cheap."""
-    if name in _HOMES:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'circlet' has no attribute {name!r}")
+    was_enabled = gc.isenabled()
+    gc.disable()  # modules stay: to look for garbage among them takes a tenth of their import
+    try:
         return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'circlet' has no attribute {name!r}")
+    finally:
+        if was_enabled:
+            gc.enable()

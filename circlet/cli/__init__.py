@@ -7,9 +7,9 @@ from importlib import import_module
 
 import click
 
+from circlet import __version__
 from circlet.cli.common import start_logging
 from circlet.errors import CircletError
-from circlet.version import __version__
 
 _COMMANDS = {
     "run": "run a network on pictures, arrays or random data",

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from circlet import __version__
 from circlet.backends.cpu.artifact import PartitionCode, TargetCode
 from circlet.backends.cpu.artifact_writer import artifact_bytes
 from circlet.backends.cpu.backend import CpuBackend
@@ -36,7 +37,6 @@ from circlet.plan.partition import Partition
 from circlet.runtime.planning import PlannedModel, is_native, plan
 from circlet.runtime.template import Template, check
 from circlet.runtime.values import Value
-from circlet.version import __version__
 
 if TYPE_CHECKING:
     from circlet.runtime.opening import OpenOptions, Source

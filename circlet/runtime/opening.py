@@ -78,6 +78,11 @@ class Opened(Record):
     template: Template | None = None
 
     @property
+    def is_native(self) -> bool:
+        """Whether any of it is compiled code."""
+        return any(isinstance(part.code, NativePartition) for part in self.partitions)
+
+    @property
     def placement(self) -> list[dict[str, object]]:
         """The placement table as records."""
         keys = ("kind", "source", "backend", "refused")
@@ -126,14 +131,14 @@ def _open_model(source: Source, options: OpenOptions) -> Opened:
     if key:
         found = Cache().load(key, compile_now)
         artifact, hit = found.artifact, found.hit
-        if hit and _compiler_identity(options) == _NO_COMPILER:
-            _warn_of_numpy()
     else:
         artifact, hit = open_artifact(compile_now()), False
     middle = time.perf_counter()
     opened = load_artifact(artifact, options.limits)
     opened.seconds["cache" if hit else "compile"] = middle - start
     opened.seconds["load"] = time.perf_counter() - middle
+    if hit and not opened.is_native and _compiler_identity(options) == _NO_COMPILER:
+        _warn_of_numpy()
     return opened._replace(key=key, template=templates[0] if templates else None)
 
 

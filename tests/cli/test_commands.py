@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from circlet.version import __version__
+from circlet import __version__
 from tests.cli.call import as_json, circlet, in_shell
 from tests.runtime import networks
 

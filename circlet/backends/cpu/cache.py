@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from circlet import __version__
 from circlet.backends.cpu.artifact import Artifact, StrPath, open_artifact
 from circlet.backends.cpu.digest import DIGEST_BYTES, digest, file_hex, hasher
 from circlet.config import Config, temporary_cache_folder
 from circlet.errors import ArtifactError, CacheError, FileError
 from circlet.record import Record
-from circlet.version import __version__
 
 if TYPE_CHECKING:
     import logging
