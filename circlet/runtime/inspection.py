@@ -248,7 +248,7 @@ def _memory_row(index: int, part: Partition, compiled: CompiledPartition) -> Mem
         peak_kind=op.label,
         peak_tensors=tuple((block.name, block.size_bytes) for block in largest),
         constants_bytes=len(compiled.constants),
-        rounded_ops=len({op for op, kernel in compiled.steps if kernel == "cast_bf16"}),
+        rounded_ops=len({op for op, kernel in compiled.steps if "bf16" in kernel}),
     )
 
 

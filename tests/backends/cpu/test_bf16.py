@@ -11,6 +11,7 @@ from circlet.backends.reference import evaluate_graph
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
+from tests.backends.cpu import test_attention as attention
 from tests.backends.cpu.harness import TARGETS, run_native, runnable
 from tests.backends.cpu.test_float_conv import CASES, _conv, _values
 
@@ -74,6 +75,20 @@ def test_convolutions_equal_the_record_over_rounded_operands(case: str, target: 
 
 
 @each_target
+@pytest.mark.parametrize("case", attention.CASES)
+def test_attention_is_near_the_record_over_rounded_operands(case: str, target: str) -> None:
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    cases, _ = attention._attention(attention.CASES[case])
+    graph = cases.graph()
+    (got,) = run_native(attention._fused(graph), cases.inputs, target, 2, "bf16")
+    q, k, v, *mask = cases.inputs
+    (wanted,) = evaluate_graph(graph, [*map(_rounded, (q, k, v)), *mask])
+    powers = 2.0**-8  # their rounding errors; a row of them weighs v
+    assert np.abs(got - wanted).max() <= powers * np.abs(v).max()
+
+
+@each_target
 def test_numbers_are_rounded_to_the_nearest(target: str) -> None:
     if runnable(target) is None:
         pytest.skip(f"this CPU cannot run {target}")
@@ -95,5 +110,7 @@ def test_pairs_hold_the_first_neighbour_in_the_lower_half() -> None:
 
 def test_threads_do_not_change_sums() -> None:
     graph, x = _dense(64, 96, 130, "RELU6"), _values(5, 64, 96)
-    (one,), (two,) = (run_native(graph, [x], threads=n, precision="bf16") for n in (1, 2))
-    assert one.tobytes() == two.tobytes()
+    cases, _ = attention._attention(attention.CASES["long"])
+    for network, inputs in ((graph, [x]), (attention._fused(cases.graph()), cases.inputs)):
+        (one,), (two,) = (run_native(network, inputs, "native", n, "bf16") for n in (1, 2))
+        assert one.tobytes() == two.tobytes()

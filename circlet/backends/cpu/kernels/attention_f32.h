@@ -4,12 +4,14 @@
  * then blocks of rows go by whose scores never leave the cache. Rows of the last block and of the
  * last task may be computed twice, to the same bits.
  *
+ * With BF16, q, k, v and the powers are rounded to bfloat16, and sums stay in float32.
+ *
  * Operands: q, k, v, result, mask (or null).
  */
 #ifndef CIRCLET_ATTENTION_F32_H
 #define CIRCLET_ATTENTION_F32_H
 
-#include "conv_f32.h"
+#include "conv_bf16.h"
 #include "pack_f32.h"
 #include "rows.h"
 #include "vmath.h"
@@ -40,28 +42,41 @@ struct attention_f32_params {
     float beta;         /* factor of the exponents */
 };
 
-/* All columns of a matrix in blocks of NV vectors. */
-CIRCLET_INLINE void attention_f32_pack(float *to, const float *y, int64_t depth, int64_t step,
-                                       int64_t column, int64_t columns, const int NV,
-                                       const int HALF) {
-    const int width = CONV_F32_WIDTH(NV, HALF);
-    for (int64_t first = 0; first < columns; first += width, to += depth * width)
-        pack_f32(to, y + first * column, depth, step, column, s_min_i64(columns - first, width),
-                 width);
+struct attention_bf16_params {
+    struct attention_f32_params f32;
+};
+
+/* Rows of a block of packed columns. */
+CIRCLET_INLINE int64_t attention_f32_packed(int64_t depth, const int BF16) {
+    return BF16 ? (depth + 1) / 2 : depth;
 }
 
-/* `count` rows, `step` apart, times one block of packed columns, times a factor for each row. */
-CIRCLET_INLINE void attention_f32_multiply(const float *x, int64_t step, int64_t depth,
+/* All columns of a matrix in blocks of NV vectors; packing takes `depth` rows for the last one. */
+CIRCLET_INLINE void attention_f32_pack(float *to, const float *y, int64_t depth, int64_t step,
+                                       int64_t column, int64_t columns, const int NV,
+                                       const int HALF, const int BF16) {
+    const int width = CONV_F32_WIDTH(NV, HALF);
+    for (int64_t first = 0; first < columns; first += width) {
+        pack_f32(to, y + first * column, depth, step, column, s_min_i64(columns - first, width),
+                 width);
+        if (BF16) conv_bf16_pairs(to, depth, NV);
+        to += attention_f32_packed(depth, BF16) * width;
+    }
+}
+
+/* `count` rows, `step` elements apart, times one block of packed columns, times a factor for each row. */
+CIRCLET_INLINE void attention_f32_multiply(const void *x, int64_t step, int64_t depth,
                                            const float *w, float *to, int64_t pitch,
                                            int64_t count, int64_t left, const float *factors,
                                            int64_t factor_step, const int MR, const int NV,
-                                           const int HALF) {
+                                           const int HALF, const int BF16) {
     for (int64_t next = 0; next < count; next += MR) {
         int64_t row = s_min_i64(next, count - MR);
         vf acc[16][8];
         CIRCLET_UNROLL for (int m = 0; m < MR; m++)
             CIRCLET_UNROLL for (int v = 0; v < NV; v++) acc[m][v] = v_zero();
-        conv_f32_run(acc, x + row * step, step, depth, w, MR, NV, HALF);
+        if (BF16) conv_bf16_run(acc, (const uint16_t *)x + row * step, step, depth, w, MR, NV);
+        else conv_f32_run(acc, (const float *)x + row * step, step, depth, w, MR, NV, HALF);
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
             int64_t lanes = left - v * CIRCLET_LANES;
             CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
@@ -103,6 +118,7 @@ CIRCLET_INLINE float attention_f32_powers(const struct attention_f32_params *p, 
 
 struct attention_f32_memory {
     float *k, *v, *scores, *factors;
+    uint16_t *q; /* of a block, rounded */
 };
 
 /* MR x NV and OMR x ONV are the tiles of scores and of results. */
@@ -110,26 +126,33 @@ CIRCLET_INLINE void attention_f32_block(const struct attention_f32_params *p,
                                         struct attention_f32_memory at, const float *q,
                                         const float *mask, float *out, const int MR,
                                         const int NV, const int OMR, const int ONV,
-                                        const int HALF, const int MASK) {
+                                        const int HALF, const int MASK, const int BF16) {
     const int width = NV * CIRCLET_LANES, out_width = CONV_F32_WIDTH(ONV, HALF);
+    const int64_t deep = attention_f32_packed(p->depth, BF16) * width;
+    const int64_t tall = attention_f32_packed(p->keys, BF16) * out_width;
     const float *w = at.k;
-    for (int64_t key = 0; key < p->keys; key += width, w += p->depth * width)
-        attention_f32_multiply(q, p->depth, p->depth, w, at.scores + key, p->pitch, p->block_rows,
-                               width, &p->scale, 0, MR, NV, 0);
-    for (int64_t row = 0; row < p->block_rows; row++)
-        at.factors[row] = attention_f32_powers(p, at.scores + row * p->pitch,
-                                               mask + row * p->mask_row, MASK);
+    if (BF16) bf16_cast(at.q, q, p->block_rows * p->depth);
+    for (int64_t key = 0; key < p->keys; key += width, w += deep)
+        attention_f32_multiply(BF16 ? (const void *)at.q : q, p->depth, p->depth, w,
+                               at.scores + key, p->pitch, p->block_rows, width, &p->scale, 0, MR,
+                               NV, 0, BF16);
+    for (int64_t row = 0; row < p->block_rows; row++) {
+        float *scores = at.scores + row * p->pitch;
+        at.factors[row] = attention_f32_powers(p, scores, mask + row * p->mask_row, MASK);
+        if (BF16) bf16_cast((uint16_t *)at.scores + row * p->pitch, scores, p->keys);
+    }
     w = at.v;
-    for (int64_t first = 0; first < p->columns; first += out_width, w += p->keys * out_width)
+    for (int64_t first = 0; first < p->columns; first += out_width, w += tall)
         attention_f32_multiply(at.scores, p->pitch, p->keys, w, out + first, p->columns,
                                p->block_rows, s_min_i64(p->columns - first, out_width), at.factors, 1,
-                               OMR, ONV, HALF);
+                               OMR, ONV, HALF, BF16);
 }
 
-CIRCLET_INLINE void attention_f32(const struct attention_f32_params *p, void *const *operands,
-                                  void *scratch, int64_t begin, int64_t end, const int MR,
-                                  const int NV, const int OMR, const int ONV, const int HALF,
-                                  const int MASK) {
+CIRCLET_INLINE void attention_f32_tasks(const struct attention_f32_params *p,
+                                        void *const *operands, void *scratch, int64_t begin,
+                                        int64_t end, const int MR, const int NV, const int OMR,
+                                        const int ONV, const int HALF, const int MASK,
+                                        const int BF16) {
     const int width = NV * CIRCLET_LANES, out_width = CONV_F32_WIDTH(ONV, HALF);
     struct attention_f32_memory at;
     at.k = scratch;
@@ -137,6 +160,7 @@ CIRCLET_INLINE void attention_f32(const struct attention_f32_params *p, void *co
     const int64_t v_size = (p->columns + out_width - 1) / out_width * out_width * p->keys;
     at.scores = at.v + (v_size + CIRCLET_LANES - 1) / CIRCLET_LANES * CIRCLET_LANES;
     at.factors = at.scores + p->block_rows * p->pitch;
+    at.q = (uint16_t *)(at.factors + p->block_rows);
     for (int64_t task = begin; task < end; task++) {
         int64_t batch = task / p->tasks;
         int64_t first = s_min_i64(task % p->tasks * p->task_rows, p->rows - p->task_rows);
@@ -146,15 +170,29 @@ CIRCLET_INLINE void attention_f32(const struct attention_f32_params *p, void *co
         const float *mask =
             (const float *)operands[4] + rows_offset(batch, p->mask_sizes, p->mask);
         float *out = (float *)operands[3] + batch * p->rows * p->columns;
-        attention_f32_pack(at.k, k, p->depth, p->k_depth, p->k_key, p->keys, NV, 0);
+        attention_f32_pack(at.k, k, p->depth, p->k_depth, p->k_key, p->keys, NV, 0, BF16);
         attention_f32_pack(at.v, v, p->keys, p->v_key, p->v_column, p->columns, ONV,
-                           HALF);
+                           HALF, BF16);
         for (int64_t next = 0; next < p->task_rows; next += p->block_rows) {
             int64_t row = first + s_min_i64(next, p->task_rows - p->block_rows);
             attention_f32_block(p, at, q + row * p->depth, mask + row * p->mask_row,
-                                out + row * p->columns, MR, NV, OMR, ONV, HALF, MASK);
+                                out + row * p->columns, MR, NV, OMR, ONV, HALF, MASK, BF16);
         }
     }
+}
+
+CIRCLET_INLINE void attention_f32(const struct attention_f32_params *p, void *const *operands,
+                                  void *scratch, int64_t begin, int64_t end, const int MR,
+                                  const int NV, const int OMR, const int ONV, const int HALF,
+                                  const int MASK) {
+    attention_f32_tasks(p, operands, scratch, begin, end, MR, NV, OMR, ONV, HALF, MASK, 0);
+}
+
+CIRCLET_INLINE void attention_bf16(const struct attention_bf16_params *p, void *const *operands,
+                                   void *scratch, int64_t begin, int64_t end, const int MR,
+                                   const int NV, const int OMR, const int ONV, const int HALF,
+                                   const int MASK) {
+    attention_f32_tasks(&p->f32, operands, scratch, begin, end, MR, NV, OMR, ONV, HALF, MASK, 1);
 }
 
 #endif

@@ -46,9 +46,15 @@ CIRCLET_INLINE vf v_bf16_dot(vf c, vi a, vi b, const int phase) {
 /* To the nearest bfloat16 in the lower half of each lane, halves to even; NaN stays NaN and
  * numbers below 2^-126 become zero. */
 CIRCLET_INLINE vi v_to_bf16(vf x) {
+#if defined(__AVX512BF16__)
+    vhu16 half;
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(half) : "v"(x));
+    return __builtin_convertvector(half, vi);
+#else
     vu bits = (vu)x, nearest = bits + 0x7fff + (bits >> 16 & 1);
     vi kept = v_select_i32((vi)(x == x), (vi)(nearest >> 16), (vi)(bits >> 16 | 0x40));
     return v_select_i32((vi)(v_abs(x) < v_splat(0x1p-126f)), (vi)(bits >> 16 & 0x8000), kept);
+#endif
 }
 
 /* n elements of `from`. */

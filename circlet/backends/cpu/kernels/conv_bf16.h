@@ -57,6 +57,18 @@ CIRCLET_INLINE const float *conv_bf16_run(vf (*acc)[8], const uint16_t *a, int64
     return w + NV * CIRCLET_LANES;
 }
 
+/* `depth` rows of NV vectors, as pack_f32 packs them, to rows of pairs in their place. */
+CIRCLET_INLINE void conv_bf16_pairs(float *rows, int64_t depth, const int NV) {
+    const int width = NV * CIRCLET_LANES;
+    const float *from = rows;
+    for (int64_t k = 0; k < depth; k += 2, from += 2 * width, rows += width)
+        CIRCLET_UNROLL for (int n = 0; n < width; n += CIRCLET_LANES) {
+            vi even = v_to_bf16(v_load(from + n)), odd = v_zero_i32();
+            if (k + 1 < depth) odd = v_to_bf16(v_load(from + width + n));
+            v_store_i32((int32_t *)(rows + n), even | odd << 16);
+        }
+}
+
 CIRCLET_INLINE void conv_bf16(const struct conv_bf16_params *params, void *const *operands,
                               void *scratch, int64_t begin, int64_t end, const int MR,
                               const int NV, const int ADD) {

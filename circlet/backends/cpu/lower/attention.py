@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.abi import align
+from circlet.backends.cpu.lower.bf16 import registers_for_pairs, rounds
 from circlet.backends.cpu.lower.matmul import MOST_STACK_AXES, product_sizes, stack_strides
 from circlet.backends.cpu.lower.tiles import (
     FLOAT_BYTES,
@@ -34,6 +35,7 @@ from circlet.ops.fused import FUSED_ATTENTION, FusedAttrs
 from circlet.ops.operands import operand
 from circlet.passes.fuse_attention import factor_of
 
+_FUNCTION = {False: "attention_f32", True: "attention_bf16"}
 _SCORE_BYTES = 256 << 10
 _TASKS_WANTED = 8
 _TASK_TILES = 4
@@ -54,6 +56,9 @@ def _lower(op: Op, context: Context) -> None:
     columns = product_sizes(last)[2]
     lanes = lanes_of(context.vector_bytes)
     registers = registers_of(context.target, context.vector_bytes)
+    rounded = rounds(context, *_work(first, columns))
+    if rounded:
+        registers = registers_for_pairs(registers)
     scores = choose_tile(registers, rows, -(-keys // lanes))
     results = choose_tile(registers, rows, vectors_of(registers, columns, lanes))
     width, out_width = scores.channels(lanes), results.channels(lanes)
@@ -74,18 +79,31 @@ def _lower(op: Op, context: Context) -> None:
         "scale": _factor(op),
         "beta": getattr(_softmax(op).attrs, "beta", 1.0),
     }
+    if rounded:
+        params = {f"f32_{name}": value for name, value in params.items()}
     packed = pitch * depth + align(-(-columns // out_width) * out_width * keys, lanes)
+    packed += block_rows * depth if rounded else 0
     mask: Ref = source_ref(context, operand(op, 3)) if len(op.inputs) > 3 else NoRef()
     q, k, v = (source_ref(context, operand(op, index)) for index in range(3))
     tiles = (scores.pixels, scores.whole, results.pixels, results.whole, results.half)
     context.call(
         op,
-        Kernel("attention_f32.h", "attention_f32", (*tiles, int(len(op.inputs) > 3))),
+        Kernel("attention_f32.h", _FUNCTION[rounded], (*tiles, int(len(op.inputs) > 3))),
         params,
         (q, k, v, TensorRef(op.outputs[0]), mask),
         op.outputs,
         tasks=stack * tasks,
         scratch_bytes=(packed + block_rows * (pitch + 1)) * FLOAT_BYTES,
+    )
+
+
+def _work(first: Op, columns: int) -> tuple[int, int]:
+    """Multiply-adds of both products, and the elements that they read."""
+    rows, depth, keys = product_sizes(first)
+    stack = prod(first.outputs[0].static_shape[:-2])
+    return (
+        stack * rows * keys * (depth + columns),
+        stack * (rows * (depth + keys) + keys * (depth + columns)),
     )
 
 
