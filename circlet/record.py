@@ -5,28 +5,33 @@ A class of them costs a start a tenth of what a named tuple costs, whose methods
 
 from __future__ import annotations
 
-from typing import Any, Self, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 
 @dataclass_transform(frozen_default=True)
 class Record:
     """Base of records; a subclass lists its fields as annotations, defaults as their values."""
 
+    _fields: ClassVar[dict[str, Any]]
+    _needed: ClassVar[set[str]]
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = cls.__annotations__
+        cls._needed = {name for name in cls._fields if not hasattr(cls, name)}
+
     def __init__(self, *values: Any, **named: Any) -> None:
-        cls = type(self)
-        fields = cls.__annotations__
-        given = dict(zip(fields, values, strict=False))
-        missing = [f for f in fields if f not in given and f not in named and not hasattr(cls, f)]
-        if missing or len(values) > len(fields) or given.keys() & named or named.keys() - fields:
-            raise TypeError(f"{cls.__name__} has the fields {', '.join(fields)}")
-        self.__dict__.update(given, **named)
+        given = dict(zip(self._fields, values, strict=False), **named)
+        is_clear = len(given) == len(values) + len(named)
+        if not is_clear or not self._needed <= given.keys() <= self._fields.keys():
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(self._fields)}")
+        self.__dict__.update(given)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a {type(self).__name__} does not change")
 
     def _asdict(self) -> dict[str, Any]:
         """The fields by name, in order."""
-        return {field: getattr(self, field) for field in type(self).__annotations__}
+        return {field: getattr(self, field) for field in self._fields}
 
     def _replace(self, **changes: Any) -> Self:
         """A record that differs in some fields."""

@@ -97,15 +97,14 @@ class Runtime:
 
     def __init__(self, image: Image) -> None:
         pointer, size, number = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
-        out = ctypes.POINTER(ctypes.c_void_p)
         self.library = Library(image, "runtime")
         function = self.library.function
         self.executable_create = function(
-            "circlet_executable_create", pointer, size, pointer, size, pointer, number, out
+            "circlet_executable_create", pointer, size, pointer, size, pointer, number, pointer
         )
         self.executable_release = function("circlet_executable_release", pointer)
         self.binding_create = function(
-            "circlet_binding_create", pointer, pointer, pointer, number, out
+            "circlet_binding_create", pointer, pointer, pointer, number, pointer
         )
         self.binding_destroy = function("circlet_binding_destroy", pointer)
         self.binding_set_input = function("circlet_binding_set_input", pointer, number, pointer)
