@@ -266,17 +266,21 @@ struct fill_border_params {
     int64_t pattern;     /* the element to fill with, repeated to eight bytes */
 };
 
-/* Operands: the start of a bordered buffer. Writes only the border; a task is one image. */
+/* Operands: the start of a bordered buffer. Writes only the border; a task is one of the `height + 1`
+ * gaps before, between and behind the rows of an image. */
 CIRCLET_INLINE void fill_border(const struct fill_border_params *p, void *const *x, void *scratch,
                                 int64_t begin, int64_t end) {
     (void)scratch;
-    for (int64_t image = begin; image < end; image++) {
-        char *start = (char *)x[0] + image * p->image_bytes;
-        char *gap = start + p->first_bytes + p->inner_bytes;
-        fill_run(start, p->pattern, p->first_bytes);
-        for (int64_t y = 1; y < p->height; y++, gap += p->row_bytes)
-            fill_run(gap, p->pattern, p->row_bytes - p->inner_bytes);
-        fill_run(gap, p->pattern, start + p->image_bytes - gap);
+    char *start = (char *)x[0] + begin / (p->height + 1) * p->image_bytes;
+    int64_t row = begin % (p->height + 1);
+    for (int64_t task = begin; task < end; task++) {
+        char *gap = start + p->first_bytes + p->inner_bytes + (row - 1) * p->row_bytes;
+        if (row == 0) fill_run(start, p->pattern, p->first_bytes);
+        else if (row < p->height) fill_run(gap, p->pattern, p->row_bytes - p->inner_bytes);
+        else fill_run(gap, p->pattern, start + p->image_bytes - gap);
+        if (row++ < p->height) continue;
+        row = 0;
+        start += p->image_bytes;
     }
 }
 

@@ -75,7 +75,8 @@ def border_fill(op: Op, tensor: Tensor, layout: Layout) -> KernelCall:
     }
     start = TensorRef(tensor, -layout.offset)
     kernel = Kernel("copy.h", "fill_border")
-    return KernelCall(kernel, params, (start,), layout.batch, 0, (tensor,), op)
+    gaps = layout.batch * (layout.height + 1)
+    return KernelCall(kernel, params, (start,), gaps, 0, (tensor,), op)
 
 
 def padded_copy(op: Op, tensor: Tensor, copy: Tensor, context: Context) -> None:
