@@ -6,7 +6,8 @@
 #define PAGE 4096u
 #define CHUNKS_PER_THREAD 4u
 #define CHUNK_NS 2000u  /* shorter chunks are not worth their claim */
-#define LESSONS 9u      /* runs to learn from: one to warm up, then on all threads and on one in turn */
+#define LESSONS 13u     /* runs to learn from: one to warm up, then on all threads and on one in turn, */
+#define MIXED_LESSONS 4u /* and at last with the steps on one thread that seem to be faster so */
 #define RELEARN_RUNS 256u /* a binding learns at first, after so many runs, then twice as many .. */
 #define LONG_NS 20000u  /* steps that take longer on all threads are worth them */
 #define CANCELLED_BIT 1u
@@ -236,19 +237,22 @@ static uint32_t next_lesson(circlet_binding *binding) {
     if (runs != 0 && (runs < RELEARN_RUNS || runs & (runs - 1)))
         return binding->lessons;
     for (uint32_t i = 0; i < binding->step_count; i++)
-        binding->steps[i].together_ns = binding->steps[i].alone_ns = UINT32_MAX;
+        binding->steps[i].together_ns = binding->steps[i].alone_ns = binding->steps[i].mixed_ns =
+            UINT32_MAX;
     return binding->lessons = LESSONS;
 }
 
-/* Keeps the least time of a step in either way; the first run is cold and does not count. */
+/* Keeps the least time of a step in each way; the first run is cold and does not count. */
 static void learn_time(bound_step *step, uint64_t ns, uint32_t lesson) {
-    uint32_t *least = step->alone ? &step->alone_ns : &step->together_ns;
+    uint32_t *least = lesson <= MIXED_LESSONS ? &step->mixed_ns
+                      : step->alone           ? &step->alone_ns
+                                              : &step->together_ns;
     if (lesson < LESSONS && ns < *least)
         *least = (uint32_t)ns;
 }
 
 /* Short steps run on the calling thread where that is as fast, or in fewer chunks. */
-static void end_lessons(circlet_binding *binding) {
+static void choose_by_step(circlet_binding *binding) {
     for (uint32_t i = 0; i < binding->step_count; i++) {
         bound_step *step = &binding->steps[i];
         step->alone = step->alone_ns / 16 * 15 <= step->together_ns;
@@ -257,6 +261,28 @@ static void end_lessons(circlet_binding *binding) {
         int64_t worthwhile = step->alone_ns / CHUNK_NS;
         int64_t least = binding->threads, most = least * CHUNKS_PER_THREAD;
         deal_tasks(step, worthwhile < least ? least : worthwhile < most ? worthwhile : most);
+    }
+}
+
+/* What one thread wrote, others fetch: a step alone amid others may cost more than it spares. Of
+ * each stretch of such steps, and the step behind it, the faster way is kept. */
+static void choose_by_stretch(circlet_binding *binding) {
+    bound_step *steps = binding->steps;
+    for (uint32_t first = 0, next; first < binding->step_count; first = next) {
+        uint64_t mixed = 0, together = 0;
+        next = first;
+        while (next < binding->step_count && steps[next].alone) {
+            mixed += steps[next].mixed_ns;
+            together += steps[next++].together_ns;
+        }
+        if (next++ == first)
+            continue;
+        if (next <= binding->step_count) {
+            mixed += steps[next - 1].mixed_ns;
+            together += steps[next - 1].together_ns;
+        }
+        for (uint32_t i = first; together < mixed && i + 1 < next; i++)
+            steps[i].alone = 0;
     }
 }
 
@@ -275,7 +301,7 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
         if (deadline_ns && before >= deadline_ns)
             return CIRCLET_TIMEOUT;
         next = i + 1;
-        if (lesson)
+        if (lesson > MIXED_LESSONS)
             step->alone = lesson % 2 && step->together_ns < LONG_NS;
         if (step->kernel)
             run_step(binding, step, threads);
@@ -292,8 +318,12 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
             learn_time(step, now - before, lesson);
         before = now;
     }
-    if (lesson && --binding->lessons == 0)
-        end_lessons(binding);
+    if (!lesson)
+        return CIRCLET_OK;
+    if (--binding->lessons == MIXED_LESSONS)
+        choose_by_step(binding);
+    else if (binding->lessons == 0)
+        choose_by_stretch(binding);
     return CIRCLET_OK;
 }
 
