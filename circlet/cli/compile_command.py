@@ -9,6 +9,7 @@ import click
 
 from circlet.cli.common import CircletCommand, json_option, precision_option, print_json
 from circlet.cli.progress import working
+from circlet.cli.render_artifact import show_tuning
 from circlet.runtime.compilation import CompileRequest, compile_to_file
 
 
@@ -26,9 +27,20 @@ from circlet.runtime.compilation import CompileRequest, compile_to_file
 @click.option("--signature", default="", help="Entry point to compile; default: the first graph.")
 @click.option("-O", "level", default="O2", show_default=True, help="O0, O1 or O2.")
 @precision_option
+@click.option("--tune", is_flag=True, help="Measure which kernels are fastest on this machine.")
+@click.option(
+    "--tune-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30,
+    show_default=True,
+    help="How long --tune measures, for each target.",
+)
 @json_option
-def command(as_json: bool, backends: str, **options: object) -> None:
+def command(
+    as_json: bool, backends: str, tune: bool, tune_seconds: float, **options: object
+) -> None:
     """Compile MODEL (.tflite or .circle; without one, the embedded sample) to an artifact."""
+    options["tune_seconds"] = tune_seconds if tune else 0.0
     request = CompileRequest(backends=tuple(backends.split(",")), **options)  # type: ignore[arg-type]
     with working("compiling"):
         report = compile_to_file(request)
@@ -39,3 +51,5 @@ def command(as_json: bool, backends: str, **options: object) -> None:
     click.echo(f"for {', '.join(report.targets)}")
     click.echo(f"{report.native_ops} of {report.ops} operators in native code")
     click.echo(f"arena {report.arena_bytes} bytes, lower bound {report.lower_bound_bytes}")
+    for tuning in report.tuning:
+        show_tuning(tuning.summary)

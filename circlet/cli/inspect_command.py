@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from circlet.cli.common import CircletCommand, json_option, precision_option, print_json
+from circlet.cli.render_artifact import show_artifact
+from circlet.runtime.artifact_inspection import holds_artifact, inspect_artifact
 from circlet.runtime.inspection import inspect_model
 from circlet.runtime.opening import OpenOptions
 
@@ -34,8 +36,11 @@ def command(
     """Say what MODEL (.tflite or .circle) costs: operators, memory, weights and placement.
 
     Nothing is compiled or run. Operators, tensors and weights are those of the file; memory and
-    placement are those of the optimised network.
+    placement are those of the optimised network. Of an artifact: its targets, partitions, tuning.
     """
+    if holds_artifact(model):
+        show_artifact(inspect_artifact(model), as_json=as_json)
+        return
     asked = tuple(backends.split(","))
     options = OpenOptions(asked, target=target, level=level, precision=precision)
     found = inspect_model(model, options)

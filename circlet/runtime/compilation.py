@@ -5,12 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.artifact import open_artifact
 from circlet.backends.cpu.artifact_writer import write_file
 from circlet.runtime.build import compile_model
 from circlet.runtime.opening import OpenOptions
+from circlet.runtime.template import Template
 from circlet.sample import Sample
+
+if TYPE_CHECKING:
+    from circlet.runtime.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class CompileRequest:
     level: str = "O2"
     signature: str = ""
     precision: str = "f32"
+    tune_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class CompileReport:
         native_ops, ops: Operators in generated code, and in all.
         arena_bytes, lower_bound_bytes: Working memory of the first target, and what no plan can
             go below.
+        tuning: What was tried and won, for each target that was tuned.
     """
 
     artifact: str
@@ -49,6 +56,15 @@ class CompileReport:
     ops: int
     arena_bytes: int
     lower_bound_bytes: int
+    tuning: tuple[Tuning, ...] = ()
+
+
+def _compiled(source: Path, options: OpenOptions) -> tuple[bytes, list[Tuning]]:
+    if not options.tune_seconds:
+        return compile_model(source, options), []
+    from circlet.runtime.tuned import compile_tuned
+
+    return compile_tuned(Template.read(source, options), options)
 
 
 def compile_to_file(request: CompileRequest) -> CompileReport:
@@ -65,8 +81,9 @@ def compile_to_file(request: CompileRequest) -> CompileReport:
         request.level,
         signature=request.signature,
         precision=request.precision,
+        tune_seconds=request.tune_seconds,
     )
-    data = compile_model(request.model or Sample().model_path, options)
+    data, tuning = _compiled(request.model or Sample().model_path, options)
     write_file(request.output, data, 0o644)
     artifact = open_artifact(data)
     facts = artifact.metadata
@@ -81,4 +98,5 @@ def compile_to_file(request: CompileRequest) -> CompileReport:
         ops=len(backends),
         arena_bytes=max((part.get("arena_bytes", 0) for part in parts), default=0),
         lower_bound_bytes=max((part.get("lower_bound_bytes", 0) for part in parts), default=0),
+        tuning=tuple(tuning),
     )

@@ -91,3 +91,32 @@ def test_people_get_tables(model: Path) -> None:
 def test_an_unreadable_file_ends_in_a_code(tmp_path: Path) -> None:
     error = as_json("inspect", tmp_path / "none.tflite", code=1)["error"]
     assert error["code"] == "E-FILE"
+
+
+def test_an_artifact_tells_of_its_tuning(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang", reason="an artifact is compiled")
+    artifact = tmp_path / "sample.circlet"
+    report = as_json("compile", "-o", artifact, "--tune", "--tune-seconds", "0.01")
+    (record,) = report["tuning"]
+    found = as_json("inspect", artifact)
+    (part,) = found["partitions"]
+    assert found["targets"] == report["targets"] == [record["target"]]
+    assert (part["backend"], part["arena_bytes"]) == ("cpu", report["arena_bytes"])
+    assert found["tuning"] == [{key: record[key] for key in record if key != "answers"}]
+    text = circlet("inspect", artifact).stdout
+    assert f"tuned for {record['target']}" in text
+    assert record["why"] in text
+
+
+def test_an_untuned_artifact_says_nothing_of_tuning(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang", reason="an artifact is compiled")
+    artifact = tmp_path / "sample.circlet"
+    assert as_json("compile", "-o", artifact)["tuning"] == []
+    assert "tuned for" not in circlet("inspect", artifact).stdout
+
+
+def test_a_damaged_artifact_and_a_missing_file_end_in_codes(tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.circlet"
+    damaged.write_bytes(b"CIRCLETA" + bytes(100))
+    assert as_json("inspect", damaged, code=1)["error"]["code"] == "E-ARTIFACT"
+    assert as_json("inspect", tmp_path / "none", code=1)["error"]["code"] == "E-FILE"

@@ -1,0 +1,35 @@
+"""Artifacts, and what tuning found out, as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from circlet.cli.common import print_json
+from circlet.runtime.artifact_inspection import ArtifactInspection
+
+
+def show_artifact(found: ArtifactInspection, *, as_json: bool) -> None:
+    """What it was made by and for, its partitions, its tuning."""
+    if as_json:
+        print_json(asdict(found))
+        return
+    click.echo(f"{found.artifact}: {found.size_bytes} bytes, made by Circlet {found.circlet}")
+    click.echo(f"for {', '.join(found.targets)}; precision {found.precision}")
+    for part in found.partitions:
+        steps = f"{part.steps} kernel calls, arena {part.arena_bytes} bytes"
+        click.echo(f"{part.backend}: {part.ops} operators{', ' + steps if part.steps else ''}")
+    for record in found.tuning:
+        show_tuning(record)
+
+
+def show_tuning(record: Mapping[str, Any]) -> None:
+    """A record of tuning: the verdict, the ratios, the answers that won."""
+    click.echo(f"tuned for {record['target']} on {record['machine']}: {record['why']}")
+    for threads, ratio in record["ratios"].items():
+        click.echo(f"  {ratio:.3f} of the untuned time, threads: {threads}")
+    for question, answer in record["choices"].items():
+        click.echo(f"  {answer}: {question}")

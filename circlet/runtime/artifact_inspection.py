@@ -1,0 +1,91 @@
+"""What an artifact holds, read without loading its code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from circlet.backends.cpu.artifact import Artifact, is_artifact, open_artifact
+from circlet.errors import ArtifactError, FileError
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """One partition: its backend, operators and kernel calls, and its working memory."""
+
+    backend: str
+    ops: int
+    steps: int
+    arena_bytes: int
+
+
+@dataclass(frozen=True)
+class ArtifactInspection:
+    """What an artifact was made of and for.
+
+    Attributes:
+        circlet: The version that made it.
+        targets: What it holds code for.
+        tuning: For each target that was tuned what was found out, and the choices.
+    """
+
+    artifact: str
+    circlet: str
+    description: str
+    size_bytes: int
+    precision: str
+    targets: tuple[str, ...]
+    partitions: tuple[PartRow, ...]
+    tuning: tuple[dict[str, Any], ...]
+
+
+def holds_artifact(path: Path) -> bool:
+    """Whether a file starts as an artifact does.
+
+    Raises:
+        FileError: It cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return is_artifact(file.read(16))
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise FileError("the file cannot be read", where=str(path), why=why) from error
+
+
+def inspect_artifact(path: Path) -> ArtifactInspection:
+    """Inspect an artifact file.
+
+    Raises:
+        ArtifactError: It is damaged, or of another version.
+    """
+    artifact = open_artifact(path)
+    try:
+        return _inspected(artifact, path)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            "an artifact is damaged or is none", where=str(path), why=f"metadata: {error!r}"
+        ) from error
+
+
+def _inspected(artifact: Artifact, path: Path) -> ArtifactInspection:
+    facts = artifact.metadata
+    return ArtifactInspection(
+        artifact=str(path),
+        circlet=str(facts["circlet"]),
+        description=str(facts.get("description", "")),
+        size_bytes=path.stat().st_size,
+        precision=str(facts.get("precision", "f32")),
+        targets=tuple(artifact.target_names),
+        partitions=tuple(
+            PartRow(
+                str(part["backend"]),
+                len(part["ops"]),
+                len(part.get("steps", ())),
+                int(part.get("arena_bytes", 0)),
+            )
+            for part in facts["partitions"]
+        ),
+        tuning=tuple(dict(record) for record in facts.get("tuning", ())),
+    )
