@@ -67,7 +67,7 @@ class Machine:
 MACHINES = (
     Machine("aarch64", "cortex-a57"),
     Machine("aarch64+dotprod", "neoverse-n1"),
-    Machine("aarch64+dotprod+i8mm", "max"),
+    Machine("aarch64+i8mm", "max"),
     Machine("armv7+neon", "cortex-a8"),
     Machine("armv7+vfp4", "cortex-a15"),
     Machine("riscv64", "rv64"),

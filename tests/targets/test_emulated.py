@@ -5,11 +5,17 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from circlet.backends.cpu.artifact import Artifact, open_artifact
+from circlet.backends.reference import evaluate_graph
+from circlet.formats import dumps
+from circlet.ir import Model
 from circlet.runtime.build import compile_model
 from circlet.runtime.opening import OpenOptions
+from tests.backends.cpu.q8_graphs import conv_graph
+from tests.backends.cpu.test_q8_conv import CASES
 from tests.targets.emulator import (
     MACHINES,
     EmulationError,
@@ -23,6 +29,7 @@ from tests.targets.questions import assert_same, question
 
 pytestmark = pytest.mark.slow
 Hosts = dict[str, Path]
+ARM = [machine for machine in MACHINES if machine.arch == "aarch64"]
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +58,21 @@ def test_an_emulated_target_answers_as_numpy_does(
     inputs, wanted = question(path)
     host, folder = hosts[machine.arch], tmp_path / "parts"
     assert_same(run_emulated(_artifact(path), machine, host, inputs, folder, threads=2), wanted)
+
+
+@pytest.mark.parametrize("machine", ARM, ids=lambda machine: machine.target)
+def test_byte_products_are_exact_on_emulated_arm(
+    machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    """Runs of all lengths, odd pixels, both types of bytes, zero points of weights."""
+    if machine.missing:
+        pytest.skip(machine.missing)
+    graph, inputs = conv_graph(CASES, np.random.default_rng(7))
+    wanted = evaluate_graph(graph, inputs)
+    options = OpenOptions(("cpu",), strict=True, target=machine.target)
+    artifact = open_artifact(compile_model(dumps(Model([graph]), "tflite"), options))
+    host = hosts[machine.arch]
+    assert_same(run_emulated(artifact, machine, host, inputs, tmp_path / "parts"), wanted)
 
 
 def test_processors_lack_what_their_target_does_not_name(hosts: Hosts, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ _AARCH64 = _rows(
     Feature("neon", ("asimd",), "neon", "+simd"),
     Feature("dotprod", ("asimddp",), "dotprod", "+dotprod", ("neon",)),
     Feature("fp16", ("asimdhp",), "fullfp16", "+fp16", ("neon",)),
-    Feature("i8mm", ("i8mm",), "i8mm", "+i8mm", ("neon",)),
+    Feature("i8mm", ("i8mm",), "i8mm", "+i8mm", ("dotprod",)),
     Feature("bf16", ("bf16",), "bf16", "+bf16", ("neon",)),
     Feature("sve", ("sve",), "sve", "+sve", ("fp16",)),
 )

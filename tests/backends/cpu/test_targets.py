@@ -26,7 +26,7 @@ from circlet.errors import TargetError
         ("x86_64_v4+avx512vnni", "x86_64_v4+avx512vnni"),
         ("x86_64_v3+avx512vnni+avx512f", "x86_64_v3+avx512vnni"),
         ("x86_64+amx_int8", "x86_64+amx_int8"),
-        ("aarch64+i8mm+dotprod+neon", "aarch64+dotprod+i8mm"),
+        ("aarch64+i8mm+dotprod+neon", "aarch64+i8mm"),
         ("ARMv7+NEON", "armv7+neon"),
         ("riscv64", "riscv64"),
     ],

@@ -43,11 +43,17 @@ struct conv_q8_params {
     float float_high;      /* hybrid: greatest output */
 };
 
+#include "conv_q8_matrix.h"
+
 /* Whether the top bit of activations changes on its way into v_dot4: never, at each load, or once
  * for each row of outputs, in scratch, where few dot products share a load. */
 #define CONV_Q8_NO_FLIP 0
 #define CONV_Q8_FLIP_LOADS 1
 #define CONV_Q8_FLIP_ROWS 2
+/* Instead: they are unsigned although v_dot4 wants signed ones; by conv_q8_matrix.h, which takes
+ * runs of 8 bytes or more, with groups of eight for four. */
+#define CONV_Q8_UNSIGNED 4
+#define CONV_Q8_MATRIX 8
 
 /* How the sums of windows are found: not needed, by a pass over weights of one, 16 bytes at a
  * time, or in the lane SUMS - CONV_Q8_SUMS_IN of the tile's registers, whose weights are one. */
@@ -67,13 +73,22 @@ CIRCLET_INLINE void conv_q8_step(vi *acc, const uint8_t *at, int64_t in_pixel, c
         vu8 data = short_run ? v_splat_nu8(p, short_run) : v_splat_4u8(p);
         if (flip == CONV_Q8_FLIP_LOADS) data = v_flip_splat(data, vectors > 2);
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
-            acc[m * vectors + n] = v_dot4(acc[m * vectors + n], data, weights[n]);
+            acc[m * vectors + n] =
+                flip & CONV_Q8_UNSIGNED
+                    ? v_dot4_unsigned(acc[m * vectors + n], data, weights[n])
+                    : v_dot4(acc[m * vectors + n], data, weights[n]);
     }
 }
 
 CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, const uint8_t *in,
                                     const int8_t *w, const int pixels, const int vectors,
                                     const int flip, const int short_run) {
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+    if (flip & CONV_Q8_MATRIX) {
+        conv_q8_matrix(acc, p, in, w, pixels, vectors, flip & CONV_Q8_UNSIGNED);
+        return;
+    }
+#endif
     int64_t in_pixel = p->in_pixel, length = p->run_bytes, whole = length & ~3ll;
     const int64_t step = vectors * CIRCLET_VBYTES;
     for (int y = 0; y < p->runs_down; y++)
@@ -93,7 +108,8 @@ CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, con
 CIRCLET_INLINE vi conv_q8_sum_along(const struct conv_q8_params *p, const uint8_t *in,
                                     v16u8 ends, const int flip) {
     v4i32 sum = {0};
-    uint8_t change = (flip == CONV_Q8_FLIP_LOADS) != CIRCLET_DOT_SIGNED ? 0x80 : 0;
+    const int is_signed = CIRCLET_DOT_SIGNED && !(flip & CONV_Q8_UNSIGNED);
+    uint8_t change = (flip == CONV_Q8_FLIP_LOADS) != is_signed ? 0x80 : 0;
     int64_t last = p->run_bytes - 16;
     for (int y = 0; y < p->runs_down; y++)
         for (int x = 0; x < p->runs_across; x++) {
@@ -105,7 +121,7 @@ CIRCLET_INLINE vi conv_q8_sum_along(const struct conv_q8_params *p, const uint8_
     sum += __builtin_shufflevector(sum, sum, 2, 3, 0, 1);
     sum += __builtin_shufflevector(sum, sum, 1, 0, 3, 2);
     int32_t bytes = p->runs_down * p->runs_across * p->run_bytes;
-    return v_splat_first(sum) - (CIRCLET_DOT_SIGNED ? 128 * bytes : 0);
+    return v_splat_first(sum) - (is_signed ? 128 * bytes : 0);
 }
 
 /* What the zero point of the weights subtracts from each pixel's accumulators. */

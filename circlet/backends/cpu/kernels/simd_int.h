@@ -80,6 +80,16 @@ CIRCLET_INLINE vi v_dot4(vi acc, vu8 data, vi8 weights) {
 #endif
 }
 
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+/* v_dot4 of activations that are unsigned. */
+CIRCLET_INLINE vi v_dot4_unsigned(vi acc, vu8 data, vi8 weights) {
+    __asm__("usdot %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(data), "w"(weights));
+    return acc;
+}
+#else
+#define v_dot4_unsigned v_dot4
+#endif
+
 /* acc + the sum over each lane's two int16 of data * weights. */
 CIRCLET_INLINE vi v_dot2(vi acc, vi16 data, vi16 weights) {
 #if CIRCLET_HAS_DOT4 && !CIRCLET_DOT_SIGNED && defined(__clang__)

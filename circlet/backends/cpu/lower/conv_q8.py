@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.choices import Choice
+from circlet.backends.cpu.lower.i8mm import dots_of, group_of, product_offset, product_tiles
 from circlet.backends.cpu.lower.q8 import (
     HYBRIDS,
     Int8,
@@ -16,7 +17,6 @@ from circlet.backends.cpu.lower.q8 import (
     Scaling,
     Slots,
     Tile,
-    activation_offset,
     bias_of,
     fixed_scaling,
     half_of,
@@ -24,7 +24,6 @@ from circlet.backends.cpu.lower.q8 import (
     refuses_weighted,
     signed_weights,
     tile_work,
-    tiles_of,
     weights_zero,
     woven_order,
 )
@@ -108,22 +107,22 @@ def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tu
     return folded, np.abs(bias) + 255 * np.abs(flat - weight_zero).sum(axis=1)
 
 
-def pack(weights: Int8, order: npt.NDArray[np.intp]) -> Int8:
-    """[channels, down, across, bytes] to [blocks, groups of four, columns, 4].
+def pack(weights: Int8, order: npt.NDArray[np.intp], group: int = 4) -> Int8:
+    """[channels, down, across, bytes] to [blocks, groups of bytes, columns, bytes of a group].
 
     Column c of a block holds its channel order[c]. The bytes of a run's last group stand at its
     end, unless the run is shorter than the group.
     """
     columns = order.size
     channels, down, across, length = weights.shape
-    whole, groups = length // 4 * 4, -(-length // 4)
-    runs = np.zeros((-(-channels // columns) * columns, down, across, groups * 4), np.int8)
+    whole, groups = length // group * group, -(-length // group)
+    runs = np.zeros((-(-channels // columns) * columns, down, across, groups * group), np.int8)
     runs[:channels, ..., :whole] = weights[..., :whole]
-    if length < 4:
+    if length < group:
         runs[:channels, ..., :length] = weights
     elif whole < length:
         runs[:channels, ..., whole - length :] = weights[..., whole:]
-    blocks = runs.reshape(-1, columns, down * across * groups, 4)
+    blocks = runs.reshape(-1, columns, down * across * groups, group)
     return np.ascontiguousarray(blocks[:, order].transpose(0, 2, 1, 3))
 
 
@@ -138,10 +137,12 @@ def call_product(product: Product, context: Context) -> None:
     lanes = context.vector_bytes // 4
     tile = _tile(product, context)
     packed = context.packed(
-        product.op, _packing(product, tile.vectors), lambda: _pack_product(product, tile, lanes)
+        product.op, _packing(product, tile.vectors), lambda: _pack_product(product, tile, context)
     )
     blocks = -(-product.channels // (tile.vectors * lanes))
-    block_bytes = runs.down * runs.across * runs.padded * tile.vectors * lanes
+    group = group_of(runs.bytes, context.target)
+    run_bytes = -(-runs.bytes // group) * group
+    block_bytes = runs.down * runs.across * run_bytes * tile.vectors * lanes
     row_tiles = -(-places.row_pixels // tile.pixels)
     splits = splits_of(blocks, block_bytes, places.rows * row_tiles)
     params: dict[str, ParamValue] = {
@@ -152,17 +153,17 @@ def call_product(product: Product, context: Context) -> None:
         "splits": splits,
     }
     scratch_bytes = 0
-    if _flip(product, tile) == "CONV_Q8_FLIP_ROWS":
+    if _flip(product, tile, context) == "CONV_Q8_FLIP_ROWS":
         copy = _flipped_rows(product)
         params, scratch_bytes = {**params, **copy}, copy["run_down"] * runs.down
     half = Tile(half_of(places.row_pixels), tile.vectors)
     if tile.pixels > half.pixels:
-        context.spare(product.op, _kernel(product, half, packed.fact, lanes))
+        context.spare(product.op, _kernel(product, half, packed.fact, context))
     weights, records, *ones = packed.refs
     operands: tuple[Ref, ...] = (product.data, weights, records, TensorRef(result))
     context.call(
         product.op,
-        _kernel(product, tile, packed.fact, lanes),
+        _kernel(product, tile, packed.fact, context),
         params,
         (*operands, ones[0] if ones else NoRef(), product.scales),
         (result,),
@@ -175,7 +176,7 @@ def _tile(product: Product, context: Context) -> Tile:
     """The best tile; for another size of the network, among those that are there for the op."""
     lanes = context.vector_bytes // 4
     row_pixels, columns = product.places.row_pixels, -(-product.channels // lanes)
-    tiles = tiles_of(row_pixels, columns, context.target)
+    tiles = product_tiles(row_pixels, columns, product.runs.bytes, context.target)
     stocked: dict[int, Packed | None] = {}
 
     def is_there(tile: Tile) -> bool:
@@ -183,18 +184,19 @@ def _tile(product: Product, context: Context) -> Tile:
         if vectors not in stocked:
             stocked[vectors] = context.stocked(product.op, _packing(product, vectors))
         known = stocked[vectors]
-        return known is not None and context.has(_kernel(product, tile, known.fact, lanes))
+        return known is not None and context.has(_kernel(product, tile, known.fact, context))
 
     name = f"conv_q8 {product.places.rows}x{row_pixels}"
     choice = Choice(name, tiles, lambda t: tile_work(t, row_pixels, columns), is_there)
     return context.choose(product.op, choice)
 
 
-def _kernel(product: Product, tile: Tile, form: str, lanes: int) -> Kernel:
+def _kernel(product: Product, tile: Tile, form: str, context: Context) -> Kernel:
+    lanes = context.vector_bytes // 4
     short = product.runs.bytes if product.runs.bytes < 4 else 0
     tail = product.channels % (tile.vectors * lanes)
     sums = _sums(product, _order(tile, lanes, form)) if product.weight_zero else _NO_SUMS
-    scales = form, _flip(product, tile), short, sums, tail
+    scales = form, _flip(product, tile, context), short, sums, tail
     return Kernel("conv_q8.h", "conv_q8", (tile.pixels, tile.vectors, *scales))
 
 
@@ -204,24 +206,25 @@ def _packing(product: Product, vectors: int) -> str:
     return f"conv_q8 {vectors} {runs.down} {runs.across} {runs.bytes}"
 
 
-def _pack_product(product: Product, tile: Tile, lanes: int) -> tuple[list[np.ndarray], str]:
+def _pack_product(product: Product, tile: Tile, context: Context) -> tuple[list[np.ndarray], str]:
     """Weights, records and perhaps weights of one; and the form of scaling."""
+    lanes, group = context.vector_bytes // 4, group_of(product.runs.bytes, context.target)
     runs, weights = product.runs, product.weights()
     scaling = product.scaling(weights, tile)
     shape = runs.down, runs.across, runs.bytes
     order = _order(tile, lanes, scaling.form)
     sums = _sums(product, order)
-    packed = pack(_with_sums(weights.reshape(-1, *shape), sums), order)
+    packed = pack(_with_sums(weights.reshape(-1, *shape), sums), order, group)
     arrays: list[np.ndarray] = [packed, scaling.records]
     if sums == "CONV_Q8_SUMS_SPLAT":
-        arrays.append(pack(np.ones((lanes, *shape), np.int8), np.arange(lanes)))
+        arrays.append(pack(np.ones((lanes, *shape), np.int8), np.arange(lanes), group))
     return arrays, scaling.form
 
 
-def _flip(product: Product, tile: Tile) -> str:
+def _flip(product: Product, tile: Tile, context: Context) -> str:
     """Rows that several windows read are flipped once, if few products would share a flip."""
     if not product.flip:
-        return "CONV_Q8_NO_FLIP"
+        return dots_of(operand(product.op, 0), product.runs.bytes, context.target)
     once = product.runs.down > 1 and tile.vectors <= _FEW_VECTORS
     return "CONV_Q8_FLIP_ROWS" if once else "CONV_Q8_FLIP_LOADS"
 
@@ -287,7 +290,7 @@ def lower_integer_conv(
     op: Op, context: Context, weights: Callable[[], Int8], channels: int
 ) -> None:
     """Lower an op as a convolution with the given weights [channels, h, w, depth]."""
-    offset = activation_offset(operand(op, 0), context.target)
+    offset = product_offset(operand(op, 0), context.target)
     call_product(integer_conv(op, context, weights, channels, offset), context)
 
 

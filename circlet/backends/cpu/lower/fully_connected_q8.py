@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from circlet.backends.cpu.lower.conv_q8 import Product, call_product, fold_zero_points, woven_slots
+from circlet.backends.cpu.lower.i8mm import product_offset
 from circlet.backends.cpu.lower.q8 import (
     Int8,
     Scaling,
     Tile,
-    activation_offset,
     double_scaling,
     output_bounds,
     refuses_weighted,
@@ -37,7 +37,7 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    offset = activation_offset(operand(op, 0), context.target)
+    offset = product_offset(operand(op, 0), context.target)
     call_product(integer_product(op, context, offset), context)
 
 
