@@ -15,6 +15,10 @@
 #define Q8_HYBRID 3  /* bias as float, weight scale as float, sum of weights */
 #define Q8_RISING 4  /* multiplier, that of odd lanes in even ones, addend, right shift - 1 */
 #define Q8_HYBRID_ROWS 5 /* as Q8_HYBRID, every row of the input with a scale of its own */
+#define Q8_LINE 6        /* slope and offset as floats */
+#define Q8_LINES 7       /* slope, offset below zero, offset from zero on, where zero is */
+#define Q8_LINE_MIXED 8  /* as Q8_LINE, or as Q8_GENERAL where the last lanes are 0 */
+#define Q8_LINES_MIXED 9 /* as Q8_LINES, or as Q8_GENERAL where the last lanes are 0 */
 
 /* How outputs are bounded; the bounds exclude the zero point. */
 struct q8_bounds {
@@ -122,11 +126,25 @@ CIRCLET_INLINE vi q8_scale_double(vi x, const int32_t *record, struct q8_bounds 
     return v_f64_to_i32(low, high) + bounds.zero;
 }
 
+/* The same in floats, for records whose every output was proved equal. Accumulators start with the
+ * bits of a float beside the bias, so that they are floats without a conversion. */
+CIRCLET_INLINE vi q8_scale_line(vi x, const int32_t *record, const int sides) {
+    const float *line = (const float *)record;
+    vf offset = v_load(line + 2 * CIRCLET_LANES);
+    if (sides == 2) {
+        vi below = x < v_load_i32(record + 4 * CIRCLET_LANES);
+        offset = v_select(below, offset, v_load(line + 3 * CIRCLET_LANES));
+    }
+    return v_round_i32(v_fma((vf)x, v_load(line + CIRCLET_LANES), offset));
+}
+
 /* Accumulators as outputs that only lack saturation to int8 and the activation's bounds. */
 CIRCLET_INLINE vi q8_scale(vi x, const int32_t *record, struct q8_bounds bounds, int form) {
     return form == Q8_FIXED    ? q8_scale_fixed(x, record)
            : form == Q8_RISING ? q8_scale_rising(x, record)
            : form == Q8_DOUBLE ? q8_scale_double(x, record, bounds)
+           : form == Q8_LINE   ? q8_scale_line(x, record, 1)
+           : form == Q8_LINES  ? q8_scale_line(x, record, 2)
                                : q8_scale_general(x, record, bounds);
 }
 
@@ -141,10 +159,18 @@ CIRCLET_INLINE vu8 q8_bound(vi8 bytes, struct q8_bounds bounds) {
 CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *records, struct q8_bounds bounds,
                                   const int pixels, const int pitch, const int vectors,
                                   const int form) {
-    CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
-        CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
-            acc[m * pitch + n] =
-                q8_scale(acc[m * pitch + n], records + n * Q8_RECORD, bounds, form);
+    const int mixed = form == Q8_LINE_MIXED || form == Q8_LINES_MIXED;
+    const int usual = mixed ? form - Q8_LINE_MIXED + Q8_LINE : form;
+    CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
+        const int32_t *record = records + n * Q8_RECORD;
+        if (mixed && !record[4 * CIRCLET_LANES]) {
+            CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
+                acc[m * pitch + n] = q8_scale(acc[m * pitch + n], record, bounds, Q8_GENERAL);
+        } else {
+            CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
+                acc[m * pitch + n] = q8_scale(acc[m * pitch + n], record, bounds, usual);
+        }
+    }
 }
 
 /* Stores `bytes` bytes of each pixel of a requantised tile.

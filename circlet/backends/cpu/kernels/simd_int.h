@@ -339,6 +339,24 @@ CIRCLET_INLINE void v_store_bytes(uint8_t *p, vqu8 x, int64_t n) {
     v16_store_n(p, u.wide, n);
 }
 
+/* To nearest, halves to even; |x| is below 2^22. */
+CIRCLET_INLINE vi v_round_i32(vf x) {
+#if CIRCLET_VBYTES == 64
+    typedef float plain __attribute__((vector_size(64)));
+    circlet_plain_i32 none = {0};
+    return (vi)__builtin_ia32_cvtps2dq512_mask((plain)x, none, (unsigned short)-1, 4);
+#elif CIRCLET_VBYTES == 32 && defined(__AVX__)
+    typedef float plain __attribute__((vector_size(32)));
+    return (vi)__builtin_ia32_cvtps2dq256((plain)x);
+#elif defined(__aarch64__)
+    vi r;
+    __asm__("fcvtns %0.4s, %1.4s" : "=w"(r) : "w"(x));
+    return r;
+#else
+    return (vi)(x + v_splat(12582912.0f)) - 0x4b400000;
+#endif
+}
+
 CIRCLET_INLINE vd v_load_f64(const double *p) { return *(const vd_u *)p; }
 CIRCLET_INLINE vd v_splat_f64(double x) { return x - (vd){0}; }
 CIRCLET_INLINE vd v_select_f64(vl mask, vd a, vd b) {

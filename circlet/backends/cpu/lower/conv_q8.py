@@ -18,7 +18,6 @@ from circlet.backends.cpu.lower.q8 import (
     Slots,
     Tile,
     bias_of,
-    fixed_scaling,
     half_of,
     output_bounds,
     refuses_weighted,
@@ -27,6 +26,7 @@ from circlet.backends.cpu.lower.q8 import (
     weights_zero,
     woven_order,
 )
+from circlet.backends.cpu.lower.scaling_q8 import integer_scaling
 from circlet.backends.cpu.lower.windows import (
     Places,
     Runs,
@@ -303,7 +303,7 @@ def integer_conv(
 
     def scaling(values: Int8, tile: Tile) -> Scaling:
         folded = fold_zero_points(op, values, zero, offset)
-        return fixed_scaling(op, *folded, woven_slots(channels, tile, lanes))
+        return integer_scaling(op, folded, woven_slots(channels, tile, lanes), context.target)
 
     return Product(
         op,

@@ -27,7 +27,6 @@ from circlet.backends.cpu.lower.q8 import (
     Scaling,
     activation_offset,
     bias_of,
-    fixed_scaling,
     half_of,
     output_bounds,
     refuses_weighted,
@@ -35,6 +34,7 @@ from circlet.backends.cpu.lower.q8 import (
     weights_zero,
     woven_order,
 )
+from circlet.backends.cpu.lower.scaling_q8 import integer_scaling
 from circlet.backends.cpu.lower.windows import conv_border
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -276,7 +276,8 @@ def _lower(op: Op, context: Context) -> None:
     tilings = tilings_of(window_of(op), size, channels, context)
 
     def scaling(parts: tuple[Int8, ...], blocks: Blocks) -> Scaling:
-        return fixed_scaling(op, *fold_input_zero(op, parts, offset), blocks.slots(lanes))
+        folded = fold_input_zero(op, parts, offset)
+        return integer_scaling(op, folded, blocks.slots(lanes), context.target)
 
     strides = data.batch_stride, data.row_stride, data.pixel_stride
     place = TensorRef(source, start)

@@ -158,15 +158,20 @@ def fixed_scaling(op: Op, bias: Int64, reach: Int64, slots: Slots) -> Scaling:
     mantissa, shift = quantize_multipliers(factors_of(op, bias.size))
     zero = stored_zero(op)
     if _keeps_rising(op):
-        known, value = _known_outputs(op, mantissa, shift, reach)
+        known, value = known_outputs(op, mantissa, shift, reach)
         rising = np.where(known, 0, mantissa), np.where(known, -1, shift)
         if _fits_rising(rising[1], np.where(known, 0, reach)):
             return Scaling(RISING, _rising_records(bias, rising, zero, value, slots))
     if _fits_fixed(mantissa, shift, reach, zero):
         return Scaling(FIXED, _fixed_records(bias, (mantissa, -shift), zero, slots))
+    return Scaling(GENERAL, general_records(bias, mantissa, shift, slots))
+
+
+def general_records(bias: Int64, mantissa: Int64, shift: Int64, slots: Slots) -> Int32:
+    """Records for any multipliers."""
     right = np.maximum(np.where(mantissa == 0, 1, -shift), 0)
     columns = {0: wrap_int32(bias), 1: mantissa, 2: right - 1, 3: np.maximum(shift, 0)}
-    return Scaling(GENERAL, slots.table(columns))
+    return slots.table(columns)
 
 
 def _keeps_rising(op: Op) -> bool:
@@ -175,7 +180,7 @@ def _keeps_rising(op: Op) -> bool:
     return low >= scalar_quant(op.outputs[0])[1]
 
 
-def _known_outputs(
+def known_outputs(
     op: Op, mantissa: Int64, shift: Int64, reach: Int64
 ) -> tuple[npt.NDArray[np.bool_], Int64]:
     """Channels with one output for all inputs, as networks with dead filters have; and outputs."""

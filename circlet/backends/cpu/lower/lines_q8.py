@@ -1,0 +1,249 @@
+"""Requantisation in single precision, where it provably gives what integers give.
+
+Over the sums that a channel can reach, its outputs are a staircase of at most 256 steps. A
+multiply-add of floats and a rounding make a rising staircase too, so steps in equal places mean
+equal outputs everywhere. Ties round away from zero, which moves the steps on one side of it, so
+outputs on both sides need a line each. For every channel a slope and offsets are sought, and what
+kernels compute is computed here, on both sides of each step, to prove that they fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Int64 = npt.NDArray[np.int64]
+Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
+
+MAGIC_BITS = 0x4B400000
+_MAGIC = 1.5 * 2**23
+_MOST_SHIFT = 22
+_FEW = 64
+_TIGHT = 16
+
+
+class _Search(NamedTuple):
+    """How far from the nearest slope and from no start lines are sought, and how many are tried."""
+
+    moves: tuple[int, ...]
+    farthest: int
+    tries: int
+
+
+_QUICK = _Search((0, 1, -1), 64, 4)
+_THOROUGH = _Search((0, 1, -1, 2, -2), 512, 32)
+MOST_SUM = (1 << 22) - 2 * _THOROUGH.farthest
+
+
+class Curve(NamedTuple):
+    """How sums of channels become outputs, before bounds: mantissas, right shifts, sums' reach."""
+
+    mantissa: Int64
+    right: Int64
+    least: Int64
+    most: Int64
+
+    @property
+    def is_tame(self) -> Bool:
+        """For which channels lines are worth a search."""
+        inside = (self.least >= -MOST_SUM) & (self.most <= MOST_SUM)
+        return inside & (self.mantissa > 0) & (self.right >= 0) & (self.right <= _MOST_SHIFT)
+
+    def at(self, channels: Rows | Bool) -> Curve:
+        """The curves of some channels."""
+        return Curve(*(values[channels] for values in self))
+
+    def distinct(self) -> tuple[Curve, Rows]:
+        """One curve for all channels of the same scale, over all their sums; and each's place."""
+        scales = np.stack([self.mantissa, self.right])
+        unique, place = np.unique(scales, axis=1, return_inverse=True)
+        place = place.reshape(-1)
+        least, most = (np.zeros(unique.shape[1], np.int64) for _ in range(2))
+        np.minimum.at(least, place, self.least)
+        np.maximum.at(most, place, self.most)
+        return Curve(unique[0], unique[1], least, most), place
+
+
+class Steps(NamedTuple):
+    """Where outputs rise, [channels, levels].
+
+    Attributes:
+        levels: What outputs rise to, zero point included; [1, levels] where all channels have all.
+        below: The last sum under each step, or what is reached of it.
+        above: The first sum on it.
+        falls: Whether sums under the step are reached.
+        rises: Whether sums on it are.
+        zero: What a sum of 0 becomes.
+    """
+
+    levels: Float32
+    below: Int64
+    above: Int64
+    falls: Bool
+    rises: Bool
+    zero: int
+
+    @staticmethod
+    def of(curve: Curve, bounds: tuple[int, int], zero: int) -> Steps:
+        """The steps of doubly rounded products between bounds, which exclude the zero point."""
+        mantissa, right, least, most = (values[:, None] for values in curve)
+        levels = np.arange(bounds[0] + 1, bounds[1] + 1)[None]
+        half = np.int64(1) << np.maximum(right - 1, 0)
+        once = (levels << right) - np.where(right > 0, half - (levels <= 0), 0)
+        above = -(((np.int64(1) << 30) - (once << 31)) // mantissa)
+        falls, rises = above > least, above <= most
+        below, above = np.clip(above - 1, least, most), np.clip(above, least, most)
+        return Steps((levels + zero).astype(np.float32), below, above, falls, rises, zero)
+
+    def at(self, channels: Rows | Bool) -> Steps:
+        """The steps of some channels."""
+        levels, below, above, falls, rises, zero = self
+        there = below[channels], above[channels], falls[channels], rises[channels]
+        return Steps(levels if len(levels) == 1 else levels[channels], *there, zero)
+
+    def tightest(self, slope: Float64, sides: int) -> Steps:
+        """The steps of each side that leave lines of a slope the least room."""
+        middle, _ = _corridors(self, slope, sides)
+        rise = self.levels - 0.5 - np.where(self.below < 0, middle[:, :1], middle[:, -1:])
+        under = np.where(self.falls, rise - slope * self.below, np.inf)
+        over = np.where(self.rises, slope * self.above - rise, np.inf)
+        room = np.minimum(under, over)
+        negative = self.below < 0
+        parts = (
+            [room]
+            if sides == 1
+            else [np.where(negative, room, np.inf), np.where(negative, np.inf, room)]
+        )
+        count = min(_TIGHT, room.shape[1] - 1)
+        tight = np.concatenate(
+            [np.argpartition(p, count, axis=1)[:, :count] for p in parts], axis=1
+        )
+        levels = np.broadcast_to(self.levels, self.below.shape)
+        rows = Steps(levels, self.below, self.above, self.falls, self.rises, self.zero)
+        return rows.map(lambda row: np.take_along_axis(row, tight, 1))
+
+    def map(self, pick: Callable[[np.ndarray], np.ndarray]) -> Steps:
+        """The steps with every array changed alike."""
+        levels, below, above, falls, rises = (pick(np.asarray(row)) for row in self[:5])
+        return Steps(levels, below, above, falls, rises, self.zero)
+
+
+class Lines(NamedTuple):
+    """Outputs of sums s: slope * (1.5 * 2**23 + start + s) + offset, rounded to nearest.
+
+    Attributes:
+        start: For each channel, or for each and some trials of it: [channels, trials].
+        offsets: One, or one for sums below zero and one for others, on a last axis of their own.
+    """
+
+    start: Int64
+    slope: Float32
+    offsets: Float32
+
+    def at(self, channels: Rows | Bool) -> Lines:
+        """The lines of some channels."""
+        return Lines(self.start[channels], self.slope[channels], self.offsets[channels])
+
+    def put(self, channels: Rows | Bool, lines: Lines) -> None:
+        """Replace the lines of some channels."""
+        self.start[channels] = lines.start
+        self.slope[channels] = lines.slope
+        self.offsets[channels] = lines.offsets
+
+    def outputs(self, sums: Int64) -> Float32:
+        """What kernels make of sums, on a last axis of their own, before they saturate.
+
+        The doubles are exact: sums and slopes have 24 bits each, and no offset is finer.
+        """
+        offset = np.where(sums < 0, self.offsets[..., :1], self.offsets[..., -1:])
+        at = sums + (self.start[..., None] + _MAGIC)
+        return np.rint((at * self.slope[..., None].astype(np.float64) + offset).astype(np.float32))
+
+    def climb(self, steps: Steps) -> Bool:
+        """Which lines have all steps in their places."""
+        low = (self.outputs(steps.below) < steps.levels) | ~steps.falls
+        high = (self.outputs(steps.above) >= steps.levels) | ~steps.rises
+        return np.asarray((low & high).all(axis=-1))
+
+
+def lines_of(curve: Curve, bounds: tuple[int, int], zero: int) -> tuple[Lines, Bool]:
+    """Lines of channels, and for which there are any."""
+    sides = 1 if bounds[0] >= 0 else 2
+    tame = curve.is_tame
+    few, place = curve.at(tame).distinct()
+    lines, found = _search(Steps.of(few, bounds, zero), few, sides)
+    every = _flat_lines(np.zeros(tame.size, np.float32), sides)
+    every.put(tame, lines.at(place))
+    fits = tame.copy()
+    fits[tame] = found[place]
+    return every, fits
+
+
+def _flat_lines(slope: Float32, sides: int) -> Lines:
+    return Lines(np.zeros(slope.size, np.int64), slope, np.zeros((slope.size, sides), np.float32))
+
+
+def _search(steps: Steps, curve: Curve, sides: int) -> tuple[Lines, Bool]:
+    slopes = np.ldexp(curve.mantissa.astype(np.float64), (-31 - curve.right).astype(np.int32))
+    nearest = slopes.astype(np.float32)
+    count = nearest.size
+    lines = _flat_lines(nearest.copy(), sides)
+    found = np.zeros(count, bool)
+    if not count or not steps.levels.size:
+        return lines, found
+    tight = steps.tightest(slopes[:, None], sides)
+    for search in (_QUICK, _THOROUGH):
+        for move in search.moves:
+            left = np.flatnonzero(~found)
+            if not left.size or (search is _THOROUGH and left.size > max(_FEW, count // 4)):
+                break
+            slope = nearest[left] + np.float32(move) * np.spacing(nearest[left])
+            fits = _try(lines, left, tight.at(left), slope.astype(np.float32), search)
+            found[left[fits]] = lines.at(left[fits]).climb(steps.at(left[fits]))
+    return lines, found
+
+
+def _try(lines: Lines, rows: Rows, steps: Steps, slope: Float32, search: _Search) -> Bool:
+    """Set the lines of those rows that have some of this slope; which do."""
+    middle, room = _corridors(steps, slope[:, None].astype(np.float64), lines.offsets.shape[1])
+    starts = np.arange(-search.farthest, search.farthest)
+    rise = slope[:, None, None].astype(np.float64) * (starts + _MAGIC)
+    offsets = (middle[:, :, None] - rise).astype(np.float32)
+    missed = (np.abs(offsets + rise - middle[:, :, None]) / room[:, :, None]).max(axis=1)
+    parts = missed.reshape(rows.size, search.tries, -1)
+    best = parts.argmin(axis=2) + np.arange(search.tries) * parts.shape[2]
+    chosen = np.take_along_axis(offsets, best[:, None], 2).swapaxes(1, 2)
+    trials = Lines(starts[best], slope[:, None], chosen)
+    climbs = trials.climb(steps.map(lambda row: row[:, None]))
+    fits, first = np.asarray(climbs.any(axis=1)), climbs.argmax(axis=1)
+    every = np.arange(rows.size)
+    found = Lines(trials.start[every, first], slope, chosen[every, first])
+    lines.put(rows[fits], found.at(fits))
+    return fits
+
+
+def _corridors(steps: Steps, slope: Float64, sides: int) -> tuple[Float64, Float64]:
+    """The middle of the offsets that lines may have, and half the room there is, [channels, sides].
+
+    A side without steps is one that saturates: zero sums are zero points there.
+    """
+    edge = steps.levels - 0.5
+    most = np.where(steps.falls, edge - slope * steps.below, np.inf)
+    least = np.where(steps.rises, edge - slope * steps.above, -np.inf)
+    if sides == 2:
+        under, over = steps.below < 0, steps.above < 0
+        most = np.stack([np.where(under, most, np.inf), np.where(under, np.inf, most)], 1)
+        least = np.stack([np.where(over, least, -np.inf), np.where(over, -np.inf, least)], 1)
+    else:
+        most, least = most[:, None], least[:, None]
+    high, low = most.min(axis=2), least.max(axis=2)
+    nominal = np.where(np.isfinite(high), high - slope, steps.zero)
+    low = np.where(np.isfinite(low), low, nominal)
+    high = np.where(np.isfinite(high), high, low + slope)
+    return (low + high) / 2, np.maximum(high - low, 1e-9) / 2

@@ -1,0 +1,128 @@
+"""Requantisation by floats: it is used where it is proved, and then equals integers everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.lower.lines_q8 import Curve, Lines, lines_of
+from circlet.backends.cpu.lower.q8 import RISING, Slots, fixed_scaling
+from circlet.backends.cpu.lower.scaling_q8 import integer_scaling
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Graph, Quantization
+from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs
+from circlet.ops.requantize import multiply_by_quantized_multiplier
+from tests.backends.cpu.harness import TARGETS, check_native, runnable
+
+FLOATS = Target.of("x86_64", ("v3",))
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """Bounds of outputs less the zero point, and the zero point."""
+
+    low: int
+    high: int
+    zero: int
+
+
+RELU = _Outputs(0, 255, -128)
+PLAIN = _Outputs(-131, 124, 3)
+
+
+def _curve(channels: int, rng: np.random.Generator, least_right: int = 5) -> Curve:
+    mantissa = rng.integers(1 << 30, 1 << 31, channels)
+    mantissa[0] = 1 << 30
+    right = rng.integers(least_right, 9, channels)
+    reach = rng.integers(10_000, 80_000, channels)
+    centre = rng.integers(-5_000, 5_000, channels)
+    return Curve(mantissa, right, centre - reach, centre + reach)
+
+
+def _equal(lines: Lines, curve: Curve, outputs: _Outputs, channel: int) -> bool:
+    sums = np.arange(curve.least[channel], curve.most[channel] + 1)
+    scale = curve.mantissa[channel], -curve.right[channel]
+    wanted = np.clip(multiply_by_quantized_multiplier(sums, *scale), outputs.low, outputs.high)
+    got = lines.at(np.array([channel])).outputs(sums[None])[0] - outputs.zero
+    return np.array_equal(np.clip(got, outputs.low, outputs.high), wanted)
+
+
+@pytest.mark.parametrize("outputs", [RELU, PLAIN, _Outputs(-9, 0, 7), _Outputs(-255, 0, 127)])
+def test_lines_give_every_sum_what_integers_give_it(outputs: _Outputs) -> None:
+    curve = _curve(40, np.random.default_rng(1))
+    lines, fits = lines_of(curve, (outputs.low, outputs.high), outputs.zero)
+    assert fits.mean() > 0.9
+    assert all(_equal(lines, curve, outputs, int(channel)) for channel in np.flatnonzero(fits))
+
+
+@pytest.mark.parametrize("outputs", [RELU, PLAIN])
+def test_one_slope_serves_channels_of_one_scale(outputs: _Outputs) -> None:
+    curve = _curve(20, np.random.default_rng(2))
+    same = curve._replace(mantissa=np.full(20, 1234567890), right=np.full(20, 7))
+    lines, fits = lines_of(same, (outputs.low, outputs.high), outputs.zero)
+    assert fits.all() and len(set(lines.start)) == 1
+    assert all(_equal(lines, same, outputs, channel) for channel in range(20))
+
+
+def test_a_line_that_misses_a_step_is_refused() -> None:
+    """A slope of 24 bits cannot follow 31 over a million sums."""
+    curve = Curve(*(np.array([v]) for v in ((1 << 30) + 3, 14, -4_000_000, 4_000_000)))
+    lines, fits = lines_of(curve, (-255, 255), 0)
+    assert fits[0] == _equal(lines, curve, _Outputs(-255, 255, 0), 0)
+
+
+@pytest.mark.parametrize(
+    "wild",
+    [{"right": -1}, {"right": 23}, {"most": 1 << 22}, {"least": -(1 << 22)}, {"mantissa": 0}],
+)
+def test_sums_that_are_no_floats_have_no_line(wild: dict[str, int]) -> None:
+    curve = _curve(3, np.random.default_rng(3))
+    for name, value in wild.items():
+        getattr(curve, name)[1] = value
+    _, fits = lines_of(curve, (RELU.low, RELU.high), RELU.zero)
+    assert fits[[0, 2]].all() and not fits[1]
+
+
+@pytest.mark.parametrize("activation, form", [("NONE", "Q8_LINES"), ("RELU", "Q8_LINE")])
+@pytest.mark.parametrize("odd", [0, 2])
+@pytest.mark.parametrize("name", TARGETS)
+def test_kernels_run_lines_beside_vectors_that_have_none(
+    name: str, odd: int, activation: str, form: str
+) -> None:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    graph = _graph(np.random.default_rng(4), odd, activation)
+    (op,) = graph.ops
+    folded = np.arange(192), np.full(192, 40_000)
+    scaling = integer_scaling(op, folded, Slots(np.arange(192), 192, 16), FLOATS)
+    assert scaling.form == (f"{form}_MIXED" if odd else form)
+    values = np.random.default_rng(5).integers(-128, 128, (1, 5, 7, 3)).astype(np.int8)
+    check_native(graph, [values], target)
+
+
+def test_targets_without_fused_products_keep_integers() -> None:
+    graph = _graph(np.random.default_rng(4), 0, "RELU")
+    (op,) = graph.ops
+    folded, slots = (np.arange(192), np.full(192, 40_000)), Slots(np.arange(192), 192, 16)
+    assert integer_scaling(op, folded, slots, Target.of("riscv64")).form == RISING
+    assert fixed_scaling(op, *folded, slots).form == RISING
+
+
+def _graph(rng: np.random.Generator, odd: int, activation: str) -> Graph:
+    """A convolution of 192 channels, some of which amplify their sums."""
+    factors = rng.uniform(2.0**-7, 2.0**-5, 192)
+    factors[::191][:odd] = 3.0
+    made = builder()
+    image = made.input("x", DType.INT8, (1, 5, 7, 3), Quantization.per_tensor(1.0, 2))
+    scales = Quantization.per_channel(factors.astype(np.float32), 0)
+    weights = made.constant("w", rng.integers(-127, 128, (192, 3, 3, 3)).astype(np.int8), scales)
+    bias = made.constant("b", rng.integers(-9_000, 9_000, 192).astype(np.int32))
+    attrs = Conv2DAttrs("SAME", 1, 1, fused_activation_function=activation)
+    quant = Quantization.per_tensor(1.0, -128 if activation == "RELU" else 3)
+    return made.output(
+        made.op("CONV_2D", [image, weights, bias], attrs, name="y", quant=quant)
+    ).build()
