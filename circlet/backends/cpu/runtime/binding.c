@@ -1,15 +1,10 @@
 /* A plan with memory: resolved operands, arena, scratch; and the loop that runs it. */
 #include "executable.h"
 #include "pool.h"
+#include "schedule.h"
 #include "sys.h"
 
 #define PAGE 4096u
-#define CHUNKS_PER_THREAD 4u
-#define CHUNK_NS 2000u  /* shorter chunks are not worth their claim */
-#define LESSONS 13u     /* runs to learn from: one to warm up, then on all threads and on one in turn, */
-#define MIXED_LESSONS 4u /* and at last with the steps on one thread that seem to be faster so */
-#define RELEARN_RUNS 256u /* a binding learns at first, after so many runs, then twice as many .. */
-#define LONG_NS 20000u  /* steps that take longer on all threads are worth them */
 #define CANCELLED_BIT 1u
 #define NO_OPERAND UINT32_MAX
 
@@ -32,9 +27,8 @@ struct circlet_binding {
     size_t bytes;
     uint32_t step_count;
     uint32_t threads;
-    uint32_t lessons; /* runs that are still to be learnt from */
-    uint32_t runs;    /* on several threads */
     uint32_t missing; /* ports that a step uses and that have no buffer */
+    schedule schedule;
 };
 
 static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -94,13 +88,6 @@ static void chain_operands(circlet_binding *binding) {
     }
 }
 
-static void deal_tasks(bound_step *step, int64_t most) {
-    int64_t chunks = step->tasks < most ? step->tasks : most;
-    step->chunks = (uint32_t)chunks;
-    step->quotient = chunks ? step->tasks / chunks : 0;
-    step->remainder = chunks ? (uint32_t)(step->tasks % chunks) : 0;
-}
-
 static void bind_steps(circlet_binding *binding) {
     const circlet_plan *plan = binding->executable->plan;
     for (uint32_t i = 0; i < plan->step_count; i++) {
@@ -114,7 +101,7 @@ static void bind_steps(circlet_binding *binding) {
         }
         bound->kernel = binding->executable->units[step->unit]->kernels[step->kernel];
         bound->params = (const char *)plan + plan->params_offset + step->params_offset;
-        deal_tasks(bound, (int64_t)binding->threads * CHUNKS_PER_THREAD);
+        schedule_deal(bound, binding->threads, binding->threads * CHUNKS_PER_THREAD);
     }
 }
 
@@ -219,7 +206,7 @@ CIRCLET_EXPORT uint32_t circlet_binding_profile(circlet_binding *binding, uint64
 
 static inline void run_step(const circlet_binding *binding, const bound_step *step,
                             uint32_t threads) {
-    if (threads > 1 && step->chunks > 1 && !step->alone)
+    if (threads > 1 && !step->alone)
         pool_run_step(binding->pool, step, binding->scratch, threads);
     else if (step->tasks)
         step->kernel(step->params, step->operands, binding->scratch.base, 0, step->tasks);
@@ -231,66 +218,12 @@ static inline uint32_t step_after(const bound_step *control, uint32_t index) {
     return stays ? index + 1 : (uint32_t)control->tasks;
 }
 
-/* Learns at the first run and, because times may have misled, at ever rarer later ones. */
-static uint32_t next_lesson(circlet_binding *binding) {
-    uint32_t runs = binding->runs++;
-    if (runs != 0 && (runs < RELEARN_RUNS || runs & (runs - 1)))
-        return binding->lessons;
-    for (uint32_t i = 0; i < binding->step_count; i++)
-        binding->steps[i].together_ns = binding->steps[i].alone_ns = binding->steps[i].mixed_ns =
-            UINT32_MAX;
-    return binding->lessons = LESSONS;
-}
-
-/* Keeps the least time of a step in each way; the first run is cold and does not count. */
-static void learn_time(bound_step *step, uint64_t ns, uint32_t lesson) {
-    uint32_t *least = lesson <= MIXED_LESSONS ? &step->mixed_ns
-                      : step->alone           ? &step->alone_ns
-                                              : &step->together_ns;
-    if (lesson < LESSONS && ns < *least)
-        *least = (uint32_t)ns;
-}
-
-/* Short steps run on the calling thread where that is as fast, or in fewer chunks. */
-static void choose_by_step(circlet_binding *binding) {
-    for (uint32_t i = 0; i < binding->step_count; i++) {
-        bound_step *step = &binding->steps[i];
-        step->alone = step->alone_ns / 16 * 15 <= step->together_ns;
-        if (!step->kernel || step->alone_ns == UINT32_MAX)
-            continue;
-        int64_t worthwhile = step->alone_ns / CHUNK_NS;
-        int64_t least = binding->threads, most = least * CHUNKS_PER_THREAD;
-        deal_tasks(step, worthwhile < least ? least : worthwhile < most ? worthwhile : most);
-    }
-}
-
-/* What one thread wrote, others fetch: a step alone amid others may cost more than it spares. Of
- * each stretch of such steps, and the step behind it, the faster way is kept. */
-static void choose_by_stretch(circlet_binding *binding) {
-    bound_step *steps = binding->steps;
-    for (uint32_t first = 0, next; first < binding->step_count; first = next) {
-        uint64_t mixed = 0, together = 0;
-        next = first;
-        while (next < binding->step_count && steps[next].alone) {
-            mixed += steps[next].mixed_ns;
-            together += steps[next++].together_ns;
-        }
-        if (next++ == first)
-            continue;
-        if (next <= binding->step_count) {
-            mixed += steps[next - 1].mixed_ns;
-            together += steps[next - 1].together_ns;
-        }
-        for (uint32_t i = first; together < mixed && i + 1 < next; i++)
-            steps[i].alone = 0;
-    }
-}
-
 static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32_t threads) {
     uint64_t *step_ns = binding->step_ns;
-    uint32_t lesson = threads > 1 ? next_lesson(binding) : 0;
+    schedule *schedule = &binding->schedule;
+    uint32_t lesson = schedule_next(schedule, binding->steps, binding->step_count, threads);
     uint32_t timed = deadline_ns || step_ns || lesson;
-    uint64_t before = timed ? sys_now_ns() : 0;
+    uint64_t start = timed ? sys_now_ns() : 0, before = start;
     uint32_t turns_left = binding->executable->plan->most_turns;
     for (uint32_t i = 0; step_ns && i < binding->step_count; i++)
         step_ns[i] = 0;
@@ -301,8 +234,6 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
         if (deadline_ns && before >= deadline_ns)
             return CIRCLET_TIMEOUT;
         next = i + 1;
-        if (lesson > MIXED_LESSONS)
-            step->alone = lesson % 2 && step->together_ns < LONG_NS;
         if (step->kernel)
             run_step(binding, step, threads);
         else
@@ -315,15 +246,11 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
         if (step_ns)
             step_ns[i] += now - before;
         if (lesson)
-            learn_time(step, now - before, lesson);
+            schedule_learn_step(schedule, step, now - before);
         before = now;
     }
-    if (!lesson)
-        return CIRCLET_OK;
-    if (--binding->lessons == MIXED_LESSONS)
-        choose_by_step(binding);
-    else if (binding->lessons == 0)
-        choose_by_stretch(binding);
+    if (lesson)
+        schedule_learn_run(schedule, binding->steps, binding->step_count, threads, before - start);
     return CIRCLET_OK;
 }
 
@@ -332,7 +259,8 @@ static uint32_t run_entered(circlet_binding *binding, uint64_t timeout_ns) {
         return CIRCLET_BAD_PORT;
     uint64_t now = timeout_ns ? sys_now_ns() : 0;
     uint64_t deadline = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
-    uint32_t threads = pool_acquire(binding->pool, binding->threads);
+    uint32_t is_alone = binding->threads == 1 || schedule_rests(&binding->schedule);
+    uint32_t threads = is_alone ? 1 : pool_acquire(binding->pool, binding->threads);
     uint64_t state = cpu_float_state();
     if (state != CPU_FLOAT_DEFAULT)
         cpu_set_float_state(CPU_FLOAT_DEFAULT);

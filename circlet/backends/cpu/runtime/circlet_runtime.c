@@ -2,4 +2,5 @@
 #include "binding.c"
 #include "executable.c"
 #include "pool.c"
+#include "schedule.c"
 #include "support.h"

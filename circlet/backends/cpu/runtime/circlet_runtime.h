@@ -37,8 +37,8 @@ CIRCLET_EXPORT void circlet_executable_retain(circlet_executable *executable);
 CIRCLET_EXPORT uint32_t circlet_executable_release(circlet_executable *executable);
 
 /* Gives a plan an arena (zeroed once), scratch memory per thread and the caller's buffers. Buffers
- * may be null until circlet_binding_set_*. `threads` counts the calling thread; the first runs find
- * out, by their times, which steps are worth more than one. */
+ * may be null until circlet_binding_set_*. `threads` counts the calling thread; trials, at first
+ * and ever rarer, find out by the times of runs which steps are worth more than one. */
 CIRCLET_EXPORT uint32_t circlet_binding_create(circlet_executable *executable,
                                                void *const *inputs, void *const *outputs,
                                                uint32_t threads, circlet_binding **out);

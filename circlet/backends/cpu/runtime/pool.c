@@ -9,7 +9,7 @@
 #define EAGER_SPINS 2000u /* pauses before a spinning thread starts to yield its core */
 
 /* A ticket: 16 bits each of threads, end and begin of the chunks that nobody has claimed. The
- * caller takes from the begin and workers from the end, so each core meets the same part of the
+ * caller has the first chunk from the start and takes from the begin and workers from the end, so each core meets the same part of the
  * buffers in every step. */
 typedef uint64_t ticket;
 
@@ -24,8 +24,10 @@ struct circlet_pool {
     _Alignas(CACHE_LINE) ticket open;
     const bound_step *step;
     scratch_area scratch;
-    _Alignas(CACHE_LINE) uint32_t done;
+    uint32_t core; /* on which the caller was when it took the pool */
+    _Alignas(CACHE_LINE) uint32_t done; /* chunks that workers were done with, in all steps */
     _Alignas(CACHE_LINE) uint32_t taken;
+    uint32_t expected; /* `done` when the last step was over */
     uint32_t worker_count;
     uint32_t process; /* set where the kernel cannot clear pages on fork */
     uint64_t token;
@@ -53,9 +55,11 @@ static inline void spin(uint32_t *spins) {
 
 static void run_chunk(const circlet_pool *pool, uint32_t chunk, uint32_t thread) {
     const bound_step *step = pool->step;
-    int64_t extra = chunk < step->remainder ? chunk : step->remainder;
+    uint32_t front = step->remainder - step->remainder / 2;
+    uint32_t back = step->chunks - step->remainder / 2;
+    uint32_t extra = (chunk < front ? chunk : front) + (chunk > back ? chunk - back : 0);
     int64_t begin = chunk * step->quotient + extra;
-    int64_t end = begin + step->quotient + (chunk < step->remainder);
+    int64_t end = begin + step->quotient + (chunk < front || chunk >= back);
     char *scratch = pool->scratch.base + thread * pool->scratch.stride;
     step->kernel(step->params, step->operands, scratch, begin, end);
 }
@@ -72,7 +76,6 @@ static uint32_t claim_and_run(circlet_pool *pool, uint32_t thread) {
         if (__atomic_compare_exchange_n(&pool->open, &seen, next, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
             run_chunk(pool, thread == 0 ? begin : end - 1, thread);
-            __atomic_fetch_add(&pool->done, 1, __ATOMIC_RELEASE);
             return 1;
         }
     }
@@ -90,13 +93,24 @@ static void park(circlet_pool *pool, worker_slot *slot) {
     __atomic_store_n(&slot->parked, 0, __ATOMIC_RELAXED);
 }
 
+/* A worker that waits on the caller's core only takes time from it. It would stay: the system
+ * finds a place for threads that wake, but leaves those that never sleep where they are. */
+static void leave_caller(const circlet_pool *pool) {
+    uint32_t core = __atomic_load_n(&pool->core, __ATOMIC_RELAXED);
+    if ((uint32_t)sched_getcpu() == core)
+        sys_leave_core(core);
+}
+
 /* Returns when there is something to claim, or when the bounded spin is over. */
 static uint32_t await_work(circlet_pool *pool, uint32_t thread) {
     uint64_t deadline = sys_now_ns() + SPIN_NS;
     uint32_t spins = 0;
     while (!has_work(pool, thread)) {
         spin(&spins);
-        if (spins % 64 == 0 && sys_now_ns() > deadline)
+        if (spins % 64 != 0)
+            continue;
+        leave_caller(pool);
+        if (sys_now_ns() > deadline)
             return 0;
     }
     return 1;
@@ -108,8 +122,11 @@ static void *worker_main(void *argument) {
     sys_name_thread("circlet-worker");
     cpu_set_float_state(CPU_FLOAT_DEFAULT);
     for (;;) {
-        while (claim_and_run(pool, slot->index)) {
-        }
+        uint32_t chunks = 0;
+        while (claim_and_run(pool, slot->index))
+            chunks++;
+        if (chunks)
+            __atomic_fetch_add(&pool->done, chunks, __ATOMIC_RELEASE);
         if (!await_work(pool, slot->index))
             park(pool, slot);
     }
@@ -176,7 +193,9 @@ uint32_t pool_acquire(circlet_pool *pool, uint32_t threads) {
         return 1;
     while (pool->worker_count + 1 < threads && start_worker(pool)) {
     }
-    uint32_t most = pool->worker_count + 1;
+    uint32_t most = pool->worker_count + 1, core = (uint32_t)sched_getcpu();
+    if (pool->core != core)
+        __atomic_store_n(&pool->core, core, __ATOMIC_RELAXED);
     if (most > 1)
         return threads < most ? threads : most;
     pool_release(pool);
@@ -199,14 +218,17 @@ void pool_run_step(circlet_pool *pool, const bound_step *step, scratch_area scra
                    uint32_t threads) {
     pool->step = step;
     pool->scratch = scratch;
-    __atomic_store_n(&pool->done, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&pool->open, make_ticket(threads, step->chunks, 0), __ATOMIC_SEQ_CST);
+    __atomic_store_n(&pool->open, make_ticket(threads, step->chunks, 1), __ATOMIC_SEQ_CST);
     wake_workers(pool, threads);
-    while (claim_and_run(pool, 0)) {
+    run_chunk(pool, 0, 0);
+    uint32_t expected = pool->expected + step->chunks - 1, spins = 0;
+    while (__atomic_load_n(&pool->done, __ATOMIC_ACQUIRE) != expected) {
+        if (claim_and_run(pool, 0))
+            expected--;
+        else
+            spin(&spins);
     }
-    uint32_t spins = 0;
-    while (__atomic_load_n(&pool->done, __ATOMIC_ACQUIRE) != step->chunks)
-        spin(&spins);
+    pool->expected = expected;
 }
 
 CIRCLET_EXPORT uint32_t circlet_pool_workers(void) {

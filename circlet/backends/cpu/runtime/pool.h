@@ -4,9 +4,9 @@
 
 #include "circlet_runtime.h"
 
-/* A step of a binding, ready to be called. Chunk c covers quotient tasks, the first `remainder`
- * chunks one more. The least times seen on all threads, on one, and among neighbours that run either
- * way decide whether it runs alone. */
+/* A step of a binding, ready to be called. Chunks cover quotient tasks; `remainder` of them, half
+ * of these first and half last, one more. The least times seen on all threads, on one, and among
+ * neighbours that run either way decide whether it runs alone. */
 typedef struct bound_step {
     circlet_kernel kernel;
     const void *params;
@@ -18,6 +18,7 @@ typedef struct bound_step {
     uint32_t together_ns;
     uint32_t alone_ns;
     uint32_t mixed_ns;
+    uint32_t prefers_alone;
     uint32_t alone;
 } bound_step;
 

@@ -7,15 +7,17 @@
 
 #if defined(__x86_64__)
 enum { SYS_MMAP = 9, SYS_MUNMAP = 11, SYS_SIGMASK = 14, SYS_YIELD = 24, SYS_MADVISE = 28,
-       SYS_GETPID = 39, SYS_PRCTL = 157, SYS_FUTEX = 202, SYS_GETAFFINITY = 204 };
+       SYS_GETPID = 39, SYS_PRCTL = 157, SYS_FUTEX = 202,
+       SYS_SETAFFINITY = 203, SYS_GETAFFINITY = 204 };
 enum { SYS_ARCH_PRCTL = 158, ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 #elif defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64)
 enum { SYS_MMAP = 222, SYS_MUNMAP = 215, SYS_SIGMASK = 135, SYS_YIELD = 124, SYS_MADVISE = 233,
-       SYS_GETPID = 172, SYS_PRCTL = 167, SYS_FUTEX = 98, SYS_GETAFFINITY = 123 };
+       SYS_GETPID = 172, SYS_PRCTL = 167, SYS_FUTEX = 98,
+       SYS_SETAFFINITY = 122, SYS_GETAFFINITY = 123 };
 #elif defined(__arm__)
 enum { SYS_MMAP = 192 /* mmap2 */, SYS_MUNMAP = 91, SYS_SIGMASK = 175, SYS_YIELD = 158,
        SYS_MADVISE = 220, SYS_GETPID = 20, SYS_PRCTL = 172, SYS_FUTEX = 240,
-       SYS_GETAFFINITY = 242 };
+       SYS_SETAFFINITY = 241, SYS_GETAFFINITY = 242 };
 #else
 #error "no system calls are known for this architecture"
 #endif
@@ -128,13 +130,31 @@ static inline uint32_t sys_core_count(void) {
     return count ? count : 1;
 }
 
-/* These three come from the process; the first two hold in every libc of Linux. */
+/* Moves this thread off a core, if it may run on others, and then lets it run on all as before. */
+static inline void sys_leave_core(uint32_t core) {
+    enum { WORD = 8 * sizeof(unsigned long) };
+    unsigned long mask[128], bit = 1ul << core % WORD, others = 0;
+    long bytes = sys_call(SYS_GETAFFINITY, 0, sizeof mask, (long)mask, 0, 0, 0);
+    long words = bytes / (long)sizeof mask[0];
+    if ((long)(core / WORD) >= words || !(mask[core / WORD] & bit))
+        return;
+    mask[core / WORD] ^= bit;
+    for (long i = 0; i < words; i++)
+        others |= mask[i];
+    if (others && sys_call(SYS_SETAFFINITY, 0, bytes, (long)mask, 0, 0, 0) == 0) {
+        mask[core / WORD] ^= bit;
+        sys_call(SYS_SETAFFINITY, 0, bytes, (long)mask, 0, 0, 0);
+    }
+}
+
+/* These come from the process; every libc of Linux has them. */
 struct sys_timespec {
     long seconds, nanoseconds;
 };
 extern int clock_gettime(int clock, struct sys_timespec *now);
 extern int pthread_create(void *thread, const void *attributes, void *(*entry)(void *), void *);
 extern int pthread_detach(unsigned long thread);
+extern int sched_getcpu(void);
 
 static inline uint64_t sys_now_ns(void) {
     enum { MONOTONIC = 1 };

@@ -1,0 +1,141 @@
+/* Trials of the ways in which a binding can use its threads. Least times count: whatever else the
+ * machine does only adds to them. A trial that was misled is set right by a later one. */
+#include "schedule.h"
+
+#define CHUNK_NS 2000u      /* shorter chunks are not worth their claim */
+#define LESSONS 5u          /* runs of each way in a trial; the first is cold and does not count */
+#define FIRST_PAUSE 32u     /* runs between two trials that disagree; twice as many after .. */
+#define LONGEST_PAUSE 8192u /* .. each that confirms the one before */
+#define LONG_STEP_NS 20000u /* in long runs, steps as long are taken to be worth all threads */
+#define LONG_RUN_NS 1000000u
+
+void schedule_deal(bound_step *step, uint32_t threads, int64_t most) {
+    int64_t whole = most / threads * threads, chunks = step->tasks < whole ? step->tasks : whole;
+    if (chunks > threads)
+        chunks -= chunks % threads;
+    step->chunks = (uint32_t)chunks;
+    step->quotient = chunks ? step->tasks / chunks : 0;
+    step->remainder = chunks ? (uint32_t)(step->tasks % chunks) : 0;
+}
+
+static uint32_t runs_alone(const schedule *s, const bound_step *step) {
+    if (s->way == MIXED)
+        return step->prefers_alone;
+    return s->way == ALONE && (step->together_ns < LONG_STEP_NS ||
+                               s->least_ns[TOGETHER] < LONG_RUN_NS);
+}
+
+static void set_way(schedule *s, bound_step *steps, uint32_t count, uint32_t way) {
+    s->way = way;
+    s->is_alone = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!steps[i].kernel)
+            continue;
+        steps[i].alone = steps[i].chunks <= 1 || runs_alone(s, &steps[i]);
+        s->is_alone &= steps[i].alone;
+    }
+}
+
+static void start_trial(schedule *s, bound_step *steps, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        steps[i].together_ns = steps[i].alone_ns = steps[i].mixed_ns = UINT32_MAX;
+    for (uint32_t way = 0; way < WAYS; way++)
+        s->least_ns[way] = UINT64_MAX;
+    set_way(s, steps, count, TOGETHER);
+    s->lessons = s->is_alone ? 0 : LESSONS;
+    s->runs = s->is_alone ? UINT32_MAX : 0;
+}
+
+uint32_t schedule_next(schedule *s, bound_step *steps, uint32_t count, uint32_t threads) {
+    if (threads == 1)
+        return 0;
+    if (s->lessons)
+        return 1;
+    if (s->runs) {
+        s->runs--;
+        return 0;
+    }
+    start_trial(s, steps, count);
+    return s->lessons;
+}
+
+void schedule_learn_step(const schedule *s, bound_step *step, uint64_t ns) {
+    uint32_t *least = s->way == MIXED   ? &step->mixed_ns
+                      : s->way == ALONE ? &step->alone_ns
+                                        : &step->together_ns;
+    if (s->lessons < LESSONS && ns < *least)
+        *least = (uint32_t)ns;
+}
+
+/* Short steps run on the calling thread where that is as fast, or in fewer chunks. */
+static void choose_by_step(bound_step *steps, uint32_t count, uint32_t threads) {
+    for (uint32_t i = 0; i < count; i++) {
+        bound_step *step = &steps[i];
+        step->prefers_alone = step->alone_ns / 16 * 15 <= step->together_ns;
+        if (!step->kernel || step->alone_ns == UINT32_MAX)
+            continue;
+        int64_t worthwhile = step->alone_ns / CHUNK_NS;
+        int64_t least = threads, most = least * CHUNKS_PER_THREAD;
+        schedule_deal(step, threads,
+                      worthwhile < least ? least : worthwhile < most ? worthwhile : most);
+    }
+}
+
+/* What one thread wrote, others fetch: a step alone amid others may cost more than it spares. Of
+ * each stretch of such steps, and the step behind it, the faster way is kept. Returns what that
+ * spares. */
+static uint64_t choose_by_stretch(bound_step *steps, uint32_t count) {
+    uint64_t spared = 0;
+    for (uint32_t first = 0, next; first < count; first = next) {
+        uint64_t mixed = 0, together = 0;
+        next = first;
+        while (next < count && steps[next].prefers_alone) {
+            mixed += steps[next].mixed_ns;
+            together += steps[next++].together_ns;
+        }
+        if (next++ == first)
+            continue;
+        if (next <= count) {
+            mixed += steps[next - 1].mixed_ns;
+            together += steps[next - 1].together_ns;
+        }
+        if (together >= mixed)
+            continue;
+        spared += mixed - together;
+        for (uint32_t i = first; i + 1 < next; i++)
+            steps[i].prefers_alone = 0;
+    }
+    return spared;
+}
+
+/* The fastest way; the calling thread alone where workers gain next to nothing. */
+static uint32_t best_way(const schedule *s) {
+    uint32_t best = s->least_ns[MIXED] < s->least_ns[TOGETHER] ? MIXED : TOGETHER;
+    return s->least_ns[ALONE] / 32 * 31 <= s->least_ns[best] ? ALONE : best;
+}
+
+static void end_trial(schedule *s, bound_step *steps, uint32_t count) {
+    uint32_t best = best_way(s), longer = s->pause < LONGEST_PAUSE ? 2 * s->pause : s->pause;
+    s->pause = s->pause && best == s->chosen ? longer : FIRST_PAUSE;
+    s->runs = s->pause;
+    s->chosen = best;
+    set_way(s, steps, count, best);
+}
+
+void schedule_learn_run(schedule *s, bound_step *steps, uint32_t count, uint32_t threads,
+                        uint64_t ns) {
+    if (s->lessons < LESSONS && ns < s->least_ns[s->way])
+        s->least_ns[s->way] = ns;
+    if (--s->lessons)
+        return;
+    if (s->way == MIXED) {
+        uint64_t spared = choose_by_stretch(steps, count);
+        s->least_ns[MIXED] -= spared < s->least_ns[MIXED] ? spared : 0;
+        end_trial(s, steps, count);
+        return;
+    }
+    s->lessons = LESSONS;
+    if (s->way == ALONE)
+        choose_by_step(steps, count, threads);
+    set_way(s, steps, count, s->way + 1);
+}
