@@ -19,6 +19,7 @@ from circlet.backends.cpu.compile import CompiledPartition
 from circlet.backends.cpu.host import host_model
 from circlet.backends.cpu.targets import Target, missing_on_host
 from circlet.backends.cpu.toolchain import usable_cores
+from circlet.backends.cpu.variants import stays_in_class
 from circlet.errors import TargetError
 from circlet.runtime.stopwatch import Running, Stopwatch, Timer, Times, is_faster
 from circlet.runtime.workshop import Plan, Workshop
@@ -223,7 +224,8 @@ def _worth_trying(question: Question) -> list[str]:
     """The default, then the candidates with the least predicted times."""
     ranked = sorted(zip(question.costs, question.labels, strict=True))
     most = _WORTH_TRYING * ranked[0][0]
-    others = [label for cost, label in ranked if cost <= most and label != question.taken]
+    near = [label for cost, label in ranked if cost <= most and label != question.taken]
+    others = [label for label in near if stays_in_class(question.taken, label)]
     return [question.taken, *others[: MOST_CANDIDATES - 1]]
 
 

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from circlet.backends.cpu.choices import Choice, always_there, joined
 from circlet.backends.cpu.lower.conv_q8 import slots_of
 from circlet.backends.cpu.lower.conv_q16 import (
     MOST_WIDE_PIXELS,
@@ -25,7 +26,10 @@ from circlet.backends.cpu.lower.tiles import (
     choose_tile,
     lanes_of,
     registers_of,
+    tile_slots,
+    tiles_of,
 )
+from circlet.backends.cpu.lower.tiles import Tile as FloatTile
 from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
 from circlet.backends.cpu.lower.windows import Places, Runs
 from circlet.backends.cpu.lowering import (
@@ -134,7 +138,7 @@ def _lower_float(op: Op, context: Context) -> None:
     registers = registers_of(context.target, context.vector_bytes)
     form = _form(op, registers, lanes)
     whole = columns // lanes if form == _DIRECT else -(-columns // lanes)
-    tile = choose_tile(registers, rows, whole)
+    tile = _tile(op, context, form, whole)
     if form != _PACKED:
         tile = tile._replace(pixels=rows)
     turned = int(adjoint(op)[0] and form == _PACKED)
@@ -154,6 +158,23 @@ def _lower_float(op: Op, context: Context) -> None:
         tasks=tasks,
         scratch_bytes=scratch,
     )
+
+
+def _tile(op: Op, context: Context, form: str, vectors: int) -> FloatTile:
+    """The best tile; a matrix that is read where it lies is read once, for all rows."""
+    sizes = rows, _, _ = product_sizes(op)
+    tiles = tiles_of(registers_of(context.target, context.vector_bytes), rows, vectors)
+    if form == _DIRECT:
+        tiles = tuple(tile for tile in tiles if tile.pixels == rows)
+    elif form == _DOTS:
+        tiles = tiles[:1]
+    choice = Choice(
+        f"matmul_f32 {joined(sizes)}",
+        tiles,
+        lambda tile: tile_slots(tile, rows, vectors),
+        always_there,
+    )
+    return context.choose(op, choice)
 
 
 def _form(op: Op, registers: Registers, lanes: int) -> str:
