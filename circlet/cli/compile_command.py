@@ -25,7 +25,7 @@ from circlet.runtime.compilation import CompileRequest, compile_to_file
 @click.option("--backend", "backends", default="cpu,reference", show_default=True)
 @click.option("--strict", is_flag=True, help="Fail if the first backend does not take an operator.")
 @click.option("--signature", default="", help="Entry point to compile; default: the first graph.")
-@click.option("-O", "level", default="O2", show_default=True, help="O0, O1 or O2.")
+@click.option("-O", "level", default="O2", show_default=True, help="O0, O1, O2 or Os.")
 @precision_option
 @click.option("--tune", is_flag=True, help="Measure which kernels are fastest on this machine.")
 @click.option(

@@ -18,7 +18,7 @@ from circlet.runtime.opening import OpenOptions
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
 @click.option("--backend", "backends", default="cpu,reference", show_default=True)
-@click.option("-O", "level", default="O2", show_default=True, help="O0, O1 or O2.")
+@click.option("-O", "level", default="O2", show_default=True, help="O0, O1, O2 or Os.")
 @precision_option
 @click.option("--operators", is_flag=True, help="List every operator, not only kinds.")
 @click.option("--tensors", is_flag=True, help="List every tensor, not only inputs and outputs.")

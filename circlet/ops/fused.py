@@ -10,6 +10,7 @@ FUSED_ELEMENTWISE = "FUSED_ELEMENTWISE"
 FUSED_ROWS = "FUSED_ROWS"
 FUSED_ATTENTION = "FUSED_ATTENTION"
 FUSED_RESIDUAL = "FUSED_RESIDUAL"
+FUSED_BAND = "FUSED_BAND"
 
 REDUCTIONS = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"})
 RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
@@ -37,6 +38,17 @@ class FusedRowsAttrs(FusedAttrs):
 
     shape: tuple[int, ...] = ()
     kept: int = 0
+
+
+@dataclass(frozen=True)
+class BandAttrs(FusedAttrs):
+    """Layers of which each reads the image of the one before, a band of rows at a time.
+
+    Attributes:
+        bands: Number of bands of an image.
+    """
+
+    bands: int = 1
 
 
 def data_inputs(op: Op) -> list[Tensor]:

@@ -1,7 +1,8 @@
 """The optimisation levels: lists of pass names, and how often each list may be repeated.
 
 Two lists make a level: passes over the network, and passes over what was placed on native code.
-The latter make ops of several, which only native code runs.
+The latter make ops of several, which only native code runs. O2 is the fastest; Os is O2 with less
+memory before speed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ NATIVE = (
     "fuse-residual",
     "fuse-normalization",
     "fuse-elementwise",
+    "fuse-bands",
 )
+SMALL = (*NATIVE[:-1], "save-memory", "fuse-bands")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ PIPELINES = {
     "O0": Pipeline(()),
     "O1": Pipeline(EXACT),
     "O2": Pipeline(EXACT, rounds=8, native=NATIVE, in_place=True),
+    "Os": Pipeline(EXACT, rounds=8, native=SMALL, in_place=True),
 }
 
 

@@ -23,6 +23,8 @@ _CLASSES = {
     "fuse-attention": "fuse_attention:FuseAttention",
     "split-spread-pixel": "split_spread_pixel:SplitSpreadPixel",
     "fuse-residual": "fuse_residual:FuseResidual",
+    "fuse-bands": "fuse_bands:FuseBands",
+    "save-memory": "save_memory:SaveMemory",
     "fuse-normalization": "fuse_normalization:FuseNormalization",
     "fuse-elementwise": "fuse_elementwise:FuseElementwise",
 }

@@ -170,6 +170,9 @@ class GuardedBinding:
             return self._executable.guarded.address + offset
         if space is Space.PARAMS:
             return self._params + offset
+        if space is Space.KERNEL:
+            kernel = self._executable.kernels[int(operand["index"])][offset]
+            return ctypes.cast(kernel, ctypes.c_void_p).value or 0
         return ports[self._ports[space][int(operand["index"])].ctypes.data].first + offset
 
     def _call(self, index: int, operands: Sequence[int]) -> None:

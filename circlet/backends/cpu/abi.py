@@ -57,6 +57,7 @@ class Space(IntEnum):
     INPUT = 3
     OUTPUT = 4
     PARAMS = 5
+    KERNEL = 6
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
-from circlet.backends.cpu.abi import Jump, Operand, Packer, PlanBuilder, Space, params_dtype
+from circlet.backends.cpu.abi import Jump, Operand, PlanBuilder, Space
 from circlet.backends.cpu.arrangement import COMPACT, Arrangement
 from circlet.backends.cpu.choices import Choice, Choices
 from circlet.backends.cpu.constants import Constants
@@ -24,6 +23,7 @@ from circlet.backends.cpu.lowering import (
     ConstantRef,
     Kernel,
     KernelCall,
+    KernelRef,
     Lowering,
     NoRef,
     Packed,
@@ -32,11 +32,11 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
+from circlet.backends.cpu.params import params_packer
 from circlet.backends.cpu.stock import NO_STOCK, Place, Signatures, Stock, kernel_key
 from circlet.backends.cpu.storage import RESHAPES, Buffer, Storage
 from circlet.backends.cpu.targets import Target
 from circlet.backends.cpu.tenants import tenants_of
-from circlet.backends.cpu.toolchain import KERNELS_DIR
 from circlet.errors import PlacementError
 from circlet.ir import Op, Tensor
 from circlet.limits import DEFAULT_LIMITS
@@ -341,6 +341,12 @@ def _tensors(step: KernelCall | Goto) -> list[Tensor]:
     return [step.unless] if step.unless is not None and not step.unless.is_constant else []
 
 
+def _kernels(call: KernelCall) -> list[tuple[Kernel, Op]]:
+    """The kernels that a call needs."""
+    inner = [ref.kernel for ref in call.operands if isinstance(ref, KernelRef)]
+    return [(kernel, call.op) for kernel in (call.kernel, *inner)]
+
+
 def _emit(
     lowered: _Lowered, unit_count: int, stock: Stock
 ) -> tuple[tuple[str, ...], dict[Kernel, Place]]:
@@ -348,7 +354,7 @@ def _emit(
     places: dict[Kernel, Place] = {}
     origins: dict[Kernel, dict[str, None]] = {}
     spares = {} if lowered.has_stock else lowered.spares
-    for kernel, op in chain(((c.kernel, c.op) for c in lowered.calls), spares.items()):
+    for kernel, op in chain(chain.from_iterable(map(_kernels, lowered.calls)), spares.items()):
         if kernel in places:
             continue
         known = stock.kernels.get(kernel_key(kernel))
@@ -381,13 +387,13 @@ def _assemble(
         builder.add_constants(lowered.constants)
     for step in lowered.steps:
         if isinstance(step, Goto):
-            condition = [_operand(r, lowered.storage, offsets) for r in lowered.condition(step)]
+            condition = [_operand(r, lowered.storage, offsets, {}) for r in lowered.condition(step)]
             kind = Jump.UNLESS if condition else Jump.ALWAYS
             builder.add_jump(kind, condition, lowered.labels[step.label], sources[step.op])
             continue
         unit, index = places[step.kernel]
-        params = _packer(step.kernel.header, step.kernel.function).bytes(step.params)
-        operands = [_operand(ref, lowered.storage, offsets) for ref in step.operands]
+        params = params_packer(step.kernel.header, step.kernel.function).bytes(step.params)
+        operands = [_operand(ref, lowered.storage, offsets, places) for ref in step.operands]
         builder.add_step(unit, index, operands, params, step.tasks, sources[step.op])
     return builder.finish(
         input_count=len(partition.inputs),
@@ -400,17 +406,15 @@ def _assemble(
     )
 
 
-@lru_cache(maxsize=256)
-def _packer(header: str, function: str) -> Packer:
-    text = (KERNELS_DIR / header).read_text(encoding="utf-8")
-    return Packer(params_dtype(text, f"{function}_params", KERNELS_DIR))
-
-
-def _operand(ref: Ref, storage: Storage, offsets: Mapping[Buffer, int]) -> Operand:
+def _operand(
+    ref: Ref, storage: Storage, offsets: Mapping[Buffer, int], places: Mapping[Kernel, Place]
+) -> Operand:
     if isinstance(ref, NoRef):
         return Operand(Space.NONE, 0, 0)
     if isinstance(ref, ConstantRef):
         return Operand(Space.PARAMS if ref.is_own else Space.CONSTANT, 0, ref.offset)
+    if isinstance(ref, KernelRef):
+        return Operand(Space.KERNEL, *places[ref.kernel])
     home = storage.homes[ref.tensor]
     element = home.layout.offset + ref.offset
     offset = offsets.get(home.buffer, 0) + element * ref.tensor.dtype.bits // 8

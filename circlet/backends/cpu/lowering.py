@@ -60,7 +60,13 @@ class NoRef:
     """An omitted operand: a null pointer in C."""
 
 
-Ref = TensorRef | ConstantRef | NoRef
+class KernelRef(NamedTuple):
+    """The address of a kernel that another kernel calls."""
+
+    kernel: Kernel
+
+
+Ref = TensorRef | ConstantRef | KernelRef | NoRef
 ParamValue = int | float | npt.NDArray[np.generic] | Sequence[int] | Sequence[float]
 
 

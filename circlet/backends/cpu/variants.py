@@ -177,6 +177,14 @@ _PRODUCTS = (
         asks=_TILE,
     ),
     _row(
+        "band",
+        "band",
+        "chains of convolutions, a few rows at a time, by the kernels of each",
+        _O,
+        "bands",
+        "deeplabv3_257_float",
+    ),
+    _row(
         "block_q4",
         "block_q4",
         "fully connected layers over weights of 4 bits with scales per block",

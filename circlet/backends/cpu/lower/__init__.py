@@ -29,6 +29,7 @@ FAMILIES = (
     "matmul",
     "attention",
     "residual",
+    "bands",
     "conv_q16",
     "conv_int16",
     "l2_norm",

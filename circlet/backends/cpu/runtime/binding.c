@@ -69,6 +69,8 @@ static void *fixed_address(const circlet_binding *binding, const circlet_operand
         const circlet_plan *plan = binding->executable->plan;
         return (char *)plan + plan->params_offset + operand->offset;
     }
+    if (operand->space == CIRCLET_KERNEL)
+        return (void *)binding->executable->units[operand->index]->kernels[operand->offset];
     return NULL;
 }
 

@@ -41,7 +41,8 @@ enum circlet_space {
     CIRCLET_CONSTANT = 2, /* offset into the packed constants */
     CIRCLET_INPUT = 3,    /* offset into the caller's input buffer `index` */
     CIRCLET_OUTPUT = 4,   /* offset into the caller's output buffer `index` */
-    CIRCLET_PARAMS = 5    /* offset into the plan's parameter block: constants of this plan alone */
+    CIRCLET_PARAMS = 5,   /* offset into the plan's parameter block: constants of this plan alone */
+    CIRCLET_KERNEL = 6    /* the circlet_kernel number `offset` of unit `index` */
 };
 
 typedef struct circlet_operand {

@@ -26,7 +26,14 @@ static uint32_t sizes_are_sound(const circlet_plan *plan) {
            plan->input_count <= CIRCLET_MAX_PORTS && plan->output_count <= CIRCLET_MAX_PORTS;
 }
 
-static uint32_t operand_is_sound(const circlet_plan *plan, const circlet_operand *operand) {
+static uint32_t has_kernel(const circlet_plan *plan, const circlet_unit *const *units,
+                           uint32_t unit, uint64_t kernel) {
+    return unit < plan->unit_count && kernel < units[unit]->kernel_count &&
+           units[unit]->kernels[kernel];
+}
+
+static uint32_t operand_is_sound(const circlet_plan *plan, const circlet_operand *operand,
+                                 const circlet_unit *const *units) {
     uint64_t offset = (uint64_t)operand->offset;
     if (operand->offset < 0)
         return 0;
@@ -37,6 +44,7 @@ static uint32_t operand_is_sound(const circlet_plan *plan, const circlet_operand
     case CIRCLET_INPUT: return operand->index < plan->input_count;
     case CIRCLET_OUTPUT: return operand->index < plan->output_count;
     case CIRCLET_PARAMS: return offset <= plan->params_bytes;
+    case CIRCLET_KERNEL: return has_kernel(plan, units, operand->index, offset);
     default: return 0;
     }
 }
@@ -66,18 +74,14 @@ static uint32_t control_is_sound(const circlet_plan *plan, const circlet_step *s
         return (uint64_t)flag->offset < plan->constants_bytes;
     if (flag->space == CIRCLET_PARAMS)
         return (uint64_t)flag->offset < plan->params_bytes;
-    return flag->space != CIRCLET_NONE;
+    return flag->space == CIRCLET_INPUT || flag->space == CIRCLET_OUTPUT;
 }
 
 static uint32_t step_is_sound(const circlet_plan *plan, const circlet_step *step,
                               const circlet_unit *const *units) {
     if (step->unit == CIRCLET_CONTROL)
         return control_is_sound(plan, step);
-    if (step->unit >= plan->unit_count || step->kernel >= units[step->unit]->kernel_count)
-        return 0;
-    if (!units[step->unit]->kernels[step->kernel])
-        return 0;
-    if (!operands_are_sound(plan, step))
+    if (!has_kernel(plan, units, step->unit, step->kernel) || !operands_are_sound(plan, step))
         return 0;
     return step->tasks >= 0 && step->params_offset % 16 == 0 &&
            step->params_offset <= plan->params_bytes;
@@ -93,7 +97,7 @@ static uint32_t plan_is_sound(const circlet_plan *plan, uint64_t plan_bytes,
         if (!unit_is_sound(units[i]))
             return 0;
     for (uint32_t i = 0; i < plan->operand_count; i++)
-        if (!operand_is_sound(plan, &plan_operands(plan)[i]))
+        if (!operand_is_sound(plan, &plan_operands(plan)[i], units))
             return 0;
     for (uint32_t i = 0; i < plan->step_count; i++)
         if (!step_is_sound(plan, &plan_steps(plan)[i], units))

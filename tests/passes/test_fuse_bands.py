@@ -1,0 +1,140 @@
+"""Which layers run band by band: those over images that leave the cache, or at the peak."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.ir import DType, Graph, Quantization, Tensor
+from circlet.ir.builder import Builder
+from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
+from circlet.ops.fused import FUSED_BAND, BandAttrs
+from circlet.passes import make, native_pipeline
+
+QUANT = Quantization.per_tensor(0.5, 0)
+
+
+def layer(
+    build: Builder, x: Tensor, filters: int = 0, size: int = 1, stride: int = 1, fused: str = "NONE"
+) -> Tensor:
+    """A CONV_2D, or without filters a DEPTHWISE_CONV_2D."""
+    narrow, channels = x.dtype is DType.INT8, x.static_shape[3]
+    shape = (filters, size, size, channels) if filters else (1, size, size, channels)
+    weights = np.zeros(shape, x.dtype.numpy)
+    operands = [x, build.constant("w", weights, QUANT if narrow else None)]
+    quant = QUANT if narrow else None
+    if filters:
+        attrs: object = Conv2DAttrs("SAME", stride, stride, fused, 1, 1)
+        return build.op("CONV_2D", operands, attrs, quant=quant)
+    attrs = DepthwiseConv2DAttrs("SAME", stride, stride, 1, fused, 1, 1)
+    return build.op("DEPTHWISE_CONV_2D", operands, attrs, quant=quant)
+
+
+def expanded(height: int, dtype: DType = DType.FLOAT32, between: int = 48) -> Graph:
+    """An inverted residual: few channels, many, few."""
+    build = builder()
+    shape = (1, height, height, 8)
+    x = build.input("x", dtype, shape, QUANT if dtype is DType.INT8 else None)
+    x = layer(build, layer(build, x, between), size=3)
+    return build.output(layer(build, x, 8)).build()
+
+
+def kinds(graph: Graph) -> list[str]:
+    """The kinds of a graph's operators."""
+    return [op.kind for op in graph.ops]
+
+
+def test_layers_over_large_images_run_together() -> None:
+    graph = expanded(129)
+    assert make("fuse-bands").run(graph)
+    (op,) = graph.ops
+    assert op.kind == FUSED_BAND and isinstance(op.attrs, BandAttrs)
+    assert [part.kind for part in op.attrs.parts] == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D"]
+
+
+def test_rows_of_a_band_fit_the_buffers() -> None:
+    graph = expanded(129)
+    make("fuse-bands", buffer_bytes=1 << 18).run(graph)
+    attrs = graph.ops[0].attrs
+    assert isinstance(attrs, BandAttrs)
+    rows = -(-129 // attrs.bands)
+    assert 8 < attrs.bands < 129 and (2 * rows + 2) * 129 * 48 * 4 <= 1 << 18
+
+
+def test_small_images_stay_whole() -> None:
+    graph = expanded(56)
+    assert not make("fuse-bands").run(graph)
+    assert FUSED_BAND not in kinds(graph)
+
+
+def test_bytes_take_less_room_than_floats() -> None:
+    assert not make("fuse-bands").run(expanded(129, DType.INT8))
+    assert make("fuse-bands").run(expanded(257, DType.INT8))
+
+
+def test_rows_that_cost_much_are_not_made_again() -> None:
+    build = builder()
+    x = layer(build, build.input("x", DType.FLOAT32, (1, 48, 48, 512)), 512)
+    graph = build.output(layer(build, x, size=7)).build()
+    assert not make("fuse-bands").run(graph)
+
+
+def test_an_image_with_two_readers_stays_whole() -> None:
+    build = builder()
+    x = layer(build, build.input("x", DType.FLOAT32, (1, 129, 129, 8)), 48)
+    graph = build.output(layer(build, x, size=3), layer(build, x, 4)).build()
+    assert not make("fuse-bands").run(graph)
+
+
+def test_an_output_stays_whole() -> None:
+    build = builder()
+    x = layer(build, build.input("x", DType.FLOAT32, (1, 129, 129, 8)), 48)
+    graph = build.output(x, layer(build, x, size=3)).build()
+    assert not make("fuse-bands").run(graph)
+
+
+def test_layers_that_add_in_another_order_for_other_images_stay_apart() -> None:
+    build = builder()
+    x = layer(build, build.input("x", DType.FLOAT32, (1, 129, 129, 8)), 48, 3)
+    graph = build.output(layer(build, x, size=3)).build()
+    assert not make("fuse-bands").run(graph)
+
+
+def test_chains_end_where_they_would_get_long() -> None:
+    build = builder()
+    x = build.input("x", DType.FLOAT32, (1, 129, 129, 64))
+    for _ in range(3):
+        x = layer(build, layer(build, x, size=3), 64)
+    graph = build.output(x).build()
+    make("fuse-bands", most_parts=4).run(graph)
+    parts = [op.attrs.parts for op in graph.ops if isinstance(op.attrs, BandAttrs)]
+    assert [len(part) for part in parts] == [4, 2]
+
+
+def two_peaks() -> Graph:
+    """A high peak of bytes, then a low one."""
+    build = builder()
+    x = layer(build, build.input("x", DType.INT8, (1, 96, 96, 16), QUANT), 96)
+    x = layer(build, layer(build, x, size=3, stride=2), 16)
+    x = layer(build, layer(build, x, 24), size=3)
+    return build.output(layer(build, x, 8)).build()
+
+
+def test_memory_is_saved_where_the_peak_is() -> None:
+    graph = two_peaks()
+    assert make("save-memory", least_bytes=1 << 17).run(graph)
+    assert kinds(graph) == [FUSED_BAND, "CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D"]
+
+
+def test_a_low_peak_is_left() -> None:
+    graph = two_peaks()
+    assert not make("save-memory", least_bytes=1 << 21).run(graph)
+
+
+def test_a_level_saves_memory() -> None:
+    counts = {}
+    for level in ("O1", "O2", "Os"):
+        graph = two_peaks()
+        native_pipeline(level).run(graph)
+        counts[level] = len(graph.ops)
+    assert counts == {"O1": 6, "O2": 6, "Os": 5}
