@@ -43,7 +43,7 @@ CIRCLET_INLINE int64_t reduce_offset(const struct reduce_params *p, int64_t inde
 }
 
 CIRCLET_FOLD(reduce_fold_mul, float, vf, a * b)
-CIRCLET_FOLD(reduce_fold_mul_i32, int32_t, vi, (int32_t)((uint32_t)a * (uint32_t)b))
+CIRCLET_FOLD(reduce_fold_mul_i32, int32_t, vi, (vi)((vu)a * (vu)b))
 
 CIRCLET_INLINE vf reduce_start_f32(int kind) {
     float infinity = __builtin_inff();

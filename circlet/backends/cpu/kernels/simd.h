@@ -239,24 +239,46 @@ CIRCLET_INLINE void v_narrow_n_8(void *p, vi x, int64_t n) {
 #endif
 }
 
-/* Over all lanes, halving in a fixed order. */
-#define CIRCLET_FOLD(name, element, vector, join)                                     \
-    CIRCLET_INLINE element name(vector x) {                                           \
-        element e[CIRCLET_LANES];                                                     \
-        CIRCLET_UNROLL for (int i = 0; i < CIRCLET_LANES; i++) e[i] = x[i];           \
-        CIRCLET_UNROLL for (int half = CIRCLET_LANES / 2; half; half /= 2)            \
-            CIRCLET_UNROLL for (int i = 0; i < half; i++) {                           \
-                element a = e[i], b = e[i + half];                                    \
-                e[i] = join;                                                          \
-            }                                                                         \
-        return e[0];                                                                  \
+/* Lanes whose numbers differ by `n`, a power of two, change places. */
+#if CIRCLET_LANES == 16
+#define CIRCLET_SWAP(x, n)                                                                     \
+    __builtin_shufflevector(x, x, 0 ^ (n), 1 ^ (n), 2 ^ (n), 3 ^ (n), 4 ^ (n), 5 ^ (n), 6 ^ (n), \
+                            7 ^ (n), 8 ^ (n), 9 ^ (n), 10 ^ (n), 11 ^ (n), 12 ^ (n), 13 ^ (n), \
+                            14 ^ (n), 15 ^ (n))
+#elif CIRCLET_LANES == 8
+#define CIRCLET_SWAP(x, n)                                                                     \
+    __builtin_shufflevector(x, x, 0 ^ (n), 1 ^ (n), 2 ^ (n), 3 ^ (n), 4 ^ (n), 5 ^ (n), 6 ^ (n), \
+                            7 ^ (n))
+#else
+#define CIRCLET_SWAP(x, n) __builtin_shufflevector(x, x, 0 ^ (n), 1 ^ (n), 2 ^ (n), 3 ^ (n))
+#endif
+#if CIRCLET_LANES >= 16
+#define CIRCLET_HALVE_16(a, b, join) b = CIRCLET_SWAP(a, 8), a = join;
+#else
+#define CIRCLET_HALVE_16(a, b, join)
+#endif
+#if CIRCLET_LANES >= 8
+#define CIRCLET_HALVE_8(a, b, join) b = CIRCLET_SWAP(a, 4), a = join;
+#else
+#define CIRCLET_HALVE_8(a, b, join)
+#endif
+
+/* Over all lanes, halving in a fixed order: `join` is of vectors a and b. */
+#define CIRCLET_FOLD(name, element, vector, join)    \
+    CIRCLET_INLINE element name(vector a) {          \
+        vector b;                                    \
+        CIRCLET_HALVE_16(a, b, join)                 \
+        CIRCLET_HALVE_8(a, b, join)                  \
+        b = CIRCLET_SWAP(a, 2), a = join;            \
+        b = CIRCLET_SWAP(a, 1), a = join;            \
+        return a[0];                                 \
     }
 CIRCLET_FOLD(v_fold_add, float, vf, a + b)
-CIRCLET_FOLD(v_fold_max, float, vf, a > b ? a : b)
-CIRCLET_FOLD(v_fold_min, float, vf, a < b ? a : b)
+CIRCLET_FOLD(v_fold_max, float, vf, v_max(a, b))
+CIRCLET_FOLD(v_fold_min, float, vf, v_min(a, b))
 CIRCLET_FOLD(v_fold_add_i32, int32_t, vi, a + b)
-CIRCLET_FOLD(v_fold_max_i32, int32_t, vi, a > b ? a : b)
-CIRCLET_FOLD(v_fold_min_i32, int32_t, vi, a < b ? a : b)
+CIRCLET_FOLD(v_fold_max_i32, int32_t, vi, v_max_i32(a, b))
+CIRCLET_FOLD(v_fold_min_i32, int32_t, vi, v_min_i32(a, b))
 
 CIRCLET_INLINE int64_t s_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 CIRCLET_INLINE int64_t s_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
