@@ -1,8 +1,16 @@
 /* Few float rows times a constant matrix of 4-bit weights with a float scale per block of inputs.
  *
- * The arithmetic is float's: inputs enter the integer dot product as three digits of base 128,
- * 22 bits under a power-free scale per BLOCK_Q4 of them, so that sums err by less than float sums.
- * Weights stay 4 bits wide in memory and are stored plus 8.
+ * The arithmetic is float's: inputs enter the integer dot product with 20 bits under a scale per
+ * BLOCK_Q4 of them, so that sums err about as float sums do. Weights stay 4 bits wide in memory,
+ * plus 8, two inputs of an output in a byte: the low half belongs to input i, the high half to
+ * input i + 16 of a block.
+ *
+ * Two inputs take five products of bytes, not six. In units of a step, with digits of base 256,
+ *
+ *     x[i] = 256 * (256 * low1 + low0) + rest,  x[i + 16] = 256 * (256 * high1 + high0) + 16 * rest
+ *
+ * and `rest` meets the whole byte, low + 16 * high. Its lower half is what x[i + 16] lacks, its
+ * upper half what x[i] then lacks, both to 16 steps; `high` takes the upper half off again.
  */
 #ifndef CIRCLET_BLOCK_Q4_H
 #define CIRCLET_BLOCK_Q4_H
@@ -23,44 +31,68 @@ struct block_q4_params {
 };
 
 #define BLOCK_Q4 32
-#define BLOCK_Q4_DIGITS 3
-#define BLOCK_Q4_MOST 2080768.0f /* 127 * 2^14: the first digit fits a byte */
-#define BLOCK_Q4_LEAST 1e-30f    /* inputs below this count as 0 */
+#define BLOCK_Q4_PAIRS 16
+#define BLOCK_Q4_BYTES 80       /* of the digits of a block: low1, high1, low0, high0, rest */
+#define BLOCK_Q4_MOST 522080.0f /* the greatest input in units of 16 steps: sums fit 32 bits */
+#define BLOCK_Q4_LEAST 1e-30f   /* inputs below this count as 0 */
 
-/* A block of inputs: what a step is worth, and -8 times the sum of its numbers of steps. */
+/* A block of inputs: what a step is worth, and what the 8 that weights are stored plus adds. */
 struct block_q4_scale {
     float step;
     int32_t correction;
 };
 
-/* Digits to `digits`, each kind `depth` bytes behind the one before. Returns 0, or NaN where an
- * input is not finite. */
-CIRCLET_INLINE float block_q4_quantise(const float *x, int64_t depth, int8_t *digits,
-                                       struct block_q4_scale *scales) {
+CIRCLET_INLINE vi block_q4_round(vf x) { return v_to_i32(x + v_copysign(v_splat(0.5f), x)); }
+
+/* Two digits of base 256, the lower one two kinds behind the upper one. */
+CIRCLET_INLINE void block_q4_split(int8_t *digits, vi x) {
+    vi upper = (x + 128) >> 8;
+    v_narrow_i8(digits, upper);
+    v_narrow_i8(digits + 2 * BLOCK_Q4_PAIRS, x - (upper << 8));
+}
+
+/* The digits of pairs of inputs, in units of 16 steps. Returns what the 8 adds to their lanes. */
+CIRCLET_INLINE vi block_q4_pairs(int8_t *digits, vf low, vf high) {
+    vi second = block_q4_round(high), lower = second & 15;
+    vi first = block_q4_round(low - v_to_f32(lower) * v_splat(0.0625f));
+    vi upper = ((first + 8) & 15) - 8, rest = (upper << 4) + lower;
+    first = (first - upper) >> 4, second = (second >> 4) - upper;
+    block_q4_split(digits, first);
+    block_q4_split(digits + BLOCK_Q4_PAIRS, second);
+    v_narrow_i8(digits + 4 * BLOCK_Q4_PAIRS, rest);
+    vi steps = (first << 8) + rest;
+    if (!CIRCLET_DOT_SIGNED) steps += (second << 8) + (rest << 4);
+    return steps;
+}
+
+/* Steps become the greatest magnitudes. Returns 0, or NaN where an input is not finite. */
+CIRCLET_INLINE float block_q4_peaks(const float *x, int64_t blocks, struct block_q4_scale *scales) {
     vf poison = v_zero();
-    for (int64_t b = 0; b < depth; b += BLOCK_Q4, scales++) {
+    CIRCLET_NO_UNROLL for (int64_t b = 0; b < blocks; b++) {
         vf peaks = v_zero();
         CIRCLET_UNROLL for (int i = 0; i < BLOCK_Q4; i += CIRCLET_LANES) {
-            vf value = v_load(x + b + i);
+            vf value = v_load(x + b * BLOCK_Q4 + i);
             peaks = v_max(v_abs(value), peaks), poison = poison + value * v_zero();
         }
-        float peak = v_fold_max(peaks), inverse = peak < BLOCK_Q4_LEAST ? 0 : BLOCK_Q4_MOST / peak;
-        vi sum = v_zero_i32();
-        CIRCLET_UNROLL for (int i = 0; i < BLOCK_Q4; i += CIRCLET_LANES) {
-            vf y = v_load(x + b + i) * v_splat(inverse);
-            vi rest = v_to_i32(y + v_copysign(v_splat(0.5f), y));
-            sum = sum + rest;
-            vi first = (rest + 8192) >> 14;
-            rest = rest - (first << 14);
-            vi second = (rest + 64) >> 7;
-            v_narrow_i8(digits + b + i, first);
-            v_narrow_i8(digits + depth + b + i, second);
-            v_narrow_i8(digits + 2 * depth + b + i, rest - (second << 7));
-        }
-        scales->step = peak / BLOCK_Q4_MOST;
-        scales->correction = -8 * v_fold_add_i32(sum);
+        scales[b].step = v_fold_max(peaks);
     }
     return v_fold_add(poison);
+}
+
+/* From peaks to steps, and the digits. */
+CIRCLET_INLINE void block_q4_quantise(const float *x, int64_t blocks, int8_t *digits,
+                                      struct block_q4_scale *scales) {
+    CIRCLET_NO_UNROLL for (int64_t b = 0; b < blocks; b++, digits += BLOCK_Q4_BYTES) {
+        float peak = scales[b].step, inverse = peak < BLOCK_Q4_LEAST ? 0 : BLOCK_Q4_MOST / peak;
+        vi sum = v_zero_i32();
+        CIRCLET_UNROLL for (int i = 0; i < BLOCK_Q4_PAIRS; i += CIRCLET_LANES) {
+            const float *low = x + b * BLOCK_Q4 + i, *high = low + BLOCK_Q4_PAIRS;
+            sum += block_q4_pairs(digits + i, v_load(low) * v_splat(inverse),
+                                  v_load(high) * v_splat(inverse));
+        }
+        scales[b].step = peak * (0.0625f / BLOCK_Q4_MOST);
+        scales[b].correction = -8 * v_fold_add_i32(sum);
+    }
 }
 
 /* Operands: input, digits, and scales, behind those of each row one whose step is 0, or NaN where
@@ -71,30 +103,27 @@ CIRCLET_INLINE void block_q4_digits(const struct block_q4_digits_params *p, void
     const int64_t blocks = p->depth / BLOCK_Q4;
     for (int64_t row = begin; row < end; row++) {
         const float *x = (const float *)operands[0] + row * p->depth;
-        int8_t *digits = (int8_t *)operands[1] + row * p->depth * BLOCK_Q4_DIGITS;
+        int8_t *digits = (int8_t *)operands[1] + row * blocks * BLOCK_Q4_BYTES;
         struct block_q4_scale *scales = (struct block_q4_scale *)operands[2] + row * (blocks + 1);
-        scales[blocks].step = block_q4_quantise(x, p->depth, digits, scales);
+        scales[blocks].step = block_q4_peaks(x, blocks, scales);
+        block_q4_quantise(x, blocks, digits, scales);
     }
 }
 
-/* Adds four bytes of inputs of each digit, times the low or high halves of packed weights. */
-CIRCLET_INLINE void block_q4_step(vi *sums, vu8 weights, const int8_t *digits, int64_t depth) {
-    CIRCLET_UNROLL for (int d = 0; d < BLOCK_Q4_DIGITS; d++) {
-        vi8 data = (vi8)v_splat_4u8((const uint8_t *)digits + d * depth);
-        sums[d] = v_dot4(sums[d], weights, data);
-    }
-}
-
-/* What one block of inputs adds to a vector of outputs, in steps. */
-CIRCLET_INLINE vi block_q4_sum(const uint8_t *w, const int8_t *digits, int64_t depth,
-                               int32_t correction) {
-    vi sums[BLOCK_Q4_DIGITS] = {v_zero_i32(), v_zero_i32(), v_splat_i32(correction)};
+/* What one block of inputs adds to a vector of outputs, in steps. Parts of it may not fit 32 bits:
+ * they wrap, and the whole comes out right. */
+CIRCLET_INLINE vi block_q4_sum(const uint8_t *w, const int8_t *digits, int32_t correction) {
+    vi sums[5] = {v_zero_i32(), v_zero_i32(), v_zero_i32(), v_zero_i32(), v_splat_i32(correction)};
     CIRCLET_UNROLL for (int j = 0; j < 4; j++) {
-        vu8 bytes = v_load_u8(w + j * CIRCLET_VBYTES);
-        block_q4_step(sums, bytes & 15, digits + 4 * j, depth);
-        block_q4_step(sums, (vu8)((vu16)bytes >> 4) & 15, digits + 4 * j + 16, depth);
+        vu8 both = v_load_u8(w + j * CIRCLET_VBYTES), low = both & 15, high = both & 240;
+        const vu8 weights[5] = {low, high, low, high, both};
+        CIRCLET_UNROLL for (int d = 0; d < 5; d++) {
+            const int8_t *data = digits + d * BLOCK_Q4_PAIRS + 4 * j;
+            sums[d] = v_dot4(sums[d], weights[d], (vi8)v_splat_4u8((const uint8_t *)data));
+        }
     }
-    return (sums[0] << 14) + (sums[1] << 7) + sums[2];
+    vu upper = ((vu)sums[0] << 4) + (vu)sums[1], lower = ((vu)sums[2] << 4) + (vu)sums[3];
+    return (vi)((((upper << 8) + lower) << 4) + (vu)sums[4]);
 }
 
 /* Operands: digits, packed weights, scales of weights, biases, output, scales of the input. A task
@@ -105,7 +134,7 @@ CIRCLET_INLINE void block_q4(const struct block_q4_params *p, void *const *opera
     const int64_t scales_of_row = blocks / p->per_scale * width;
     (void)scratch;
     for (int64_t row = 0; row < p->rows; row++) {
-        const int8_t *digits = (const int8_t *)operands[0] + row * p->depth * BLOCK_Q4_DIGITS;
+        const int8_t *digits = (const int8_t *)operands[0] + row * blocks * BLOCK_Q4_BYTES;
         const struct block_q4_scale *scales = operands[5];
         scales += row * (blocks + 1);
         float poison = scales[blocks].step;
@@ -119,8 +148,7 @@ CIRCLET_INLINE void block_q4(const struct block_q4_params *p, void *const *opera
             for (int64_t b = 0; b < blocks; b++) {
                 const float *factor = factors + b / p->per_scale * width;
                 CIRCLET_UNROLL for (int v = 0; v < vectors; v++, w += 4 * CIRCLET_VBYTES) {
-                    vi steps = block_q4_sum(w, digits + b * BLOCK_Q4, p->depth,
-                                            scales[b].correction);
+                    vi steps = block_q4_sum(w, digits + b * BLOCK_Q4_BYTES, scales[b].correction);
                     vf sum = v_to_f32(steps) * v_splat(scales[b].step);
                     acc[v] = v_fma(sum, v_load(factor + v * CIRCLET_LANES), acc[v]);
                 }

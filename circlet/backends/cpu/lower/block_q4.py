@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.lower.float_matrix import CLAMPS, constant_floats, why_not_float
-from circlet.backends.cpu.lower.q8 import has_dot
+from circlet.backends.cpu.lower.q8 import dot_is_signed, has_dot
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
@@ -24,11 +24,11 @@ BLOCK = 32
 _BLOCKS = (256, 128, 64, BLOCK)
 _MOST_ROWS = 4
 _LEAST_WEIGHTS = 1 << 14
-_MOST_VECTORS = 2
+_FREE_BROADCAST_LANES = 16  # instructions of this width repeat their operand themselves
 _CLOSE = np.float32(2.0**-22)
 _LEAST_PEAK = 1e-30
 _BYTES_OF_SCALE = 8
-_DIGITS = 3
+_BYTES_OF_BLOCK = 80
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,16 @@ def _refuses(op: Op, target: Target) -> str | None:
     return None if block_form(stored) is not None else "the weights have more than 4 bits"
 
 
-def _pack(values: Int8, vectors: int, lanes: int) -> npt.NDArray[np.uint8]:
-    """[units, depth] to [tasks, blocks, vectors, 4, lanes, 4] of two weights, 16 inputs apart."""
+def _pack(values: Int8, vectors: int, lanes: int, *, is_signed: bool) -> npt.NDArray[np.uint8]:
+    """[units, depth] to [tasks, blocks, vectors, 4, lanes, 4] of two weights, 16 inputs apart.
+
+    Signed bytes hold the high weight as it is, not plus 8.
+    """
     padded = np.pad(values + np.int8(8), ((0, -len(values) % (vectors * lanes)), (0, 0)))
     shaped = padded.astype(np.uint8).reshape(-1, vectors, lanes, values.shape[1] // BLOCK, 2, 4, 4)
     halves = shaped.transpose(0, 3, 1, 5, 2, 6, 4)
-    return np.ascontiguousarray(halves[..., 0] | halves[..., 1] << 4)
+    flip = np.uint8(128 * is_signed)
+    return np.ascontiguousarray((halves[..., 0] | halves[..., 1] << 4) ^ flip)
 
 
 def _pack_scales(scales: Floats, vectors: int, lanes: int) -> Floats:
@@ -108,13 +112,13 @@ def _lower(op: Op, context: Context) -> None:
     assert form is not None
     units, depth = form.values.shape
     lanes = context.vector_bytes // 4
-    vectors = min(_MOST_VECTORS, -(-units // lanes))
-    width = vectors * lanes
+    vectors = 1 if lanes == _FREE_BROADCAST_LANES else 2
+    width, signed = vectors * lanes, dot_is_signed(context.target)
     bias = constant_floats(op.input(2))
     biases = np.zeros(units, np.float32) if bias is None else bias.reshape(-1)
     low, high = CLAMPS[getattr(op.attrs, "fused_activation_function", "NONE")]
     rows = operand(op, 0).elements // depth
-    digits = context.temporary(op, rows * depth * _DIGITS)
+    digits = context.temporary(op, rows * depth // BLOCK * _BYTES_OF_BLOCK)
     steps = context.temporary(op, rows * (depth // BLOCK + 1) * _BYTES_OF_SCALE)
     context.call(
         op,
@@ -137,7 +141,7 @@ def _lower(op: Op, context: Context) -> None:
         },
         (
             digits,
-            context.constant(_pack(form.values, vectors, lanes)),
+            context.constant(_pack(form.values, vectors, lanes, is_signed=signed)),
             context.constant(_pack_scales(form.scales, vectors, lanes)),
             context.constant(np.pad(biases, (0, -units % width))),
             TensorRef(op.outputs[0]),
