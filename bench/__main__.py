@@ -1,11 +1,11 @@
-"""`python -m bench`: measures; or, by the first word, `explain`, `scaling`, `report`."""
+"""`python -m bench`: measures; or, by the first word, one of `COMMANDS`."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 
-COMMANDS = ("explain", "scaling", "report")
+COMMANDS = ("explain", "scaling", "kernels", "report")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Writes the pages that are made from code: docs/errors.md, docs/supported-ops.md, the limits.
+"""Writes the pages that are made from code: errors, supported operators, kernels, the limits.
 
     python tools/make_docs.py [--check]
 
@@ -17,6 +17,7 @@ from circlet import errors
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.control import is_control
 from circlet.backends.cpu.lowering import LOWERINGS
+from circlet.backends.cpu.variants import VARIANTS, Numerics, Variant
 from circlet.errors import CircletError
 from circlet.ir import Op, Origin
 from circlet.limits import DEFAULT_LIMITS, Limits
@@ -53,6 +54,33 @@ OPERATORS_HEAD = f"""# Supported operators
 
 | kind | types | native | numerics |
 |---|---|---|---|"""
+KERNELS_HEAD = f"""# Kernels
+
+{MADE}
+
+Every C function that a plan may call, from `circlet/backends/cpu/variants.py`. Integer results are
+exact in all of them; the class says how float results relate to those of the records:
+
+| class | what it means | bound of single operators |
+|---|---|---|
+{{classes}}
+
+- *asks*: what the lowering chooses by predicted time, or `circlet compile --tune` by measuring
+  ([tuning.md](tuning.md)): a `tile` held in registers, how many pixels to `fold` into one, the
+  `method` of a convolution.
+- *measured by*: the network of the public corpora whose plan has it; `python -m bench kernels`
+  times the calls of one row there.
+
+| kernel | header | computes | class | asks | needs | test | measured by |
+|---|---|---|---|---|---|---|---|"""
+CLASSES = {
+    Numerics.EXACT: "bit for bit those of the records",
+    Numerics.ELEMENT: "each element by itself, by functions with stated error bounds",
+    Numerics.ORDERED: "sums in one order: the same bits for every tile of every such kernel",
+    Numerics.LANES: "sums by the lanes of a vector: the same bits on one target",
+    Numerics.WINOGRAD: "products of transformed values, fewer and less accurate",
+    Numerics.BF16: "operands rounded to bfloat16, only where that is asked for",
+}
 LIMITS_BEGIN, LIMITS_END = "<!-- limits: begin -->", "<!-- limits: end -->"
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
@@ -129,6 +157,23 @@ def native_text(record: OpDef) -> str:
     return ", ".join(row.name for row in LOWERINGS.rows.get(record.kind, ())) or "no"
 
 
+def kernels_page() -> str:
+    """The table of kernel variants."""
+    classes = [f"| {c.label} | {text} | {c.bound:g} |" for c, text in CLASSES.items()]
+    rows = [
+        f"| `{row.name}` | `{row.header}` | {row.computes} | {row.numerics.label} "
+        f"| {', '.join(row.asks)} | {needs(row)} | `tests/{row.test}` | {row.network or 'none'} |"
+        for row in VARIANTS.values()
+    ]
+    return "\n".join([KERNELS_HEAD.format(classes="\n".join(classes)), *rows, ""])
+
+
+def needs(row: Variant) -> str:
+    """What beyond any target a variant needs, as it is written for `--target`."""
+    usual = Variant._field_defaults["target"]
+    return "" if row.target == usual else f"`{row.target.rpartition('+')[2]}`"
+
+
 def limits_table() -> str:
     """The defaults of all limits with what they bound."""
     described = dict(limit_descriptions())
@@ -175,6 +220,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "errors.md": errors_page(),
         DOCS / "supported-ops.md": operators_page(),
+        DOCS / "kernels.md": kernels_page(),
         security: f"{before}{LIMITS_BEGIN}\n{limits_table()}\n{LIMITS_END}{after}",
     }
 

@@ -10,18 +10,22 @@ import pytest
 
 from circlet import Session
 from circlet.backends.cpu.artifact import open_artifact
+from circlet.backends.cpu.targets import parse_targets
+from circlet.backends.cpu.variants import VARIANTS
 from circlet.errors import TargetError
 from circlet.formats import dumps
-from circlet.ir import DType, Graph, Model
+from circlet.ir import DType, Graph, Model, Quantization
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
-from circlet.runtime.build import compile_model
+from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
+from circlet.runtime.build import backends_of, compile_model
 from circlet.runtime.opening import NativePartition, Opened, OpenOptions
+from circlet.runtime.planning import plan
 from circlet.runtime.stopwatch import Running, Stopwatch, Times, is_faster
 from circlet.runtime.template import Template
 from circlet.runtime.tuned import compile_tuned
 from circlet.runtime.tuning import MOST_CANDIDATES, Tuning, agree
 from circlet.runtime.workshop import Images, Workshop
+from tests.backends.cpu.cases import Cases
 
 pytest.importorskip("ziglang", reason="candidates are compiled")
 OPTIONS = OpenOptions(tune_seconds=60.0)
@@ -59,7 +63,21 @@ def strided() -> Graph:
     return b.output(b.op("CONV_2D", [x, w, None], Conv2DAttrs("SAME", 2, 2), name="conv")).build()
 
 
+def of_bytes() -> Graph:
+    cases, quant = Cases(), Quantization.per_tensor(0.05, 3)
+    fine = Quantization.per_tensor(0.01)
+    data = cases.data(DType.INT8, (1, 14, 14, 32), quant)
+    weights = cases.constant(
+        cases.values(DType.INT8, (48, 3, 3, 32)), Quantization.per_tensor(0.01)
+    )
+    wide = cases.op("CONV_2D", [data, weights], Conv2DAttrs("SAME", 1, 1), quant=quant)
+    taps = cases.constant(cases.values(DType.INT8, (1, 3, 3, 48)), fine)
+    cases.op("DEPTHWISE_CONV_2D", [wide, taps], DepthwiseConv2DAttrs("SAME", 1, 1, 1), quant=quant)
+    return cases.graph()
+
+
 MODEL = bytes(dumps(Model([strided()]), "tflite"))
+BYTES = bytes(dumps(Model([of_bytes()]), "tflite"))
 
 
 def tuned(timer: FakeTimer, options: OpenOptions = OPTIONS) -> tuple[bytes, Tuning]:
@@ -155,20 +173,31 @@ def test_tuned_artifacts_have_a_place_of_their_own_in_the_cache(
     assert "tuning" not in Session(MODEL).opened.metadata
 
 
-def test_a_variant_computes_what_the_whole_computes() -> None:
-    from circlet.backends.cpu.targets import parse_targets
-    from circlet.runtime.build import backends_of
-    from circlet.runtime.planning import plan
-
-    template, targets = Template.read(MODEL, OPTIONS), parse_targets("native")
+def shop_of(source: bytes) -> Workshop:
+    template, targets = Template.read(source, OPTIONS), parse_targets("native")
     planned = plan(template.copy(), backends_of(targets, OPTIONS), OPTIONS)
-    shop = Workshop(planned, targets[0], template, OPTIONS, Images())
+    return Workshop(planned, targets[0], template, OPTIONS, Images())
+
+
+def test_a_variant_takes_what_is_wanted() -> None:
+    shop = shop_of(MODEL)
     (question,) = shop.plain.choices.questions.values()
     other = shop.variant({question.key: question.labels[1]})
     assert other.choices.questions[question.key].taken == question.labels[1]
-    first, second = (Running(plan.opened).outputs() for plan in (shop.plain, other))
-    assert all(map(agree, first, second))
     assert other.subjects.count(question.subject) >= 1
+
+
+@pytest.mark.parametrize("source", [MODEL, BYTES], ids=["floats", "bytes"])
+def test_all_tiles_of_a_kernel_give_the_same_bits(source: bytes) -> None:
+    shop = shop_of(source)
+    wanted = Running(shop.plain.opened).outputs()
+    tiles = [q for q in shop.plain.choices.questions.values() if q.name.split()[0] in VARIANTS]
+    assert tiles
+    for question in tiles:
+        for label in question.labels[1:6]:
+            got = Running(shop.variant({question.key: label}).opened).outputs()
+            for first, second in zip(wanted, got, strict=True):
+                np.testing.assert_array_equal(first, second, err_msg=f"{question.key}: {label}")
 
 
 def test_the_stopwatch_times_every_step() -> None:

@@ -1,0 +1,51 @@
+"""Times one row of the table of kernels, or all, in the public networks that measure them.
+
+python -m bench kernels [conv_f32 ...] [--threads 1] [--seconds 0.6] [--corpora FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.steps import TimedWork, profile
+from circlet.backends.cpu.targets import missing_on_host, parse_target
+from circlet.backends.cpu.variants import VARIANTS, Variant
+
+CORPORA = Path(__file__).resolve().parents[2] / "shared" / "corpora"
+
+
+def main(arguments: list[str]) -> None:
+    """Print what each kernel takes in its network."""
+    parser = argparse.ArgumentParser("bench kernels", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *VARIANTS], default=[])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.6, help="time to measure a network for")
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="folder of the networks")
+    options = parser.parse_args(arguments)
+    for row in VARIANTS.values():
+        if not options.names or row.name in options.names:
+            print(f"{row.name:18} {told(row, options.corpora, options.threads, options.seconds)}")
+
+
+def told(row: Variant, corpora: Path, threads: int, seconds: float) -> str:
+    """What a row's calls take, or why it is not measured."""
+    if not row.network:
+        return "no public network has it"
+    missing = missing_on_host(parse_target(row.target))
+    if missing:
+        return f"this machine lacks {', '.join(missing)}"
+    if row.precision != "f32":
+        return f"measured with {row.precision} precision only"
+    path = corpora / row.network
+    if not path.exists():
+        return f"there is no {path}"
+    calls = list(_calls(row.name, profile(path, threads, seconds).rows))
+    total, macs = sum(call.us for call in calls), sum(call.work.macs for call in calls)
+    rate = f", {2e-3 * macs / total:.1f} GOP/s" if macs and total else ""
+    return f"{total:10.2f} us in {len(calls)} calls of {path.name}{rate}"
+
+
+def _calls(name: str, rows: tuple[TimedWork, ...]) -> Iterator[TimedWork]:
+    return (row for row in rows if row.work.kernel.partition("(")[0] == name)
