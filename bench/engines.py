@@ -7,7 +7,7 @@ whose inputs are set and whose outputs stand in buffers of the caller's choice w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 Arrays = list[np.ndarray]
+_PRECISIONS = {"fp32": "f32", "bf16": "bf16"}
 
 
 class CannotRunError(Exception):
@@ -29,7 +30,8 @@ class Task:
         model: The network's file.
         inputs: Names and arrays of the inputs, in the file's order.
         threads: Threads of a run.
-        kind: The network's class: "fp32", "integer" or "hybrid".
+        kind: The network's class: "fp32", "integer" or "hybrid"; "bf16" is fp32 with operands
+            rounded to bfloat16, where an engine can.
         cache: A folder for what the engine keeps between processes, or None for no cache.
     """
 
@@ -148,7 +150,7 @@ def litert_cached(task: Task) -> Engine:
 
 
 def openvino(task: Task) -> Engine:
-    """OpenVINO on the CPU with its latency hint; at f32 precision in the class fp32."""
+    """OpenVINO on the CPU with its latency hint; at the precision of the classes of floats."""
     import openvino as ov
 
     core = ov.Core()
@@ -162,8 +164,8 @@ def openvino(task: Task) -> Engine:
         "NUM_STREAMS": 1,
         "INFERENCE_NUM_THREADS": task.threads,
     }
-    if task.kind == "fp32":
-        settings["INFERENCE_PRECISION_HINT"] = "f32"
+    if task.kind in _PRECISIONS:
+        settings["INFERENCE_PRECISION_HINT"] = _PRECISIONS[task.kind]
     compiled = core.compile_model(model, "CPU", settings)
     request = compiled.create_infer_request()
     keep: list[object] = [compiled]
@@ -235,13 +237,14 @@ def circlet(task: Task) -> Engine:
 
     if task.model.suffix == ".onnx":
         raise CannotRunError("Circlet does not import .onnx yet")
-    session = Session(task.model, threads=task.threads)
+    precision = _PRECISIONS.get(task.kind, "f32")
+    session = Session(task.model, threads=task.threads, precision=precision)
     names = unique_names(session.inputs)
     given = dict(zip(names, task.arrays, strict=True))
     if any(v.shape != a.shape for v, a in zip(session.inputs, task.arrays, strict=True)):
         session = session.resized({name: array.shape for name, array in given.items()})
     arrays = task.arrays
-    settings = {"threads": str(task.threads)}
+    settings = {"threads": str(task.threads), "precision": precision}
     results = unique_names(session.outputs)
     if any(value.is_dynamic for value in session.outputs):
         settings["call"] = "Session.run, as shapes of outputs depend on the data"
@@ -262,6 +265,11 @@ def circlet(task: Task) -> Engine:
     )
 
 
+def circlet_f32(task: Task) -> Engine:
+    """Circlet without rounded operands, whatever the class."""
+    return circlet(replace(task, kind="fp32"))
+
+
 ENGINES: dict[str, Callable[[Task], Engine]] = {
     "litert": litert,
     "litert_cached": litert_cached,
@@ -269,6 +277,9 @@ ENGINES: dict[str, Callable[[Task], Engine]] = {
     "onnxruntime": onnxruntime,
     "circlet": circlet,
 }
+BESIDE = {"circlet_f32": circlet_f32}
+"""Engines that a comparison has to ask for by name."""
+
 PEERS = tuple(name for name in ENGINES if name != "circlet")
 
 

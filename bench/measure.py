@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
     paths = options.paths or sorted(CORPUS.glob("*.tflite"))
     threads = [int(count) for count in options.threads.split(",")]
     begin = time.perf_counter()
-    with _private_cache():
+    with private_cache():
         if options.scaling:
             scaling.main([])
         run = Run(
@@ -64,8 +64,8 @@ def main(arguments: Sequence[str]) -> None:
         )
         FOLDER.mkdir(exist_ok=True)
         target = options.json or FOLDER / f"run-{run.date.replace(':', '')}.json"
-        chosen = _chosen(paths, options.models)
-        for result, engines in _measured(chosen, threads, options.rounds, options.starts):
+        networks = chosen(paths, options.models)
+        for result, engines in _measured(networks, threads, options.rounds, options.starts):
             run.results.append(result)
             run.engines.update({**engines, **run.engines})
             target.write_text(to_json(run), encoding="utf-8")
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 @contextmanager
-def _private_cache() -> Iterator[None]:
+def private_cache() -> Iterator[None]:
     """Have this process and its workers start with nothing compiled, and leave nothing behind."""
     usual = os.environ.get("CIRCLET_CACHE_DIR")
     with tempfile.TemporaryDirectory(prefix="bench-circlet-") as folder:
@@ -88,7 +88,8 @@ def _private_cache() -> Iterator[None]:
                 os.environ["CIRCLET_CACHE_DIR"] = usual
 
 
-def _chosen(paths: Iterable[Path], patterns: str) -> list[Path]:
+def chosen(paths: Iterable[Path], patterns: str) -> list[Path]:
+    """The network files among paths whose names fit one of the patterns."""
     return [
         path
         for path in find_networks(paths)

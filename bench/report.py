@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-from bench import plots, scaling_result
+from bench import bf16_result, plots, scaling_result
 from bench.outputs import TOLERANCES
 from bench.ratios import BARS, MET, SMALL_US, mean_ratio
 from bench.result import Latency, Result, Run, from_json, latest
@@ -43,7 +43,7 @@ def write(run: Run) -> None:
     curves = scaling_result.newest()
     if curves:
         plots.curves(curves, DOCS / "performance")
-    PAGE.write_text(page(run, curves), encoding="utf-8")
+    PAGE.write_text(page(run, curves, bf16_result.newest()), encoding="utf-8")
     print(f"wrote {PAGE}")
 
 
@@ -61,7 +61,11 @@ def lines(result: Result) -> Iterator[str]:
         yield f"{result.name:44} {'; '.join(f'{n}: {why}' for n, why in result.refused.items())}"
 
 
-def page(run: Run, curves: scaling_result.Curves | None = None) -> str:
+def page(
+    run: Run,
+    curves: scaling_result.Curves | None = None,
+    rounded: bf16_result.Rounded | None = None,
+) -> str:
     """The whole page."""
     threads = sorted({count for result in run.results for count in result.latency})
     parts = [
@@ -74,6 +78,7 @@ def page(run: Run, curves: scaling_result.Curves | None = None) -> str:
         _differences(run),
         _further(run),
         _starts(run),
+        bf16_result.section(rounded),
         _curves(curves),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -113,7 +118,7 @@ def _summary(run: Run, threads: Sequence[int]) -> str:
     notes = (
         "The class of a network is that of the arithmetic that does most of its work: fp32 (float "
         "weights, float16 ones included), integer, hybrid (float activations, integer weights). "
-        "There is no bf16 class: Circlet has no bf16 arithmetic yet."
+        "Arithmetic in bf16 has to be asked for and stands apart, at the end of the page."
     )
     return "\n".join(["## Summary", "", *rows, "", notes, "", "![ratios](performance/ratios.svg)"])
 

@@ -23,7 +23,7 @@ from circlet.ops import find
 from circlet.ops.fused import FusedAttrs
 from circlet.plan.partition import Partition
 from circlet.runtime.build import plan_model
-from circlet.runtime.executor import Runner
+from circlet.runtime.interface import Runner
 from circlet.runtime.opening import Opened, OpenOptions, Source, open_source
 from circlet.runtime.values import Value
 

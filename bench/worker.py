@@ -24,16 +24,17 @@ from typing import TextIO
 
 import numpy as np
 
-from bench.engines import ENGINES, Engine, Task
+from bench.engines import BESIDE, ENGINES, Engine, Task
 from bench.networks import classified, random_inputs
 
 _PR_SET_PDEATHSIG = 1
+_ENGINES = {**ENGINES, **BESIDE}
 
 
 def main() -> None:
     """Serve commands until standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("engine", choices=ENGINES)
+    parser.add_argument("engine", choices=_ENGINES)
     parser.add_argument("model", type=Path)
     parser.add_argument("threads", type=int)
     parser.add_argument("--class", dest="kind", default="")
@@ -64,7 +65,7 @@ def _opened(options: argparse.Namespace) -> tuple[Engine, dict[str, object]]:
     kind = options.kind or classified(options.model)
     task = Task(options.model, inputs, options.threads, kind, options.cache)
     start = time.perf_counter()
-    engine = ENGINES[options.engine](task)
+    engine = _ENGINES[options.engine](task)
     ready = time.perf_counter()
     engine.bound()
     first = time.perf_counter()

@@ -12,6 +12,7 @@ from circlet.backends.cpu.artifact_writer import artifact_bytes
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.cpu.choices import Choices
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.lower.bf16 import has_bf16
 from circlet.backends.cpu.stock import Stock
 from circlet.backends.cpu.targets import Target, parse_targets
 from circlet.backends.cpu.toolchain import (
@@ -145,7 +146,16 @@ def backends_of(
     if options.precision not in PRECISIONS:
         fix = f"choose {' or '.join(PRECISIONS)}"
         raise InputError("there is no such precision", where=options.precision, fix=fix)
+    if compiles and options.precision == "bf16":
+        _warn_of_emulation(targets)
     return [_backend(name, targets, options, compiles) for name in options.backends]
+
+
+def _warn_of_emulation(targets: Sequence[Target]) -> None:
+    lacking = [str(target) for target in targets if not has_bf16(target)]
+    if lacking:
+        names = ", ".join(lacking)
+        LOGGER.warning("no instructions for bf16, which will not be faster than f32: %s", names)
 
 
 def _backend(name: str, targets: Sequence[Target], options: OpenOptions, compiles: bool) -> Backend:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import plots
+from bench import bf16_result, plots
+from bench.bf16_result import Rounded, Row, newest
 from bench.ratios import Interval
 from bench.report import lines, page
 from bench.result import Latency, Result, Run, from_json, latest, to_json
@@ -106,3 +107,20 @@ def test_the_page_shows_curves() -> None:
 def test_a_line_is_printed_for_every_network() -> None:
     shown = [line for result in a_run().results for line in lines(result)]
     assert len(shown) == 5 and shown[2].endswith("missed") and "no such" in shown[-1]
+
+
+def test_the_class_bf16_has_a_section_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gain, times = Interval(2.0, 1.9, 2.1), {"circlet": 50.0, "circlet_f32": 100.0}
+    rows = [
+        Row("alone", 1, times, gain, None, 0.004, None),
+        Row("beside", 1, {**times, "openvino": 75.0}, gain, Interval(1.5, 1.4, 1.6), None, 0.01),
+    ]
+    monkeypatch.setattr(bf16_result, "FOLDER", tmp_path)
+    assert newest() is None
+    Rounded("2026-01-01T00:00:00Z", {}, rows).write()
+    text = page(a_run(), rounded=newest())
+    assert "| alone | 1 | 100.0 | 50.0 | - | 2.00 | - | 0.004 | - |" in text
+    assert "| beside | 1 | 100.0 | 50.0 | 75.0 | 2.00 | 1.50 | - | 0.01 |" in text
+    assert "gain 2.00, ratio 1.50" in text

@@ -58,6 +58,13 @@ def test_sessions_for_other_sizes_keep_the_precision() -> None:
         np.testing.assert_array_equal(left, right)
 
 
+def test_a_target_without_instructions_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    both = "x86_64_v3,x86_64_v4+avx512bf16"
+    compile_model(_network(), OpenOptions(target=both, precision="bf16"))
+    (record,) = [r for r in caplog.records if "bf16" in r.message]
+    assert "x86_64_v3" in record.message and "avx512bf16" not in record.message
+
+
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(InputError, match="no such precision"):
         Session(networks.relu(), precision="f8")

@@ -15,6 +15,8 @@ from circlet.ir import Model
 from circlet.runtime.build import compile_model
 from circlet.runtime.opening import OpenOptions
 from tests.backends.cpu.q8_graphs import conv_graph
+from tests.backends.cpu.test_bf16 import dense, sums_of
+from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_q8_conv import CASES
 from tests.targets.emulator import (
     MACHINES,
@@ -73,6 +75,18 @@ def test_byte_products_are_exact_on_emulated_arm(
     artifact = open_artifact(compile_model(dumps(Model([graph]), "tflite"), options))
     host = hosts[machine.arch]
     assert_same(run_emulated(artifact, machine, host, inputs, tmp_path / "parts"), wanted)
+
+
+@pytest.mark.parametrize("cpu", ["aarch64", "aarch64+bf16"])
+def test_rounded_products_are_those_of_every_target(cpu: str, hosts: Hosts, tmp_path: Path) -> None:
+    machine = Machine(cpu, "max")
+    if machine.missing:
+        pytest.skip(machine.missing)
+    graph, x = dense(30, 97, 130), values(3, 30, 97)
+    options = OpenOptions(("cpu",), strict=True, target=cpu, precision="bf16")
+    artifact = open_artifact(compile_model(dumps(Model([graph]), "tflite"), options))
+    (got,) = run_emulated(artifact, machine, hosts["aarch64"], [x], tmp_path / "parts")
+    np.testing.assert_array_equal(got, sums_of(graph, x))
 
 
 def test_processors_lack_what_their_target_does_not_name(hosts: Hosts, tmp_path: Path) -> None:

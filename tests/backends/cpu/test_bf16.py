@@ -30,15 +30,17 @@ def _rounded(values: Floats) -> Floats:
     return (to_bf16(values).astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def _dense(rows: int, depth: int, units: int, fused: str = "NONE") -> Graph:
+def dense(rows: int, depth: int, units: int, fused: str = "NONE") -> Graph:
+    """One fully connected layer."""
     b = builder()
     x = b.input("x", DType.FLOAT32, (rows, depth))
     w, bias = b.constant("w", _values(1, units, depth)), b.constant("b", _values(2, units))
     return b.output(b.op("FULLY_CONNECTED", [x, w, bias], FullyConnectedAttrs(fused))).build()
 
 
-def _sums(x: Floats, w: Floats, bias: Floats) -> Floats:
+def sums_of(graph: Graph, x: Floats) -> Floats:
     """What the kernels compute: the odd element of each pair first, one rounding each."""
+    w, bias = (np.asarray(tensor.data) for tensor in graph.ops[0].inputs[1:])  # type: ignore[union-attr]
     even = ((0, 0), (0, x.shape[1] % 2))
     x, w = np.pad(_rounded(x), even), np.pad(_rounded(w), even)
     sums = np.broadcast_to(bias, (len(x), len(w))).astype(np.float32)
@@ -53,10 +55,9 @@ def _sums(x: Floats, w: Floats, bias: Floats) -> Floats:
 def test_sums_are_those_of_the_rule(rows: int, depth: int, units: int, target: str) -> None:
     if runnable(target) is None:
         pytest.skip(f"this CPU cannot run {target}")
-    graph, x = _dense(rows, depth, units), _values(3, rows, depth)
+    graph, x = dense(rows, depth, units), _values(3, rows, depth)
     (got,) = run_native(graph, [x], target, precision="bf16")
-    w, bias = (np.asarray(tensor.data) for tensor in graph.ops[0].inputs[1:])  # type: ignore[union-attr]
-    np.testing.assert_array_equal(got, _sums(x, w, bias))
+    np.testing.assert_array_equal(got, sums_of(graph, x))
 
 
 @each_target
@@ -109,7 +110,7 @@ def test_pairs_hold_the_first_neighbour_in_the_lower_half() -> None:
 
 
 def test_threads_do_not_change_sums() -> None:
-    graph, x = _dense(64, 96, 130, "RELU6"), _values(5, 64, 96)
+    graph, x = dense(64, 96, 130, "RELU6"), _values(5, 64, 96)
     cases, _ = attention._attention(attention.CASES["long"])
     for network, inputs in ((graph, [x]), (attention._fused(cases.graph()), cases.inputs)):
         (one,), (two,) = (run_native(network, inputs, "native", n, "bf16") for n in (1, 2))

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from circlet.backends.cpu.lower.tiles import Registers
 from circlet.backends.cpu.lowering import Context, Kernel, Ref, TensorRef
+from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 
 BF16_BYTES = 2
@@ -17,6 +18,11 @@ _SMALLEST = np.float32(2.0**-126)
 
 Floats = npt.NDArray[np.float32]
 Words = npt.NDArray[np.uint32]
+
+
+def has_bf16(target: Target) -> bool:
+    """Whether the target has instructions for products of bfloat16."""
+    return target.has("avx512bf16") or (target.arch == "aarch64" and target.has("bf16"))
 
 
 def rounds(context: Context, multiply_adds: int, elements: int) -> bool:

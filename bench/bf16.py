@@ -1,0 +1,118 @@
+"""Float networks with operands rounded to bfloat16: how much faster, and how far off.
+
+    python -m bench bf16 [PATH ...] [--models PATTERN] [--threads 1,2] [--rounds 11]
+
+Circlet at bf16 and at f32 and OpenVINO at bf16 take turns; answers are held against the golden
+outputs that lie beside the corpus. Writes bench/results/bf16-*.json, which the next `python -m
+bench report` shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from bench import machine
+from bench.bf16_result import Rounded, Row
+from bench.compare import compare
+from bench.measure import CORPUS, chosen, private_cache
+from bench.networks import Network, described
+from bench.ratios import ratio_of
+from circlet import Session
+from circlet.errors import CircletError
+
+_ENGINES = ("openvino", "circlet", "circlet_f32")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure the networks of class fp32 among those given."""
+    parser = argparse.ArgumentParser("bench bf16", description=__doc__)
+    parser.add_argument("paths", nargs="*", type=Path)
+    parser.add_argument("--models", default="*")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--rounds", type=int, default=11)
+    options = parser.parse_args(arguments)
+    paths = chosen(options.paths or sorted(CORPUS.glob("*.tflite")), options.models)
+    threads = [int(count) for count in options.threads.split(",")]
+    rows = []
+    with private_cache():
+        for path in paths:
+            for row in _rows(path, threads, options.rounds):
+                times = "  ".join(f"{name} {us:.1f}" for name, us in row.us.items())
+                print(f"{row.network:40} {row.threads}T  {times} us  {row.gain.middle:.2f}")
+                rows.append(row)
+    date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    Rounded(date, machine.facts(), rows).write()
+
+
+def _rows(path: Path, threads: Sequence[int], rounds: int) -> Iterator[Row]:
+    try:
+        network = described(path)
+    except (CircletError, OSError) as error:
+        print(f"{path.stem}: {error}".splitlines()[0])
+        return
+    if network.kind == "fp32" and rounds_operands(path):
+        for count in threads:
+            row = _measured(network, count, rounds)
+            if row is not None:
+                yield row
+
+
+def rounds_operands(path: Path) -> bool:
+    """Whether the precision makes a difference to a network's code."""
+    try:
+        opened = Session(path, precision="bf16").opened
+    except CircletError:
+        return False
+    steps = (step for part in opened.metadata["partitions"] for step in part.get("steps", ()))
+    return any("bf16" in kernel for _, kernel in steps)
+
+
+def _measured(network: Network, threads: int, rounds: int) -> Row | None:
+    asked = replace(network, kind="bf16")
+    with tempfile.TemporaryDirectory(prefix="bench-cache-") as cache:
+        found = compare(asked, threads, rounds, engines=_ENGINES, cache=Path(cache))
+    if not {"circlet", "circlet_f32"} <= found.rounds.keys():
+        print(f"{network.name}: {found.refused}")
+        return None
+    has_peer = "openvino" in found.rounds
+    return Row(
+        network.name,
+        threads,
+        {engine: median(times) for engine, times in found.rounds.items()},
+        ratio_of(found.rounds, "circlet_f32"),
+        ratio_of(found.rounds, "openvino") if has_peer else None,
+        golden_error(network.path),
+        found.differences["openvino"].part if has_peer else None,
+    )
+
+
+def golden_error(path: Path) -> float | None:
+    """The largest error of float outputs in the first golden case, None where there is none."""
+    golden = path.parents[1] / "golden" / f"{path.name}.npz"
+    if not golden.exists():
+        return None
+    session = Session(path, precision="bf16")
+    with np.load(golden) as arrays:
+        case = min((name.split("/")[0] for name in arrays.files), default="")
+        given = [arrays.get(f"{case}/in/{index}") for index in range(len(session.inputs))]
+        if any(array is None for array in given):
+            return None
+        results = session.run(given)
+        wanted = [arrays.get(f"{case}/out/{index}") for index in range(len(results))]
+    pairs = zip(results.values(), wanted, strict=True)
+    return max(
+        (_error(a, b) for a, b in pairs if b is not None and b.dtype.kind == "f"), default=None
+    )
+
+
+def _error(got: np.ndarray, wanted: np.ndarray) -> float:
+    largest = max(1.0, float(np.abs(wanted).max(initial=0)))
+    return float(np.abs(got.astype(np.float64) - wanted).max(initial=0)) / largest
