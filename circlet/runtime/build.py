@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from circlet import __version__
@@ -13,6 +14,7 @@ from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.cpu.choices import Choices
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.lower.bf16 import has_bf16
+from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.stock import Stock
 from circlet.backends.cpu.targets import Target, parse_targets
 from circlet.backends.cpu.toolchain import (
@@ -46,7 +48,6 @@ LOGGER = logging.getLogger(__name__)
 Builder = Callable[[Sequence[UnitSource]], list[bytes]]
 NO_FACTS: Mapping[str, object] = {}
 PRECISIONS = ("f32", "bf16")
-_RUNTIME_TEXT = '#include "circlet_runtime.c"\n'
 
 
 def compile_model(source: Source, options: OpenOptions) -> bytes:
@@ -256,29 +257,26 @@ def _target_codes(
     compiled: Mapping[Target, Sequence[CompiledPartition]],
     build: Builder,
 ) -> list[TargetCode]:
-    """Build all C of all targets side by side.
-
-    The runtime library is built without optional features, so that sessions of different targets
-    share one library and its thread pool.
-    """
-    plain = [UnitSource(_RUNTIME_TEXT, Target.of(target.arch)) for target in compiled]
+    """Build all C of all targets side by side."""
     units = [
         UnitSource(text, target)
         for target, parts in compiled.items()
         for part in parts
         for text in part.units
     ]
-    images = build([*dict.fromkeys(plain), *units]) if units else []
-    runtimes = dict(zip(dict.fromkeys(plain), images, strict=False))
-    rest = iter(images[len(runtimes) :])
+    plain = dict.fromkeys(plain_target(target) for target in compiled) if units else {}
+    with ThreadPoolExecutor() as pool:
+        found = pool.map(runtime_image, plain)
+        rest = iter(build(units) if units else [])
+        runtimes = dict(zip(plain, found, strict=True))
     codes = []
-    for target, runtime in zip(compiled, plain, strict=True):
+    for target in compiled:
         native = iter(compiled[target])
         parts = tuple(
             _native_code(next(native), rest) if is_native(part) else numpy_code(part)
             for part in partitions
         )
-        codes.append(TargetCode(str(target), runtimes.get(runtime, b""), parts, {}))
+        codes.append(TargetCode(str(target), runtimes.get(plain_target(target), b""), parts, {}))
     return codes
 
 

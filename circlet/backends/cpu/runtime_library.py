@@ -1,0 +1,50 @@
+"""The runtime library of a target: built by the first compilation of all, kept for the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from circlet.backends.cpu.artifact import TargetCode
+from circlet.backends.cpu.artifact_writer import artifact_bytes
+from circlet.backends.cpu.cache import Cache, cache_key, usable_folder
+from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.toolchain import compile_unit, compiler_identity
+from circlet.config import Config
+from circlet.errors import CacheError
+
+_TEXT = '#include "circlet_runtime.c"\n'
+
+
+def plain_target(target: Target) -> Target:
+    """What the runtime library of a target is built for.
+
+    It has no optional features, so that sessions of different targets share one library and its
+    thread pool.
+    """
+    return Target.of(target.arch)
+
+
+def runtime_image(plain: Target, config: Config | None = None) -> bytes:
+    """The shared object for a plain target; kept among the compiler's files, as it is no network.
+
+    Raises as `compile_unit`.
+    """
+    config = config or Config.from_environment()
+
+    def build() -> bytes:
+        image = compile_unit(_TEXT, plain, config=config)
+        return artifact_bytes({}, [TargetCode(str(plain), image, (), {})])
+
+    key = cache_key("runtime", str(plain), compiler_identity(config))
+    return bytes(_cache(config).load(key, build).artifact.code(0).runtime)
+
+
+def _cache(config: Config) -> Cache:
+    """It holds code: where others could write to it, nothing is kept."""
+    try:
+        folder = usable_folder(config)
+        if folder:
+            return Cache(config._replace(cache_dir=Path(folder) / "compiler"))
+    except CacheError:
+        pass
+    return Cache(config._replace(cache_bytes=0))
