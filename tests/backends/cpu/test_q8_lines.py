@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.lower.lines_q8 import Curve, Lines, lines_of
-from circlet.backends.cpu.lower.q8 import RISING, Slots, fixed_scaling
+from circlet.backends.cpu.lower.q8 import RISING, Slots, bias_of
 from circlet.backends.cpu.lower.scaling_q8 import integer_scaling
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Graph, Quantization
@@ -86,43 +86,55 @@ def test_sums_that_are_no_floats_have_no_line(wild: dict[str, int]) -> None:
     assert fits[[0, 2]].all() and not fits[1]
 
 
-@pytest.mark.parametrize("activation, form", [("NONE", "Q8_LINES"), ("RELU", "Q8_LINE")])
-@pytest.mark.parametrize("odd", [0, 2])
+@pytest.mark.parametrize(
+    "activation, odd, form",
+    [
+        ("NONE", "", "Q8_LINES"),
+        ("RELU", "", "Q8_LINE"),
+        ("NONE", "far", "Q8_LINES_FIXED"),
+        ("RELU", "far", "Q8_LINE_RISING"),
+        ("NONE", "steep", "Q8_LINES_GENERAL"),
+        ("RELU", "steep", "Q8_LINE_GENERAL"),
+    ],
+)
 @pytest.mark.parametrize("name", TARGETS)
 def test_kernels_run_lines_beside_vectors_that_have_none(
-    name: str, odd: int, activation: str, form: str
+    name: str, odd: str, activation: str, form: str
 ) -> None:
     target = runnable(name)
     if target is None:
         pytest.skip(f"this CPU cannot run {name}")
     graph = _graph(np.random.default_rng(4), odd, activation)
-    (op,) = graph.ops
-    folded = np.arange(192), np.full(192, 40_000)
-    scaling = integer_scaling(op, folded, Slots(np.arange(192), 192, 16), FLOATS)
-    assert scaling.form == (f"{form}_MIXED" if odd else form)
+    assert _scaling(graph, FLOATS) == form
     values = np.random.default_rng(5).integers(-128, 128, (1, 5, 7, 3)).astype(np.int8)
     check_native(graph, [values], target)
 
 
 def test_targets_without_fused_products_keep_integers() -> None:
-    graph = _graph(np.random.default_rng(4), 0, "RELU")
+    graph = _graph(np.random.default_rng(4), "", "RELU")
+    assert _scaling(graph, Target.of("riscv64")) == RISING
+
+
+def _scaling(graph: Graph, target: Target) -> str:
     (op,) = graph.ops
-    folded, slots = (np.arange(192), np.full(192, 40_000)), Slots(np.arange(192), 192, 16)
-    assert integer_scaling(op, folded, slots, Target.of("riscv64")).form == RISING
-    assert fixed_scaling(op, *folded, slots).form == RISING
+    bias = bias_of(op, 192)
+    folded = bias, np.abs(bias) + 30_000
+    return integer_scaling(op, folded, Slots(np.arange(192), 192, 16), target).form
 
 
-def _graph(rng: np.random.Generator, odd: int, activation: str) -> Graph:
-    """A convolution of 192 channels, some of which amplify their sums."""
+def _graph(rng: np.random.Generator, odd: str, activation: str) -> Graph:
+    """A convolution of 192 channels; the sums of the first and the last may be far from zero, or
+    amplified."""
     factors = rng.uniform(2.0**-7, 2.0**-5, 192)
-    factors[::191][:odd] = 3.0
+    bias = rng.integers(-9_000, 9_000, 192)
+    if odd:
+        factors[::191] = {"far": 2.0**-16, "steep": 3.0}[odd]
+        bias[::191] = {"far": 4_227_072, "steep": 0}[odd]
     made = builder()
     image = made.input("x", DType.INT8, (1, 5, 7, 3), Quantization.per_tensor(1.0, 2))
     scales = Quantization.per_channel(factors.astype(np.float32), 0)
     weights = made.constant("w", rng.integers(-127, 128, (192, 3, 3, 3)).astype(np.int8), scales)
-    bias = made.constant("b", rng.integers(-9_000, 9_000, 192).astype(np.int32))
+    operands = [image, weights, made.constant("b", bias.astype(np.int32))]
     attrs = Conv2DAttrs("SAME", 1, 1, fused_activation_function=activation)
     quant = Quantization.per_tensor(1.0, -128 if activation == "RELU" else 3)
-    return made.output(
-        made.op("CONV_2D", [image, weights, bias], attrs, name="y", quant=quant)
-    ).build()
+    return made.output(made.op("CONV_2D", operands, attrs, name="y", quant=quant)).build()

@@ -17,8 +17,14 @@
 #define Q8_HYBRID_ROWS 5 /* as Q8_HYBRID, every row of the input with a scale of its own */
 #define Q8_LINE 6        /* slope and offset as floats */
 #define Q8_LINES 7       /* slope, offset below zero, offset from zero on, where zero is */
-#define Q8_LINE_MIXED 8  /* as Q8_LINE, or as Q8_GENERAL where the last lanes are 0 */
-#define Q8_LINES_MIXED 9 /* as Q8_LINES, or as Q8_GENERAL where the last lanes are 0 */
+/* Lines, and records of an integer form where the last lanes are below Q8_LEAST_LINE. */
+#define Q8_LINE_FIXED 8
+#define Q8_LINES_FIXED 9
+#define Q8_LINE_GENERAL 10
+#define Q8_LINES_GENERAL 11
+#define Q8_LINE_RISING 12
+#define Q8_LINES_RISING 13
+#define Q8_LEAST_LINE 32
 
 /* How outputs are bounded; the bounds exclude the zero point. */
 struct q8_bounds {
@@ -159,13 +165,15 @@ CIRCLET_INLINE vu8 q8_bound(vi8 bytes, struct q8_bounds bounds) {
 CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *records, struct q8_bounds bounds,
                                   const int pixels, const int pitch, const int vectors,
                                   const int form) {
-    const int mixed = form == Q8_LINE_MIXED || form == Q8_LINES_MIXED;
-    const int usual = mixed ? form - Q8_LINE_MIXED + Q8_LINE : form;
+    const int mixed = form >= Q8_LINE_FIXED, usual = mixed ? Q8_LINE + form % 2 : form;
+    const int other = form >= Q8_LINE_RISING    ? Q8_RISING
+                      : form >= Q8_LINE_GENERAL ? Q8_GENERAL
+                                                : Q8_FIXED;
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
         const int32_t *record = records + n * Q8_RECORD;
-        if (mixed && !record[4 * CIRCLET_LANES]) {
+        if (mixed && record[4 * CIRCLET_LANES] < Q8_LEAST_LINE) {
             CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
-                acc[m * pitch + n] = q8_scale(acc[m * pitch + n], record, bounds, Q8_GENERAL);
+                acc[m * pitch + n] = q8_scale(acc[m * pitch + n], record, bounds, other);
         } else {
             CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
                 acc[m * pitch + n] = q8_scale(acc[m * pitch + n], record, bounds, usual);

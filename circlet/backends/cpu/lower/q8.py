@@ -164,14 +164,9 @@ def fixed_scaling(op: Op, bias: Int64, reach: Int64, slots: Slots) -> Scaling:
             return Scaling(RISING, _rising_records(bias, rising, zero, value, slots))
     if _fits_fixed(mantissa, shift, reach, zero):
         return Scaling(FIXED, _fixed_records(bias, (mantissa, -shift), zero, slots))
-    return Scaling(GENERAL, general_records(bias, mantissa, shift, slots))
-
-
-def general_records(bias: Int64, mantissa: Int64, shift: Int64, slots: Slots) -> Int32:
-    """Records for any multipliers."""
     right = np.maximum(np.where(mantissa == 0, 1, -shift), 0)
     columns = {0: wrap_int32(bias), 1: mantissa, 2: right - 1, 3: np.maximum(shift, 0)}
-    return slots.table(columns)
+    return Scaling(GENERAL, slots.table(columns))
 
 
 def _keeps_rising(op: Op) -> bool:

@@ -6,8 +6,6 @@ import numpy as np
 
 from circlet.backends.cpu.lower.lines_q8 import MAGIC_BITS, MOST_SUM, Curve, Lines, lines_of
 from circlet.backends.cpu.lower.q8 import (
-    FIXED,
-    RISING,
     Int64,
     Scaling,
     Slots,
@@ -15,7 +13,6 @@ from circlet.backends.cpu.lower.q8 import (
     bias_of,
     factors_of,
     fixed_scaling,
-    general_records,
     known_outputs,
     stored_zero,
 )
@@ -23,11 +20,8 @@ from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 from circlet.ops.requantize import activation_range, quantize_multipliers, scalar_quant, wrap_int32
 
-_LINE = ("Q8_LINE", "Q8_LINES")
-_MIXED = ("Q8_LINE_MIXED", "Q8_LINES_MIXED")
-_LINE_COST = (2, 4)
-_GENERAL_COST = 20
-_COSTS = {RISING: 6, FIXED: 10}
+_LINES = ("Q8_LINE", "Q8_LINES")
+_FEWEST = 0.25
 
 
 def integer_scaling(op: Op, folded: tuple[Int64, Int64], slots: Slots, target: Target) -> Scaling:
@@ -37,11 +31,7 @@ def integer_scaling(op: Op, folded: tuple[Int64, Int64], slots: Slots, target: T
         folded: The bias with zero points folded in, and how far sums can get from zero.
     """
     integer = fixed_scaling(op, *folded, slots)
-    lines = _line_scaling(op, folded, slots) if _rounds(target) else None
-    if lines is None:
-        return integer
-    scaling, cost = lines
-    return scaling if cost < _COSTS.get(integer.form, _GENERAL_COST) else integer
+    return _line_scaling(op, folded, slots, integer) if _rounds(target) else integer
 
 
 def _rounds(target: Target) -> bool:
@@ -49,8 +39,8 @@ def _rounds(target: Target) -> bool:
     return target.arch == "aarch64" or (target.arch == "x86_64" and target.has("fma"))
 
 
-def _line_scaling(op: Op, folded: tuple[Int64, Int64], slots: Slots) -> tuple[Scaling, float]:
-    """Records of lines, general ones for vectors where a channel has none; instructions each."""
+def _line_scaling(op: Op, folded: tuple[Int64, Int64], slots: Slots, integer: Scaling) -> Scaling:
+    """Records of lines, but for vectors where a channel has none."""
     bias, reach = folded
     mantissa, shift = quantize_multipliers(factors_of(op, bias.size))
     own = bias_of(op, bias.size)
@@ -65,11 +55,11 @@ def _line_scaling(op: Op, folded: tuple[Int64, Int64], slots: Slots) -> tuple[Sc
     table = _records(bias, lines, slots)
     used = slots.spread(np.ones(bias.size, bool)).reshape(len(table), -1)
     good = (slots.spread(fits).reshape(len(table), -1) | ~used).all(axis=1)
-    table[~good] = general_records(bias, mantissa, shift, slots)[~good]
-    sides, share = lines.offsets.shape[1], float(good.mean())
-    form = (_LINE if good.all() else _MIXED)[sides - 1]
-    cost = share * _LINE_COST[sides - 1] + (1 - share) * _GENERAL_COST
-    return Scaling(form, table), cost
+    if good.mean() < _FEWEST:
+        return integer
+    table[~good] = integer.records[~good]
+    form = _LINES[lines.offsets.shape[1] - 1]
+    return Scaling(form if good.all() else f"{form}_{integer.form[3:]}", table)
 
 
 def _with_constants(lines: Lines, known: np.ndarray, start: Int64, value: Int64) -> Lines:
@@ -80,11 +70,13 @@ def _with_constants(lines: Lines, known: np.ndarray, start: Int64, value: Int64)
 
 
 def _records(bias: Int64, lines: Lines, slots: Slots) -> np.ndarray:
+    """Where zero is, in the last lanes, tells these from integer records, with small numbers."""
     start = wrap_int32(lines.start + MAGIC_BITS)
     slope, under, over = (
         np.ascontiguousarray(values, np.float32).view(np.int32)
         for values in (lines.slope, lines.offsets[:, 0], lines.offsets[:, -1])
     )
-    table = slots.table({0: wrap_int32(bias + start), 1: slope, 2: under, 3: over, 4: start})
-    table[:, 4] = np.maximum(table[:, 4], 1)
+    zero = np.where(lines.slope == 0, MAGIC_BITS, start)
+    table = slots.table({0: wrap_int32(bias + start), 1: slope, 2: under, 3: over, 4: zero})
+    table[:, 4][table[:, 4] == 0] = MAGIC_BITS
     return table
