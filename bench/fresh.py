@@ -24,6 +24,7 @@ from statistics import median
 
 import circlet
 from bench.workers import EngineError
+from circlet.sample import Sample
 
 TIMEOUT_S = 120.0
 _HEAVY = ("litert_cached", "openvino")
@@ -96,14 +97,29 @@ class Start:
 
 @dataclass(frozen=True)
 class Starts:
-    """Fresh processes of one engine on one network: medians where the caches are warm.
+    """Fresh processes of one engine on one network.
 
     Attributes:
-        cold_ms: With empty caches; the C compiler's own cache is warm.
+        rounds: With warm caches.
+        cold_ms: With empty caches; the compiler has compiled before.
     """
 
-    warm: Start
+    rounds: list[Start]
     cold_ms: float
+
+    @property
+    def warm(self) -> Start:
+        """The middle of the rounds."""
+        return Start(
+            median(run.ms for run in self.rounds),
+            median(run.peak_mib for run in self.rounds),
+            median(run.after_mib for run in self.rounds),
+        )
+
+    @property
+    def warm_ms(self) -> list[float]:
+        """Milliseconds of each round."""
+        return [run.ms for run in self.rounds]
 
 
 @lru_cache(maxsize=1)
@@ -116,6 +132,15 @@ def _installation() -> Path:
     shutil.copytree(package, site / "circlet", ignore=shutil.ignore_patterns("__pycache__"))
     compileall.compile_dir(site, quiet=1)
     return site
+
+
+@lru_cache(maxsize=1)
+def _warm_toolchain() -> Path:
+    """What the compiler's folder of a cache holds after the installed copy compiled something."""
+    folder = Path(tempfile.mkdtemp(prefix="bench-toolchain-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    start("circlet", Sample().model_path, folder)
+    return folder / "compiler"
 
 
 def start(engine: str, model: Path, caches: Path) -> Start:
@@ -151,11 +176,11 @@ def _killed_after(process: subprocess.Popen[bytes], seconds: float) -> Iterator[
         timer.cancel()
 
 
-def starts(engines: list[str], model: Path, rounds: int, compiler: Path) -> dict[str, Starts]:
+def starts(engines: list[str], model: Path, rounds: int) -> dict[str, Starts]:
     """Cold once, then warm starts of the engines in turn; those that fail are left out.
 
-    Engines whose start takes most of a second have one warm start. `compiler` is a folder with the
-    C compiler's own warm cache.
+    Engines whose start takes most of a second have one warm start. Every second round goes the
+    other way round: what comes first finds colder caches.
     """
     with tempfile.TemporaryDirectory(prefix="bench-starts-") as name:
         folder = Path(name)
@@ -164,22 +189,14 @@ def starts(engines: list[str], model: Path, rounds: int, compiler: Path) -> dict
             home = folder / engine
             home.mkdir(mode=0o700)
             if engine == "circlet":
-                shutil.copytree(compiler, home / "compiler", dirs_exist_ok=True)
+                shutil.copytree(_warm_toolchain(), home / "compiler")
             try:
                 cold[engine] = start(engine, model, home).ms
             except EngineError:
                 continue
         warm: dict[str, list[Start]] = {engine: [] for engine in cold}
         for number in range(rounds):
-            for engine in cold:
+            for engine in list(cold)[:: -1 if number % 2 else 1]:
                 if number == 0 or engine not in _HEAVY:
                     warm[engine].append(start(engine, model, folder / engine))
-    return {engine: Starts(_middle(runs), cold[engine]) for engine, runs in warm.items()}
-
-
-def _middle(runs: list[Start]) -> Start:
-    return Start(
-        median(run.ms for run in runs),
-        median(run.peak_mib for run in runs),
-        median(run.after_mib for run in runs),
-    )
+    return {engine: Starts(runs, cold[engine]) for engine, runs in warm.items()}

@@ -1,6 +1,6 @@
 """Circlet and its peers on networks, interleaved round by round in isolated processes.
 
-    python -m bench [PATH ...] [--models PATTERN] [--threads 1,2] [--rounds 11] [--starts 3]
+    python -m bench [PATH ...] [--models PATTERN] [--threads 1,2] [--rounds 11] [--starts 9]
 
 For every network: latency of the bound call at each number of threads, outputs compared, the
 convenience call, process starts, compile time, memory and artifact size. Writes one JSON file to
@@ -24,7 +24,7 @@ from statistics import median
 from bench import machine, report, scaling
 from bench.compare import Compared, chosen_cpus, compare
 from bench.explain_rows import explained
-from bench.fresh import starts
+from bench.fresh import Starts, starts
 from bench.networks import Network, described, find_networks
 from bench.ratios import best_peer, ratio_of
 from bench.result import FOLDER, Latency, Result, Run, to_json
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--models", default="*", help="patterns of names, separated by commas")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--starts", type=int, default=3, help="fresh processes; 0 for none")
+    parser.add_argument("--starts", type=int, default=9, help="fresh processes; 0 for none")
     parser.add_argument("--scaling", action="store_true", help="measure scaling curves as well")
     parser.add_argument("--json", type=Path, help="file for the result, and no page is made")
     options = parser.parse_args(arguments)
@@ -126,7 +126,7 @@ def measure(
     first = found[threads[0]]
     refused = {name: why for done in reversed(found.values()) for name, why in done.refused.items()}
     runs = [name for name in _STARTED if name in first.about]
-    begun = starts(runs, network.path, fresh, _warm_compiler()) if fresh and runs else {}
+    begun = starts(runs, network.path, fresh) if fresh and runs else {}
     result = Result(
         name=network.name,
         kind=network.kind,
@@ -136,15 +136,7 @@ def measure(
         refused=refused,
         differences={name: asdict(one) for name, one in first.differences.items()},
         open_ms={name: float(str(about["open_ms"])) for name, about in first.about.items()},
-        starts={
-            name: {
-                "cold_ms": one.cold_ms,
-                "warm_ms": one.warm.ms,
-                "peak_mib": one.warm.peak_mib,
-                "after_mib": one.warm.after_mib,
-            }
-            for name, one in begun.items()
-        },
+        starts={name: _start_facts(one, begun.get("litert")) for name, one in begun.items()},
         compile_s=compiled[0] if compiled else None,
         artifact_bytes=compiled[1] if compiled else None,
         slow=_reasons(network, latency),
@@ -168,8 +160,18 @@ def latency_of(found: Compared) -> Latency:
     return Latency(us, found.convenient_us, best if ratio else "", ratio)
 
 
-def _warm_compiler() -> Path:
-    return Path(Config.from_environment().cache_folder()) / "compiler"
+def _start_facts(starts: Starts, litert: Starts | None) -> dict[str, float]:
+    facts = {
+        "cold_ms": starts.cold_ms,
+        "warm_ms": starts.warm.ms,
+        "peak_mib": starts.warm.peak_mib,
+        "after_mib": starts.warm.after_mib,
+    }
+    if litert is None or len(litert.rounds) != len(starts.rounds):
+        return facts
+    times = {"litert": litert.warm_ms, "this": starts.warm_ms}
+    ratio = ratio_of(times, "litert", "this")
+    return {**facts, "ratio": ratio.middle, "ratio_low": ratio.low, "ratio_high": ratio.high}
 
 
 def _compile(network: Network) -> tuple[float, int] | None:

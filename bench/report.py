@@ -293,13 +293,14 @@ def _starts(run: Run) -> str:
         "From process start to the first result, and memory",
         "Milliseconds from the start of a Python process to its first result, with warm caches "
         "(LiteRT's is its weight cache, which its interpreter has not), and for Circlet with a "
-        "cold one; MiB at the peak and after the first run. Numpy is imported everywhere.",
-        "network | LiteRT ms | LiteRT, cached | OpenVINO ms | Circlet ms | Circlet cold "
+        "cold one; the ratio is LiteRT's time over Circlet's, round by round, with its interval; "
+        "MiB at the peak and after the first run. Numpy is imported everywhere.",
+        "network | LiteRT ms | LiteRT, cached | OpenVINO ms | Circlet ms | Circlet cold | ratio "
         "| LiteRT MiB | OpenVINO MiB | Circlet MiB | LiteRT after | Circlet after",
     )
     for result in found:
         cells = [_fact(result, name, "warm_ms") for name in _STARTED]
-        cells.append(_fact(result, "circlet", "cold_ms"))
+        cells += [_fact(result, "circlet", "cold_ms"), _start_ratio(result)]
         cells += [_fact(result, name, "peak_mib") for name in ("litert", "openvino", "circlet")]
         cells += [_fact(result, name, "after_mib") for name in ("litert", "circlet")]
         rows.append(f"| {result.name} | {' | '.join(cells)} |")
@@ -314,17 +315,26 @@ def _fact(result: Result, engine: str, fact: str) -> str:
     return "-" if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
+def _start_ratio(result: Result) -> str:
+    facts = result.starts["circlet"]
+    if "ratio" not in facts:
+        return "-"
+    return f"{facts['ratio']:.2f} [{facts['ratio_low']:.2f} {facts['ratio_high']:.2f}]"
+
+
 def _start_summary(found: Sequence[Result]) -> str:
-    pairs = [r.starts for r in found if "litert" in r.starts]
+    pairs = [r.starts for r in found if "ratio" in r.starts["circlet"]]
     if not pairs:
         return ""
-    times = [starts["litert"]["warm_ms"] / starts["circlet"]["warm_ms"] for starts in pairs]
+    times = [starts["circlet"]["ratio"] for starts in pairs]
     peaks = [starts["circlet"]["peak_mib"] - starts["litert"]["peak_mib"] for starts in pairs]
+    sure = sum(starts["circlet"]["ratio_high"] < 1 for starts in pairs)
     worse = sum(ratio < 1 for ratio in times), sum(more > 0 for more in peaks)
     return (
         f"LiteRT's start over Circlet's: geometric mean {mean_ratio(times) or 0:.2f}, Circlet is "
-        f"slower on {worse[0]} of {len(pairs)}. Peak memory: median difference "
-        f"{median(peaks):+.1f} MiB, Circlet needs more on {worse[1]}."
+        f"slower on {worse[0]} of {len(pairs)}, on {sure} of them beyond doubt. "
+        f"Peak memory: median difference {median(peaks):+.1f} MiB, Circlet needs more "
+        f"on {worse[1]}."
     )
 
 

@@ -53,7 +53,8 @@ class Result:
         differences: Of the peers' outputs from Circlet's: the largest, in parts of the range and
             in steps of the integer type.
         open_ms: Time to open the file with nothing cached, by engine.
-        starts: Fresh processes, by engine: `cold_ms`, `warm_ms`, `peak_mib`, `after_mib`.
+        starts: Fresh processes, by engine: `cold_ms`, `warm_ms`, `peak_mib`, `after_mib`;
+            and `ratio` with `ratio_low` and `ratio_high`: LiteRT's warm starts over its own.
         compile_s: Time to compile with a warm toolchain.
         artifact_bytes: Size of the compiled artifact.
         slow: Where the time goes, for a network that misses its bar.
