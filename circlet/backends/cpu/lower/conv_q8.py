@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.choices import Choice
+from circlet.backends.cpu.costs import costs_of
 from circlet.backends.cpu.lower.i8mm import dots_of, group_of, product_offset, product_tiles
 from circlet.backends.cpu.lower.q8 import (
     HYBRIDS,
@@ -176,6 +177,7 @@ def _tile(product: Product, context: Context) -> Tile:
     """The best tile; for another size of the network, among those that are there for the op."""
     lanes = context.vector_bytes // 4
     row_pixels, columns = product.places.row_pixels, -(-product.channels // lanes)
+    costs = costs_of(context.target)
     tiles = product_tiles(row_pixels, columns, product.runs.bytes, context.target)
     stocked: dict[int, Packed | None] = {}
 
@@ -187,7 +189,7 @@ def _tile(product: Product, context: Context) -> Tile:
         return known is not None and context.has(_kernel(product, tile, known.fact, context))
 
     name = f"conv_q8 {product.places.rows}x{row_pixels}"
-    choice = Choice(name, tiles, lambda t: tile_work(t, row_pixels, columns), is_there)
+    choice = Choice(name, tiles, lambda t: tile_work(costs, t, row_pixels, columns), is_there)
     return context.choose(product.op, choice)
 
 

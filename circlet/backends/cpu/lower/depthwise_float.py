@@ -10,6 +10,7 @@ from math import gcd
 import numpy as np
 
 from circlet.backends.cpu.choices import Choice
+from circlet.backends.cpu.costs import Costs, costs_of
 from circlet.backends.cpu.lower.conv_float import (
     DEPTHWISE_MULTIPLIED,
     first_taps,
@@ -34,7 +35,6 @@ from circlet.ops.operands import operand
 _MOST_PIXELS = 7
 _MOST_UNROLLED = 200
 _MOST_COLUMNS = 16
-_TILE_OVERHEAD = 8
 _TASK_ROWS = 16
 _TASKS_WANTED = 16
 
@@ -129,7 +129,7 @@ def _choice(
     return Choice(
         f"depthwise_f32 {rows.height}x{rows.width}x{rows.channels}",
         shapes,
-        lambda shape: _row_slots(rows, shape[-1]),
+        lambda shape: _row_slots(costs_of(context.target), rows, shape[-1]),
         lambda shape: context.has(_kernel(shape, masked)),
     )
 
@@ -184,14 +184,14 @@ def _shapes(rows: _Rows, registers: Registers) -> list[tuple[int, ...]]:
     most = _MOST_PIXELS if registers.count > 16 else 5
     limit = max(1, min(most, rows.width, _MOST_UNROLLED // (height * width)))
 
-    counts = sorted(range(limit, 0, -1), key=partial(_row_slots, rows))
+    counts = sorted(range(limit, 0, -1), key=partial(_row_slots, registers.costs, rows))
     return [_shape(rows, pixels) for pixels in counts]
 
 
-def _row_slots(rows: _Rows, pixels: int) -> int:
+def _row_slots(costs: Costs, rows: _Rows, pixels: int) -> float:
     """Estimated time of a row, per vector of channels."""
     taps = rows.window.rows.size * rows.window.columns.size
-    return -(-rows.width // pixels) * (taps * pixels + _TILE_OVERHEAD)
+    return -(-rows.width // pixels) * costs.window(pixels, taps)
 
 
 def _shape(rows: _Rows, pixels: int) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from circlet.backends.cpu.choices import Choice, joined
 from circlet.backends.cpu.layout import Layout
+from circlet.backends.cpu.lower.amx_bf16 import call_tiles, takes_tiles
 from circlet.backends.cpu.lower.bf16 import call_cast, pairs, registers_for_pairs, rounds
 from circlet.backends.cpu.lower.tiles import (
     Tile,
@@ -127,7 +128,11 @@ def constant_floats(tensor: Tensor | None) -> FloatArray | None:
 def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
     """Append the kernel calls that compute `matrix`."""
     if rounds(context, matrix.multiply_adds, reach(matrix)):
-        matrix = _rounded(op, context, matrix)
+        matrix, window = _rounded(op, context, matrix), _window(matrix)
+        if takes_tiles(matrix, window, context.target):
+            results = {**edges(matrix), **clamp_params(matrix.activation)}
+            call_tiles(op, context, matrix, window, results)
+            return
     images, height, width = matrix.sizes
     filters = matrix.weights.shape[0] // matrix.groups
     lanes = lanes_of(context.vector_bytes)
@@ -192,15 +197,19 @@ def _tile(op: Op, context: Context, matrix: Matrix) -> Tile:
     if matrix.rounded:
         registers = registers_for_pairs(registers)
     vectors = vectors_of(registers, filters, lanes_of(context.vector_bytes))
-    tiles = tiles_of(registers, matrix.sizes[2], vectors)
+    width, depth = matrix.sizes[2], matrix.depth
+    tiles = tiles_of(registers, width, vectors, depth)
 
     def is_there(tile: Tile) -> bool:
         known = context.has(_kernel(tile, matrix))
         return known and context.stocked(op, _packing(matrix, tile)) is not None
 
     name = f"{_function(matrix)} {joined(matrix.sizes)} by {joined(matrix.weights.shape)}"
-    choice = Choice(name, tiles, lambda t: tile_slots(t, matrix.sizes[2], vectors), is_there)
-    return context.choose(op, choice)
+
+    def cost(tile: Tile) -> float:
+        return tile_slots(registers.costs, tile, width, vectors, depth)
+
+    return context.choose(op, Choice(name, tiles, cost, is_there))
 
 
 def _packing(matrix: Matrix, tile: Tile) -> str:

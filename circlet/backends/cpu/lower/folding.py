@@ -60,7 +60,8 @@ def _row_slots(matrix: Matrix, pixels: int, count: int, registers: Registers, la
     vectors = vectors_of(registers, count * len(matrix.weights), lanes)
     _, rows, columns, channels = matrix.weights.shape
     depth = rows * (columns + (count - 1) * _step(matrix)) * channels
-    return tile_slots(choose_tile(registers, pixels, vectors), pixels, vectors) * depth
+    tile = choose_tile(registers, pixels, vectors, depth)
+    return tile_slots(registers.costs, tile, pixels, vectors, depth)
 
 
 def _can_fold(matrix: Matrix) -> bool:

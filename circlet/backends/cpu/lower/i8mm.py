@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from circlet.backends.cpu.costs import Costs, costs_of
 from circlet.backends.cpu.lower.q8 import (
     Tile,
     activation_offset,
@@ -47,17 +48,19 @@ def product_tiles(
     tiles = tiles_of(row_pixels, columns, target)
     if group_of(run_bytes, target) != _DEPTH:
         return tiles
-    return _even_tiles(tiles, row_pixels, columns)
+    return _even_tiles(tiles, row_pixels, columns, costs_of(target))
 
 
 @lru_cache(maxsize=1024)
-def _even_tiles(tiles: tuple[Tile, ...], row_pixels: int, columns: int) -> tuple[Tile, ...]:
+def _even_tiles(
+    tiles: tuple[Tile, ...], row_pixels: int, columns: int, costs: Costs
+) -> tuple[Tile, ...]:
     """Tiles whose sums leave registers for matrices; an odd pixel takes the time of two."""
 
     def work(tile: Tile) -> float:
         even = Tile(tile.pixels + tile.pixels % 2, tile.vectors)
         rows = -(-row_pixels // tile.pixels) * even.pixels
-        return tile_work(even, rows, columns)
+        return tile_work(costs, even, rows, columns)
 
     fitting = (t for t in tiles if (t.pixels + t.pixels % 2) * t.vectors <= _MOST_SUMS)
     return tuple(sorted(fitting, key=work))

@@ -162,8 +162,9 @@ def _lower_float(op: Op, context: Context) -> None:
 
 def _tile(op: Op, context: Context, form: str, vectors: int) -> FloatTile:
     """The best tile; a matrix that is read where it lies is read once, for all rows."""
-    sizes = rows, _, _ = product_sizes(op)
-    tiles = tiles_of(registers_of(context.target, context.vector_bytes), rows, vectors)
+    sizes = rows, depth, _ = product_sizes(op)
+    registers = registers_of(context.target, context.vector_bytes)
+    tiles = tiles_of(registers, rows, vectors, depth)
     if form == _DIRECT:
         tiles = tuple(tile for tile in tiles if tile.pixels == rows)
     elif form == _DOTS:
@@ -171,7 +172,7 @@ def _tile(op: Op, context: Context, form: str, vectors: int) -> FloatTile:
     choice = Choice(
         f"matmul_f32 {joined(sizes)}",
         tiles,
-        lambda tile: tile_slots(tile, rows, vectors),
+        lambda tile: tile_slots(registers.costs, tile, rows, vectors, depth),
         always_there,
     )
     return context.choose(op, choice)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from circlet.backends.cpu.costs import Costs, costs_of
 from circlet.backends.cpu.lowering import ParamValue
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op, Tensor
@@ -38,7 +39,6 @@ RECORD = 5
 _WIDE_ROW = 6
 _MOST_RISING_SHIFT = 22
 _MOST_PIXELS = 16
-_LOAD_WORK = 0.4
 
 
 @dataclass(frozen=True)
@@ -334,21 +334,22 @@ def tiles_of(row_pixels: int, columns: int, target: Target) -> tuple[Tile, ...]:
     """
     wide = target.has("avx512f") if target.arch == "x86_64" else target.arch == "aarch64"
     registers = 32 if wide else 16
-    spare = 3 if has_dot(target) else 7
+    spare, costs = 3 if has_dot(target) else 7, costs_of(target)
     widest = 4 if row_pixels >= _WIDE_ROW else 7
     found: list[tuple[float, int, Tile]] = []
     for tile in _tiles_of_registers(registers - spare, widest):
         if tile.pixels <= row_pixels:
-            found.append((tile_work(tile, row_pixels, columns), len(found), tile))
+            work = tile_work(costs, tile, row_pixels, columns)
+            found.append((work, len(found), tile))
     found.sort()
     return tuple([tile for _, _, tile in found])
 
 
-def tile_work(tile: Tile, row_pixels: int, columns: int) -> float:
-    """Dot products, and loads at their share, of a row of outputs per group of four taps."""
+def tile_work(costs: Costs, tile: Tile, row_pixels: int, columns: int) -> float:
+    """Slots of a row of outputs that is covered with tiles, per group of four taps."""
     pixels, vectors = tile
     tiles = -(-row_pixels // pixels) * -(-columns // vectors)
-    return tiles * (pixels * vectors + _LOAD_WORK * (pixels + vectors))
+    return tiles * costs.dot_tile(pixels, vectors)
 
 
 @lru_cache(maxsize=16)

@@ -7,14 +7,13 @@ from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
+from circlet.backends.cpu.costs import DEFAULT_COSTS, Costs, costs_of
 from circlet.backends.cpu.targets import Target
 
 FLOAT_BYTES = 4
 _MOST_PIXELS = 14
 _MOST_VECTORS = 8
-_LATENCY_SLOTS = 8.0
-_STEP_OVERHEAD = 1.0
-_HALF_LOAD = 0.8
+_DEEP = 1024
 _TASK_INPUT_BYTES = 96 << 10
 _TASK_PANEL_STEPS = 4096
 _TASKS_WANTED = 16
@@ -54,11 +53,13 @@ class Registers:
         count: Architectural vector registers, or their worth where vectors are emulated.
         by_lane: Whether one register holds several inputs of a pixel, multiplied by lane.
         has_halves: Whether half a vector may take less time than a whole one.
+        costs: What kernels that use them take.
     """
 
     count: int
     by_lane: bool = False
     has_halves: bool = False
+    costs: Costs = DEFAULT_COSTS
 
     def hold(self, tile: Tile) -> bool:
         """Whether a tile's sums and the operands of one step fit, with one register to spare."""
@@ -75,10 +76,10 @@ def lanes_of(vector_bytes: int) -> int:
 def registers_of(target: Target, vector_bytes: int) -> Registers:
     """The registers that kernels for a target may count on."""
     if vector_bytes == 64:
-        return Registers(32, has_halves=True)
+        return Registers(32, has_halves=True, costs=costs_of(target))
     if target.arch == "aarch64":
-        return Registers(32, by_lane=True)
-    return Registers(8 if target.arch == "riscv64" else 16)
+        return Registers(32, by_lane=True, costs=costs_of(target))
+    return Registers(8 if target.arch == "riscv64" else 16, costs=costs_of(target))
 
 
 def vectors_of(registers: Registers, channels: int, lanes: int) -> float:
@@ -88,19 +89,22 @@ def vectors_of(registers: Registers, channels: int, lanes: int) -> float:
     return -(-2 * channels // lanes) / 2
 
 
-def choose_tile(registers: Registers, width: int, vectors: float) -> Tile:
+def choose_tile(registers: Registers, width: int, vectors: float, depth: int = _DEEP) -> Tile:
     """The tile with the least estimated time; see `tiles_of`."""
-    return tiles_of(registers, width, vectors)[0]
+    return tiles_of(registers, width, vectors, depth)[0]
 
 
 @lru_cache(maxsize=4096)
-def tiles_of(registers: Registers, width: int, vectors: float) -> tuple[Tile, ...]:
+def tiles_of(
+    registers: Registers, width: int, vectors: float, depth: int = _DEEP
+) -> tuple[Tile, ...]:
     """Tiles for rows of `width` pixels and `vectors` channels, the least estimated time first.
 
     Args:
         registers: What the target has.
         width: Output pixels of a row.
         vectors: Vectors of output channels of a group.
+        depth: Multiply-adds of one output.
     """
     counts = [float(count) for count in range(1, min(_MOST_VECTORS, ceil(vectors)) + 1)]
     halves = (count - 0.5 for count in counts if vectors % 1)
@@ -111,7 +115,10 @@ def tiles_of(registers: Registers, width: int, vectors: float) -> tuple[Tile, ..
         for count in counts
         if registers.hold(tile := Tile(pixels, count))
     ]
-    return tuple(sorted(candidates, key=lambda tile: tile_slots(tile, width, vectors)))
+    costs = registers.costs
+    return tuple(
+        sorted(candidates, key=lambda tile: tile_slots(costs, tile, width, vectors, depth))
+    )
 
 
 def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
@@ -125,9 +132,7 @@ def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
     return min(tiles, max(1, worthwhile, min(cached, shared)))
 
 
-def tile_slots(tile: Tile, width: int, vectors: float) -> float:
-    """Issue slots per element of depth: multiply-adds or loads, whichever bind, over all tiles."""
-    sums, single = tile.pixels * tile.vectors, _HALF_LOAD if tile.vectors < 1 else 1
-    loads = tile.pixels * single + tile.vectors
+def tile_slots(costs: Costs, tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:
+    """Slots of a row of `width` pixels and `vectors` channels that is covered with tiles."""
     tiles = -(-width // tile.pixels) * ceil(vectors / tile.vectors)
-    return tiles * (max(sums, loads, _LATENCY_SLOTS) + _STEP_OVERHEAD)
+    return tiles * costs.float_tile(tile.pixels, tile.vectors, depth)

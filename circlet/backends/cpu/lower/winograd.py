@@ -26,10 +26,6 @@ from circlet.ir import Op
 PLAIN, WINOGRAD = "conv_f32", "winograd_f32"
 _PIXELS = 4
 _PLANES = 36
-_ENTER_SLOTS = 190
-_LEAVE_SLOTS = 150
-_NEAR_BYTES, _FAR_BYTES = 16, 6  # weights that a slot loads from the second level, and beyond
-_SECOND_LEVEL_BYTES = 768 << 10
 _MOST_WEIGHT_BYTES = 12 << 20
 _CACHED_BYTES = 384 << 10
 _TASKS_WANTED = 8
@@ -130,8 +126,12 @@ def _tiles(context: Context, matrix: Matrix) -> Choice[Tile]:
     registers = registers_of(context.target, context.vector_bytes)
     patches, vectors = _tiled(matrix, lanes_of(context.vector_bytes))
     name = f"{WINOGRAD} {joined(matrix.sizes)}"
-    tiles = tiles_of(registers, patches, vectors)
-    return Choice(name, tiles, lambda tile: tile_slots(tile, patches, vectors), always_there)
+    depth = matrix.weights.shape[3]
+
+    def cost(tile: Tile) -> float:
+        return tile_slots(registers.costs, tile, patches, vectors, depth)
+
+    return Choice(name, tiles_of(registers, patches, vectors, depth), cost, always_there)
 
 
 def _tiled(matrix: Matrix, lanes: int) -> tuple[int, int]:
@@ -170,20 +170,15 @@ def _slots(matrix: Matrix, registers: Registers, lanes: int) -> float:
     """Estimated time."""
     filters, _, _, channels = matrix.weights.shape
     vectors, patches = -(-filters // lanes), _patches(matrix)
-    tile = choose_tile(registers, *_tiled(matrix, lanes))
-    products = tile_slots(tile, patches, vectors) * _PLANES * channels
-    transforms = patches * (_ENTER_SLOTS * channels / lanes + _LEAVE_SLOTS * vectors)
-    return products + transforms + _load_slots(_weight_bytes(matrix, lanes))
+    costs, tile = registers.costs, choose_tile(registers, *_tiled(matrix, lanes), channels)
+    products = tile_slots(costs, tile, patches, vectors, channels) * _PLANES
+    transforms = patches * (costs.enter * channels / lanes + costs.leave * vectors)
+    return products + transforms + costs.weights(_weight_bytes(matrix, lanes))
 
 
 def _direct_slots(matrix: Matrix, registers: Registers, lanes: int) -> float:
     images, height, width = matrix.sizes
     vectors = vectors_of(registers, len(matrix.weights), lanes)
-    tile = choose_tile(registers, width, vectors)
-    row = tile_slots(tile, width, vectors) * matrix.depth
-    return images * height * row + _load_slots(matrix.weights.size * FLOAT_BYTES)
-
-
-def _load_slots(weight_bytes: int) -> float:
-    near = weight_bytes <= _SECOND_LEVEL_BYTES
-    return weight_bytes / (_NEAR_BYTES if near else _FAR_BYTES)
+    tile = choose_tile(registers, width, vectors, matrix.depth)
+    row = tile_slots(registers.costs, tile, width, vectors, matrix.depth)
+    return images * height * row + registers.costs.weights(matrix.weights.size * FLOAT_BYTES)
