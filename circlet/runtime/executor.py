@@ -10,11 +10,13 @@ import numpy as np
 
 from circlet.errors import CancelledError, DeadlineError
 from circlet.record import Record
+from circlet.runtime.values import Value
 
 if TYPE_CHECKING:
     from circlet.runtime.interface import BoundPartition, Setter
 
 NANOSECONDS = 1_000_000_000
+_MOST_COPIED_BYTES = 32768
 
 
 class LoadedPartition(Record):
@@ -110,6 +112,70 @@ class Execution:
         """The cheapest way to run again and again without a timeout."""
         alone = len(self._runners) == 1 and not self._partitions[0].dynamic
         return self._runners[0].run if alone else self.run
+
+
+class Call:
+    """An execution that takes arrays and gives new ones, again and again.
+
+    Small arrays are copied to and from buffers that stay bound, which is cheaper than to bind the
+    caller's; large ones are used in place.
+
+    Args:
+        execution: What to run; no other call uses it.
+        inputs, outputs: Numbers of the values in the plan.
+        values: All values of the plan.
+        names: Names of the outputs.
+    """
+
+    def __init__(
+        self,
+        execution: Execution,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        values: Sequence[Value],
+        names: Sequence[str],
+    ) -> None:
+        self.execution = execution
+        own = {n: values[n].empty() for n in (*inputs, *outputs) if is_copied(values[n])}
+        execution.rebind(list(own), list(own.values()))
+        self._run = execution.fastest()
+        self._inputs = [(number, own.get(number)) for number in inputs]
+        self._outputs = [
+            (name, number, values[number], own.get(number))
+            for name, number in zip(names, outputs, strict=True)
+        ]
+        self._all_copied = all(row[3] is not None for row in self._outputs)
+
+    def __call__(self, arrays: Sequence[np.ndarray], limit_ns: int) -> dict[str, np.ndarray]:
+        """Outputs by name for arrays that fit the inputs."""
+        for (number, buffer), array in zip(self._inputs, arrays, strict=True):
+            if buffer is None:
+                self.execution.rebind((number,), (array,))
+            else:
+                buffer[...] = array
+        if self._all_copied:
+            self._run(limit_ns)
+            return {name: buffer.copy() for name, _, _, buffer in self._outputs}  # type: ignore[union-attr]
+        return self._run_in_place(limit_ns)
+
+    def _run_in_place(self, limit_ns: int) -> dict[str, np.ndarray]:
+        found = {}
+        for name, number, value, buffer in self._outputs:
+            if buffer is None:
+                found[name] = value.empty()
+                self.execution.rebind((number,), (found[name],))
+        self._run(limit_ns)
+        for name, number, value, buffer in self._outputs:
+            if buffer is not None:
+                found[name] = buffer.copy()
+            elif value.is_dynamic:
+                found[name] = self.execution.value(number)
+        return {name: found[name] for name, _, _, _ in self._outputs}
+
+
+def is_copied(value: Value) -> bool:
+    """Whether calls copy the arrays of a value rather than bind them."""
+    return not value.is_text and not value.is_dynamic and value.bytes <= _MOST_COPIED_BYTES
 
 
 def deadline_after(timeout_ns: int) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,9 @@ import numpy as np
 from circlet.config import Config
 from circlet.errors import InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.runtime.executor import NANOSECONDS, Execution, LoadedPartition
+from circlet.runtime.executor import NANOSECONDS, Call, Execution, LoadedPartition, is_copied
 from circlet.runtime.opening import Opened, OpenOptions, Shapes, Source, open_source
-from circlet.runtime.values import Value, by_position, check_apart, unique_names
+from circlet.runtime.values import Value, by_position, check_apart, is_plain, unique_names
 
 if TYPE_CHECKING:
     from circlet.runtime.resizing import Resizer
@@ -133,9 +133,13 @@ class Session:
         self._partitions: list[LoadedPartition] = opened.partitions
         self.inputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.inputs)
         self.outputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.outputs)
-        self._idle: list[Execution] = []
+        self._input_names = unique_names(self.inputs)
+        self._output_names = unique_names(self.outputs)
+        self._forms = [(np.dtype(v.dtype), v.shape, is_copied(v)) for v in self.inputs]
+        self._limit_ns = _nanoseconds(self._limit_s)
+        self._calls: list[Call] = []
+        self._idle: list[Call] = []
         self._resized: dict[tuple[tuple[int, ...], ...], Session] = {}
-        self._busy: set[Execution] = set()
         self._lock = allocate_lock()
         self.is_stateful = any(value.initial is not None for value in opened.values)
         self._turn: AbstractContextManager[object] = (
@@ -164,20 +168,44 @@ class Session:
             InputError: An input is missing or does not fit.
             DeadlineError, CancelledError: The run was stopped.
         """
-        named = zip(self.inputs, by_position(self.inputs, inputs, "input"), strict=True)
-        given = [value.as_array(array, "input") for value, array in named]
-        fitting = self._fitting(given)
-        if fitting is not self:
-            return fitting.run(given, timeout=timeout)
-        pairs = zip(self.inputs, given, strict=True)
-        arrays = [value.check(array, "input") for value, array in pairs]
-        results = [value.empty() for value in self.outputs]
-        with self._execution() as execution:
-            execution.rebind(self._opened.inputs, arrays)
-            execution.rebind(self._opened.outputs, results)
-            execution.run(_nanoseconds(self._limit_s if timeout is None else timeout))
-            results = self._computed(execution, results)
-        return dict(zip(unique_names(self.outputs), results, strict=True))
+        arrays = self._at_once(inputs)
+        if arrays is None:
+            named = zip(self.inputs, by_position(self.inputs, inputs, "input"), strict=True)
+            given = [value.as_array(array, "input") for value, array in named]
+            fitting = self._fitting(given)
+            if fitting is not self:
+                return fitting.run(given, timeout=timeout)
+            pairs = zip(self.inputs, given, strict=True)
+            arrays = [value.check(array, "input") for value, array in pairs]
+        limit_ns = self._limit_ns if timeout is None else _nanoseconds(timeout)
+        with self._turn:
+            call = self._idle_call()
+            try:
+                return call(arrays, limit_ns)
+            finally:
+                self._idle.append(call)
+
+    def _at_once(self, inputs: Given) -> Sequence[np.ndarray] | None:
+        """The inputs in order if all are plainly right; None where a closer look is needed."""
+        names = self._input_names
+        if len(inputs) != len(names):
+            return None
+        if type(inputs) is dict:
+            if not all(map(inputs.__contains__, names)):
+                return None
+            given: Sequence[object] = [inputs[name] for name in names]
+        elif type(inputs) is list or type(inputs) is tuple:
+            given = inputs
+        else:
+            return None
+        arrays: list[np.ndarray] = []
+        for array, (dtype, shape, copied) in zip(given, self._forms, strict=True):
+            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+                return None
+            if not copied and (dtype.hasobject or not is_plain(array)):
+                return None
+            arrays.append(array)
+        return arrays
 
     def bind(self, inputs: Given, outputs: Given | None = None) -> BoundCall:
         """A callable that reads and writes the caller's arrays in place, again and again.
@@ -275,14 +303,15 @@ class Session:
     def reset(self) -> None:
         """Set the variable tensors of `run` back to their start, after a run in progress."""
         if self.is_stateful:
-            with self._execution() as execution:
-                execution.reset()
+            with self._turn:
+                call = self._idle_call()
+                call.execution.reset()
+                self._idle.append(call)
 
     def cancel(self) -> None:
         """Stop every `run` of this session that is in progress in other threads."""
-        with self._lock:
-            for execution in self._busy:
-                execution.cancel()
+        for call in list(self._calls):
+            call.execution.cancel()
 
     def _fitting(self, given: Sequence[np.ndarray]) -> Session:
         """The session for the sizes of these inputs: itself, or one made for open sizes."""
@@ -302,11 +331,6 @@ class Session:
                 del self._resized[next(iter(self._resized))]
         return known
 
-    def _computed(self, execution: Execution, results: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs of a run; those of changing shape lie where the run left them."""
-        rows = zip(self._opened.outputs, self.outputs, results, strict=True)
-        return [execution.value(n) if value.is_dynamic else array for n, value, array in rows]
-
     def _new_execution(self) -> Execution:
         values = self._opened.values
         callers = {*self._opened.inputs, *self._opened.outputs}  # bound before each run
@@ -317,22 +341,16 @@ class Session:
         state = [(array, value.initial) for array, value in pairs if value.initial is not None]
         return Execution(self._partitions, buffers, self.threads, state)
 
-    @contextmanager
-    def _execution(self) -> Iterator[Execution]:
-        """An execution that no other thread uses meanwhile; always the same where it has state."""
-        with self._turn:
-            with self._lock:
-                execution = self._idle.pop() if self._idle else None
-            if execution is None:
-                execution = self._new_execution()
-            with self._lock:
-                self._busy.add(execution)
-            try:
-                yield execution
-            finally:
-                with self._lock:
-                    self._busy.discard(execution)
-                    self._idle.append(execution)
+    def _idle_call(self) -> Call:
+        """A call that no other thread uses until it is idle again; with state always the same."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            opened = self._opened
+            execution = self._new_execution()
+            call = Call(execution, opened.inputs, opened.outputs, opened.values, self._output_names)
+            self._calls.append(call)
+            return call
 
 
 def _checked_shapes(shapes: Mapping[str, Sequence[int]]) -> Shapes:

@@ -69,6 +69,11 @@ class Value(Record):
         """Whether the shape is known only after a run."""
         return -1 in self.shape
 
+    @property
+    def bytes(self) -> int:
+        """The size of its elements, where its shape is known."""
+        return prod(self.shape) * np.dtype(self.dtype).itemsize
+
     def takes(self, shape: tuple[int, ...]) -> bool:
         """Whether a shape differs from this one only where the file leaves sizes open."""
         return len(shape) == len(self.shape) and all(
@@ -87,11 +92,10 @@ class Value(Record):
             return np.empty(0, dtype)
         if self.is_text:
             return np.full(self.shape, b"", dtype)
-        size_bytes = prod(self.shape) * dtype.itemsize
         try:
-            raw = np.empty(size_bytes + 64, np.uint8)
+            raw = np.empty(self.bytes + 64, np.uint8)
         except MemoryError as error:
-            why = f"{size_bytes} bytes are needed"
+            why = f"{self.bytes} bytes are needed"
             raise LimitError("there is not enough memory", where=self.name, why=why) from error
         start = -raw.__array_interface__["data"][0] % 64
         return np.ndarray(self.shape, dtype, raw, start)
@@ -129,8 +133,7 @@ class Value(Record):
         """
         if not isinstance(array, np.ndarray):
             raise InputError(f"{role} is not a numpy array", where=self.name)
-        flags = array.flags
-        if not flags.c_contiguous or not flags.aligned or (writable and not flags.writeable):
+        if not is_plain(array) or (writable and not array.flags.writeable):
             raise InputError(
                 f"{role} cannot be used in place",
                 where=self.name,
@@ -155,6 +158,12 @@ class Value(Record):
             f"quantise: round(x / {self.scale[0]:g}) + {self.zero_point[0]}, "
             f"clamped to {self.dtype}"
         )
+
+
+def is_plain(array: np.ndarray) -> bool:
+    """Whether native code can read an array where it lies."""
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned
 
 
 def as_strings(array: np.ndarray, name: str) -> np.ndarray:

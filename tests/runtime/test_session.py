@@ -101,6 +101,22 @@ def test_results_of_different_runs_do_not_share_memory(two: Session) -> None:
     np.testing.assert_array_equal(first, kept)
 
 
+@pytest.mark.parametrize("size", [4, 50_000], ids=["copied", "in_place"])
+def test_arrays_of_any_size_belong_to_their_run(size: int) -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (size,))
+    session = Session(networks.tflite(b.output(b.op("NEG", [x], name="y"), x)))
+    wide = np.arange(2 * size, dtype=np.float32)
+    first, every_second = wide[:size].copy(), wide[::2]
+    first.flags.writeable = False
+    given = (first, every_second, first)
+    for array, found in zip(given, [session.run([array]) for array in given], strict=True):
+        np.testing.assert_array_equal(found["y"], -array)
+        np.testing.assert_array_equal(found["x"], array)
+        found["x"][:] = 0
+    np.testing.assert_array_equal(wide, np.arange(2 * size))
+
+
 @pytest.mark.parametrize("backends", [("cpu", "reference"), ("reference",)])
 def test_an_input_that_is_an_output_is_copied(backends: tuple[str, ...]) -> None:
     b = builder()
