@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-from bench import bf16_result, plots, scaling_result
+from bench import bf16_result, compile_time_result, plots, scaling_result
 from bench.outputs import TOLERANCES
 from bench.ratios import BARS, MET, SMALL_US, mean_ratio
 from bench.result import Latency, Result, Run, from_json, latest
@@ -43,7 +43,9 @@ def write(run: Run) -> None:
     curves = scaling_result.newest()
     if curves:
         plots.curves(curves, DOCS / "performance")
-    PAGE.write_text(page(run, curves, bf16_result.newest()), encoding="utf-8")
+    PAGE.write_text(
+        page(run, curves, bf16_result.newest(), compile_time_result.newest()), encoding="utf-8"
+    )
     print(f"wrote {PAGE}")
 
 
@@ -65,6 +67,7 @@ def page(
     run: Run,
     curves: scaling_result.Curves | None = None,
     rounded: bf16_result.Rounded | None = None,
+    compiling: compile_time_result.CompileTimes | None = None,
 ) -> str:
     """The whole page."""
     threads = sorted({count for result in run.results for count in result.latency})
@@ -77,6 +80,7 @@ def page(
         _refusals(run),
         _differences(run),
         _further(run),
+        compile_time_result.section(compiling),
         _starts(run),
         bf16_result.section(rounded),
         _curves(curves),

@@ -15,6 +15,7 @@ CHANNELS = 64
 CLASSES = 10
 KINDS = ("fp32", "int8")
 _SCALE = 0.05
+_WIDTHS = (32, 24, 40, 48, 20, 56, 36, 64, 28, 44)
 
 
 def network(kind: str, depth: int, size: int) -> bytes:
@@ -46,6 +47,7 @@ class _Layers:
         self._is_float = kind == "fp32"
         self.dtype = DType.FLOAT32 if self._is_float else DType.INT8
         self.quant = None if self._is_float else _quant(_SCALE, -128)
+        self.logistic_quant = None if self._is_float else _quant(1 / 256, -128)
 
     def weighted(self, kind: str, x: Tensor, shape: tuple[int, ...], attrs: object) -> Tensor:
         """A layer with weights of a shape and a bias, behind `x`."""
@@ -76,3 +78,30 @@ class _Layers:
 
 def _quant(scale: float, zero: int) -> Quantization:
     return Quantization(np.array([scale], np.float32), np.array([zero], np.int64), 0)
+
+
+def varied(kind: str, ops: int, *, alike: bool) -> bytes:
+    """A .tflite file of `ops` operators in residual blocks of five, at 16 x 16 pixels.
+
+    A block is a 3x3 and a depthwise convolution, an addition, a 1x1 convolution and a logistic.
+    Blocks are `alike`, or no two have the same channels.
+    """
+    layers = _Layers(kind)
+    width = _WIDTHS[0]
+    y = layers.build.input("x", layers.dtype, (1, 16, 16, width), layers.quant)
+    for block in range(ops // 5):
+        wider = width if alike else _WIDTHS[(block + 1) % len(_WIDTHS)] + block // len(_WIDTHS)
+        first = layers.weighted(
+            "CONV_2D", y, (wider, 3, 3, width), Conv2DAttrs("SAME", 1, 1, "RELU6")
+        )
+        y = layers.weighted(
+            "DEPTHWISE_CONV_2D",
+            first,
+            (1, 3, 3, wider),
+            DepthwiseConv2DAttrs("SAME", 1, 1, 1, "RELU6"),
+        )
+        y = layers.build.op("ADD", [y, first], quant=layers.quant)
+        y = layers.weighted("CONV_2D", y, (wider, 1, 1, wider), Conv2DAttrs("SAME", 1, 1, "NONE"))
+        y = layers.build.op("LOGISTIC", [y], quant=layers.logistic_quant)
+        width = wider
+    return dumps(layers.build.output(y).model(), "tflite")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as bench
-from bench import report, scaling, scaling_result
+from bench import compile_time_result, report, scaling, scaling_result
 from bench.result import Latency, Result, Run, from_json, to_json
 from bench.scaling_result import newest
 from tests.bench.files import need, small_file
@@ -77,3 +77,15 @@ def test_scaling_curves_are_measured_and_kept(
     assert found is not None
     assert [(point.axis, point.at) for point in found.points] == [("batch", 1), ("batch", 2)]
     assert all(point.us["circlet"] > 0 for point in found.points)
+
+
+def test_compile_times_are_measured_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_time_result, "FOLDER", tmp_path)
+    run(monkeypatch, "compile_time", small_file(tmp_path), "--rounds", 1, "--ops", 10)
+    found = compile_time_result.newest()
+    assert found is not None
+    assert [row.ops for row in found.rows] == [found.rows[0].ops, 10, 10, 10, 10]
+    assert all(row.seconds > row.plan_s > 0 and row.kernels > 0 for row in found.rows)
+    assert "| fp32, alike | 10 |" in compile_time_result.section(found)

@@ -1,0 +1,83 @@
+"""How long networks take to compile, and how that grows with operators and distinct kernels.
+
+    python -m bench compile_time [PATH ...] [--ops 125,250,500] [--rounds 3]
+
+Compiles synthetic networks (`bench/synthetic.py`), in float and in int8, of blocks that are alike
+or distinct, and the networks given: by default the public ones called MobileNet v2. The least of
+the rounds counts. Writes bench/results/compile-*.json, which the next `python -m bench report`
+shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench import machine
+from bench.compile_time_result import CompileTimes, Row
+from bench.measure import CORPUS, private_cache
+from bench.synthetic import KINDS, varied
+from circlet.backends.cpu.artifact import open_artifact
+from circlet.backends.cpu.stock import Stock
+from circlet.backends.cpu.targets import parse_targets
+from circlet.runtime.build import backends_of, compile_model, compile_native
+from circlet.runtime.opening import OpenOptions, Source
+from circlet.runtime.planning import plan
+from circlet.runtime.template import Template
+from circlet.sample import Sample
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, print a line per network and keep the result."""
+    parser = argparse.ArgumentParser("bench compile_time", description=__doc__)
+    parser.add_argument("paths", nargs="*", type=Path)
+    parser.add_argument("--ops", default="125,250,500")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args(arguments)
+    paths = options.paths or sorted(CORPUS.glob("*mobilenet_v2*.tflite"))
+    rows = []
+    with private_cache():
+        compile_model(Sample().model_path, OpenOptions())
+        for name, source in _networks(paths, [int(count) for count in options.ops.split(",")]):
+            row = measured(name, source, options.rounds)
+            print(f"{name:40} {row.ops:5} ops {row.kernels:4} kernels {row.seconds:.2f} s")
+            rows.append(row)
+    date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    CompileTimes(date, machine.facts(), rows).write()
+
+
+def _networks(paths: Sequence[Path], ops: Sequence[int]) -> Iterator[tuple[str, Source]]:
+    for path in paths:
+        yield path.stem, path
+    for kind in KINDS:
+        for form in ("alike", "distinct"):
+            for count in ops:
+                yield f"{kind}, {form}", varied(kind, count, alike=form == "alike")
+
+
+def measured(name: str, source: Source, rounds: int) -> Row:
+    """Compile a network `rounds` times."""
+    options = OpenOptions()
+    seconds, plan_s = [], []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        artifact = compile_model(source, options)
+        seconds.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+        _lower(source, options)
+        plan_s.append(time.perf_counter() - begin)
+    kept = open_artifact(artifact)
+    stocks = [Stock.from_bytes(part.stock) for part in kept.select().partitions if len(part.stock)]
+    kernels = sum(len(stock.kernels) for stock in stocks)
+    return Row(name, len(kept.metadata["placement"]), kernels, min(seconds), min(plan_s))
+
+
+def _lower(source: Source, options: OpenOptions) -> None:
+    template = Template.read(source, options)
+    (target,) = parse_targets(options.target)
+    planned = plan(template.copy(), backends_of([target], options), options)
+    for part in planned.native:
+        compile_native(part, target, options, template, planned)
