@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("explain", "scaling", "bf16", "compile_time", "kernels", "report")
+COMMANDS = ("explain", "scaling", "bf16", "compile_time", "kernels", "fit", "report")
 
 
 def main() -> None:

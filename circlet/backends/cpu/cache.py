@@ -65,7 +65,7 @@ def _sources(folder: str) -> Iterator[str]:
     for entry in entries:
         if entry.is_dir():
             yield from _sources(entry.path)
-        elif entry.name.endswith((".py", ".c", ".h")):
+        elif entry.name.endswith((".py", ".c", ".h", ".json")):
             facts = entry.stat()
             yield f"{entry.path[len(folder) :]}:{facts.st_size}:{facts.st_mtime_ns};"
 
