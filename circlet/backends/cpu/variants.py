@@ -123,6 +123,16 @@ _PRODUCTS = (
         asks=_TILE,
     ),
     _row(
+        "amx_conv_bf16",
+        "amx_conv_bf16",
+        "what conv_bf16 computes, on AMX tiles",
+        _B,
+        "amx_bf16",
+        "deeplabv3_257_float",
+        target=f"{_BF16}+amx_bf16",
+        precision="bf16",
+    ),
+    _row(
         "conv_direct",
         "conv_direct",
         "3-D convolutions, and convolutions whose weights are computed",

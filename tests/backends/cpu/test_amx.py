@@ -64,14 +64,26 @@ def with_tiles(name: str) -> Target:
 
 
 def run_emulated(graph: Graph, inputs: Sequence[np.ndarray], name: str) -> list[np.ndarray]:
+    return emulated(graph, inputs, name, with_tiles(name))
+
+
+def emulated(
+    graph: Graph,
+    inputs: Sequence[np.ndarray],
+    name: str,
+    target: Target,
+    precision: str = "f32",
+    threads: int = 1,
+) -> list[np.ndarray]:
+    """The outputs of code for a target with tiles, run where there are none."""
     (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
-    compiled = compile_partition(whole, with_tiles(name), 1)
+    compiled = compile_partition(whole, target, 1, precision=precision)
     plain = parse_target(name)
     images = compile_units([UnitSource(EMULATED + text, plain) for text in compiled.units])
     executable = Executable(runtime(), compiled.plan, compiled.constants, images)
     made = {t: np.zeros(t.static_shape, t.dtype.numpy) for t in whole.outputs}
     given = dict(zip(graph.inputs, inputs, strict=True))
-    Binding(executable, [given[t] for t in whole.inputs], list(made.values())).run()
+    Binding(executable, [given[t] for t in whole.inputs], list(made.values()), threads).run()
     return [made[t] for t in graph.outputs]
 
 

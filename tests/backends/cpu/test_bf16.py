@@ -25,7 +25,7 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bf16, "_STEP_SLOTS", -np.inf)
 
 
-def _rounded(values: Floats) -> Floats:
+def rounded(values: Floats) -> Floats:
     """Floats that are bfloat16 numbers."""
     return (to_bf16(values).astype(np.uint32) << np.uint32(16)).view(np.float32)
 
@@ -42,7 +42,7 @@ def sums_of(graph: Graph, x: Floats) -> Floats:
     """What the kernels compute: the odd element of each pair first, one rounding each."""
     w, bias = (np.asarray(tensor.data) for tensor in graph.ops[0].inputs[1:])  # type: ignore[union-attr]
     even = ((0, 0), (0, x.shape[1] % 2))
-    x, w = np.pad(_rounded(x), even), np.pad(_rounded(w), even)
+    x, w = np.pad(rounded(x), even), np.pad(rounded(w), even)
     sums = np.broadcast_to(bias, (len(x), len(w))).astype(np.float32)
     for pair in range(0, x.shape[1], 2):
         for k in (pair + 1, pair):
@@ -70,8 +70,8 @@ def test_convolutions_equal_the_record_over_rounded_operands(case: str, target: 
     (got,) = run_native(graph, [x], target, precision="bf16")
     filters = graph.ops[0].inputs[1]
     assert filters is not None and filters.data is not None
-    filters.data = _rounded(np.asarray(filters.data))
-    (wanted,) = evaluate_graph(graph, [_rounded(x)])
+    filters.data = rounded(np.asarray(filters.data))
+    (wanted,) = evaluate_graph(graph, [rounded(x)])
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
@@ -84,7 +84,7 @@ def test_attention_is_near_the_record_over_rounded_operands(case: str, target: s
     graph = cases.graph()
     (got,) = run_native(attention._fused(graph), cases.inputs, target, 2, "bf16")
     q, k, v, *mask = cases.inputs
-    (wanted,) = evaluate_graph(graph, [*map(_rounded, (q, k, v)), *mask])
+    (wanted,) = evaluate_graph(graph, [*map(rounded, (q, k, v)), *mask])
     powers = 2.0**-8  # their rounding errors; a row of them weighs v
     assert np.abs(got - wanted).max() <= powers * np.abs(v).max()
 
@@ -101,7 +101,7 @@ def test_numbers_are_rounded_to_the_nearest(target: str) -> None:
     one = b.constant("w", np.ones((40, 1), np.float32))
     graph = b.output(b.op("FULLY_CONNECTED", [source, one, None], FullyConnectedAttrs())).build()
     (got,) = run_native(graph, [x], target, precision="bf16")
-    np.testing.assert_array_equal(got[:, 0], _rounded(x)[:, 0] + np.float32(0))
+    np.testing.assert_array_equal(got[:, 0], rounded(x)[:, 0] + np.float32(0))
 
 
 def test_pairs_hold_the_first_neighbour_in_the_lower_half() -> None:

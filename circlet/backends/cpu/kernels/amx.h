@@ -58,6 +58,21 @@ static void amx_dot(struct amx *amx, int sums, int data, int weights, int is_sig
         }
 }
 
+static float amx_wide(uint16_t x) {
+    union { uint32_t bits; float value; } wide = {(uint32_t)x << 16};
+    return wide.value;
+}
+
+static void amx_dot_bf16(struct amx *amx, int sums, int data, int weights) {
+    for (int m = 0; m < amx->shapes.rows[sums]; m++)
+        for (int n = 0; n < amx->shapes.row_bytes[sums] / 4; n++) {
+            float *sum = &((float *)amx->bytes[sums][m])[n];
+            for (int k = 0; k < amx->shapes.row_bytes[data] / 2; k++)
+                *sum += amx_wide(((uint16_t *)amx->bytes[data][m])[k]) *
+                        amx_wide(((uint16_t *)amx->bytes[weights][k / 2])[2 * n + k % 2]);
+        }
+}
+
 #define AMX_BEGIN(amx, wanted) ((amx)->shapes = *(wanted))
 #define AMX_END() ((void)0)
 #define AMX_ZERO(amx, tile) amx_zero(amx, tile)
@@ -65,8 +80,9 @@ static void amx_dot(struct amx *amx, int sums, int data, int weights, int is_sig
 #define AMX_STORE(amx, tile, to, pitch) amx_store(amx, tile, (uint8_t *)(to), pitch)
 #define AMX_DOT_I8(amx, sums, data, weights) amx_dot(amx, sums, data, weights, 1)
 #define AMX_DOT_U8(amx, sums, data, weights) amx_dot(amx, sums, data, weights, 0)
+#define AMX_DOT_BF16(amx, sums, data, weights) amx_dot_bf16(amx, sums, data, weights)
 
-#elif defined(__AMX_INT8__)
+#elif defined(__AMX_TILE__)
 
 struct amx {
     int in_registers;
@@ -85,15 +101,20 @@ struct amx {
     __asm__ volatile("tdpbssd %%tmm" #weights ", %%tmm" #data ", %%tmm" #sums : :)
 #define AMX_DOT_U8(amx, sums, data, weights)                                                      \
     __asm__ volatile("tdpbusd %%tmm" #weights ", %%tmm" #data ", %%tmm" #sums : :)
+#define AMX_DOT_BF16(amx, sums, data, weights)                                                    \
+    __asm__ volatile("tdpbf16ps %%tmm" #weights ", %%tmm" #data ", %%tmm" #sums : :)
 
 #else
 #error "this target has no tiles"
 #endif
 
-/* sums += data * weights, over signed or unsigned data and signed weights. */
-#define AMX_DOT(amx, sums, data, weights, is_signed)                                              \
+enum amx_kind { AMX_U8, AMX_I8, AMX_BF16 };
+
+/* sums += data * weights, over signed or unsigned bytes and signed weights, or over bfloat16. */
+#define AMX_DOT(amx, sums, data, weights, kind)                                                   \
     do {                                                                                          \
-        if (is_signed) AMX_DOT_I8(amx, sums, data, weights);                                      \
+        if ((kind) == AMX_BF16) AMX_DOT_BF16(amx, sums, data, weights);                           \
+        else if (kind) AMX_DOT_I8(amx, sums, data, weights);                                      \
         else AMX_DOT_U8(amx, sums, data, weights);                                                \
     } while (0)
 

@@ -178,6 +178,30 @@ CIRCLET_INLINE void amx_conv_q8_finish(const struct amx_conv_q8_params *p,
         amx_conv_q8_store(p, sums, window_sums, done->records, to, pixels, vectors, form, columns);
 }
 
+/* Where the windows and outputs of a task are, and which blocks of channels it makes. */
+struct amx_conv_q8_task {
+    int32_t image, row, column;
+    int64_t block, last;
+};
+
+CIRCLET_INLINE struct amx_conv_q8_task amx_conv_q8_task(const struct amx_conv_q8_params *p,
+                                                        int64_t task) {
+    int32_t row_groups = p->rows * p->row_tasks;
+    int32_t split = (int32_t)task / row_groups, group = (int32_t)task % row_groups;
+    int32_t row = group / p->row_tasks, column = group % p->row_tasks * p->pixels;
+    if (column > p->row_pixels - p->pixels) column = p->row_pixels - p->pixels;
+    return (struct amx_conv_q8_task){row / p->image_rows, row % p->image_rows, column,
+                                     (int64_t)p->blocks * split / p->splits,
+                                     (int64_t)p->blocks * (split + 1) / p->splits};
+}
+
+CIRCLET_INLINE const uint8_t *amx_conv_q8_window(const struct amx_conv_q8_params *p,
+                                                 const struct amx_conv_q8_task *t,
+                                                 const void *in) {
+    return (const uint8_t *)in + t->image * p->in_batch + t->row * p->in_row +
+           t->column * p->in_pixel;
+}
+
 /* Does the steps of a product and, in between, the rounding of the block before: products run
  * beside vectors. Some pixels are rounded twice where their number is odd. */
 CIRCLET_INLINE void amx_conv_q8_advance(struct amx *amx, const struct amx_conv_q8_params *p,
@@ -217,21 +241,16 @@ CIRCLET_INLINE void amx_conv_q8(const struct amx_conv_q8_params *p, void *const 
     const int columns = tiles * AMX_ROWS, vectors = columns / CIRCLET_LANES;
     const int64_t run_steps = (p->run_bytes + AMX_ROW_BYTES - 1) / AMX_ROW_BYTES;
     const int64_t steps = p->runs_down * p->runs_across * run_steps;
-    int32_t row_groups = p->rows * p->row_tasks, *sums = scratch;
+    int32_t *sums = scratch;
     int32_t *window_sums = sums + 2 * AMX_ROWS * columns;
     struct amx_conv_q8_pending done = {0};
     struct amx_shapes shapes = amx_conv_q8_shapes(p);
     struct amx amx;
     AMX_BEGIN(&amx, &shapes);
     for (int64_t task = begin; task < end; task++) {
-        int32_t split = (int32_t)task / row_groups, group = (int32_t)task % row_groups;
-        int32_t row = group / p->row_tasks, column = group % p->row_tasks * p->pixels;
-        if (column > p->row_pixels - p->pixels) column = p->row_pixels - p->pixels;
-        int32_t image = row / p->image_rows;
-        row -= image * p->image_rows;
-        const uint8_t *in = (const uint8_t *)x[0] + image * p->in_batch + row * p->in_row +
-                            column * p->in_pixel;
-        int64_t to = image * p->out_batch + row * p->out_row + column * p->out_pixel;
+        struct amx_conv_q8_task t = amx_conv_q8_task(p, task);
+        const uint8_t *in = amx_conv_q8_window(p, &t, x[0]);
+        int64_t to = t.image * p->out_batch + t.row * p->out_row + t.column * p->out_pixel;
         int32_t *task_sums = summed ? window_sums + task % 2 * 2 * AMX_ROWS * AMX_ROWS : 0;
         if (summed) {
             struct amx_conv_q8_place place = {in, x[4], 0, 0};
@@ -240,9 +259,7 @@ CIRCLET_INLINE void amx_conv_q8(const struct amx_conv_q8_params *p, void *const 
                 amx_conv_q8_next(&amx, p, &place, groups, 1, is_signed);
             amx_conv_q8_sums(&amx, p, task_sums, groups, 1);
         }
-        int64_t block = (int64_t)p->blocks * split / p->splits;
-        int64_t last = (int64_t)p->blocks * (split + 1) / p->splits;
-        for (; block < last; block++) {
+        for (int64_t block = t.block; block < t.last; block++) {
             const int8_t *weights = (const int8_t *)x[1] + block * p->block_bytes;
             struct amx_conv_q8_place place = {in, weights, 0, 0};
             amx_conv_q8_clear(&amx, groups, tiles);

@@ -37,7 +37,7 @@ from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
 
-_ROWS = 16
+ROWS = 16
 _DEPTH = 64
 _LOAD_CYCLES = 8
 _FINISH_CYCLES = 1
@@ -62,10 +62,10 @@ class Step:
     @staticmethod
     def of(row_pixels: int, channels: int) -> Step:
         """Two by two tiles; one by up to four where a row of outputs is short."""
-        columns = -(-channels // _ROWS)
-        if row_pixels <= _ROWS:
+        columns = -(-channels // ROWS)
+        if row_pixels <= ROWS:
             return Step(1, min(columns, 4), row_pixels, row_pixels)
-        tasks = -(-row_pixels // (2 * _ROWS))
+        tasks = -(-row_pixels // (2 * ROWS))
         pixels = -(-row_pixels // tasks)
         return Step(2, min(columns, 2), pixels, -(-pixels // 2))
 
@@ -83,7 +83,7 @@ class Step:
         return faster and self.pixels >= _FEWEST_PIXELS
 
 
-def _fits(runs: Runs) -> bool:
+def fits_tiles(runs: Runs) -> bool:
     """Whether rows of tiles can be read without touching what lies behind a run."""
     return runs.bytes >= _DEPTH or runs.bytes % 4 == 0
 
@@ -102,13 +102,13 @@ def pack_tiles(weights: Int8, order: np.ndarray) -> Int8:
     if whole < length:
         runs[:channels, ..., whole - length :] = weights[..., whole:]
     blocks = runs.reshape(-1, columns, down * across * steps, _DEPTH)[:, order]
-    split = blocks.reshape(len(blocks), columns // _ROWS, _ROWS, blocks.shape[2], _DEPTH // 4, 4)
+    split = blocks.reshape(len(blocks), columns // ROWS, ROWS, blocks.shape[2], _DEPTH // 4, 4)
     return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2, 5))
 
 
 def _call(product: Product, step: Step, context: Context) -> None:
     runs, places, result = product.runs, product.places, product.op.outputs[0]
-    columns = step.tiles * _ROWS
+    columns = step.tiles * ROWS
     name = f"amx_conv_q8 {step.tiles} {runs.down} {runs.across} {runs.bytes}"
     packed = context.packed(
         product.op, name, lambda: _pack_product(product, columns, context.vector_bytes // 4)
@@ -138,7 +138,7 @@ def _call(product: Product, step: Step, context: Context) -> None:
         (*operands, ones[0] if ones else NoRef()),
         (result,),
         tasks=places.rows * row_tasks * splits,
-        scratch_bytes=2 * _ROWS * (columns + 2 * _ROWS) * 4,
+        scratch_bytes=2 * ROWS * (columns + 2 * ROWS) * 4,
     )
 
 
@@ -150,7 +150,7 @@ def _pack_product(product: Product, columns: int, lanes: int) -> tuple[list[np.n
     order = woven_order(columns // lanes, lanes)
     arrays: list[np.ndarray] = [pack_tiles(weights.reshape(-1, *shape), order), scaling.records]
     if product.weight_zero:
-        arrays.append(pack_tiles(np.ones((_ROWS, *shape), np.int8), np.arange(_ROWS)))
+        arrays.append(pack_tiles(np.ones((ROWS, *shape), np.int8), np.arange(ROWS)))
     return arrays, scaling.form
 
 
@@ -163,7 +163,7 @@ def _refuses_target(op: Op, target: Target) -> str | None:
 
 
 def _judge(places: Places, channels: int, runs: Runs) -> str | None:
-    if not _fits(runs):
+    if not fits_tiles(runs):
         return "runs of taps are short and no multiple of 4 bytes"
     if not Step.of(places.row_pixels, channels).pays(runs):
         return "vectors are faster for so few pixels or taps"
@@ -188,7 +188,7 @@ def _refuses_conv(op: Op, target: Target) -> str | None:
 def _lower_conv(op: Op, context: Context) -> None:
     channels = operand(op, 1).static_shape[0]
     weights = partial(signed_weights, op)
-    if not _fits(runs_of(op, context.layout(operand(op, 0)))):
+    if not fits_tiles(runs_of(op, context.layout(operand(op, 0)))):
         lower_integer_conv(op, context, weights, channels)
         return
     product = integer_conv(op, context, weights, channels, 0)

@@ -33,7 +33,9 @@ def rounds(context: Context, multiply_adds: int, elements: int) -> bool:
 
 def speed_up(context: Context) -> float:
     """How much less time products over rounded operands take, where there are instructions."""
-    return 2.0 if context.precision == "bf16" else 1.0
+    if context.precision != "bf16":
+        return 1.0
+    return 8.0 if context.target.has("amx_bf16") else 2.0
 
 
 def call_cast(op: Op, context: Context, source: Ref, count: int) -> TensorRef:
@@ -52,7 +54,7 @@ def call_cast(op: Op, context: Context, source: Ref, count: int) -> TensorRef:
 
 def registers_for_pairs(registers: Registers) -> Registers:
     """The registers as kernels over bfloat16 use them: whole vectors, inputs one by one."""
-    return Registers(registers.count)
+    return Registers(registers.count, costs=registers.costs)
 
 
 def to_bf16(values: Floats) -> npt.NDArray[np.uint16]:

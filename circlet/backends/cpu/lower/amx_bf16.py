@@ -1,0 +1,102 @@
+"""Float products over bfloat16 on AMX tiles, where they beat dot products of vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from circlet.backends.cpu.lower.amx_q8 import ROWS, Step, fits_tiles, pack_tiles
+from circlet.backends.cpu.lower.bf16 import BF16_BYTES, to_bf16
+from circlet.backends.cpu.lower.windows import Runs, splits_of
+from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
+from circlet.backends.cpu.targets import Target
+from circlet.ir import Op
+
+if TYPE_CHECKING:
+    from circlet.backends.cpu.lower.float_matrix import Matrix
+
+_FLOAT_BYTES, _DEPTH_BYTES = 4, 64
+
+
+def takes_tiles(matrix: Matrix, window: dict[str, int], target: Target) -> bool:
+    """Whether tiles compute a rounded matrix in less time than vectors."""
+    runs = _runs(window)
+    step = Step.of(matrix.sizes[2], len(matrix.weights))
+    plain = target.has("amx_bf16") and matrix.groups == 1
+    return plain and fits_tiles(runs) and step.pays(runs)
+
+
+def call_tiles(
+    op: Op,
+    context: Context,
+    matrix: Matrix,
+    window: dict[str, int],
+    results: dict[str, ParamValue],
+) -> None:
+    """Append the kernel call that computes a rounded matrix.
+
+    Args:
+        results: Strides and limits of the results, as for `conv_f32.h`.
+    """
+    runs, (images, height, width) = _runs(window), matrix.sizes
+    filters = len(matrix.weights)
+    step = Step.of(width, filters)
+    columns = step.tiles * ROWS
+    packed = context.packed(
+        op,
+        f"amx_conv_bf16 {step.tiles} {runs} {matrix.part}",
+        lambda: (_pack(matrix, runs, columns), None),
+    )
+    blocks = -(-filters // columns)
+    depth = -(-runs.bytes // _DEPTH_BYTES) * _DEPTH_BYTES
+    block_bytes = runs.down * runs.across * depth * columns
+    row_tasks = -(-width // step.pixels)
+    splits = splits_of(blocks, block_bytes, images * height * row_tasks)
+    view = matrix.source
+    tiles: dict[str, ParamValue] = {
+        **runs.params(),
+        "run_bytes": runs.bytes,
+        "in_batch": view.batch * BF16_BYTES,
+        "in_row": view.row * BF16_BYTES,
+        "in_pixel": view.pixel * BF16_BYTES,
+        "block_bytes": block_bytes,
+        "image_rows": height,
+        "rows": images * height,
+        "row_pixels": width,
+        "row_tasks": row_tasks,
+        "pixels": step.pixels,
+        "tile_pixels": step.tile_pixels,
+        "channels": filters,
+        "blocks": blocks,
+        "splits": splits,
+    }
+    params = {f"tiles_{name}": value for name, value in tiles.items()}
+    params |= {f"conv_{name}": value for name, value in results.items()}
+    addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
+    arguments = (step.groups, step.tiles, int(matrix.addend is not None))
+    context.call(
+        op,
+        Kernel("amx_conv_bf16.h", "amx_conv_bf16", arguments),
+        params,
+        (view.ref, *packed.refs, matrix.result.ref, addend),
+        [matrix.result.tensor],
+        tasks=images * height * row_tasks * splits,
+        scratch_bytes=2 * ROWS * columns * _FLOAT_BYTES,
+    )
+
+
+def _runs(window: dict[str, int]) -> Runs:
+    """Runs of a window in bytes."""
+    steps = (window[name] * BF16_BYTES for name in ("run", "tap_row", "tap_run"))
+    return Runs(window["tap_rows"], window["tap_runs"], *steps)
+
+
+def _pack(matrix: Matrix, runs: Runs, columns: int) -> list[np.ndarray]:
+    """Weights and biases."""
+    filters = len(matrix.weights)
+    stored = to_bf16(np.ascontiguousarray(matrix.weights)).view(np.int8)
+    weights = stored.reshape(filters, runs.down, runs.across, runs.bytes)
+    bias = np.zeros(-(-filters // columns) * columns, np.float32)
+    bias[:filters] = 0 if matrix.bias is None else matrix.bias
+    return [pack_tiles(weights, np.arange(columns)), bias]
