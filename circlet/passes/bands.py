@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,10 +12,12 @@ from circlet.ops.conv import window_of
 from circlet.ops.fused import FUSED_BAND, FUSED_RESIDUAL, BandAttrs, FusedAttrs
 from circlet.ops.geometry import Window
 from circlet.ops.operands import operand
+from circlet.ops.shape import ReshapeAttrs
 
 _FLOATS = (DType.FLOAT32,) * 3
 _BYTES = ((DType.INT8,) * 3, (DType.UINT8,) * 3)
 _CLAMPS = frozenset({"NONE", "RELU", "RELU6", "RELU_N1_TO_1"})
+_COPY = "RESHAPE"
 _IMAGE_RANK = 4
 _BAND_COUNTS = (8, 16, 32, 64, 128)
 
@@ -60,7 +62,7 @@ class Chains:
         """Those links, the first ones first, that leave no chain with too many layers."""
         taken: list[Link] = []
         for link in links:
-            if max(map(len, _rows([*taken, link]))) <= self.most_parts:
+            if max(map(_layers, _rows([*taken, link]))) <= self.most_parts:
                 taken.append(link)
         return taken
 
@@ -87,6 +89,37 @@ def _rows(links: Collection[Link]) -> list[list[Op]]:
         while row[-1] in after:
             row.append(after[row[-1]])
     return rows
+
+
+def _layers(row: Sequence[Op]) -> int:
+    return sum(op.kind != _COPY for op in row)
+
+
+def copy_inputs(graph: Graph) -> list[Link]:
+    """Have layers that pad an input of the graph read a copy of it; each copy and its layer.
+
+    An input is the caller's: padding around it needs a copy in any case.
+    """
+    links = []
+    for place, op in reversed(list(enumerate(graph.ops))):
+        image = op.inputs[0] if op.inputs else None
+        if image not in graph.inputs or not _pads_rows(op):
+            continue
+        assert image is not None
+        copy = image.like(f"{image.name} with border")
+        attrs = ReshapeAttrs(image.static_shape)
+        maker = Op(_COPY, [image], [copy], attrs, op.origin)
+        reader = replace(op, inputs=[copy, *op.inputs[1:]])
+        graph.ops[place : place + 1] = [maker, reader]
+        links.append(Link(maker, reader))
+    return links
+
+
+def _pads_rows(op: Op) -> bool:
+    if op.kind == FUSED_RESIDUAL or not _is_layer(op):
+        return False
+    _, height, width, _ = operand(op, 0).static_shape
+    return any(map(any, window_of(op).pads(height, width)))
 
 
 def links_of(graph: Graph) -> Iterator[Link]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from circlet.ir import Graph, Tensor
-from circlet.passes.bands import Chains, Link, links_of
+from circlet.passes.bands import Chains, copy_inputs, links_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class SaveMemory:
         """Join layers from peak to peak until one cannot be lowered."""
         lives = _Lives(graph)
         chains = Chains(self.most_parts, self.buffer_bytes)
-        links, chosen = {link.image: link for link in links_of(graph)}, list[Link]()
+        chosen = copy_inputs(graph)
+        links = {link.image: link for link in links_of(graph)}
         while True:
             peak = lives.peak_without({link.image for link in chosen})
             if sum(tensor.size_bytes for tensor in peak) <= self.least_bytes:

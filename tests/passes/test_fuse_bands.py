@@ -131,6 +131,19 @@ def test_a_low_peak_is_left() -> None:
     assert not make("save-memory", least_bytes=1 << 21).run(graph)
 
 
+def test_an_input_that_needs_padding_is_copied_band_by_band() -> None:
+    build = builder()
+    x = build.input("x", DType.INT8, (1, 20, 20, 3), QUANT)
+    first = layer(build, x, 8, size=3, stride=2)
+    graph = build.output(first, layer(build, x, 4)).build()
+    layers = list(graph.ops)
+    make("save-memory").run(graph)
+    attrs = graph.ops[0].attrs
+    assert isinstance(attrs, BandAttrs) and graph.ops[1:] == layers[1:]
+    assert [part.kind for part in attrs.parts] == ["RESHAPE", "CONV_2D"]
+    assert layers[0].inputs[0] is x
+
+
 def test_a_level_saves_memory() -> None:
     counts = {}
     for level in ("O1", "O2", "Os"):

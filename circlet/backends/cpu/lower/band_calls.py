@@ -10,6 +10,7 @@ import numpy as np
 from circlet.backends.cpu.choices import Choice
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.band_parts import Part, RowsOp
+from circlet.backends.cpu.lower.copy import padded_copy
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     ConstantRef,
@@ -33,16 +34,20 @@ class RowCalls:
     """The calls of a part; those of different numbers of rows share kernels where they can."""
 
     def __init__(self, part: Part, context: Context) -> None:
-        self._recorder = _Recorder(context, part)
+        self._part, self._recorder = part, _Recorder(context, part)
 
     def over(self, rows: RowsOp) -> list[KernelCall]:
         """The calls over some rows."""
-        row = LOWERINGS.choose(rows.op, self._recorder.target)
+        recorder = self._recorder
+        recorder.begin(rows.layouts)
+        if self._part.is_copy:
+            padded_copy(rows.op, rows.source, rows.result, recorder)
+            return recorder.calls
+        row = LOWERINGS.choose(rows.op, recorder.target)
         if isinstance(row, str):
             raise BackendError(f"rows of {rows.op.label} have no kernel", where=rows.op.name)
-        self._recorder.begin(rows.layouts)
-        row.lower(rows.op, self._recorder)
-        return self._recorder.calls
+        row.lower(rows.op, recorder)
+        return recorder.calls
 
 
 class _Recorder:

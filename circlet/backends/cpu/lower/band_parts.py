@@ -10,11 +10,12 @@ from circlet.backends.cpu.layout import Layout
 from circlet.ir import Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.fused import FUSED_RESIDUAL, FusedAttrs
-from circlet.ops.geometry import Window2D
+from circlet.ops.geometry import Window, Window2D
 from circlet.ops.operands import operand
 from circlet.plan.bands import Stage
 
 _ADDEND = 3
+_PIXELS = Window2D("VALID", Window(1), Window(1))
 
 
 class Strides(NamedTuple):
@@ -45,6 +46,11 @@ class Part:
         return self.op.attrs.parts[0]
 
     @property
+    def is_copy(self) -> bool:
+        """Whether it brings rows of the chain's input to where they have padding around them."""
+        return self.op.kind == "RESHAPE"
+
+    @property
     def source(self) -> Tensor:
         """The image that its windows cover."""
         return operand(self.op, 0)
@@ -66,8 +72,8 @@ class Part:
 
     @property
     def window(self) -> Window2D:
-        """Its windows."""
-        return window_of(self.layer)
+        """Its windows; those of a copy are its pixels."""
+        return _PIXELS if self.is_copy else window_of(self.layer)
 
     @property
     def left(self) -> int:
@@ -115,23 +121,19 @@ def rows_of(part: Part, count: int, places: Places) -> RowsOp:
     source = _rows(part.source, covered, part.width, part.source.static_shape[3])
     result = _rows(part.result, count, width, filters)
     layouts = {source: places.source.layout(source), result: places.result.layout(result)}
-    layer = part.layer
-    attrs: Any = replace(layer.attrs, padding="VALID")  # type: ignore[type-var]
-    inputs: list[Tensor | None] = [source, *part.op.inputs[1:]]
-    if part.op is layer:
-        return RowsOp(
-            replace(layer, inputs=inputs, outputs=[result], attrs=attrs),
-            source,
-            result,
-            None,
-            layouts,
-        )
+    if part.is_copy:
+        copy = replace(part.op, inputs=[source], outputs=[result])
+        return RowsOp(copy, source, result, None, layouts)
+    attrs: Any = replace(part.layer.attrs, padding="VALID")  # type: ignore[type-var]
+    inputs: list[Tensor | None] = [source, *part.layer.inputs[1:]]
+    layer = replace(part.layer, inputs=inputs, outputs=[result], attrs=attrs)
+    if places.addend is None:
+        return RowsOp(layer, source, result, None, layouts)
     addend = _addend(part, count)
-    assert places.addend is not None and isinstance(part.op.attrs, FusedAttrs)
     layouts[addend] = places.addend.layout(addend)
-    inputs[_ADDEND] = addend
-    inner = replace(layer, inputs=[source, *layer.inputs[1:]], outputs=[result], attrs=attrs)
-    fused = FusedAttrs((inner, *part.op.attrs.parts[1:]))
+    inputs = [source, *part.op.inputs[1:_ADDEND], addend]
+    assert isinstance(part.op.attrs, FusedAttrs)
+    fused = FusedAttrs((layer, *part.op.attrs.parts[1:]))
     whole = replace(part.op, inputs=inputs, outputs=[result], attrs=fused)
     return RowsOp(whole, source, result, addend, layouts)
 
