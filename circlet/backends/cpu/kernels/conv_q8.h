@@ -207,10 +207,10 @@ CIRCLET_INLINE void conv_q8_flip_rows(const struct conv_q8_params *p, const uint
     for (int y = 0; y < p->runs_down; y++) {
         const uint8_t *from = in + y * p->flip_down;
         uint8_t *to = scratch + y * p->run_down;
-        int64_t i = 0;
-        for (; i + CIRCLET_VBYTES <= p->flip_bytes; i += CIRCLET_VBYTES)
-            v_store_u8(to + i, v_load_u8(from + i) ^ 0x80);
-        CIRCLET_NO_UNROLL for (; i < p->flip_bytes; i++) to[i] = from[i] ^ 0x80;
+        int64_t i = 0, last = p->flip_bytes - CIRCLET_VBYTES;
+        for (; i < last; i += CIRCLET_VBYTES) v_store_u8(to + i, v_load_u8(from + i) ^ 0x80);
+        if (last >= 0) v_store_u8(to + last, v_load_u8(from + last) ^ 0x80);
+        else CIRCLET_NO_UNROLL for (; i < p->flip_bytes; i++) to[i] = from[i] ^ 0x80;
     }
 }
 

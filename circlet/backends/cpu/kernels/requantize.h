@@ -185,12 +185,14 @@ CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *records, struct q8_bou
  *
  * Registers of channels become bytes together, four at a time, by instructions that weave them in
  * groups of four lanes: channel c of the `vectors` registers is in lane c % 4 + c / (4 * vectors)
- * * 4 of register c / 4 % vectors.
+ * * 4 of register c / 4 % vectors. Pixels that share a register are one store where they are side
+ * by side.
  */
 CIRCLET_INLINE void q8_store_tile(uint8_t *to, int64_t out_pixel, const vi *y,
                                   struct q8_bounds bounds, const int pixels, const int pitch,
                                   const int vectors, const int bytes) {
     const int share = vectors >= 3 ? 1 : 4 / vectors;
+    const int side_by_side = out_pixel == vectors * CIRCLET_LANES;
     CIRCLET_UNROLL for (int m = 0; m < pixels; m += share) {
         vi part[4];
         CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
@@ -200,6 +202,10 @@ CIRCLET_INLINE void q8_store_tile(uint8_t *to, int64_t out_pixel, const vi *y,
         }
         vu8 packed = q8_bound(v_saturate_4_i8(part[0], part[1], part[2], part[3]), bounds);
         packed = v_ungroup(packed, vectors);
+        if (share > 1 && m + share <= pixels && bytes == vectors * CIRCLET_LANES && side_by_side) {
+            v_store_u8(to + m * out_pixel, packed);
+            continue;
+        }
         CIRCLET_UNROLL for (int i = 0; i < share; i++)
             if (m + i < pixels)
                 v_store_part(to + (m + i) * out_pixel, packed, i * vectors * CIRCLET_LANES, bytes);
