@@ -6,7 +6,7 @@
 
 typedef CIRCLET_UNALIGNED(int8_t, 16) copy_v16;
 typedef CIRCLET_UNALIGNED(int8_t, 32) copy_v32;
-typedef CIRCLET_UNALIGNED(int64_t, 16) copy_fill16;
+typedef CIRCLET_UNALIGNED(int64_t, CIRCLET_VBYTES) copy_fill;
 typedef uint64_t copy_u64 __attribute__((aligned(1), may_alias));
 typedef uint32_t copy_u32 __attribute__((aligned(1), may_alias));
 typedef uint16_t copy_u16 __attribute__((aligned(1), may_alias));
@@ -41,10 +41,10 @@ CIRCLET_INLINE void copy_run(char *to, const char *from, int64_t n) {
 
 /* `pattern` holds the element to fill with, repeated to eight bytes. */
 CIRCLET_INLINE void fill_run(char *to, int64_t pattern, int64_t n) {
-    copy_fill16 fill = (copy_fill16){0} + pattern;
+    copy_fill fill = (copy_fill){0} + pattern;
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16) *(copy_fill16 *)(to + i) = fill;
-    for (; i + 8 <= n; i += 8) *(copy_u64 *)(to + i) = (uint64_t)pattern;
+    for (; i + CIRCLET_VBYTES <= n; i += CIRCLET_VBYTES) *(copy_fill *)(to + i) = fill;
+    CIRCLET_NO_UNROLL for (; i + 8 <= n; i += 8) *(copy_u64 *)(to + i) = (uint64_t)pattern;
     CIRCLET_NO_UNROLL for (; i < n; i++) to[i] = (char)((uint64_t)pattern >> (i % 8 * 8));
 }
 

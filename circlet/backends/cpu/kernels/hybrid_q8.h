@@ -25,25 +25,29 @@ struct hybrid_image_params {
 
 #define HYBRID_STORED (CIRCLET_DOT_SIGNED ? 0 : 128)
 
-/* Least and greatest elements so far, zero among them. */
+/* Least and greatest elements so far, zero among them; symmetric: the greatest magnitude alone. */
 #define HYBRID_CHAINS 4
 struct hybrid_range {
     vf least[HYBRID_CHAINS], most[HYBRID_CHAINS];
 };
 
-CIRCLET_INLINE void hybrid_widen(struct hybrid_range *range, int chain, vf x) {
-    range->least[chain] = v_min(x, range->least[chain]);
+CIRCLET_INLINE void hybrid_widen(struct hybrid_range *range, int chain, vf x,
+                                 const int asymmetric) {
+    if (asymmetric) range->least[chain] = v_min(x, range->least[chain]);
+    else x = v_abs(x);
     range->most[chain] = v_max(x, range->most[chain]);
 }
 
-CIRCLET_INLINE void hybrid_row_range(struct hybrid_range *range, const float *p, int64_t n) {
+CIRCLET_INLINE void hybrid_row_range(struct hybrid_range *range, const float *p, int64_t n,
+                                     const int asymmetric) {
     const int64_t step = HYBRID_CHAINS * CIRCLET_LANES;
     int64_t i = 0;
     for (; i + step <= n; i += step)
         CIRCLET_UNROLL for (int c = 0; c < HYBRID_CHAINS; c++)
-            hybrid_widen(range, c, v_load(p + i + c * CIRCLET_LANES));
-    for (; i + CIRCLET_LANES <= n; i += CIRCLET_LANES) hybrid_widen(range, 0, v_load(p + i));
-    if (i < n) hybrid_widen(range, 1, v_load_n(p + i, n - i));
+            hybrid_widen(range, c, v_load(p + i + c * CIRCLET_LANES), asymmetric);
+    for (; i + CIRCLET_LANES <= n; i += CIRCLET_LANES)
+        hybrid_widen(range, 0, v_load(p + i), asymmetric);
+    if (i < n) hybrid_widen(range, 1, v_load_n(p + i, n - i), asymmetric);
 }
 
 /* To the nearest whole number, halves away from zero, of a small number. */
@@ -55,8 +59,7 @@ struct hybrid_factors {
 };
 
 /* Symmetric: the greatest magnitude becomes 127. */
-CIRCLET_INLINE struct hybrid_factors hybrid_symmetric(float low, float high) {
-    float peak = -low > high ? -low : high;
+CIRCLET_INLINE struct hybrid_factors hybrid_symmetric(float peak) {
     if (peak == 0.0f) return (struct hybrid_factors){1.0f, 127.0f, 0};
     return (struct hybrid_factors){peak / 127.0f, 127.0f / peak, 0};
 }
@@ -76,25 +79,27 @@ CIRCLET_INLINE struct hybrid_factors hybrid_asymmetric(float least, float most) 
 }
 
 /* Out of range by a rounding error at most; the symmetric form by none. */
-CIRCLET_INLINE vi hybrid_quantise_lanes(vf x, struct hybrid_factors f) {
-    vf y = v_splat((float)f.zero) + x * v_splat(f.inverse);
+CIRCLET_INLINE vi hybrid_quantise_lanes(vf x, struct hybrid_factors f, const int asymmetric) {
+    vf y = x * v_splat(f.inverse);
+    if (asymmetric) y = v_splat((float)f.zero) + y;
     return v_to_i32(y + v_copysign(v_splat(0.5f), y));
 }
 
 CIRCLET_INLINE void hybrid_quantise_row(const float *p, int64_t n, uint8_t *out,
-                                        struct hybrid_factors f) {
+                                        struct hybrid_factors f, const int asymmetric) {
     int64_t i = 0;
     for (; i + 4 * CIRCLET_LANES <= n; i += 4 * CIRCLET_LANES) {
         vi steps[4];
         CIRCLET_UNROLL for (int c = 0; c < 4; c++)
-            steps[c] = hybrid_quantise_lanes(v_load(p + i + c * CIRCLET_LANES), f);
+            steps[c] = hybrid_quantise_lanes(v_load(p + i + c * CIRCLET_LANES), f, asymmetric);
         vi8 bytes = v_saturate_4_i8(steps[0], steps[1], steps[2], steps[3]);
         v_store_u8(out + i, v_ungroup((vu8)bytes, 1) ^ HYBRID_STORED);
     }
     for (; i < n; i += CIRCLET_LANES) {
         int64_t count = s_min_i64(n - i, CIRCLET_LANES);
         vf x = count == CIRCLET_LANES ? v_load(p + i) : v_load_n(p + i, count);
-        vqu8 bytes = (vqu8)v_saturate_i8(hybrid_quantise_lanes(x, f)) ^ HYBRID_STORED;
+        vi steps = hybrid_quantise_lanes(x, f, asymmetric);
+        vqu8 bytes = (vqu8)v_saturate_i8(steps) ^ HYBRID_STORED;
         v_store_bytes(out + i, bytes, count);
     }
 }
@@ -108,8 +113,8 @@ CIRCLET_INLINE struct hybrid_factors hybrid_fold(const struct hybrid_range *rang
     vf least = range->least[0], most = range->most[0];
     CIRCLET_UNROLL for (int c = 1; c < HYBRID_CHAINS; c++)
         least = v_min(range->least[c], least), most = v_max(range->most[c], most);
-    float low = v_fold_min(least), high = v_fold_max(most);
-    return asymmetric ? hybrid_asymmetric(low, high) : hybrid_symmetric(low, high);
+    float high = v_fold_max(most);
+    return asymmetric ? hybrid_asymmetric(v_fold_min(least), high) : hybrid_symmetric(high);
 }
 
 /* Writes the bordered image to `out` and returns its scale. */
@@ -121,7 +126,7 @@ CIRCLET_INLINE struct hybrid_scale hybrid_quantise(const struct hybrid_image_par
     struct hybrid_range range = {{{0}}};
     for (int64_t y = 0; y < p->height; y++)
         for (int64_t x = 0; x < parts; x++)
-            hybrid_row_range(&range, in + strides_at(&p->in, 0, y, x), length);
+            hybrid_row_range(&range, in + strides_at(&p->in, 0, y, x), length, asymmetric);
     struct hybrid_factors f = hybrid_fold(&range, asymmetric);
     int32_t zero = f.zero + HYBRID_STORED;
     int64_t row_bytes = (p->left + p->width + p->right) * p->depth;
@@ -132,7 +137,7 @@ CIRCLET_INLINE struct hybrid_scale hybrid_quantise(const struct hybrid_image_par
         hybrid_fill(out, left, zero);
         for (int64_t x = 0; x < parts; x++) {
             const float *from = in + strides_at(&p->in, 0, y, x);
-            hybrid_quantise_row(from, length, out + left + x * length, f);
+            hybrid_quantise_row(from, length, out + left + x * length, f, asymmetric);
         }
         hybrid_fill(out + left + inner, p->right * p->depth, zero);
     }
