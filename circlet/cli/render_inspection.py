@@ -86,11 +86,13 @@ def _show_memory(console: Console, memory: Sequence[MemoryRow]) -> None:
         console.print(
             f"partition {row.partition} ({row.ops} operators): arena {row.arena_bytes:,} bytes "
             f"({row.planner}), lower bound {row.lower_bound_bytes:,}, "
-            f"packed constants {row.constants_bytes:,}",
+            f"packed constants {row.constants_bytes:,}, scratch {row.scratch_bytes:,} a thread",
             markup=False,
         )
         if row.rounded_ops:
             console.print(f"  {row.rounded_ops} operators in bf16", markup=False)
+        for name, count, size in row.bands:
+            console.print(f"  {name}: {count} bands, rows in {size:,} of scratch", markup=False)
         largest = ", ".join(f"{name} {size:,}" for name, size in row.peak_tensors[:_SHOWN_TENSORS])
         if largest:
             console.print(f"  peak at {row.peak_op} ({row.peak_kind}): {largest}", markup=False)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.targets import Target, parse_targets
 from circlet.errors import UnsupportedOp, UnsupportedOpsError
@@ -80,6 +82,9 @@ class MemoryRow:
         peak_tensors: What is alive then: name and bytes, largest first.
         constants_bytes: Packed weights and tables.
         rounded_ops: Operators that round their operands to bfloat16.
+        scratch_bytes: What each thread of a run has besides.
+        bands: Operators that run band by band, the number of bands and the bytes that their rows
+            take of scratch memory.
     """
 
     partition: int
@@ -92,6 +97,8 @@ class MemoryRow:
     peak_tensors: tuple[tuple[str, int], ...]
     constants_bytes: int
     rounded_ops: int = 0
+    scratch_bytes: int = 0
+    bands: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -249,7 +256,15 @@ def _memory_row(index: int, part: Partition, compiled: CompiledPartition) -> Mem
         peak_tensors=tuple((block.name, block.size_bytes) for block in largest),
         constants_bytes=len(compiled.constants),
         rounded_ops=len({op for op, kernel in compiled.steps if "bf16" in kernel}),
+        scratch_bytes=max((c.scratch_bytes for c in compiled.calls if c is not None), default=0),
+        bands=tuple(_bands(compiled)),
     )
+
+
+def _bands(compiled: CompiledPartition) -> Iterator[tuple[str, int, int]]:
+    for call in compiled.calls:
+        if call is not None and call.kernel.function == "band":
+            yield call.op.name, call.tasks, int(np.asarray(call.params["buffers_bytes"]))
 
 
 def _peak(blocks: Iterable[Block]) -> tuple[int, list[Block]]:

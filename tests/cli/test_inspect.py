@@ -14,6 +14,8 @@ from circlet.ops.conv import Conv2DAttrs
 from tests import corpora
 from tests.cli.call import as_json, circlet
 
+POINT = Conv2DAttrs("SAME", 1, 1)
+
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
@@ -56,6 +58,24 @@ def test_memory_is_the_exact_plan_with_its_peak(model: Path) -> None:
     assert sum(size for _, size in row["peak_tensors"]) == row["lower_bound_bytes"]
     assert row["peak_op"] in ("conv", "y")
     assert row["lower_bound_bytes"] >= 8 * 8 * 4 * 4
+
+
+def test_layers_that_run_band_by_band_are_listed(tmp_path: Path) -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, 96, 96, 4))
+    wide = b.op(
+        "CONV_2D", [x, b.constant("w", np.ones((16, 1, 1, 4), np.float32))], POINT, name="a"
+    )
+    y = b.op(
+        "CONV_2D", [wide, b.constant("v", np.ones((2, 1, 1, 16), np.float32))], POINT, name="b"
+    )
+    path = tmp_path / "model.tflite"
+    path.write_bytes(dumps(b.output(y).model(), "tflite"))
+    (whole,), (row,) = (as_json("inspect", path, "-O", o)["memory"] for o in ("O2", "Os"))
+    assert whole["arena_bytes"] - row["arena_bytes"] == 96 * 96 * 16 * 4
+    assert row["bands"] == [["a+b", 8, 12 * 96 * 16 * 4]] and not whole["bands"]
+    assert row["scratch_bytes"] >= 12 * 96 * 16 * 4
+    assert "a+b: 8 bands" in circlet("inspect", path, "-O", "Os").output
 
 
 def test_the_plan_is_that_of_compile(tmp_path: Path) -> None:
