@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from circlet.backends.cpu.layout import Border, Layout, nhwc
+from circlet.backends.cpu.lower.bf16 import registers_for_pairs, rounds
 from circlet.backends.cpu.lower.float_matrix import (
     Matrix,
     View,
     call_matrix,
     constant_floats,
+    reach,
     why_not_float,
 )
 from circlet.backends.cpu.lower.folding import fold_of, folded
@@ -94,6 +96,8 @@ def call_convolution(op: Op, context: Context, matrix: Matrix) -> None:
         call_winograd(op, context, matrix)
         return
     registers = registers_of(context.target, context.vector_bytes)
+    if rounds(context, matrix.multiply_adds, reach(matrix)):
+        registers = registers_for_pairs(registers)
     folds = fold_of(matrix, registers, lanes_of(context.vector_bytes))
     for part in folded(matrix, context.choose(op, folds)):
         call_matrix(op, context, part)
