@@ -64,7 +64,7 @@ def test_every_task_is_done_once_in_each_of_many_runs(tasks: int) -> None:
         assert target.tolist() == [3 * turn] * tasks
 
 
-@pytest.mark.parametrize("runs", [12, 256 + 12])
+@pytest.mark.parametrize("runs", [15, 15 + 32 + 15])
 def test_short_steps_end_up_on_the_calling_thread(runs: int) -> None:
     target = np.zeros(16, np.int64)
     binding = Binding(native.executable(native.output_plan(native.PLACE, 16)), [], [target], 2)
