@@ -62,6 +62,35 @@ def test_a_cpu_that_fits_no_target_is_refused(
     assert caught.value.code == "E-TARGET"
 
 
+@pytest.fixture(scope="module")
+def arm_image() -> bytes:
+    """The sample for three kinds of Arm processors."""
+    chosen = "aarch64,aarch64+dotprod,aarch64+i8mm"
+    return compile_model(model_path("int8 sample"), OpenOptions(("cpu",), target=chosen))
+
+
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        ("fp asimd", "aarch64"),
+        ("fp asimd asimdhp asimddp", "aarch64+dotprod"),
+        ("fp asimd asimdhp asimddp i8mm bf16", "aarch64+i8mm"),
+        ("fp asimd i8mm", "aarch64"),
+    ],
+)
+def test_the_best_code_for_an_arm_processor_is_taken(
+    arm_image: bytes, words: str, taken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what Linux says of it: `i8mm` is among its second words of hardware capabilities."""
+    monkeypatch.setattr(host, "host_architecture", lambda: "aarch64")
+    monkeypatch.setattr(host, "_cpuinfo_text", lambda: f"Features\t: {words}\n")
+    host.host_words.cache_clear()
+    try:
+        assert open_artifact(arm_image).select().target == taken
+    finally:
+        host.host_words.cache_clear()
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_level_of_one_artifact_answers_the_same(
     image: bytes, level: str, monkeypatch: pytest.MonkeyPatch
