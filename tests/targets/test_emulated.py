@@ -11,11 +11,14 @@ import pytest
 from circlet.backends.cpu.artifact import Artifact, open_artifact
 from circlet.backends.reference import evaluate_graph
 from circlet.formats import dumps
-from circlet.ir import Model
+from circlet.ir import DType, Graph, Model
+from circlet.ops.build import builder
+from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.runtime.build import compile_model
 from circlet.runtime.opening import OpenOptions
 from tests.backends.cpu.q8_graphs import conv_graph
 from tests.backends.cpu.test_bf16 import dense, sums_of
+from tests.backends.cpu.test_block_q4 import weights as block_weights
 from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_q8_conv import CASES
 from tests.targets.emulator import (
@@ -70,11 +73,32 @@ def test_byte_products_are_exact_on_emulated_arm(
     if machine.missing:
         pytest.skip(machine.missing)
     graph, inputs = conv_graph(CASES, np.random.default_rng(7))
-    wanted = evaluate_graph(graph, inputs)
+    got = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
+    assert_same(got, evaluate_graph(graph, inputs))
+
+
+@pytest.mark.parametrize("machine", ARM, ids=lambda machine: machine.target)
+def test_floats_meet_four_bit_weights_on_emulated_arm(
+    machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    if machine.missing:
+        pytest.skip(machine.missing)
+    b = builder()
+    weights = b.constant("w", block_weights(202, 1024, 32))
+    x = b.input("x", DType.FLOAT32, (2, 1024))
+    graph = b.output(b.op("FULLY_CONNECTED", [x, weights], FullyConnectedAttrs())).build()
+    inputs = [np.random.default_rng(2).standard_normal((2, 1024)).astype(np.float32)]
+    (wanted,) = evaluate_graph(graph, inputs)
+    (got,) = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
+    assert np.abs(got - wanted).max() <= 2e-6 * np.abs(wanted).max()
+
+
+def _answers(
+    graph: Graph, inputs: list[np.ndarray], machine: Machine, hosts: Hosts, folder: Path
+) -> list[np.ndarray]:
     options = OpenOptions(("cpu",), strict=True, target=machine.target)
     artifact = open_artifact(compile_model(dumps(Model([graph]), "tflite"), options))
-    host = hosts[machine.arch]
-    assert_same(run_emulated(artifact, machine, host, inputs, tmp_path / "parts"), wanted)
+    return run_emulated(artifact, machine, hosts[machine.arch], inputs, folder)
 
 
 @pytest.mark.parametrize("cpu", ["aarch64", "aarch64+bf16"])
