@@ -101,11 +101,12 @@ def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tu
 
     The reach of a channel is how far from zero its accumulator can get.
     """
-    flat = weights.reshape(weights.shape[0], -1).astype(np.int64)
+    flat = weights.reshape(weights.shape[0], -1).astype(np.int16)
     zero = scalar_quant(operand(op, 0))[1] + offset
     bias = bias_of(op, flat.shape[0])
-    folded = bias - zero * flat.sum(axis=1) + flat.shape[1] * zero * weight_zero
-    return folded, np.abs(bias) + 255 * np.abs(flat - weight_zero).sum(axis=1)
+    folded = bias - zero * flat.sum(axis=1, dtype=np.int64) + flat.shape[1] * zero * weight_zero
+    sizes = np.abs(flat - np.int16(weight_zero))
+    return folded, np.abs(bias) + 255 * sizes.sum(axis=1, dtype=np.int64)
 
 
 def pack(weights: Int8, order: npt.NDArray[np.intp], group: int = 4) -> Int8:
