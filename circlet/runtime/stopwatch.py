@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from statistics import median, quantiles
 from time import perf_counter
 from typing import Protocol, TypeVar
 
@@ -75,8 +74,8 @@ class Timer(Protocol):
         """Nanoseconds by round, plan and native step; steps that a plan lacks take none."""
         ...
 
-    def ratios(self, first: Opened, second: Opened, threads: int, seconds: float) -> list[float]:
-        """For each round the time of the second plan over that of the first."""
+    def runs(self, plans: Sequence[Opened], threads: int, seconds: float) -> Times:
+        """Seconds of a run by round and plan."""
         ...
 
 
@@ -98,18 +97,27 @@ class Stopwatch:
 
         return np.array(_rounds(len(plans), visit, seconds))
 
-    def ratios(self, first: Opened, second: Opened, threads: int, seconds: float) -> list[float]:
-        """For each round the least time of the second plan over that of the first."""
-        running = [Running(plan, threads) for plan in (first, second)]
-        rounds = _rounds(2, lambda number: min(_runs(running[number].run)), seconds)
-        return [after / before for before, after in rounds]
+    def runs(self, plans: Sequence[Opened], threads: int, seconds: float) -> Times:
+        """Seconds by round and plan, the least of several runs."""
+        running = [Running(plan, threads) for plan in plans]
+
+        def visit(number: int) -> float:
+            return min(_runs(running[number].run))
+
+        return np.array(_rounds(len(plans), visit, seconds))
 
 
-def is_faster(ratios: Sequence[float], margin: float) -> bool:
-    """Whether rounds agree that time was saved: more than the margin, and in most of them some."""
-    if len(ratios) < 2:
+def is_faster(before: Times, after: Times, margin: float) -> bool:
+    """Whether rounds agree that time was saved.
+
+    More than the margin in the median of rounds and between the least times, which what else the
+    machine does disturbs least; and something in three of four rounds.
+    """
+    if len(before) < _FEWEST_ROUNDS or min(before) <= 0:
         return False
-    return median(ratios) < 1 - margin and quantiles(ratios, n=4, method="inclusive")[2] < 1
+    ratios, least = after / before, float(min(after) / min(before))
+    median, upper = np.quantile(ratios, (0.5, 0.75))
+    return bool(max(median, least) < 1 - margin and upper < 1)
 
 
 def _runs(run: Callable[[], None]) -> Iterator[float]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -33,7 +32,7 @@ _FLOAT_TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Measured:
-    """One candidate: its label, its predicted time over the default's, and what was measured."""
+    """One candidate: its label, its predicted time over the default's, and its least time."""
 
     label: str
     predicted: float
@@ -111,7 +110,7 @@ def tune(
     """
     start = perf_counter()
     plain, found = workshop.plain, Findings({}, [])
-    ratios: dict[str, list[float]] = {}
+    ratios: dict[str, float] = {}
     kept, why = plain, "sizes depend on the data of a run, so nothing was timed"
     if not any(value.is_dynamic for value in plain.opened.values):
         watch = timer or Stopwatch()
@@ -122,7 +121,7 @@ def tune(
         machine=host_model(),
         kept=kept is not plain,
         why=why,
-        ratios={threads: round(median(rounds), 4) for threads, rounds in ratios.items()},
+        ratios=ratios,
         choices=found.wanted,
         answers=tuple(found.answers),
         seconds=round(perf_counter() - start, 2),
@@ -131,7 +130,7 @@ def tune(
 
 def _verdict(
     workshop: Workshop, wanted: Mapping[str, str], timer: Timer, seconds: float
-) -> tuple[Plan, dict[str, list[float]], str]:
+) -> tuple[Plan, dict[str, float], str]:
     """The plan to keep, the ratios of the whole network by threads, and the reason."""
     plain = workshop.plain
     if not wanted:
@@ -141,10 +140,11 @@ def _verdict(
     if not all(map(agree, first, second)):
         return plain, {}, "the tuned network's results differ by too much"
     counts = sorted({1, usable_cores()})
-    each = seconds / len(counts)
-    ratios = {str(n): timer.ratios(plain.opened, tuned.opened, n, each) for n in counts}
-    gains = any(is_faster(rounds, _NETWORK_MARGIN) for rounds in ratios.values())
-    if gains and all(median(rounds) <= 1 for rounds in ratios.values()):
+    pair, each = [plain.opened, tuned.opened], seconds / len(counts)
+    rounds = {str(n): timer.runs(pair, n, each) for n in counts}
+    ratios = {n: round(float(np.median(r[:, 1] / r[:, 0])), 4) for n, r in rounds.items()}
+    gains = any(is_faster(r[:, 0], r[:, 1], _NETWORK_MARGIN) for r in rounds.values())
+    if gains and max(ratios.values()) <= 1:
         return tuned, ratios, "the tuned network is faster"
     return plain, ratios, "the tuned network as a whole is not faster"
 
@@ -232,24 +232,24 @@ def _worth_trying(question: Question) -> list[str]:
 def _answer(
     question: Question, labels: Sequence[str], plans: Sequence[Plan], times: Times
 ) -> Answer:
-    """The candidate with the least median time, where it is certain that it is faster."""
+    """The candidate with the least time, where rounds agree that it is faster."""
     rounds = np.stack(
         [_of_subject(question.subject, plan, times[:, n]) for n, plan in enumerate(plans)], axis=1
     )[:, : len(labels)]
     tried = labels[: rounds.shape[1]]
-    middle = np.median(rounds, axis=0)
-    best = int(middle.argmin())
-    ratios = rounds[:, best] / np.maximum(rounds[:, 0], 1e-3)
+    least = rounds.min(axis=0)
+    best = int(least.argmin())
+    wins = is_faster(rounds[:, 0], rounds[:, best], _CANDIDATE_MARGIN)
     costs = dict(zip(question.labels, question.costs, strict=True))
     base = costs[question.taken] or 1.0
     return Answer(
         question=question.key,
         ops=question.ops,
         default=question.taken,
-        taken=tried[best] if is_faster(list(ratios), _CANDIDATE_MARGIN) else question.taken,
+        taken=tried[best] if wins else question.taken,
         measured=tuple(
             Measured(label, round(costs[label] / base, 3), round(float(ns) / 1e3, 3))
-            for label, ns in zip(tried, middle, strict=True)
+            for label, ns in zip(tried, least, strict=True)
         ),
     )
 

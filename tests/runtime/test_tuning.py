@@ -34,7 +34,9 @@ OPTIONS = OpenOptions(tune_seconds=60.0)
 class FakeTimer:
     """Says that the plan at each position takes so many times the first one's time."""
 
-    def __init__(self, factors: Sequence[float], network: Sequence[float] = (0.5, 0.5)) -> None:
+    def __init__(
+        self, factors: Sequence[float], network: Sequence[float] = (0.5, 0.5, 0.5)
+    ) -> None:
         self.factors = factors
         self.network = list(network)
         self.stages: list[int] = []
@@ -46,8 +48,8 @@ class FakeTimer:
         times = np.ones((4, len(plans), widest)) * np.array(factors)[None, :, None]
         return 1e3 * times
 
-    def ratios(self, first: Opened, second: Opened, threads: int, seconds: float) -> list[float]:
-        return self.network
+    def runs(self, plans: Sequence[Opened], threads: int, seconds: float) -> Times:
+        return np.array([[1.0, ratio] for ratio in self.network])
 
 
 def _step_count(plan: Opened) -> int:
@@ -117,7 +119,7 @@ def test_the_code_follows_from_the_choices_alone() -> None:
     assert code(tuned(FakeTimer([1.0, 1.1, 0.8]))[0]) == code(tuned(FakeTimer([1.0, 1.1, 0.7]))[0])
 
 
-@pytest.mark.parametrize("network", [[1.2, 1.1], [1.0, 1.0], [0.995, 0.993]])
+@pytest.mark.parametrize("network", [[1.2, 1.1, 1.2], [1.0, 1.0, 1.0], [0.995, 0.993, 0.994]])
 def test_a_network_that_is_not_faster_stays_untuned(network: list[float]) -> None:
     data, record = tuned(FakeTimer([1.0, 0.5], network))
     assert record.choices
@@ -207,11 +209,13 @@ def test_the_stopwatch_times_every_step() -> None:
     times = Stopwatch().steps([opened, opened], 0.01)
     assert times.shape[1:] == (2, _step_count(opened))
     assert (times > 0).all()
-    assert all(ratio > 0 for ratio in Stopwatch().ratios(opened, opened, 2, 0.01))
+    runs = Stopwatch().runs([opened, opened], 2, 0.01)
+    assert runs.shape[1:] == (2,)
+    assert (runs > 0).all()
 
 
 @pytest.mark.parametrize(
-    ("ratios", "faster"),
+    ("after", "faster"),
     [
         ([0.9, 0.91, 0.92], True),
         ([0.96, 0.96, 0.96], False),
@@ -221,8 +225,17 @@ def test_the_stopwatch_times_every_step() -> None:
         ([], False),
     ],
 )
-def test_rounds_must_agree(ratios: list[float], faster: bool) -> None:
-    assert is_faster(ratios, 0.05) is faster
+def test_rounds_must_agree(after: list[float], faster: bool) -> None:
+    assert is_faster(np.ones(len(after)), np.array(after), 0.05) is faster
+
+
+def test_what_disturbs_the_default_alone_lets_nothing_win() -> None:
+    before, after = np.array([1.0, 5.0, 4.0, 6.0]), np.full(4, 0.99)
+    assert not is_faster(before, after, 0.05)
+
+
+def test_steps_that_take_no_time_let_nothing_win() -> None:
+    assert not is_faster(np.zeros(4), np.zeros(4), 0.05)
 
 
 def test_integers_must_be_the_same_and_floats_close() -> None:
