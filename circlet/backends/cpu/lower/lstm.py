@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -201,27 +202,32 @@ def table_ref(op: Op, shape: Shape, context: Context, dtype: type = np.float32) 
     return context.constant(_tables(op, shape.gate).astype(dtype))
 
 
+def call_lstm(
+    op: Op,
+    context: Context,
+    shape: Shape,
+    kernel: Kernel,
+    params: dict[str, ParamValue],
+    products: Sequence[Ref],
+    behind: Sequence[Ref],
+    scratch_bytes: int,
+) -> None:
+    """Append a kernel's call over input, products, output, states, and those behind."""
+    states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
+    written = (op.outputs[0], *states)
+    operands = (TensorRef(operand(op, 0)), *products, *map(TensorRef, written), *behind)
+    context.call(
+        op, kernel, params, operands, written, tasks=shape.batches, scratch_bytes=scratch_bytes
+    )
+
+
 def _lower(op: Op, context: Context) -> None:
     shape = shape_of(op, context)
     params, slots = float_params(op, shape)
-    states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
-    operands = (
-        TensorRef(operand(op, 0)),
-        _packed_gates(op, shape, context),
-        TensorRef(op.outputs[0]),
-        *map(TensorRef, states),
-        table_ref(op, shape, context),
-        _packed_projection(op, shape, context),
-    )
-    context.call(
-        op,
-        Kernel("lstm.h", "lstm_f32", float_arguments(op, shape)),
-        params,
-        operands,
-        (op.outputs[0], *states),
-        tasks=shape.batches,
-        scratch_bytes=4 * slots,
-    )
+    kernel = Kernel("lstm.h", "lstm_f32", float_arguments(op, shape))
+    products = (_packed_gates(op, shape, context),)
+    behind = (table_ref(op, shape, context), _packed_projection(op, shape, context))
+    call_lstm(op, context, shape, kernel, params, products, behind, 4 * slots)
 
 
 for _kind in KINDS:

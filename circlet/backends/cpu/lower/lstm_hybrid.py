@@ -11,6 +11,7 @@ from circlet.backends.cpu.lower.lstm import (
     KINDS,
     Shape,
     array,
+    call_lstm,
     float_arguments,
     float_params,
     projection_bias,
@@ -27,14 +28,11 @@ from circlet.backends.cpu.lowering import (
     NoRef,
     ParamValue,
     Ref,
-    TensorRef,
 )
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.lstm_operands import (
-    CELL_STATE,
     OUTPUT,
-    OUTPUT_STATE,
     PROJECTION,
     cells,
     gates,
@@ -90,26 +88,15 @@ def _lower(op: Op, context: Context) -> None:
         "asymmetric": int(bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))),
     }
     params |= {f"floats_{name}": value for name, value in floats.items()}
-    states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
-    operands = (
-        TensorRef(operand(op, 0)),
+    kernel = Kernel("lstm_hybrid.h", "lstm_hybrid", float_arguments(op, shape))
+    products = (
         *_packed(op, [g.weights for g in gates(op)], shape.gate, shape.blocks, context),
         *_packed(op, [g.recurrent for g in gates(op)], shape.gate, shape.blocks, context),
         _gate_bias(op, shape, context),
-        TensorRef(op.outputs[0]),
-        *map(TensorRef, states),
-        table_ref(op, shape, context),
-        *_projection(op, shape, context),
     )
-    context.call(
-        op,
-        Kernel("lstm_hybrid.h", "lstm_hybrid", float_arguments(op, shape)),
-        params,
-        operands,
-        (op.outputs[0], *states),
-        tasks=shape.batches,
-        scratch_bytes=start + max(inputs(op), outputs(op), cells(op)) + 64,
-    )
+    behind = (table_ref(op, shape, context), *_projection(op, shape, context))
+    scratch_bytes = start + max(inputs(op), outputs(op), cells(op)) + 64
+    call_lstm(op, context, shape, kernel, params, products, behind, scratch_bytes)
 
 
 for _kind in KINDS:

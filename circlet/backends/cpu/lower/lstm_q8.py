@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.backends.cpu.abi import align
-from circlet.backends.cpu.lower.lstm import KINDS, Shape, flags, shape_of, table_ref, why_no_lstm
+from circlet.backends.cpu.lower.lstm import (
+    KINDS,
+    Shape,
+    call_lstm,
+    flags,
+    shape_of,
+    table_ref,
+    why_no_lstm,
+)
 from circlet.backends.cpu.lower.matvec import (
     Blocks,
     pack_bytes,
@@ -23,13 +31,11 @@ from circlet.backends.cpu.lowering import (
     NoRef,
     ParamValue,
     Ref,
-    TensorRef,
 )
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.lstm_int8 import GateParts, Parts, Product, parts_of
-from circlet.ops.lstm_operands import CELL_STATE, OUTPUT_STATE, cells, gates, inputs, outputs
-from circlet.ops.operands import operand
+from circlet.ops.lstm_operands import cells, gates, inputs, outputs
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -111,25 +117,14 @@ def _lower(op: Op, context: Context) -> None:
     starts, size = _scratch(op, shape)
     projection = shape.projection.vectors if shape.projection else 0
     arguments = (shape.blocks.vectors, projection, len(each) - 3, parts.cell_bits, *flags(op))
-    states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
-    operands = (
-        TensorRef(operand(op, 0)),
+    params = shape.params | starts | _factors(each) | _constants(parts)
+    products = (
         *_packed([part.inputs for part in each], shape.gate, shape.blocks, context),
         *_packed([part.recurrent for part in each], shape.gate, shape.blocks, context),
-        TensorRef(op.outputs[0]),
-        *map(TensorRef, states),
-        table_ref(op, shape, context, np.int32),
-        *_projection(parts, shape, context),
     )
-    context.call(
-        op,
-        Kernel("lstm_q8.h", "lstm_q8", arguments),
-        shape.params | starts | _factors(each) | _constants(parts),
-        operands,
-        (op.outputs[0], *states),
-        tasks=shape.batches,
-        scratch_bytes=size,
-    )
+    behind = (table_ref(op, shape, context, np.int32), *_projection(parts, shape, context))
+    kernel = Kernel("lstm_q8.h", "lstm_q8", arguments)
+    call_lstm(op, context, shape, kernel, params, products, behind, size)
 
 
 for _kind in KINDS:
