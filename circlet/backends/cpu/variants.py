@@ -230,6 +230,16 @@ _PRODUCTS = (
         asks=_TILE,
     ),
     _row(
+        "matmul_bf16",
+        "matmul_bf16",
+        "what matmul_f32 computes for many rows, where bfloat16 is asked for",
+        _B,
+        "bf16",
+        "",
+        target=_BF16,
+        precision="bf16",
+    ),
+    _row(
         "matmul_int",
         "matmul_int",
         "integer products of two computed matrices",
@@ -291,6 +301,14 @@ _ROWS = (
         _L,
         "fused_rows",
         "torchaudio_conformer",
+    ),
+    _row(
+        "quantize",
+        "quantize",
+        "floats as bytes",
+        _E,
+        "quantize",
+        "partly_quantized_mnist",
     ),
     _row(
         "lut",

@@ -9,20 +9,29 @@ from circlet.backends.cpu.lower.copy import not_copyable
 from circlet.backends.cpu.lower.elementwise import lower_scalar
 from circlet.backends.cpu.lower.lut import lut_loops
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
-from circlet.backends.cpu.lower.views import element_loops
+from circlet.backends.cpu.lower.views import (
+    element_loops,
+    merged,
+    row_fields,
+    source_ref,
+    stride_fields,
+    with_inner,
+)
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
+    Kernel,
     Lowering,
+    ParamValue,
     TensorRef,
     always_overwrites,
 )
 from circlet.backends.cpu.targets import Target
-from circlet.ir import Op, Tensor
+from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import get
 from circlet.ops.lut import EIGHT_BIT
-from circlet.ops.operands import operand
+from circlet.ops.operands import limits, operand, scale_of, zero_of
 from circlet.ops.scalars import FORM_SCALARS
 
 
@@ -50,8 +59,30 @@ def _lower(op: Op, context: Context) -> None:
     if source.dtype in EIGHT_BIT and result.dtype in EIGHT_BIT:
         _lower_table(op, context)
         return
+    if source.dtype is DType.FLOAT32 and result.dtype in EIGHT_BIT and op.kind == "QUANTIZE":
+        _lower_floats(op, context)
+        return
     extra = _channel_operands(source) if op.kind == "DEQUANTIZE" else []
     lower_scalar(op, context, FORM_SCALARS[op.kind](op), [source, *extra])
+
+
+def _lower_floats(op: Op, context: Context) -> None:
+    source, result = operand(op, 0), op.outputs[0]
+    loops = element_loops(context, (source, result), result.static_shape)
+    loops = with_inner(merged(loops), (1,))
+    fields, tasks = row_fields(loops.sizes, 5)
+    (low, high), zero = limits(result.dtype), zero_of(result)
+    params: dict[str, ParamValue] = {
+        **fields,
+        "source": stride_fields(loops.strides[0]),
+        "result": stride_fields(loops.strides[1]),
+        "scale": scale_of(result),
+        "low": low - zero,
+        "high": high - zero,
+        "zero": zero,
+    }
+    operands = (source_ref(context, source), TensorRef(result))
+    context.call(op, Kernel("quantize.h", "quantize"), params, operands, (result,), tasks=tasks)
 
 
 def _lower_table(op: Op, context: Context) -> None:

@@ -12,6 +12,7 @@ from circlet.ir import Tensor
 
 MAX_AXES = 7
 _TASK_BYTES = 1 << 15
+_LINE = 64  # Elements: tasks start where vectors of every width do.
 
 Sizes = tuple[int, ...]
 
@@ -118,7 +119,7 @@ def row_fields(sizes: Sizes, inner_bytes: int) -> tuple[dict[str, ParamValue], i
     `inner_bytes` is the work of one element of the inner loop.
     """
     rows, inner = prod(sizes[:-1]), sizes[-1]
-    task = max(64, _TASK_BYTES // inner_bytes)
+    task = max(_LINE, _TASK_BYTES // inner_bytes // _LINE * _LINE)
     chunk = task if inner > 2 * task else inner
     rows_per_task = 1 if chunk < inner else max(1, task // inner)
     fields: dict[str, ParamValue] = {
