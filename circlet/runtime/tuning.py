@@ -66,7 +66,7 @@ class Tuning:
         kept: Whether the network was compiled with `choices`.
         why: What decided that.
         ratios: Median time of the tuned network over the untuned one's, by threads.
-        choices: The answers that won, by question, where they are not the default.
+        choices: The answers that won, by question; the code has them where it is `kept`.
         answers: All answers.
         seconds: How long it took.
     """

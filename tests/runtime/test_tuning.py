@@ -12,7 +12,7 @@ from circlet import Session
 from circlet.backends.cpu.artifact import open_artifact
 from circlet.backends.cpu.targets import parse_targets
 from circlet.backends.cpu.variants import VARIANTS
-from circlet.errors import TargetError
+from circlet.errors import InputError, TargetError
 from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model, Quantization
 from circlet.ops.build import builder
@@ -245,3 +245,18 @@ def test_integers_must_be_the_same_and_floats_close() -> None:
     assert agree(floats, floats + 1e-5)
     assert not agree(floats, floats + 1e-2)
     assert agree(np.array([np.nan]), np.array([np.nan]))
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
+def test_a_time_that_is_none_is_refused(seconds: float) -> None:
+    with pytest.raises(InputError, match="tuning takes some time or none"):
+        Session(MODEL, tune_seconds=seconds)
+
+
+def test_sizes_that_depend_on_data_are_not_timed() -> None:
+    b = builder()
+    x = b.input("x", DType.BOOL, (4,))
+    model = bytes(dumps(b.output(b.op("WHERE", [x], name="where")).model(), "tflite"))
+    _, (record,) = compile_tuned(Template.read(model, OPTIONS), OPTIONS, FakeTimer([]))
+    assert (record.kept, record.answers) == (False, ())
+    assert "depend on the data" in record.why
