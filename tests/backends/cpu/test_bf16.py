@@ -9,9 +9,11 @@ from circlet.backends.cpu.lower import bf16
 from circlet.backends.cpu.lower.bf16 import pairs, to_bf16
 from circlet.backends.reference import evaluate_graph
 from circlet.ir import DType, Graph
+from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu import test_attention as attention
+from tests.backends.cpu.cases import Cases
 from tests.backends.cpu.harness import TARGETS, run_native, runnable
 from tests.backends.cpu.test_float_conv import CASES, _conv, _values
 
@@ -73,6 +75,26 @@ def test_convolutions_equal_the_record_over_rounded_operands(case: str, target: 
     filters.data = rounded(np.asarray(filters.data))
     (wanted,) = evaluate_graph(graph, [rounded(x)])
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@each_target
+def test_products_of_computed_matrices_equal_the_record_over_rounded_ones(target: str) -> None:
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    cases = Cases()
+    for first, second, adjoint in (
+        ((2, 33, 20), (2, 20, 70), False),
+        ((1, 30, 65), (3, 65, 50), False),
+        ((2, 19, 33), (2, 50, 33), True),
+    ):
+        x, y = (cases.data(DType.FLOAT32, shape, scale=1) for shape in (first, second))
+        cases.op("BATCH_MATMUL", [x, y], BatchMatMulAttrs(adj_y=adjoint))
+    graph = cases.graph()
+    results = run_native(graph, cases.inputs, target, 2, "bf16")
+    for got, wanted in zip(
+        results, evaluate_graph(graph, list(map(rounded, cases.inputs))), strict=True
+    ):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
 @each_target

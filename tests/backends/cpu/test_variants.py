@@ -19,6 +19,7 @@ from circlet.errors import CircletError
 from circlet.formats import load
 from circlet.ir import DType, Graph, Quantization
 from circlet.limits import DEFAULT_LIMITS
+from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.conv import DepthwiseConv2DAttrs
 from circlet.ops.order import CumsumAttrs
 from circlet.plan.partition import partition
@@ -72,6 +73,9 @@ def own(name: str) -> Graph:
         weights = cases.constant(cases.values(DType.INT8, (1, 3, 3, 3)), quant)
         attrs = DepthwiseConv2DAttrs("SAME", 1, 1, 1)
         cases.op("DEPTHWISE_CONV_2D", [data, weights], attrs, quant=quant)
+    elif name == "matmul_bf16":
+        x, y = (cases.data(DType.FLOAT32, (96, 96)) for _ in range(2))
+        cases.op("BATCH_MATMUL", [x, y], BatchMatMulAttrs())
     return cases.graph()
 
 
@@ -85,6 +89,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "running_sum": own,
     "lookup": own,
     "conv_int": own,
+    "matmul_bf16": own,
     "svdf_f32": recurrent,
     "lstm_hybrid": recurrent,
 }
@@ -116,8 +121,9 @@ def test_a_row_is_met_in_the_network_that_measures_it(row: Variant) -> None:
 def test_a_row_without_a_network_is_met_elsewhere(name: str) -> None:
     graph = OWN[name](name)
     (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
-    target = parse_target(VARIANTS[name].target)
-    assert name in functions(compile_partition(whole, target, 1))
+    row = VARIANTS[name]
+    target = parse_target(row.target)
+    assert name in functions(compile_partition(whole, target, 1, precision=row.precision))
 
 
 def test_rows_without_a_network_are_those_that_are_met_elsewhere() -> None:

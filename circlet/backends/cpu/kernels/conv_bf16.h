@@ -69,6 +69,19 @@ CIRCLET_INLINE void conv_bf16_pairs(float *rows, int64_t depth, const int NV) {
         }
 }
 
+CIRCLET_INLINE void conv_bf16_tile(const struct conv_f32_params *p, const uint16_t *a,
+                                   const float *w, float *out, const float *add, int64_t left,
+                                   int64_t added, const int MR, const int NV, const int ADD) {
+    vf acc[16][8];
+    conv_f32_start(acc, w, MR, NV);
+    w += NV * CIRCLET_LANES;
+    for (int64_t y = 0; y < p->tap_rows; y++)
+        for (int64_t x = 0; x < p->tap_runs; x++)
+            w = conv_bf16_run(acc, a + y * p->tap_row + x * p->tap_run, p->in.pixel, p->run, w, MR,
+                              NV);
+    conv_f32_end(acc, p, out, add, left, added, MR, NV, 0, ADD);
+}
+
 CIRCLET_INLINE void conv_bf16(const struct conv_bf16_params *params, void *const *operands,
                               void *scratch, int64_t begin, int64_t end, const int MR,
                               const int NV, const int ADD) {
@@ -78,20 +91,12 @@ CIRCLET_INLINE void conv_bf16(const struct conv_bf16_params *params, void *const
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
         struct conv_f32_task t = conv_f32_task(p, task, NV * CIRCLET_LANES);
-        const float *block =
-            (const float *)operands[1] + t.block * (taps + 1) * NV * CIRCLET_LANES;
+        const float *w = (const float *)operands[1] + t.block * (taps + 1) * NV * CIRCLET_LANES;
         for (; t.tile < t.stop; t.tile++) {
             struct conv_f32_place at = conv_f32_place(p, &t, MR);
-            const uint16_t *in = (const uint16_t *)operands[0] + at.in;
-            const float *w = block + NV * CIRCLET_LANES;
-            vf acc[16][8];
-            conv_f32_start(acc, block, MR, NV);
-            for (int64_t y = 0; y < p->tap_rows; y++)
-                for (int64_t x = 0; x < p->tap_runs; x++)
-                    w = conv_bf16_run(acc, in + y * p->tap_row + x * p->tap_run, p->in.pixel,
-                                      p->run, w, MR, NV);
-            conv_f32_end(acc, p, (float *)operands[2] + at.out, add + at.add, t.left,
-                         p->add_channels - t.channel, MR, NV, 0, ADD);
+            conv_bf16_tile(p, (const uint16_t *)operands[0] + at.in, w,
+                           (float *)operands[2] + at.out, add + at.add, t.left,
+                           p->add_channels - t.channel, MR, NV, ADD);
         }
     }
 }

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.choices import Choice, always_there, joined
+from circlet.backends.cpu.lower.bf16 import call_cast, registers_for_pairs, rounds
 from circlet.backends.cpu.lower.conv_q8 import slots_of
 from circlet.backends.cpu.lower.conv_q16 import (
     MOST_WIDE_PIXELS,
@@ -137,6 +138,9 @@ def _lower_float(op: Op, context: Context) -> None:
     lanes = lanes_of(context.vector_bytes)
     registers = registers_of(context.target, context.vector_bytes)
     form = _form(op, registers, lanes)
+    if form == _PACKED and _rounds(op, context):
+        _lower_rounded(op, context)
+        return
     whole = columns // lanes if form == _DIRECT else -(-columns // lanes)
     tile = _tile(op, context, form, whole)
     if form != _PACKED:
@@ -157,6 +161,33 @@ def _lower_float(op: Op, context: Context) -> None:
         (result,),
         tasks=tasks,
         scratch_bytes=scratch,
+    )
+
+
+def _rounds(op: Op, context: Context) -> bool:
+    """Whether operands are rounded to bfloat16; where the left one is turned they are not."""
+    _, depth, _ = product_sizes(op)
+    elements = operand(op, 0).elements + operand(op, 1).elements
+    return not adjoint(op)[0] and rounds(context, op.outputs[0].elements * depth, elements)
+
+
+def _lower_rounded(op: Op, context: Context) -> None:
+    rows, depth, columns = product_sizes(op)
+    lanes = lanes_of(context.vector_bytes)
+    registers = registers_for_pairs(registers_of(context.target, context.vector_bytes))
+    tile = choose_tile(registers, rows, -(-columns // lanes), depth)
+    width = tile.channels(lanes)
+    params, tasks = _matrix_params(op, width)
+    left, right = (source_ref(context, operand(op, index)) for index in (0, 1))
+    rounded = call_cast(op, context, left, operand(op, 0).elements)
+    context.call(
+        op,
+        Kernel("matmul_bf16.h", "matmul_bf16", (tile.pixels, tile.whole)),
+        params,
+        (rounded, right, TensorRef(op.outputs[0])),
+        op.outputs,
+        tasks=tasks,
+        scratch_bytes=(depth + 1) * width * FLOAT_BYTES,
     )
 
 
