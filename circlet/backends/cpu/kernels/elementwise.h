@@ -65,10 +65,10 @@ CIRCLET_INLINE int elementwise_all(vi mask) {
 CIRCLET_INLINE vi v_nearest_ratio(vf x, vf scale, vf low, vf high) {
     const vf shift = v_splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
     vf inverse = v_splat(1.0f) / scale;
-    vf reach = v_max(v_abs(low), v_abs(high)) * v_splat(2.5e-7f);
     vi is_normal = (vi)(inverse > v_splat(1e-37f)) & (vi)(inverse < v_splat(__builtin_inff()));
-    vf bound = v_select(is_normal, v_splat(0.49999f) - reach, v_splat(-1.0f));
+    vf most = v_select(is_normal, v_splat(0.49999f), v_splat(-1.0f));
     vf y = v_clamp(x * inverse, low, high);
+    vf bound = v_fma(v_abs(y), v_splat(-2.5e-7f), most);
     vf shifted = y + shift;
     vf off = v_abs(y - (shifted - shift));
     if (CIRCLET_LIKELY(elementwise_all((vi)(off < bound)))) return (vi)shifted - (vi)shift;
