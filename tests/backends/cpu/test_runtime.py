@@ -64,13 +64,13 @@ def test_every_task_is_done_once_in_each_of_many_runs(tasks: int) -> None:
         assert target.tolist() == [3 * turn] * tasks
 
 
-@pytest.mark.parametrize("runs", [15, 15 + 32 + 15])
+@pytest.mark.parametrize("runs", [15, 15 + 16 + 15])
 def test_short_steps_end_up_on_the_calling_thread(runs: int) -> None:
     target = np.zeros(16, np.int64)
     binding = Binding(native.executable(native.output_plan(native.PLACE, 16)), [], [target], 2)
     for _ in range(runs):
         binding.run()
-    for _ in range(20):
+    for _ in range(15):
         target[:] = 0
         binding.run()
         assert len(set(target.tolist())) == 1

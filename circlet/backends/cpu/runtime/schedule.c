@@ -1,13 +1,15 @@
-/* Trials of the ways in which a binding can use its threads. Least times count: whatever else the
- * machine does only adds to them. A trial that was misled is set right by a later one. */
+/* Trials of the ways in which a binding can use its threads. Of steps the least times count, as what
+ * else the machine does only adds to them; of whole runs all but the slowest, as workers that come
+ * and go are no gain. A trial that was misled is set right by a later one. */
 #include "schedule.h"
 
 #define CHUNK_NS 2000u      /* shorter chunks are not worth their claim */
 #define LESSONS 5u          /* runs of each way in a trial; the first is cold and does not count */
-#define FIRST_PAUSE 32u     /* runs between two trials that disagree; twice as many after .. */
+#define FIRST_PAUSE 16u     /* runs between two trials that disagree; twice as many after .. */
 #define LONGEST_PAUSE 8192u /* .. each that confirms the one before */
 #define LONG_STEP_NS 20000u /* in long runs, steps as long are taken to be worth all threads */
 #define LONG_RUN_NS 1000000u
+#define COUNTED (LESSONS - 2) /* runs of a way whose times are compared */
 
 void schedule_deal(bound_step *step, uint32_t threads, int64_t most) {
     int64_t whole = most / threads * threads, chunks = step->tasks < whole ? step->tasks : whole;
@@ -22,7 +24,7 @@ static uint32_t runs_alone(const schedule *s, const bound_step *step) {
     if (s->way == MIXED)
         return step->prefers_alone;
     return s->way == ALONE && (step->together_ns < LONG_STEP_NS ||
-                               s->least_ns[TOGETHER] < LONG_RUN_NS);
+                               s->ns[TOGETHER] < LONG_RUN_NS * COUNTED);
 }
 
 static void set_way(schedule *s, bound_step *steps, uint32_t count, uint32_t way) {
@@ -40,7 +42,7 @@ static void start_trial(schedule *s, bound_step *steps, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         steps[i].together_ns = steps[i].alone_ns = steps[i].mixed_ns = UINT32_MAX;
     for (uint32_t way = 0; way < WAYS; way++)
-        s->least_ns[way] = UINT64_MAX;
+        s->ns[way] = 0;
     set_way(s, steps, count, TOGETHER);
     s->lessons = s->is_alone ? 0 : LESSONS;
     s->runs = s->is_alone ? UINT32_MAX : 0;
@@ -108,29 +110,28 @@ static uint64_t choose_by_stretch(bound_step *steps, uint32_t count) {
     return spared;
 }
 
-/* The fastest way; the calling thread alone where workers gain next to nothing. */
-static uint32_t best_way(const schedule *s) {
-    uint32_t best = s->least_ns[MIXED] < s->least_ns[TOGETHER] ? MIXED : TOGETHER;
-    return s->least_ns[ALONE] / 32 * 31 <= s->least_ns[best] ? ALONE : best;
+/* The fastest way; the calling thread alone where workers gain next to nothing, or did so in the
+ * last trial: on a busy machine it is chance whether a trial meets them. */
+static uint32_t best_way(schedule *s) {
+    uint32_t best = s->ns[MIXED] < s->ns[TOGETHER] ? MIXED : TOGETHER, had_lost = s->has_lost;
+    s->has_lost = s->ns[ALONE] / 32 * 31 <= s->ns[best];
+    return had_lost || s->has_lost ? ALONE : best;
 }
 
 static void end_trial(schedule *s, bound_step *steps, uint32_t count) {
     uint32_t best = best_way(s), longer = s->pause < LONGEST_PAUSE ? 2 * s->pause : s->pause;
     s->pause = s->pause && best == s->chosen ? longer : FIRST_PAUSE;
-    s->runs = s->pause;
+    s->runs = best == ALONE && !s->has_lost ? FIRST_PAUSE : s->pause;
     s->chosen = best;
     set_way(s, steps, count, best);
 }
 
-void schedule_learn_run(schedule *s, bound_step *steps, uint32_t count, uint32_t threads,
-                        uint64_t ns) {
-    if (s->lessons < LESSONS && ns < s->least_ns[s->way])
-        s->least_ns[s->way] = ns;
-    if (--s->lessons)
-        return;
+static void end_way(schedule *s, bound_step *steps, uint32_t count, uint32_t threads) {
+    s->ns[s->way] -= s->slowest_ns;
+    s->slowest_ns = 0;
     if (s->way == MIXED) {
-        uint64_t spared = choose_by_stretch(steps, count);
-        s->least_ns[MIXED] -= spared < s->least_ns[MIXED] ? spared : 0;
+        uint64_t spared = COUNTED * choose_by_stretch(steps, count);
+        s->ns[MIXED] -= spared < s->ns[MIXED] ? spared : 0;
         end_trial(s, steps, count);
         return;
     }
@@ -138,4 +139,14 @@ void schedule_learn_run(schedule *s, bound_step *steps, uint32_t count, uint32_t
     if (s->way == ALONE)
         choose_by_step(steps, count, threads);
     set_way(s, steps, count, s->way + 1);
+}
+
+void schedule_learn_run(schedule *s, bound_step *steps, uint32_t count, uint32_t threads,
+                        uint64_t ns) {
+    if (s->lessons < LESSONS) {
+        s->ns[s->way] += ns;
+        s->slowest_ns = ns > s->slowest_ns ? ns : s->slowest_ns;
+    }
+    if (--s->lessons == 0)
+        end_way(s, steps, count, threads);
 }

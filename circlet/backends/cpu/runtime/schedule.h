@@ -10,9 +10,11 @@
 enum way { TOGETHER, ALONE, MIXED, WAYS };
 
 typedef struct schedule {
-    uint64_t least_ns[WAYS]; /* of a run of each way, in the last trial */
+    uint64_t ns[WAYS];       /* of the runs of each way in the last trial, but the slowest */
+    uint64_t slowest_ns;     /* of the way in progress */
     uint32_t way;            /* of the next run */
     uint32_t chosen;         /* in the last trial */
+    uint32_t has_lost;       /* workers gained nothing in the last trial */
     uint32_t lessons;        /* runs of this way that are left in a trial; 0 outside of trials */
     uint32_t runs;           /* until the next trial */
     uint32_t pause;          /* runs between two trials */
