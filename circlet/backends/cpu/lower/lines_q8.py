@@ -26,6 +26,8 @@ _MAGIC = 1.5 * 2**23
 _MOST_SHIFT = 22
 _FEW = 64
 _TIGHT = 16
+_TIGHTEST = 2
+_FIRST, _REST = slice(_TIGHTEST), slice(_TIGHTEST, None)
 
 
 class _Search(NamedTuple):
@@ -108,7 +110,7 @@ class Steps(NamedTuple):
         return Steps(levels if len(levels) == 1 else levels[channels], *there, zero)
 
     def tightest(self, slope: Float64, sides: int) -> Steps:
-        """The steps of each side that leave lines of a slope the least room."""
+        """The steps of each side that leave lines of a slope the least room, tightest first."""
         middle, _ = _corridors(self, slope, sides)
         rise = self.levels - 0.5 - np.where(self.below < 0, middle[:, :1], middle[:, -1:])
         under = np.where(self.falls, rise - slope * self.below, np.inf)
@@ -121,9 +123,9 @@ class Steps(NamedTuple):
             else [np.where(negative, room, np.inf), np.where(negative, np.inf, room)]
         )
         count = min(_TIGHT, room.shape[1] - 1)
-        tight = np.concatenate(
-            [np.argpartition(p, count, axis=1)[:, :count] for p in parts], axis=1
-        )
+        picks = [np.argsort(part.astype(np.float32), axis=1)[:, :count] for part in parts]
+        ordered = [pick[:, cut] for cut in (_FIRST, _REST) for pick in picks]
+        tight = np.concatenate(ordered, axis=1)
         levels = np.broadcast_to(self.levels, self.below.shape)
         rows = Steps(levels, self.below, self.above, self.falls, self.rises, self.zero)
         return rows.map(lambda row: np.take_along_axis(row, tight, 1))
@@ -161,7 +163,9 @@ class Lines(NamedTuple):
 
         The doubles are exact: sums and slopes have 24 bits each, and no offset is finer.
         """
-        offset = np.where(sums < 0, self.offsets[..., :1], self.offsets[..., -1:])
+        offset = self.offsets
+        if offset.shape[-1] == 2:
+            offset = np.where(sums < 0, offset[..., :1], offset[..., 1:])
         at = sums + (self.start[..., None] + _MAGIC)
         return np.rint((at * self.slope[..., None].astype(np.float64) + offset).astype(np.float32))
 
@@ -220,12 +224,21 @@ def _try(lines: Lines, rows: Rows, steps: Steps, slope: Float32, search: _Search
     best = parts.argmin(axis=2) + np.arange(search.tries) * parts.shape[2]
     chosen = np.take_along_axis(offsets, best[:, None], 2).swapaxes(1, 2)
     trials = Lines(starts[best], slope[:, None], chosen)
-    climbs = trials.climb(steps.map(lambda row: row[:, None]))
+    climbs = _climbs(trials, steps, _TIGHTEST * lines.offsets.shape[1])
     fits, first = np.asarray(climbs.any(axis=1)), climbs.argmax(axis=1)
     every = np.arange(rows.size)
     found = Lines(trials.start[every, first], slope, chosen[every, first])
     lines.put(rows[fits], found.at(fits))
     return fits
+
+
+def _climbs(trials: Lines, steps: Steps, few: int) -> Bool:
+    """Which trials have all steps in their places; most fail at one of the few that come first."""
+    climbs = trials.climb(steps.map(lambda row: row[:, None, :few]))
+    rows, tries = np.nonzero(climbs)
+    left = Lines(trials.start[rows, tries], trials.slope[rows, 0], trials.offsets[rows, tries])
+    climbs[rows, tries] = left.climb(steps.at(rows))
+    return climbs
 
 
 def _corridors(steps: Steps, slope: Float64, sides: int) -> tuple[Float64, Float64]:
