@@ -19,6 +19,7 @@ _BYTES = ((DType.INT8,) * 3, (DType.UINT8,) * 3)
 _CLAMPS = frozenset({"NONE", "RELU", "RELU6", "RELU_N1_TO_1"})
 _COPY = "RESHAPE"
 _IMAGE_RANK = 4
+_LEAST_SHARES = 7  # of an image: with fewer, the rows of a band are not much less than it
 _BAND_COUNTS = (8, 16, 32, 64, 128)
 
 
@@ -59,9 +60,11 @@ class Chains:
         graph.ops[:] = [fused.get(op, op) for op in graph.ops if op not in gone]
 
     def chosen(self, links: Iterable[Link]) -> list[Link]:
-        """Those links, the first ones first, that leave no chain with too many layers."""
+        """Links over images of many bands, the first ones first, that make no chain too long."""
         taken: list[Link] = []
         for link in links:
+            if link.image.static_shape[1] < _LEAST_SHARES * link.shared_rows:
+                continue
             if max(map(_layers, _rows([*taken, link]))) <= self.most_parts:
                 taken.append(link)
         return taken
@@ -74,11 +77,13 @@ class Chains:
         return Op(FUSED_BAND, [parts[0].inputs[0], *others], parts[-1].outputs, attrs, origin)
 
     def _bands(self, parts: Sequence[Op]) -> int:
-        """The fewest bands whose rows fit the buffers."""
+        """The fewest bands whose rows fit the buffers, unless most rows would be shared ones."""
         height = parts[-1].outputs[0].static_shape[1]
-        counts = [count for count in _BAND_COUNTS if count < height]
+        shared = max(Link(*pair).shared_rows for pair in pairwise(parts))
+        most = max(1, height // max(1, shared))
+        counts = [count for count in _BAND_COUNTS if count < most]
         fits = (count for count in counts if _band_bytes(parts, count) <= self.buffer_bytes)
-        return next(fits, height)
+        return next(fits, most)
 
 
 def _rows(links: Collection[Link]) -> list[list[Op]]:

@@ -34,7 +34,7 @@ class SaveMemory:
         """Join layers from peak to peak until one cannot be lowered."""
         lives = _Lives(graph)
         chains = Chains(self.most_parts, self.buffer_bytes)
-        chosen = copy_inputs(graph)
+        chosen = chains.chosen(copy_inputs(graph))
         links = {link.image: link for link in links_of(graph)}
         while True:
             peak = lives.peak_without({link.image for link in chosen})

@@ -79,6 +79,13 @@ def test_rows_that_cost_much_are_not_made_again() -> None:
     assert not make("fuse-bands").run(graph)
 
 
+def test_images_of_few_bands_stay_whole() -> None:
+    build = builder()
+    x = layer(build, build.input("x", DType.FLOAT32, (1, 34, 1024, 8)), 48)
+    graph = build.output(layer(build, x, size=7)).build()
+    assert not make("fuse-bands").run(graph)
+
+
 def test_an_image_with_two_readers_stays_whole() -> None:
     build = builder()
     x = layer(build, build.input("x", DType.FLOAT32, (1, 129, 129, 8)), 48)
