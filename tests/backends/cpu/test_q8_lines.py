@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.lower.lines_q8 import Curve, Lines, lines_of
-from circlet.backends.cpu.lower.q8 import RISING, Slots, bias_of
+from circlet.backends.cpu.lower.q8 import RISING, Scaling, Slots, bias_of
 from circlet.backends.cpu.lower.scaling_q8 import integer_scaling
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Graph, Quantization
@@ -17,6 +17,7 @@ from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.requantize import multiply_by_quantized_multiplier
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
 
+LEAST_LINE = 32
 FLOATS = Target.of("x86_64", ("v3",))
 
 
@@ -89,8 +90,10 @@ def test_sums_that_are_no_floats_have_no_line(wild: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     "activation, odd, form",
     [
-        ("NONE", "", "Q8_LINES"),
-        ("RELU", "", "Q8_LINE"),
+        ("NONE", "same", "Q8_LINES"),
+        ("RELU", "same", "Q8_LINE"),
+        ("NONE", "", "Q8_LINES_FIXED"),
+        ("RELU", "", "Q8_LINE_RISING"),
         ("NONE", "far", "Q8_LINES_FIXED"),
         ("RELU", "far", "Q8_LINE_RISING"),
         ("NONE", "steep", "Q8_LINES_GENERAL"),
@@ -105,33 +108,45 @@ def test_kernels_run_lines_beside_vectors_that_have_none(
     if target is None:
         pytest.skip(f"this CPU cannot run {name}")
     graph = _graph(np.random.default_rng(4), odd, activation)
-    assert _scaling(graph, FLOATS) == form
-    values = np.random.default_rng(5).integers(-128, 128, (1, 5, 7, 3)).astype(np.int8)
+    scaling = _scaling(graph, FLOATS)
+    assert scaling.form == form
+    are_lines = scaling.records[:, 4, 0] >= LEAST_LINE
+    assert are_lines[1:-1].all() and are_lines[0] == are_lines[-1] == (odd in ("", "same"))
+    values = np.random.default_rng(5).integers(-128, 128, (1, 9, 11, 3)).astype(np.int8)
     check_native(graph, [values], target)
 
 
 def test_targets_without_fused_products_keep_integers() -> None:
     graph = _graph(np.random.default_rng(4), "", "RELU")
-    assert _scaling(graph, Target.of("riscv64")) == RISING
+    assert _scaling(graph, Target.of("riscv64")).form == RISING
 
 
-def _scaling(graph: Graph, target: Target) -> str:
+def test_few_pixels_are_not_worth_a_search() -> None:
+    graph = _graph(np.random.default_rng(4), "", "RELU", pixels=(7, 7))
+    assert (_scaling(graph, FLOATS).records[:, 4] < LEAST_LINE).all()
+
+
+def _scaling(graph: Graph, target: Target) -> Scaling:
     (op,) = graph.ops
     bias = bias_of(op, 192)
     folded = bias, np.abs(bias) + 30_000
-    return integer_scaling(op, folded, Slots(np.arange(192), 192, 16), target).form
+    return integer_scaling(op, folded, Slots(np.arange(192), 192, 16), target)
 
 
-def _graph(rng: np.random.Generator, odd: str, activation: str) -> Graph:
-    """A convolution of 192 channels; the sums of the first and the last may be far from zero, or
-    amplified."""
+def _graph(
+    rng: np.random.Generator, odd: str, activation: str, pixels: tuple[int, int] = (9, 11)
+) -> Graph:
+    """A convolution of 192 channels, maybe of one scale; the sums of the first and the last may be
+    far from zero, or amplified."""
     factors = rng.uniform(2.0**-7, 2.0**-5, 192)
     bias = rng.integers(-9_000, 9_000, 192)
-    if odd:
+    if odd == "same":
+        factors[:] = 0.01
+    elif odd:
         factors[::191] = {"far": 2.0**-16, "steep": 3.0}[odd]
         bias[::191] = {"far": 4_227_072, "steep": 0}[odd]
     made = builder()
-    image = made.input("x", DType.INT8, (1, 5, 7, 3), Quantization.per_tensor(1.0, 2))
+    image = made.input("x", DType.INT8, (1, *pixels, 3), Quantization.per_tensor(1.0, 2))
     scales = Quantization.per_channel(factors.astype(np.float32), 0)
     weights = made.constant("w", rng.integers(-127, 128, (192, 3, 3, 3)).astype(np.int8), scales)
     operands = [image, weights, made.constant("b", bias.astype(np.int32))]

@@ -39,7 +39,7 @@ class _Search(NamedTuple):
 
 
 _QUICK = _Search((0, 1, -1), 64, 4)
-_THOROUGH = _Search((0, 1, -1, 2, -2, 3, -3, 4, -4), 1024, 128)
+_THOROUGH = _Search((0, 1, -1, 2, -2), 512, 64)
 MOST_SUM = (1 << 22) - 2 * _THOROUGH.farthest
 
 

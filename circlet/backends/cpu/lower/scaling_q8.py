@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf, prod
+
 import numpy as np
 
 from circlet.backends.cpu.lower.lines_q8 import MAGIC_BITS, MOST_SUM, Curve, Lines, lines_of
@@ -21,7 +23,7 @@ from circlet.ir import Op
 from circlet.ops.requantize import activation_range, quantize_multipliers, scalar_quant, wrap_int32
 
 _LINES = ("Q8_LINE", "Q8_LINES")
-_FEWEST = 0.25
+_FEWEST_PIXELS = 64
 
 
 def integer_scaling(op: Op, folded: tuple[Int64, Int64], slots: Slots, target: Target) -> Scaling:
@@ -40,7 +42,11 @@ def _rounds(target: Target) -> bool:
 
 
 def _line_scaling(op: Op, folded: tuple[Int64, Int64], slots: Slots, integer: Scaling) -> Scaling:
-    """Records of lines, but for vectors where a channel has none."""
+    """Records of lines, but for vectors where a channel has none.
+
+    Channels with scales of their own seldom all have lines: one form for all such ops, whatever
+    was found, is fewer functions to compile.
+    """
     bias, reach = folded
     mantissa, shift = quantize_multipliers(factors_of(op, bias.size))
     own = bias_of(op, bias.size)
@@ -48,18 +54,25 @@ def _line_scaling(op: Op, folded: tuple[Int64, Int64], slots: Slots, integer: Sc
     curve = Curve(mantissa, -shift, own - most, own + most)
     low, high = activation_range(activation_name(op), op.outputs[0])
     zero = scalar_quant(op.outputs[0])[1]
-    lines, fits = lines_of(curve, (low - zero, high - zero), stored_zero(op))
+    search = curve if _pixels(op) >= _FEWEST_PIXELS else curve._replace(mantissa=mantissa * 0)
+    lines, fits = lines_of(search, (low - zero, high - zero), stored_zero(op))
     known, value = known_outputs(op, mantissa, shift, reach)
     known &= most < MOST_SUM
     lines, fits = _with_constants(lines, known, -own, value), fits | known
     table = _records(bias, lines, slots)
     used = slots.spread(np.ones(bias.size, bool)).reshape(len(table), -1)
     good = (slots.spread(fits).reshape(len(table), -1) | ~used).all(axis=1)
-    if good.mean() < _FEWEST:
-        return integer
     table[~good] = integer.records[~good]
     form = _LINES[lines.offsets.shape[1] - 1]
-    return Scaling(form if good.all() else f"{form}_{integer.form[3:]}", table)
+    has_one_scale = (mantissa == mantissa[0]).all() and (shift == shift[0]).all()
+    is_pure = has_one_scale and good.all()
+    return Scaling(form if is_pure else f"{form}_{integer.form[3:]}", table)
+
+
+def _pixels(op: Op) -> float:
+    """Outputs of a channel; what is searched for each has to pay there."""
+    sizes = op.outputs[0].shape[:-1]
+    return prod(size or inf for size in sizes)
 
 
 def _with_constants(lines: Lines, known: np.ndarray, start: Int64, value: Int64) -> Lines:
