@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,22 +95,28 @@ def _measured(network: Network, threads: int, rounds: int) -> Row | None:
 
 
 def golden_error(path: Path) -> float | None:
-    """The largest error of float outputs in the first golden case, None where there is none."""
+    """The largest error of float outputs in the golden cases, None where there are none."""
     golden = path.parents[1] / "golden" / f"{path.name}.npz"
     if not golden.exists():
         return None
     session = Session(path, precision="bf16")
     with np.load(golden) as arrays:
-        case = min((name.split("/")[0] for name in arrays.files), default="")
-        given = [arrays.get(f"{case}/in/{index}") for index in range(len(session.inputs))]
-        if any(array is None for array in given):
-            return None
-        results = session.run(given)
-        wanted = [arrays.get(f"{case}/out/{index}") for index in range(len(results))]
-    pairs = zip(results.values(), wanted, strict=True)
-    return max(
-        (_error(a, b) for a, b in pairs if b is not None and b.dtype.kind == "f"), default=None
-    )
+        cases = dict.fromkeys(name.split("/")[0] for name in arrays.files)
+        errors = [error for case in cases for error in _errors(session, arrays, case)]
+    return max(errors, default=None)
+
+
+def _errors(session: Session, arrays: Mapping[str, np.ndarray], case: str) -> Iterator[float]:
+    """The error of each float output of one case; none where inputs have other sizes or names."""
+    given = [arrays.get(f"{case}/in/{index}") for index in range(len(session.inputs))]
+    shapes = [None if array is None else array.shape for array in given]
+    if shapes != [value.shape for value in session.inputs]:
+        return
+    session.reset()
+    for index, got in enumerate(session.run(given).values()):
+        wanted = arrays.get(f"{case}/out/{index}")
+        if wanted is not None and wanted.dtype.kind == "f":
+            yield _error(got, wanted)
 
 
 def _error(got: np.ndarray, wanted: np.ndarray) -> float:

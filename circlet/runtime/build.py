@@ -156,7 +156,7 @@ def _warn_of_emulation(targets: Sequence[Target]) -> None:
     lacking = [str(target) for target in targets if not has_bf16(target)]
     if lacking:
         names = ", ".join(lacking)
-        LOGGER.warning("no instructions for bf16, which will not be faster than f32: %s", names)
+        LOGGER.warning("no instructions for bf16, which may take longer than f32: %s", names)
 
 
 def _backend(name: str, targets: Sequence[Target], options: OpenOptions, compiles: bool) -> Backend:

@@ -7,14 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.bf16 import golden_error, rounds_operands
+from bench.networks import described
 from circlet import Session
 from circlet.errors import InputError
 from circlet.runtime.build import compile_model
 from circlet.runtime.opening import OpenOptions
 from tests.cli.call import as_json, circlet
+from tests.corpora import corpus, models
 from tests.runtime import networks
 
 _BF16_ERROR = 2.0**-7
+_NETWORK_ERROR = 0.1
 
 
 def _network() -> bytes:
@@ -77,6 +81,16 @@ def test_an_artifact_keeps_its_precision() -> None:
     assert "conv_bf16" in _kernels(Session(rounded))
     with pytest.raises(InputError, match="keeps the precision"):
         Session(plain, precision="bf16")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", models())
+def test_public_float_networks_stay_near_their_golden_outputs(model: str) -> None:
+    path = corpus(f"models/{model}")
+    if described(path).kind != "fp32" or not rounds_operands(path):
+        pytest.skip("no float products in it are rounded")
+    error = golden_error(path)
+    assert error is None or error <= _NETWORK_ERROR
 
 
 def test_commands_take_and_show_the_precision(tmp_path: Path) -> None:
