@@ -2,140 +2,17 @@
 
 from __future__ import annotations
 
-import mmap
-import os
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from circlet.errors import CircletError, FileError, InputError
-from circlet.formats import schema
-from circlet.formats.flatbuffer import Reader
-from circlet.formats.read_model import open_tables, read_model
-from circlet.ir import Model
-from circlet.limits import DEFAULT_LIMITS, Limits
+if TYPE_CHECKING:
+    from circlet.formats.files import FORMATS, dumps, load, located, open_reader, save
 
-__all__ = ["FORMATS", "dumps", "load", "save"]
-
-Source = str | os.PathLike[str] | bytes | bytearray | memoryview
-FORMATS = ("tflite", "circle")
+__all__ = ["FORMATS", "dumps", "load", "located", "open_reader", "save"]
 
 
-def load(source: Source, limits: Limits = DEFAULT_LIMITS) -> Model:
-    """The model in a file or in bytes; its constants stay views into either.
-
-    Raises:
-        FileError: The path cannot be read.
-        FormatError, GraphError, LimitError: The contents are not a model that can be used.
-    """
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return read_model(memoryview(source).toreadonly().cast("B"), limits)
-    path = Path(source)
-    with located(path):
-        model = read_model(_map(path), limits)
-    model.source_path = str(path)
-    return model
-
-
-def open_reader(path: Path, limits: Limits = DEFAULT_LIMITS) -> Reader:
-    """The tables of a model file, for looking at what is stored.
-
-    Raises:
-        FileError: The path cannot be read.
-        FormatError, LimitError: It is no .tflite or .circle file.
-    """
-    data = _map(path)
-    with located(path):
-        return open_tables(data, limits)
-
-
-@contextmanager
-def located(path: Path) -> Iterator[None]:
-    """Put a file's name in front of the place of every error of the block."""
-    try:
-        yield
-    except FileError:
-        raise
-    except CircletError as error:
-        raise _located(error, path) from None
-
-
-def dumps(model: Model, format: str | None = None, *, origins: bool | None = None) -> bytes:
-    """The model as the bytes of a file.
-
-    Args:
-        format: "tflite" or "circle"; the format it was read from when None.
-        origins: Whether to store which source operators each operator descends from; None means
-            in .circle files only.
-    """
-    return bytes(_encode(model, format or model.source_format, origins))
-
-
-def save(
-    model: Model,
-    path: str | os.PathLike[str],
-    format: str | None = None,
-    *,
-    origins: bool | None = None,
-) -> None:
-    """Write the model to a file, whole or not at all.
-
-    `format` is that of the file name's ending when None; the rest is as for `dumps`.
-    """
-    target = Path(path)
-    suffix = target.suffix.removeprefix(".")
-    chosen = format or (suffix if suffix in FORMATS else model.source_format)
-    _write(target, _encode(model, chosen, origins))
-
-
-def _encode(model: Model, format: str, origins: bool | None) -> bytearray:
-    if format not in FORMATS:
-        raise InputError(
-            "this file format cannot be written",
-            where=format or "(none given)",
-            fix=f"choose one of {', '.join(FORMATS)}",
-        )
-    # Imported here, because running a model needs no writer.
-    from circlet.formats.write_model import write_model
-
-    wanted = format == "circle" if origins is None else origins
-    return write_model(model, schema.by_name(format), wanted)
-
-
-def _write(target: Path, data: bytearray) -> None:
-    """Write under a temporary name in the same directory, then rename."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-        temporary.replace(target)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise FileError(
-            "the model file cannot be written",
-            where=str(target),
-            why=error.strerror or str(error),
-            fix="check the directory's permissions and the free space",
-        ) from None
-
-
-def _map(path: Path) -> memoryview:
-    """The file's bytes, memory-mapped."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise FileError("the model file cannot be read", where=str(path), why="not a file")
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                return memoryview(b"")
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise FileError("the model file cannot be read", where=str(path), why=reason) from None
-
-
-def _located(error: CircletError, path: Path) -> CircletError:
-    """The same error with the file's name in front of its place."""
-    place = f"{path}: {error.where}" if error.where else str(path)
-    return type(error)(error.what, where=place, why=error.why, fix=error.fix)
+def __getattr__(name: str) -> object:
+    """Import the readers where they are used: pictures and sounds are read without them."""
+    if name not in __all__:
+        raise AttributeError(f"module 'circlet.formats' has no attribute {name!r}")
+    return getattr(import_module("circlet.formats.files"), name)
