@@ -85,3 +85,7 @@ def test_help_loads_no_numpy() -> None:
     code = "import sys; sys.argv = ['circlet', '--help']\nfrom circlet.cli import main\n"
     modules = loaded(f"{code}try: main()\nexcept SystemExit: pass")
     assert not modules & {"numpy", "rich", "circlet.runtime", "circlet.ops", "circlet.formats"}
+
+
+def test_a_command_that_reads_no_model_loads_no_readers() -> None:
+    assert not loaded("import circlet.cli.run_command") & {"circlet.ops", "circlet.ir"}
