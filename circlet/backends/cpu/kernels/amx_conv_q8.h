@@ -11,16 +11,13 @@
 
 #include "amx.h"
 #include "requantize.h"
+#include "strides.h"
 
 struct amx_conv_q8_params {
-    int64_t in_batch;    /* bytes between images of the input */
-    int64_t in_row;      /* bytes between the windows of two output rows */
-    int64_t in_pixel;    /* bytes between the windows of two output pixels */
+    struct image_strides in; /* bytes; of rows and pixels: between windows of outputs */
     int64_t run_down;    /* bytes between runs of two rows of taps */
     int64_t run_across;  /* bytes between two runs of one row of taps */
-    int64_t out_batch;   /* elements between images of the output */
-    int64_t out_row;     /* elements between rows of the output */
-    int64_t out_pixel;   /* elements between pixels of the output */
+    struct image_strides out; /* elements */
     int64_t block_bytes; /* packed weights of one block of channels */
     int32_t image_rows;  /* output rows of one image */
     int32_t rows;        /* output rows of all images */
@@ -93,7 +90,7 @@ struct amx_conv_q8_place {
 CIRCLET_INLINE void amx_conv_q8_next(struct amx *amx, const struct amx_conv_q8_params *p,
                                      struct amx_conv_q8_place *place, const int groups,
                                      const int tiles, const int is_signed) {
-    const int64_t length = p->run_bytes, in_pixel = p->in_pixel;
+    const int64_t length = p->run_bytes, in_pixel = p->in.pixel;
     const int64_t last = length < AMX_ROW_BYTES ? 0 : length - AMX_ROW_BYTES;
     const uint8_t *at = place->run + (place->tap < last ? place->tap : last);
     amx_conv_q8_step(amx, at, in_pixel, (p->pixels - p->tile_pixels) * in_pixel, place->weights,
@@ -151,7 +148,7 @@ CIRCLET_INLINE void amx_conv_q8_store(const struct amx_conv_q8_params *p, const 
         if (bytes > part * CIRCLET_LANES) bytes = part * CIRCLET_LANES;
         if (bytes <= 0) continue;
         q8_scale_tile(acc + n, records + n * Q8_RECORD, bounds, pixels, vectors, part, form);
-        q8_store_tile(to + first, p->out_pixel, acc + n, bounds, pixels, vectors, part, bytes);
+        q8_store_tile(to + first, p->out.pixel, acc + n, bounds, pixels, vectors, part, bytes);
     }
 }
 
@@ -170,7 +167,7 @@ CIRCLET_INLINE void amx_conv_q8_finish(const struct amx_conv_q8_params *p,
                                        const int tiles, const int form, const int tail) {
     const int columns = tiles * AMX_ROWS, vectors = columns / CIRCLET_LANES;
     const int32_t *window_sums = done->window_sums ? done->window_sums + first * AMX_ROWS : 0;
-    uint8_t *to = done->to + first * p->out_pixel;
+    uint8_t *to = done->to + first * p->out.pixel;
     sums += first * columns;
     if (tail && done->is_last)
         amx_conv_q8_store(p, sums, window_sums, done->records, to, pixels, vectors, form, tail);
@@ -198,8 +195,7 @@ CIRCLET_INLINE struct amx_conv_q8_task amx_conv_q8_task(const struct amx_conv_q8
 CIRCLET_INLINE const uint8_t *amx_conv_q8_window(const struct amx_conv_q8_params *p,
                                                  const struct amx_conv_q8_task *t,
                                                  const void *in) {
-    return (const uint8_t *)in + t->image * p->in_batch + t->row * p->in_row +
-           t->column * p->in_pixel;
+    return (const uint8_t *)in + strides_at(&p->in, t->image, t->row, t->column);
 }
 
 /* Does the steps of a product and, in between, the rounding of the block before: products run
@@ -250,7 +246,7 @@ CIRCLET_INLINE void amx_conv_q8(const struct amx_conv_q8_params *p, void *const 
     for (int64_t task = begin; task < end; task++) {
         struct amx_conv_q8_task t = amx_conv_q8_task(p, task);
         const uint8_t *in = amx_conv_q8_window(p, &t, x[0]);
-        int64_t to = t.image * p->out_batch + t.row * p->out_row + t.column * p->out_pixel;
+        int64_t to = strides_at(&p->out, t.image, t.row, t.column);
         int32_t *task_sums = summed ? window_sums + task % 2 * 2 * AMX_ROWS * AMX_ROWS : 0;
         if (summed) {
             struct amx_conv_q8_place place = {in, x[4], 0, 0};

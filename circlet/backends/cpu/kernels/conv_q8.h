@@ -11,16 +11,13 @@
 
 #include "hybrid_q8.h"
 #include "requantize.h"
+#include "strides.h"
 
 struct conv_q8_params {
-    int64_t in_batch;      /* bytes between images of the input */
-    int64_t in_row;        /* bytes between the windows of two output rows */
-    int64_t in_pixel;      /* bytes between the windows of two output pixels */
+    struct image_strides in; /* bytes; of rows and pixels: between windows of outputs */
     int64_t run_down;      /* bytes between runs of two rows of taps */
     int64_t run_across;    /* bytes between two runs of one row of taps */
-    int64_t out_batch;     /* elements between images of the output */
-    int64_t out_row;       /* elements between rows of the output */
-    int64_t out_pixel;     /* elements between pixels of the output */
+    struct image_strides out; /* elements */
     int64_t block_bytes;   /* packed weights of one block of channels */
     int64_t flip_down;     /* flipped rows: bytes between runs of two rows of taps in the input */
     int64_t flip_bytes;    /* flipped rows: bytes of the input that a row of outputs reads */
@@ -89,7 +86,7 @@ CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, con
         return;
     }
 #endif
-    int64_t in_pixel = p->in_pixel, length = p->run_bytes, whole = length & ~3ll;
+    int64_t in_pixel = p->in.pixel, length = p->run_bytes, whole = length & ~3ll;
     const int64_t step = vectors * CIRCLET_VBYTES;
     for (int y = 0; y < p->runs_down; y++)
         for (int x = 0; x < p->runs_across; x++) {
@@ -133,7 +130,7 @@ CIRCLET_INLINE void conv_q8_corrections(vi *out, const struct conv_q8_params *p,
         uint8_t counted = (uint8_t)(-p->run_bytes & 15);
         v16u8 ends = (v16u8)(places >= (v16u8)(counted - (v16u8){0})) & 1;
         CIRCLET_NO_UNROLL for (int m = 0; m < pixels; m++)
-            out[m] = conv_q8_sum_along(p, in + m * p->in_pixel, ends, flip) * p->weight_zero;
+            out[m] = conv_q8_sum_along(p, in + m * p->in.pixel, ends, flip) * p->weight_zero;
         return;
     }
     vi acc[16];
@@ -155,7 +152,7 @@ CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_par
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
             float scale = scales[form == Q8_HYBRID_ROWS ? m : 0].scale;
             vf y = q8_scale_float(acc[m * vectors + n], record, scale, p->float_low, p->float_high);
-            q8_store_float(to + m * p->out_pixel + n * CIRCLET_LANES, y, rest);
+            q8_store_float(to + m * p->out.pixel + n * CIRCLET_LANES, y, rest);
         }
     }
 }
@@ -171,7 +168,7 @@ CIRCLET_INLINE void conv_q8_store_bytes(vi *acc, const struct conv_q8_params *p,
         if (bytes > part * CIRCLET_LANES) bytes = part * CIRCLET_LANES;
         if (bytes <= 0) continue;
         q8_scale_tile(acc + n, records + n * Q8_RECORD, bounds, pixels, vectors, part, form);
-        q8_store_tile(to + first, p->out_pixel, acc + n, bounds, pixels, vectors, part, bytes);
+        q8_store_tile(to + first, p->out.pixel, acc + n, bounds, pixels, vectors, part, bytes);
     }
 }
 
@@ -238,14 +235,14 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
         if (column > p->row_pixels - pixels) column = p->row_pixels - pixels;
         const struct hybrid_scale *scales = hybrid ? x[5] : 0;
         if (hybrid) scales += form == Q8_HYBRID_ROWS ? column : image;
-        const uint8_t *in = (const uint8_t *)x[0] + image * p->in_batch + row * p->in_row;
+        const uint8_t *in = (const uint8_t *)x[0] + image * p->in.batch + row * p->in.row;
         if (flip == CONV_Q8_FLIP_ROWS) {
             if (line != row_ready) conv_q8_flip_rows(p, in, scratch);
             row_ready = line;
             in = scratch;
         }
-        in += column * p->in_pixel;
-        int64_t to = image * p->out_batch + row * p->out_row + column * p->out_pixel;
+        in += column * p->in.pixel;
+        int64_t to = strides_at(&p->out, image, row, column);
         vi corrections[16];
         if (sums && sums < CONV_Q8_SUMS_IN)
             conv_q8_corrections(corrections, p, in, x[4], pixels, flip, short_run, sums);

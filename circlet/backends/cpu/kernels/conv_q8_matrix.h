@@ -61,9 +61,9 @@ CIRCLET_INLINE void conv_q8_matrix(vi *acc, const struct conv_q8_params *p, cons
         for (int x = 0; x < p->runs_across; x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
             CIRCLET_NO_UNROLL for (int64_t k = 0; k < whole; k += 8, w += step)
-                conv_q8_matrix_step(sums, run + k, p->in_pixel, w, pixels, vectors, is_unsigned);
+                conv_q8_matrix_step(sums, run + k, p->in.pixel, w, pixels, vectors, is_unsigned);
             if (whole == p->run_bytes) continue;
-            conv_q8_matrix_step(sums, run + p->run_bytes - 8, p->in_pixel, w, pixels, vectors,
+            conv_q8_matrix_step(sums, run + p->run_bytes - 8, p->in.pixel, w, pixels, vectors,
                                 is_unsigned);
             w += step;
         }
