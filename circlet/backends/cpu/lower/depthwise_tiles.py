@@ -16,6 +16,7 @@ from circlet.ops.geometry import Window, Window2D
 CHANNEL_BLOCK = 16
 _BLOCK_SIZES = (64, 32, 16)
 _MOST_PIXELS = 8
+_MOST_SUMS_OF_A_ROW = 20  # more leave too few registers for the columns of one row
 _MOST_UNROLLED_TAPS = 32
 _REQUANTISE = 8
 _RECORD_LOADS = 4
@@ -147,7 +148,9 @@ def _tilings(
         if channels == 0:
             continue
         vectors = channels // lanes
-        most = max(1, min(room.registers // (vectors * rows), size[1], _MOST_PIXELS))
+        sums = _MOST_SUMS_OF_A_ROW if rows == 1 else room.registers
+        fitting = min(sums, room.registers) // (vectors * rows)
+        most = max(1, min(fitting, size[1], _MOST_PIXELS))
         counts = range(1, most + 1)
         weave = _weave(channels, lanes)
         costs = {n: _work(window.columns, size[1], n, rows, weave) for n in counts}
