@@ -15,7 +15,6 @@ from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.plan.partition import partition
 
-
 _COPIES = ("fill_border", "copy_rows")
 
 
