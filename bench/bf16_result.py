@@ -70,7 +70,8 @@ def section(found: Rounded | None) -> str:
         "## bf16, which has to be asked for",
         "",
         f'The networks of class fp32 with `precision="bf16"`, OpenVINO at its bf16 (LiteRT has '
-        f"none); run of {found.date} (`python -m bench bf16`). Gain is Circlet's time at f32 over "
+        f"none); run of {found.date} (`python -m bench bf16`), on a machine with a load of "
+        f"{found.machine.get('load', 0)}. Gain is Circlet's time at f32 over "
         "that at bf16, ratio OpenVINO's time over Circlet's, error the largest from the golden "
         "outputs over the largest magnitude or 1 (f32 is within 1e-4).",
         "",
