@@ -14,9 +14,6 @@ from circlet.record import Record
 if TYPE_CHECKING:
     from circlet.runtime.interface import Named
 
-_PAGE_BYTES = 4096
-_LARGE_BYTES = 1 << 16
-
 
 class Value(Record):
     """An input, an output or a tensor between partitions.
@@ -87,8 +84,6 @@ class Value(Record):
     def empty(self) -> np.ndarray:
         """A new array for it, 64-byte aligned, contents undefined.
 
-        Large ones start on a page: loads that follow stores to the same place of other pages wait.
-
         Raises:
             LimitError: There is not enough memory.
         """
@@ -97,13 +92,12 @@ class Value(Record):
             return np.empty(0, dtype)
         if self.is_text:
             return np.full(self.shape, b"", dtype)
-        alignment = _PAGE_BYTES if self.bytes >= _LARGE_BYTES else 64
         try:
-            raw = np.empty(self.bytes + alignment, np.uint8)
+            raw = np.empty(self.bytes + 64, np.uint8)
         except MemoryError as error:
             why = f"{self.bytes} bytes are needed"
             raise LimitError("there is not enough memory", where=self.name, why=why) from error
-        start = -raw.__array_interface__["data"][0] % alignment
+        start = -raw.__array_interface__["data"][0] % 64
         return np.ndarray(self.shape, dtype, raw, start)
 
     def check(self, array: object, role: str) -> np.ndarray:
