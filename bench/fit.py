@@ -20,9 +20,9 @@ from math import ceil, log, prod
 from pathlib import Path
 from typing import Any
 
-from circlet.backends.cpu.compile import vector_bytes
 from circlet.backends.cpu.costs import DATA, DEFAULT_COSTS, Costs, costs_of_level, level_of
 from circlet.backends.cpu.lower.tiles import lanes_of, registers_of, vectors_of
+from circlet.backends.cpu.lowered import vector_bytes
 from circlet.backends.cpu.targets import Target, parse_target
 
 FACTORS = (0.5, 0.7, 0.85, 0.95, 1.05, 1.2, 1.5, 2.0, 4.0)

@@ -10,7 +10,7 @@ from enum import IntEnum
 from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,12 +60,11 @@ class Space(IntEnum):
     KERNEL = 6
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(NamedTuple):
     """The address of one kernel operand before it is bound: a space, a buffer in it, an offset."""
 
     space: Space
-    index: int = 0
+    buffer: int = 0
     offset: int = 0
 
 
@@ -137,6 +136,11 @@ def _field(line: str, struct: str, lengths: dict[str, int]) -> tuple[str, str, t
         raise BackendError(f"array length {unknown[0]} of struct {struct} is not defined")
     shape = tuple(int(count) if count.isdigit() else lengths[count] for count in counts)
     return match[2], _C_TYPES[match[1]], shape
+
+
+@lru_cache(maxsize=1)
+def _header_packer() -> Packer:
+    return Packer(abi_dtypes()["circlet_plan"])
 
 
 @lru_cache(maxsize=1)
@@ -227,7 +231,7 @@ class PlanBuilder:
     """Collects steps and lays them out as the bytes that the runtime library binds and runs."""
 
     _steps: list[tuple[int, ...]] = field(default_factory=list)
-    _operands: list[tuple[int, int, int]] = field(default_factory=list)
+    _operands: list[Operand] = field(default_factory=list)
     _params: bytearray = field(default_factory=bytearray)
     _params_offsets: dict[bytes, int] = field(default_factory=dict)
 
@@ -242,7 +246,7 @@ class PlanBuilder:
     ) -> int:
         """Appends a call of a kernel over `tasks` tasks and returns the number of the step."""
         first = len(self._operands)
-        self._operands += [(int(op.space), op.index, op.offset) for op in operands]
+        self._operands += operands
         offset = self._params_offset(params)
         self._steps.append((unit, kernel, first, len(operands), offset, tasks, source, 0))
         return len(self._steps) - 1
@@ -252,7 +256,7 @@ class PlanBuilder:
     ) -> int:
         """Appends a control step; the number of steps as destination ends the run."""
         first = len(self._operands)
-        self._operands += [(int(op.space), op.index, op.offset) for op in condition]
+        self._operands += condition
         fields = (CONTROL, int(jump), first, len(condition), 0, destination, source, 0)
         self._steps.append(fields)
         return len(self._steps) - 1
@@ -287,21 +291,22 @@ class PlanBuilder:
         steps = np.array(self._steps, types["circlet_step"]).tobytes()
         operands = np.array(self._operands, types["circlet_operand"]).tobytes()
         tables = types["circlet_plan"].itemsize + len(steps) + len(operands)
-        header = params_bytes(
-            types["circlet_plan"],
-            magic=PLAN_MAGIC,
-            abi_version=ABI_VERSION,
-            step_count=len(self._steps),
-            operand_count=len(self._operands),
-            input_count=input_count,
-            output_count=output_count,
-            unit_count=unit_count,
-            params_offset=align(tables, PLAN_ALIGNMENT),
-            params_bytes=len(self._params),
-            arena_bytes=arena_bytes,
-            scratch_bytes=scratch_bytes,
-            constants_bytes=constants_bytes,
-            most_turns=most_turns,
+        header = _header_packer().bytes(
+            {
+                "magic": PLAN_MAGIC,
+                "abi_version": ABI_VERSION,
+                "step_count": len(self._steps),
+                "operand_count": len(self._operands),
+                "input_count": input_count,
+                "output_count": output_count,
+                "unit_count": unit_count,
+                "params_offset": align(tables, PLAN_ALIGNMENT),
+                "params_bytes": len(self._params),
+                "arena_bytes": arena_bytes,
+                "scratch_bytes": scratch_bytes,
+                "constants_bytes": constants_bytes,
+                "most_turns": most_turns,
+            }
         )
         padding = bytes(align(tables, PLAN_ALIGNMENT) - tables)
         return b"".join((header, steps, operands, padding, bytes(self._params)))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.abi import params_bytes, params_dtype
-from circlet.backends.cpu.compile import vector_bytes
+from circlet.backends.cpu.lowered import vector_bytes
 from circlet.backends.cpu.lowering import ParamValue
 from circlet.backends.cpu.targets import parse_target
 from circlet.backends.cpu.toolchain import KERNELS_DIR, compile_unit

@@ -1,0 +1,209 @@
+"""What lowerings ask of the compiler and write into: the steps of a partition, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from circlet.backends.cpu.choices import Choice, Choices
+from circlet.backends.cpu.constants import Constants
+from circlet.backends.cpu.control import Flat, Goto, Label
+from circlet.backends.cpu.layout import Layout
+from circlet.backends.cpu.lower.copy import border_fill, padded_copy
+from circlet.backends.cpu.lowering import (
+    ConstantRef,
+    Kernel,
+    KernelCall,
+    Lowering,
+    Packed,
+    Packing,
+    ParamValue,
+    Ref,
+    TensorRef,
+)
+from circlet.backends.cpu.stock import Place, Stock, kernel_key
+from circlet.backends.cpu.storage import RESHAPES, Buffer, Storage
+from circlet.backends.cpu.targets import Target
+from circlet.ir import Op, Tensor
+from circlet.plan.partition import Partition
+
+T = TypeVar("T")
+
+
+def vector_bytes(target: Target) -> int:
+    """Width of the vector registers that `simd.h` uses for a target."""
+    if target.arch != "x86_64":
+        return 16
+    if target.has("avx512f"):
+        return 64
+    return 32 if target.has("avx2") else 16
+
+
+class Lowered:
+    """The `Context` that lowerings write into, and what they wrote.
+
+    Attributes:
+        ops: What is lowered, in order.
+        steps: Kernel calls and jumps in order.
+        labels: The step that each label stands before.
+        spares: Kernels that no step calls, and the ops that they are for.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        flat: Flat,
+        rows: Mapping[Op, Lowering],
+        target: Target,
+        constants: Constants,
+        stock: Stock | None,
+        choices: Choices | None,
+        precision: str,
+    ) -> None:
+        self._target, self._precision = target, precision
+        self._vector_bytes = vector_bytes(target)
+        self._constants, self._stock, self._choices = constants, stock, choices
+        self.ops = flat.ops
+        self.storage = Storage(partition, flat.ops, rows, flat.pinned)
+        self.steps: list[KernelCall | Goto] = []
+        self.labels: dict[Label, int] = {}
+        self.spares: dict[Kernel, Op] = {}
+        self._substitutes: Mapping[Tensor, Tensor] = {}
+        self._copied: set[Tensor] = set()
+        self._bordered: set[Buffer] = set()
+        for item in flat.items:
+            self._take(item, rows)
+
+    @property
+    def calls(self) -> list[KernelCall]:
+        """The kernel calls alone."""
+        return [step for step in self.steps if isinstance(step, KernelCall)]
+
+    @property
+    def has_stock(self) -> bool:
+        """Whether units and constants of another size are used."""
+        return self._stock is not None
+
+    @property
+    def target(self) -> Target:
+        return self._target
+
+    @property
+    def vector_bytes(self) -> int:
+        return self._vector_bytes
+
+    @property
+    def precision(self) -> str:
+        return self._precision
+
+    @property
+    def constants(self) -> bytes:
+        """What this plan adds to constants: all of them, where there is no stock."""
+        return self._constants.data
+
+    def stock(self, places: Mapping[Kernel, Place], units: Sequence[str]) -> Stock:
+        """What the network can use at other sizes: what there was before, and what is new."""
+        kernels = {kernel_key(kernel): place for kernel, place in places.items()}
+        if self._stock is not None:
+            known = {**self._stock.kernels, **kernels}
+            return replace(self._stock, kernels=known, units=self._stock.units + len(units))
+        return Stock(kernels, self._constants.entries, len(units), len(self.constants))
+
+    def stored(self, tensor: Tensor) -> ConstantRef:
+        return self._constants.stored(tensor)
+
+    def packed(self, op: Op, name: str, pack: Packing) -> Packed:
+        return self._constants.packed(op, name, pack)
+
+    def stocked(self, op: Op, name: str) -> Packed | None:
+        return self._constants.stocked(op, name)
+
+    def has(self, kernel: Kernel) -> bool:
+        return self._stock is not None and kernel_key(kernel) in self._stock.kernels
+
+    def layout(self, tensor: Tensor) -> Layout:
+        return self.storage.homes[self._substitutes.get(tensor, tensor)].layout
+
+    def shares(self, source: Tensor, target: Tensor) -> bool:
+        return source in self.storage.homes and self.storage.shares(source, target)
+
+    def temporary(self, op: Op, size_bytes: int) -> TensorRef:
+        return TensorRef(self.storage.add_temporary(f"{op.name} (temporary)", size_bytes))
+
+    def constant(self, array: np.ndarray) -> ConstantRef:
+        return self._constants.place(array)
+
+    def choose(self, op: Op, choice: Choice[T]) -> T:
+        default = choice.default(has_stock=self._stock is not None)
+        return default if self._choices is None else self._choices.take(op, choice, default)
+
+    def spare(self, op: Op, kernel: Kernel) -> None:
+        self.spares.setdefault(kernel, op)
+
+    def call(
+        self,
+        op: Op,
+        kernel: Kernel,
+        params: dict[str, ParamValue],
+        operands: Sequence[Ref],
+        writes: Sequence[Tensor],
+        *,
+        tasks: int = 1,
+        scratch_bytes: int = 0,
+    ) -> None:
+        for tensor in writes:
+            self._fill_border(op, tensor)
+        seen = tuple(map(self._substituted, operands) if self._substitutes else operands)
+        self.steps.append(KernelCall(kernel, params, seen, tasks, scratch_bytes, tuple(writes), op))
+
+    def condition(self, goto: Goto) -> list[Ref]:
+        """The address of the flag that a jump depends on, if it does."""
+        if goto.unless is None:
+            return []
+        data = goto.unless.data
+        return [TensorRef(goto.unless) if data is None else self.stored(goto.unless)]
+
+    def loops(self) -> list[tuple[int, int]]:
+        """First and last step of every loop: what a jump backwards goes over."""
+        jumps = [(self.labels[s.label], i) for i, s in enumerate(self.steps) if isinstance(s, Goto)]
+        return [(first, last) for first, last in jumps if first <= last]
+
+    def _take(self, item: Op | Label | Goto, rows: Mapping[Op, Lowering]) -> None:
+        if isinstance(item, Op):
+            self._lower(item, rows[item])
+            return
+        self._copied.clear()  # what one branch copied, another may not find
+        if isinstance(item, Goto):
+            self.condition(item)  # places its flag, where that is a constant
+            self.steps.append(item)
+        else:
+            self.labels[item] = len(self.steps)
+
+    def _lower(self, op: Op, row: Lowering) -> None:
+        source = op.inputs[0] if op.kind in RESHAPES else None
+        if source is not None and self.shares(source, op.outputs[0]):
+            return
+        self._substitutes = {}
+        for tensor, copy in self.storage.copies.get(op, {}).items():
+            self._copy_with_border(op, tensor, copy)
+        self._substitutes = self.storage.copies.get(op, {})
+        row.lower(op, self)
+
+    def _copy_with_border(self, op: Op, tensor: Tensor, copy: Tensor) -> None:
+        if copy not in self._copied:
+            self._copied.add(copy)
+            padded_copy(op, tensor, copy, self)
+
+    def _fill_border(self, op: Op, tensor: Tensor) -> None:
+        home = self.storage.homes[tensor]
+        if home.layout.border and home.buffer not in self._bordered:
+            self._bordered.add(home.buffer)
+            self.steps.append(border_fill(op, tensor, home.layout))
+
+    def _substituted(self, ref: Ref) -> Ref:
+        if isinstance(ref, TensorRef) and ref.tensor in self._substitutes:
+            return TensorRef(self._substitutes[ref.tensor], ref.offset)
+        return ref
