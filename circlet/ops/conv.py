@@ -58,9 +58,10 @@ class DepthwiseConv2DAttrs:
 
 def window_of(op: Op) -> Window2D:
     """The windows of a convolution over concrete weights."""
-    attrs = op.attrs
+    attrs, weights = op.attrs, op.inputs[1]
     assert isinstance(attrs, (Conv2DAttrs, DepthwiseConv2DAttrs))
-    _, rows, columns, _ = operand(op, 1).static_shape
+    assert weights is not None
+    _, rows, columns, _ = weights.static_shape
     strides = attrs.stride_h, attrs.stride_w
     return _windows(
         attrs.padding, rows, columns, *strides, attrs.dilation_h_factor, attrs.dilation_w_factor

@@ -32,6 +32,8 @@ NATIVE = (
     "fuse-bands",
 )
 SMALL = (*NATIVE[:-1], "save-memory", "fuse-bands")
+# What they gain by other kernels is less than these take to be compiled.
+_FIRST_SIZES_ONLY = frozenset({"fuse-bands"})
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,14 @@ def pipeline(level: str, *, check: bool = False) -> PassManager:
     return PassManager(_made(chosen.passes), check=check, rounds=chosen.rounds)
 
 
-def native_pipeline(level: str) -> PassManager:
-    """The level's passes over native partitions; InputError for an unknown level."""
-    return PassManager(_made(_chosen(level).native))
+def native_pipeline(level: str, *, resized: bool = False) -> PassManager:
+    """The level's passes over native partitions; InputError for an unknown level.
+
+    `resized` says that the network has kernels already, made for other sizes of its inputs.
+    """
+    names = _chosen(level).native
+    kept = [name for name in names if not (resized and name in _FIRST_SIZES_ONLY)]
+    return PassManager(_made(tuple(kept)))
 
 
 def works_in_place(level: str) -> bool:

@@ -68,7 +68,7 @@ def plan(
     _copy_outputs(graph)
     placed = place(graph, backends, strict=options.strict)
     partitions = partition(graph, {row.op: row.backend for row in placed})
-    partitions = [_fused(part, options.level) for part in partitions]
+    partitions = [_fused(part, options.level, resized) for part in partitions]
     return PlannedModel(model, placed, partitions, open_sizes, backends, options.precision)
 
 
@@ -104,12 +104,12 @@ def is_native(part: Partition) -> bool:
     return part.backend == "cpu"
 
 
-def _fused(part: Partition, level: str) -> Partition:
+def _fused(part: Partition, level: str, resized: bool) -> Partition:
     """A native partition after the level's passes over such; others as they are."""
     if not is_native(part):
         return part
     graph = Graph("native", list(part.inputs), list(part.outputs), list(part.ops))
-    native_pipeline(level).run(graph)
+    native_pipeline(level, resized=resized).run(graph)
     return replace(part, ops=tuple(graph.ops), in_place=works_in_place(level))
 
 

@@ -78,6 +78,13 @@ def test_a_resize_compiles_nothing_and_gives_the_bits_of_a_fresh_session(kind: s
         assert_equal_bits(resized, Session(source, shapes={"x": shape}))
 
 
+@pytest.mark.usefixtures("no_compiler")
+def test_images_that_outgrow_the_cache_compile_nothing_either() -> None:
+    first = Session(network("fp32", 2, 64))
+    resized = first.resized({"x": (1, 400, 400, 3)})
+    assert resized.run([images(resized)])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("no_compiler")
 def test_packed_weights_are_those_of_the_first_session(kind: str) -> None:

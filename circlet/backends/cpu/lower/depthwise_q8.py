@@ -191,7 +191,8 @@ def _tiling(call: Depthwise, context: Context) -> Tiling:
 def _choice(call: Depthwise, size: tuple[int, int], context: Context) -> Choice[Tiling]:
     """The best tiling, and the next ones of each size of blocks."""
     window, lanes = window_of(call.op), context.vector_bytes // 4
-    nearly = (tiling for family in call.choices for tiling in islice(family.tilings(), _MOST_EACH))
+    families = () if context.has_stock else call.choices
+    nearly = (tiling for family in families for tiling in islice(family.tilings(), _MOST_EACH))
     return Choice(
         f"depthwise_q8 {joined(size)}",
         list(dict.fromkeys([_tiling(call, context), *nearly])),

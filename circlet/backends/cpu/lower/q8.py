@@ -334,13 +334,14 @@ def tiles_of(row_pixels: int, columns: int, target: Target) -> tuple[Tile, ...]:
     """
     wide = target.has("avx512f") if target.arch == "x86_64" else target.arch == "aarch64"
     registers = 32 if wide else 16
-    spare, costs = 3 if has_dot(target) else 7, costs_of(target)
+    spare = 3 if has_dot(target) else 7
     widest = 4 if row_pixels >= _WIDE_ROW else 7
     found: list[tuple[float, int, Tile]] = []
-    for tile in _tiles_of_registers(registers - spare, widest):
-        if tile.pixels <= row_pixels:
-            work = tile_work(costs, tile, row_pixels, columns)
-            found.append((work, len(found), tile))
+    for tile, slots in _tiles_of_registers(registers - spare, widest, target):
+        pixels, vectors = tile
+        if pixels <= row_pixels:  # as `tile_work`, which every new size would call often
+            tiles = -(-row_pixels // pixels) * -(-columns // vectors)
+            found.append((tiles * slots, len(found), tile))
     found.sort()
     return tuple([tile for _, _, tile in found])
 
@@ -352,11 +353,13 @@ def tile_work(costs: Costs, tile: Tile, row_pixels: int, columns: int) -> float:
     return tiles * costs.dot_tile(pixels, vectors)
 
 
-@lru_cache(maxsize=16)
-def _tiles_of_registers(registers: int, widest: int) -> tuple[Tile, ...]:
-    """Tiles that keep their sums in registers, the largest first."""
-    found = []
+@lru_cache(maxsize=64)
+def _tiles_of_registers(
+    registers: int, widest: int, target: Target
+) -> tuple[tuple[Tile, float], ...]:
+    """Tiles that keep their sums in registers, the largest first, and their slots."""
+    costs, found = costs_of(target), []
     for vectors in range(1, widest + 1):
         most = min((registers + 1 - vectors) // vectors, _MOST_PIXELS)
         found += [Tile(pixels, vectors) for pixels in range(1, most + 1)]
-    return tuple(reversed(found))
+    return tuple([(tile, costs.dot_tile(*tile)) for tile in reversed(found)])
