@@ -38,6 +38,32 @@ def test_transposes_equal_the_record(target: str) -> None:
 
 
 @each_target
+def test_planes_of_few_channels_are_woven_and_taken_apart(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        for few in (2, 3, 4, 5, 13):
+            for many in (3, 17, 2503):
+                planes = cases.data(dtype, (2, few, many))
+                pixels = cases.data(dtype, (2, many, few))
+                cases.op("TRANSPOSE", [planes, _ints(cases, (0, 2, 1))])
+                cases.op("TRANSPOSE", [pixels, _ints(cases, (0, 2, 1))])
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_planes_are_woven_between_the_rows_of_a_border(target: str) -> None:
+    cases = Cases()
+    for size in (5, 37):
+        planes = cases.data(DType.FLOAT32, (1, 3, size, size))
+        image = cases.op("TRANSPOSE", [planes, _ints(cases, (0, 2, 3, 1))])
+        cases.outputs.clear()
+        padded = cases.op("PAD", [image, _ints(cases, ((0, 0), (1, 1), (2, 1), (0, 0)))])
+        cases.outputs.clear()
+        cases.op("MAX_POOL_2D", [padded], Pool2DAttrs("VALID", 1, 1, 3, 3))
+    cases.check(target, threads=2)
+
+
+@each_target
 def test_padding_equals_the_record(target: str) -> None:
     cases = Cases()
     for dtype in TYPES:

@@ -3,13 +3,11 @@
 #define CIRCLET_COPY_H
 
 #include "rows.h"
+#include "transpose.h"
 
 typedef CIRCLET_UNALIGNED(int8_t, 16) copy_v16;
 typedef CIRCLET_UNALIGNED(int8_t, 32) copy_v32;
 typedef CIRCLET_UNALIGNED(int64_t, CIRCLET_VBYTES) copy_fill;
-typedef uint64_t copy_u64 __attribute__((aligned(1), may_alias));
-typedef uint32_t copy_u32 __attribute__((aligned(1), may_alias));
-typedef uint16_t copy_u16 __attribute__((aligned(1), may_alias));
 
 /* Both ends of a run that is one to two pieces long. */
 #define COPY_ENDS(type)                                          \
@@ -80,6 +78,7 @@ struct copy_elements_params {
     int64_t columns;       /* the axis whose source stride is smallest */
     int64_t column_block;  /* columns of a task */
     int64_t inner;         /* the axis whose result stride is smallest */
+    int64_t inner_block;   /* elements of it of a task */
     int64_t sizes[6];      /* outer sizes */
     int64_t source[7];     /* strides; the last is that of inner */
     int64_t result[7];     /* strides */
@@ -87,101 +86,12 @@ struct copy_elements_params {
     int64_t column_result; /* stride */
 };
 
-/* Square blocks of one 16-byte register per row, transposed by interleaving halves. */
-#if defined(__clang__)
-#define COPY_LOW(a, b, n) COPY_LOW_##n(a, b)
-#define COPY_HIGH(a, b, n) COPY_HIGH_##n(a, b)
-#define COPY_LOW_4(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define COPY_HIGH_4(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#define COPY_LOW_8(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define COPY_HIGH_8(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#define COPY_LOW_16(a, b) \
-    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define COPY_HIGH_16(a, b) \
-    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#define COPY_BLOCK(name, element, n)                                                         \
-    CIRCLET_INLINE void name(char *to, int64_t to_stride, const char *from,                  \
-                             int64_t from_stride) {                                          \
-        typedef CIRCLET_VECTOR(element, n * sizeof(element)) block_row;                      \
-        typedef CIRCLET_UNALIGNED(element, n * sizeof(element)) block_row_u;                 \
-        block_row a[n], b[n];                                                                \
-        CIRCLET_UNROLL for (int i = 0; i < n; i++)                                           \
-            a[i] = *(const block_row_u *)(from + i * from_stride);                           \
-        CIRCLET_UNROLL for (int step = 1; step < n; step *= 2) {                             \
-            CIRCLET_UNROLL for (int i = 0; i < n / 2; i++) {                                 \
-                b[2 * i] = COPY_LOW(a[i], a[i + n / 2], n);                                  \
-                b[2 * i + 1] = COPY_HIGH(a[i], a[i + n / 2], n);                             \
-            }                                                                                \
-            CIRCLET_UNROLL for (int i = 0; i < n; i++) a[i] = b[i];                          \
-        }                                                                                    \
-        CIRCLET_UNROLL for (int i = 0; i < n; i++) *(block_row_u *)(to + i * to_stride) = a[i]; \
-    }
-COPY_BLOCK(copy_block_4, int32_t, 4)
-COPY_BLOCK(copy_block_2, int16_t, 8)
-COPY_BLOCK(copy_block_1, int8_t, 16)
-/* Blocks of 4-byte elements in registers of 32 bytes. */
-#define COPY_WIDE (CIRCLET_VBYTES > 16 ? 8 : 4)
-#if CIRCLET_VBYTES > 16
-COPY_BLOCK(copy_block_wide, int32_t, 8)
-#else
-#define copy_block_wide copy_block_4
-#endif
-#define COPY_HAS_BLOCKS(size) ((size) <= 4)
-#else
-#define COPY_HAS_BLOCKS(size) 0
-#define COPY_WIDE 4
-#define copy_block_wide(...)
-#define copy_block_1(...)
-#define copy_block_2(...)
-#define copy_block_4(...)
-#endif
-
-#define COPY_TILE 16
-
-CIRCLET_INLINE void copy_element(char *to, const char *from, int size) {
-    if (size == 8) *(copy_u64 *)to = *(const copy_u64 *)from;
-    if (size == 4) *(copy_u32 *)to = *(const copy_u32 *)from;
-    if (size == 2) *(copy_u16 *)to = *(const copy_u16 *)from;
-    if (size == 1) *to = *from;
-}
-
 CIRCLET_INLINE void copy_plane(const struct copy_elements_params *p, char *to, const char *from,
-                               int64_t first, int64_t last, int64_t inner, int size) {
-    for (int64_t i0 = 0; i0 < inner; i0 += COPY_TILE) {
-        int64_t i1 = s_min_i64(i0 + COPY_TILE, inner);
-        for (int64_t c = first; c < last; c++)
-            for (int64_t i = i0; i < i1; i++)
-                copy_element(to + c * p->column_result + i * p->result[6],
-                             from + c * p->column_source + i * p->source[6], size);
-    }
-}
-
-/* Whole blocks of n elements from element (c0, i0) on. */
-CIRCLET_INLINE void copy_blocks(const struct copy_elements_params *p, char *to, const char *from,
-                                int64_t c0, int64_t c1, int64_t i0, int64_t i1, int size, int n) {
-    for (int64_t i = i0; i < i1; i += n)
-        for (int64_t c = c0; c < c1; c += n) {
-            char *block = to + c * p->column_result + i * size;
-            const char *origin = from + c * size + i * p->source[6];
-            if (size == 4 && n > 4) copy_block_wide(block, p->column_result, origin, p->source[6]);
-            if (size == 4 && n == 4) copy_block_4(block, p->column_result, origin, p->source[6]);
-            if (size == 2) copy_block_2(block, p->column_result, origin, p->source[6]);
-            if (size == 1) copy_block_1(block, p->column_result, origin, p->source[6]);
-        }
-}
-
-/* Both inner strides are one element: whole blocks, then what is left beside and below them. */
-CIRCLET_INLINE void copy_transposed(const struct copy_elements_params *p, char *to,
-                                    const char *from, int64_t columns, int size) {
-    int64_t n = 16 / size, across = p->inner / n * n, down = columns / n * n;
-    int64_t wide = size == 4 ? COPY_WIDE : n;
-    int64_t wide_across = p->inner / wide * wide, wide_down = columns / wide * wide;
-    copy_blocks(p, to, from, 0, wide_down, 0, wide_across, size, (int)wide);
-    copy_blocks(p, to, from, wide_down, down, 0, wide_across, size, (int)n);
-    copy_blocks(p, to, from, 0, down, wide_across, across, size, (int)n);
-    copy_plane(p, to + across * size, from + across * p->source[6], 0, columns,
-               p->inner - across, size);
-    copy_plane(p, to, from, down, columns, across, size);
+                               int64_t columns, int64_t inner, int size) {
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t i = 0; i < inner; i++)
+            turn_element(to + c * p->column_result + i * p->result[6],
+                         from + c * p->column_source + i * p->source[6], size);
 }
 
 /* Operands: source, result. Any strides: transposes, strided slices. */
@@ -189,15 +99,20 @@ CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *co
                                   void *scratch, int64_t begin, int64_t end, int size,
                                   int is_transpose) {
     (void)scratch;
-    int64_t blocks = (p->columns + p->column_block - 1) / p->column_block;
+    int64_t across = (p->inner + p->inner_block - 1) / p->inner_block;
+    int64_t down = (p->columns + p->column_block - 1) / p->column_block;
     for (int64_t task = begin; task < end; task++) {
-        int64_t row = task / blocks, column = task % blocks * p->column_block;
+        int64_t row = task / across / down;
+        int64_t c = task / across % down * p->column_block, i = task % across * p->inner_block;
+        int64_t columns = s_min_i64(p->column_block, p->columns - c);
+        int64_t inner = s_min_i64(p->inner_block, p->inner - i);
         const char *from = (const char *)x[0] + rows_offset(row, p->sizes, p->source);
         char *to = (char *)x[1] + rows_offset(row, p->sizes, p->result);
-        int64_t columns = s_min_i64(p->column_block, p->columns - column);
-        to += column * p->column_result, from += column * p->column_source;
-        if (is_transpose && COPY_HAS_BLOCKS(size)) copy_transposed(p, to, from, columns, size);
-        else copy_plane(p, to, from, 0, columns, p->inner, size);
+        from += c * p->column_source + i * p->source[6];
+        to += c * p->column_result + i * p->result[6];
+        struct turn_plane plane = {to, from, p->column_result, p->source[6], columns, inner};
+        if (is_transpose) turn(&plane, size);
+        else copy_plane(p, to, from, columns, inner, size);
     }
 }
 

@@ -31,6 +31,7 @@ from circlet.ops.operands import QUANTISED, is_affine, zero_of
 
 _TASK_BYTES = 1 << 15
 _COLUMN_BLOCK = 64
+_LANES = 16
 
 
 def element_bytes(tensor: Tensor) -> int:
@@ -133,6 +134,21 @@ def _rows_call(
     context.call(op, Kernel("copy.h", "copy_rows"), params, refs, (written,), tasks=tasks)
 
 
+def _task_blocks(columns: int, inner: int, size: int) -> tuple[int, int]:
+    """Columns and inner elements of a task: about as many elements of each task."""
+    elements = _TASK_BYTES // size
+    column_block = _even_block(columns, max(_COLUMN_BLOCK, elements // inner))
+    return column_block, _even_block(inner, max(_COLUMN_BLOCK, elements // column_block))
+
+
+def _even_block(count: int, limit: int) -> int:
+    """Of the fewest blocks of at most about `limit`: their size, in whole registers."""
+    if count <= limit:
+        return count
+    each = -(-count // -(-count // limit))
+    return -(-each // _LANES) * _LANES
+
+
 def _elements_call(
     op: Op, context: Context, refs: tuple[Ref, Ref], loops: Loops, size: int, written: Tensor
 ) -> None:
@@ -144,19 +160,21 @@ def _elements_call(
     column = min(range(inner), key=lambda axis: source[axis])
     outer = [axis for axis in range(inner) if axis != column]
     sizes = tuple(loops.sizes[axis] for axis in outer)
-    columns = loops.sizes[column]
+    columns, count = loops.sizes[column], loops.sizes[inner]
+    column_block, inner_block = _task_blocks(columns, count, size)
     params: dict[str, ParamValue] = {
         "rows": prod(sizes),
         "columns": columns,
-        "column_block": _COLUMN_BLOCK,
-        "inner": loops.sizes[inner],
+        "column_block": column_block,
+        "inner": count,
+        "inner_block": inner_block,
         "sizes": outer_fields(sizes, MAX_AXES - 1),
         "source": stride_fields((*(source[axis] for axis in outer), source[inner])),
         "result": stride_fields((*(result[axis] for axis in outer), result[inner])),
         "column_source": source[column],
         "column_result": result[column],
     }
-    tasks = prod(sizes) * -(-columns // _COLUMN_BLOCK)
+    tasks = prod(sizes) * -(-columns // column_block) * -(-count // inner_block)
     is_transpose = source[column] == result[inner] == size
     kernel = Kernel("copy.h", "copy_elements", (size, int(is_transpose)))
     context.call(op, kernel, params, refs, (written,), tasks=tasks)
