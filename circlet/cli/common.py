@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import sys
+from functools import partial
 from typing import Any
 
 import click
@@ -15,10 +16,13 @@ from circlet.errors import CircletError, InputError
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 
-precision_option = click.option(
+level_option = partial(
+    click.option, "-O", "level", help="Optimisation level: O0, O1, O2, or Os for the least memory."
+)
+
+precision_option = partial(
+    click.option,
     "--precision",
-    default="f32",
-    show_default=True,
     type=click.Choice(["f32", "bf16"]),
     help="What operands of float convolutions and matrix products may be rounded to.",
 )

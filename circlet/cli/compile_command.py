@@ -7,7 +7,13 @@ from pathlib import Path
 
 import click
 
-from circlet.cli.common import CircletCommand, json_option, precision_option, print_json
+from circlet.cli.common import (
+    CircletCommand,
+    json_option,
+    level_option,
+    precision_option,
+    print_json,
+)
 from circlet.cli.progress import working
 from circlet.cli.render_artifact import show_tuning
 from circlet.runtime.compilation import CompileRequest, compile_to_file
@@ -25,8 +31,8 @@ from circlet.runtime.compilation import CompileRequest, compile_to_file
 @click.option("--backend", "backends", default="cpu,reference", show_default=True)
 @click.option("--strict", is_flag=True, help="Fail if the first backend does not take an operator.")
 @click.option("--signature", default="", help="Entry point to compile; default: the first graph.")
-@click.option("-O", "level", default="O2", show_default=True, help="O0, O1, O2 or Os.")
-@precision_option
+@level_option(default="O2", show_default=True)
+@precision_option(default="f32", show_default=True)
 @click.option("--tune", is_flag=True, help="Measure which kernels are fastest on this machine.")
 @click.option(
     "--tune-seconds",

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import click
 
-from circlet.cli.common import CircletCommand, json_option, precision_option, print_json
+from circlet.cli.common import (
+    CircletCommand,
+    json_option,
+    level_option,
+    precision_option,
+    print_json,
+)
 from circlet.cli.render_artifact import show_artifact
 from circlet.runtime.artifact_inspection import holds_artifact, inspect_artifact
 from circlet.runtime.inspection import inspect_model
@@ -18,8 +24,8 @@ from circlet.runtime.opening import OpenOptions
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
 @click.option("--backend", "backends", default="cpu,reference", show_default=True)
-@click.option("-O", "level", default="O2", show_default=True, help="O0, O1, O2 or Os.")
-@precision_option
+@level_option(default="O2", show_default=True)
+@precision_option(default="f32", show_default=True)
 @click.option("--operators", is_flag=True, help="List every operator, not only kinds.")
 @click.option("--tensors", is_flag=True, help="List every tensor, not only inputs and outputs.")
 @json_option

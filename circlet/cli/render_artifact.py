@@ -18,7 +18,7 @@ def show_artifact(found: ArtifactInspection, *, as_json: bool) -> None:
         print_json(asdict(found))
         return
     click.echo(f"{found.artifact}: {found.size_bytes} bytes, made by Circlet {found.circlet}")
-    click.echo(f"for {', '.join(found.targets)}; precision {found.precision}")
+    click.echo(f"for {', '.join(found.targets)}; level {found.level}, precision {found.precision}")
     for part in found.partitions:
         steps = f"{part.steps} kernel calls, arena {part.arena_bytes} bytes"
         click.echo(f"{part.backend}: {part.ops} operators{', ' + steps if part.steps else ''}")

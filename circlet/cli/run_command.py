@@ -7,7 +7,13 @@ from pathlib import Path
 
 import click
 
-from circlet.cli.common import CircletCommand, json_option, precision_option, print_json
+from circlet.cli.common import (
+    CircletCommand,
+    json_option,
+    level_option,
+    precision_option,
+    print_json,
+)
 from circlet.cli.progress import working
 from circlet.formats.arrays import Normalisation
 from circlet.formats.sound import SoundOptions
@@ -37,7 +43,8 @@ from circlet.runtime.command import RunRequest, run_network
 @click.option("--strict", is_flag=True, help="Fail if the first backend does not take an operator.")
 @click.option("--signature", default="", help="Entry point to run; default: the first graph.")
 @click.option("--target", default="native", show_default=True, help="What to compile for.")
-@precision_option
+@level_option(show_default="O2, or the artifact's")
+@precision_option(show_default="f32, or the artifact's")
 @click.option("--no-cache", is_flag=True, help="Compile anew and keep nothing.")
 @click.option("--mean", type=float, help="Pixel value that becomes 0.")
 @click.option("--std", type=click.FloatRange(min=0, min_open=True), help="Pixels per 1.0.")

@@ -34,6 +34,7 @@ class ArtifactInspection:
     circlet: str
     description: str
     size_bytes: int
+    level: str
     precision: str
     targets: tuple[str, ...]
     partitions: tuple[PartRow, ...]
@@ -76,6 +77,7 @@ def _inspected(artifact: Artifact, path: Path) -> ArtifactInspection:
         circlet=str(facts["circlet"]),
         description=str(facts.get("description", "")),
         size_bytes=path.stat().st_size,
+        level=str(facts.get("level", "O2")),
         precision=str(facts.get("precision", "f32")),
         targets=tuple(artifact.target_names),
         partitions=tuple(

@@ -304,6 +304,7 @@ def metadata_of(planned: PlannedModel, compiled: Sequence[CompiledPartition]) ->
         parts.append(entry)
     return {
         "circlet": __version__,
+        "level": planned.level,
         "precision": planned.precision,
         "description": planned.model.description,
         "values": values.as_json(),

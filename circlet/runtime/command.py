@@ -35,7 +35,8 @@ class RunRequest:
     strict: bool = False
     signature: str = ""
     target: str = "native"
-    precision: str = "f32"
+    level: str | None = None
+    precision: str | None = None
     cache: bool = True
     pixels: Normalisation = DEFAULT_PIXELS
     sound: SoundOptions = DEFAULT_SOUND
@@ -94,6 +95,7 @@ def run_network(
         signature=request.signature,
         target=request.target,
         cache=request.cache,
+        level=request.level,
         precision=request.precision,
     )
     arrays, origins, warnings = _inputs(request, session, sample)

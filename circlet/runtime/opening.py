@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,28 +29,30 @@ if TYPE_CHECKING:
 
 Source = str | os.PathLike[str] | bytes | memoryview
 _NO_COMPILER = "no compiler"
+DEFAULT_LEVEL = "O2"
+DEFAULT_PRECISION = "f32"
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class OpenOptions(Record):
     """How a source is turned into a plan; what `Session` was asked for.
 
-    `shapes` names inputs whose sizes are not to be those of the file; `limits` bound what an
-    untrusted network may use; `signature` names the entry point, "" for the first graph;
-    `tune_seconds` is the time for measuring kernels, 0 for none; `precision` is what operands of
-    float products may be rounded to.
+    `level` is that of optimisation; `shapes` names inputs whose sizes are not those of the file;
+    `limits` bound what an untrusted network may use; `signature` names the entry point, "" for the
+    first graph; `tune_seconds` is the time for measuring kernels, 0 for none; `precision` is what
+    operands of float products may be rounded to.
     """
 
     backends: tuple[str, ...] = ("cpu", "reference")
     strict: bool = False
     target: str = "native"
-    level: str = "O2"
+    level: str = DEFAULT_LEVEL
     cache: bool = True
     shapes: Shapes = ()
     limits: Limits = DEFAULT_LIMITS
     signature: str = ""
     tune_seconds: float = 0.0
-    precision: str = "f32"
+    precision: str = DEFAULT_PRECISION
 
 
 class Opened(Record):
@@ -92,28 +94,29 @@ class Opened(Record):
 def open_source(source: Source, options: OpenOptions) -> Opened:
     """Load an artifact, or the artifact of a model: from the cache, or compiled now."""
     if is_artifact(_head(source)):
-        if options.shapes or options.signature:
+        if options.shapes or options.signature or options.tune_seconds:
             raise InputError(
-                "an artifact has fixed sizes and one entry point",
-                why="shapes or a signature were given",
+                "an artifact has fixed sizes, one entry point and its kernels",
+                why="shapes, a signature or time for tuning were given",
                 fix="open the model file that it was made of",
             )
         start = time.perf_counter()
         opened = load_artifact(open_artifact(_plain(source)), options.limits)
-        _check_precision(opened, options)
         opened.seconds["load"] = time.perf_counter() - start
         return opened
     return _open_model(source, options)
 
 
-def _check_precision(opened: Opened, options: OpenOptions) -> None:
-    made = opened.metadata.get("precision", "f32")
-    if options.precision not in ("f32", made):
-        raise InputError(
-            "an artifact keeps the precision that it was compiled for",
-            why=f"{options.precision} was asked for, it was made for {made}",
-            fix=f"compile the model with precision {options.precision}",
-        )
+def check_made_for(opened: Opened, asked: Mapping[str, str | None]) -> None:
+    """InputError where an artifact was compiled for another level or precision than asked for."""
+    for name, wanted in asked.items():
+        made = opened.metadata.get(name, wanted)
+        if wanted not in (None, made):
+            raise InputError(
+                f"an artifact keeps the {name} that it was compiled for",
+                why=f"{wanted} was asked for, it was made for {made}",
+                fix=f"compile the model with {name} {wanted}",
+            )
 
 
 def _open_model(source: Source, options: OpenOptions) -> Opened:

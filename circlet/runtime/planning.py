@@ -28,8 +28,8 @@ LOGGER = logging.getLogger(__name__)
 class PlannedModel:
     """A model after its passes, with the place of every op.
 
-    `open_sizes` are the dimensions of the inputs that the file leaves open; `precision` is that of
-    the options.
+    `open_sizes` are the dimensions of the inputs that the file leaves open; `level` and `precision`
+    are those of the options.
     """
 
     model: Model
@@ -37,7 +37,8 @@ class PlannedModel:
     partitions: list[Partition]
     open_sizes: dict[Tensor, tuple[int, ...]]
     backends: Sequence[Backend]
-    precision: str = "f32"
+    level: str
+    precision: str
 
     @property
     def native(self) -> list[Partition]:
@@ -69,7 +70,8 @@ def plan(
     placed = place(graph, backends, strict=options.strict)
     partitions = partition(graph, {row.op: row.backend for row in placed})
     partitions = [_fused(part, options.level, resized) for part in partitions]
-    return PlannedModel(model, placed, partitions, open_sizes, backends, options.precision)
+    chosen = options.level, options.precision
+    return PlannedModel(model, placed, partitions, open_sizes, backends, *chosen)
 
 
 def _forget_computed_sizes(graph: Graph) -> None:

@@ -14,7 +14,16 @@ from circlet.config import Config
 from circlet.errors import InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.runtime.executor import NANOSECONDS, Call, Execution, LoadedPartition, is_copied
-from circlet.runtime.opening import Opened, OpenOptions, Shapes, Source, open_source
+from circlet.runtime.opening import (
+    DEFAULT_LEVEL,
+    DEFAULT_PRECISION,
+    Opened,
+    OpenOptions,
+    Shapes,
+    Source,
+    check_made_for,
+    open_source,
+)
 from circlet.runtime.values import Value, by_position, check_apart, is_plain, unique_names
 
 if TYPE_CHECKING:
@@ -76,8 +85,10 @@ class Session:
         limits: Bounds on memory and time, for networks that are not trusted.
         signature: Key of the entry point to run, whose names inputs and outputs then bear; by
             default the file's first graph, with the names of its tensors.
+        level: Optimisation level: "O2" by default, "Os" for the least memory, "O1", "O0".
         precision: "bf16" lets float convolutions and matrix products round their operands to
-            bfloat16, which about halves their time where the CPU has instructions for it.
+            bfloat16, which about halves their time where the CPU has instructions for it; "f32" by
+            default. An artifact has a level and a precision already.
         tune_seconds: How long to measure which kernels are fastest on this machine, where the
             cache has no network that was tuned; 0 takes those of the least predicted time.
 
@@ -101,7 +112,8 @@ class Session:
         shapes: Mapping[str, Sequence[int]] | None = None,
         limits: Limits = DEFAULT_LIMITS,
         signature: str = "",
-        precision: str = "f32",
+        level: str | None = None,
+        precision: str | None = None,
         tune_seconds: float = 0.0,
     ) -> None:
         self.threads = _thread_count(threads)
@@ -110,14 +122,17 @@ class Session:
             tuple(backends),
             strict,
             target,
+            DEFAULT_LEVEL if level is None else level,
             cache=cache,
             shapes=checked,
             limits=limits,
             signature=signature,
-            precision=precision,
+            precision=DEFAULT_PRECISION if precision is None else precision,
             tune_seconds=_checked_seconds(tune_seconds),
         )
-        self._set_up(source, options, open_source(source, options))
+        opened = open_source(source, options)
+        check_made_for(opened, {"level": level, "precision": precision})
+        self._set_up(source, options, opened)
 
     def _set_up(
         self,
@@ -255,17 +270,10 @@ class Session:
             for name, value in zip(unique_names(self.inputs), self.inputs, strict=True)
         }
         wanted = {**kept, **shapes}
-        resizer, options = (
-            self._own_resizer(),
-            self._options._replace(shapes=_checked_shapes(wanted)),
-        )
+        options = self._options._replace(shapes=_checked_shapes(wanted))
+        resizer = self._own_resizer()
         opened = resizer.opened(options)
-        if opened is None:
-            return self._reopened(wanted, options.signature)
-        session = object.__new__(Session)
-        session.threads = self.threads
-        session._set_up(self._source, options, opened, resizer)
-        return session
+        return self._with(options) if opened is None else self._with(options, opened, resizer)
 
     def _own_resizer(self) -> Resizer:
         """What sessions for other sizes come from; those that came from one session share it."""
@@ -282,23 +290,18 @@ class Session:
         Raises:
             InputError: There is no such signature.
         """
-        return self._reopened({}, signature)
+        return self._with(self._options._replace(shapes=(), signature=signature))
 
-    def _reopened(self, shapes: Mapping[str, Sequence[int]], signature: str) -> Session:
-        options = self._options
-        return Session(
-            self._source,
-            backends=options.backends,
-            threads=self.threads,
-            strict=options.strict,
-            target=options.target,
-            cache=options.cache,
-            shapes=shapes,
-            limits=options.limits,
-            signature=signature,
-            precision=options.precision,
-            tune_seconds=options.tune_seconds,
+    def _with(
+        self, options: OpenOptions, opened: Opened | None = None, resizer: Resizer | None = None
+    ) -> Session:
+        """A session of the same source with other options, opened now where it was not before."""
+        session = object.__new__(Session)
+        session.threads = self.threads
+        session._set_up(
+            self._source, options, opened or open_source(self._source, options), resizer
         )
+        return session
 
     def reset(self) -> None:
         """Set the variable tensors of `run` back to their start, after a run in progress."""

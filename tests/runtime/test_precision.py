@@ -79,8 +79,9 @@ def test_an_artifact_keeps_its_precision() -> None:
     rounded = compile_model(_network(), OpenOptions(precision="bf16"))
     assert Session(rounded, precision="bf16").opened.metadata["precision"] == "bf16"
     assert "conv_bf16" in _kernels(Session(rounded))
-    with pytest.raises(InputError, match="keeps the precision"):
-        Session(plain, precision="bf16")
+    for artifact, other in ((plain, "bf16"), (rounded, "f32")):
+        with pytest.raises(InputError, match="keeps the precision"):
+            Session(artifact, precision=other)
 
 
 @pytest.mark.slow
