@@ -1,30 +1,32 @@
 """Quantised sums as one affine form, where that gives every pair of bytes the exact result.
 
 The records rescale both operands and the sum, each rounded twice. Over 65536 pairs that is nearly
-always the same as one sum of products with enough fraction bits, at a third of the instructions;
-the pairs are all compared, and where one differs the record's own expression is used.
+always the same as one sum of products with enough fraction bits, which `sum_q8.h` computes; the
+pairs are all compared, and where one differs the record's own expression is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import ceil, floor, log2
 
 import numpy as np
 
-from circlet.ir import Op
+from circlet.ir import DType, Op
 from circlet.ops import get
 from circlet.ops.arithmetic import common_scale_factors
-from circlet.ops.expr import Expr, Number, Param, Scalar, Var, call, clamp, evaluate
+from circlet.ops.expr import Expr, Number, Param, Var, call, clamp, evaluate
 from circlet.ops.fixed import activation_params
 from circlet.ops.lut import EIGHT_BIT
 from circlet.ops.operands import limits, operand, zero_of
 
 _GUARD_BITS = 20
-_TAIL_BITS = 20
-_NUDGES = (0, 1 << 10, -(1 << 10), 1 << 14, -(1 << 14), 1 << 18, -(1 << 18))
+_WORD_BITS = 15
+_NUDGES = (0, 1, -1, 8, -8, 128, -128)
 _STRETCHES = tuple(sign * 2.0**-power for power in (27, 26, 25, 24, 28) for sign in (1, -1))
+_MIDDLE = 128
+_FACTORS = ("first", "second")
 
 
 def may_be_affine(op: Op) -> bool:
@@ -34,18 +36,13 @@ def may_be_affine(op: Op) -> bool:
     return operand(op, 1).dtype == operand(op, 0).dtype and op.outputs[0].dtype in EIGHT_BIT
 
 
-def affine_scalar(params: dict[str, Number] | None) -> Scalar | None:
-    """The affine form with some parameters, None where there are none."""
-    return None if params is None else Scalar(_expression(), params)
-
-
 def affine_params(op: Op) -> dict[str, Number] | None:
     """Parameters of x * a + y * b + c with which it equals the record for all operands, or None."""
     pairs = _all_pairs(op)
     wanted = get(op).evaluate(op, pairs)[0]
     for nudge, stretch in _variants():
         params = _params(op, nudge, 1 + stretch)
-        if np.array_equal(evaluate(_expression(), pairs, params), wanted):
+        if params and np.array_equal(evaluate(_expression(), pairs, params), wanted):
             return params
     return None
 
@@ -68,19 +65,26 @@ def _factors(op: Op) -> tuple[float, float]:
     return first * total, second * total * (1 if op.kind == "ADD" else -1)
 
 
-def _params(op: Op, nudge: int, stretch: float) -> dict[str, Number]:
+def _params(op: Op, nudge: int, stretch: float) -> dict[str, Number] | None:
     factors = tuple(factor * stretch for factor in _factors(op))
+    shift = _shift(op, factors)
+    if shift < 0:
+        return None
     zeros = [zero_of(operand(op, index)) for index in range(2)]
     offset = zero_of(op.outputs[0]) + 0.5
     offset -= sum(f * zero for f, zero in zip(factors, zeros, strict=True))
-    shift = 30 - ceil(log2(_reach(op, factors) + 2))
     params: dict[str, Number] = {"shift": shift, **activation_params(op)}
-    for name, value in (("first", factors[0]), ("second", factors[1]), ("offset", offset)):
-        scaled = value * 2.0**shift
-        params[name] = floor(scaled)
-        params[f"{name}_tail"] = round((scaled - floor(scaled)) * (1 << _TAIL_BITS))
-    params["offset_tail"] += nudge
+    wanted = {"first": factors[0], "second": factors[1], "offset": offset}
+    for name, value in wanted.items():
+        bits = round(value * 2.0 ** (shift + _WORD_BITS)) + (nudge if name == "offset" else 0)
+        params[name], params[f"{name}_tail"] = divmod(bits, 1 << _WORD_BITS)
     return params
+
+
+def _shift(op: Op, factors: Sequence[float]) -> int:
+    """The fraction bits of heads: factors have to fit 16 bits, and sums 32."""
+    widest = floor(log2(((1 << _WORD_BITS) - 1) / max(abs(factor) for factor in factors)))
+    return min(widest, 30 - ceil(log2(_reach(op, factors) + 2)))
 
 
 def _reach(op: Op, factors: Sequence[float]) -> float:
@@ -93,10 +97,39 @@ def _reach(op: Op, factors: Sequence[float]) -> float:
     return reach
 
 
+def sum_ints(op: Op, params: Mapping[str, Number]) -> list[int]:
+    """What `sum_q8.h` reads: operands are unsigned there, and results signed."""
+    heads, tails = ([int(params[f"{n}{t}"]) for n in _FACTORS] for t in ("", "_tail"))
+    offset, offset_tail, shift = (int(params[n]) for n in ("offset", "offset_tail", "shift"))
+    bounds = [int(params["low"]), int(params["high"])]
+    if operand(op, 0).dtype is DType.INT8:
+        offset -= _MIDDLE * sum(heads)
+        offset_tail -= _MIDDLE * sum(tails)
+    if op.outputs[0].dtype is DType.UINT8:
+        offset -= _MIDDLE << shift
+        bounds = [bound - _MIDDLE for bound in bounds]
+    return [_words(heads), _words(tails), offset, offset_tail, shift, *bounds]
+
+
+def sum_row(op: Op, is_single: Sequence[bool]) -> tuple[str, str]:
+    """The function for a row of sums, and the C text that defines it."""
+    first, second = map(int, is_single)
+    is_signed, stores_signed = (
+        int(tensor.dtype is DType.INT8) for tensor in (operand(op, 0), op.outputs[0])
+    )
+    name = f"sum_q8_{is_signed}{first}{second}{stores_signed}"
+    return name, f"SUM_Q8_ROW({name}, {is_signed}, {first}, {second}, {stores_signed})\n"
+
+
+def _words(pair: Sequence[int]) -> int:
+    """Two int16 as an int32, the first in its lower half."""
+    return pair[1] * (1 << 16) + pair[0] % (1 << 16)
+
+
 @lru_cache(maxsize=1)
 def _expression() -> Expr:
     x, y = Var(0, "i32"), Var(1, "i32")
     tail = x * Param("first_tail") + y * Param("second_tail") + Param("offset_tail")
     head = x * Param("first") + y * Param("second") + Param("offset")
-    total = head + call("shr", tail, _TAIL_BITS)
+    total = head + call("shr", tail, _WORD_BITS)
     return clamp(call("shr", total, Param("shift")), Param("low"), Param("high"))

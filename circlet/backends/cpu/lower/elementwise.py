@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from circlet.backends.cpu.lower.affine import affine_params, affine_scalar, may_be_affine
+from circlet.backends.cpu.lower.affine import affine_params, may_be_affine, sum_ints, sum_row
 from circlet.backends.cpu.lower.body import Load, Step, not_printable, printed
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
-from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES
+from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES, PARAM_LIMITS
 from circlet.backends.cpu.lower.small_rows import repeat_constant
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
@@ -30,8 +31,16 @@ from circlet.backends.cpu.targets import Target
 from circlet.errors import GraphError
 from circlet.ir import Op, Tensor
 from circlet.ops import all_records, get
-from circlet.ops.expr import Scalar
+from circlet.ops.expr import Number, Scalar
 from circlet.ops.fused import MOST_OPERANDS
+
+
+class _Walk(NamedTuple):
+    """Operands, results last, how they are walked, and how operands are loaded."""
+
+    tensors: tuple[Tensor, ...]
+    loops: Loops
+    loads: tuple[Load, ...]
 
 
 def scalar_of(op: Op) -> Scalar:
@@ -60,13 +69,26 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    lower_scalar(op, context, _affine_sum(op, context) or scalar_of(op), _inputs(op))
+    params = _affine_params(op, context)
+    if params is None:
+        lower_scalar(op, context, scalar_of(op), _inputs(op))
+        return
+    walk = _walk(context, _inputs(op), op.outputs)
+    name, prelude = sum_row(op, [load.is_single for load in walk.loads])
+    kernel = Kernel("sum_q8.h", "elementwise", (len(walk.tensors), name), prelude)
+    _call(op, context, walk, op.outputs, kernel, {"ints": _filled(sum_ints(op, params))})
 
 
-def _affine_sum(op: Op, context: Context) -> Scalar | None:
+def _affine_params(op: Op, context: Context) -> dict[str, Number] | None:
     if not may_be_affine(op):
         return None
-    return affine_scalar(context.packed(op, "affine", lambda: ([], affine_params(op))).fact)
+    params: dict[str, Number] | None
+    params = context.packed(op, "affine", lambda: ([], affine_params(op))).fact
+    return params
+
+
+def _filled(ints: list[int]) -> list[int]:
+    return ints + [0] * (PARAM_LIMITS["i32"] - len(ints))
 
 
 def lower_scalar(op: Op, context: Context, scalar: Scalar, inputs: list[Tensor]) -> None:
@@ -83,24 +105,40 @@ def lower_steps(
     outputs: Sequence[Tensor],
 ) -> None:
     """Compute an op's results, which have equal sizes; `outputs` are those that steps store."""
+    walk = _walk(context, inputs, outputs)
+    body = printed(walk.loads, tuple((s.scalar.expr, s.operands, s.stored) for s in steps))
+    kernel = Kernel("elementwise.h", "elementwise", (body.operand_count, body.name), body.prelude)
+    _call(op, context, walk, outputs, kernel, body.params([step.scalar for step in steps]))
+
+
+def _walk(context: Context, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> _Walk:
     inputs = [repeat_constant(tensor, outputs[0].static_shape) for tensor in inputs]
-    tensors = [*inputs, *outputs]
+    tensors = (*inputs, *outputs)
     loops = element_loops(context, tensors, outputs[0].static_shape)
-    loads = [
+    loads = tuple(
         Load(tensor.dtype, is_single=strides[-1] == 0)
         for tensor, strides in zip(inputs, loops.strides, strict=False)
-    ]
-    body = printed(tuple(loads), tuple((s.scalar.expr, s.operands, s.stored) for s in steps))
-    params, tasks = _fields(tensors, loops)
-    params.update(body.params([step.scalar for step in steps]))
-    arguments = (body.operand_count, body.name)
-    kernel = Kernel("elementwise.h", "elementwise", arguments, body.prelude)
+    )
+    return _Walk(tensors, loops, loads)
+
+
+def _call(
+    op: Op,
+    context: Context,
+    walk: _Walk,
+    outputs: Sequence[Tensor],
+    kernel: Kernel,
+    values: Mapping[str, ParamValue],
+) -> None:
+    params, tasks = _fields(walk.tensors, walk.loops)
+    params.update(values)
+    inputs = walk.tensors[: len(walk.loads)]
     sources = (source_ref(context, tensor) for tensor in inputs)
     operands = (*sources, *(TensorRef(tensor) for tensor in outputs))
     context.call(op, kernel, params, operands, outputs, tasks=tasks)
 
 
-def _fields(tensors: list[Tensor], loops: Loops) -> tuple[dict[str, ParamValue], int]:
+def _fields(tensors: Sequence[Tensor], loops: Loops) -> tuple[dict[str, ParamValue], int]:
     sizes = [element_bytes(tensor) for tensor in tensors]
     strides = [stride_fields(row) for row in loops.scaled(*sizes).strides]
     params, tasks = row_fields(loops.sizes, sum(sizes))
