@@ -90,7 +90,7 @@ CIRCLET_INLINE void copy_plane(const struct copy_elements_params *p, char *to, c
                                int64_t columns, int64_t inner, int size) {
     for (int64_t c = 0; c < columns; c++)
         for (int64_t i = 0; i < inner; i++)
-            turn_element(to + c * p->column_result + i * p->result[6],
+            copy_element(to + c * p->column_result + i * p->result[6],
                          from + c * p->column_source + i * p->source[6], size);
 }
 

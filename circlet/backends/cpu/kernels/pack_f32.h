@@ -2,7 +2,7 @@
 #ifndef CIRCLET_PACK_F32_H
 #define CIRCLET_PACK_F32_H
 
-#include "copy.h"
+#include "transpose.h"
 
 /* Rows of columns that follow each other in `y`. */
 CIRCLET_INLINE void pack_f32_rows(float *to, const float *y, int64_t depth, int64_t step,
@@ -27,14 +27,11 @@ CIRCLET_INLINE void pack_f32_rest(float *to, const float *y, int64_t column, int
 /* Columns whose elements follow each other in `y`: blocks are transposed in registers. */
 CIRCLET_INLINE void pack_f32_columns(float *to, const float *y, int64_t depth, int64_t column,
                                      int64_t count, const int width) {
-    int64_t across = 0, down = 0;
-#if COPY_HAS_BLOCKS(4)
-    across = count / COPY_WIDE * COPY_WIDE, down = depth / COPY_WIDE * COPY_WIDE;
-    for (int64_t n = 0; n < across; n += COPY_WIDE)
-        for (int64_t k = 0; k < down; k += COPY_WIDE)
-            copy_block_wide((char *)(to + k * width + n), width * 4,
-                            (const char *)(y + n * column + k), column * 4);
-#endif
+    int64_t across = count / TURN_WIDE * TURN_WIDE, down = depth / TURN_WIDE * TURN_WIDE;
+    for (int64_t n = 0; n < across; n += TURN_WIDE)
+        for (int64_t k = 0; k < down; k += TURN_WIDE)
+            turn_block_wide((char *)(to + k * width + n), width * 4,
+                            (const char *)(y + n * column + k), column * 4, TURN_WIDE, TURN_WIDE);
     pack_f32_rest(to, y, column, down, depth, 0, across, width);
     pack_f32_rest(to, y, column, 0, depth, across, count, width);
     for (int64_t k = 0; k < depth; k++)

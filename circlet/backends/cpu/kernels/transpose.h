@@ -130,7 +130,7 @@ TURN_KERNELS(int32_t, 8, wide)
         if ((size) == 4) name##_4(__VA_ARGS__); \
     } while (0)
 
-CIRCLET_INLINE void turn_element(char *to, const char *from, int size) {
+CIRCLET_INLINE void copy_element(char *to, const char *from, int size) {
     if (size == 8) *(copy_u64 *)to = *(const copy_u64 *)from;
     if (size == 4) *(copy_u32 *)to = *(const copy_u32 *)from;
     if (size == 2) *(copy_u16 *)to = *(const copy_u16 *)from;
@@ -140,7 +140,7 @@ CIRCLET_INLINE void turn_element(char *to, const char *from, int size) {
 CIRCLET_INLINE void turn_elements(const struct turn_plane *p, int size) {
     for (int64_t c = 0; c < p->columns; c++)
         for (int64_t i = 0; i < p->inner; i++)
-            turn_element(p->to + c * p->to_stride + i * size,
+            copy_element(p->to + c * p->to_stride + i * size,
                          p->from + c * size + i * p->from_stride, size);
 }
 
