@@ -127,11 +127,12 @@ CIRCLET_INLINE void amx_conv_q8_sums(struct amx *amx, const struct amx_conv_q8_p
     if (tiles == 4) AMX_STORE(amx, 3, above + 3 * AMX_ROW_BYTES, pitch);
 }
 
-/* Requantises `pixels` pixels of a block; `window_sums` is [pixels][16], all equal, or null. */
+/* Requantises `pixels` pixels of a block, of whose channels `left` remain; `window_sums` is
+ * [pixels][16], all equal, or null. */
 CIRCLET_INLINE void amx_conv_q8_store(const struct amx_conv_q8_params *p, const int32_t *sums,
                                       const int32_t *window_sums, const int32_t *records,
-                                      uint8_t *to, const int pixels, const int vectors,
-                                      const int form, const int channels) {
+                                      uint8_t *to, int64_t left, const int pixels,
+                                      const int vectors, const int form, const int tail) {
     struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
     vi acc[AMX_TOGETHER * 16];
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
@@ -142,14 +143,7 @@ CIRCLET_INLINE void amx_conv_q8_store(const struct amx_conv_q8_params *p, const 
             if (window_sums) acc[i] -= v_load_i32(window_sums + m * AMX_ROWS) * p->weight_zero;
         }
     }
-    CIRCLET_UNROLL for (int n = 0; n < vectors; n += 4) {
-        const int part = vectors - n < 4 ? vectors - n : 4, first = n * CIRCLET_LANES;
-        int bytes = channels - first;
-        if (bytes > part * CIRCLET_LANES) bytes = part * CIRCLET_LANES;
-        if (bytes <= 0) continue;
-        q8_scale_tile(acc + n, records + n * Q8_RECORD, bounds, pixels, vectors, part, form);
-        q8_store_tile(to + first, p->out.pixel, acc + n, bounds, pixels, vectors, part, bytes);
-    }
+    q8_finish_tile(to, p->out.pixel, acc, records, bounds, left, pixels, vectors, form, tail);
 }
 
 /* A block whose sums wait in scratch. */
@@ -157,7 +151,7 @@ struct amx_conv_q8_pending {
     uint8_t *to;
     const int32_t *window_sums;
     const int32_t *records;
-    int is_last;
+    int64_t left; /* channels from the block's first on */
 };
 
 /* Requantises some pixels of a block. */
@@ -169,10 +163,8 @@ CIRCLET_INLINE void amx_conv_q8_finish(const struct amx_conv_q8_params *p,
     const int32_t *window_sums = done->window_sums ? done->window_sums + first * AMX_ROWS : 0;
     uint8_t *to = done->to + first * p->out.pixel;
     sums += first * columns;
-    if (tail && done->is_last)
-        amx_conv_q8_store(p, sums, window_sums, done->records, to, pixels, vectors, form, tail);
-    else
-        amx_conv_q8_store(p, sums, window_sums, done->records, to, pixels, vectors, form, columns);
+    amx_conv_q8_store(p, sums, window_sums, done->records, to, done->left, pixels, vectors, form,
+                      tail);
 }
 
 /* Where the windows and outputs of a task are, and which blocks of channels it makes. */
@@ -228,7 +220,7 @@ CIRCLET_INLINE void amx_conv_q8_advance(struct amx *amx, const struct amx_conv_q
  * form: How outputs are scaled (requantize.h).
  * is_signed: Whether activations are int8.
  * summed: Whether the zero point of the weights needs the sums of windows.
- * tail: Channels of the last block where it is not whole, else 0.
+ * tail: Whether the last block of channels is not whole.
  */
 CIRCLET_INLINE void amx_conv_q8(const struct amx_conv_q8_params *p, void *const *x, void *scratch,
                                 int64_t begin, int64_t end, const int groups, const int tiles,
@@ -265,7 +257,7 @@ CIRCLET_INLINE void amx_conv_q8(const struct amx_conv_q8_params *p, void *const 
             done.to = (uint8_t *)x[3] + to + block * columns;
             done.window_sums = task_sums;
             done.records = (const int32_t *)x[2] + block * vectors * Q8_RECORD;
-            done.is_last = block == p->blocks - 1;
+            done.left = p->channels - block * columns;
         }
     }
     struct amx_conv_q8_place none = {0};

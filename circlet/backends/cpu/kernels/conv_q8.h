@@ -53,7 +53,7 @@ struct conv_q8_params {
 #define CONV_Q8_MATRIX 8
 
 /* How the sums of windows are found: not needed, by a pass over weights of one, 16 bytes at a
- * time, or in the lane SUMS - CONV_Q8_SUMS_IN of the tile's registers, whose weights are one. */
+ * time, or in the last lane of the tile, whose weights are one. */
 #define CONV_Q8_NO_SUMS 0
 #define CONV_Q8_SUMS_SPLAT 1
 #define CONV_Q8_SUMS_ALONG 2
@@ -139,7 +139,7 @@ CIRCLET_INLINE void conv_q8_corrections(vi *out, const struct conv_q8_params *p,
     CIRCLET_UNROLL for (int m = 0; m < pixels; m++) out[m] = acc[m] * p->weight_zero;
 }
 
-/* Stores a tile of floats; `tail` is the number of channels of a block that is not whole. */
+/* Stores a tile of floats, the first `left` of its channels with `tail`. */
 CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_params *p,
                                          const int32_t *records, float *to, int64_t left,
                                          const struct hybrid_scale *scales, const int pixels,
@@ -148,7 +148,7 @@ CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_par
         const float *record = (const float *)(records + n * Q8_RECORD);
         int64_t rest = left - n * CIRCLET_LANES;
         if (rest <= 0) continue;
-        rest = tail && rest < CIRCLET_LANES ? tail % CIRCLET_LANES : CIRCLET_LANES;
+        if (!tail) rest = CIRCLET_LANES;
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
             float scale = scales[form == Q8_HYBRID_ROWS ? m : 0].scale;
             vf y = q8_scale_float(acc[m * vectors + n], record, scale, p->float_low, p->float_high);
@@ -157,27 +157,12 @@ CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_par
     }
 }
 
-/* Stores the first `channels` channels of a tile of bytes. */
-CIRCLET_INLINE void conv_q8_store_bytes(vi *acc, const struct conv_q8_params *p,
-                                        const int32_t *records, uint8_t *to, const int pixels,
-                                        const int vectors, const int form, const int channels) {
-    struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
-    CIRCLET_UNROLL for (int n = 0; n < vectors; n += 4) {
-        const int part = vectors - n < 4 ? vectors - n : 4, first = n * CIRCLET_LANES;
-        int bytes = channels - first;
-        if (bytes > part * CIRCLET_LANES) bytes = part * CIRCLET_LANES;
-        if (bytes <= 0) continue;
-        q8_scale_tile(acc + n, records + n * Q8_RECORD, bounds, pixels, vectors, part, form);
-        q8_store_tile(to + first, p->out.pixel, acc + n, bounds, pixels, vectors, part, bytes);
-    }
-}
-
-/* Subtracts the sums of windows, which one lane of each pixel holds, times the weights' zero. */
+/* Subtracts the sums of windows, in the last lane of each pixel, times the zero of the weights. */
 CIRCLET_INLINE void conv_q8_correct(vi *acc, int32_t weight_zero, const int pixels,
-                                    const int vectors, const int slot) {
+                                    const int vectors) {
     CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
-        vi sum = acc[m * vectors + slot / CIRCLET_LANES];
-        vi off = v_splat_lane(sum, slot % CIRCLET_LANES) * weight_zero;
+        vi sum = acc[m * vectors + vectors - 1];
+        vi off = v_splat_lane(sum, CIRCLET_LANES - 1) * weight_zero;
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++) acc[m * vectors + n] -= off;
     }
 }
@@ -193,7 +178,7 @@ CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *records, const vi *cor
                                          : v_load_i32(record);
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
             acc[m * vectors + n] = form == Q8_HYBRID_ROWS ? q8_hybrid_bias(record, scales[m].zero)
-                                   : sums && sums < CONV_Q8_SUMS_IN ? (vi)(bias - corrections[m])
+                                   : sums && sums != CONV_Q8_SUMS_IN ? (vi)(bias - corrections[m])
                                                                     : bias;
     }
 }
@@ -219,7 +204,7 @@ CIRCLET_INLINE void conv_q8_flip_rows(const struct conv_q8_params *p, const uint
  * flip: Where the top bits of activations change.
  * short_run: Length of the runs where they are shorter than 4 bytes, else 0.
  * sums: How the sums of windows are found.
- * tail: Channels of the last block where it is not whole, else 0.
+ * tail: Whether the last block of channels is not whole.
  */
 CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void *scratch,
                             int64_t begin, int64_t end, const int pixels, const int vectors,
@@ -230,6 +215,7 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
     int32_t split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
     int32_t line = tile / p->row_tiles, place = tile % p->row_tiles;
     int32_t image = line / p->image_rows, row = line % p->image_rows;
+    const struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
     for (int64_t task = begin; task < end; task++) {
         int32_t column = place * pixels;
         if (column > p->row_pixels - pixels) column = p->row_pixels - pixels;
@@ -244,7 +230,7 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
         in += column * p->in.pixel;
         int64_t to = strides_at(&p->out, image, row, column);
         vi corrections[16];
-        if (sums && sums < CONV_Q8_SUMS_IN)
+        if (sums && sums != CONV_Q8_SUMS_IN)
             conv_q8_corrections(corrections, p, in, x[4], pixels, flip, short_run, sums);
         int64_t block = (int64_t)p->blocks * split / p->splits;
         int64_t last = (int64_t)p->blocks * (split + 1) / p->splits;
@@ -254,18 +240,14 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
             conv_q8_start(acc, records, corrections, scales, pixels, vectors, form, sums);
             conv_q8_product(acc, p, in, (const int8_t *)x[1] + block * p->block_bytes, pixels,
                             vectors, flip, short_run);
-            if (sums >= CONV_Q8_SUMS_IN)
-                conv_q8_correct(acc, p->weight_zero, pixels, vectors, sums - CONV_Q8_SUMS_IN);
+            if (sums == CONV_Q8_SUMS_IN) conv_q8_correct(acc, p->weight_zero, pixels, vectors);
             int64_t first = block * vectors * CIRCLET_LANES, left = p->channels - first;
             if (hybrid)
                 conv_q8_store_floats(acc, p, records, (float *)x[3] + to + first, left, scales,
                                      pixels, vectors, form, tail);
-            else if (tail && left < vectors * CIRCLET_LANES)
-                conv_q8_store_bytes(acc, p, records, (uint8_t *)x[3] + to + first, pixels, vectors,
-                                    form, tail);
             else
-                conv_q8_store_bytes(acc, p, records, (uint8_t *)x[3] + to + first, pixels, vectors,
-                                    form, vectors * CIRCLET_LANES);
+                q8_finish_tile((uint8_t *)x[3] + to + first, p->out.pixel, acc, records, bounds,
+                               left, pixels, vectors, form, tail);
         }
         if (++place < p->row_tiles) continue;
         place = 0, line++;

@@ -181,27 +181,37 @@ CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *records, struct q8_bou
     }
 }
 
-/* Stores `bytes` bytes of each pixel of a requantised tile.
+/* How many pixels of a tile share a register of bytes. */
+#define Q8_SHARE(vectors) ((vectors) >= 3 ? 1 : 4 / (vectors))
+
+/* The bytes of the Q8_SHARE pixels of a requantised tile from pixel m on, side by side.
  *
  * Registers of channels become bytes together, four at a time, by instructions that weave them in
  * groups of four lanes: channel c of the `vectors` registers is in lane c % 4 + c / (4 * vectors)
- * * 4 of register c / 4 % vectors. Pixels that share a register are one store where they are side
- * by side.
+ * * 4 of register c / 4 % vectors.
  */
+CIRCLET_INLINE vu8 q8_pack(const vi *y, const int m, struct q8_bounds bounds, const int pixels,
+                           const int pitch, const int vectors) {
+    const int share = Q8_SHARE(vectors);
+    vi part[4];
+    CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
+        int n = share > 1 ? i % vectors : i < vectors ? i : vectors - 1;
+        int pixel = share > 1 ? m + i / vectors : m;
+        part[i] = y[(pixel < pixels ? pixel : pixels - 1) * pitch + n];
+    }
+    vu8 packed = q8_bound(v_saturate_4_i8(part[0], part[1], part[2], part[3]), bounds);
+    return v_ungroup(packed, vectors);
+}
+
+/* Stores `bytes` bytes, a constant, of each pixel of a requantised tile. Pixels that share a
+ * register are one store where they are side by side. */
 CIRCLET_INLINE void q8_store_tile(uint8_t *to, int64_t out_pixel, const vi *y,
                                   struct q8_bounds bounds, const int pixels, const int pitch,
                                   const int vectors, const int bytes) {
-    const int share = vectors >= 3 ? 1 : 4 / vectors;
+    const int share = Q8_SHARE(vectors);
     const int side_by_side = out_pixel == vectors * CIRCLET_LANES;
     CIRCLET_UNROLL for (int m = 0; m < pixels; m += share) {
-        vi part[4];
-        CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
-            int n = share > 1 ? i % vectors : i < vectors ? i : vectors - 1;
-            int pixel = share > 1 ? m + i / vectors : m;
-            part[i] = y[(pixel < pixels ? pixel : pixels - 1) * pitch + n];
-        }
-        vu8 packed = q8_bound(v_saturate_4_i8(part[0], part[1], part[2], part[3]), bounds);
-        packed = v_ungroup(packed, vectors);
+        vu8 packed = q8_pack(y, m, bounds, pixels, pitch, vectors);
         if (share > 1 && m + share <= pixels && bytes == vectors * CIRCLET_LANES && side_by_side) {
             v_store_u8(to + m * out_pixel, packed);
             continue;
@@ -209,6 +219,37 @@ CIRCLET_INLINE void q8_store_tile(uint8_t *to, int64_t out_pixel, const vi *y,
         CIRCLET_UNROLL for (int i = 0; i < share; i++)
             if (m + i < pixels)
                 v_store_part(to + (m + i) * out_pixel, packed, i * vectors * CIRCLET_LANES, bytes);
+    }
+}
+
+/* The same where the number of bytes is known when the kernel runs, and is above 0. */
+CIRCLET_INLINE void q8_store_tile_n(uint8_t *to, int64_t out_pixel, const vi *y,
+                                    struct q8_bounds bounds, const int pixels, const int pitch,
+                                    const int vectors, int64_t bytes) {
+    const int share = Q8_SHARE(vectors), width = vectors * CIRCLET_LANES;
+    CIRCLET_UNROLL for (int m = 0; m < pixels; m += share) {
+        vu8 packed = q8_pack(y, m, bounds, pixels, pitch, vectors);
+        CIRCLET_UNROLL for (int i = 0; i < share; i++)
+            if (m + i < pixels)
+                v_store_part_n(to + (m + i) * out_pixel, packed, i * width, width, bytes);
+    }
+}
+
+/* Requantises and stores a tile that is all of a block of channels or, with `tail`, the first
+ * `left` of it. */
+CIRCLET_INLINE void q8_finish_tile(uint8_t *to, int64_t out_pixel, vi *acc, const int32_t *records,
+                                   struct q8_bounds bounds, int64_t left, const int pixels,
+                                   const int vectors, const int form, const int tail) {
+    CIRCLET_UNROLL for (int n = 0; n < vectors; n += 4) {
+        const int part = vectors - n < 4 ? vectors - n : 4, first = n * CIRCLET_LANES;
+        const int bytes = part * CIRCLET_LANES;
+        if (tail && left <= first) continue;
+        q8_scale_tile(acc + n, records + n * Q8_RECORD, bounds, pixels, vectors, part, form);
+        if (!tail || CIRCLET_LIKELY(left - first >= bytes))
+            q8_store_tile(to + first, out_pixel, acc + n, bounds, pixels, vectors, part, bytes);
+        else
+            q8_store_tile_n(to + first, out_pixel, acc + n, bounds, pixels, vectors, part,
+                            left - first);
     }
 }
 

@@ -293,11 +293,25 @@ CIRCLET_INLINE vu8 v_ungroup(vu8 x, const int vectors) {
 #endif
 }
 
+/* The bytes of a register from `from`, a constant multiple of 4, to the next multiple of 16. */
+CIRCLET_INLINE v16u8 v_piece(vu8 x, const int from) {
+    union { vu8 whole; v16u8 part[CIRCLET_VBYTES / 16]; } u;
+    u.whole = x;
+    v16u8 piece = u.part[from / 16];
+    if (from % 16) {
+        CIRCLET_VECTOR(uint64_t, 16) pair = (__typeof__(pair))piece;
+        if (from % 16 == 8) pair[0] = pair[1];
+        else pair[0] = pair[from % 16 / 8] >> from % 8 * 8;
+        piece = (v16u8)pair;
+    }
+    return piece;
+}
+
 /* Bytes from ... from + count - 1 of a register; both are constants, `from` a multiple of 4. */
 CIRCLET_INLINE void v_store_part(uint8_t *p, vu8 x, const int from, const int count) {
     typedef CIRCLET_VECTOR(uint8_t, 32) v32;
     typedef CIRCLET_UNALIGNED(uint8_t, 32) v32_u;
-    union { vu8 whole; v32 half[(CIRCLET_VBYTES + 31) / 32]; v16u8 part[CIRCLET_VBYTES / 16]; } u;
+    union { vu8 whole; v32 half[(CIRCLET_VBYTES + 31) / 32]; } u;
     u.whole = x;
     if (count <= 0) return;
     if (from == 0 && count >= CIRCLET_VBYTES) {
@@ -316,16 +330,30 @@ CIRCLET_INLINE void v_store_part(uint8_t *p, vu8 x, const int from, const int co
         *(v32_u *)p = u.half[from / 32];
         at = 32;
     }
-    CIRCLET_UNROLL for (; at < count; at += 16) {
-        v16u8 piece = u.part[(from + at) / 16];
-        if (from % 16) {
-            CIRCLET_VECTOR(uint64_t, 16) pair = (__typeof__(pair))piece;
-            if (from % 16 == 8) pair[0] = pair[1];
-            else pair[0] = pair[from % 16 / 8] >> from % 8 * 8;
-            piece = (v16u8)pair;
-        }
-        v16_store_n(p + at, piece, count - at < 16 ? count - at : 16);
-    }
+    CIRCLET_UNROLL for (; at < count; at += 16)
+        v16_store_n(p + at, v_piece(x, from + at), count - at < 16 ? count - at : 16);
+}
+
+/* The first `count` > 0 of `width` bytes from `from` on; only the count is not a constant. */
+CIRCLET_INLINE void v_store_part_n(uint8_t *p, vu8 x, const int from, const int width,
+                                   int64_t count) {
+#if CIRCLET_VBYTES == 64 && defined(__AVX512BW__) && defined(__AVX512VL__)
+    typedef char v64 __attribute__((vector_size(64)));
+    typedef char v32 __attribute__((vector_size(32)));
+    typedef char v16 __attribute__((vector_size(16)));
+    union { vu8 whole; v64 all; v32 half[2]; v16 part[4]; } u;
+    u.whole = x;
+    const uint64_t mask = ~0ull >> (64 - count);
+    if (width > 32)
+        __builtin_ia32_storedquqi512_mask((void *)p, u.all, mask);
+    else if (width > 16)
+        __builtin_ia32_storedquqi256_mask((void *)p, u.half[from / 32], (uint32_t)mask);
+    else
+        __builtin_ia32_storedquqi128_mask((void *)p, u.part[from / 16], (unsigned short)mask);
+#else
+    CIRCLET_UNROLL for (int at = 0; at < width; at += 16)
+        if (count > at) v16_store_n(p + at, v_piece(x, from + at), count - at);
+#endif
 }
 
 /* Stores the first `n` of CIRCLET_LANES bytes. */

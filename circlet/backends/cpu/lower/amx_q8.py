@@ -129,7 +129,7 @@ def _call(product: Product, step: Step, context: Context) -> None:
     weights, records, *ones = packed.refs
     operands: tuple[Ref, ...] = (product.data, weights, records, TensorRef(result))
     signed = int(operand(product.op, 0).dtype is DType.INT8)
-    tail = product.channels % columns
+    tail = int(product.channels % columns != 0)
     arguments = (step.groups, step.tiles, packed.fact, signed, len(ones), tail)
     context.call(
         product.op,

@@ -197,9 +197,9 @@ def _tile(product: Product, context: Context) -> Tile:
 def _kernel(product: Product, tile: Tile, form: str, context: Context) -> Kernel:
     lanes = context.vector_bytes // 4
     short = product.runs.bytes if product.runs.bytes < 4 else 0
-    tail = product.channels % (tile.vectors * lanes)
-    sums = _sums(product, _order(tile, lanes, form)) if product.weight_zero else _NO_SUMS
-    scales = form, _flip(product, tile, context), short, sums, tail
+    columns = tile.vectors * lanes
+    tail = int(product.channels % columns != 0)
+    scales = form, _flip(product, tile, context), short, _sums(product, columns), tail
     return Kernel("conv_q8.h", "conv_q8", (tile.pixels, tile.vectors, *scales))
 
 
@@ -216,9 +216,10 @@ def _pack_product(product: Product, tile: Tile, context: Context) -> tuple[list[
     scaling = product.scaling(weights, tile)
     shape = runs.down, runs.across, runs.bytes
     order = _order(tile, lanes, scaling.form)
-    sums = _sums(product, order)
-    packed = pack(_with_sums(weights.reshape(-1, *shape), sums), order, group)
-    arrays: list[np.ndarray] = [packed, scaling.records]
+    sums, windows = _sums(product, order.size), weights.reshape(-1, *shape)
+    if sums == _SUMS_IN:
+        windows = _with_ones(windows, order.size)
+    arrays: list[np.ndarray] = [pack(windows, order, group), scaling.records]
     if sums == "CONV_Q8_SUMS_SPLAT":
         arrays.append(pack(np.ones((lanes, *shape), np.int8), np.arange(lanes), group))
     return arrays, scaling.form
@@ -254,21 +255,21 @@ def woven_slots(channels: int, tile: Tile, lanes: int) -> Slots:
     return Slots((firsts[:, None] + order).reshape(-1), firsts.size * order.size, lanes)
 
 
-def _sums(product: Product, order: npt.NDArray[np.intp]) -> str:
-    """How the kernel finds sums of windows: in a lane without a channel, where there is one."""
-    channels = product.channels
+def _sums(product: Product, columns: int) -> str:
+    """How the kernel finds sums of windows: in the last lane, where that has no channel."""
     if product.weight_zero == 0:
         return _NO_SUMS
-    if channels < order.size:
-        return f"{_SUMS_IN} + {int(np.flatnonzero(order == channels)[0])}"
+    if product.channels < columns:
+        return _SUMS_IN
     return "CONV_Q8_SUMS_ALONG" if product.runs.bytes >= _SUM_BYTES else "CONV_Q8_SUMS_SPLAT"
 
 
-def _with_sums(weights: Int8, sums: str) -> Int8:
-    """Weights with a channel of ones behind the last, where sums are found there."""
-    if not sums.startswith(_SUMS_IN):
-        return weights
-    return np.concatenate([weights, np.ones((1, *weights.shape[1:]), np.int8)])
+def _with_ones(weights: Int8, channels: int) -> Int8:
+    """Weights of one block of channels, the last of them all ones."""
+    block = np.zeros((channels, *weights.shape[1:]), np.int8)
+    block[: len(weights)] = weights
+    block[-1] = 1
+    return block
 
 
 def refuses_conv(op: Op, target: Target) -> str | None:
