@@ -339,7 +339,7 @@ def tiles_of(row_pixels: int, columns: int, target: Target) -> tuple[Tile, ...]:
     found: list[tuple[float, int, Tile]] = []
     for tile, slots in _tiles_of_registers(registers - spare, widest, target):
         pixels, vectors = tile
-        if pixels <= row_pixels:  # as `tile_work`, which every new size would call often
+        if pixels <= max(row_pixels, 1):  # as `tile_work`, which every new size would call often
             tiles = -(-row_pixels // pixels) * -(-columns // vectors)
             found.append((tiles * slots, len(found), tile))
     found.sort()
