@@ -57,6 +57,16 @@ class FileError(CircletError):
 
     code = "E-FILE"
 
+    @classmethod
+    def unreadable(cls, what: str, path: object, error: Exception, fix: str = "") -> FileError:
+        """The error of reading a file; `fix` is for one that is there but holds something else."""
+        why = str(error) or type(error).__name__
+        if isinstance(error, OSError) and error.strerror:  # others are of decoders
+            why, fix = error.strerror, "check the path and its permissions"
+        elif isinstance(error, EOFError):
+            why = "it ends too early"
+        return cls(f"{what} cannot be read", where=str(path), why=why, fix=fix)
+
 
 class FormatError(CircletError):
     """The bytes are not a well-formed file of the format they claim to be.

@@ -15,9 +15,9 @@ from circlet.cli.common import (
     print_json,
 )
 from circlet.cli.render_artifact import show_artifact
-from circlet.runtime.artifact_inspection import holds_artifact, inspect_artifact
+from circlet.runtime.artifact_inspection import inspect_artifact
 from circlet.runtime.inspection import inspect_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.opening import OpenOptions, holds_artifact
 
 
 @click.command(cls=CircletCommand, name="inspect")

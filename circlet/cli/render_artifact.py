@@ -31,5 +31,7 @@ def show_tuning(record: Mapping[str, Any]) -> None:
     click.echo(f"tuned for {record['target']} on {record['machine']}: {record['why']}")
     for threads, ratio in record["ratios"].items():
         click.echo(f"  {ratio:.3f} of the untuned time, threads: {threads}")
+    if record["choices"]:
+        click.echo("chosen:" if record["kept"] else "faster by themselves, and not chosen:")
     for question, answer in record["choices"].items():
         click.echo(f"  {answer}: {question}")

@@ -74,8 +74,7 @@ def read_array(path: Path, wanted: Wanted, pixels: Normalisation = DEFAULT_PIXEL
     except CircletError:
         raise
     except Exception as error:  # decoders of damaged files raise whatever they stumble over
-        why = str(error) or type(error).__name__
-        raise FileError("an input file cannot be read", where=str(path), why=why) from error
+        raise FileError.unreadable("an input file", path, error) from error
 
 
 def _read_numpy(path: Path, wanted: Wanted) -> np.ndarray:

@@ -129,8 +129,7 @@ def _map(path: Path) -> memoryview:
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise FileError("the model file cannot be read", where=str(path), why=reason) from None
+        raise FileError.unreadable("the model file", path, error) from None
 
 
 def _located(error: CircletError, path: Path) -> CircletError:

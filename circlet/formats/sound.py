@@ -76,9 +76,8 @@ def read_wav(path: Path) -> tuple[Samples, int]:
                 raise FileError("a sound file is too long", where=str(path), why=f"{count} frames")
             rate, data = file.getframerate(), file.readframes(count)
     except (OSError, EOFError, wave.Error) as error:
-        why = str(error) or "it ends too early"
         fix = "convert it to PCM .wav"
-        raise FileError("a sound file cannot be read", where=str(path), why=why, fix=fix) from error
+        raise FileError.unreadable("a sound file", path, error, fix) from error
     if not 1 <= width <= 4 or rate < 1 or channels < 1:
         raise FileError("a sound file cannot be read", where=str(path), why=f"{8 * width} bits")
     whole = len(data) // (width * channels) * width * channels

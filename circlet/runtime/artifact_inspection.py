@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from circlet.backends.cpu.artifact import Artifact, is_artifact, open_artifact
-from circlet.errors import ArtifactError, FileError
+from circlet.backends.cpu.artifact import Artifact, open_artifact
+from circlet.errors import ArtifactError
 
 
 @dataclass(frozen=True)
@@ -39,20 +39,6 @@ class ArtifactInspection:
     targets: tuple[str, ...]
     partitions: tuple[PartRow, ...]
     tuning: tuple[dict[str, Any], ...]
-
-
-def holds_artifact(path: Path) -> bool:
-    """Whether a file starts as an artifact does.
-
-    Raises:
-        FileError: It cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            return is_artifact(file.read(16))
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise FileError("the file cannot be read", where=str(path), why=why) from error
 
 
 def inspect_artifact(path: Path) -> ArtifactInspection:

@@ -175,7 +175,8 @@ def _labels(path: Path | None) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise FileError("the labels cannot be read", where=str(path), why=str(error)) from error
+        fix = "write one label a line, in UTF-8"
+        raise FileError.unreadable("the file of labels", path, error, fix) from error
 
 
 def _storable(array: np.ndarray, name: str) -> np.ndarray:

@@ -93,7 +93,7 @@ class Opened(Record):
 
 def open_source(source: Source, options: OpenOptions) -> Opened:
     """Load an artifact, or the artifact of a model: from the cache, or compiled now."""
-    if is_artifact(_head(source)):
+    if holds_artifact(source):
         if options.shapes or options.signature or options.tune_seconds:
             raise InputError(
                 "an artifact has fixed sizes, one entry point and its kernels",
@@ -149,7 +149,7 @@ def _has_user_ops(source: Source) -> bool:
     try:
         return may_use_user_codes(source)
     except OSError as error:
-        raise _unreadable(os.fspath(source), error) from error  # type: ignore[arg-type]
+        raise FileError.unreadable("the model file", source, error) from error
 
 
 def artifact_key(source: Source, options: OpenOptions) -> str:
@@ -163,7 +163,7 @@ def artifact_key(source: Source, options: OpenOptions) -> str:
         try:
             model: str | bytes | memoryview = Cache().file_digest(source)
         except OSError as error:
-            raise _unreadable(source, error) from error
+            raise FileError.unreadable("the model file", source, error) from error
     else:
         model = source
     targets = _target_identity(options.target)
@@ -205,23 +205,19 @@ def _warn_of_numpy() -> None:
     )
 
 
-def _head(source: Source) -> bytes:
+def holds_artifact(source: Source) -> bool:
+    """Whether a source starts as an artifact does.
+
+    Raises:
+        FileError: It cannot be read.
+    """
     if not isinstance(source, (str, os.PathLike)):
-        return bytes(source[: len(MAGIC)])
+        return is_artifact(source[: len(MAGIC)])
     try:
         with open(source, "rb") as file:
-            return file.read(len(MAGIC))
+            return is_artifact(file.read(len(MAGIC)))
     except OSError as error:
-        raise _unreadable(source, error) from error
-
-
-def _unreadable(path: str | os.PathLike[str], error: OSError) -> FileError:
-    return FileError(
-        "the model file cannot be read",
-        where=os.fspath(path),
-        why=error.strerror or str(error),
-        fix="check the path and its permissions",
-    )
+        raise FileError.unreadable("the model file", source, error) from error
 
 
 def _plain(source: Source) -> str | os.PathLike[str] | bytes:

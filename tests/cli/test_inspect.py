@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from circlet.cli.render_artifact import show_tuning
 from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.build import builder
@@ -110,7 +111,7 @@ def test_people_get_tables(model: Path) -> None:
 
 def test_an_unreadable_file_ends_in_a_code(tmp_path: Path) -> None:
     error = as_json("inspect", tmp_path / "none.tflite", code=1)["error"]
-    assert error["code"] == "E-FILE"
+    assert error["code"] == "E-FILE" and "path" in error["fix"]
 
 
 def test_an_artifact_tells_of_its_tuning(tmp_path: Path) -> None:
@@ -126,6 +127,16 @@ def test_an_artifact_tells_of_its_tuning(tmp_path: Path) -> None:
     text = circlet("inspect", artifact).stdout
     assert f"tuned for {record['target']}" in text
     assert record["why"] in text
+
+
+@pytest.mark.parametrize(("kept", "heading"), [(True, "chosen:"), (False, "not chosen:")])
+def test_winners_that_are_not_in_the_code_are_said_not_to_be(
+    kept: bool, heading: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts = {"target": "a", "machine": "b", "why": "c", "ratios": {"1": 0.9}}
+    show_tuning({**facts, "kept": kept, "choices": {"tile": "2x4"}})
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.endswith(":")]
+    assert line.endswith(heading) and line.startswith("chosen") == kept
 
 
 def test_an_untuned_artifact_says_nothing_of_tuning(tmp_path: Path) -> None:

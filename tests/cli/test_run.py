@@ -182,6 +182,24 @@ def test_a_bad_input_file_is_an_error_that_names_it(name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [("{file}",), ("--input", "{file}.wav"), ("--input", "{file}.png"), ("--labels", "{file}")],
+    ids=" ".join,
+)
+def test_files_that_are_not_there_and_files_of_something_else_have_their_own_fix(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    filled = [part.format(file=tmp_path / "file") for part in arguments]
+    error = as_json("run", *filled, code=1)["error"]
+    assert (error["why"], error["fix"]) == (
+        "No such file or directory",
+        "check the path and its permissions",
+    )
+    Path(filled[-1]).write_bytes(b"\xff neither a model nor any input nor a text")
+    assert as_json("run", *filled, code=1)["error"]["fix"] != error["fix"]
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
         (("/nowhere/m.tflite",), "E-FILE", "/nowhere/m.tflite"),

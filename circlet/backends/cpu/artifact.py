@@ -144,8 +144,7 @@ def open_artifact(source: StrPath | bytes) -> Artifact:
     except ValueError as error:
         raise _damaged(str(source), "the file is empty") from error
     except OSError as error:
-        why = error.strerror or str(error)
-        raise FileError("an artifact cannot be read", where=str(source), why=why) from error
+        raise FileError.unreadable("an artifact", source, error) from error
     return Artifact(memoryview(mapped), str(source))
 
 

@@ -110,7 +110,7 @@ def native_target() -> Target:
 def missing_on_host(target: Target) -> tuple[str, ...]:
     """What the target needs and this machine lacks: the architecture, or features by name."""
     if target.arch != host_architecture():
-        return (target.arch,)
+        return (f"architecture {target.arch}",)
     return minimal(target.arch, target.all_features - host_features())
 
 
