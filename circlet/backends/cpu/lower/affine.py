@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from math import ceil, floor, log2
+from math import floor, log2
 
 import numpy as np
 
@@ -23,7 +23,10 @@ from circlet.ops.operands import limits, operand, zero_of
 
 _GUARD_BITS = 20
 _WORD_BITS = 15
-_NUDGES = (0, 1, -1, 8, -8, 128, -128)
+_TAIL_BITS = 14
+_MOST_SHIFT = 16
+_MOST_REACH = 1 << 13
+_NUDGES = (0, 1, -1, 4, -4, 64, -64, 2, -2, 16, -16)
 _STRETCHES = tuple(sign * 2.0**-power for power in (27, 26, 25, 24, 28) for sign in (1, -1))
 _MIDDLE = 128
 _FACTORS = ("first", "second")
@@ -33,7 +36,7 @@ def may_be_affine(op: Op) -> bool:
     """Whether an op is an ADD or SUB of 8 bits."""
     if op.kind not in ("ADD", "SUB") or operand(op, 0).dtype not in EIGHT_BIT:
         return False
-    return operand(op, 1).dtype == operand(op, 0).dtype and op.outputs[0].dtype in EIGHT_BIT
+    return operand(op, 0).dtype == operand(op, 1).dtype == op.outputs[0].dtype
 
 
 def affine_params(op: Op) -> dict[str, Number] | None:
@@ -67,24 +70,24 @@ def _factors(op: Op) -> tuple[float, float]:
 
 def _params(op: Op, nudge: int, stretch: float) -> dict[str, Number] | None:
     factors = tuple(factor * stretch for factor in _factors(op))
-    shift = _shift(op, factors)
-    if shift < 0:
+    if _reach(op, factors) > _MOST_REACH:
         return None
+    shift = _shift(factors)
     zeros = [zero_of(operand(op, index)) for index in range(2)]
     offset = zero_of(op.outputs[0]) + 0.5
     offset -= sum(f * zero for f, zero in zip(factors, zeros, strict=True))
     params: dict[str, Number] = {"shift": shift, **activation_params(op)}
     wanted = {"first": factors[0], "second": factors[1], "offset": offset}
     for name, value in wanted.items():
-        bits = round(value * 2.0 ** (shift + _WORD_BITS)) + (nudge if name == "offset" else 0)
-        params[name], params[f"{name}_tail"] = divmod(bits, 1 << _WORD_BITS)
+        bits = round(value * 2.0 ** (shift + _TAIL_BITS)) + (nudge if name == "offset" else 0)
+        params[name], params[f"{name}_tail"] = divmod(bits, 1 << _TAIL_BITS)
     return params
 
 
-def _shift(op: Op, factors: Sequence[float]) -> int:
-    """The fraction bits of heads: factors have to fit 16 bits, and sums 32."""
-    widest = floor(log2(((1 << _WORD_BITS) - 1) / max(abs(factor) for factor in factors)))
-    return min(widest, 30 - ceil(log2(_reach(op, factors) + 2)))
+def _shift(factors: Sequence[float]) -> int:
+    """The fraction bits of heads, with which the wider factor's fits 16 bits."""
+    widest = ((1 << _WORD_BITS) - 1) / max(abs(factor) for factor in factors)
+    return min(floor(log2(widest)), _MOST_SHIFT)
 
 
 def _reach(op: Op, factors: Sequence[float]) -> float:
@@ -102,23 +105,23 @@ def sum_ints(op: Op, params: Mapping[str, Number]) -> list[int]:
     heads, tails = ([int(params[f"{n}{t}"]) for n in _FACTORS] for t in ("", "_tail"))
     offset, offset_tail, shift = (int(params[n]) for n in ("offset", "offset_tail", "shift"))
     bounds = [int(params["low"]), int(params["high"])]
+    offset = (offset << _TAIL_BITS) + offset_tail
     if operand(op, 0).dtype is DType.INT8:
-        offset -= _MIDDLE * sum(heads)
-        offset_tail -= _MIDDLE * sum(tails)
-    if op.outputs[0].dtype is DType.UINT8:
-        offset -= _MIDDLE << shift
+        offset -= _MIDDLE * ((sum(heads) << _TAIL_BITS) + sum(tails))
+    else:
+        offset -= _MIDDLE << shift + _TAIL_BITS
         bounds = [bound - _MIDDLE for bound in bounds]
-    return [_words(heads), _words(tails), offset, offset_tail, shift, *bounds]
+    whole, fraction = divmod(offset, 1 << shift + _TAIL_BITS)
+    return [_words(heads), _words(tails), whole, fraction, shift, *bounds]
 
 
-def sum_row(op: Op, is_single: Sequence[bool]) -> tuple[str, str]:
+def sum_row(op: Op, params: Mapping[str, Number], is_single: Sequence[bool]) -> tuple[str, str]:
     """The function for a row of sums, and the C text that defines it."""
-    first, second = map(int, is_single)
-    is_signed, stores_signed = (
-        int(tensor.dtype is DType.INT8) for tensor in (operand(op, 0), op.outputs[0])
-    )
-    name = f"sum_q8_{is_signed}{first}{second}{stores_signed}"
-    return name, f"SUM_Q8_ROW({name}, {is_signed}, {first}, {second}, {stores_signed})\n"
+    is_bounded = (params["low"], params["high"]) != limits(operand(op, 0).dtype)
+    flags = [operand(op, 0).dtype is DType.INT8, *is_single, is_bounded]
+    digits = [str(int(flag)) for flag in flags]
+    name = f"sum_q8_{''.join(digits)}"
+    return name, f"SUM_Q8_ROW({name}, {', '.join(digits)})\n"
 
 
 def _words(pair: Sequence[int]) -> int:
@@ -131,5 +134,5 @@ def _expression() -> Expr:
     x, y = Var(0, "i32"), Var(1, "i32")
     tail = x * Param("first_tail") + y * Param("second_tail") + Param("offset_tail")
     head = x * Param("first") + y * Param("second") + Param("offset")
-    total = head + call("shr", tail, _WORD_BITS)
+    total = head + call("shr", tail, _TAIL_BITS)
     return clamp(call("shr", total, Param("shift")), Param("low"), Param("high"))

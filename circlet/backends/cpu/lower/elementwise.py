@@ -74,7 +74,7 @@ def _lower(op: Op, context: Context) -> None:
         lower_scalar(op, context, scalar_of(op), _inputs(op))
         return
     walk = _walk(context, _inputs(op), op.outputs)
-    name, prelude = sum_row(op, [load.is_single for load in walk.loads])
+    name, prelude = sum_row(op, params, [load.is_single for load in walk.loads])
     kernel = Kernel("sum_q8.h", "elementwise", (len(walk.tensors), name), prelude)
     _call(op, context, walk, op.outputs, kernel, {"ints": _filled(sum_ints(op, params))})
 
