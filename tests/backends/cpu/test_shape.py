@@ -51,6 +51,17 @@ def test_planes_of_few_channels_are_woven_and_taken_apart(target: str) -> None:
 
 
 @each_target
+def test_rows_of_a_few_bytes_are_transposed_as_elements(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        for few in (1, 2, 3, 4, 8):
+            for rows in (3, 37):
+                data = cases.data(dtype, (2, rows, 21, few))
+                cases.op("TRANSPOSE", [data, _ints(cases, (0, 2, 1, 3))])
+    cases.check(target, threads=2)
+
+
+@each_target
 def test_planes_are_woven_between_the_rows_of_a_border(target: str) -> None:
     cases = Cases()
     for size in (5, 37):

@@ -32,8 +32,10 @@ CIRCLET_INLINE void copy_run(char *to, const char *from, int64_t n) {
         COPY_ENDS(copy_u64);
     } else if (n >= 4) {
         COPY_ENDS(copy_u32);
-    } else {
-        CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) to[i] = from[i];
+    } else if (n >= 2) {
+        COPY_ENDS(copy_u16);
+    } else if (n > 0) {
+        *to = *from;
     }
 }
 

@@ -99,8 +99,22 @@ def copy_loops(
         return
     size = size or element_bytes(target.tensor)
     loops = merged(loops)
-    call = _rows_call if _inner_is_contiguous(loops) else _elements_call
-    call(op, context, (source, target), loops.scaled(size, size), size, target.tensor)
+    is_rows, loops = _inner_is_contiguous(loops), loops.scaled(size, size)
+    if is_rows and (wide := _wide_elements(loops, size)):
+        is_rows, loops, size = False, *wide
+    call = _rows_call if is_rows else _elements_call
+    call(op, context, (source, target), loops, size, target.tensor)
+
+
+def _wide_elements(loops: Loops, size: int) -> tuple[Loops, int] | None:
+    """Loops of bytes whose rows have the size of an element, as a transpose of such elements."""
+    row_bytes = loops.sizes[-1] * size
+    rows = Loops(loops.sizes[:-1], tuple(row[:-1] for row in loops.strides))
+    if row_bytes not in (2, 4, 8) or len(rows.sizes) < 2:
+        return None
+    source, result = rows.strides
+    is_transpose = min(source[:-1]) == result[-1] == row_bytes
+    return (rows, row_bytes) if is_transpose else None
 
 
 def _is_in_place(context: Context, source: Ref, target: TensorRef, loops: Loops) -> bool:
