@@ -119,12 +119,18 @@ class UnsupportedOpsError(CircletError):
             f"{count} operator{'s' if count != 1 else ''} of this network cannot be run",
             where=where,
             why="; ".join(str(entry) for entry in self.entries),
-            fix=fix or "see docs/supported-ops.md for the kinds and types that are supported",
+            fix=fix or _fix_of(self.entries),
         )
 
     def as_dict(self) -> dict[str, object]:
         """The message parts plus one record per unsupported operator."""
         return {**super().as_dict(), "operators": [entry._asdict() for entry in self.entries]}
+
+
+def _fix_of(entries: Sequence[UnsupportedOp]) -> str:
+    if all(entry.kind.startswith("CUSTOM:") for entry in entries):
+        return "teach custom operators with circlet.register_op, docs/adding-a-custom-operator.md"
+    return "see docs/supported-ops.md for the kinds and types that are supported"
 
 
 class UnsupportedOp(Record):

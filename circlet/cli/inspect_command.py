@@ -42,7 +42,8 @@ def command(
     """Say what MODEL (.tflite or .circle) costs: operators, memory, weights and placement.
 
     Nothing is compiled or run. Operators, tensors and weights are those of the file; memory and
-    placement are those of the optimised network. Of an artifact: its targets, partitions, tuning.
+    placement are those of the optimised network. Of an artifact: its targets, inputs, outputs,
+    partitions and tuning; it was planned when it was compiled, so options change nothing.
     """
     if holds_artifact(model):
         show_artifact(inspect_artifact(model), as_json=as_json)

@@ -34,15 +34,11 @@ def _show_answer(console: Console, item: Answer) -> None:
     console.print(f"{item.name}  {item.dtype}[{sizes}]", markup=False, soft_wrap=True)
     table = Table(box=None)
     if item.top:
-        for heading in ("class", "label", "score"):
-            table.add_column(heading, justify="left" if heading == "label" else "right")
-        for best in item.top:
-            table.add_row(str(best.index), best.label, f"{best.score:.4f}")
+        rows = [(str(best.index), best.label, f"{best.score:.4f}") for best in item.top]
+        table = _classes(("score",), rows)
     elif item.shares:
-        for heading in ("class", "label", "share"):
-            table.add_column(heading, justify="left" if heading == "label" else "right")
-        for part in item.shares:
-            table.add_row(str(part.index), part.label, f"{part.share:.1%}")
+        rows = [(str(part.index), part.label, f"{part.share:.1%}") for part in item.shares]
+        table = _classes(("share",), rows)
     elif item.text:
         table.add_column("first strings")
         for line in item.text:
@@ -57,13 +53,24 @@ def _show_answer(console: Console, item: Answer) -> None:
 
 
 def _show_detections(console: Console, found: Sequence[Detection]) -> None:
-    table = Table(box=None)
-    for heading in ("class", "label", "score", "top", "left", "bottom", "right"):
-        table.add_column(heading, justify="left" if heading == "label" else "right")
-    for item in found:
-        edges = (f"{edge:.3f}" for edge in item.box)
-        table.add_row(str(item.index), item.label, f"{item.score:.4f}", *edges)
-    console.print(table)
+    rows = [
+        (str(item.index), item.label, f"{item.score:.4f}", *(f"{edge:.3f}" for edge in item.box))
+        for item in found
+    ]
+    console.print(_classes(("score", "top", "left", "bottom", "right"), rows))
+
+
+def _classes(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table of classes: number, label where there are some, and what is known of each."""
+    table, labelled = Table(box=None), any(label for _, label, *_ in rows)
+    table.add_column("class", justify="right")
+    if labelled:
+        table.add_column("label")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for number, label, *figures in rows:
+        table.add_row(number, *([escape(label)] if labelled else []), *figures)
+    return table
 
 
 def _show_time(console: Console, report: RunReport) -> None:

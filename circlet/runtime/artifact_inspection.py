@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from circlet.backends.cpu.artifact import Artifact, open_artifact
 from circlet.errors import ArtifactError
+from circlet.runtime.values import Value
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,22 @@ class PartRow:
 
 
 @dataclass(frozen=True)
+class ValueRow:
+    """An input or an output; -1 stands for a size that depends on the data of a run."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class ArtifactInspection:
     """What an artifact was made of and for.
 
     Attributes:
         circlet: The version that made it.
         targets: What it holds code for.
+        inputs, outputs: What a run takes and gives, in order.
         tuning: For each target that was tuned what was found out, and the choices.
     """
 
@@ -37,6 +49,8 @@ class ArtifactInspection:
     level: str
     precision: str
     targets: tuple[str, ...]
+    inputs: tuple[ValueRow, ...]
+    outputs: tuple[ValueRow, ...]
     partitions: tuple[PartRow, ...]
     tuning: tuple[dict[str, Any], ...]
 
@@ -50,7 +64,7 @@ def inspect_artifact(path: Path) -> ArtifactInspection:
     artifact = open_artifact(path)
     try:
         return _inspected(artifact, path)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise ArtifactError(
             "an artifact is damaged or is none", where=str(path), why=f"metadata: {error!r}"
         ) from error
@@ -66,6 +80,8 @@ def _inspected(artifact: Artifact, path: Path) -> ArtifactInspection:
         level=str(facts.get("level", "O2")),
         precision=str(facts.get("precision", "f32")),
         targets=tuple(artifact.target_names),
+        inputs=tuple(_values(facts, "inputs")),
+        outputs=tuple(_values(facts, "outputs")),
         partitions=tuple(
             PartRow(
                 str(part["backend"]),
@@ -77,3 +93,9 @@ def _inspected(artifact: Artifact, path: Path) -> ArtifactInspection:
         ),
         tuning=tuple(dict(record) for record in facts.get("tuning", ())),
     )
+
+
+def _values(facts: Mapping[str, Any], role: str) -> Iterator[ValueRow]:
+    for number in facts[role]:
+        value = Value.from_json(facts["values"][number])
+        yield ValueRow(value.name, value.dtype, value.shape)

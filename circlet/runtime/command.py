@@ -87,17 +87,7 @@ def run_network(
     labels = sample.labels if sample and not request.labels else _labels(request.labels)
     source = sample.model_path if sample else request.model
     assert source is not None
-    session = Session(
-        source,
-        backends=request.backends,
-        threads=request.threads,
-        strict=request.strict,
-        signature=request.signature,
-        target=request.target,
-        cache=request.cache,
-        level=request.level,
-        precision=request.precision,
-    )
+    session = _session(source, request)
     arrays, origins, warnings = _inputs(request, session, sample)
     call, results = _ready(session, arrays)
     times = time_runs(call, request.repeat, request.warmup, request.delay, progress)
@@ -136,6 +126,20 @@ def _ready(
         results[:] = session.run(arrays).values()
 
     return run, results
+
+
+def _session(source: Path, request: RunRequest) -> Session:
+    return Session(
+        source,
+        backends=request.backends,
+        threads=request.threads,
+        strict=request.strict,
+        signature=request.signature,
+        target=request.target,
+        cache=request.cache,
+        level=request.level,
+        precision=request.precision,
+    )
 
 
 def _inputs(

@@ -366,7 +366,8 @@ def _checked_shapes(shapes: Mapping[str, Sequence[int]]) -> Shapes:
 
 def _checked_seconds(seconds: float) -> float:
     if not 0 <= seconds < float("inf"):
-        raise InputError("tuning takes some time or none", where="tune_seconds", why=f"{seconds} s")
+        why, fix = f"{seconds} s", "give a number of seconds, or 0 for no tuning"
+        raise InputError("tuning takes some time or none", where="tune_seconds", why=why, fix=fix)
     return float(seconds)
 
 

@@ -99,6 +99,7 @@ def test_a_network_that_cannot_be_run_is_described_all_the_same() -> None:
     path = corpora.corpus("models/custom_op_FillFrom.tflite")
     report = as_json("inspect", path)
     assert [entry["kind"] for entry in report["unsupported"]] == ["CUSTOM:FillFrom"]
+    assert "register_op" in as_json("run", path, code=1)["error"]["fix"]
     assert report["kinds"][0]["bytes"] == 80
     assert "Cannot be run" in circlet("inspect", path).stdout
 
@@ -122,10 +123,12 @@ def test_an_artifact_tells_of_its_tuning(tmp_path: Path) -> None:
     found = as_json("inspect", artifact)
     (part,) = found["partitions"]
     assert found["targets"] == report["targets"] == [record["target"]]
+    assert [value["dtype"] for value in (*found["inputs"], *found["outputs"])] == ["int8", "int8"]
     assert (part["backend"], part["arena_bytes"]) == ("cpu", report["arena_bytes"])
     assert found["tuning"] == [{key: record[key] for key in record if key != "answers"}]
     text = circlet("inspect", artifact).stdout
     assert f"tuned for {record['target']}" in text
+    assert "output: probabilities  int8[1x10]" in text
     assert record["why"] in text
 
 

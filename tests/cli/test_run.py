@@ -98,6 +98,15 @@ def test_best_classes_come_in_order_with_labels(vector: Path, x: Path, tmp_path:
     ]
 
 
+def test_people_see_labels_where_there_are_some(vector: Path, x: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("a\nb\nc\nd\n[e]\nf\n", encoding="utf-8")
+    arguments = ("run", vector, "--input", x, "--top", 6)
+    assert "class score" in " ".join(circlet(*arguments).stdout.split())
+    shown = " ".join(circlet(*arguments, "--labels", labels).stdout.split())
+    assert "class label score" in shown and "[e]" in shown
+
+
 def test_labels_without_the_background_class_are_shifted(
     vector: Path, x: Path, tmp_path: Path
 ) -> None:
