@@ -206,3 +206,13 @@ def test_sums_that_are_not_affine_keep_the_exact_expression() -> None:
     cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(0.2, 5))
     assert affine_params(cases.graph().ops[0]) is None
     cases.check("native")
+
+
+def test_sums_far_beyond_a_byte_keep_the_exact_expression() -> None:
+    cases = Cases()
+    every = np.arange(256, dtype=np.uint8).view(np.int8)
+    wide = Quantization.per_tensor(1.0, -3)
+    pair = [cases.given(every[:, None], wide), cases.given(every[None, :], wide)]
+    cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(0.01, 5))
+    assert affine_params(cases.graph().ops[0]) is None
+    cases.check("native")
