@@ -5,8 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.compile import compile_partition
+from circlet.backends.cpu.targets import parse_target
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
+from circlet.plan.partition import partition
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, conv_graph, conv_op, random_bytes
 
@@ -44,6 +47,29 @@ def test_convolutions_are_bit_identical_to_the_record(name: str) -> None:
         pytest.skip(f"this CPU cannot run {name}")
     graph, inputs = conv_graph(CASES, np.random.default_rng(7))
     check_native(graph, inputs, target)
+
+
+@pytest.mark.parametrize("name", (*TARGETS, "x86_64+v4"))
+def test_last_blocks_of_any_width_are_stored_and_nothing_behind_them(name: str) -> None:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    widths = (*range(1, 16), 37, *range(65, 80), 100, 115)
+    cases = [Conv((1, 3, 6, 4), width, (1, 1)) for width in widths]
+    graph, inputs = conv_graph(cases, np.random.default_rng(5))
+    check_native(graph, inputs, target)
+
+
+@pytest.mark.parametrize("weight_zero", [0, 3])
+def test_layers_share_a_kernel_whatever_their_last_block_is(weight_zero: int) -> None:
+    zeros = 128, 128 + weight_zero, 120
+    cases = [Conv((1, 4, 4, 8), width, (1, 1), dtype=U8, zeros=zeros) for width in range(49, 64)]
+    graph, _ = conv_graph(cases, np.random.default_rng(5))
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    calls = compile_partition(whole, parse_target("x86_64+v4+avx512vnni"), 1).calls
+    kernels = {call.kernel for call in calls if call and call.kernel.function == "conv_q8"}
+    forms = {kernel.arguments[2] for kernel in kernels}
+    assert len(kernels) == len(forms)
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, U8])

@@ -334,6 +334,30 @@ CIRCLET_INLINE void v_store_part(uint8_t *p, vu8 x, const int from, const int co
         v16_store_n(p + at, v_piece(x, from + at), count - at < 16 ? count - at : 16);
 }
 
+/* The first n > 0 bytes, in two stores that overlap: fewer branches than one store for each bit. */
+CIRCLET_INLINE void v16_store_ends(uint8_t *p, v16u8 x, int64_t n) {
+    if (n >= 16) {
+        *(v16u8_u *)p = x;
+        return;
+    }
+    CIRCLET_VECTOR(uint64_t, 16) halves = (__typeof__(halves))x;
+    uint64_t low = halves[0];
+    if (n >= 8) {
+        const int skipped = 8 * (int)(n - 8);
+        uint64_t end = low >> skipped | halves[1] << 1 << (63 - skipped);
+        __builtin_memcpy(p, &low, 8);
+        __builtin_memcpy(p + n - 8, &end, 8);
+    } else if (n >= 4) {
+        uint64_t end = low >> 8 * (n - 4);
+        __builtin_memcpy(p, &low, 4);
+        __builtin_memcpy(p + n - 4, &end, 4);
+    } else {
+        p[0] = (uint8_t)low;
+        if (n > 1) p[1] = (uint8_t)(low >> 8);
+        if (n > 2) p[2] = (uint8_t)(low >> 16);
+    }
+}
+
 /* The first `count` > 0 of `width` bytes from `from` on; only the count is not a constant. */
 CIRCLET_INLINE void v_store_part_n(uint8_t *p, vu8 x, const int from, const int width,
                                    int64_t count) {
@@ -352,7 +376,7 @@ CIRCLET_INLINE void v_store_part_n(uint8_t *p, vu8 x, const int from, const int 
         __builtin_ia32_storedquqi128_mask((void *)p, u.part[from / 16], (unsigned short)mask);
 #else
     CIRCLET_UNROLL for (int at = 0; at < width; at += 16)
-        if (count > at) v16_store_n(p + at, v_piece(x, from + at), count - at);
+        if (count > at) v16_store_ends(p + at, v_piece(x, from + at), count - at);
 #endif
 }
 
