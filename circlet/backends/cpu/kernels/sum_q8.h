@@ -34,7 +34,7 @@ CIRCLET_INLINE vu8 sum_q8_load(const char *at, int64_t i, int64_t n, const int i
         CIRCLET_NO_UNROLL for (int64_t k = 0; k < n; k += 16)
             u.part[k / 16] = v16_load_n(p + i + k, n - k);
     }
-    return is_signed ? u.whole ^ 0x80 : u.whole;
+    return is_signed ? (vu8)(u.whole ^ 0x80) : u.whole;
 }
 
 CIRCLET_INLINE void sum_q8_store(char *at, vu8 x, int64_t n) {
@@ -109,7 +109,7 @@ CIRCLET_INLINE vi8 sum_q8_bytes(const elementwise_values *v, vu8 x, vu8 y, const
         vu8 x = sum_q8_load(at[0], i, n, is_signed, single_x);                               \
         vu8 y = sum_q8_load(at[1], i, n, is_signed, single_y);                               \
         vu8 sums = (vu8)sum_q8_bytes(v, x, y, is_bounded);                                   \
-        sum_q8_store(at[2] + i, is_signed ? sums : sums ^ 0x80, n);                          \
+        sum_q8_store(at[2] + i, is_signed ? sums : (vu8)(sums ^ 0x80), n);                   \
     }                                                                                        \
     CIRCLET_INLINE void name(const elementwise_values *v, char *const *at, int64_t begin,    \
                              int64_t end) {                                                  \
