@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from _ctypes import CFuncPtr
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -86,7 +87,7 @@ class GuardedExecutable:
         self.guarded.seal(read_only=True)
 
 
-def _kernels(library: Library) -> list[Callable[..., None]]:
+def _kernels(library: Library) -> list[CFuncPtr]:
     table = library.symbol("circlet_unit_table")
     count = ctypes.c_uint32.from_address(table + 4).value
     pointers = ctypes.c_void_p.from_address(table + 8).value or 0
