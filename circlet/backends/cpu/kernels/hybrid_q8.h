@@ -2,7 +2,7 @@
 #ifndef CIRCLET_HYBRID_Q8_H
 #define CIRCLET_HYBRID_Q8_H
 
-#include "simd_int.h"
+#include "stores.h"
 #include "strides.h"
 
 /* real = scale * (stored - zero), where stored values are as v_dot4 wants them. */

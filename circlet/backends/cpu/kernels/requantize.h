@@ -6,7 +6,7 @@
 #ifndef CIRCLET_REQUANTIZE_H
 #define CIRCLET_REQUANTIZE_H
 
-#include "simd_int.h"
+#include "stores.h"
 
 #define Q8_RECORD (5 * CIRCLET_LANES)
 #define Q8_FIXED 0   /* twice the multiplier, rounding of even lanes, of odd lanes, right shift */

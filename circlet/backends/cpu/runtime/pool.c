@@ -9,8 +9,8 @@
 #define EAGER_SPINS 2000u /* pauses before a spinning thread starts to yield its core */
 
 /* A ticket: 16 bits each of threads, end and begin of the chunks that nobody has claimed. The
- * caller has the first chunk from the start and takes from the begin and workers from the end, so each core meets the same part of the
- * buffers in every step. */
+ * caller has the first chunk from the start and takes from the begin, workers take from the end, so
+ * that each core meets the same part of the buffers in every step. */
 typedef uint64_t ticket;
 
 typedef struct worker_slot {

@@ -4,6 +4,7 @@
 #include "schedule.h"
 
 #define CHUNK_NS 2000u      /* shorter chunks are not worth their claim */
+#define FEW_TASKS 4         /* of a chunk: more chunks even them out */
 #define LESSONS 5u          /* runs of each way in a trial; the first is cold and does not count */
 #define FIRST_PAUSE 16u     /* runs between two trials that disagree; twice as many after .. */
 #define LONGEST_PAUSE 8192u /* .. each that confirms the one before */
@@ -12,7 +13,10 @@
 #define COUNTED (LESSONS - 2) /* runs of a way whose times are compared */
 
 void schedule_deal(bound_step *step, uint32_t threads, int64_t most) {
-    int64_t whole = most / threads * threads, chunks = step->tasks < whole ? step->tasks : whole;
+    int64_t whole = most / threads * threads;
+    if (most == threads * CHUNKS_PER_THREAD && step->tasks < FEW_TASKS * whole)
+        whole *= 2; /* chunks of a few tasks, and tasks of one step, are uneven */
+    int64_t chunks = step->tasks < whole ? step->tasks : whole;
     if (chunks > threads)
         chunks -= chunks % threads;
     step->chunks = (uint32_t)chunks;
