@@ -84,16 +84,17 @@ def artifact_of(
     planned: PlannedModel,
     compiled: Mapping[Target, Sequence[CompiledPartition]],
     facts: Mapping[str, object] = NO_FACTS,
-    build: Builder = compile_units,
+    build: Builder | None = None,
 ) -> bytes:
     """The artifact of native partitions that are lowered for each target.
 
     Args:
         facts: Further metadata.
-        build: Makes shared objects of C.
+        build: Makes shared objects of C; `compile_units` by default.
     """
     metadata = {**metadata_of(planned, next(iter(compiled.values()))), **facts}
-    return artifact_bytes(metadata, _target_codes(planned.partitions, compiled, build))
+    codes = _target_codes(planned.partitions, compiled, build or compile_units)
+    return artifact_bytes(metadata, codes)
 
 
 def plan_model(model: Model, targets: Sequence[Target], options: OpenOptions) -> PlannedModel:
