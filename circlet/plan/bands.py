@@ -148,15 +148,6 @@ def plan_bands(stages: Sequence[Stage], count: int) -> BandPlan:
     return BandPlan(tuple(stages), tuple(bands), tuple(map(max, sizes)))
 
 
-def halo_rows(stages: Sequence[Stage]) -> list[int]:
-    """Rows of each stage but the last that two neighbouring bands share."""
-    shared = [0] * len(stages)
-    for stage in reversed(range(1, len(stages))):
-        window = stages[stage].window
-        shared[stage - 1] = max(0, shared[stage] * window.stride + window.extent - window.stride)
-    return shared[:-1]
-
-
 def _reach(stages: Sequence[Stage], outputs: Rows, ends: Sequence[int] | None) -> _Reach:
     """What a band takes; rows up to `ends` are there already."""
     made, covered = [outputs], list[Rows]()

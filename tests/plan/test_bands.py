@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from circlet.errors import GraphError
 from circlet.ops.geometry import Window, output_size, padding_sizes
-from circlet.plan.bands import Band, BandPlan, Fill, Keep, Make, Stage, halo_rows, plan_bands
+from circlet.plan.bands import Band, BandPlan, Fill, Keep, Make, Stage, plan_bands
 from circlet.plan.validate_bands import validate_bands
 
 windows = st.builds(Window, st.integers(1, 5), st.integers(1, 3), st.integers(1, 2))
@@ -53,7 +53,6 @@ def test_rows_are_made_once_where_bands_follow_each_other() -> None:
 def test_buffers_hold_a_band_and_what_it_shares() -> None:
     plan = expanded()
     assert plan.capacities == (5, 3)
-    assert halo_rows(plan.stages) == [2, 0]
 
 
 def test_a_band_afresh_makes_the_shared_rows_only() -> None:

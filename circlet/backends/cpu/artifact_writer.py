@@ -37,17 +37,6 @@ def artifact_bytes(metadata: Mapping[str, Any], targets: Sequence[TargetCode]) -
     return b"".join((front, bytes(start - len(front)), body))
 
 
-def write_artifact(
-    path: StrPath,
-    metadata: Mapping[str, Any],
-    targets: Sequence[TargetCode],
-    *,
-    mode: int = 0o600,
-) -> None:
-    """Writes an artifact under a temporary name and renames it."""
-    write_file(path, artifact_bytes(metadata, targets), mode)
-
-
 def write_file(path: StrPath, data: bytes, mode: int = 0o600) -> None:
     """Has the file hold exactly these bytes, or leaves it as it was.
 

@@ -17,7 +17,7 @@ from circlet.backends.cpu.artifact import (
     is_artifact,
     open_artifact,
 )
-from circlet.backends.cpu.artifact_writer import artifact_bytes, write_artifact
+from circlet.backends.cpu.artifact_writer import artifact_bytes, write_file
 from circlet.backends.cpu.loader import Binding, Executable, load_runtime
 from circlet.backends.cpu.targets import Target, native_target, parse_target
 from circlet.errors import ArtifactError, FileError, TargetError
@@ -38,7 +38,7 @@ def small() -> bytes:
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "model.circlet"
     targets = [code(native_target()), code(parse_target("aarch64+i8mm"), b"other")]
-    write_artifact(path, {"model": "x", "shapes": [[1, None]]}, targets)
+    write_file(path, artifact_bytes({"model": "x", "shapes": [[1, None]]}, targets))
     artifact = open_artifact(path)
     assert artifact.metadata == {"model": "x", "shapes": [[1, None]]}
     assert [str(target) for target in artifact.targets] == [target.target for target in targets]
@@ -52,7 +52,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
 
 def test_the_file_is_private_and_alone(tmp_path: Path) -> None:
     path = tmp_path / "model.circlet"
-    write_artifact(path, {}, [])
+    write_file(path, artifact_bytes({}, []))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(tmp_path.iterdir()) == [path]
 
@@ -77,7 +77,7 @@ def test_constants_start_on_pages(from_file: bool, tmp_path: Path) -> None:
 def test_a_plan_runs_from_the_mapped_file(tmp_path: Path) -> None:
     partition = PartitionCode(native.chain_plan(3, 8), b"", (native.unit_image(),))
     made = TargetCode(str(native_target()), native.runtime_image(), (partition,), {})
-    write_artifact(tmp_path / "a", {}, [made])
+    write_file(tmp_path / "a", artifact_bytes({}, [made]))
     read = open_artifact(tmp_path / "a").select()
     (tmp_path / "a").unlink()
     part = read.partitions[0]
@@ -211,12 +211,12 @@ def test_a_missing_file_and_folder_are_file_errors(tmp_path: Path) -> None:
     with pytest.raises(FileError):
         open_artifact(tmp_path / "absent")
     with pytest.raises(FileError):
-        write_artifact(tmp_path / "no" / "folder", {}, [])
+        write_file(tmp_path / "no" / "folder", artifact_bytes({}, []))
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a"
-    write_artifact(path, {"old": 1}, [])
+    write_file(path, artifact_bytes({"old": 1}, []))
 
     def full(descriptor: int, mode: str) -> object:
         os.close(descriptor)
@@ -224,6 +224,6 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(os, "fdopen", full)
     with pytest.raises(FileError, match="No space"):
-        write_artifact(path, {"new": 1}, [])
+        write_file(path, artifact_bytes({"new": 1}, []))
     assert open_artifact(path).metadata == {"old": 1}
     assert list(tmp_path.iterdir()) == [path]
