@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import gc
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -50,10 +49,7 @@ def __getattr__(name: str) -> object:
     """Import a public name where it is first used, so that `import circlet` stays cheap."""
     if name not in _HOMES:
         raise AttributeError(f"module 'circlet' has no attribute {name!r}")
-    was_enabled = gc.isenabled()
-    gc.disable()  # modules stay: to look for garbage among them takes a tenth of their import
-    try:
+    from circlet.collector import collector_at_rest
+
+    with collector_at_rest():  # modules stay: to look among them takes a tenth of their import
         return getattr(import_module(_HOMES[name]), name)
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "circlet"
 
 # Lowest first; rooms of one row do not know each other, apart from those of the first.
 LAYERS = (
-    ("errors", "limits", "config", "record", "sample"),
+    ("errors", "limits", "config", "record", "collector", "sample"),
     ("ir",),
     ("ops",),
     ("formats", "passes"),

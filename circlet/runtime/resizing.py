@@ -7,11 +7,9 @@ no loaded one serves.
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from circlet.backends.cpu.artifact import PartitionCode, TargetCode, open_artifact
@@ -22,6 +20,7 @@ from circlet.backends.cpu.loader import Executable, Library
 from circlet.backends.cpu.stock import NO_STOCK, Stock
 from circlet.backends.cpu.targets import parse_target, parse_targets
 from circlet.backends.cpu.toolchain import UnitSource, compile_units, compiler_identity
+from circlet.collector import collector_at_rest
 from circlet.formats import load
 from circlet.runtime.build import backends_of, compile_native, metadata_of, numpy_code
 from circlet.runtime.interface import BoundPartition
@@ -59,18 +58,6 @@ class Shelf:
         return Shelf(known, tuple(stocks))
 
 
-@contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """No cyclic garbage is looked for: until it ends, a resize makes only what it keeps."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 class Resizer:
     """Makes a network ready for other sizes; any number of threads may use one."""
 
@@ -89,7 +76,7 @@ class Resizer:
         Raises:
             CircletError: As `Session`.
         """
-        with _collector_at_rest():
+        with collector_at_rest():  # a resize makes only what it keeps
             return self._opened(options)
 
     def _opened(self, options: OpenOptions) -> Opened | None:
