@@ -1,5 +1,7 @@
-/* Workers claim chunks of the current step from one atomic word and nobody waits for a worker that
- * claimed none: a worker that the system does not schedule costs nothing but its share. */
+/* Each thread has a share of the chunks of a step, the same in every step, so that its core meets
+ * the same part of the buffers again. Who is done with his own share takes from those of others, and
+ * nobody waits for a worker that claimed none: one that the system does not schedule costs nothing
+ * but its work. */
 #include "pool.h"
 
 #include "sys.h"
@@ -8,10 +10,13 @@
 #define SPIN_NS 200000u /* an idle worker parks after this */
 #define EAGER_SPINS 2000u /* pauses before a spinning thread starts to yield its core */
 
-/* A ticket: 16 bits each of threads, end and begin of the chunks that nobody has claimed. The
- * caller has the first chunk from the start and takes from the begin, workers take from the end, so
- * that each core meets the same part of the buffers in every step. */
+/* A ticket: 16 bits each of threads, end and begin of the chunks of a share that nobody has claimed.
+ * The share's thread takes from the begin, others take from the end. */
 typedef uint64_t ticket;
+
+typedef struct share {
+    _Alignas(CACHE_LINE) ticket open;
+} share;
 
 typedef struct worker_slot {
     _Alignas(CACHE_LINE) uint32_t parked; /* futex word: 1 while the worker sleeps */
@@ -21,8 +26,7 @@ typedef struct worker_slot {
 
 /* Lies in pages that the kernel clears in a forked child: all zero is a pool without workers. */
 struct circlet_pool {
-    _Alignas(CACHE_LINE) ticket open;
-    const bound_step *step;
+    _Alignas(CACHE_LINE) const bound_step *step;
     scratch_area scratch;
     uint32_t core; /* on which the caller was when it took the pool */
     _Alignas(CACHE_LINE) uint32_t done; /* chunks that workers were done with, in all steps */
@@ -31,6 +35,7 @@ struct circlet_pool {
     uint32_t worker_count;
     uint32_t process; /* set where the kernel cannot clear pages on fork */
     uint64_t token;
+    share shares[CIRCLET_MAX_THREADS]; /* of the caller, then of the workers */
     worker_slot workers[CIRCLET_MAX_THREADS];
 };
 
@@ -64,25 +69,40 @@ static void run_chunk(const circlet_pool *pool, uint32_t chunk, uint32_t thread)
     step->kernel(step->params, step->operands, scratch, begin, end);
 }
 
-/* Claims a chunk and runs it. Returns 0 when this thread finds nothing to claim. Only after the
- * claim may the step be looked at: until the chunk is done its owner waits for it. */
-static uint32_t claim_and_run(circlet_pool *pool, uint32_t thread) {
-    ticket seen = __atomic_load_n(&pool->open, __ATOMIC_ACQUIRE);
+/* Claims chunks of a share one by one and runs them; returns how many. Only after the claim may the
+ * step be looked at: until the chunk is done its owner waits for it. */
+static uint32_t run_share(circlet_pool *pool, uint32_t owner, uint32_t thread) {
+    ticket *open = &pool->shares[owner].open;
+    ticket seen = __atomic_load_n(open, __ATOMIC_ACQUIRE);
+    uint32_t count = 0;
     for (;;) {
         uint32_t begin = ticket_begin(seen), end = ticket_end(seen);
         if (begin >= end || thread >= ticket_threads(seen))
-            return 0;
-        ticket next = thread == 0 ? seen + 1 : seen - ((ticket)1 << 16);
-        if (__atomic_compare_exchange_n(&pool->open, &seen, next, 0, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE)) {
-            run_chunk(pool, thread == 0 ? begin : end - 1, thread);
-            return 1;
-        }
+            return count;
+        ticket next = thread == owner ? seen + 1 : seen - ((ticket)1 << 16);
+        if (!__atomic_compare_exchange_n(open, &seen, next, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            continue;
+        run_chunk(pool, thread == owner ? begin : end - 1, thread);
+        count++;
+        seen = __atomic_load_n(open, __ATOMIC_ACQUIRE);
     }
 }
 
+static void report_done(circlet_pool *pool, uint32_t chunks) {
+    if (chunks)
+        __atomic_fetch_add(&pool->done, chunks, __ATOMIC_RELEASE);
+}
+
+/* A worker's part in a step. What it did is told at once, before it looks at the shares of others. */
+static void run_as_worker(circlet_pool *pool, uint32_t thread) {
+    report_done(pool, run_share(pool, thread, thread));
+    uint32_t threads = ticket_threads(__atomic_load_n(&pool->shares[thread].open, __ATOMIC_RELAXED));
+    for (uint32_t next = 1; next < threads; next++)
+        report_done(pool, run_share(pool, (thread + next) % threads, thread));
+}
+
 static uint32_t has_work(circlet_pool *pool, uint32_t thread) {
-    ticket seen = __atomic_load_n(&pool->open, __ATOMIC_SEQ_CST);
+    ticket seen = __atomic_load_n(&pool->shares[thread].open, __ATOMIC_SEQ_CST);
     return ticket_begin(seen) < ticket_end(seen) && thread < ticket_threads(seen);
 }
 
@@ -122,11 +142,7 @@ static void *worker_main(void *argument) {
     sys_name_thread("circlet-worker");
     cpu_set_float_state(CPU_FLOAT_DEFAULT);
     for (;;) {
-        uint32_t chunks = 0;
-        while (claim_and_run(pool, slot->index))
-            chunks++;
-        if (chunks)
-            __atomic_fetch_add(&pool->done, chunks, __ATOMIC_RELEASE);
+        run_as_worker(pool, slot->index);
         if (!await_work(pool, slot->index))
             park(pool, slot);
     }
@@ -214,20 +230,30 @@ static void wake_workers(circlet_pool *pool, uint32_t threads) {
     }
 }
 
+/* Offers the chunks of a step in shares. The caller has the first chunk already. */
+static void offer(circlet_pool *pool, uint32_t chunks, uint32_t threads) {
+    uint32_t size = (chunks + threads - 1) / threads;
+    for (uint32_t i = 0, begin = 0; i < threads; i++) {
+        uint32_t end = begin + size < chunks ? begin + size : chunks;
+        ticket t = make_ticket(threads, end, i ? begin : 1);
+        __atomic_store_n(&pool->shares[i].open, t, __ATOMIC_RELEASE);
+        begin = end;
+    }
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* workers that park look at their share once more */
+}
+
 void pool_run_step(circlet_pool *pool, const bound_step *step, scratch_area scratch,
                    uint32_t threads) {
     pool->step = step;
     pool->scratch = scratch;
-    __atomic_store_n(&pool->open, make_ticket(threads, step->chunks, 1), __ATOMIC_SEQ_CST);
+    offer(pool, step->chunks, threads);
     wake_workers(pool, threads);
     run_chunk(pool, 0, 0);
     uint32_t expected = pool->expected + step->chunks - 1, spins = 0;
-    while (__atomic_load_n(&pool->done, __ATOMIC_ACQUIRE) != expected) {
-        if (claim_and_run(pool, 0))
-            expected--;
-        else
-            spin(&spins);
-    }
+    for (uint32_t owner = 0; owner < threads; owner++)
+        expected -= run_share(pool, owner, 0);
+    while (__atomic_load_n(&pool->done, __ATOMIC_ACQUIRE) != expected)
+        spin(&spins);
     pool->expected = expected;
 }
 
