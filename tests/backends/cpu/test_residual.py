@@ -81,6 +81,11 @@ def _one_pixel_for_all(cases: Cases) -> None:
     cases.op("ADD", [_conv(cases, x, 33, 1), pixel], AddAttrs("RELU"))
 
 
+def _pixels_in_a_row(cases: Cases) -> None:
+    x, pixel = _image(cases, 3, 1, 1, 20), _image(cases, 3, 1, 1, 24)
+    cases.op("ADD", [_conv(cases, x, 24, 1), pixel], AddAttrs("RELU"))
+
+
 def _between_borders(cases: Cases) -> None:
     x = _conv(cases, _image(cases, 1, 10, 11, 6), 12)
     y = cases.builder.op("ADD", [_conv(cases, x, 12), x], AddAttrs("RELU"))
@@ -103,6 +108,7 @@ NETWORKS: dict[str, Network] = {
     "more_channels_winograd": _more_channels_winograd,
     "one_pixel": _one_pixel,
     "one_pixel_for_all": _one_pixel_for_all,
+    "pixels_in_a_row": _pixels_in_a_row,
     "between_borders": _between_borders,
     "rows": _rows,
 }

@@ -44,15 +44,18 @@ def _lower(op: Op, context: Context) -> None:
     matrix = convolution(layer, context, result)
     if not _flows(layout, context.layout(result)):
         matrix = replace(matrix, sizes=_image_sizes(context.layout(result)))
-    view = _view(addend, layout)
+    view = _view(addend, layout, images=matrix.sizes[0])
     added = replace(matrix, addend=view, add_channels=layout.channels, activation=activation)
     call_convolution(op, context, added)
 
 
-def _view(tensor: Tensor, layout: Layout) -> View:
-    """The pixels of an addend; one pixel serves a whole image."""
+def _view(tensor: Tensor, layout: Layout, images: int) -> View:
+    """The pixels of an addend of so many images; one pixel serves a whole image.
+
+    Images of one pixel that flow together into one row have a pixel each.
+    """
     batch = layout.batch_stride if layout.batch > 1 else 0
-    if layout.height == layout.width == 1:
+    if layout.height == layout.width == 1 and layout.batch in (1, images):
         return View(tensor, 0, batch, 0, 0)
     return View(tensor, 0, batch, layout.row_stride, layout.pixel_stride)
 
