@@ -23,6 +23,8 @@ _MODEL_FIELDS = {
 _GRAPH_FIELDS = {"tensors", "inputs", "outputs", "operators", "name"}
 # Converters from TFLite may leave its number in a .circle file.
 _VERSIONS = {"tflite": (3,), "circle": (0, 3)}
+# How the fields of an .onnx file that may come second begin, each a text or a message.
+_ONNX_FIELDS = (b"\x12", b"\x1a", b"\x22", b"\x32", b"\x3a", b"\x42")
 OriginOf = Callable[[int, str], Origin]
 
 
@@ -51,7 +53,7 @@ def open_tables(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Reader:
         raise FormatError(
             "this is neither a .tflite nor a .circle file",
             why=_looks_like(bytes(data[:512])),
-            fix="give the model file itself",
+            fix="give the .tflite or .circle file itself",
         )
     return Reader(data, known, limits)
 
@@ -61,8 +63,14 @@ def _looks_like(head: bytes) -> str:
     text = head.lstrip().lower()
     if not head:
         return "it is empty"
+    if head.startswith(b"CIRCLETA"):
+        return "it is an artifact, which was compiled already: `circlet run` and `inspect` take it"
+    if head[:1] == b"\x08" and head[2:3] in _ONNX_FIELDS:
+        return "it seems to be an .onnx file, which is not read: convert it to .tflite first"
+    if head.startswith(b"\x89HDF"):
+        return "it is an .h5 file, as Keras writes them: export the network as .tflite"
     if head.startswith(b"PK\x03\x04"):
-        return "it is a zip archive; unpack it first"
+        return "it is a zip archive: unpack it, or export a .keras or .pt network as .tflite"
     if text.startswith((b"<!doctype", b"<html", b"<head", b"<?xml")):
         return "it is a web page; the download went wrong"
     if text.startswith(b"version https://git-lfs"):
@@ -134,8 +142,10 @@ class _Importer:
             op = read_op(operator, self.op_count, self.codes, graph.tensors, self.origin)
             graph.ops.append(op)
             self.op_count += 1
-        computed = {tensor for op in graph.ops for tensor in op.outputs} | set(graph.inputs)
-        mark_empty_constants(graph.tensors, computed)
+        written = {tensor for op in graph.ops for tensor in op.outputs}
+        for tensor in written:
+            tensor.is_variable = False  # each run computes it anew, whatever the file says
+        mark_empty_constants(graph.tensors, written | set(graph.inputs))
 
     def _read_metadata(self) -> Iterator[tuple[str, np.ndarray]]:
         """Fill `metadata`; yields what bears a name that an earlier entry has."""

@@ -14,6 +14,7 @@ from circlet.errors import FileError, FormatError, GraphError, LimitError
 from circlet.formats import dumps, load
 from circlet.ir import DType, RawAttrs
 from circlet.limits import Limits
+from circlet.ops.build import builder
 from tests import corpora
 
 # What LiteRT refuses as well: another schema version, no graph, an input that is written.
@@ -155,3 +156,10 @@ def test_reading_files_imports_nothing_heavy() -> None:
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(out.stdout.split()) - set(sys.stdlib_module_names)
     assert loaded <= {"circlet", "numpy"}
+
+
+def test_what_an_operator_writes_is_no_variable() -> None:
+    b = builder()
+    b.output(b.op("RELU", [b.input("x", DType.FLOAT32, (2,))], name="y"))
+    b.graph.outputs[0].is_variable = True
+    assert not load(dumps(b.model(), "tflite")).main.outputs[0].is_variable
