@@ -1,7 +1,7 @@
 /* Few float rows times a constant matrix of 4-bit weights with a float scale per block of inputs.
  *
  * The arithmetic is float's: inputs enter the integer dot product with 20 bits under a scale per
- * BLOCK_Q4 of them, so that sums err about as float sums do. Weights stay 4 bits wide in memory,
+ * BLOCK_Q4_GROUP blocks of them, so that sums err about as float sums do. Weights stay 4 bits wide in memory,
  * plus 8, two inputs of an output in a byte: the low half belongs to input i, the high half to
  * input i + 16 of a block.
  *
@@ -32,66 +32,84 @@ struct block_q4_params {
 
 #define BLOCK_Q4 32
 #define BLOCK_Q4_PAIRS 16
+#define BLOCK_Q4_GROUP 4        /* blocks of inputs that share a step */
 #define BLOCK_Q4_BYTES 80       /* of the digits of a block: low1, high1, low0, high0, rest */
 #define BLOCK_Q4_MOST 522080.0f /* the greatest input in units of 16 steps: sums fit 32 bits */
 #define BLOCK_Q4_LEAST 1e-30f   /* inputs below this count as 0 */
 
-/* A block of inputs: what a step is worth, and what the 8 that weights are stored plus adds. */
+/* A block of inputs: what a step is worth, which the first block of a group tells, and what the 8
+ * that weights are stored plus adds. */
 struct block_q4_scale {
     float step;
     int32_t correction;
 };
 
-CIRCLET_INLINE vi block_q4_round(vf x) { return v_to_i32(x + v_copysign(v_splat(0.5f), x)); }
-
-/* Two digits of base 256, the lower one two kinds behind the upper one. */
-CIRCLET_INLINE void block_q4_split(int8_t *digits, vi x) {
-    vi upper = (x + 128) >> 8;
-    v_narrow_i8(digits, upper);
-    v_narrow_i8(digits + 2 * BLOCK_Q4_PAIRS, x - (upper << 8));
+/* Four kinds of digits, which fit bytes. */
+CIRCLET_INLINE void block_q4_store(int8_t *digits, vi a, vi b, vi c, vi d) {
+    union { vu8 whole; vqi8 part[4]; } kinds;
+    kinds.whole = v_ungroup((vu8)v_saturate_4_i8(a, b, c, d), 1);
+    CIRCLET_UNROLL for (int k = 0; k < 4; k++)
+        *(vqi8_u *)(digits + k * BLOCK_Q4_PAIRS) = kinds.part[k];
 }
 
 /* The digits of pairs of inputs, in units of 16 steps. Returns what the 8 adds to their lanes. */
 CIRCLET_INLINE vi block_q4_pairs(int8_t *digits, vf low, vf high) {
-    vi second = block_q4_round(high), lower = second & 15;
-    vi first = block_q4_round(low - v_to_f32(lower) * v_splat(0.0625f));
+    vi second = v_round_i32(high), lower = second & 15;
+    vi first = v_round_i32(low - v_to_f32(lower) * v_splat(0.0625f));
     vi upper = ((first + 8) & 15) - 8, rest = (upper << 4) + lower;
     first = (first - upper) >> 4, second = (second >> 4) - upper;
-    block_q4_split(digits, first);
-    block_q4_split(digits + BLOCK_Q4_PAIRS, second);
+    vi first_upper = (first + 128) >> 8, second_upper = (second + 128) >> 8;
+    block_q4_store(digits, first_upper, second_upper, first - (first_upper << 8),
+                   second - (second_upper << 8));
     v_narrow_i8(digits + 4 * BLOCK_Q4_PAIRS, rest);
     vi steps = (first << 8) + rest;
     if (!CIRCLET_DOT_SIGNED) steps += (second << 8) + (rest << 4);
     return steps;
 }
 
+/* The greatest magnitude; infinite or NaN where one is. */
+CIRCLET_INLINE float block_q4_peak(const float *x, int64_t inputs) {
+    vi peaks = v_zero_i32();
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < inputs; i += BLOCK_Q4) {
+        CIRCLET_UNROLL for (int j = 0; j < BLOCK_Q4; j += CIRCLET_LANES)
+            peaks = v_max_i32((vi)v_abs(v_load(x + i + j)), peaks);
+    }
+    int32_t bits = v_fold_max_i32(peaks);
+    float peak;
+    __builtin_memcpy(&peak, &bits, sizeof peak);
+    return peak;
+}
+
 /* Steps become the greatest magnitudes. Returns 0, or NaN where an input is not finite. */
 CIRCLET_INLINE float block_q4_peaks(const float *x, int64_t blocks, struct block_q4_scale *scales) {
-    vf poison = v_zero();
-    CIRCLET_NO_UNROLL for (int64_t b = 0; b < blocks; b++) {
-        vf peaks = v_zero();
-        CIRCLET_UNROLL for (int i = 0; i < BLOCK_Q4; i += CIRCLET_LANES) {
-            vf value = v_load(x + b * BLOCK_Q4 + i);
-            peaks = v_max(v_abs(value), peaks), poison = poison + value * v_zero();
-        }
-        scales[b].step = v_fold_max(peaks);
+    float poison = 0;
+    CIRCLET_NO_UNROLL for (int64_t first = 0; first < blocks; first += BLOCK_Q4_GROUP) {
+        const int64_t count = s_min_i64(BLOCK_Q4_GROUP, blocks - first);
+        scales[first].step = block_q4_peak(x + first * BLOCK_Q4, count * BLOCK_Q4);
+        poison += scales[first].step * 0;
     }
-    return v_fold_add(poison);
+    return poison;
+}
+
+/* The digits of a block, in steps of which `inverse` make 1. Returns what the 8 adds. */
+CIRCLET_INLINE int32_t block_q4_block(const float *x, float inverse, int8_t *digits) {
+    vi sum = v_zero_i32();
+    CIRCLET_UNROLL for (int i = 0; i < BLOCK_Q4_PAIRS; i += CIRCLET_LANES)
+        sum += block_q4_pairs(digits + i, v_load(x + i) * v_splat(inverse),
+                              v_load(x + i + BLOCK_Q4_PAIRS) * v_splat(inverse));
+    return -8 * v_fold_add_i32(sum);
 }
 
 /* From peaks to steps, and the digits. */
 CIRCLET_INLINE void block_q4_quantise(const float *x, int64_t blocks, int8_t *digits,
                                       struct block_q4_scale *scales) {
-    CIRCLET_NO_UNROLL for (int64_t b = 0; b < blocks; b++, digits += BLOCK_Q4_BYTES) {
-        float peak = scales[b].step, inverse = peak < BLOCK_Q4_LEAST ? 0 : BLOCK_Q4_MOST / peak;
-        vi sum = v_zero_i32();
-        CIRCLET_UNROLL for (int i = 0; i < BLOCK_Q4_PAIRS; i += CIRCLET_LANES) {
-            const float *low = x + b * BLOCK_Q4 + i, *high = low + BLOCK_Q4_PAIRS;
-            sum += block_q4_pairs(digits + i, v_load(low) * v_splat(inverse),
-                                  v_load(high) * v_splat(inverse));
-        }
-        scales[b].step = peak * (0.0625f / BLOCK_Q4_MOST);
-        scales[b].correction = -8 * v_fold_add_i32(sum);
+    CIRCLET_NO_UNROLL for (int64_t first = 0; first < blocks; first += BLOCK_Q4_GROUP) {
+        const int64_t last = s_min_i64(first + BLOCK_Q4_GROUP, blocks);
+        float peak = scales[first].step, inverse = peak < BLOCK_Q4_LEAST ? 0 : BLOCK_Q4_MOST / peak;
+        scales[first].step = peak * (0.0625f / BLOCK_Q4_MOST);
+        CIRCLET_NO_UNROLL for (int64_t b = first; b < last; b++)
+            scales[b].correction =
+                block_q4_block(x + b * BLOCK_Q4, inverse, digits + b * BLOCK_Q4_BYTES);
     }
 }
 
@@ -141,17 +159,24 @@ CIRCLET_INLINE void block_q4(const struct block_q4_params *p, void *const *opera
         for (int64_t task = begin; task < end; task++) {
             const uint8_t *w = (const uint8_t *)operands[1] + task * width * p->depth / 2;
             const float *factors = (const float *)operands[2] + task * scales_of_row;
+            int64_t done = 0; /* blocks of those that share a scale of weights */
             vf acc[4];
             CIRCLET_UNROLL for (int v = 0; v < vectors; v++)
                 acc[v] = v_load((const float *)operands[3] + task * width + v * CIRCLET_LANES) +
                          v_splat(poison);
-            for (int64_t b = 0; b < blocks; b++) {
-                const float *factor = factors + b / p->per_scale * width;
-                CIRCLET_UNROLL for (int v = 0; v < vectors; v++, w += 4 * CIRCLET_VBYTES) {
-                    vi steps = block_q4_sum(w, digits + b * BLOCK_Q4_BYTES, scales[b].correction);
-                    vf sum = v_to_f32(steps) * v_splat(scales[b].step);
-                    acc[v] = v_fma(sum, v_load(factor + v * CIRCLET_LANES), acc[v]);
+            for (int64_t first = 0; first < blocks; first += BLOCK_Q4_GROUP) {
+                const int64_t last = s_min_i64(first + BLOCK_Q4_GROUP, blocks);
+                vf part[4];
+                CIRCLET_UNROLL for (int v = 0; v < vectors; v++) part[v] = v_zero();
+                CIRCLET_NO_UNROLL for (int64_t b = first; b < last; b++) {
+                    CIRCLET_UNROLL for (int v = 0; v < vectors; v++, w += 4 * CIRCLET_VBYTES) {
+                        vi sum = block_q4_sum(w, digits + b * BLOCK_Q4_BYTES, scales[b].correction);
+                        part[v] = v_fma(v_to_f32(sum), v_load(factors + v * CIRCLET_LANES), part[v]);
+                    }
+                    if (++done == p->per_scale) factors += width, done = 0;
                 }
+                CIRCLET_UNROLL for (int v = 0; v < vectors; v++)
+                    acc[v] = v_fma(part[v], v_splat(scales[first].step), acc[v]);
             }
             float *out = (float *)operands[4] + row * p->units + task * width;
             CIRCLET_UNROLL for (int v = 0; v < vectors; v++) {

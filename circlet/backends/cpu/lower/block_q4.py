@@ -26,7 +26,7 @@ _MOST_ROWS = 4
 _LEAST_WEIGHTS = 1 << 14
 _FREE_BROADCAST_LANES = 16  # instructions of this width repeat their operand themselves
 _CLOSE = np.float32(2.0**-22)
-_LEAST_PEAK = 1e-30
+_LEAST_PEAK, _MOST_PEAK = 1e-30, 1e25  # sums of a group of blocks stay finite
 _BYTES_OF_SCALE = 8
 _BYTES_OF_BLOCK = 80
 
@@ -56,7 +56,7 @@ def _multiples(weights: Floats, block: int) -> BlockForm | None:
     """Each block over a scale that makes its greatest magnitude a whole number up to 8."""
     parts = weights.reshape(-1, block)
     peaks = np.abs(parts).max(axis=1)
-    if not ((peaks == 0) | ((peaks > _LEAST_PEAK) & (peaks < np.inf))).all():
+    if not ((peaks == 0) | ((peaks > _LEAST_PEAK) & (peaks < _MOST_PEAK))).all():
         return None
     values, scales = np.zeros(parts.shape, np.int8), np.zeros_like(peaks)
     left = np.flatnonzero(peaks)
