@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import UnionType
 from typing import ClassVar
 
 from circlet.record import Record
@@ -153,6 +154,20 @@ class InputError(CircletError):
     """
 
     code = "E-INPUT"
+
+    @classmethod
+    def mistyped(cls, where: str, value: object, wanted: str) -> InputError:
+        """The error of an argument that is of another type than wanted."""
+        why = f"it is of type {type(value).__name__}"
+        return cls("an argument has the wrong type", where=where, why=why, fix=f"give {wanted}")
+
+
+def check_type(
+    value: object, kinds: type | UnionType | tuple[type, ...], where: str, wanted: str
+) -> None:
+    """InputError where an argument is of none of the types."""
+    if not isinstance(value, kinds):
+        raise InputError.mistyped(where, value, wanted)
 
 
 class CompilerMissingError(CircletError):

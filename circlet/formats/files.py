@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from circlet.errors import CircletError, FileError, InputError
+from circlet.errors import CircletError, FileError, InputError, check_type
 from circlet.formats import schema
 from circlet.formats.flatbuffer import Reader
 from circlet.formats.read_model import open_tables, read_model
@@ -29,6 +29,8 @@ def load(source: Source, limits: Limits = DEFAULT_LIMITS) -> Model:
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return read_model(memoryview(source).toreadonly().cast("B"), limits)
+    check_type(limits, Limits, "limits", "a circlet.limits.Limits")
+    check_type(source, str | os.PathLike, "source", "the path or the bytes of a network")
     path = Path(source)
     with located(path):
         model = read_model(_map(path), limits)
@@ -67,7 +69,7 @@ def dumps(model: Model, format: str | None = None, *, origins: bool | None = Non
         origins: Whether to store which source operators each operator descends from; None means
             in .circle files only.
     """
-    return bytes(_encode(model, format or model.source_format, origins))
+    return bytes(_encode(model, format, origins))
 
 
 def save(
@@ -81,24 +83,26 @@ def save(
 
     `format` is that of the file name's ending when None; the rest is as for `dumps`.
     """
+    check_type(path, str | os.PathLike, "path", "the path of the file to write")
     target = Path(path)
     suffix = target.suffix.removeprefix(".")
-    chosen = format or (suffix if suffix in FORMATS else model.source_format)
-    _write(target, _encode(model, chosen, origins))
+    _write(target, _encode(model, format or (suffix if suffix in FORMATS else None), origins))
 
 
-def _encode(model: Model, format: str, origins: bool | None) -> bytearray:
-    if format not in FORMATS:
+def _encode(model: Model, format: str | None, origins: bool | None) -> bytearray:
+    check_type(model, Model, "model", "a network that circlet.load has read")
+    wanted = format or model.source_format
+    if wanted not in FORMATS:
         raise InputError(
             "this file format cannot be written",
-            where=format or "(none given)",
+            where=wanted or "(none given)",
             fix=f"choose one of {', '.join(FORMATS)}",
         )
     # Imported here, because running a model needs no writer.
     from circlet.formats.write_model import write_model
 
-    wanted = format == "circle" if origins is None else origins
-    return write_model(model, schema.by_name(format), wanted)
+    with_origins = wanted == "circle" if origins is None else origins
+    return write_model(model, schema.by_name(wanted), with_origins)
 
 
 def _write(target: Path, data: bytearray) -> None:
@@ -115,7 +119,7 @@ def _write(target: Path, data: bytearray) -> None:
             "the model file cannot be written",
             where=str(target),
             why=error.strerror or str(error),
-            fix="check the directory's permissions and the free space",
+            fix="check the folder, its permissions and the free space",
         ) from None
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 
 import numpy as np
 
-from circlet.errors import InputError
+from circlet.errors import InputError, check_type
 from circlet.formats import load
 from circlet.frontends.builtin_errors import also, raised_as
 from circlet.frontends.signature_runner import SignatureRunner
@@ -120,7 +121,7 @@ class Interpreter:
             ValueError: The tensor is unknown or not allocated, or type or shape differ.
         """
         with raised_as(ValueError):
-            self._main.store(self._main.tensor(int(tensor_index)), np.asarray(value))
+            self._main.store(self._main.tensor(tensor_index), value)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> np.ndarray:
         """A copy of the value of an input, an output, a constant or a preserved tensor.
@@ -130,14 +131,14 @@ class Interpreter:
         """
         subgraph = self._subgraph(subgraph_index)
         with raised_as(ValueError):
-            return subgraph.buffer(subgraph.tensor(int(tensor_index))).copy()
+            return subgraph.buffer(subgraph.tensor(tensor_index)).copy()
 
     def tensor(self, tensor_index: int) -> Callable[[], np.ndarray]:
         """A function that returns a view of a tensor's memory, without a copy."""
 
         def view() -> np.ndarray:
             with raised_as(ValueError):
-                return self._main.buffer(self._main.tensor(int(tensor_index)))
+                return self._main.buffer(self._main.tensor(tensor_index))
 
         return view
 
@@ -148,10 +149,12 @@ class Interpreter:
 
         Raises:
             RuntimeError: It is no input, or `strict` and a size is not open in the file.
+            ValueError: The size is not a row of numbers.
         """
-        shape = tuple(int(size) for size in np.asarray(tensor_size, np.int32).reshape(-1))
+        with raised_as(ValueError):
+            shape = _sizes(tensor_size)
         with raised_as(RuntimeError):
-            tensor = self._main.tensor(int(input_index))
+            tensor = self._main.tensor(input_index)
             if strict:
                 _check_open(tensor, shape)
             self._main.resize(tensor, shape)
@@ -196,7 +199,7 @@ class Interpreter:
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
         subgraph = self._subgraph(subgraph_index)
         with raised_as(ValueError):
-            return subgraph.details(subgraph.tensor(int(tensor_index)))
+            return subgraph.details(subgraph.tensor(tensor_index))
 
     def _get_ops_details(self) -> list[Details]:
         return [self._op_details(index) for index in range(len(self._main.graph.ops))]
@@ -236,6 +239,8 @@ class Interpreter:
         return self._signatures[key]
 
     def _subgraph(self, index: int) -> Subgraph:
+        with raised_as(ValueError):
+            check_type(index, Integral, "subgraph_index", "the index of a subgraph")
         if not 0 <= index < len(self._graphs):
             why = f"the model has {len(self._graphs)} subgraphs"
             raise also(InputError(f"there is no subgraph {index}", why=why), ValueError)
@@ -272,7 +277,22 @@ def _source(
             "a model is given twice" if path else "no model is given",
             fix="give either model_path or model_content",
         )
-    return path or bytes(content or b"")
+    if path:
+        return path
+    check_type(content, (bytes, bytearray, memoryview), "model_content", "the bytes of a network")
+    return bytes(content or b"")
+
+
+def _sizes(given: Sequence[int] | np.ndarray) -> tuple[int, ...]:
+    """The sizes of a shape, as LiteRT reads them: fractions are cut off."""
+    try:
+        shape = np.asarray(given, np.int32)
+    except (TypeError, ValueError, OverflowError) as error:
+        wanted = "one size per dimension"
+        raise InputError.mistyped("tensor_size", given, wanted) from error
+    if shape.ndim != 1:
+        raise InputError("a shape is not a row of sizes", where="tensor_size", why=repr(given))
+    return tuple(shape.tolist())
 
 
 def _check_open(tensor: Tensor, shape: tuple[int, ...]) -> None:

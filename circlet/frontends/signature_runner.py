@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from circlet.errors import InputError
+from circlet.errors import CircletError, InputError
 from circlet.frontends.builtin_errors import raised_as
 from circlet.frontends.subgraph import Subgraph
 from circlet.frontends.tensor_details import Details
-from circlet.ir import Signature
+from circlet.ir import Signature, Tensor
+from circlet.runtime.values import as_array
 
 
 class SignatureRunner:
@@ -28,12 +31,12 @@ class SignatureRunner:
         """
         with raised_as(ValueError):
             self._check_names(inputs)
+            arrays = {
+                self._inputs[name]: as_array(value, "input", name) for name, value in inputs.items()
+            }
         graph = self._subgraph
-        arrays = {self._inputs[name]: np.asarray(value) for name, value in inputs.items()}
         with raised_as(RuntimeError):
-            for tensor, array in arrays.items():
-                graph.resize(tensor, array.shape)
-            graph.allocate()
+            self._size(arrays)
         with raised_as(ValueError):
             for tensor, array in arrays.items():
                 graph.store(tensor, array)
@@ -48,6 +51,19 @@ class SignatureRunner:
     def get_output_details(self) -> dict[str, Details]:
         """Details of the output tensors by the signature's names."""
         return {name: self._subgraph.details(tensor) for name, tensor in self._outputs.items()}
+
+    def _size(self, arrays: Mapping[Tensor, np.ndarray]) -> None:
+        """Make the network ready for these arrays, or leave its sizes as they were."""
+        graph = self._subgraph
+        before = {tensor: graph.shape(tensor) for tensor in arrays}
+        try:
+            for tensor, array in arrays.items():
+                graph.resize(tensor, array.shape)
+            graph.allocate()
+        except CircletError:
+            for tensor, shape in before.items():
+                graph.resize(tensor, shape)
+            raise
 
     def _check_names(self, inputs: dict[str, np.ndarray]) -> None:
         if set(inputs) != set(self._inputs):

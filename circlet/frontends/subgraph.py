@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
-from circlet.errors import InputError
+from circlet.errors import InputError, check_type
 from circlet.formats import dumps
 from circlet.frontends.tensor_details import Details, tensor_details
 from circlet.ir import Graph, Model, Tensor
 from circlet.runtime.session import BoundCall, Session
-from circlet.runtime.values import as_strings, unique_names
+from circlet.runtime.values import as_array, as_strings, unique_names
 
 Source = str | os.PathLike[str] | bytes
 
@@ -65,6 +66,7 @@ class Subgraph:
 
     def tensor(self, index: int) -> Tensor:
         """The tensor of a file's index; InputError for an index that there is not."""
+        check_type(index, Integral, "tensor_index", "the index of a tensor")
         count = len(self.graph.tensors)
         if not 0 <= index < count:
             raise InputError(f"there is no tensor {index}", why=f"the graph has {count} tensors")
@@ -141,13 +143,13 @@ class Subgraph:
             )
         return array
 
-    def store(self, tensor: Tensor, value: np.ndarray) -> None:
+    def store(self, tensor: Tensor, given: object) -> None:
         """Copy a value of the same type and size into a tensor's memory."""
         if self._call is None:
             raise InputError(
                 "a tensor cannot be set yet", where=tensor.name, fix="call allocate_tensors()"
             )
-        target = self.buffer(tensor)
+        target, value = self.buffer(tensor), as_array(given, "a value", tensor.name)
         if not target.flags.writeable:
             raise InputError("a constant cannot be set", where=tensor.name)
         if target.dtype.hasobject:

@@ -9,7 +9,7 @@ from types import TracebackType
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.lower.user_op import user_lowering
 from circlet.backends.cpu.lowering import LOWERINGS
-from circlet.errors import InputError
+from circlet.errors import InputError, check_type
 from circlet.ops import find, register, unregister
 from circlet.ops.user import Infer, ParseOptions, Run, UserOp
 from circlet.runtime.user_codes import add_user_code, forget_user_code, is_user_code
@@ -70,7 +70,10 @@ def register_op(
     Registering a name again replaces what was registered before.
     """
     label = f"CUSTOM:{name}"
-    _check(name, label, infer, run)
+    check_type(name, str, "name", "the operator's custom code")
+    check_type(c_source, str, "c_source", "C source")
+    check_type(c_function, str, "c_function", "the name of a function")
+    _check(name, label, infer, run, options or bytes)
     if bool(c_source) != bool(_IDENTIFIER.fullmatch(c_function)):
         raise InputError(
             "C source and the name of its function go together",
@@ -85,11 +88,11 @@ def register_op(
     return Registration(name)
 
 
-def _check(name: str, label: str, infer: Callable[..., object], run: Callable[..., object]) -> None:
+def _check(name: str, label: str, *functions: Callable[..., object]) -> None:
     if not name:
         raise InputError("a custom operator needs a name", where="name")
-    if not callable(infer) or not callable(run):
-        raise InputError("infer and run must be functions", where=name)
+    if not all(map(callable, functions)):
+        raise InputError("infer, run and options must be functions", where=name)
     if find(label) is not None and not is_user_code(name):
         raise InputError("Circlet has an operator of this name already", where=name)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import unpack_from
 
-from circlet.errors import FormatError
+from circlet.errors import FormatError, check_type
 
 Scalar = bool | int | float | str
 Value = None | bool | int | float | str | bytes | list["Value"] | dict[str, "Value"]
@@ -47,6 +47,7 @@ def flexbuffer(data: bytes) -> Value:
     """
     if not data:
         return None
+    check_type(data, bytes | bytearray | memoryview, "data", "the option bytes of an operator")
     if len(data) < 3:
         raise _damaged("it ends before its root")
     root = _Place(len(data) - 2 - data[-1], data[-1], data[-2])

@@ -16,7 +16,7 @@ from circlet.backends.cpu.artifact import MAGIC, Artifact, PartitionCode, is_art
 from circlet.backends.cpu.cache import Cache, cache_key
 from circlet.backends.cpu.host import host_architecture, host_model, host_words
 from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runtime
-from circlet.errors import ArtifactError, FileError, InputError
+from circlet.errors import ArtifactError, FileError, InputError, check_type
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.record import Record
 from circlet.runtime.executor import LoadedPartition
@@ -211,8 +211,9 @@ def holds_artifact(source: Source) -> bool:
     Raises:
         FileError: It cannot be read.
     """
-    if not isinstance(source, (str, os.PathLike)):
-        return is_artifact(source[: len(MAGIC)])
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return is_artifact(bytes(source[: len(MAGIC)]))
+    check_type(source, str | os.PathLike, "source", "the path or the bytes of a network")
     try:
         with open(source, "rb") as file:
             return is_artifact(file.read(len(MAGIC)))

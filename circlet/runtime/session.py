@@ -10,21 +10,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from circlet.config import Config
 from circlet.errors import InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.runtime.executor import NANOSECONDS, Call, Execution, LoadedPartition, is_copied
+from circlet.runtime.arguments import (
+    check_options,
+    checked_names,
+    checked_seconds,
+    checked_shapes,
+    nanoseconds,
+    thread_count,
+)
+from circlet.runtime.executor import Call, Execution, LoadedPartition, is_copied
 from circlet.runtime.opening import (
     DEFAULT_LEVEL,
     DEFAULT_PRECISION,
     Opened,
     OpenOptions,
-    Shapes,
     Source,
     check_made_for,
     open_source,
 )
-from circlet.runtime.values import Value, by_position, check_apart, is_plain, unique_names
+from circlet.runtime.values import Value, as_array, by_position, check_apart, is_plain, unique_names
 
 if TYPE_CHECKING:
     from circlet.runtime.resizing import Resizer
@@ -116,10 +122,10 @@ class Session:
         precision: str | None = None,
         tune_seconds: float = 0.0,
     ) -> None:
-        self.threads = _thread_count(threads)
-        checked = _checked_shapes(shapes or {})
+        self.threads = thread_count(threads)
+        checked = checked_shapes(shapes or {})
         options = OpenOptions(
-            tuple(backends),
+            checked_names(backends),
             strict,
             target,
             DEFAULT_LEVEL if level is None else level,
@@ -128,8 +134,9 @@ class Session:
             limits=limits,
             signature=signature,
             precision=DEFAULT_PRECISION if precision is None else precision,
-            tune_seconds=_checked_seconds(tune_seconds),
+            tune_seconds=checked_seconds(tune_seconds),
         )
+        check_options(options)
         opened = open_source(source, options)
         check_made_for(opened, {"level": level, "precision": precision})
         self._set_up(source, options, opened)
@@ -142,7 +149,6 @@ class Session:
         resizer: Resizer | None = None,
     ) -> None:
         self._source, self._options = source, options
-        self._limit_s = options.limits.run_seconds
         self._opened = opened
         self._resizer = resizer
         self._partitions: list[LoadedPartition] = opened.partitions
@@ -151,7 +157,7 @@ class Session:
         self._input_names = unique_names(self.inputs)
         self._output_names = unique_names(self.outputs)
         self._forms = [(np.dtype(v.dtype), v.shape, is_copied(v)) for v in self.inputs]
-        self._limit_ns = _nanoseconds(self._limit_s)
+        self._limit_ns = nanoseconds(options.limits.run_seconds, "limits.run_seconds")
         self._calls: list[Call] = []
         self._idle: list[Call] = []
         self._resized: dict[tuple[tuple[int, ...], ...], Session] = {}
@@ -186,13 +192,13 @@ class Session:
         arrays = self._at_once(inputs)
         if arrays is None:
             named = zip(self.inputs, by_position(self.inputs, inputs, "input"), strict=True)
-            given = [value.as_array(array, "input") for value, array in named]
+            given = [as_array(array, "input", value.name) for value, array in named]
             fitting = self._fitting(given)
             if fitting is not self:
                 return fitting.run(given, timeout=timeout)
             pairs = zip(self.inputs, given, strict=True)
             arrays = [value.check(array, "input") for value, array in pairs]
-        limit_ns = self._limit_ns if timeout is None else _nanoseconds(timeout)
+        limit_ns = self._limit_ns if timeout is None else nanoseconds(timeout)
         with self._turn:
             call = self._idle_call()
             try:
@@ -203,13 +209,13 @@ class Session:
     def _at_once(self, inputs: Given) -> Sequence[np.ndarray] | None:
         """The inputs in order if all are plainly right; None where a closer look is needed."""
         names = self._input_names
-        if len(inputs) != len(names):
-            return None
         if type(inputs) is dict:
-            if not all(map(inputs.__contains__, names)):
+            if len(inputs) != len(names) or not all(map(inputs.__contains__, names)):
                 return None
             given: Sequence[object] = [inputs[name] for name in names]
         elif type(inputs) is list or type(inputs) is tuple:
+            if len(inputs) != len(names):
+                return None
             given = inputs
         else:
             return None
@@ -257,7 +263,7 @@ class Session:
         execution = self._new_execution()
         execution.rebind(self._opened.inputs, sources)
         execution.rebind(self._opened.outputs, results)
-        return BoundCall(execution, sources, results, _nanoseconds(self._limit_s))
+        return BoundCall(execution, sources, results, self._limit_ns)
 
     def resized(self, shapes: Mapping[str, Sequence[int]]) -> Session:
         """A session of the same network for other input sizes; inputs not named keep theirs.
@@ -270,8 +276,8 @@ class Session:
             name: value.shape
             for name, value in zip(unique_names(self.inputs), self.inputs, strict=True)
         }
-        wanted = {**kept, **shapes}
-        options = self._options._replace(shapes=_checked_shapes(wanted))
+        wanted = {**kept, **dict(checked_shapes(shapes))}
+        options = self._options._replace(shapes=tuple(wanted.items()))
         resizer = self._own_resizer()
         opened = resizer.opened(options)
         return self._with(options) if opened is None else self._with(options, opened, resizer)
@@ -291,7 +297,9 @@ class Session:
         Raises:
             InputError: There is no such signature.
         """
-        return self._with(self._options._replace(shapes=(), signature=signature))
+        options = self._options._replace(shapes=(), signature=signature)
+        check_options(options)
+        return self._with(options)
 
     def _with(
         self, options: OpenOptions, opened: Opened | None = None, resizer: Resizer | None = None
@@ -355,36 +363,3 @@ class Session:
             call = Call(execution, opened.inputs, opened.outputs, opened.values, self._output_names)
             self._calls.append(call)
             return call
-
-
-def _checked_shapes(shapes: Mapping[str, Sequence[int]]) -> Shapes:
-    checked = tuple((name, tuple(int(size) for size in shape)) for name, shape in shapes.items())
-    for name, shape in checked:
-        if min(shape, default=0) < 0:
-            raise InputError("a size is negative", where=name, why=f"shape {list(shape)}")
-    return checked
-
-
-def _checked_seconds(seconds: float) -> float:
-    if not 0 <= seconds < float("inf"):
-        why, fix = f"{seconds} s", "give a number of seconds, or 0 for no tuning"
-        raise InputError("tuning takes some time or none", where="tune_seconds", why=why, fix=fix)
-    return float(seconds)
-
-
-def _thread_count(threads: int | None) -> int:
-    if threads is None:
-        from circlet.backends.cpu.threads import default_threads
-
-        return Config.from_environment().threads or default_threads()
-    if threads < 1:
-        raise InputError(f"{threads} threads", where="threads", fix="give 1 or more")
-    return threads
-
-
-def _nanoseconds(timeout: float | None) -> int:
-    if timeout is None:
-        return 0
-    if timeout <= 0:
-        raise InputError("the timeout is not positive", where="timeout", why=f"{timeout} s")
-    return max(1, int(timeout * NANOSECONDS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -106,7 +106,7 @@ class Value(Record):
         Raises:
             InputError: They are not.
         """
-        given = self.as_array(array, role)
+        given = as_array(array, role, self.name)
         return self._fitting(as_strings(given, self.name) if self.is_text else given, role)
 
     def _fitting(self, given: np.ndarray, role: str) -> np.ndarray:
@@ -115,7 +115,7 @@ class Value(Record):
                 f"{role} has the wrong dtype",
                 where=self.name,
                 why=f"it is {given.dtype}, the network wants {self.dtype}",
-                fix=self._quantisation_hint() or f"pass array.astype('{self.dtype}')",
+                fix=self._dtype_hint(given.dtype),
             )
         if given.shape != self.shape:
             raise InputError(
@@ -132,7 +132,8 @@ class Value(Record):
             InputError: It is not.
         """
         if not isinstance(array, np.ndarray):
-            raise InputError(f"{role} is not a numpy array", where=self.name)
+            why, fix = f"it is of type {type(array).__name__}", "bind a numpy array"
+            raise InputError(f"{role} is not a numpy array", where=self.name, why=why, fix=fix)
         if not is_plain(array) or (writable and not array.flags.writeable):
             raise InputError(
                 f"{role} cannot be used in place",
@@ -142,18 +143,11 @@ class Value(Record):
             )
         return self._fitting(array, role)
 
-    def as_array(self, array: object, role: str) -> np.ndarray:
-        """The array that numpy makes of an argument; InputError where it cannot."""
-        try:
-            return np.asarray(array)
-        except ValueError as error:
-            raise InputError(
-                f"{role} is not an array", where=self.name, why=str(error), fix="pass a numpy array"
-            ) from error
-
-    def _quantisation_hint(self) -> str:
+    def _dtype_hint(self, given: np.dtype) -> str:
+        if given.kind not in "biufc":
+            return f"pass an array of {self.dtype}"
         if len(self.scale) != 1:
-            return ""
+            return f"pass array.astype('{self.dtype}')"
         return (
             f"quantise: round(x / {self.scale[0]:g}) + {self.zero_point[0]}, "
             f"clamped to {self.dtype}"
@@ -164,6 +158,16 @@ def is_plain(array: np.ndarray) -> bool:
     """Whether native code can read an array where it lies."""
     flags = array.flags
     return flags.c_contiguous and flags.aligned
+
+
+def as_array(given: object, role: str, name: str) -> np.ndarray:
+    """The array that numpy makes of an argument; InputError where it cannot."""
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError, RuntimeError) as error:  # tensors of other engines
+        raise InputError(
+            f"{role} is not an array", where=name, why=str(error), fix="pass a numpy array"
+        ) from error
 
 
 def as_strings(array: np.ndarray, name: str) -> np.ndarray:
@@ -200,12 +204,20 @@ def by_position(
                 fix=f"the names are {names}",
             )
         return [given[name] for name in names]
+    wanted = f"a list or a dict of {len(values)} array{'s' if len(values) != 1 else ''}"
+    if not _is_row(given):
+        raise InputError.mistyped(f"{role}s", given, wanted)
     if len(given) != len(values):
         raise InputError(
             f"{len(given)} {role}s given, {len(values)} wanted",
             fix=f"in order: {unique_names(values)}",
         )
     return list(given)
+
+
+def _is_row(given: object) -> bool:
+    """Whether elements can be taken for arrays; those of one array are its rows."""
+    return isinstance(given, Collection) and not isinstance(given, np.ndarray)
 
 
 def check_apart(

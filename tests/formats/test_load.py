@@ -133,6 +133,9 @@ def test_a_missing_file_a_directory_and_a_pipe_are_file_errors(tmp_path: Path) -
         (b"\n <!DOCTYPE html><html>", "web page"),
         (b"version https://git-lfs.github.com/spec/v1\n", "LFS"),
         (b"\x1f\x8b\x08 compressed", "compressed"),
+        (b"\x08\x07\x12\x07pytorch", "onnx"),
+        (b"\x89HDF\r\n\x1a\n", "h5"),
+        (b"CIRCLETA and what it holds", "artifact"),
         (b"something else entirely", "TFL3"),
     ],
 )

@@ -200,7 +200,10 @@ def test_a_function_cannot_change_its_inputs() -> None:
     [
         {"name": ""},
         {"name": "TFLite_Detection_PostProcess"},
+        {"name": 5},
         {"run": None},
+        {"options": 5},
+        {"c_source": 5, "c_function": "cube"},
         {"c_source": CUBE_C},
         {"c_function": "cube"},
         {"c_source": CUBE_C, "c_function": "cube; x"},

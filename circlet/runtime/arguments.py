@@ -1,0 +1,90 @@
+"""Arguments of sessions, checked: a wrong type or value ends in a coded error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from operator import index
+
+from circlet.config import Config
+from circlet.errors import InputError, check_type
+from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.runtime.executor import NANOSECONDS
+from circlet.runtime.opening import OpenOptions, Shapes
+
+_LONGEST_NS = 1 << 62
+_TYPES: dict[str, tuple[type, str]] = {
+    "strict": (bool, "True or False"),
+    "target": (str, "a name, such as 'native' or 'baseline'"),
+    "level": (str, "one of 'O0', 'O1', 'O2' and 'Os'"),
+    "precision": (str, "'f32' or 'bf16'"),
+    "cache": (bool, "True or False"),
+    "limits": (Limits, "a circlet.limits.Limits"),
+    "signature": (str, "the key of a signature, or '' for the first graph"),
+}
+
+
+def check_options(options: OpenOptions) -> None:
+    """See that options which nothing else looks at first have the right types."""
+    for name, (kind, wanted) in _TYPES.items():
+        check_type(getattr(options, name), kind, name, wanted)
+    if options.limits is not DEFAULT_LIMITS:
+        for name, value in options.limits._asdict().items():
+            if name != "run_seconds":
+                check_type(value, Integral, f"limits.{name}", "a whole number")
+
+
+def checked_names(backends: Sequence[str]) -> tuple[str, ...]:
+    """The names of backends; one name by itself is no list."""
+    if isinstance(backends, str) or not isinstance(backends, Sequence):
+        wanted = "a list of names, such as ['cpu', 'reference']"
+        raise InputError.mistyped("backends", backends, wanted)
+    return tuple(backends)
+
+
+def checked_shapes(shapes: Mapping[str, Sequence[int]]) -> Shapes:
+    """Sizes by input, as whole numbers of 0 or more."""
+    check_type(shapes, Mapping, "shapes", "a dict of sizes by the name of an input")
+    return tuple((name, _checked_sizes(name, shape)) for name, shape in shapes.items())
+
+
+def _checked_sizes(name: str, shape: Sequence[int]) -> tuple[int, ...]:
+    try:
+        sizes = tuple(index(size) for size in shape)
+    except TypeError as error:
+        what, why = "a shape is not a list of whole numbers", repr(shape)
+        raise InputError(what, where=name, why=why, fix="give one size per dimension") from error
+    if min(sizes, default=0) < 0:
+        raise InputError("a size is negative", where=name, why=f"shape {list(sizes)}")
+    return sizes
+
+
+def checked_seconds(seconds: float) -> float:
+    """A time that may be 0."""
+    check_type(seconds, Real, "tune_seconds", "a number of seconds, or 0 for no tuning")
+    if not 0 <= seconds < float("inf"):
+        why, fix = f"{seconds} s", "give a number of seconds, or 0 for no tuning"
+        raise InputError("tuning takes some time or none", where="tune_seconds", why=why, fix=fix)
+    return float(seconds)
+
+
+def thread_count(threads: int | None) -> int:
+    """The number of threads, by default that of the settings or of the cores that may be used."""
+    if threads is None:
+        from circlet.backends.cpu.threads import default_threads
+
+        return Config.from_environment().threads or default_threads()
+    check_type(threads, Integral, "threads", "a whole number, 1 or more")
+    if threads < 1:
+        raise InputError(f"{threads} threads", where="threads", fix="give 1 or more")
+    return int(threads)
+
+
+def nanoseconds(timeout: float | None, where: str = "timeout") -> int:
+    """A time limit; 0 for none."""
+    if timeout is None:
+        return 0
+    check_type(timeout, Real, where, "a number of seconds, or None for no bound")
+    if not timeout > 0:
+        raise InputError("the timeout is not positive", where=where, why=f"{timeout} s")
+    return max(1, int(min(timeout * NANOSECONDS, _LONGEST_NS)))
