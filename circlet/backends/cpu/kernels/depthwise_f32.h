@@ -23,14 +23,15 @@ struct depthwise_f32_params {
     int32_t tap_columns;    /* columns of the window */
     int32_t width;      /* output pixels of a row, at least MR */
     int32_t height;     /* output rows of an image */
-    int32_t rows;       /* output rows of all images */
-    int32_t task_rows;  /* rows of a task */
     int32_t channels;   /* channels of a pixel */
     int32_t blocks;     /* vectors of channels */
     int32_t task_blocks;    /* vectors of a task */
     float low;          /* smallest result */
     float high;         /* largest result */
 };
+
+/* Rows of a vector of channels that follow each other, so that windows meet their input again. */
+#define DEPTHWISE_F32_ROWS 16
 
 /* Tap vectors that stay in registers beside the sums of a tile. */
 #if CIRCLET_VBYTES == 64 || defined(__aarch64__)
@@ -138,27 +139,29 @@ CIRCLET_INLINE void depthwise_f32_block(const struct depthwise_f32_params *p, co
     }
 }
 
-/* A task is `task_rows` rows of `task_blocks` vectors of channels. */
+/* A task is `task_blocks` vectors of channels of a row. Whole rows go vector by vector. */
 CIRCLET_INLINE void depthwise_f32(const struct depthwise_f32_params *p, void *const *operands,
                                   void *scratch, int64_t begin, int64_t end, const int KH,
                                   const int KW, const int SW, const int DW, const int MR,
                                   const int MASKED) {
-    uint32_t parts = (uint32_t)((p->blocks + p->task_blocks - 1) / p->task_blocks);
-    int64_t packed = ((int64_t)p->tap_rows * p->tap_columns + 1) * CIRCLET_LANES;
+    const int64_t parts = (p->blocks + p->task_blocks - 1) / p->task_blocks;
+    const int64_t packed = ((int64_t)p->tap_rows * p->tap_columns + 1) * CIRCLET_LANES;
     (void)scratch;
-    for (int64_t task = begin; task < end; task++) {
-        int64_t first = (int64_t)((uint32_t)task / parts) * p->task_rows;
-        int64_t last = s_min_i64(first + p->task_rows, p->rows);
-        int64_t block = (int64_t)((uint32_t)task % parts) * p->task_blocks;
-        int64_t stop = s_min_i64(block + p->task_blocks, p->blocks);
-        for (; block < stop; block++) {
+    for (int64_t task = begin; task < end;) {
+        int64_t row = (uint32_t)task / (uint32_t)parts, part = (uint32_t)task % (uint32_t)parts;
+        int64_t part_stop = s_min_i64(parts, part + end - task);
+        int64_t rows = part == 0 && part_stop == parts ? (end - task) / parts : 1;
+        rows = s_min_i64(rows, DEPTHWISE_F32_ROWS);
+        int64_t stop = s_min_i64(part_stop * p->task_blocks, p->blocks);
+        for (int64_t block = part * p->task_blocks; block < stop; block++) {
             int64_t channel = block * CIRCLET_LANES;
             if (!MASKED) channel = s_min_i64(channel, p->channels - CIRCLET_LANES);
             depthwise_f32_block(p, (const float *)operands[0] + channel,
                                 (const float *)operands[1] + block * packed,
-                                (float *)operands[2] + channel, first, last, KH, KW, SW, DW,
+                                (float *)operands[2] + channel, row, row + rows, KH, KW, SW, DW,
                                 MR, MASKED);
         }
+        task += rows * (part_stop - part);
     }
 }
 

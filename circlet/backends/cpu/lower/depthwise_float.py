@@ -35,8 +35,7 @@ from circlet.ops.operands import operand
 _MOST_PIXELS = 7
 _MOST_UNROLLED = 200
 _MOST_COLUMNS = 16
-_TASK_ROWS = 16
-_TASKS_WANTED = 16
+_TASKS_WANTED = 64
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def _lower(op: Op, context: Context) -> None:
     masked = rows.channels < lanes
     registers = registers_of(context.target, context.vector_bytes)
     row_count, blocks = rows.images * rows.height, -(-rows.channels // lanes)
-    task_rows, task_blocks = _task_sizes(row_count, blocks)
+    task_blocks = _task_blocks(row_count, blocks)
     window = rows.window
     params: dict[str, ParamValue] = {
         **rows.source.strides("in"),
@@ -98,8 +97,6 @@ def _lower(op: Op, context: Context) -> None:
         "tap_columns": window.columns.size,
         "width": rows.width,
         "height": rows.height,
-        "rows": row_count,
-        "task_rows": task_rows,
         "channels": rows.channels,
         "blocks": blocks,
         "task_blocks": task_blocks,
@@ -119,7 +116,7 @@ def _lower(op: Op, context: Context) -> None:
         params,
         (rows.source.ref, *packed.refs, rows.result.ref),
         op.outputs,
-        tasks=-(-row_count // task_rows) * -(-blocks // task_blocks),
+        tasks=row_count * -(-blocks // task_blocks),
     )
 
 
@@ -202,11 +199,12 @@ def _shape(rows: _Rows, pixels: int) -> tuple[int, ...]:
     return height, width, rows.source.pixel // rows.column, spread, pixels
 
 
-def _task_sizes(row_count: int, blocks: int) -> tuple[int, int]:
-    """Rows and vectors of a task: rows that share input follow each other, tasks are enough."""
-    task_rows = min(row_count, _TASK_ROWS, -(-row_count * blocks // _TASKS_WANTED))
-    bands = -(-row_count // task_rows)
-    return task_rows, max(1, min(blocks, bands * blocks // _TASKS_WANTED))
+def _task_blocks(row_count: int, blocks: int) -> int:
+    """Vectors of a task: rows are tasks, cut where there are few, so that threads find work.
+
+    Threads that have rows of the layers before have the input in their caches.
+    """
+    return -(-blocks * row_count // max(_TASKS_WANTED, row_count))
 
 
 def _packed(weights: FloatArray, lanes: int) -> FloatArray:
