@@ -1,6 +1,6 @@
 """Runs every model of the corpus on every backend and compares with the golden outputs.
 
-    python -m tests.conformance [--write] [--models PATTERN] [--backends cpu,reference]
+    python -m tests.conformance [--write] [--models PATTERNS] [--backends cpu,reference]
                                 [--sets models,singleop] [--threads 1,2]
 
 Integers must be equal bit for bit; floats are measured by max|difference| / max(1, max|golden|)
@@ -80,13 +80,14 @@ class Subject:
         return CORPUS / FOLDERS[self.kind] / "golden" / f"{self.name}.tflite.npz"
 
 
-def subjects(pattern: str = "*", kinds: Sequence[str] = ("models",)) -> list[Subject]:
-    """The corpus' .tflite models by name."""
-    found = [
+def subjects(patterns: str = "*", kinds: Sequence[str] = ("models",)) -> list[Subject]:
+    """The corpus' .tflite models whose names fit one of the patterns, by name."""
+    found = {
         (kind, path.stem)
         for kind in kinds
+        for pattern in patterns.split(",")
         for path in CORPUS.glob(f"{FOLDERS[kind]}/models/{pattern}.tflite")
-    ]
+    }
     return [Subject(name, kind) for kind, name in sorted(found)]
 
 
@@ -219,13 +220,16 @@ def main() -> int:
     """Print the table; write the page if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--models", default="*")
+    parser.add_argument("--models", default="*", help="patterns of names, separated by commas")
     parser.add_argument("--sets", default="models,singleop")
     parser.add_argument("--backends", default="reference,cpu")
     parser.add_argument("--threads", default="1,2")
     options = parser.parse_args()
+    chosen = subjects(options.models, options.sets.split(","))
+    if not chosen:
+        parser.error(f"no model of the corpus fits {options.models}")
     rows = []
-    for subject in subjects(options.models, options.sets.split(",")):
+    for subject in chosen:
         for backend in options.backends.split(","):
             counts = [1] if backend == "reference" else map(int, options.threads.split(","))
             for threads in counts:
