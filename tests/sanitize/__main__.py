@@ -1,6 +1,6 @@
 """Runs the generated code of the public models under sanitizers.
 
-    python -m tests.sanitize [--models PATTERN] [--mode guard,ubsan,asan] [--timeout S]
+    python -m tests.sanitize [--models PATTERNS] [--mode guard,ubsan,asan] [--timeout S]
 
 Every tensor and every constant gets pages of its own between pages that may not be touched, and
 kernels are called one by one: whatever strays ends the process, and the step that ran is named.
@@ -22,16 +22,19 @@ from tests.sanitize.modes import MODES
 def main() -> int:
     """Print a line for each network and mode."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", default="*")
+    parser.add_argument("--models", default="*", help="patterns of names, separated by commas")
     parser.add_argument("--mode", default=",".join(MODES))
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for a network")
     options = parser.parse_args()
+    chosen = subjects(options.models)
+    if not chosen:
+        parser.error(f"no model of the corpus fits {options.models}")
     findings = 0
     for mode in options.mode.split(","):
         if MODES[mode].missing:
             sys.stdout.write(f"-- {mode}: {MODES[mode].missing}\n")
             continue
-        for subject in subjects(options.models):
+        for subject in chosen:
             outcome = sanitize(subject.name, mode, options.timeout)
             findings += bool(outcome.finding)
             mark = f"BAD {outcome.finding}" if outcome.finding else "ok "
