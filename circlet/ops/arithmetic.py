@@ -10,6 +10,7 @@ from math import log2
 import numpy as np
 
 from circlet.ir import DType, Op, Tensor
+from circlet.ops.activation import in_reach, is_quantised, ratio
 from circlet.ops.elementwise import activated, binary, kind_of, plain, unary
 from circlet.ops.expr import Call, Number, Param, Scalar, Var, call, rescale
 from circlet.ops.fixed import (
@@ -18,12 +19,14 @@ from circlet.ops.fixed import (
     multiplier_params,
     rescale_down,
     stored,
+    type_params,
     zero_params,
 )
 from circlet.ops.operands import QUANTISED, affine, operand, scale_of
 from circlet.ops.record import Rule
 from circlet.ops.requantize import quantize_multiplier
 
+_SQUARE_GUARD_BITS = 7
 _GUARD_BITS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
 
 
@@ -217,17 +220,75 @@ binary(
     _ORDERED_TYPES,
     options="MaximumMinimumOptions",
 )
+
+
+def squared_difference_factors(op: Op) -> tuple[float, float, float]:
+    """Real factors of both inputs to the common scale, and from its square to the output's."""
+    first, second, _ = common_scale_factors(op)
+    common = 2 * max(scale_of(operand(op, 0)), scale_of(operand(op, 1)))
+    squared = common * common / ((1 << 2 * _SQUARE_GUARD_BITS) * scale_of(op.outputs[0]))
+    return first, second, squared
+
+
+def squared_difference(op: Op) -> Scalar:
+    """SQUARED_DIFFERENCE: plain, or on a common scale with guard bits when quantised."""
+    if operand(op, 0).dtype not in QUANTISED:
+        difference = Var(0, kind_of(op)) - Var(1, kind_of(op))
+        return Scalar(difference * difference)
+    first, second, output = squared_difference_factors(op)
+    params = {
+        "guard": _SQUARE_GUARD_BITS,
+        **zero_params(op),
+        **down_params("input0", first),
+        **down_params("input1", second),
+        **multiplier_params("output", output),
+        **type_params(op),
+    }
+    return Scalar(_stored_square(), params)
+
+
+@lru_cache(maxsize=1)
+def _stored_square() -> Call:
+    difference = _on_common_scale(0) - _on_common_scale(1)
+    return stored(rescale(difference * difference, "output"))
+
+
+def _square_in_reach(op: Op) -> bool:
+    return op.outputs[0].dtype not in QUANTISED or squared_difference_factors(op)[2] < 1 << 30
+
+
 binary(
     "SQUARED_DIFFERENCE",
-    plain(lambda a, b: (a - b) * (a - b)),
-    "FLOAT32 INT32",
+    squared_difference,
+    "FLOAT32 INT8 INT32",
     options="SquaredDifferenceOptions",
+    rules=(
+        affine(0, 1),
+        Rule("output-scale", _square_in_reach, "the output scale is too small", sized=False),
+    ),
+    rounding="double",
 )
 
-unary("ABS", plain(lambda x: call("abs", x)), "FLOAT32 INT32", options="AbsOptions")
+
+def magnitude(op: Op) -> Scalar:
+    """ABS: plain, or rescaled to the output's scale when quantised."""
+    if not is_quantised(op):
+        return plain(lambda x: call("abs", x))(op)
+    centred = call("abs", Var(0, "i32") - Param("zero0"))
+    same = scale_of(operand(op, 0)) == scale_of(op.outputs[0])
+    value = centred if same else rescale(centred, "output")
+    factor = {} if same else multiplier_params("output", ratio(op))
+    return Scalar(stored(value), {**zero_params(op), **factor, **type_params(op)})
+
+
+unary(
+    "ABS",
+    magnitude,
+    "FLOAT32 INT32 INT8 INT16",
+    options="AbsOptions",
+    rules=(affine(0), in_reach()),
+    rounding="double",
+)
 unary("NEG", plain(lambda x: -x), "FLOAT32 INT32 INT64", options="NegOptions")
-unary("SQRT", plain(lambda x: call("sqrt", x)), "FLOAT32")
-unary("EXP", plain(lambda x: call("exp", x)), "FLOAT32", options="ExpOptions")
-unary("LOG", plain(lambda x: call("log", x)), "FLOAT32")
 unary("FLOOR", plain(lambda x: call("floor", x)), "FLOAT32", numerics="exact")
 unary("SQUARE", plain(lambda x: x * x), "FLOAT32", options="SquareOptions")

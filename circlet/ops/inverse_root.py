@@ -1,4 +1,4 @@
-"""Fixed-point 1 / sqrt(x) of whole numbers, and what is made of it: RSQRT and L2_NORMALIZATION."""
+"""Roots of stored values: SQRT, and 1 / sqrt(x) in fixed point for RSQRT and L2_NORMALIZATION."""
 
 from __future__ import annotations
 
@@ -139,6 +139,34 @@ unary(
     ),
     rounding="double",
     evaluate=_evaluate_rsqrt,
+)
+
+
+def sqrt_scalar(op: Op) -> Scalar:
+    """SQRT of floats; stored values go through a table."""
+    if _is_quantised(op):
+        raise GraphError("SQRT of stored values has no expression", where=op.name)
+    return Scalar(call("sqrt", Var(0)))
+
+
+def _evaluate_sqrt(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    """Whole steps of the output, rounded down; the reference refuses values below zero."""
+    if not _is_quantised(op):
+        return evaluate_scalar(sqrt_scalar(op), op, inputs)
+    values, result = present(inputs[0]), op.outputs[0]
+    centred = np.maximum(values.astype(np.int32) - zero_of(operand(op, 0)), 0)
+    real = np.float32(scale_of(operand(op, 0))) * centred.astype(np.float32)
+    steps = np.trunc(np.sqrt(real) / np.float32(scale_of(result))) + zero_of(result)
+    return [np.clip(steps, *limits(result.dtype)).astype(values.dtype)]
+
+
+unary(
+    "SQRT",
+    sqrt_scalar,
+    "FLOAT32 INT8 INT16",
+    rules=(affine(0),),
+    rounding="lut",
+    evaluate=_evaluate_sqrt,
 )
 
 

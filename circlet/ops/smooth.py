@@ -1,4 +1,4 @@
-"""Smooth activations: LOGISTIC, TANH, ELU, GELU, HARD_SWISH; tables where values are stored."""
+"""Smooth functions: LOGISTIC, TANH, ELU, GELU, HARD_SWISH, EXP, LOG; tables of stored values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
-from circlet.ops import hard_swish, lut
+from circlet.ops import hard_swish, lut, lut16, sigmoid16
 from circlet.ops.activation import EIGHT_BIT_FORMS, in_reach, is_quantised
 from circlet.ops.elementwise import evaluate_scalar, unary
 from circlet.ops.expr import Expr, Scalar, Var, call, clamp
 from circlet.ops.expr import evaluate as evaluate_expression
-from circlet.ops.operands import affine, operand, present, scale_of
+from circlet.ops.operands import affine, limits, operand, present, scale_of, zero_of
 from circlet.ops.record import Arrays, NoAttrs, QuantRule, Rule
+from circlet.ops.weighted import centred_int16
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class GeluAttrs:
     """Whether the tanh form replaces the error function."""
 
     approximate: bool = False
+
+
+OnStored = Callable[[Op, np.ndarray], np.ndarray]
+
+WIDE_FORMS = f"{EIGHT_BIT_FORMS} INT16"
 
 
 def _of_floats(op: Op, expression: Expr) -> Scalar:
@@ -44,8 +50,12 @@ def _transcendental(
     fixed: tuple[tuple[DType, float, int], ...] = (),
     attrs: type = NoAttrs,
     options: str = "",
+    on_int16: OnStored | None = None,
 ) -> None:
-    """Register a smooth function: an expression on floats, a table on 8-bit values."""
+    """Register a smooth function: an expression on floats, a table on stored values.
+
+    `on_int16` replaces the table of straight pieces.
+    """
 
     def scalar(op: Op) -> Scalar:
         return _of_floats(op, expression(op))
@@ -53,8 +63,12 @@ def _transcendental(
     def evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
         if not is_quantised(op):
             return evaluate_scalar(scalar(op), op, inputs)
-        table = lut.tabulated(operand(op, 0), op.outputs[0], transform(op))
-        return [lut.apply(table, present(inputs[0]))]
+        values, source, result = present(inputs[0]), operand(op, 0), op.outputs[0]
+        if source.dtype != DType.INT16:
+            return [lut.apply(lut.tabulated(source, result, transform(op)), values)]
+        if on_int16 is not None:
+            return [on_int16(op, values)]
+        return [lut16.apply(lut16.tabulated(source, result, transform(op)), values)]
 
     unary(
         kind,
@@ -86,27 +100,67 @@ def _logistic_steps(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.float32(1) / (np.float32(1) + power), np.float32)
 
 
-def _scale_is(scale: float) -> Callable[[Op], bool]:
-    def holds(op: Op) -> bool:
-        return not is_quantised(op) or scale_of(op.outputs[0]) == scale
+_LOGISTIC_FIXED = (
+    (DType.INT8, 1 / 256, -128),
+    (DType.UINT8, 1 / 256, 0),
+    (DType.INT16, 1 / (1 << 15), 0),
+)
 
-    return holds
 
+def _logistic_output(op: Op) -> bool:
+    """The scale that the kernels assume."""
+    scales = {dtype: scale for dtype, scale, _ in _LOGISTIC_FIXED}
+    return not is_quantised(op) or scale_of(op.outputs[0]) == scales[op.outputs[0].dtype]
+
+
+def _is_int16(op: Op) -> bool:
+    return operand(op, 0).dtype == DType.INT16
+
+
+def _tanh_output(op: Op) -> bool:
+    return not _is_int16(op) or scale_of(op.outputs[0]) == 1 / (1 << 15)
+
+
+_INT16_RULES = (
+    centred_int16(),
+    Rule(
+        "input-scale",
+        lambda op: not _is_int16(op) or sigmoid16.is_in_reach(op),
+        "the input scale is too large",
+    ),
+)
 
 _transcendental(
     "LOGISTIC",
-    EIGHT_BIT_FORMS,
+    WIDE_FORMS,
     lambda op: call("logistic", Var(0)),
     lambda op: _logistic_steps,
-    rules=(Rule("output-scale", _scale_is(1 / 256), "the output scale must be 1/256"),),
-    fixed=((DType.INT8, 1 / 256, -128), (DType.UINT8, 1 / 256, 0)),
+    rules=(
+        Rule(
+            "output-scale",
+            _logistic_output,
+            "the output scale must be 1/256, of int16 values 1/32768",
+        ),
+        *_INT16_RULES,
+    ),
+    fixed=_LOGISTIC_FIXED,
+    on_int16=sigmoid16.logistic,
 )
 _transcendental(
     "TANH",
-    EIGHT_BIT_FORMS,
+    WIDE_FORMS,
     lambda op: call("tanh", Var(0)),
     _in_double(np.tanh),
-    fixed=((DType.INT8, 1 / 128, 0), (DType.UINT8, 1 / 128, 128)),
+    rules=(
+        Rule("output-scale", _tanh_output, "the output scale of int16 values must be 1/32768"),
+        *_INT16_RULES,
+    ),
+    fixed=(
+        (DType.INT8, 1 / 128, 0),
+        (DType.UINT8, 1 / 128, 128),
+        (DType.INT16, 1 / (1 << 15), 0),
+    ),
+    on_int16=sigmoid16.tanh,
 )
 _transcendental(
     "ELU",
@@ -129,7 +183,29 @@ def _gelu_table(op: Op) -> lut.Transform:
     return lambda values: np.asarray(evaluate_expression(gelu(op), [values], {}), np.float32)
 
 
-_transcendental("GELU", EIGHT_BIT_FORMS, gelu, _gelu_table, attrs=GeluAttrs, options="GeluOptions")
+_transcendental("GELU", WIDE_FORMS, gelu, _gelu_table, attrs=GeluAttrs, options="GeluOptions")
+
+
+def _log_of(op: Op) -> lut.Transform:
+    """The natural logarithm; where x is not above zero, the output's lowest value."""
+    result = op.outputs[0]
+    least = np.float32(scale_of(result)) * np.float32(limits(result.dtype)[0] - zero_of(result))
+
+    def transform(values: np.ndarray) -> np.ndarray:
+        safe = np.where(values > 0, values, np.float32(1)).astype(np.float64)
+        return np.where(values > 0, np.log(safe), least).astype(np.float32)
+
+    return transform
+
+
+_transcendental(
+    "EXP",
+    "FLOAT32 INT8 INT16",
+    lambda op: call("exp", Var(0)),
+    _in_double(np.exp),
+    options="ExpOptions",
+)
+_transcendental("LOG", "FLOAT32 INT8 INT16", lambda op: call("log", Var(0)), _log_of)
 
 
 def hard_swish_scalar(op: Op) -> Scalar:

@@ -49,6 +49,40 @@ def test_smooth_function_of_int8_agrees(kind: str, quant: Quant) -> None:
     assert_agrees(make_op(kind, [tensor("x", x, quant)], (DType.INT8, (0.03, -90))), [x])
 
 
+@pytest.mark.parametrize("scale", [1 / 4096, 1 / 2048, 1 / 65536, 3e-4, 0.011, 1.0, 5.2, 1e-10])
+@pytest.mark.parametrize("kind", ["LOGISTIC", "TANH"])
+def test_pieces_of_int16_functions_agree(kind: str, scale: float) -> None:
+    x = np.arange(-32768, 32768).astype(np.int16)[None]
+    result = (DType.INT16, (1 / 32768, 0))
+    assert_agrees(make_op(kind, [tensor("x", x, (scale, 0))], result, version=3), [x])
+    too_large = make_op(kind, [tensor("x", x, (5.5, 0))], result, version=3)
+    assert broken_rule(too_large) == "input-scale"
+
+
+@pytest.mark.parametrize("scales", [(3e-4, 4e-4), (1e-3, 3e-5), (7e-5, 2e-3)])
+@pytest.mark.parametrize("kind", ["EXP", "LOG", "GELU", "SQRT", "ABS"])
+def test_function_of_int16_agrees(kind: str, scales: tuple[float, float]) -> None:
+    x = np.arange(0 if kind == "SQRT" else -32768, 32768).astype(np.int16)[None]
+    op = make_op(kind, [tensor("x", x, (scales[0], 0))], (DType.INT16, (scales[1], 0)), version=2)
+    assert_agrees(op, [x])
+
+
+@pytest.mark.parametrize("quant", SCALES)
+@pytest.mark.parametrize("result", [(0.03, -90), (0.05, 4), (0.0007, -128)])
+@pytest.mark.parametrize("kind", ["EXP", "LOG", "ABS"])
+def test_function_of_int8_agrees(kind: str, quant: Quant, result: Quant) -> None:
+    x = every_value(DType.INT8)
+    assert_agrees(make_op(kind, [tensor("x", x, quant)], (DType.INT8, result), version=2), [x])
+
+
+@pytest.mark.parametrize("result", [(0.05, -127), (0.02, -20), (0.125, 5)])
+@pytest.mark.parametrize("scale", [0.04, 0.11, 1 / 16])
+def test_root_of_int8_agrees(scale: float, result: Quant) -> None:
+    x = every_value(DType.INT8)
+    op = make_op("SQRT", [tensor("x", x, (scale, -128))], (DType.INT8, result), version=2)
+    assert_agrees(op, [x])
+
+
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("quant", SCALES)
 @pytest.mark.parametrize("result", [(0.03, -100), (0.5, 3)])

@@ -98,6 +98,24 @@ def test_squared_difference_agrees() -> None:
     assert_agrees(op, [a, b])
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "result"),
+    [
+        ((0.02, 3), (0.03, -7), (0.04, -128)),
+        ((0.02, 3), (0.02, 3), (1.5, -100)),
+        ((0.02, 0), (0.03, -7), (1e-5, -128)),
+        ((0.02, 127), (0.001, -128), (0.1, -5)),
+    ],
+)
+def test_squared_difference_of_every_pair_agrees(
+    first: tuple[float, int], second: tuple[float, int], result: tuple[float, int]
+) -> None:
+    values = np.arange(-128, 128).astype(np.int8)
+    a, b = np.repeat(values, 256)[None], np.tile(values, 256)[None]
+    inputs = [tensor("a", a, first), tensor("b", b, second)]
+    assert_agrees(make_op("SQUARED_DIFFERENCE", inputs, (DType.INT8, result), version=2), [a, b])
+
+
 def test_int32_sum_wraps_around() -> None:
     a = np.array([2**31 - 1, -(2**31)], np.int32)
     b = np.array([1, -1], np.int32)

@@ -137,6 +137,28 @@ def test_float_functions_equal_the_record(kind: str, target: str) -> None:
     cases.check(target)
 
 
+INT16_FUNCTIONS = ("ABS", "EXP", "GELU", "LOG", "LOGISTIC", "SQRT", "TANH")
+
+
+@each_target
+def test_int16_functions_equal_the_record(target: str) -> None:
+    cases = Cases()
+    source, unit = Quantization.per_tensor(3e-4), Quantization.per_tensor(1 / 32768)
+    for kind in INT16_FUNCTIONS:
+        for shape in ((37,), (2, 3, 5, 48)):
+            cases.op(kind, [cases.data(DType.INT16, shape, source)], quant=unit)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_int8_squared_differences_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for first, second in SHAPES:
+        pair = [cases.data(DType.INT8, first), cases.data(DType.INT8, second, SECOND)]
+        cases.op("SQUARED_DIFFERENCE", pair, quant=Quantization.per_tensor(0.07, -128))
+    cases.check(target, threads=2)
+
+
 FIXED = {"LOGISTIC": Quantization.per_tensor(1 / 256, -128)}
 
 

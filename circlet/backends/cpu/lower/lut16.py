@@ -12,7 +12,7 @@ from circlet.ops import get
 from circlet.ops.operands import operand
 
 _TASK_ELEMENTS = 1 << 13
-_KINDS = ("RSQRT",)
+_KINDS = ("EXP", "GELU", "LOG", "LOGISTIC", "RSQRT", "SQRT", "TANH")
 
 
 def _refuses(op: Op, target: Target) -> str | None:
