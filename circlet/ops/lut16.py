@@ -11,28 +11,41 @@ from circlet.ir import Tensor
 from circlet.ops.functions import round_half_away
 from circlet.ops.operands import scale_of, zero_of
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating]
 Table = npt.NDArray[np.int16]
-Transform = Callable[[Floats], Floats]
+Transform = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]
 
 _PIECES = 512
 _LOW, _HIGH = -(1 << 15), (1 << 15) - 1
 
 
 def tabulated(source: Tensor, result: Tensor, transform: Transform) -> Table:
-    """Ends of the pieces, moved by half the error in the middle of each, in float32."""
+    """A real function from one tensor's scale to another's, in float32."""
     scale, zero = np.float32(scale_of(source)), zero_of(source)
     low, high = scale * np.float32(_LOW - zero), scale * np.float32(_HIGH - zero)
-    step = np.float32((high - low) / np.float32(_PIECES))
-    at = low + np.arange(_PIECES + 1, dtype=np.float32) * step
+    return pieces(low, high, _output_factor(result), transform)
+
+
+def pieces(
+    low: np.floating,
+    high: np.floating,
+    factor: np.floating,
+    transform: Callable[..., Floats],
+) -> Table:
+    """Ends of straight pieces from `low` to `high`, moved by half the error in their middle.
+
+    Computed in the type of `low`; `factor` is steps of the result per unit.
+    """
+    kind = np.dtype(low).type
+    step = kind((high - low) / kind(_PIECES))
+    at = low + np.arange(_PIECES + 1, dtype=kind) * step
     at[-1] = high
-    inverse = _output_factor(result)
     with np.errstate(over="ignore", invalid="ignore"):
-        ends = transform(at) * inverse
-        middle = round_half_away(transform(at[:-1] + step / np.float32(2)) * inverse)
+        ends = transform(at) * factor
+        middle = round_half_away(transform(at[:-1] + step / kind(2)) * factor)
         samples = round_half_away(ends)
-        straight = round_half_away((ends[1:] + samples[:-1]) / np.float32(2))
-        samples[:-1] -= round_half_away((straight - middle) / np.float32(2))
+        straight = round_half_away((ends[1:] + samples[:-1]) / kind(2))
+        samples[:-1] -= round_half_away((straight - middle) / kind(2))
     return np.clip(np.nan_to_num(samples), _LOW, _HIGH).astype(np.int16)
 
 

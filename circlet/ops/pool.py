@@ -103,6 +103,6 @@ def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
     )
 
 
-AVERAGE_POOL_2D = register(_pool("AVERAGE_POOL_2D", average, ("FLOAT32", "UINT8", "INT8")))
-MAX_POOL_2D = register(_pool("MAX_POOL_2D", maximum, ("FLOAT32", "UINT8", "INT8")))
+AVERAGE_POOL_2D = register(_pool("AVERAGE_POOL_2D", average, ("FLOAT32", "UINT8", "INT8", "INT16")))
+MAX_POOL_2D = register(_pool("MAX_POOL_2D", maximum, ("FLOAT32", "UINT8", "INT8", "INT16")))
 L2_POOL_2D = register(_pool("L2_POOL_2D", l2_norm, ("FLOAT32",)))

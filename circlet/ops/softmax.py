@@ -9,7 +9,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
-from circlet.ops import gemmlowp
+from circlet.ops import gemmlowp, softmax16
 from circlet.ops.operands import (
     QUANTISED,
     affine,
@@ -26,7 +26,7 @@ from circlet.ops.requantize import quantize_multiplier, rounding_divide_by_pot
 
 _DIFF_INTEGER_BITS = 5
 _SUM_INTEGER_BITS = 12
-_TYPES = ("FLOAT32 -> FLOAT32", "INT8 -> INT8", "UINT8 -> UINT8", "INT8 -> INT16")
+_TYPES = ("FLOAT32 -> FLOAT32", "INT8 -> INT8", "UINT8 -> UINT8", "INT8 -> INT16", "INT16 -> INT16")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ def input_radius(integer_bits: int, shift: int) -> int:
     return int(((1 << integer_bits) - 1) * 2.0 ** (31 - integer_bits - shift))
 
 
+def int16_factor(op: Op) -> float:
+    """Real factor of the differences of int16 elements to steps of the table of powers."""
+    return softmax16.input_factor(scale_of(operand(op, 0)), getattr(op.attrs, "beta", 1.0))
+
+
 def _rows(op: Op, inputs: Arrays) -> np.ndarray:
     """The input; GraphError where a run shows that it has no last axis with elements."""
     values = present(inputs[0])
@@ -59,6 +64,8 @@ def _rows(op: Op, inputs: Arrays) -> np.ndarray:
 
 def _evaluate_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
     values = _rows(op, inputs)
+    if operand(op, 0).dtype == DType.INT16:
+        return [softmax16.softmax(values, int16_factor(op))]
     if operand(op, 0).dtype in QUANTISED:
         return [_softmax_stored(op, values)]
     beta = np.float32(getattr(op.attrs, "beta", 1.0))
@@ -96,6 +103,8 @@ def _softmax_output(op: Op) -> bool:
     result = op.outputs[0]
     if result.dtype == DType.INT8:
         return zero_of(result) == -128 and abs(scale_of(result) * 256 - 1) <= 0.001
+    if operand(op, 0).dtype == DType.INT16:
+        return zero_of(result) == 0 and abs(scale_of(result) * (1 << 15) - 1) <= 0.001
     if result.dtype == DType.INT16:
         return zero_of(result) == -(1 << 15) and abs(scale_of(result) * 65536 - 1) <= 0.001
     return True
@@ -105,6 +114,8 @@ def _exponent_fits(op: Op) -> bool:
     """LiteRT demands a factor above 1, so that differences are shifted left."""
     if operand(op, 0).dtype not in QUANTISED:
         return True
+    if operand(op, 0).dtype == DType.INT16:
+        return 0 < int16_factor(op) < 1 << 15
     _, shift, smallest = exponent_params(op)
     return 0 <= shift <= 31 and smallest <= 0
 
@@ -150,7 +161,7 @@ register(
             Rule(
                 "output-scale",
                 _softmax_output,
-                "int8 output needs scale 1/256, zero -128 (int16 likewise)",
+                "int8 output needs scale 1/256, zero -128 (int16 likewise; of int16 1/32768, 0)",
             ),
         ),
         numerics="tolerance",

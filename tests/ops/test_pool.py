@@ -12,8 +12,8 @@ from tests.ops.single_op import floats, per_tensor, replay_single, single_op
 FORMS = [
     (kind, dtype)
     for kind, dtypes in (
-        ("AVERAGE_POOL_2D", (DType.FLOAT32, DType.INT8, DType.UINT8)),
-        ("MAX_POOL_2D", (DType.FLOAT32, DType.INT8, DType.UINT8)),
+        ("AVERAGE_POOL_2D", (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16)),
+        ("MAX_POOL_2D", (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16)),
         ("L2_POOL_2D", (DType.FLOAT32,)),
     )
     for dtype in dtypes
@@ -23,7 +23,8 @@ FORMS = [
 def model_of(kind: str, dtype: DType, padding: str, activation: str = "NONE") -> Model:
     """A 4x3 window with strides 1 and 2 over a [2, 17, 13, 8] input."""
     attrs = Pool2DAttrs(padding, 2, 1, 3, 4, activation)
-    quant = None if dtype.is_float else per_tensor(0.1, {DType.INT8: -7, DType.UINT8: 99}[dtype])
+    zeros = {DType.INT8: -7, DType.UINT8: 99, DType.INT16: 0}
+    quant = None if dtype.is_float else per_tensor(0.1, zeros[dtype])
     return single_op(kind, (dtype, (2, 17, 13, 8), quant), [], attrs, quant)
 
 

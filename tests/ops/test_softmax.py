@@ -36,6 +36,24 @@ def test_softmax_of_bytes_agrees(
     assert_agrees(op, [x])
 
 
+@pytest.mark.parametrize("scale", [10 / 65535, 0.0003, 0.002, 0.05])
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+@pytest.mark.parametrize("shape", [(400, 2), (3, 7, 10), (60, 3000), (5, 1)])
+def test_softmax_of_int16_agrees(shape: tuple[int, ...], beta: float, scale: float) -> None:
+    x = stored_values(DType.INT16, shape) // 6
+    result = DType.INT16, (1 / 32768, 0)
+    op = make_op("SOFTMAX", [tensor("x", x, (scale, 0))], result, SoftmaxAttrs(beta), version=3)
+    assert_agrees(op, [x])
+
+
+def test_softmax_of_every_int16_difference_agrees() -> None:
+    x = np.arange(-32768, 32768).astype(np.int16)[:, None]
+    x = np.concatenate([x, np.full_like(x, 32767)], axis=1)
+    result = DType.INT16, (1 / 32768, 0)
+    op = make_op("SOFTMAX", [tensor("x", x, (2e-4, 0))], result, SoftmaxAttrs(1.0), version=3)
+    assert_agrees(op, [x])
+
+
 def test_softmax_of_every_difference_agrees() -> None:
     x = every_value(DType.UINT8).reshape(128, 2)
     x = np.concatenate([x, 255 - x], axis=1)

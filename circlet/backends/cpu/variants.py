@@ -353,6 +353,7 @@ _ROWS = (
     _row("complex_abs", "fft", "lengths of complex numbers", _F, "fft", "yamnet_audio_classifier"),
     _row("resize_bilinear", "resize", "images", _F, "resize", "deeplabv3_257_float"),
     _row("resize_nearest", "resize", "images", _E, "resize", "style_transfer_f16_384"),
+    _row("softmax_q16", "softmax16", "int16 softmax", _E, "softmax", ""),
 )
 
 _MOVES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from circlet.ir import DType
@@ -19,7 +20,7 @@ WINDOWS = (
 
 @each_target
 @pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
-@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16])
 def test_pooling_equals_the_record(kind: str, dtype: DType, target: str) -> None:
     cases = Cases()
     for channels in CHANNELS:
@@ -47,4 +48,15 @@ def test_global_pooling_of_extreme_values_rounds_exactly(target: str) -> None:
             data.view("uint8")[:, :63] = value
             tensor = cases.given(data, QUANT)
             cases.op("AVERAGE_POOL_2D", [tensor], Pool2DAttrs("VALID", 1, 1, 64, 64), quant=QUANT)
+    cases.check(target)
+
+
+@each_target
+def test_means_of_many_16_bit_values_round_exactly(target: str) -> None:
+    cases = Cases()
+    for value in (-32768, -32767, 32766, 32767):
+        data = np.full((1, 61, 59, 5), value, np.int16)
+        data[:, 59:] += cases.values(DType.INT16, (1, 2, 59, 5)) % 3 * (-1 if value > 0 else 1)
+        attrs = Pool2DAttrs("VALID", 1, 1, 59, 61)
+        cases.op("AVERAGE_POOL_2D", [cases.given(data, QUANT)], attrs, quant=QUANT)
     cases.check(target)

@@ -40,6 +40,19 @@ def test_stored_softmax_equals_the_record(dtype: DType, target: str) -> None:
 
 
 @each_target
+def test_softmax_of_int16_equals_the_record(target: str) -> None:
+    cases = Cases()
+    result = Quantization.per_tensor(1 / 32768)
+    for shape in ((1, 2), (3, 5, 40), (2, 4097), (7, 1)):
+        for scale in (5e-5, 2e-3):
+            source = cases.data(DType.INT16, shape, Quantization.per_tensor(scale))
+            cases.op("SOFTMAX", [source], SoftmaxAttrs(1.0), quant=result)
+    alike = cases.given(np.full((1, 1 << 15), 7, np.int16), Quantization.per_tensor(1e-3))
+    cases.op("SOFTMAX", [alike], SoftmaxAttrs(1.0), quant=result)
+    cases.check(target, threads=2)
+
+
+@each_target
 def test_16_bit_results_of_bytes_equal_the_record(target: str) -> None:
     cases = Cases()
     for shape in ((1, 2), (3, 5, 40), (2, 300)):

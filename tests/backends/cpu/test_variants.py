@@ -22,6 +22,7 @@ from circlet.limits import DEFAULT_LIMITS
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.conv import DepthwiseConv2DAttrs
 from circlet.ops.order import CumsumAttrs
+from circlet.ops.softmax import SoftmaxAttrs
 from circlet.plan.partition import partition
 from circlet.runtime.build import plan_model
 from circlet.runtime.opening import OpenOptions
@@ -76,6 +77,10 @@ def own(name: str) -> Graph:
     elif name == "matmul_bf16":
         x, y = (cases.data(DType.FLOAT32, (96, 96)) for _ in range(2))
         cases.op("BATCH_MATMUL", [x, y], BatchMatMulAttrs())
+    elif name == "softmax_q16":
+        data = cases.data(DType.INT16, (2, 9), Quantization.per_tensor(0.01))
+        unit = Quantization.per_tensor(1 / 32768)
+        cases.op("SOFTMAX", [data], SoftmaxAttrs(1.0), quant=unit)
     return cases.graph()
 
 
@@ -90,6 +95,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "lookup": own,
     "conv_int": own,
     "matmul_bf16": own,
+    "softmax_q16": own,
     "svdf_f32": recurrent,
     "lstm_hybrid": recurrent,
 }

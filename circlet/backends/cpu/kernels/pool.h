@@ -84,24 +84,37 @@ CIRCLET_INLINE void pool_channels_f32(const struct pool_params *p, const pool_wi
     if (c < p->channels) pool_f32(p, w, to, c, p->channels - c, kind, 1);
 }
 
-/* Mean of integer taps, halves away from zero for signed, up for unsigned inputs. The quotient
- * of two floats below 2**24 never rounds up to the next integer, so truncating it is exact. */
+/* A whole number over the taps, towards zero. The quotient of two floats below 2**24 never rounds
+ * up to the next integer, so truncating it is exact; sums of 16-bit values may be larger, and
+ * their quotient is one off at most, as what is left over tells. */
+CIRCLET_INLINE vi pool_quotient(vi sum, int64_t taps, int type) {
+    vi quotient = v_to_i32(v_to_f32(sum) / v_splat((float)taps));
+    if (type != ELEMENT_I16) return quotient;
+    vi size = v_splat_i32((int32_t)taps), left = sum - quotient * size;
+    vi below = (vi)(sum < v_zero_i32());
+    vi rest = v_select_i32(below, -left, left);
+    vi step = (vi)(rest < v_zero_i32()) - (vi)(rest >= size);
+    return quotient + v_select_i32(below, -step, step);
+}
+
+/* Mean of integer taps, halves away from zero for signed, up for unsigned inputs. */
 CIRCLET_INLINE vi pool_mean(vi sum, int64_t taps, int type) {
     vi half = v_splat_i32((int32_t)(taps / 2));
     if (type != ELEMENT_U8) half = v_select_i32((vi)(sum > v_zero_i32()), half, -half);
-    return v_to_i32(v_to_f32(sum + half) / v_splat((float)taps));
+    return pool_quotient(sum + half, taps, type);
 }
 
 /* Lanes of channels c .. c + n of an integer window. */
 CIRCLET_INLINE void pool_int(const struct pool_params *p, const pool_window *w, char *to,
                              int64_t c, int64_t n, int kind, int type, int registers) {
     vi sums[4];
+    int64_t size = element_size(type);
     CIRCLET_UNROLL for (int r = 0; r < registers; r++)
-        sums[r] = v_splat_i32(kind == POOL_MAX ? -128 : 0);
-    POOL_TAPS(w, tap, 1) {
-        const char *from = w->at + tap + c;
+        sums[r] = v_splat_i32(kind == POOL_MAX ? INT16_MIN : 0);
+    POOL_TAPS(w, tap, size) {
+        const char *from = w->at + tap + c * size;
         CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
-            vi v = element_load_i32(from + r * CIRCLET_LANES, n, type);
+            vi v = element_load_i32(from + r * CIRCLET_LANES * size, n, type);
             sums[r] = pool_join_int(sums[r], v, kind);
         }
     }
@@ -110,7 +123,7 @@ CIRCLET_INLINE void pool_int(const struct pool_params *p, const pool_window *w, 
         vi v = sums[r];
         if (kind != POOL_MAX) v = pool_mean(v, taps, type);
         v = v_clamp_i32(v, v_splat_i32(p->low_int), v_splat_i32(p->high_int));
-        element_store_i32(to + c + r * CIRCLET_LANES, v, n, type);
+        element_store_i32(to + (c + r * CIRCLET_LANES) * size, v, n, type);
     }
 }
 
@@ -159,7 +172,7 @@ CIRCLET_INLINE void pool_pixel(const struct pool_params *p, const pool_window *w
                                int kind, int type) {
     if (type == ELEMENT_F32) {
         pool_channels_f32(p, w, (float *)to, kind);
-    } else if (kind == POOL_MAX && p->channels >= CIRCLET_VBYTES) {
+    } else if (kind == POOL_MAX && type != ELEMENT_I16 && p->channels >= CIRCLET_VBYTES) {
         for (int64_t c = 0; c < p->channels; c += CIRCLET_VBYTES)
             pool_max_bytes(p, w, to, s_min_i64(c, p->channels - CIRCLET_VBYTES), type);
     } else {
@@ -171,7 +184,7 @@ CIRCLET_INLINE void pool_pixel(const struct pool_params *p, const pool_window *w
 CIRCLET_INLINE void pool(const struct pool_params *p, void *const *x, void *scratch, int64_t begin,
                          int64_t end, int kind, int type) {
     (void)scratch;
-    int64_t size = type == ELEMENT_F32 ? 4 : 1;
+    int64_t size = element_size(type);
     for (int64_t task = begin; task < end; task++) {
         int64_t image = task / p->out_height, y = task % p->out_height;
         int64_t top = y * p->stride_height - p->pad_top, first_y = s_max_i64(top, 0);

@@ -35,7 +35,7 @@ _KINDS = {
 def _refuses(op: Op, target: Target) -> str | None:
     source, attrs = operand(op, 0), op.attrs
     assert isinstance(attrs, Pool2DAttrs)
-    if source.dtype not in (DType.FLOAT32, DType.INT8, DType.UINT8):
+    if source.dtype not in (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16):
         return f"does not take {source.dtype.name}"
     if source.is_constant:
         return "the input is constant"

@@ -15,14 +15,15 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
-from circlet.ops import gemmlowp
+from circlet.ops import gemmlowp, softmax16
 from circlet.ops.operands import limits, operand, scale_of, zero_of
 from circlet.ops.requantize import rounding_divide_by_pot
-from circlet.ops.softmax import SoftmaxAttrs, exponent_params
+from circlet.ops.softmax import SoftmaxAttrs, exponent_params, int16_factor
 
 _TASK_ELEMENTS = 1 << 12
 _SUM_INTEGER_BITS = 12
 _MOST_TERMS = 1 << _SUM_INTEGER_BITS
+_MOST_WIDE_TERMS = 1 << 15
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -91,6 +92,31 @@ def _lower_stored(op: Op, context: Context) -> None:
     context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
+def _refuses_wide(op: Op, target: Target) -> str | None:
+    source = operand(op, 0)
+    if source.dtype != DType.INT16:
+        return f"does not take {source.dtype.name}"
+    if source.static_shape[-1] > _MOST_WIDE_TERMS:
+        return f"a row has more than {_MOST_WIDE_TERMS} elements"
+    return _refuses(op, target)
+
+
+def _packed_wide(op: Op) -> tuple[tuple[np.ndarray, ...], int]:
+    """Powers of differences up to the last that has its own, and the table of reciprocals."""
+    powers = softmax16.powers(int16_factor(op)).astype(np.int16)
+    last = int(np.flatnonzero(powers != powers[-1])[-1]) + 1 if powers[0] != powers[-1] else 0
+    return (powers[: last + 1], softmax16.reciprocals()), last
+
+
+def _lower_wide(op: Op, context: Context) -> None:
+    result = op.outputs[0]
+    packed = context.packed(op, "softmax powers", lambda: _packed_wide(op))
+    params, tasks = _row_params(op)
+    params["last"] = packed.fact
+    operands = (source_ref(context, operand(op, 0)), TensorRef(result), *packed.refs)
+    context.call(op, Kernel("softmax16.h", "softmax_q16"), params, operands, (result,), tasks=tasks)
+
+
 def _refuses_log_stored(op: Op, target: Target) -> str | None:
     if operand(op, 0).dtype != DType.UINT8:
         return f"does not take {operand(op, 0).dtype.name}"
@@ -110,5 +136,6 @@ def _lower_log_stored(op: Op, context: Context) -> None:
 
 LOWERINGS.add(Lowering("SOFTMAX", "softmax_f32", _refuses_float, _lower_float))
 LOWERINGS.add(Lowering("SOFTMAX", "softmax_q8", _refuses_stored, _lower_stored))
+LOWERINGS.add(Lowering("SOFTMAX", "softmax_q16", _refuses_wide, _lower_wide))
 LOWERINGS.add(Lowering("LOG_SOFTMAX", "log_softmax_f32", _refuses_float, _lower_float))
 LOWERINGS.add(Lowering("LOG_SOFTMAX", "log_softmax_u8", _refuses_log_stored, _lower_log_stored))
