@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower.float_matrix import Matrix, View
 from circlet.backends.cpu.lower.folding import fold_of, folded
+from circlet.backends.cpu.lower.matrix import Matrix, View
 from circlet.backends.cpu.lower.tiles import Registers
 from circlet.ir import DType, Tensor
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from circlet.backends.cpu.lower.amx_q8 import ROWS, Step, fits_tiles, pack_tiles
 from circlet.backends.cpu.lower.bf16 import BF16_BYTES, to_bf16
+from circlet.backends.cpu.lower.matrix import Matrix
 from circlet.backends.cpu.lower.windows import Runs, splits_of
 from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
-
-if TYPE_CHECKING:
-    from circlet.backends.cpu.lower.float_matrix import Matrix
 
 _FLOAT_BYTES, _DEPTH_BYTES = 4, 64
 

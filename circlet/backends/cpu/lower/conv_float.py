@@ -9,14 +9,13 @@ import numpy as np
 from circlet.backends.cpu.layout import Border, Layout, nhwc
 from circlet.backends.cpu.lower.bf16 import registers_for_pairs, rounds
 from circlet.backends.cpu.lower.float_matrix import (
-    Matrix,
-    View,
     call_matrix,
     constant_floats,
     reach,
     why_not_float,
 )
 from circlet.backends.cpu.lower.folding import fold_of, folded
+from circlet.backends.cpu.lower.matrix import Matrix, View
 from circlet.backends.cpu.lower.tiles import lanes_of, registers_of
 from circlet.backends.cpu.lower.winograd import WINOGRAD, call_winograd, method_of
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering

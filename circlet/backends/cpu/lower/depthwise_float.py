@@ -17,13 +17,8 @@ from circlet.backends.cpu.lower.conv_float import (
     tap_strides,
     window_borders,
 )
-from circlet.backends.cpu.lower.float_matrix import (
-    FloatArray,
-    View,
-    clamp_params,
-    constant_floats,
-    why_not_float,
-)
+from circlet.backends.cpu.lower.float_matrix import clamp_params, constant_floats, why_not_float
+from circlet.backends.cpu.lower.matrix import FloatArray, View
 from circlet.backends.cpu.lower.tiles import Registers, lanes_of, registers_of
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue
 from circlet.backends.cpu.targets import Target

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import inf, prod
+from dataclasses import replace
+from math import inf
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.backends.cpu.choices import Choice, joined
-from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.amx_bf16 import call_tiles, takes_tiles
 from circlet.backends.cpu.lower.bf16 import call_cast, pairs, registers_for_pairs, rounds
+from circlet.backends.cpu.lower.matrix import FloatArray, Matrix, View
 from circlet.backends.cpu.lower.tiles import (
     Tile,
     lanes_of,
@@ -21,81 +20,10 @@ from circlet.backends.cpu.lower.tiles import (
     tiles_of,
     vectors_of,
 )
-from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref, TensorRef
+from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
 from circlet.ir import DType, Op, Tensor
 
-FloatArray = npt.NDArray[np.float32]
-
 CLAMPS = {"NONE": (-inf, inf), "RELU": (0.0, inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
-
-
-@dataclass(frozen=True)
-class View:
-    """Pixels of a tensor: where the first one is, and the elements between neighbours."""
-
-    tensor: Tensor
-    offset: int
-    batch: int
-    row: int
-    pixel: int
-
-    @classmethod
-    def whole(cls, tensor: Tensor, layout: Layout) -> View:
-        """Every pixel of a tensor."""
-        return cls(tensor, 0, layout.batch_stride, layout.row_stride, layout.pixel_stride)
-
-    @property
-    def ref(self) -> TensorRef:
-        """The address of the first pixel."""
-        return TensorRef(self.tensor, self.offset)
-
-    def strides(self, prefix: str) -> dict[str, ParamValue]:
-        """The kernel's parameters for this operand."""
-        names = (f"{prefix}_batch", f"{prefix}_row", f"{prefix}_pixel")
-        return dict(zip(names, (self.batch, self.row, self.pixel), strict=True))
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A convolution in the terms of `conv_f32.h`.
-
-    Attributes:
-        source: Input at the first tap of each output pixel.
-        result: Output pixels.
-        sizes: Images, rows of an image, pixels of a row.
-        weights: [filters, window rows, window columns, input channels of a group].
-        bias: One value per filter, or None.
-        taps: Input elements between rows and between columns of the window.
-        groups: Groups of filters, each over its own input channels.
-        activation: Fused activation's name.
-        addend: Added before the activation, or None.
-        add_channels: Channels that the addend has.
-        part: Tells matrices of one op apart whose weights differ.
-        rounded: Whether the source holds bfloat16, and weights become such.
-    """
-
-    source: View
-    result: View
-    sizes: tuple[int, int, int]
-    weights: FloatArray
-    bias: FloatArray | None
-    taps: tuple[int, int]
-    groups: int = 1
-    activation: str = "NONE"
-    addend: View | None = None
-    add_channels: int = 0
-    part: tuple[int, ...] = ()
-    rounded: bool = False
-
-    @property
-    def depth(self) -> int:
-        """Multiply-adds of one output."""
-        return int(self.weights[0].size)
-
-    @property
-    def multiply_adds(self) -> int:
-        """Those of all outputs."""
-        return prod(self.sizes) * int(self.weights.size)
 
 
 def why_not_float(op: Op, data: int, weights: int, bias: int) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from circlet.backends.cpu.choices import Choice, always_there, joined
-from circlet.backends.cpu.lower.float_matrix import FloatArray, Matrix, View
+from circlet.backends.cpu.lower.matrix import FloatArray, Matrix, View
 from circlet.backends.cpu.lower.tiles import Registers, choose_tile, tile_slots, vectors_of
 
 _MOST_VECTORS = 4

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.backends.cpu.lower.float_matrix import (
-    Matrix,
-    View,
-    call_matrix,
-    constant_floats,
-    why_not_float,
-)
+from circlet.backends.cpu.lower.float_matrix import call_matrix, constant_floats, why_not_float
+from circlet.backends.cpu.lower.matrix import Matrix, View
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor

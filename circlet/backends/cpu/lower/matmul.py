@@ -16,7 +16,8 @@ from circlet.backends.cpu.lower.conv_q16 import (
     Product16,
     call_product16,
 )
-from circlet.backends.cpu.lower.float_matrix import Matrix, View, call_matrix
+from circlet.backends.cpu.lower.float_matrix import call_matrix
+from circlet.backends.cpu.lower.matrix import Matrix, View
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.q8 import FIXED, Tile, fixed_scaling, output_bounds
 from circlet.backends.cpu.lower.q8 import choose_tile as choose_integer_tile

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from circlet.backends.cpu.layout import Border, Layout
 from circlet.backends.cpu.lower.conv_float import call_convolution, convolution, window_borders
-from circlet.backends.cpu.lower.float_matrix import View, call_matrix
+from circlet.backends.cpu.lower.float_matrix import call_matrix
 from circlet.backends.cpu.lower.fully_connected_float import fully_connected
+from circlet.backends.cpu.lower.matrix import View
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor

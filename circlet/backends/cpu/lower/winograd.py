@@ -8,7 +8,8 @@ import numpy as np
 
 from circlet.backends.cpu.choices import Choice, always_there, joined
 from circlet.backends.cpu.lower.bf16 import speed_up
-from circlet.backends.cpu.lower.float_matrix import FloatArray, Matrix, clamp_params, edges
+from circlet.backends.cpu.lower.float_matrix import clamp_params, edges
+from circlet.backends.cpu.lower.matrix import FloatArray, Matrix
 from circlet.backends.cpu.lower.tiles import (
     FLOAT_BYTES,
     Registers,
