@@ -13,7 +13,7 @@ from circlet.formats.flatbuffer import Reader, Table
 from circlet.formats.origin_tables import OP_TABLE, SOURCE_TABLE, read_origins, read_sources
 from circlet.formats.read_op import read_op, read_operator_code
 from circlet.formats.read_tensor import extra_fields, mark_empty_constants, read_tensor
-from circlet.ir import Graph, Model, Origin, Signature, Tensor
+from circlet.ir import Graph, Model, Op, Origin, Signature, Tensor
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 _MODEL_FIELDS = {
@@ -142,10 +142,11 @@ class _Importer:
             op = read_op(operator, self.op_count, self.codes, graph.tensors, self.origin)
             graph.ops.append(op)
             self.op_count += 1
-        written = {tensor for op in graph.ops for tensor in op.outputs}
-        for tensor in written:
-            tensor.is_variable = False  # each run computes it anew, whatever the file says
-        mark_empty_constants(graph.tensors, written | set(graph.inputs))
+        written = {tensor: op for op in graph.ops for tensor in op.outputs}
+        for tensor, op in written.items():
+            if not _gives_start(op):
+                tensor.is_variable = False  # each run computes it anew, whatever the file says
+        mark_empty_constants(graph.tensors, {*written, *graph.inputs})
 
     def _read_metadata(self) -> Iterator[tuple[str, np.ndarray]]:
         """Fill `metadata`; yields what bears a name that an earlier entry has."""
@@ -209,3 +210,9 @@ def _signature(table: Table, graphs: list[Graph]) -> Signature:
         for side in ("inputs", "outputs")
     ]
     return Signature(key, graph, *ends)
+
+
+def _gives_start(op: Op) -> bool:
+    """Whether an op runs before the first run only, as LiteRT has it: a variable may start so."""
+    source = op.input(0) if op.inputs else None
+    return op.kind == "DEQUANTIZE" and source is not None and source.is_constant

@@ -37,18 +37,17 @@ def _symmetric(rows: Floats) -> QuantisedRows:
 
 def _asymmetric(rows: Floats) -> QuantisedRows:
     """Zero stays exact; the zero point comes from the end whose rounding errs less."""
-    low = rows.min(axis=1, initial=0).astype(np.float64)
-    high = rows.max(axis=1, initial=0).astype(np.float64)
+    low, high = rows.min(axis=1, initial=0), rows.max(axis=1, initial=0)
     flat = low == high
-    scale = np.where(flat, 1.0, (high - low) / 255.0)
+    scale = np.where(flat, 1.0, (high - low).astype(np.float64) / 255.0)
     from_low, from_high = -128.0 - low / scale, 127.0 - high / scale
     low_errs_less = 128.0 + np.abs(low / scale) < 127.0 + np.abs(high / scale)
     zero = np.clip(_round(np.where(low_errs_less, from_low, from_high)), -128, 127)
     zero = np.where(flat, 0.0, zero)
     scales = scale.astype(np.float32)
     inverse = (np.float32(1) / scales)[:, None]
-    shifted = zero.astype(np.float32)[:, None] + rows * inverse
-    values = np.clip(_round(shifted), -128, 127) - zero[:, None]
+    shifted = _round(rows * inverse) + zero[:, None]
+    values = np.clip(shifted, -128, 127) - zero[:, None]
     return QuantisedRows(np.where(flat[:, None], 0.0, values), scales)
 
 

@@ -191,11 +191,6 @@ def _gate_factors(op: Op, gate: Gate) -> Iterator[float]:
         yield scale_of(operand(op, gate.norm)) * _NORM_HEADROOM
 
 
-def _same_output(op: Op) -> bool:
-    result, state = op.outputs[0], operand(op, OUTPUT_STATE)
-    return not _is_integer(op) or result.quant is None or result.quant.same_as(state.quant)
-
-
 RULES: tuple[Rule, ...] = (
     Rule("complete", _complete, "weights, biases and states of three gates must be there"),
     Rule("gates_whole", _gates_whole, "input gate, peepholes and norms come whole or not at all"),
@@ -210,5 +205,4 @@ RULES: tuple[Rule, ...] = (
     Rule("quantised", _quantised, "operands and the hidden intermediate need a scale each"),
     Rule("cell_scale", _cell_is_power, "the cell state's scale must be 2**-15 to 2**-11"),
     Rule("factors_in_reach", _factors_hold, "a scale is too small for the others"),
-    Rule("output_scale", _same_output, "the output must share the output state's scale"),
 )

@@ -8,7 +8,8 @@ import numpy as np
 
 from circlet.errors import CircletError
 from circlet.ir import Graph, Op, Tensor
-from circlet.ops import find, unsupported_reason
+from circlet.ops import find
+from circlet.ops.verify import op_violations
 from circlet.passes.match import element_count
 from circlet.passes.rewriter import Rewriter
 
@@ -43,11 +44,13 @@ class FoldConstants:
     Attributes:
         most_bytes: Largest result that is stored.
         most_growth: How many times larger than the inputs a result above 64 KiB may be.
+        sizes: Whether sizes are final, so that ops that ask for them are replaced too.
     """
 
     name = "fold-constants"
     most_bytes: int = 1 << 28
     most_growth: int = 4
+    sizes: bool = True
 
     def run(self, graph: Graph) -> bool:
         """Fold in execution order, so that chains fold in one run."""
@@ -60,6 +63,8 @@ class FoldConstants:
     def _can_fold(self, op: Op, rewriter: Rewriter) -> bool:
         if op.kind in _NOT_PURE or not op.outputs:
             return False
+        if op.kind in _ASKS_FOR_SIZES and not self.sizes:
+            return False
         inputs: list[Tensor] = []
         for tensor in op.inputs:
             if tensor is not None and not _is_known(tensor, op, rewriter):
@@ -67,7 +72,7 @@ class FoldConstants:
             inputs += [] if tensor is None else [tensor]
         if not inputs:
             return False
-        if unsupported_reason(op) is not None:
+        if next(op_violations(op, rewriter.graph), None) is not None:
             return False
         free = all(_may_become_constant(tensor, rewriter) for tensor in op.outputs)
         return free and self._is_small(inputs, op.outputs)

@@ -14,7 +14,9 @@ from circlet.ir.copy import copy_of_main
 from circlet.ir.regions import reachable
 from circlet.ops.verify import unsupported_ops
 from circlet.passes import PassManager, make
+from circlet.passes.fold_constants import FoldConstants
 from circlet.passes.resolve_variables import resolve_variables
+from circlet.passes.start_variables import start_variables
 
 if TYPE_CHECKING:
     from circlet.runtime.opening import OpenOptions, Source
@@ -69,7 +71,8 @@ class Template:
 def check(model: Model) -> None:
     """See that the main graph is sound in structure, and that all its operators have records.
 
-    Resource variables become variable tensors, and constants of packed forms plain ones.
+    Resource variables become variable tensors, constants of packed forms plain ones, and what is
+    computed of constants only a constant: some operators demand one.
 
     Raises:
         GraphError: A rule of the graph is broken.
@@ -90,9 +93,11 @@ def check(model: Model) -> None:
 
 
 def _simplify(model: Model) -> None:
+    for graph in reachable(model.main):
+        start_variables(graph)
     resolve_variables(model.main)
     model.graphs = reachable(model.main)  # Nothing checks or runs the others.
-    PassManager((make("unpack-constants"),)).run(model)
+    PassManager((make("unpack-constants"), FoldConstants(sizes=False))).run(model)
 
 
 def _enter_at(model: Model, key: str) -> None:

@@ -166,3 +166,11 @@ def test_what_an_operator_writes_is_no_variable() -> None:
     b.output(b.op("RELU", [b.input("x", DType.FLOAT32, (2,))], name="y"))
     b.graph.outputs[0].is_variable = True
     assert not load(dumps(b.model(), "tflite")).main.outputs[0].is_variable
+
+
+def test_what_is_converted_once_may_be_the_start_of_a_variable() -> None:
+    b = builder()
+    half = b.constant("half", np.ones(2, np.float16))
+    b.output(b.op("DEQUANTIZE", [half], name="y", dtype=DType.FLOAT32, shape=(2,)))
+    b.graph.outputs[0].is_variable = True
+    assert load(dumps(b.model(), "tflite")).main.outputs[0].is_variable

@@ -78,6 +78,12 @@ def test_stored_lstm_gives_what_litert_gives(form: Lstm) -> None:
     _agree(lstm_graph(replace(form, stored=True)))
 
 
+def test_a_stored_output_keeps_the_steps_of_the_state_whatever_its_scale() -> None:
+    graph = lstm_graph(replace(FORMS[0], stored=True))
+    graph.outputs[0].quant = Quantization.per_tensor(0.0059, 21)
+    _agree(graph)
+
+
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT16])
 def test_svdf_gives_what_litert_gives(dtype: DType) -> None:
     for sizes in ((1, 16, 8, 1, 8), (2, 5, 3, 4, 10)):

@@ -68,7 +68,7 @@ CIRCLET_INLINE struct hybrid_factors hybrid_symmetric(float peak) {
 CIRCLET_INLINE struct hybrid_factors hybrid_asymmetric(float least, float most) {
     double low = least, high = most;
     if (low == high) return (struct hybrid_factors){1.0f, 1.0f, 0};
-    double scale = (high - low) / 255.0;
+    double scale = (double)(most - least) / 255.0;
     double below = low / scale, above = high / scale;
     double low_error = 128.0 + (below < 0 ? -below : below);
     double high_error = 127.0 + (above < 0 ? -above : above);
@@ -81,8 +81,8 @@ CIRCLET_INLINE struct hybrid_factors hybrid_asymmetric(float least, float most) 
 /* Out of range by a rounding error at most; the symmetric form by none. */
 CIRCLET_INLINE vi hybrid_quantise_lanes(vf x, struct hybrid_factors f, const int asymmetric) {
     vf y = x * v_splat(f.inverse);
-    if (asymmetric) y = v_splat((float)f.zero) + y;
-    return v_to_i32(y + v_copysign(v_splat(0.5f), y));
+    vi whole = v_to_i32(y + v_copysign(v_splat(0.5f), y));
+    return asymmetric ? whole + f.zero : whole;
 }
 
 CIRCLET_INLINE void hybrid_quantise_row(const float *p, int64_t n, uint8_t *out,

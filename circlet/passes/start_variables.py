@@ -1,0 +1,29 @@
+"""Variables that start as constants of another number form."""
+
+from __future__ import annotations
+
+from circlet.ir import Graph, Op
+from circlet.ops import find
+from circlet.ops.operands import present
+from circlet.ops.verify import op_violations
+
+
+def start_variables(graph: Graph) -> None:
+    """Have variables start as what operators make of constants, and remove these operators.
+
+    Before: `v = DEQUANTIZE(float16 constant); LSTM(x, ..., v)`. After: `LSTM(x, ..., v)` over a
+    variable `v` that starts as the constant.
+    """
+    graph.ops[:] = [op for op in graph.ops if not _starts(op, graph)]
+
+
+def _starts(op: Op, graph: Graph) -> bool:
+    """Store what an op gives its variable as the start; False where it does no such thing."""
+    record = find(op.label)
+    if record is None or not op.outputs or not op.outputs[0].is_variable:
+        return False
+    for violation in op_violations(op, graph):
+        raise violation.error()
+    values = [present(None if tensor is None else tensor.data) for tensor in op.inputs]
+    op.outputs[0].initial = record.evaluate(op, values)[0]
+    return True
