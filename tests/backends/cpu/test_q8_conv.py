@@ -37,6 +37,8 @@ CASES = [
     Conv((1, 4, 4, 8), 20, output_scale=0.0003, per_channel=True),
     Conv((1, 4, 4, 8), 20, output_scale=1e7),
     Conv((1, 7, 7, 8), 6, (7, 7), padding="VALID"),
+    Conv((1, 9, 9, 5), 20, activation="RELU", zeros=(3, 0, 126)),
+    Conv((1, 9, 9, 5), 20, activation="RELU6", zeros=(3, 0, -128), output_scale=7.0),
 ]
 
 

@@ -122,7 +122,7 @@ class Steps(NamedTuple):
             if sides == 1
             else [np.where(negative, room, np.inf), np.where(negative, np.inf, room)]
         )
-        count = min(_TIGHT, room.shape[1] - 1)
+        count = min(_TIGHT, room.shape[1])
         picks = [np.argsort(part.astype(np.float32), axis=1)[:, :count] for part in parts]
         ordered = [pick[:, cut] for cut in (_FIRST, _REST) for pick in picks]
         tight = np.concatenate(ordered, axis=1)
