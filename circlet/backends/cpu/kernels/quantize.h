@@ -3,8 +3,9 @@
 #define CIRCLET_QUANTIZE_H
 
 #include "elementwise.h"
+#include "simd_int.h"
 
-#define QUANTIZE_ONE 65536   /* fixed point: the third byte of a lane holds the whole number */
+#define QUANTIZE_ONE 65536    /* fixed point: the upper half of a lane holds the whole number */
 #define QUANTIZE_DOUBT 0xfff8 /* digits that are all zero near halves */
 #define QUANTIZE_STEP (4 * CIRCLET_LANES)
 
@@ -16,29 +17,33 @@ struct quantize_params {
     int64_t sizes[6];      /* outer sizes */
     int64_t source[7];     /* strides, elements */
     int64_t result[7];     /* strides, elements */
+    int64_t flip; /* 128 where the result's type has no sign, else 0 */
     float scale;
     float low;    /* of the result's type, less the zero point */
     float high;   /* of the result's type, less the zero point */
     int32_t zero; /* zero point */
 };
 
-/* The third bytes of all lanes of a, of b, of c and of d. */
-CIRCLET_INLINE vu8 quantize_bytes(vi a, vi b, vi c, vi d) {
-#if CIRCLET_VBYTES == 64 && defined(__AVX512VBMI__) && defined(__clang__)
-    typedef char bytes __attribute__((vector_size(64)));
-    bytes lanes;
-    CIRCLET_UNROLL for (int i = 0; i < 64; i++) lanes[i] = (char)(4 * i + 2);
-    vl low = (vl)__builtin_ia32_vpermi2varqi512((bytes)a, lanes, (bytes)b);
-    vl high = (vl)__builtin_ia32_vpermi2varqi512((bytes)c, lanes, (bytes)d);
-    return (vu8)__builtin_shufflevector(low, high, 0, 1, 2, 3, 8, 9, 10, 11);
+/* The upper halves of lanes as int8, out of range to the nearest end. */
+CIRCLET_INLINE vi8 quantize_bytes(const vi *x) {
+#if CIRCLET_VBYTES == 64 && defined(__clang__)
+    typedef short words __attribute__((vector_size(64)));
+    words half[2];
+    CIRCLET_UNROLL for (int h = 0; h < 2; h++) {
+        half[h] = (words)__builtin_shufflevector(
+            (vi16)x[2 * h], (vi16)x[2 * h + 1], 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27,
+            29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63);
+    }
+    vl bytes = (vl)__builtin_ia32_packsswb512(half[0], half[1]);
+    return (vi8)__builtin_shufflevector(bytes, bytes, 0, 2, 4, 6, 1, 3, 5, 7);
 #else
-    union { vqu8 part[4]; vu8 whole; } u;
-    u.part[0] = __builtin_convertvector((vu)a >> 16, vqu8);
-    u.part[1] = __builtin_convertvector((vu)b >> 16, vqu8);
-    u.part[2] = __builtin_convertvector((vu)c >> 16, vqu8);
-    u.part[3] = __builtin_convertvector((vu)d >> 16, vqu8);
-    return u.whole;
+    return (vi8)v_ungroup((vu8)v_saturate_4_i8(x[0] >> 16, x[1] >> 16, x[2] >> 16, x[3] >> 16), 1);
 #endif
+}
+
+CIRCLET_INLINE vu16 v_min_u16(vu16 a, vu16 b) {
+    vu16 mask = (vu16)(a < b);
+    return (mask & a) | (~mask & b);
 }
 
 CIRCLET_INLINE vi quantize_exact(const struct quantize_params *p, vf x) {
@@ -47,43 +52,40 @@ CIRCLET_INLINE vi quantize_exact(const struct quantize_params *p, vf x) {
 
 /* What is computed once for a run. */
 typedef struct quantize_line {
-    vf inverse, low, high, offset;
+    vf inverse, offset;
+    vi8 flip;
     int is_fit; /* whether the inverse is a normal number */
 } quantize_line;
 
 CIRCLET_INLINE quantize_line quantize_line_of(const struct quantize_params *p) {
     const float one = QUANTIZE_ONE, half = QUANTIZE_ONE / 2, middle = 4;
     float inverse = 1.0f / p->scale;
-    return (quantize_line){v_splat(inverse * one), v_splat((p->low - 0.25f) * p->scale),
-                           v_splat((p->high + 0.25f) * p->scale),
-                           v_splat((float)p->zero * one + half + middle),
-                           inverse > 1e-32f && inverse < 1e32f};
+    return (quantize_line){v_splat(inverse * one),
+                           v_splat((float)(p->zero - p->flip) * one + half + middle),
+                           v_splat_i8((int8_t)p->flip), inverse > 1e-32f && inverse < 1e32f};
 }
 
-/* In which lanes a fixed-point number may round apart from the quotient: those near to halves, and
- * NaN, which x86 and Arm convert to a number without digits. */
-CIRCLET_INLINE vi quantize_doubts(vi digits, vf x) {
-    vi near = (vi)((digits & QUANTIZE_DOUBT) == 0);
-#if defined(__x86_64__) || defined(__aarch64__) || defined(__arm__)
-    (void)x;
-    return near;
-#else
-    return near | (vi)(x != x);
+/* What does not fit 32 bits, and NaN, become numbers without digits on x86; on Arm such numbers, or
+ * the greatest, which is right. Elsewhere they are kept away. */
+CIRCLET_INLINE vi quantize_digits(vf x, const quantize_line *line) {
+    vf y = v_fma(x, line->inverse, line->offset);
+#if !defined(__x86_64__) && !defined(__aarch64__) && !defined(__arm__)
+    y = v_select((vi)(v_abs(y) < v_splat(2e9f)), y, v_zero());
 #endif
+    return v_to_i32(y);
 }
 
-/* Four registers, rounded down after a half is added. Products with the inverse are less than four
- * units of the fixed point off. */
+/* Rounded down after a half is added. Products with the inverse are less than four units of the
+ * fixed point off, where results are in range: only numbers near to halves may round apart from the
+ * quotient. */
 CIRCLET_INLINE void quantize_step(const struct quantize_params *p, const quantize_line *line,
                                   const float *from, uint8_t *to) {
-    vi y[4], doubt = v_zero_i32();
-    CIRCLET_UNROLL for (int u = 0; u < 4; u++) {
-        vf x = v_load(from + u * CIRCLET_LANES);
-        y[u] = v_to_i32(v_fma(v_clamp(x, line->low, line->high), line->inverse, line->offset));
-        doubt |= quantize_doubts(y[u], x);
-    }
-    if (CIRCLET_LIKELY(elementwise_all(~doubt))) {
-        v_store_u8(to, quantize_bytes(y[0], y[1], y[2], y[3]));
+    vi y[4];
+    CIRCLET_UNROLL for (int u = 0; u < 4; u++)
+        y[u] = quantize_digits(v_load(from + u * CIRCLET_LANES), line);
+    vu16 least = v_min_u16(v_min_u16((vu16)y[0], (vu16)y[1]), v_min_u16((vu16)y[2], (vu16)y[3]));
+    if (CIRCLET_LIKELY(elementwise_all((vi)(((vi)least & QUANTIZE_DOUBT) != 0)))) {
+        v_store_u8(to, (vu8)(quantize_bytes(y) ^ line->flip));
         return;
     }
     CIRCLET_NO_UNROLL for (int u = 0; u < 4; u++)

@@ -76,6 +76,7 @@ def _lower_floats(op: Op, context: Context) -> None:
         **fields,
         "source": stride_fields(loops.strides[0]),
         "result": stride_fields(loops.strides[1]),
+        "flip": 128 * (result.dtype is DType.UINT8),
         "scale": scale_of(result),
         "low": low - zero,
         "high": high - zero,
