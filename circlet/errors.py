@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from circlet.record import Record
 
+_SHOWN_OPS = 8
+
 
 class CircletError(Exception):
     """Base of all errors that Circlet raises on purpose.
@@ -222,6 +224,17 @@ class PlacementError(CircletError):
     """
 
     code = "E-PLACEMENT"
+
+    @classmethod
+    def moved(cls, backend: str, ops: Sequence[tuple[str, str, str]]) -> PlacementError:
+        """The error of operators (source, kind, why) that the first backend did not take."""
+        count = len(ops)
+        return cls(
+            f"{count} operator{'s were' if count != 1 else ' was'} not taken by {backend!r}",
+            where=", ".join(source for source, _, _ in ops[:_SHOWN_OPS]),
+            why="; ".join(f"{kind}: {why}" for _, kind, why in ops[:_SHOWN_OPS]),
+            fix="allow a further backend, or leave `strict` off",
+        )
 
 
 class DeadlineError(CircletError):

@@ -10,14 +10,39 @@ from functools import partial
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from circlet.config import Config
 from circlet.errors import CircletError, InputError
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 
+
+def _level(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """The level's name, also of what compilers take: `-O2` is `-O O2`."""
+    return text if text is None or text.startswith("O") else f"O{text}"
+
+
 level_option = partial(
-    click.option, "-O", "level", help="Optimisation level: O0, O1, O2, or Os for the least memory."
+    click.option,
+    "-O",
+    "level",
+    metavar="LEVEL",
+    callback=_level,
+    help="Optimisation level: O0, O1, O2, or Os for the least memory; also as -O2.",
+)
+
+backend_option = click.option(
+    "--backend",
+    "backends",
+    default="cpu,reference",
+    show_default=True,
+    callback=lambda ctx, param, text: tuple(filter(None, map(str.strip, text.split(",")))),
+    help="Backends in order of preference, separated by commas.",
+)
+
+strict_option = click.option(
+    "--strict", is_flag=True, help="Fail if the first backend does not take an operator."
 )
 
 precision_option = partial(
@@ -26,6 +51,17 @@ precision_option = partial(
     type=click.Choice(["f32", "bf16"]),
     help="What operands of float convolutions and matrix products may be rounded to.",
 )
+
+
+def given_options() -> list[str]:
+    """The options that the user gave the command that runs, as they are written."""
+    ctx = click.get_current_context()
+    return [
+        max(param.opts, key=len)
+        for param in ctx.command.params
+        if isinstance(param, click.Option)
+        and ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    ]
 
 
 class CircletCommand(click.Command):
@@ -62,5 +98,6 @@ def start_logging() -> None:
     name = Config.from_environment().log_level.upper()
     level = logging.getLevelNamesMapping().get(name)
     if level is None:
-        raise InputError("there is no such log level", where="CIRCLET_LOG", why=name)
+        fix = "set it to debug, info, warning or error"
+        raise InputError("there is no such log level", where="CIRCLET_LOG", why=name, fix=fix)
     logging.basicConfig(level=level, stream=sys.stderr, format="%(name)s: %(message)s")

@@ -9,10 +9,13 @@ import click
 
 from circlet.cli.common import (
     CircletCommand,
+    backend_option,
+    given_options,
     json_option,
     level_option,
     precision_option,
     print_json,
+    strict_option,
 )
 from circlet.cli.progress import working
 from circlet.cli.render_artifact import show_tuning
@@ -21,15 +24,17 @@ from circlet.runtime.compilation import CompileRequest, compile_to_file
 
 @click.command(cls=CircletCommand, name="compile")
 @click.argument("model", required=False, type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", required=True, type=click.Path(path_type=Path), help="The file to write."
+)
 @click.option(
     "--target",
     default="native",
     show_default=True,
     help="native, baseline, generic, or architecture+feature+...; several separated by commas.",
 )
-@click.option("--backend", "backends", default="cpu,reference", show_default=True)
-@click.option("--strict", is_flag=True, help="Fail if the first backend does not take an operator.")
+@backend_option
+@strict_option
 @click.option("--signature", default="", help="Entry point to compile; default: the first graph.")
 @level_option(default="O2", show_default=True)
 @precision_option(default="f32", show_default=True)
@@ -42,20 +47,20 @@ from circlet.runtime.compilation import CompileRequest, compile_to_file
     help="How long --tune measures, for each target.",
 )
 @json_option
-def command(
-    as_json: bool, backends: str, tune: bool, tune_seconds: float, **options: object
-) -> None:
+def command(as_json: bool, tune: bool, tune_seconds: float, **options: object) -> None:
     """Compile MODEL (.tflite or .circle; without one, the embedded sample) to an artifact."""
+    if not tune and "--tune-seconds" in given_options():
+        raise click.UsageError("--tune-seconds needs --tune")
     options["tune_seconds"] = tune_seconds if tune else 0.0
-    request = CompileRequest(backends=tuple(backends.split(",")), **options)  # type: ignore[arg-type]
+    request = CompileRequest(**options)  # type: ignore[arg-type]
     with working("compiling"):
         report = compile_to_file(request)
     if as_json:
         print_json(asdict(report))
         return
-    click.echo(f"{report.artifact}: {report.size_bytes} bytes in {report.seconds:.2f} s")
+    click.echo(f"{report.artifact}: {report.size_bytes:,} bytes in {report.seconds:.2f} s")
     click.echo(f"for {', '.join(report.targets)}")
     click.echo(f"{report.native_ops} of {report.ops} operators in native code")
-    click.echo(f"arena {report.arena_bytes} bytes, lower bound {report.lower_bound_bytes}")
+    click.echo(f"arena {report.arena_bytes:,} bytes, lower bound {report.lower_bound_bytes:,}")
     for tuning in report.tuning:
         show_tuning(tuning.summary)

@@ -19,6 +19,8 @@ from circlet.ops.text import to_text
 @json_option
 def command(model: Path, as_text: bool, data: bool, as_json: bool) -> None:
     """Print MODEL (.tflite or .circle) in the layout of ONE's tfldump and circledump."""
+    if data and not as_text:
+        raise click.UsageError("--data needs --text")
     if as_json:
         print_json({"text": to_text(load(model), data=data)} if as_text else dump_data(model))
     else:

@@ -9,12 +9,15 @@ import click
 
 from circlet.cli.common import (
     CircletCommand,
+    backend_option,
+    given_options,
     json_option,
     level_option,
     precision_option,
     print_json,
 )
 from circlet.cli.render_artifact import show_artifact
+from circlet.errors import InputError
 from circlet.runtime.artifact_inspection import inspect_artifact
 from circlet.runtime.inspection import inspect_model
 from circlet.runtime.opening import OpenOptions, holds_artifact
@@ -23,7 +26,7 @@ from circlet.runtime.opening import OpenOptions, holds_artifact
 @click.command(cls=CircletCommand, name="inspect")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
-@click.option("--backend", "backends", default="cpu,reference", show_default=True)
+@backend_option
 @level_option(default="O2", show_default=True)
 @precision_option(default="f32", show_default=True)
 @click.option("--operators", is_flag=True, help="List every operator, not only kinds.")
@@ -32,7 +35,7 @@ from circlet.runtime.opening import OpenOptions, holds_artifact
 def command(
     model: Path,
     target: str,
-    backends: str,
+    backends: tuple[str, ...],
     level: str,
     precision: str,
     operators: bool,
@@ -42,14 +45,14 @@ def command(
     """Say what MODEL (.tflite or .circle) costs: operators, memory, weights and placement.
 
     Nothing is compiled or run. Operators, tensors and weights are those of the file; memory and
-    placement are those of the optimised network. Of an artifact: its targets, inputs, outputs,
-    partitions and tuning; it was planned when it was compiled, so options change nothing.
+    placement are those of the optimised network. MODEL may also be an artifact, which tells its
+    targets, inputs, outputs, partitions and tuning.
     """
     if holds_artifact(model):
+        _refuse_options(given_options(), model)
         show_artifact(inspect_artifact(model), as_json=as_json)
         return
-    asked = tuple(backends.split(","))
-    options = OpenOptions(asked, target=target, level=level, precision=precision)
+    options = OpenOptions(backends, target=target, level=level, precision=precision)
     found = inspect_model(model, options)
     if as_json:
         unsupported = [entry._asdict() for entry in found.unsupported]
@@ -58,3 +61,14 @@ def command(
     from circlet.cli.render_inspection import show_inspection
 
     show_inspection(found, every_operator=operators, every_tensor=tensors)
+
+
+def _refuse_options(given: list[str], artifact: Path) -> None:
+    meant_for_models = [option for option in given if option != "--json"]
+    if meant_for_models:
+        raise InputError(
+            "an artifact was planned when it was compiled",
+            where=str(artifact),
+            why=f"{', '.join(meant_for_models)} would change nothing",
+            fix="inspect the model that it was made of, or leave these options out",
+        )

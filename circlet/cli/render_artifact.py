@@ -17,14 +17,14 @@ def show_artifact(found: ArtifactInspection, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(found))
         return
-    click.echo(f"{found.artifact}: {found.size_bytes} bytes, made by Circlet {found.circlet}")
+    click.echo(f"{found.artifact}: {found.size_bytes:,} bytes, made by Circlet {found.circlet}")
     click.echo(f"for {', '.join(found.targets)}; level {found.level}, precision {found.precision}")
     for role, values in (("input", found.inputs), ("output", found.outputs)):
         for value in values:
             sizes = "x".join(map(str, value.shape)) or "scalar"
             click.echo(f"{role}: {value.name}  {value.dtype}[{sizes}]")
     for part in found.partitions:
-        steps = f"{part.steps} kernel calls, arena {part.arena_bytes} bytes"
+        steps = f"{part.steps} kernel calls, arena {part.arena_bytes:,} bytes"
         click.echo(f"{part.backend}: {part.ops} operators{', ' + steps if part.steps else ''}")
     for record in found.tuning:
         show_tuning(record)

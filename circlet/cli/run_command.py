@@ -9,10 +9,12 @@ import click
 
 from circlet.cli.common import (
     CircletCommand,
+    backend_option,
     json_option,
     level_option,
     precision_option,
     print_json,
+    strict_option,
 )
 from circlet.cli.progress import working
 from circlet.formats.arrays import Normalisation
@@ -33,14 +35,8 @@ from circlet.runtime.command import RunRequest, run_network
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="Best classes.")
 @click.option("--output", type=click.Path(path_type=Path), help="Write the outputs to this .npz.")
 @click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
-@click.option(
-    "--backend",
-    "backends",
-    default="cpu,reference",
-    show_default=True,
-    help="Backends in order of preference, separated by commas.",
-)
-@click.option("--strict", is_flag=True, help="Fail if the first backend does not take an operator.")
+@backend_option
+@strict_option
 @click.option("--signature", default="", help="Entry point to run; default: the first graph.")
 @click.option("--target", default="native", show_default=True, help="What to compile for.")
 @level_option(show_default="O2, or the artifact's")
@@ -85,6 +81,5 @@ def _request(options: dict[str, object]) -> RunRequest:
     pixels = Normalisation(picked.pop("mean"), picked.pop("std"))  # type: ignore[arg-type]
     features = str(picked.pop("features") or "")
     sound = SoundOptions(picked.pop("rate"), picked.pop("start"), features)  # type: ignore[arg-type]
-    backends = tuple(str(picked.pop("backends")).split(","))
     cache = not picked.pop("no_cache")
-    return RunRequest(backends=backends, pixels=pixels, sound=sound, cache=cache, **picked)  # type: ignore[arg-type]
+    return RunRequest(pixels=pixels, sound=sound, cache=cache, **picked)  # type: ignore[arg-type]

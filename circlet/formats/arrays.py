@@ -11,6 +11,7 @@ import numpy as np
 
 from circlet.errors import CircletError, FileError, InputError
 
+NO_PICTURES = frozenset({".npy", ".npz", ".raw", ".bin", ".wav"})
 _PICTURE_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -74,7 +75,8 @@ def read_array(path: Path, wanted: Wanted, pixels: Normalisation = DEFAULT_PIXEL
     except CircletError:
         raise
     except Exception as error:  # decoders of damaged files raise whatever they stumble over
-        raise FileError.unreadable("an input file", path, error) from error
+        fix = "give a picture, or .npy, .npz, .raw, .wav, by these endings"
+        raise FileError.unreadable("an input file", path, error, fix) from error
 
 
 def _read_numpy(path: Path, wanted: Wanted) -> np.ndarray:

@@ -38,12 +38,8 @@ def place(graph: Graph, backends: Sequence[Backend], *, strict: bool = False) ->
         raise UnsupportedOpsError([_report(row) for row in homeless])
     moved = [row for row in table if row.refused]
     if strict and moved:
-        raise PlacementError(
-            f"{len(moved)} operators were not taken by backend {backends[0].name!r}",
-            where=", ".join(row.op.name for row in moved[:8]),
-            why="; ".join(f"{row.op.label}: {row.refused[0][1]}" for row in moved[:8]),
-            fix="allow a further backend, or leave `strict` off",
-        )
+        ops = [(row.op.name, row.op.label, row.refused[0][1]) for row in moved]
+        raise PlacementError.moved(backends[0].name, ops)
     return table
 
 

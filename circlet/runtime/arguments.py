@@ -13,6 +13,7 @@ from circlet.runtime.executor import NANOSECONDS
 from circlet.runtime.opening import OpenOptions, Shapes
 
 _LONGEST_NS = 1 << 62
+_MOST_THREADS = 64  # CIRCLET_MAX_THREADS of the runtime library
 _TYPES: dict[str, tuple[type, str]] = {
     "strict": (bool, "True or False"),
     "target": (str, "a name, such as 'native' or 'baseline'"),
@@ -73,11 +74,11 @@ def thread_count(threads: int | None) -> int:
     if threads is None:
         from circlet.backends.cpu.threads import default_threads
 
-        return Config.from_environment().threads or default_threads()
+        threads = Config.from_environment().threads or default_threads()
     check_type(threads, Integral, "threads", "a whole number, 1 or more")
     if threads < 1:
         raise InputError(f"{threads} threads", where="threads", fix="give 1 or more")
-    return int(threads)
+    return min(int(threads), _MOST_THREADS)
 
 
 def nanoseconds(timeout: float | None, where: str = "timeout") -> int:

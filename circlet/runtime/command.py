@@ -12,7 +12,14 @@ import numpy as np
 
 from circlet.backends.cpu.artifact_writer import write_file
 from circlet.errors import FileError, InputError
-from circlet.formats.arrays import DEFAULT_PIXELS, Normalisation, Wanted, random_array, read_array
+from circlet.formats.arrays import (
+    DEFAULT_PIXELS,
+    NO_PICTURES,
+    Normalisation,
+    Wanted,
+    random_array,
+    read_array,
+)
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 from circlet.runtime.answers import Answer, Detection, answer, detections
 from circlet.runtime.session import Session
@@ -146,6 +153,7 @@ def _inputs(
     request: RunRequest, session: Session, sample: Sample | None
 ) -> tuple[list[np.ndarray], tuple[str, ...], tuple[str, ...]]:
     wanted = [_wanted(value) for value in session.inputs]
+    _check_used(request)
     if sample and not request.inputs:
         return [sample.image()], (sample.image_title,), ()
     if not request.inputs:
@@ -160,6 +168,22 @@ def _inputs(
     pairs = zip(request.inputs, wanted, strict=True)
     read = [_read_input(path, spec, request) for path, spec in pairs]
     return [array for array, _ in read], tuple(origin for _, origin in read), ()
+
+
+def _check_used(request: RunRequest) -> None:
+    """InputError where options say how to read a kind of input that is not given."""
+    suffixes = {path.suffix.lower() for path in request.inputs}
+    kinds = (
+        ("--rate, --start and --features", "sounds", request.sound != DEFAULT_SOUND, {".wav"}),
+        ("--mean and --std", "pictures", request.pixels != DEFAULT_PIXELS, suffixes - NO_PICTURES),
+    )
+    for options, read, is_asked, matching in kinds:
+        if is_asked and not suffixes & matching:
+            raise InputError(
+                f"{options} are for {read}",
+                why=f"the inputs are {' and '.join(sorted(suffixes)) or 'random data'}",
+                fix="leave them out, or give such a file with --input",
+            )
 
 
 def _read_input(path: Path, wanted: Wanted, request: RunRequest) -> tuple[np.ndarray, str]:

@@ -16,7 +16,7 @@ from circlet.backends.cpu.artifact import MAGIC, Artifact, PartitionCode, is_art
 from circlet.backends.cpu.cache import Cache, cache_key
 from circlet.backends.cpu.host import host_architecture, host_model, host_words
 from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runtime
-from circlet.errors import ArtifactError, FileError, InputError, check_type
+from circlet.errors import ArtifactError, FileError, InputError, PlacementError, check_type
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.record import Record
 from circlet.runtime.executor import LoadedPartition
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Source = str | os.PathLike[str] | bytes | memoryview
 _NO_COMPILER = "no compiler"
+_COMPILED_IN = ("backends", "target", "shapes", "signature", "tune_seconds")
 DEFAULT_LEVEL = "O2"
 DEFAULT_PRECISION = "f32"
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -94,17 +95,34 @@ class Opened(Record):
 def open_source(source: Source, options: OpenOptions) -> Opened:
     """Load an artifact, or the artifact of a model: from the cache, or compiled now."""
     if holds_artifact(source):
-        if options.shapes or options.signature or options.tune_seconds:
-            raise InputError(
-                "an artifact has fixed sizes, one entry point and its kernels",
-                why="shapes, a signature or time for tuning were given",
-                fix="open the model file that it was made of",
-            )
+        _check_unchanged(options)
         start = time.perf_counter()
         opened = load_artifact(open_artifact(_plain(source)), options.limits)
         opened.seconds["load"] = time.perf_counter() - start
+        if options.strict:
+            _check_strict(opened)
         return opened
     return _open_model(source, options)
+
+
+def _check_unchanged(options: OpenOptions) -> None:
+    """InputError where options ask for what only compiling could give."""
+    asked = [name for name in _COMPILED_IN if getattr(options, name) != getattr(OpenOptions, name)]
+    if asked:
+        raise InputError(
+            "an artifact keeps what it was compiled for",
+            where=", ".join(asked),
+            why="its sizes, entry point, backends and kernels are fixed",
+            fix="open the model that it was made of, or compile that anew with these options",
+        )
+
+
+def _check_strict(opened: Opened) -> None:
+    rows = opened.metadata["placement"]
+    moved = [(source, kind, refused[0][1]) for kind, source, _, refused in rows if refused]
+    if moved:
+        first = next(refused[0][0] for *_, refused in rows if refused)
+        raise PlacementError.moved(first, moved)
 
 
 def check_made_for(opened: Opened, asked: Mapping[str, str | None]) -> None:
@@ -114,6 +132,7 @@ def check_made_for(opened: Opened, asked: Mapping[str, str | None]) -> None:
         if wanted not in (None, made):
             raise InputError(
                 f"an artifact keeps the {name} that it was compiled for",
+                where=name,
                 why=f"{wanted} was asked for, it was made for {made}",
                 fix=f"compile the model with {name} {wanted}",
             )

@@ -82,8 +82,8 @@ class Session:
         source: Path or bytes of a .tflite or .circle model, or of an artifact made by
             `circlet compile`.
         backends: Backends in order of preference; an op goes to the first that takes it.
-        threads: Threads of a run, the calling one included; by default the cores that the
-            process may use.
+        threads: Threads of a run, the calling one included, at most 64; by default the cores that
+            the process may use.
         strict: Whether an op that the first backend does not take is an error.
         target: What to compile for: "native", "baseline", or a list of features.
         cache: Whether to keep compiled artifacts in the cache and to use kept ones.

@@ -1,0 +1,135 @@
+"""Options that cannot do anything are refused; those of compilers are understood."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlet import Session
+from circlet.backends.cpu.toolchain import RUNTIME_DIR
+from circlet.errors import InputError, PlacementError
+from circlet.ir import DType
+from circlet.ops.build import builder
+from circlet.runtime.build import compile_model
+from circlet.runtime.opening import OpenOptions
+from tests.cli.call import as_json, circlet, in_shell
+from tests.runtime import networks
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "relu.tflite"
+    path.write_bytes(networks.relu())
+    return path
+
+
+@pytest.fixture
+def artifact(tmp_path: Path) -> Path:
+    path = tmp_path / "relu.circlet"
+    path.write_bytes(compile_model(networks.relu(), OpenOptions()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("option", "where"),
+    [
+        (("--backend", "reference"), "backends"),
+        (("--target", "baseline"), "target"),
+        (("--signature", "serve"), "signature"),
+        (("-O", "O0"), "level"),
+        (("--precision", "bf16"), "precision"),
+    ],
+)
+def test_an_artifact_refuses_options_of_compiling(
+    artifact: Path, option: tuple[str, str], where: str
+) -> None:
+    error = as_json("run", artifact, *option, code=1)["error"]
+    assert (error["code"], error["where"]) == ("E-INPUT", where)
+    assert "compile" in error["fix"]
+
+
+@pytest.mark.parametrize("option", [("--target", "native"), ("--strict",), ("-O2",)])
+def test_an_artifact_takes_options_that_it_fulfils(artifact: Path, option: tuple[str]) -> None:
+    assert circlet("run", artifact, *option).exit_code == 0
+
+
+def test_strict_holds_for_what_an_artifact_runs_in_numpy() -> None:
+    b = builder()
+    b.output(b.op("WHERE", [b.input("x", DType.BOOL, (4,))], name="found"))
+    plain = compile_model(networks.tflite(b), OpenOptions())
+    assert Session(plain).placement[0]["backend"] == "reference"
+    with pytest.raises(PlacementError, match="not taken by 'cpu'"):
+        Session(plain, strict=True)
+
+
+@pytest.mark.parametrize("option", ["--operators", "--tensors", "-Os", "--backend=cpu"])
+def test_what_inspect_cannot_tell_of_an_artifact_is_refused(artifact: Path, option: str) -> None:
+    error = as_json("inspect", artifact, option, code=1)["error"]
+    assert error["code"] == "E-INPUT"
+    assert option[:2] in error["why"]
+
+
+@pytest.mark.parametrize("written", [("-O2",), ("-O", "2"), ("-O", "O2"), ("-OO2",)])
+def test_a_level_may_be_written_as_compilers_take_it(
+    model: Path, tmp_path: Path, written: tuple[str, ...]
+) -> None:
+    path = tmp_path / "a.circlet"
+    assert circlet("compile", model, "-o", path, *written).exit_code == 0
+    assert as_json("inspect", path)["level"] == "O2"
+
+
+def test_backends_may_be_written_with_blanks(model: Path) -> None:
+    assert as_json("run", model, "--backend", " cpu, reference,")["native_ops"] == 1
+    assert as_json("run", model, "--backend", ",", code=1)["error"]["where"] == "backends"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compile", "{model}", "-o", "{model}.circlet", "--tune-seconds", "3"),
+        ("dump", "m", "--data"),
+    ],
+    ids=" ".join,
+)
+def test_an_option_that_needs_another_one_is_wrong_usage(
+    model: Path, arguments: tuple[str, ...]
+) -> None:
+    result = circlet(*(part.format(model=model) for part in arguments))
+    assert result.exit_code == 2
+    assert "needs --t" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [("--mean", "1"), ("--std", "2"), ("--start", "1"), ("--features", "mfcc")]
+)
+@pytest.mark.parametrize("with_input", [False, True])
+def test_options_for_files_that_are_not_given_are_refused(
+    model: Path, tmp_path: Path, options: tuple[str, ...], with_input: bool
+) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(6, np.float32))
+    inputs = ("--input", tmp_path / "x.npy") if with_input else ()
+    error = as_json("run", model, *inputs, *options, code=1)["error"]
+    assert options[0] in error["what"]
+    assert (".npy" if with_input else "random data") in error["why"]
+
+
+def test_more_threads_than_the_runtime_has_are_not_claimed(model: Path) -> None:
+    header = (RUNTIME_DIR / "circlet_runtime.h").read_text(encoding="utf-8")
+    found = re.search(r"CIRCLET_MAX_THREADS (\d+)u", header)
+    assert found is not None
+    assert as_json("run", model, "--threads", 10_000)["threads"] == int(found[1])
+    assert f"{found[1]} threads" in in_shell("run", CIRCLET_THREADS="10000").stdout
+
+
+def test_a_file_that_is_no_input_comes_with_the_endings_that_are(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no picture", encoding="utf-8")
+    error = as_json("run", "--input", tmp_path / "notes.txt", code=1)["error"]
+    assert all(ending in error["fix"] for ending in (".npy", ".npz", ".raw", ".wav"))
+
+
+def test_options_for_an_artifact_are_refused_in_python_too(artifact: Path) -> None:
+    with pytest.raises(InputError, match="backends, shapes"):
+        Session(artifact, backends=["reference"], shapes={"x": [6]})
