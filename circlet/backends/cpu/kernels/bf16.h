@@ -35,7 +35,7 @@ CIRCLET_INLINE vf v_bf16_dot(vf c, vi a, vi b, const int phase) {
 #else
 #define BF16_PHASES 2
 CIRCLET_INLINE vi v_bf16_part(vi x, const int phase) {
-    return phase ? x << 16 : x & (int32_t)0xffff0000;
+    return phase ? (vi)(x << 16) : (vi)(x & (int32_t)0xffff0000);
 }
 CIRCLET_INLINE vf v_bf16_dot(vf c, vi a, vi b, const int phase) {
     (void)phase;
