@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from circlet.errors import GraphError, InputError, UnsupportedOpsError
 from circlet.formats import load
-from circlet.ir import Model, Tensor
+from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.copy import copy_of_main
 from circlet.ir.regions import reachable
+from circlet.ops.facts import ShapeAttrs
+from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.verify import unsupported_ops
 from circlet.passes import PassManager, make
 from circlet.passes.fold_constants import FoldConstants
@@ -115,6 +117,28 @@ def _enter_at(model: Model, key: str) -> None:
             where=key,
             fix=f"the model has {[s.key for s in model.signatures] or 'none'}",
         )
-    for name, tensor in (*found.inputs.items(), *found.outputs.items()):
+    named = set(found.inputs.values())
+    for name, tensor in found.inputs.items():
         tensor.name = name
+    for name, tensor in found.outputs.items():
+        if tensor in named:
+            _output_copy(found.graph, tensor, name)
+        else:
+            tensor.name = name
+            named.add(tensor)
     model.graphs.sort(key=lambda graph: graph is not found.graph)
+
+
+def _output_copy(graph: Graph, tensor: Tensor, name: str) -> None:
+    """Have a graph give a tensor that has a name already under another one as well."""
+    origin = Origin.of(len(graph.ops), name)
+    sizes = graph.add_tensor(Tensor(f"{name} sizes", DType.INT32, (len(tensor.shape),)))
+    copy = graph.add_tensor(tensor.like(name))
+    graph.ops.append(Op("SHAPE", [tensor], [sizes], ShapeAttrs(), origin))
+    graph.ops.append(Op("RESHAPE", [tensor, sizes], [copy], ReshapeAttrs(), origin))
+    places = [index for index, output in enumerate(graph.outputs) if output is tensor]
+    spare = places if tensor in graph.inputs else places[1:]
+    if spare:
+        graph.outputs[spare[0]] = copy
+    else:
+        graph.outputs.append(copy)

@@ -45,3 +45,20 @@ def test_without_a_signature_the_first_graph_runs_by_the_files_names(model: byte
 def test_an_unknown_signature_is_refused_with_those_there_are(model: bytes) -> None:
     with pytest.raises(InputError, match="triple"):
         Session(model, signature="quadruple")
+
+
+@pytest.mark.parametrize("rows", [2, None])
+def test_inputs_and_results_may_come_out_under_several_names(rows: int | None) -> None:
+    b = builder()
+    x = b.input("a:0", DType.FLOAT32, (rows, 2))
+    y = b.op("NEG", [x], name="b:0")
+    graph = b.output(y).build()
+    graph.outputs.append(x)
+    outputs = {"first": y, "second": y, "same": x}
+    file = dumps(Model([graph], signatures=[Signature("s", graph, {"x": x}, outputs)]), "tflite")
+    session = Session(file, signature="s", threads=1)
+    given = np.array([[1, 5], [2, 3]], np.float32)
+    results = session.run({"x": given})
+    assert sorted(results) == ["first", "same", "second"]
+    for name, wanted in (("first", -given), ("second", -given), ("same", given)):
+        np.testing.assert_array_equal(results[name], wanted)
