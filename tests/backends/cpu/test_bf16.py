@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower import bf16
+from circlet.backends.cpu.lower import bf16, float_matrix
 from circlet.backends.cpu.lower.bf16 import pairs, to_bf16
 from circlet.backends.reference import evaluate_graph
 from circlet.ir import DType, Graph
@@ -54,9 +54,12 @@ def sums_of(graph: Graph, x: Floats) -> Floats:
 
 @each_target
 @pytest.mark.parametrize(("rows", "depth", "units"), [(1, 37, 70), (13, 64, 19), (30, 5, 200)])
-def test_sums_are_those_of_the_rule(rows: int, depth: int, units: int, target: str) -> None:
+def test_sums_of_vectors_are_those_of_the_rule(
+    rows: int, depth: int, units: int, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if runnable(target) is None:
         pytest.skip(f"this CPU cannot run {target}")
+    monkeypatch.setattr(float_matrix, "takes_tiles", lambda *_: False)
     graph, x = dense(rows, depth, units), _values(3, rows, depth)
     (got,) = run_native(graph, [x], target, precision="bf16")
     np.testing.assert_array_equal(got, sums_of(graph, x))
