@@ -175,7 +175,8 @@ class Lowered:
         if isinstance(item, Op):
             self._lower(item, rows[item])
             return
-        self._copied.clear()  # what one branch copied, another may not find
+        for done in (self._copied, self._bordered):
+            done.clear()  # what one branch copied or filled, another may not find
         if isinstance(item, Goto):
             self.condition(item)  # places its flag, where that is a constant
             self.steps.append(item)

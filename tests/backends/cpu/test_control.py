@@ -7,9 +7,11 @@ import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.cpu.targets import native_target
-from circlet.ir import DType, Graph, Tensor
+from circlet.ir import DType, Graph, Quantization, Tensor
+from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from circlet.ops.control import IfAttrs, WhileAttrs
+from circlet.ops.conv import Conv2DAttrs
 from circlet.placement.interface import Reason
 from tests.backends.cpu.harness import check_native
 
@@ -43,6 +45,28 @@ def branching(nested: bool = False) -> Graph:
         otherwise = inner.output(chosen).build()
         otherwise.ops[0].regions = [add(5, "five"), add(7, "seven")]
     next(op for op in graph.ops if op.kind == "IF").regions = [add(1, "then"), otherwise]
+    return graph
+
+
+def padding_branches() -> Graph:
+    """Both branches, and what follows them, read one image through SAME windows."""
+    shape, quant = (1, 5, 6, 4), Quantization.per_tensor(0.05, 100)
+
+    def convolved(b: Builder, x: Tensor, seed: int) -> Tensor:
+        values = np.random.default_rng(seed).integers(-127, 128, (4, 3, 3, 4)).astype(np.int8)
+        weights = b.constant("w", values, Quantization.per_tensor(0.01))
+        return b.op("CONV_2D", [x, weights, None], Conv2DAttrs("SAME", 1, 1), quant=quant)
+
+    def branch(seed: int) -> Graph:
+        b = builder(f"branch{seed}")
+        return b.output(convolved(b, b.input("x", DType.INT8, shape, quant), seed)).build()
+
+    main = builder("main")
+    given = main.input("flag", DType.BOOL, (1,)), main.input("x", DType.INT8, shape, quant)
+    result = Tensor("result", DType.INT8, shape, quant)
+    main.op_many("IF", list(given), [result], IfAttrs())
+    graph = main.output(result, convolved(main, given[1], 3)).build()
+    graph.ops[0].regions = [branch(1), branch(2)]
     return graph
 
 
@@ -82,6 +106,12 @@ def looping(swap: bool, turns: int = 7) -> Graph:
 def test_a_branch_runs_by_its_flag(flag: bool, nested: bool, target: str) -> None:
     x = np.arange(6, dtype=np.float32).reshape(FLOATS)
     check_native(branching(nested), [np.array([flag]), x], target)
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_a_border_is_filled_in_whichever_branch_runs(flag: bool) -> None:
+    image = np.random.default_rng(0).integers(-128, 128, (1, 5, 6, 4)).astype(np.int8)
+    check_native(padding_branches(), [np.array([flag]), image])
 
 
 @pytest.mark.parametrize("target", TARGETS)
