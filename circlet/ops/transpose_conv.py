@@ -114,6 +114,7 @@ TRANSPOSE_CONV = register(
                 ("INT8", "INT8", "INT32"),
                 ("INT16", "INT8", "INT64"),
                 ("INT16", "INT8", "INT32"),
+                ("FLOAT32", "INT8", "FLOAT32"),
             )
             for bias in (wide, "_")
         ),

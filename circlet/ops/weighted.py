@@ -75,13 +75,13 @@ def hybrid_is_asymmetric(op: Op) -> bool:
     """Whether a hybrid op gives its float rows a zero point.
 
     FULLY_CONNECTED says so itself; CONV_2D does where its weights have several scales;
-    DEPTHWISE_CONV_2D always does.
+    DEPTHWISE_CONV_2D and TRANSPOSE_CONV always do.
     """
     weights = operand(op, 1)
     if op.kind == "FULLY_CONNECTED":
         return bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))
     several = weights.quant is not None and weights.quant.is_per_channel
-    return several or op.kind == "DEPTHWISE_CONV_2D"
+    return several or op.kind in ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 
 
 def evaluate_weighted(

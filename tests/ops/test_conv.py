@@ -80,9 +80,7 @@ def assert_agrees(model: Model, folder: Path) -> None:
 
 
 def undefined_in_peer(kind: str, family: str) -> bool:
-    """Transposed hybrids do not exist; depthwise per-tensor hybrids read past the scales."""
-    if family.startswith("hybrid") and kind == "TRANSPOSE_CONV":
-        return True
+    """Depthwise per-tensor hybrids read past the scales."""
     return (kind, family) == ("DEPTHWISE_CONV_2D", "hybrid")
 
 

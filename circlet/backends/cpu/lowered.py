@@ -72,6 +72,7 @@ class Lowered:
         self.labels: dict[Label, int] = {}
         self.spares: dict[Kernel, Op] = {}
         self._substitutes: Mapping[Tensor, Tensor] = {}
+        self._owner: Op | None = None  # what is lowered, whatever parts its lowering makes of it
         self._copied: set[Tensor] = set()
         self._bordered: set[Buffer] = set()
         for item in flat.items:
@@ -141,7 +142,7 @@ class Lowered:
         return default if self._choices is None else self._choices.take(op, choice, default)
 
     def spare(self, op: Op, kernel: Kernel) -> None:
-        self.spares.setdefault(kernel, op)
+        self.spares.setdefault(kernel, self._owner or op)
 
     def call(
         self,
@@ -154,10 +155,13 @@ class Lowered:
         tasks: int = 1,
         scratch_bytes: int = 0,
     ) -> None:
+        owner = self._owner or op
         for tensor in writes:
-            self._fill_border(op, tensor)
+            self._fill_border(owner, tensor)
         seen = tuple(map(self._substituted, operands) if self._substitutes else operands)
-        self.steps.append(KernelCall(kernel, params, seen, tasks, scratch_bytes, tuple(writes), op))
+        self.steps.append(
+            KernelCall(kernel, params, seen, tasks, scratch_bytes, tuple(writes), owner)
+        )
 
     def condition(self, goto: Goto) -> list[Ref]:
         """The address of the flag that a jump depends on, if it does."""
@@ -187,7 +191,7 @@ class Lowered:
         source = op.inputs[0] if op.kind in RESHAPES else None
         if source is not None and self.shares(source, op.outputs[0]):
             return
-        self._substitutes = {}
+        self._substitutes, self._owner = {}, op
         for tensor, copy in self.storage.copies.get(op, {}).items():
             self._copy_with_border(op, tensor, copy)
         self._substitutes = self.storage.copies.get(op, {})

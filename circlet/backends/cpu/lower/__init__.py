@@ -33,6 +33,7 @@ FAMILIES = (
     "conv_q16",
     "conv_int16",
     "l2_norm",
+    "parts_q8",
     "fft",
     "conv_direct",
     "lstm",

@@ -70,6 +70,8 @@ class Product(NamedTuple):
         weight_zero: What remains to be taken off each weight.
         flip: Whether activations change their top bit.
         scales: Where the scales of quantised float images stand.
+        part: Names the part of the op that this is, where the op is several products.
+        result_start: Where the first output stands, in elements from the result's first.
     """
 
     op: Op
@@ -83,6 +85,8 @@ class Product(NamedTuple):
     data: Ref
     extra: dict[str, ParamValue]
     scales: Ref = NoRef()
+    part: str = ""
+    result_start: int = 0
 
     def params(self) -> dict[str, ParamValue]:
         """The kernels' parameters that do not depend on tiles."""
@@ -162,7 +166,8 @@ def call_product(product: Product, context: Context) -> None:
     if tile.pixels > half.pixels:
         context.spare(product.op, _kernel(product, half, packed.fact, context))
     weights, records, *ones = packed.refs
-    operands: tuple[Ref, ...] = (product.data, weights, records, TensorRef(result))
+    target = TensorRef(result, product.result_start)
+    operands: tuple[Ref, ...] = (product.data, weights, records, target)
     context.call(
         product.op,
         _kernel(product, tile, packed.fact, context),
@@ -206,7 +211,7 @@ def _kernel(product: Product, tile: Tile, form: str, context: Context) -> Kernel
 def _packing(product: Product, vectors: int) -> str:
     """A name for the packed constants."""
     runs = product.runs
-    return f"conv_q8 {vectors} {runs.down} {runs.across} {runs.bytes}"
+    return f"conv_q8{product.part} {vectors} {runs.down} {runs.across} {runs.bytes}"
 
 
 def _pack_product(product: Product, tile: Tile, context: Context) -> tuple[list[np.ndarray], str]:

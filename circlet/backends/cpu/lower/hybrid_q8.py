@@ -50,7 +50,7 @@ _SCALE_BYTES = 8
 
 
 @dataclass(frozen=True)
-class _Quantised:
+class QuantisedImages:
     """Images as bytes, `image_bytes` apart, and the scale of each."""
 
     data: TensorRef
@@ -79,9 +79,9 @@ def _lower_conv(op: Op, context: Context) -> None:
 
 
 def _lower_as_conv(op: Op, context: Context, weights: Int8) -> None:
-    image = _image_layout(op)
+    image = image_layout(op, conv_border(op).get(0, Border()))
     runs, places = runs_of(op, image), places_of(op, image, context.layout(op.outputs[0]))
-    quantised = _quantise_images(op, context, image)
+    quantised = quantise_images(op, context, image)
     _, row, pixel = places.in_strides
     places = places._replace(in_strides=(quantised.image_bytes, row, pixel))
     _call(op, context, weights, (runs, places), quantised, HYBRID)
@@ -104,7 +104,7 @@ def _call(
     context: Context,
     weights: Int8,
     geometry: tuple[Runs, Places],
-    quantised: _Quantised,
+    quantised: QuantisedImages,
     form: str,
 ) -> None:
     lanes, channels = context.vector_bytes // 4, len(weights)
@@ -134,13 +134,14 @@ def _lower_depthwise(op: Op, context: Context) -> None:
         _lower_as_conv(op, context, expand(weights, 0, operand(op, 0).static_shape[3]))
         return
     channels, lanes = weights.shape[3], context.vector_bytes // 4
-    image, width = _image_layout(op), context.layout(op.outputs[0]).width
+    image = image_layout(op, conv_border(op).get(0, Border()))
+    width = context.layout(op.outputs[0]).width
     tilings = [narrow_tilings(window_of(op), width, channels, context)]
 
     def scaling(parts: tuple[Int8, ...], blocks: Blocks) -> Scaling:
         return hybrid_scaling(op, weight_sums(parts), blocks.slots(lanes))
 
-    quantised = _quantise_images(op, context, image)
+    quantised = quantise_images(op, context, image)
     strides = quantised.image_bytes, image.row_stride, image.pixel_stride
     source, scales, bounds = quantised.data, quantised.scales, float_bounds(op)
     parts = (weights[0],)
@@ -148,15 +149,15 @@ def _lower_depthwise(op: Op, context: Context) -> None:
     call_depthwise(call, context)
 
 
-def _image_layout(op: Op) -> Layout:
+def image_layout(op: Op, border: Border) -> Layout:
     """One image with its border; images of a batch do not flow together, each has a scale."""
-    data = operand(op, 0)
-    layout = bordered(data, conv_border(op).get(0, Border()))
+    layout = bordered(operand(op, 0), border)
     size = layout.buffer_elements // max(layout.batch, 1)
     return layout._replace(batch_stride=0, offset=0, buffer_elements=size)
 
 
-def _quantise_images(op: Op, context: Context, image: Layout) -> _Quantised:
+def quantise_images(op: Op, context: Context, image: Layout) -> QuantisedImages:
+    """Append the step that quantises the images of an op into a layout of `image_layout`."""
     data = context.layout(operand(op, 0))
     params: dict[str, ParamValue] = {
         **image_strides("in", data),
@@ -169,7 +170,9 @@ def _quantise_images(op: Op, context: Context, image: Layout) -> _Quantised:
     return _quantise(op, context, params, data.batch)
 
 
-def _quantise(op: Op, context: Context, params: dict[str, ParamValue], images: int) -> _Quantised:
+def _quantise(
+    op: Op, context: Context, params: dict[str, ParamValue], images: int
+) -> QuantisedImages:
     """Append the step that quantises; `params` are those of `struct hybrid_image_params`."""
     size = params["out_batch"]
     assert isinstance(size, int)
@@ -178,7 +181,7 @@ def _quantise(op: Op, context: Context, params: dict[str, ParamValue], images: i
     kernel = Kernel("hybrid_q8.h", "hybrid_image", (int(hybrid_is_asymmetric(op)),))
     operands = (TensorRef(operand(op, 0)), data, scales)
     context.call(op, kernel, params, operands, (data.tensor, scales.tensor), tasks=images)
-    return _Quantised(data, scales, size)
+    return QuantisedImages(data, scales, size)
 
 
 for _kind, _refuses, _lower in (

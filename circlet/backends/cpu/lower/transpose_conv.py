@@ -26,7 +26,7 @@ _SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
 
 
 @dataclass(frozen=True)
-class _Phase:
+class Phase:
     """The output elements of one axis that are equal modulo the stride.
 
     Attributes:
@@ -42,16 +42,16 @@ class _Phase:
     taps: tuple[int, ...]
 
 
-def _phases(padding: str, size: int, window: Window) -> Iterator[_Phase]:
+def _phases(padding: str, size: int, window: Window) -> Iterator[Phase]:
     before, _ = padding_sizes(padding, size, -(-size // window.stride), window)
     for start in range(min(window.stride, size)):
         least = (start + before) % window.stride
         taps = tuple(range(least, window.size, window.stride))[::-1]
         first = (start + before - least) // window.stride - (len(taps) - 1)
-        yield _Phase(start, -(-(size - start) // window.stride), first, taps)
+        yield Phase(start, -(-(size - start) // window.stride), first, taps)
 
 
-def _axes(op: Op) -> tuple[list[_Phase], list[_Phase]]:
+def phases_of(op: Op) -> tuple[list[Phase], list[Phase]]:
     """Phases down and across."""
     window = transposed_window_of(op)
     _, height, width, _ = op.outputs[0].static_shape
@@ -59,7 +59,7 @@ def _axes(op: Op) -> tuple[list[_Phase], list[_Phase]]:
     return rows, list(_phases(window.padding, width, window.columns))
 
 
-def _reach(phases: list[_Phase], size: int) -> tuple[int, int]:
+def _reach(phases: list[Phase], size: int) -> tuple[int, int]:
     """Input elements met before the first and behind the last."""
     met = [phase for phase in phases if phase.taps]
     before = max((-phase.first for phase in met), default=0)
@@ -67,8 +67,9 @@ def _reach(phases: list[_Phase], size: int) -> tuple[int, int]:
     return max(0, before), max(0, max(ends, default=0) - size)
 
 
-def _borders(op: Op) -> dict[int, Border]:
-    rows, columns = _axes(op)
+def borders_of(op: Op) -> dict[int, Border]:
+    """The border that windows over the input reach into."""
+    rows, columns = phases_of(op)
     _, height, width, _ = operand(op, _DATA).static_shape
     (top, bottom), (left, right) = _reach(rows, height), _reach(columns, width)
     border = Border(top, left, bottom, right)
@@ -83,13 +84,13 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 def _lower(op: Op, context: Context) -> None:
     source, result = context.layout(operand(op, _DATA)), context.layout(op.outputs[0])
-    rows, columns = _axes(op)
+    rows, columns = phases_of(op)
     for down in rows:
         for across in columns:
             call_matrix(op, context, _phase_matrix(op, (source, result), (down, across)))
 
 
-def _phase_matrix(op: Op, layouts: tuple[Layout, Layout], phases: tuple[_Phase, _Phase]) -> Matrix:
+def _phase_matrix(op: Op, layouts: tuple[Layout, Layout], phases: tuple[Phase, Phase]) -> Matrix:
     (source, result), (down, across) = layouts, phases
     window = transposed_window_of(op)
     weights = np.asarray(operand(op, _WEIGHTS).data, np.float32)
@@ -123,7 +124,7 @@ LOWERINGS.add(
         name="transpose_conv_f32",
         refuses=_refuses,
         lower=_lower,
-        borders=_borders,
+        borders=borders_of,
         strided_inputs=True,
         strided_output=True,
     )

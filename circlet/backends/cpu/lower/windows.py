@@ -8,6 +8,7 @@ from circlet.backends.cpu.layout import Border, Layout
 from circlet.backends.cpu.lowering import ParamValue
 from circlet.ir import Op
 from circlet.ops.conv import window_of
+from circlet.ops.geometry import Window2D
 from circlet.ops.operands import operand
 
 _SPLIT_BYTES = 1 << 18
@@ -65,8 +66,12 @@ class Places(NamedTuple):
 
 
 def runs_of(op: Op, data: Layout) -> Runs:
+    """The runs of taps of a convolution."""
+    return runs_in(window_of(op), data)
+
+
+def runs_in(window: Window2D, data: Layout) -> Runs:
     """The longest runs of taps that are contiguous in the input's layout."""
-    window = window_of(op)
     down, across = window.rows, window.columns
     step_down = down.dilation * data.row_stride
     if across.size > 1 and (across.dilation != 1 or data.pixel_stride != data.channels):
