@@ -121,7 +121,7 @@ class UnsupportedOpsError(CircletError):
         super().__init__(
             f"{count} operator{'s' if count != 1 else ''} of this network cannot be run",
             where=where,
-            why="; ".join(str(entry) for entry in self.entries),
+            why="\n       ".join(str(entry) for entry in self.entries),
             fix=fix or _fix_of(self.entries),
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from importlib import import_module
 
@@ -9,7 +11,7 @@ import click
 
 from circlet import __version__
 from circlet.cli.common import start_logging
-from circlet.errors import CircletError
+from circlet.errors import CircletError, FileError
 
 _COMMANDS = {
     "run": "run a network on pictures, arrays or random data",
@@ -60,7 +62,17 @@ def group() -> None:
 
 def main() -> None:
     """Entry point of the `circlet` program."""
-    sys.exit(group.main(prog_name="circlet", standalone_mode=True))
+    try:
+        sys.exit(group.main(prog_name="circlet", standalone_mode=True))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        where, why = "standard output", str(error.strerror)
+        failed = FileError(
+            "the answer cannot be printed", where=where, why=why, fix="free some space"
+        )
+        click.echo(str(failed), err=True)
+        os._exit(1)  # an ordinary end would try once more to print what is left
 
 
 __all__ = ["group", "main"]

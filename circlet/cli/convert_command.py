@@ -20,5 +20,6 @@ def command(source: Path, target: Path, as_json: bool) -> None:
     if as_json:
         print_json(vars(report))
         return
-    click.echo(f"{report.target}: {report.format}, {report.size_bytes} bytes")
-    click.echo(f"{report.graphs} graphs, {report.ops} operators, {report.tensors} tensors")
+    click.echo(f"{report.target}: {report.format}, {report.size_bytes:,} bytes")
+    counts = {"graph": report.graphs, "operator": report.ops, "tensor": report.tensors}
+    click.echo(", ".join(f"{count:,} {noun}{'s' * (count != 1)}" for noun, count in counts.items()))

@@ -8,30 +8,31 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from circlet.cli.console import console, counted
 from circlet.runtime.answers import Answer, Detection
 from circlet.runtime.command import RunReport
 
 
 def show_run(report: RunReport) -> None:
     """The answer first, then where the time went."""
-    console = Console(highlight=False)
+    out = console()
     for warning in report.warnings:
         Console(stderr=True, highlight=False).print(
             f"warning: {warning}", markup=False, soft_wrap=True
         )
-    console.print(f"{report.model}  <-  {', '.join(report.inputs)}", markup=False, soft_wrap=True)
+    out.print(f"{report.model}  <-  {', '.join(report.inputs)}", markup=False, soft_wrap=True)
     if report.detections:
-        _show_detections(console, report.detections)
+        _show_detections(out, report.detections)
     for item in () if report.detections else report.answers:
-        _show_answer(console, item)
+        _show_answer(out, item)
     if report.expected:
-        console.print(f"the picture shows: {report.expected}", markup=False, soft_wrap=True)
-    _show_time(console, report)
+        out.print(f"the picture shows: {report.expected}", markup=False, soft_wrap=True)
+    _show_time(out, report)
 
 
-def _show_answer(console: Console, item: Answer) -> None:
+def _show_answer(out: Console, item: Answer) -> None:
     sizes = "x".join(map(str, item.shape)) or "scalar"
-    console.print(f"{item.name}  {item.dtype}[{sizes}]", markup=False, soft_wrap=True)
+    out.print(f"{item.name}  {item.dtype}[{sizes}]", markup=False, soft_wrap=True)
     table = Table(box=None)
     if item.top:
         rows = [(str(best.index), best.label, f"{best.score:.4f}") for best in item.top]
@@ -49,15 +50,15 @@ def _show_answer(console: Console, item: Answer) -> None:
         numbers = (item.minimum, item.maximum, item.mean)
         first = " ".join(f"{x:.4g}" for x in item.first)
         table.add_row(*(f"{x:.5g}" for x in numbers), first)
-    console.print(table)
+    out.print(table)
 
 
-def _show_detections(console: Console, found: Sequence[Detection]) -> None:
+def _show_detections(out: Console, found: Sequence[Detection]) -> None:
     rows = [
         (str(item.index), item.label, f"{item.score:.4f}", *(f"{edge:.3f}" for edge in item.box))
         for item in found
     ]
-    console.print(_classes(("score", "top", "left", "bottom", "right"), rows))
+    out.print(_classes(("score", "top", "left", "bottom", "right"), rows))
 
 
 def _classes(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -73,7 +74,7 @@ def _classes(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     return table
 
 
-def _show_time(console: Console, report: RunReport) -> None:
+def _show_time(out: Console, report: RunReport) -> None:
     names = {"compile": "compiled in", "cache": "found in the cache in", "load": "loaded in"}
     parts = [f"{names[key]} {value * 1e3:.1f} ms" for key, value in report.seconds.items()]
     times = report.times
@@ -81,25 +82,26 @@ def _show_time(console: Console, report: RunReport) -> None:
     if times.repeats:
         spread = f"{times.fastest_ms:.3f} to {times.slowest_ms:.3f}"
         parts.append(f"median of {times.repeats} runs {times.median_ms:.3f} ms ({spread})")
-    console.print(", ".join(parts), markup=False, soft_wrap=True)
-    threads = f"{report.threads} thread{'s' if report.threads > 1 else ''}"
+    out.print(", ".join(parts), markup=False, soft_wrap=True)
+    threads = counted(report.threads, "thread")
     native = f"{report.native_ops} of {report.ops} operators in native code"
     rounded = "" if report.precision == "f32" else f", float products in {report.precision}"
-    console.print(f"{threads}, {native}{rounded}", markup=False, soft_wrap=True)
+    out.print(f"{threads}, {native}{rounded}", markup=False, soft_wrap=True)
     if report.native_ops < report.ops:
-        console.print(
+        out.print(
             "the others ran in numpy; --placement says which and why", markup=False, soft_wrap=True
         )
 
 
 def show_placement(report: RunReport) -> None:
     """One row per operator, with the reasons of those that did not go native."""
-    table = Table(box=None)
-    for heading in ("operator", "source", "backend", "refused by"):
+    table, is_mixed = Table(box=None), any(row["refused"] for row in report.placement)
+    for heading in ("operator", "backend", "source", *(["refused by"] if is_mixed else [])):
         table.add_column(heading, overflow="fold")
     for row in report.placement:
         refused = row["refused"]
         assert isinstance(refused, list)
         reasons = "; ".join(f"{name}: {why}" for name, why in refused)
-        table.add_row(str(row["kind"]), str(row["source"]), str(row["backend"]), reasons)
-    Console(highlight=False).print(table)
+        cells = (str(row["kind"]), str(row["backend"]), str(row["source"]))
+        table.add_row(*map(escape, (*cells, reasons) if is_mixed else cells))
+    console().print(table)

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from circlet.cli.console import console, counted
 from circlet.runtime.inspection import Inspection, MemoryRow, TensorRow
 
 _SHOWN_TENSORS = 3
+_EDGES = ("input", "output")
 
 
 def show_inspection(found: Inspection, *, every_operator: bool, every_tensor: bool) -> None:
     """Operators, tensors, weights, memory and placement, in that order."""
-    console = Console(highlight=False, soft_wrap=True)
+    out = console()
     ops = sum(row.count for row in found.kinds)
-    console.print(
-        f"{found.model}: {found.format}, {found.graphs} graphs, {ops} operators, "
+    graphs, operators = counted(found.graphs, "graph"), counted(ops, "operator")
+    out.print(
+        f"{found.model}: {found.format}, {graphs}, {operators}, "
         f"{found.macs:,} multiply-accumulates",
         markup=False,
+        soft_wrap=True,
     )
-    _show(console, "Operators", *_kinds(found))
+    _show(out, "Operators", *_kinds(found))
     if every_operator:
-        _show(console, "Every operator", *_operators(found))
-    _show(console, "Tensors", *_tensors(found.tensors, every_tensor))
-    _show(console, "Weights", ("dtype", "tensors", "bytes"), _weights(found))
+        _show(out, "Every operator", *_operators(found))
+    _show(out, "Tensors", *_tensors(found.tensors, every_tensor))
+    if found.weights:
+        _show(out, "Weights", ("dtype", "tensors", "bytes"), _weights(found))
     if found.unsupported:
-        _show(console, "Cannot be run", ("kind", "source", "reason"), _unsupported(found))
+        _show(out, "Cannot be run", ("kind", "source", "reason"), _unsupported(found))
         return
-    _show_memory(console, found.memory)
-    _show(console, "Placement", ("kind", "count", "backend", "refused by"), _places(found))
+    _show_memory(out, found.memory)
+    _show(out, "Placement", *_places(found))
 
 
 def _kinds(found: Inspection) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
@@ -60,58 +66,68 @@ def _operators(found: Inspection) -> tuple[Sequence[str], Iterable[Sequence[str]
 def _tensors(
     tensors: Sequence[TensorRow], every: bool
 ) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
-    shown = [row for row in tensors if every or row.role in ("input", "output")]
-    rows = (
+    shown = [row for row in tensors if every or (row.graph == 0 and row.role in _EDGES)]
+    headings: tuple[str, ...] = ("role", "dtype", "shape", "bytes", "name")
+    rows: Iterable[Sequence[str]] = (
         (row.role, row.dtype, _shape(row.shape), f"{row.size_bytes:,}", row.name) for row in shown
     )
-    return ("role", "dtype", "shape", "bytes", "name"), rows
+    if every and any(row.graph for row in shown):
+        headings = ("graph", *headings)
+        rows = ((str(tensor.graph), *row) for tensor, row in zip(shown, rows, strict=True))
+    return headings, rows
 
 
 def _weights(found: Inspection) -> Iterable[Sequence[str]]:
     return ((row.dtype, str(row.count), f"{row.size_bytes:,}") for row in found.weights)
 
 
-def _places(found: Inspection) -> Iterable[Sequence[str]]:
-    return ((row.kind, str(row.count), row.backend, row.refused) for row in found.placement)
+def _places(found: Inspection) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+    rows = [(row.kind, str(row.count), row.backend, row.refused) for row in found.placement]
+    headings = ("kind", "count", "backend", "refused by")
+    shown = 4 if any(row.refused for row in found.placement) else 3
+    return headings[:shown], (row[:shown] for row in rows)
 
 
 def _unsupported(found: Inspection) -> Iterable[Sequence[str]]:
     return ((entry.kind, entry.source, entry.reason) for entry in found.unsupported)
 
 
-def _show_memory(console: Console, memory: Sequence[MemoryRow]) -> None:
-    console.print()
-    console.print("Memory", style="italic")
+def _show_memory(out: Console, memory: Sequence[MemoryRow]) -> None:
+    out.print()
+    out.print("Memory", style="italic")
     for row in memory:
-        console.print(
-            f"partition {row.partition} ({row.ops} operators): arena {row.arena_bytes:,} bytes "
-            f"({row.planner}), lower bound {row.lower_bound_bytes:,}, "
-            f"packed constants {row.constants_bytes:,}, scratch {row.scratch_bytes:,} a thread",
-            markup=False,
-        )
-        if row.rounded_ops:
-            console.print(f"  {row.rounded_ops} operators in bf16", markup=False)
-        for name, count, size in row.bands:
-            console.print(f"  {name}: {count} bands, rows in {size:,} of scratch", markup=False)
-        largest = ", ".join(f"{name} {size:,}" for name, size in row.peak_tensors[:_SHOWN_TENSORS])
-        if largest:
-            console.print(f"  peak at {row.peak_op} ({row.peak_kind}): {largest}", markup=False)
+        out.print("\n".join(_memory_lines(row)), markup=False, soft_wrap=True)
     if not memory:
-        console.print("nothing is native, so there is no arena")
+        out.print("nothing is native, so there is no arena")
 
 
-def _show(
-    console: Console, title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]
-) -> None:
+def _memory_lines(row: MemoryRow) -> Iterator[str]:
+    yield (
+        f"partition {row.partition} ({counted(row.ops, 'operator')}): "
+        f"arena {row.arena_bytes:,} bytes ({row.planner}), lower bound {row.lower_bound_bytes:,}, "
+        f"packed constants {row.constants_bytes:,}, scratch {row.scratch_bytes:,} a thread"
+    )
+    if row.rounded_ops:
+        yield f"  {counted(row.rounded_ops, 'operator')} in bf16"
+    for name, count, size in row.bands:
+        yield f"  {name}: {counted(count, 'band')}, rows in {size:,} of scratch"
+    if not row.peak_tensors:
+        return
+    yield f"  peak at {row.peak_op} ({row.peak_kind}), the largest of what is alive there:"
+    for name, size in row.peak_tensors[:_SHOWN_TENSORS]:
+        yield f"  {size:>12,}  {name}"
+
+
+def _show(out: Console, title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     table = Table(title=title, title_justify="left", box=None)
     numbers = {"count", "MACs", "share", "bytes", "tensors"}
     for heading in headings:
         justify = "right" if heading in numbers else "left"
         table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in rows:
-        table.add_row(*row)
-    console.print()
-    console.print(table)
+        table.add_row(*map(escape, row))
+    out.print()
+    out.print(table)
 
 
 def _shape(shape: Sequence[int | None]) -> str:

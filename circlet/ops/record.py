@@ -161,7 +161,7 @@ def unsupported_reason(op: Op) -> str | None:
     """Why an op cannot be run at all: no record, or none for its operands; None if it can."""
     record = _RECORDS.get(op.label)
     if record is None:
-        return "no record for this kind"
+        return "Circlet does not know this kind of operator"
     inputs: list[DType | None] = []
     for tensor in op.inputs:
         if tensor is not None and tensor.sparsity is not None:

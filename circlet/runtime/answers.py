@@ -73,6 +73,8 @@ def answer(value: Value, array: np.ndarray, labels: Sequence[str], count: int) -
         return Answer(*facts, top=_top(real.reshape(-1), labels, count))
     if labels and array.dtype.kind in "iu" and not value.scale:
         return Answer(*facts, shares=_shares(array, labels, count))
+    if labels and array.ndim > 2 and array.shape[-1] == len(labels) and array.size:
+        return Answer(*facts, shares=_shares(array.argmax(-1), labels, count))
     return Answer(*facts)
 
 

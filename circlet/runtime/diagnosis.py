@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,13 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from circlet.backends.cpu.artifact import open_artifact
+from circlet.backends.cpu.artifact_writer import write_file
 from circlet.backends.cpu.cache import Cache
 from circlet.backends.cpu.targets import native_target
 from circlet.backends.cpu.threads import default_threads
 from circlet.backends.cpu.toolchain import compile_unit, find_compiler
-from circlet.errors import ArtifactError, BackendError, CircletError
+from circlet.errors import ArtifactError, BackendError, CacheError, CircletError, FileError
 from circlet.runtime.session import Session
 from circlet.sample import Sample
+
+_ROOM_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,22 @@ def _cache() -> str:
             why=", ".join(damaged),
             fix="delete them",
         )
+    _check_room(folder)
     size = sum(path.stat().st_size for path in files)
-    return f"{folder}, {len(files)} artifacts, {size / 1e6:.1f} MB, every hash verified"
+    count = f"{len(files)} artifact{'' if len(files) == 1 else 's'}"
+    return f"{folder}, {count}, {size / 1e6:.1f} MB, every hash verified"
+
+
+def _check_room(folder: str) -> None:
+    """See that a network of ordinary size could be kept."""
+    probe = Path(folder) / f"room.{os.getpid()}.tmp"
+    try:
+        write_file(probe, bytes(_ROOM_BYTES))
+    except FileError as error:
+        fix = "free some space, or set CIRCLET_CACHE_DIR"
+        what = "the cache cannot be written"
+        raise CacheError(what, where=folder, why=error.why, fix=fix) from error
+    probe.unlink()
 
 
 def _is_sound(data: bytes) -> bool:

@@ -50,13 +50,14 @@ class KindRow:
 
 @dataclass(frozen=True)
 class TensorRow:
-    """One tensor; `role` is input, output, constant, variable or computed."""
+    """One tensor; `role` is input, output, constant, variable or computed, `graph` is numbered."""
 
     name: str
     dtype: str
     shape: tuple[int | None, ...]
     size_bytes: int
     role: str
+    graph: int = 0
 
 
 @dataclass(frozen=True)
@@ -203,10 +204,10 @@ def _share(part: int, whole: int) -> float:
 
 
 def _tensor_rows(model: Model) -> Iterator[TensorRow]:
-    for graph in model.graphs:
+    for number, graph in enumerate(model.graphs):
         for tensor in graph.tensors:
-            role = _role(tensor, graph)
-            yield TensorRow(tensor.name, tensor.dtype.name, tensor.shape, _bytes(tensor), role)
+            facts = tensor.name, tensor.dtype.name, tensor.shape, _bytes(tensor)
+            yield TensorRow(*facts, _role(tensor, graph), number)
 
 
 def _role(tensor: Tensor, graph: Graph) -> str:

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -28,12 +30,17 @@ def as_json(*arguments: object, code: int = 0) -> Any:
     return json.loads(result.stdout)
 
 
-def in_shell(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """One call as a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "circlet", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **environment},
-    )
+def in_shell(
+    *arguments: object, into: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """One call as a process of its own, its standard output into a file where one is named."""
+    command = [sys.executable, "-m", "circlet", *map(str, arguments)]
+    with Path(into).open("w") if into else nullcontext(subprocess.PIPE) as output:
+        return subprocess.run(
+            command,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            env={**os.environ, **environment},
+        )

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from circlet import __version__
+from circlet.errors import FileError
 from tests.cli.call import as_json, circlet, in_shell
 from tests.runtime import networks
 
@@ -94,6 +95,16 @@ def test_doctor_finds_damaged_artifacts(tmp_path: Path) -> None:
     done = in_shell("doctor", CIRCLET_CACHE_DIR=str(folder))
     assert done.returncode == 1
     assert "bad.circlet" in done.stdout
+
+
+def test_doctor_finds_a_cache_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, data: bytes) -> None:
+        raise FileError("a file cannot be written", why="No space left on device")
+
+    monkeypatch.setattr("circlet.runtime.diagnosis.write_file", refuse)
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(tmp_path / "cache"))
+    (finding,) = [entry for entry in as_json("doctor", code=1) if entry["subject"] == "cache"]
+    assert "E-CACHE" in finding["text"] and "No space left" in finding["text"]
 
 
 def test_the_version_is_that_of_the_package() -> None:

@@ -104,8 +104,7 @@ def _first_output_line(command: tuple[str, ...]) -> str:
 
 def missing_compiler(why: str) -> CompilerMissingError:
     """The error of a compiler that is absent or cannot be started."""
-    return CompilerMissingError(
-        "no C compiler was found",
-        why=why,
-        fix="pip install 'circlet[compile]', or set CIRCLET_CC, or run an artifact made elsewhere",
-    )
+    fix = "pip install 'circlet[compile]', or set CIRCLET_CC, or run an artifact made elsewhere"
+    if Config.from_environment().compiler:
+        fix = "correct CIRCLET_CC, or unset it and pip install 'circlet[compile]'"
+    return CompilerMissingError("no C compiler was found", why=why, fix=fix)

@@ -104,9 +104,10 @@ def _compile_one(
     flags = [*unit_flags(unit.target, compiler.family, unit.flags), *includes]
     command = [*compiler.command, *flags, "unit.c", "-o", "unit.so"]
     result = _start(command, folder, environment)
-    if result.returncode != 0:
-        raise _refusal(result, unit.target)
-    return (folder / "unit.so").read_bytes()
+    unit_path = folder / "unit.so"
+    if result.returncode != 0 or not unit_path.exists():
+        raise _refusal(result, unit.target, compiler)
+    return unit_path.read_bytes()
 
 
 def _start(
@@ -132,16 +133,20 @@ def _start(
         raise missing_compiler(f"{command[0]} cannot be started: {error.strerror}") from error
 
 
-def _refusal(result: subprocess.CompletedProcess[str], target: Target) -> CompileError | CacheError:
+def _refusal(
+    result: subprocess.CompletedProcess[str], target: Target, compiler: Compiler
+) -> CompileError | CacheError:
     text = result.stderr
     if "No space left" in text or "NoSpaceLeft" in text or "Disk quota" in text:
         return _no_room(OSError(errno.ENOSPC, "no space left on the device"))
     lines = [line for line in text.splitlines() if line.strip()][:_SHOWN_LINES]
+    ended = f"it wrote no file and ended with status {result.returncode}"
+    is_chosen = bool(Config.from_environment().compiler)
     return CompileError(
         "the C compiler refused generated code",
-        where=f"target {target}",
-        why="\n       ".join(lines) or f"it ended with status {result.returncode}",
-        fix="report this with the model, or check the compiler that CIRCLET_CC names",
+        where=f"{' '.join(compiler.command)}, target {target}",
+        why="\n       ".join(lines) or ended,
+        fix=f"{'correct or unset CIRCLET_CC, or ' if is_chosen else ''}report this with the model",
     )
 
 

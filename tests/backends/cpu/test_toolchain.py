@@ -110,3 +110,25 @@ def test_gcc_is_accepted_through_the_environment(tmp_path: Path) -> None:
 def test_a_setting_that_is_no_number_is_refused() -> None:
     with pytest.raises(InputError, match="CIRCLET_CACHE_BYTES"):
         Config.from_environment({"CIRCLET_CACHE_BYTES": "2 GB"})
+
+
+@pytest.mark.parametrize("compiler", ["true", "false"])
+def test_a_chosen_compiler_that_makes_nothing_is_named(
+    compiler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not there")
+    monkeypatch.setenv("CIRCLET_CC", compiler)
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(CompileError, match="wrote no file") as caught:
+        compile_unit(UNIT, native_target())
+    assert caught.value.where.startswith(f"{compiler}, target ")
+    assert "unset CIRCLET_CC" in caught.value.fix
+
+
+def test_a_chosen_compiler_that_is_not_there_is_to_be_corrected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CIRCLET_CC", "/nowhere/cc")
+    with pytest.raises(CompilerMissingError, match="correct CIRCLET_CC"):
+        find_compiler()
