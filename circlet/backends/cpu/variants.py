@@ -151,6 +151,15 @@ _PRODUCTS = (
         asks=_TILE,
     ),
     _row(
+        "winograd_q8",
+        "winograd_q8",
+        "convolutions of bytes of 3 x 3 and stride 1, by patches of 4 x 4 in int16",
+        _E,
+        "q8_winograd",
+        "resnet8_cifar10_int8",
+        asks=("method",),
+    ),
+    _row(
         "amx_conv_q8",
         "amx_conv_q8",
         "what conv_q8 computes, on AMX tiles",
@@ -344,6 +353,7 @@ _ROWS = (
     ),
     _row("softmax_f32", "softmax", "float softmax", _L, "softmax", "kws_dscnn_hybrid"),
     _row("softmax_q8", "softmax", "integer softmax", _E, "softmax", "kws_dscnn_int8"),
+    _row("softmax_q16", "softmax16", "int16 softmax", _E, "softmax", ""),
     _row("log_softmax_f32", "softmax", "float", _L, "softmax", f"{_ONE}LogSoftmax_000"),
     _row("log_softmax_u8", "softmax", "integer", _E, "softmax", f"{_ONE}LogSoftmax_U8_000"),
     _row("l2_norm", "l2_norm", "rows by their length", _L, "norm", f"{_ONE}L2Normalize_000"),
@@ -353,7 +363,6 @@ _ROWS = (
     _row("complex_abs", "fft", "lengths of complex numbers", _F, "fft", "yamnet_audio_classifier"),
     _row("resize_bilinear", "resize", "images", _F, "resize", "deeplabv3_257_float"),
     _row("resize_nearest", "resize", "images", _E, "resize", "style_transfer_f16_384"),
-    _row("softmax_q16", "softmax16", "int16 softmax", _E, "softmax", ""),
 )
 
 _MOVES = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower.lines_q8 import Curve, Lines, lines_of
+from circlet.backends.cpu.lower.lines_q8 import BITS, Curve, Floats, Lines, lines_of, multiples
 from circlet.backends.cpu.lower.q8 import RISING, Scaling, Slots, bias_of
 from circlet.backends.cpu.lower.scaling_q8 import integer_scaling
 from circlet.backends.cpu.targets import Target
@@ -51,11 +51,13 @@ def _equal(lines: Lines, curve: Curve, outputs: _Outputs, channel: int) -> bool:
     return np.array_equal(np.clip(got, outputs.low, outputs.high), wanted)
 
 
+@pytest.mark.parametrize("floats", [BITS, multiples(576)])
 @pytest.mark.parametrize("outputs", [RELU, PLAIN, _Outputs(-9, 0, 7), _Outputs(-255, 0, 127)])
-def test_lines_give_every_sum_what_integers_give_it(outputs: _Outputs) -> None:
+def test_lines_give_every_sum_what_integers_give_it(outputs: _Outputs, floats: Floats) -> None:
     curve = _curve(40, np.random.default_rng(1))
-    lines, fits = lines_of(curve, (outputs.low, outputs.high), outputs.zero)
+    lines, fits = lines_of(curve, (outputs.low, outputs.high), outputs.zero, floats)
     assert fits.mean() > 0.9
+    assert floats is BITS or (fits.all() and (lines.start > 0).all())
     assert all(_equal(lines, curve, outputs, int(channel)) for channel in np.flatnonzero(fits))
 
 
@@ -84,6 +86,13 @@ def test_sums_that_are_no_floats_have_no_line(wild: dict[str, int]) -> None:
     for name, value in wild.items():
         getattr(curve, name)[1] = value
     _, fits = lines_of(curve, (RELU.low, RELU.high), RELU.zero)
+    assert fits[[0, 2]].all() and not fits[1]
+
+
+def test_multiples_that_leave_32_bits_have_no_line() -> None:
+    curve = _curve(3, np.random.default_rng(3))
+    curve.most[1] = (1 << 31) // 576
+    _, fits = lines_of(curve, (RELU.low, RELU.high), RELU.zero, multiples(576))
     assert fits[[0, 2]].all() and not fits[1]
 
 

@@ -160,6 +160,13 @@ CIRCLET_INLINE vu8 q8_bound(vi8 bytes, struct q8_bounds bounds) {
     return (vu8)bytes ^ bounds.flip;
 }
 
+/* Whether a record is that of a line, in a form that may have both. */
+CIRCLET_INLINE int q8_is_line(const int32_t *record, const int form) {
+    const int is_mixed = form >= Q8_LINE_FIXED;
+    return is_mixed ? record[4 * CIRCLET_LANES] >= Q8_LEAST_LINE
+                    : form == Q8_LINE || form == Q8_LINES;
+}
+
 /* Requantises a tile in place: `vectors` <= 4 registers of each of `pixels` pixels, which are
  * `pitch` apart. All of one register's first, so that its record is loaded once. */
 CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *records, struct q8_bounds bounds,
@@ -171,7 +178,7 @@ CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *records, struct q8_bou
                                                 : Q8_FIXED;
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
         const int32_t *record = records + n * Q8_RECORD;
-        if (mixed && record[4 * CIRCLET_LANES] < Q8_LEAST_LINE) {
+        if (mixed && !q8_is_line(record, form)) {
             CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
                 acc[m * pitch + n] = q8_scale(acc[m * pitch + n], record, bounds, other);
         } else {

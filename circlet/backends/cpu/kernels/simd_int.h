@@ -90,17 +90,31 @@ CIRCLET_INLINE vi v_dot4_unsigned(vi acc, vu8 data, vi8 weights) {
 #define v_dot4_unsigned v_dot4
 #endif
 
-/* acc + the sum over each lane's two int16 of data * weights. */
+#define CIRCLET_HAS_DOT2 (CIRCLET_HAS_DOT4 && !CIRCLET_DOT_SIGNED)
+
+/* acc + the sum over each lane's two int16 of data * weights, modulo 2^32. Compilers would make two
+ * instructions of the one of 64 bytes. */
 CIRCLET_INLINE vi v_dot2(vi acc, vi16 data, vi16 weights) {
-#if CIRCLET_HAS_DOT4 && !CIRCLET_DOT_SIGNED && defined(__clang__)
+#if CIRCLET_HAS_DOT2 && CIRCLET_VBYTES == 64
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(data), "v"(weights));
+    return acc;
+#elif CIRCLET_HAS_DOT2 && defined(__clang__)
     circlet_plain_i16 d = (circlet_plain_i16)data, w = (circlet_plain_i16)weights;
-#if CIRCLET_VBYTES == 64
-    return (vi)__builtin_ia32_vpdpwssd512((circlet_plain_i32)acc, d, w);
-#else
     return (vi)__builtin_ia32_vpdpwssd256((circlet_plain_i32)acc, d, w);
-#endif
 #else
-    return acc + v_madd_i16(data, weights);
+    return (vi)((vu)acc + (vu)v_madd_i16(data, weights));
+#endif
+}
+
+/* The same with two int16 in memory as the data of all lanes: loads that are part of the instruction
+ * take no time of their own. */
+CIRCLET_INLINE vi v_dot2_splat(vi acc, const int16_t *data, vi16 weights) {
+    typedef CIRCLET_UNALIGNED(int32_t, 4) pair;
+#if CIRCLET_HAS_DOT2 && CIRCLET_VBYTES == 64
+    __asm__("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(weights), "m"(*(const pair *)data));
+    return acc;
+#else
+    return v_dot2(acc, (vi16)v_splat_i32((*(const pair *)data)[0]), weights);
 #endif
 }
 

@@ -15,6 +15,7 @@
 #define CIRCLET_WINOGRAD_F32_H
 
 #include "conv_f32.h"
+#include "patches.h"
 
 struct winograd_f32_params {
     struct image_strides in;
@@ -36,7 +37,6 @@ struct winograd_f32_params {
     float high;            /* largest result */
 };
 
-#define WINOGRAD_PLANES 36
 #define WINOGRAD_ROOT 1.41421356237309504880f /* of 2 */
 #define WINOGRAD_HALF 0.70710678118654752440f /* its half, the root of 1 / 2 */
 
@@ -93,17 +93,14 @@ struct winograd_f32_place {
 
 CIRCLET_INLINE struct winograd_f32_place winograd_f32_find(const struct winograd_f32_params *p,
                                                            void *const *operands, int64_t patch) {
-    uint32_t image = (uint32_t)patch / (uint32_t)p->image_patches;
-    uint32_t inside = (uint32_t)patch % (uint32_t)p->image_patches;
-    int64_t row = (int64_t)(inside / (uint32_t)p->row_patches) * 4;
-    int64_t column = (int64_t)(inside % (uint32_t)p->row_patches) * 4;
-    int64_t y = s_min_i64(row, p->height - 4), x = s_min_i64(column, p->width - 4);
+    struct patch_place at =
+        patch_at(patch, p->row_patches, p->image_patches, p->height, p->width);
     struct winograd_f32_place place;
-    place.in = (const float *)operands[0] + strides_at(&p->in, image, y, x);
-    place.out = (float *)operands[3] + strides_at(&p->out, image, y, x);
-    place.add = (const float *)operands[4] + strides_at(&p->add, image, y, x);
-    place.skip_rows = row - y;
-    place.skip_columns = column - x;
+    place.in = (const float *)operands[0] + strides_at(&p->in, at.image, at.row, at.column);
+    place.out = (float *)operands[3] + strides_at(&p->out, at.image, at.row, at.column);
+    place.add = (const float *)operands[4] + strides_at(&p->add, at.image, at.row, at.column);
+    place.skip_rows = at.skip_rows;
+    place.skip_columns = at.skip_columns;
     return place;
 }
 
@@ -150,7 +147,7 @@ CIRCLET_INLINE void winograd_f32_multiply(const struct winograd_f32_params *p, c
                                           const int MR, const int NV) {
     const int width = NV * CIRCLET_LANES;
     int64_t pixel = (int64_t)p->blocks * width;
-    for (int plane = 0; plane < WINOGRAD_PLANES; plane++) {
+    for (int plane = 0; plane < PATCH_PLANES; plane++) {
         for (int64_t block = 0; block < p->blocks; block++, w += p->channels * width) {
             for (int64_t next = 0; next < count; next += MR) {
                 int64_t patch = s_min_i64(next, count - MR);
@@ -176,7 +173,7 @@ CIRCLET_INLINE void winograd_f32(const struct winograd_f32_params *p, void *cons
                                  const int NV, const int ADD) {
     int64_t pixel = (int64_t)p->blocks * NV * CIRCLET_LANES;
     const float *bias = operands[1];
-    float *planes = scratch, *sums = planes + WINOGRAD_PLANES * p->in_plane;
+    float *planes = scratch, *sums = planes + PATCH_PLANES * p->in_plane;
     for (int64_t task = begin; task < end; task++) {
         int64_t last = s_min_i64((task + 1) * p->task_patches, p->patches);
         int64_t first = s_min_i64(task * p->task_patches, last - MR), count = last - first;

@@ -50,7 +50,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
-from circlet.ops.operands import operand
+from circlet.ops.operands import limits, operand
 from circlet.ops.requantize import scalar_quant
 
 _FEW_VECTORS = 2
@@ -105,12 +105,14 @@ def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tu
 
     The reach of a channel is how far from zero its accumulator can get.
     """
-    flat = weights.reshape(weights.shape[0], -1).astype(np.int16)
-    zero = scalar_quant(operand(op, 0))[1] + offset
-    bias = bias_of(op, flat.shape[0])
-    folded = bias - zero * flat.sum(axis=1, dtype=np.int64) + flat.shape[1] * zero * weight_zero
-    sizes = np.abs(flat - np.int16(weight_zero))
-    return folded, np.abs(bias) + 255 * sizes.sum(axis=1, dtype=np.int64)
+    flat = weights.reshape(weights.shape[0], -1).astype(np.int16) - np.int16(weight_zero)
+    data = operand(op, 0)
+    zero, (low, high) = scalar_quant(data)[1], limits(data.dtype)
+    bias, sums = bias_of(op, flat.shape[0]), flat.sum(axis=1, dtype=np.int64)
+    above = np.maximum(flat, 0).sum(axis=1, dtype=np.int64)
+    ends = np.array([[high - zero, zero - low], [zero - low, high - zero]])
+    most = (ends @ np.stack([above, above - sums])).max(axis=0)
+    return bias - (zero + offset) * sums, np.abs(bias) + most
 
 
 def pack(weights: Int8, order: npt.NDArray[np.intp], group: int = 4) -> Int8:

@@ -21,9 +21,6 @@ Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 
-MAGIC_BITS = 0x4B400000
-_MAGIC = 1.5 * 2**23
-_MOST_SHIFT = 22
 _FEW = 64
 _TIGHT = 16
 _TIGHTEST = 2
@@ -40,7 +37,41 @@ class _Search(NamedTuple):
 
 _QUICK = _Search((0, 1, -1), 64, 4)
 _THOROUGH = _Search((0, 1, -1, 2, -2), 512, 64)
-MOST_SUM = (1 << 22) - 2 * _THOROUGH.farthest
+
+
+class Floats(NamedTuple):
+    """How kernels make floats of sums s: step * (start + s) to nearest, + origin.
+
+    Attributes:
+        least_start: The smallest start that is sought, and `farthest` times two follow.
+        most_sum: How far from zero sums may be.
+        most_shift: The most right shift for which doubles hold what kernels compute.
+    """
+
+    step: int
+    origin: float
+    least_start: int
+    most_sum: int
+    most_shift: int
+
+    def starts(self, search: _Search) -> Int64:
+        """The starts that a search looks at."""
+        least = max(self.least_start, -search.farthest)
+        return np.arange(least, least + 2 * search.farthest)
+
+    def of(self, sums: Int64) -> Float64:
+        """Sums with their starts as kernels see them."""
+        return (sums * float(self.step)).astype(np.float32).astype(np.float64) + self.origin
+
+
+_ROOM = 2 * _THOROUGH.farthest
+BITS = Floats(1, 1.5 * 2**23, -_THOROUGH.farthest, (1 << 22) - _ROOM, 22)
+"""Integers above 2**23 are the bits of floats."""
+
+
+def multiples(step: int) -> Floats:
+    """Multiples of a step, of 32 bits, are converted; below zero they are below that of 1."""
+    return Floats(step, 0.0, 1, (1 << 31) // step - _ROOM, 16)
 
 
 class Curve(NamedTuple):
@@ -51,11 +82,10 @@ class Curve(NamedTuple):
     least: Int64
     most: Int64
 
-    @property
-    def is_tame(self) -> Bool:
+    def is_tame(self, floats: Floats) -> Bool:
         """For which channels lines are worth a search."""
-        inside = (self.least >= -MOST_SUM) & (self.most <= MOST_SUM)
-        return inside & (self.mantissa > 0) & (self.right >= 0) & (self.right <= _MOST_SHIFT)
+        inside = (self.least >= -floats.most_sum) & (self.most <= floats.most_sum)
+        return inside & (self.mantissa > 0) & (self.right >= 0) & (self.right <= floats.most_shift)
 
     def at(self, channels: Rows | Bool) -> Curve:
         """The curves of some channels."""
@@ -137,7 +167,7 @@ class Steps(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Outputs of sums s: slope * (1.5 * 2**23 + start + s) + offset, rounded to nearest.
+    """Outputs of sums s: slope * floats.of(start + s) + offset, rounded to nearest.
 
     Attributes:
         start: For each channel, or for each and some trials of it: [channels, trials].
@@ -147,10 +177,12 @@ class Lines(NamedTuple):
     start: Int64
     slope: Float32
     offsets: Float32
+    floats: Floats
 
     def at(self, channels: Rows | Bool) -> Lines:
         """The lines of some channels."""
-        return Lines(self.start[channels], self.slope[channels], self.offsets[channels])
+        start, slope, offsets, floats = self
+        return Lines(start[channels], slope[channels], offsets[channels], floats)
 
     def put(self, channels: Rows | Bool, lines: Lines) -> None:
         """Replace the lines of some channels."""
@@ -161,12 +193,12 @@ class Lines(NamedTuple):
     def outputs(self, sums: Int64) -> Float32:
         """What kernels make of sums, on a last axis of their own, before they saturate.
 
-        The doubles are exact: sums and slopes have 24 bits each, and no offset is finer.
+        The doubles are exact: floats of sums and slopes have 24 bits each, and no offset is finer.
         """
         offset = self.offsets
         if offset.shape[-1] == 2:
             offset = np.where(sums < 0, offset[..., :1], offset[..., 1:])
-        at = sums + (self.start[..., None] + _MAGIC)
+        at = self.floats.of(sums + self.start[..., None])
         return np.rint((at * self.slope[..., None].astype(np.float64) + offset).astype(np.float32))
 
     def climb(self, steps: Steps) -> Bool:
@@ -176,28 +208,31 @@ class Lines(NamedTuple):
         return np.asarray((low & high).all(axis=-1))
 
 
-def lines_of(curve: Curve, bounds: tuple[int, int], zero: int) -> tuple[Lines, Bool]:
+def lines_of(
+    curve: Curve, bounds: tuple[int, int], zero: int, floats: Floats = BITS
+) -> tuple[Lines, Bool]:
     """Lines of channels, and for which there are any."""
     sides = 1 if bounds[0] >= 0 else 2
-    tame = curve.is_tame
+    tame = curve.is_tame(floats)
     few, place = curve.at(tame).distinct()
-    lines, found = _search(Steps.of(few, bounds, zero), few, sides)
-    every = _flat_lines(np.zeros(tame.size, np.float32), sides)
+    lines, found = _search(Steps.of(few, bounds, zero), few, sides, floats)
+    every = _flat_lines(np.zeros(tame.size, np.float32), sides, floats)
     every.put(tame, lines.at(place))
     fits = tame.copy()
     fits[tame] = found[place]
     return every, fits
 
 
-def _flat_lines(slope: Float32, sides: int) -> Lines:
-    return Lines(np.zeros(slope.size, np.int64), slope, np.zeros((slope.size, sides), np.float32))
+def _flat_lines(slope: Float32, sides: int, floats: Floats) -> Lines:
+    offsets = np.zeros((slope.size, sides), np.float32)
+    return Lines(np.full(slope.size, max(floats.least_start, 0)), slope, offsets, floats)
 
 
-def _search(steps: Steps, curve: Curve, sides: int) -> tuple[Lines, Bool]:
+def _search(steps: Steps, curve: Curve, sides: int, floats: Floats) -> tuple[Lines, Bool]:
     slopes = np.ldexp(curve.mantissa.astype(np.float64), (-31 - curve.right).astype(np.int32))
-    nearest = slopes.astype(np.float32)
+    nearest = (slopes / floats.step).astype(np.float32)
     count = nearest.size
-    lines = _flat_lines(nearest.copy(), sides)
+    lines = _flat_lines(nearest.copy(), sides, floats)
     found = np.zeros(count, bool)
     if not count or not steps.levels.size:
         return lines, found
@@ -215,19 +250,20 @@ def _search(steps: Steps, curve: Curve, sides: int) -> tuple[Lines, Bool]:
 
 def _try(lines: Lines, rows: Rows, steps: Steps, slope: Float32, search: _Search) -> Bool:
     """Set the lines of those rows that have some of this slope; which do."""
-    middle, room = _corridors(steps, slope[:, None].astype(np.float64), lines.offsets.shape[1])
-    starts = np.arange(-search.farthest, search.farthest)
-    rise = slope[:, None, None].astype(np.float64) * (starts + _MAGIC)
+    floats, wide = lines.floats, slope.astype(np.float64)
+    middle, room = _corridors(steps, wide[:, None] * floats.step, lines.offsets.shape[1])
+    starts = floats.starts(search)
+    rise = wide[:, None, None] * floats.of(starts)
     offsets = (middle[:, :, None] - rise).astype(np.float32)
     missed = (np.abs(offsets + rise - middle[:, :, None]) / room[:, :, None]).max(axis=1)
     parts = missed.reshape(rows.size, search.tries, -1)
     best = parts.argmin(axis=2) + np.arange(search.tries) * parts.shape[2]
     chosen = np.take_along_axis(offsets, best[:, None], 2).swapaxes(1, 2)
-    trials = Lines(starts[best], slope[:, None], chosen)
+    trials = Lines(starts[best], slope[:, None], chosen, floats)
     climbs = _climbs(trials, steps, _TIGHTEST * lines.offsets.shape[1])
     fits, first = np.asarray(climbs.any(axis=1)), climbs.argmax(axis=1)
     every = np.arange(rows.size)
-    found = Lines(trials.start[every, first], slope, chosen[every, first])
+    found = Lines(trials.start[every, first], slope, chosen[every, first], floats)
     lines.put(rows[fits], found.at(fits))
     return fits
 
@@ -236,7 +272,8 @@ def _climbs(trials: Lines, steps: Steps, few: int) -> Bool:
     """Which trials have all steps in their places; most fail at one of the few that come first."""
     climbs = trials.climb(steps.map(lambda row: row[:, None, :few]))
     rows, tries = np.nonzero(climbs)
-    left = Lines(trials.start[rows, tries], trials.slope[rows, 0], trials.offsets[rows, tries])
+    chosen = trials.start[rows, tries], trials.slope[rows, 0], trials.offsets[rows, tries]
+    left = Lines(*chosen, trials.floats)
     climbs[rows, tries] = left.climb(steps.at(rows))
     return climbs
 

@@ -6,7 +6,7 @@ from math import inf, prod
 
 import numpy as np
 
-from circlet.backends.cpu.lower.lines_q8 import MAGIC_BITS, MOST_SUM, Curve, Lines, lines_of
+from circlet.backends.cpu.lower.lines_q8 import BITS, Curve, Floats, Lines, lines_of
 from circlet.backends.cpu.lower.q8 import (
     Int64,
     Scaling,
@@ -24,16 +24,21 @@ from circlet.ops.requantize import activation_range, quantize_multipliers, scala
 
 _LINES = ("Q8_LINE", "Q8_LINES")
 _FEWEST_PIXELS = 64
+_START = 1
+_LINE = int(np.float32(1).view(np.int32))
 
 
-def integer_scaling(op: Op, folded: tuple[Int64, Int64], slots: Slots, target: Target) -> Scaling:
+def integer_scaling(
+    op: Op, folded: tuple[Int64, Int64], slots: Slots, target: Target, floats: Floats = BITS
+) -> Scaling:
     """Records of the form that takes the fewest instructions.
 
     Args:
         folded: The bias with zero points folded in, and how far sums can get from zero.
+        floats: How the kernel makes floats of sums.
     """
     integer = fixed_scaling(op, *folded, slots)
-    return _line_scaling(op, folded, slots, integer) if _rounds(target) else integer
+    return _line_scaling(op, folded, integer, slots, floats) if _rounds(target) else integer
 
 
 def _rounds(target: Target) -> bool:
@@ -41,7 +46,9 @@ def _rounds(target: Target) -> bool:
     return target.arch == "aarch64" or (target.arch == "x86_64" and target.has("fma"))
 
 
-def _line_scaling(op: Op, folded: tuple[Int64, Int64], slots: Slots, integer: Scaling) -> Scaling:
+def _line_scaling(
+    op: Op, folded: tuple[Int64, Int64], integer: Scaling, slots: Slots, floats: Floats
+) -> Scaling:
     """Records of lines, but for vectors where a channel has none.
 
     Channels with scales of their own seldom all have lines: one form for all such ops, whatever
@@ -55,9 +62,9 @@ def _line_scaling(op: Op, folded: tuple[Int64, Int64], slots: Slots, integer: Sc
     low, high = activation_range(activation_name(op), op.outputs[0])
     zero = scalar_quant(op.outputs[0])[1]
     search = curve if _pixels(op) >= _FEWEST_PIXELS else curve._replace(mantissa=mantissa * 0)
-    lines, fits = lines_of(search, (low - zero, high - zero), stored_zero(op))
+    lines, fits = lines_of(search, (low - zero, high - zero), stored_zero(op), floats)
     known, value = known_outputs(op, mantissa, shift, reach)
-    known &= most < MOST_SUM
+    known &= most < floats.most_sum
     lines, fits = _with_constants(lines, known, -own, value), fits | known
     table = _records(bias, lines, slots)
     used = slots.spread(np.ones(bias.size, bool)).reshape(len(table), -1)
@@ -79,17 +86,23 @@ def _with_constants(lines: Lines, known: np.ndarray, start: Int64, value: Int64)
     """Lines where some channels have one output, whose sums also have to be floats."""
     slope = np.where(known, np.float32(0), lines.slope)
     offsets = np.where(known[:, None], value[:, None].astype(np.float32), lines.offsets)
-    return Lines(np.where(known, start, lines.start), slope, offsets)
+    return Lines(np.where(known, start, lines.start), slope, offsets, lines.floats)
 
 
 def _records(bias: Int64, lines: Lines, slots: Slots) -> np.ndarray:
     """Where zero is, in the last lanes, tells these from integer records, with small numbers."""
-    start = wrap_int32(lines.start + MAGIC_BITS)
-    slope, under, over = (
+    floats = lines.floats
+    slope, under, over, zero = (
         np.ascontiguousarray(values, np.float32).view(np.int32)
-        for values in (lines.slope, lines.offsets[:, 0], lines.offsets[:, -1])
+        for values in (
+            lines.slope,
+            lines.offsets[:, 0],
+            lines.offsets[:, -1],
+            floats.of(np.where(lines.slope == 0, _START, lines.start)),
+        )
     )
-    zero = np.where(lines.slope == 0, MAGIC_BITS, start)
-    table = slots.table({0: wrap_int32(bias + start), 1: slope, 2: under, 3: over, 4: zero})
-    table[:, 4][table[:, 4] == 0] = MAGIC_BITS
+    base = 0 if floats.origin == 0 else int(np.float32(floats.origin).view(np.int32))
+    start = floats.step * (bias + lines.start) + base
+    table = slots.table({0: wrap_int32(start), 1: slope, 2: under, 3: over, 4: zero})
+    table[:, 4][table[:, 4] == 0] = _LINE
     return table

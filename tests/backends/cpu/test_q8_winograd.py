@@ -1,0 +1,106 @@
+"""8-bit convolutions of 3 x 3 by Winograd's method: where it is taken, and that it is exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.choices import Choices
+from circlet.backends.cpu.compile import compile_partition
+from circlet.backends.cpu.targets import parse_target
+from circlet.ir import DType, Graph, Quantization
+from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs
+from circlet.plan.partition import partition
+from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.backends.cpu.q8_graphs import Conv, conv_graph
+
+U8 = DType.UINT8
+ZEROS = (17, 151, 120)
+WINOGRAD = "winograd_q8"
+
+CASES = {
+    "whole_patches": Conv((1, 16, 16, 32), 32, activation="RELU", per_channel=True),
+    "last_patches_overlap": Conv((1, 15, 19, 48), 48, per_channel=True),
+    "valid": Conv((1, 17, 21, 32), 32, padding="VALID"),
+    "images": Conv((3, 11, 12, 64), 16, bias=False),
+    "last_channels_overlap": Conv((1, 16, 15, 44), 29, activation="RELU6"),
+    "few_filters": Conv((1, 20, 20, 32), 13),
+    "images_of_one_patch": Conv((9, 4, 4, 64), 64),
+    "many_weights": Conv((2, 14, 14, 80), 144),
+    "unsigned": Conv((1, 16, 16, 32), 35, dtype=U8, zeros=ZEROS),
+    "unsigned_overlap": Conv((1, 11, 12, 60), 48, dtype=U8, zeros=ZEROS, activation="RELU"),
+    "large_steps": Conv((1, 8, 8, 32), 32, output_scale=1e4),
+    "small_steps": Conv((1, 8, 8, 32), 32, output_scale=0.0003, per_channel=True),
+}
+
+
+def _kernels(graph: Graph, target: str = "x86_64+v3", choices: Choices | None = None) -> set[str]:
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    compiled = compile_partition(whole, parse_target(target), 1, choices=choices)
+    return {name for _, name in compiled.steps} & {"conv_q8", WINOGRAD}
+
+
+@pytest.mark.parametrize("target", (*TARGETS, "x86_64+v4"))
+@pytest.mark.parametrize("case", CASES)
+def test_results_are_bit_identical_to_the_record(case: str, target: str) -> None:
+    chosen = runnable(target)
+    if chosen is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    graph, inputs = conv_graph([CASES[case]], np.random.default_rng(7))
+    assert (_kernels(graph, target) == {WINOGRAD}) == chosen.has("avx2")
+    check_native(graph, inputs, chosen)
+    check_native(graph, inputs, chosen, threads=2)
+
+
+@pytest.mark.parametrize("target", (*TARGETS, "x86_64+v4"))
+def test_the_largest_sums_that_are_taken_are_exact(target: str) -> None:
+    chosen = runnable(target)
+    if chosen is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    images = np.stack([np.full((8, 8, 229), value) for value in (-128, 127)]).astype(np.int8)
+    graph = _uniform(229)
+    assert (_kernels(graph, target) == {WINOGRAD}) == chosen.has("avx2")
+    check_native(graph, [images], chosen)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Conv((1, 16, 16, 32), 32, (1, 1)),
+        Conv((1, 16, 16, 32), 32, (5, 5)),
+        Conv((1, 16, 16, 32), 32, stride=(2, 2)),
+        Conv((1, 16, 16, 32), 32, dilation=(2, 2)),
+        Conv((1, 3, 16, 32), 32),
+        Conv((1, 16, 16, 8), 32),
+        Conv((1, 8, 8, 256), 256),
+        Conv((1, 16, 16, 32), 32, dtype=U8, zeros=(17, 255, 120)),
+    ],
+)
+def test_other_convolutions_are_direct(case: Conv) -> None:
+    graph, _ = conv_graph([case], np.random.default_rng(7))
+    assert _kernels(graph) == {"conv_q8"}
+
+
+def test_sums_beyond_its_range_are_direct() -> None:
+    assert _kernels(_uniform(230)) == {"conv_q8"}
+
+
+def test_patches_that_are_mostly_empty_are_direct_unless_they_are_asked_for() -> None:
+    target, choices = "x86_64+v4+avx512vnni", Choices()
+    graph, _ = conv_graph([Conv((1, 5, 5, 64), 64)], np.random.default_rng(7))
+    assert _kernels(graph, target, choices) == {"conv_q8"}
+    (key,) = (key for key in choices.questions if key.startswith("method"))
+    assert _kernels(graph, target, Choices({key: WINOGRAD})) == {WINOGRAD}
+
+
+def _uniform(channels: int) -> Graph:
+    """Sums as far from zero as int8 makes them."""
+    made = builder()
+    image = made.input("x", DType.INT8, (2, 8, 8, channels), Quantization.per_tensor(1.0, 0))
+    values = np.full((16, 3, 3, channels), 127, np.int8)
+    values[::2] = -127
+    weights = made.constant("w", values, Quantization.per_tensor(1.0, 0))
+    quant = Quantization.per_tensor(300_000.0, 1)
+    y = made.op("CONV_2D", [image, weights, None], Conv2DAttrs("SAME", 1, 1), quant=quant)
+    return made.output(y).build()
