@@ -82,7 +82,7 @@ CIRCLET_INLINE struct hybrid_factors hybrid_asymmetric(float least, float most) 
 CIRCLET_INLINE vi hybrid_quantise_lanes(vf x, struct hybrid_factors f, const int asymmetric) {
     vf y = x * v_splat(f.inverse);
     vi whole = v_to_i32(y + v_copysign(v_splat(0.5f), y));
-    return asymmetric ? whole + f.zero : whole;
+    return asymmetric ? (vi)(whole + f.zero) : whole;
 }
 
 CIRCLET_INLINE void hybrid_quantise_row(const float *p, int64_t n, uint8_t *out,
