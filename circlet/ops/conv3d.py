@@ -1,4 +1,4 @@
-"""CONV_3D: convolution over volumes [batch, depth, height, width, channels]."""
+"""CONV_3D and CONV_3D_TRANSPOSE over volumes [batch, depth, height, width, channels]."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from math import prod
 
 import numpy as np
 
-from circlet.ir import Op
+from circlet.errors import GraphError
+from circlet.ir import Op, Shape
 from circlet.ops import checks
 from circlet.ops.geometry import Window, output_size, padding_sizes
-from circlet.ops.operands import moves_bytes, operand, present
+from circlet.ops.operands import known_ints, moves_bytes, operand, present
 from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.requantize import activate_float
 
@@ -21,7 +22,7 @@ _DILATIONS = ("dilation_d_factor", "dilation_h_factor", "dilation_w_factor")
 
 @dataclass(frozen=True)
 class Conv3DAttrs:
-    """Options of CONV_3D."""
+    """Options of both; a transposed one's are those of the convolution that it transposes."""
 
     padding: str = "SAME"
     stride_d: int = 0
@@ -54,7 +55,7 @@ def _infer(op: Op) -> list[TensorType]:
 
 
 def pads_before(op: Op, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Padding ahead of each axis of a volume of `sizes`."""
+    """Padding ahead of each axis of a volume of `sizes`, the output's of a transposed one."""
     found = []
     for size, window in zip(sizes, windows_of(op), strict=True):
         count = output_size(_padding(op), size, window) or 0
@@ -83,10 +84,13 @@ def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
         spans = [_span(*each) for each in facts]
         outputs, elements = ([span[side] for span in spans] for side in (0, 1))
         total[:, *outputs] += data[:, *elements] @ weights[tap]
-    bias = arrays[2] if len(arrays) > 2 else None
+    return [_finished(op, total, arrays[2] if len(arrays) > 2 else None)]
+
+
+def _finished(op: Op, total: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
     biased = total if bias is None else total + bias.reshape(-1)
     activation = str(getattr(op.attrs, "fused_activation_function", "NONE"))
-    return [activate_float(np.asarray(biased, np.float32), activation)]
+    return activate_float(np.asarray(biased, np.float32), activation)
 
 
 def _filters(op: Op) -> int | None:
@@ -127,5 +131,96 @@ register(
         ),
         numerics="tolerance",
         cost=_cost,
+    )
+)
+
+
+_SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
+
+
+def _infer_transposed(op: Op) -> list[TensorType]:
+    sizes: Shape = known_ints(operand(op, _SHAPE)) or (None,) * 5
+    return [TensorType(operand(op, _DATA).dtype, sizes)]
+
+
+def _evaluate_transposed(op: Op, arrays: Arrays) -> list[np.ndarray]:
+    shape, weights, data = (present(array) for array in arrays[:_BIAS])
+    sizes = tuple(int(size) for size in shape.reshape(-1))
+    if not _is_output(op, sizes, data.shape):
+        raise GraphError(
+            "the output shape does not fit the input",
+            where=op.name,
+            why=f"output {sizes}, input {data.shape}",
+        )
+    windows, before = windows_of(op), pads_before(op, sizes[1:4])
+    total = np.zeros(sizes, np.float32)
+    for tap in product(*(range(window.size) for window in windows)):
+        facts = zip(tap, windows, before, sizes[1:4], data.shape[1:4], strict=True)
+        spans = [_span(*each) for each in facts]
+        inputs, elements = ([span[side] for span in spans] for side in (0, 1))
+        total[:, *elements] += data[:, *inputs] @ weights[tap].T
+    return [_finished(op, total, arrays[_BIAS] if len(arrays) > _BIAS else None)]
+
+
+def _is_output(op: Op, sizes: tuple[int, ...], data: Shape) -> bool:
+    if len(sizes) != 5 or min(sizes) < 1:
+        return False
+    if data[0] not in (None, sizes[0]) or operand(op, _WEIGHTS).shape[3] != sizes[4]:
+        return False
+    facts = zip(data[1:4], sizes[1:4], windows_of(op), strict=True)
+    return all(n in (None, output_size(_padding(op), size, w)) for n, size, w in facts)
+
+
+def _output_fits(op: Op) -> bool:
+    shape, data = operand(op, _SHAPE), operand(op, _DATA)
+    sizes = known_ints(shape)
+    if sizes is None:
+        return not shape.has_rank or shape.shape in ((5,), (None,))
+    return _is_output(op, sizes, data.shape if data.has_rank else (None,) * 5)
+
+
+def _transposed_depths_agree(op: Op) -> bool:
+    data = operand(op, _DATA)
+    return not data.has_rank or data.shape[4] in (None, operand(op, _WEIGHTS).shape[4])
+
+
+def _transposed_filters(op: Op) -> int | None:
+    return operand(op, _WEIGHTS).shape[3]
+
+
+def _transposed_cost(op: Op) -> Cost:
+    taps = prod(operand(op, _WEIGHTS).static_shape[:4])
+    return Cost(macs=operand(op, _DATA).elements * taps, bytes=moves_bytes(op).bytes)
+
+
+register(
+    OpDef(
+        kind="CONV_3D_TRANSPOSE",
+        attrs=Conv3DAttrs,
+        options="Conv3DOptions",
+        arity=(3, 4),
+        required=3,
+        dtypes=("INT32 FLOAT32 FLOAT32 FLOAT32 -> FLOAT32", "INT32 FLOAT32 FLOAT32 _ -> FLOAT32"),
+        infer=_infer_transposed,
+        evaluate=_evaluate_transposed,
+        rules=(
+            checks.rank_is(_DATA, 5, "input"),
+            checks.rank_is(_WEIGHTS, 5, "weights"),
+            checks.not_empty(_WEIGHTS, _DATA),
+            checks.known_sizes(_WEIGHTS, "weights"),
+            checks.one_of("padding", checks.PADDINGS),
+            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
+            checks.at_least((*_SIZES, *_DILATIONS), 1),
+            Rule("depths", _transposed_depths_agree, "input and weights must have equal channels"),
+            checks.bias_fits(_BIAS, _transposed_filters),
+            Rule(
+                "output_shape_fits",
+                _output_fits,
+                "the output shape must be five positive sizes, which hold as many windows as the "
+                "input has elements, of the weights' filter count",
+            ),
+        ),
+        numerics="tolerance",
+        cost=_transposed_cost,
     )
 )

@@ -1,4 +1,5 @@
-/* Float convolutions whose weights are known at run time only: volumes, images, single channels.
+/* Float convolutions of volumes, also transposed, and those whose weights are known at run time
+ * only: images, single channels.
  *
  * A vector holds output channels. Weights are read where they lie, by strides.
  */
@@ -14,6 +15,7 @@ struct conv_direct_params {
     int64_t stride[3];
     int64_t dilation[3];
     int64_t before[3];  /* padding */
+    int64_t up[3];      /* outputs to an input: strides of a transposed convolution */
     int64_t in_step[3]; /* input elements between neighbours */
     int64_t in_batch;
     int64_t w_tap[3]; /* weights between taps */
@@ -29,7 +31,9 @@ struct conv_direct_params {
 CIRCLET_INLINE int64_t conv_direct_meets(const struct conv_direct_params *p, int64_t at,
                                          int64_t tap, int axis) {
     int64_t found = at * p->stride[axis] + tap * p->dilation[axis] - p->before[axis];
-    return found >= 0 && found < p->in_size[axis] ? found : -1;
+    if (found < 0 || found % p->up[axis]) return -1;
+    found /= p->up[axis];
+    return found < p->in_size[axis] ? found : -1;
 }
 
 /* `count` elements `step` apart. */

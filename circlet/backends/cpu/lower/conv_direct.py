@@ -1,4 +1,4 @@
-"""CONV_3D, and float kinds whose weights are computed at run time."""
+"""CONV_3D and CONV_3D_TRANSPOSE, and float kinds whose weights are computed at run time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
 )
 from circlet.backends.cpu.targets import Target
-from circlet.ir import DType, Op
+from circlet.ir import DType, Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.conv3d import pads_before, windows_of
 from circlet.ops.geometry import Window
@@ -76,33 +76,78 @@ def _weight_steps(op: Op) -> dict[str, ParamValue]:
 
 
 def _lower(op: Op, context: Context) -> None:
-    (windows, before), (source, result) = _geometry(op), _volumes(op)
-    columns, depth = result[4], source[4]
+    windows, before = _geometry(op)
     params: dict[str, ParamValue] = {
-        "in_size": source[1:4],
-        "out_size": result[1:4],
-        "window": [window.size for window in windows],
         "stride": [window.stride for window in windows],
         "dilation": [window.dilation for window in windows],
         "before": before,
+        "up": (1, 1, 1),
+        **_weight_steps(op),
+    }
+    operands = operand(op, 0), operand(op, 1), op.input(2)
+    _call(op, context, windows, params, operands, _volumes(op))
+
+
+def _refuses_transposed(op: Op, target: Target) -> str | None:
+    tensors = [operand(op, 1), operand(op, 2), op.outputs[0]]
+    if any(tensor.elements == 0 or tensor.sparsity is not None for tensor in tensors):
+        return "a size is 0, or weights are sparse"
+    return None if operand(op, 0).is_constant else "the output shape must be constant"
+
+
+def _lower_transposed(op: Op, context: Context) -> None:
+    """Outputs meet inputs where they are whole steps of the stride apart."""
+    windows, weights = windows_of(op), operand(op, 1)
+    source, result = operand(op, 2).static_shape, op.outputs[0].static_shape
+    _, rows, columns, filters, depth = weights.static_shape
+    params: dict[str, ParamValue] = {
+        "stride": (1, 1, 1),
+        "dilation": [-window.dilation for window in windows],
+        "before": [-count for count in pads_before(op, result[1:4])],
+        "up": [window.stride for window in windows],
+        "w_tap": [columns * rows * filters * depth, columns * filters * depth, filters * depth],
+        "w_in": 1,
+        "w_out": depth,
+    }
+    operands = operand(op, 2), weights, op.input(3)
+    _call(op, context, windows, params, operands, (source, result))
+
+
+def _call(
+    op: Op,
+    context: Context,
+    windows: tuple[Window, ...],
+    params: dict[str, ParamValue],
+    operands: tuple[Tensor, Tensor, Tensor | None],
+    volumes: tuple[tuple[int, ...], tuple[int, ...]],
+) -> None:
+    (data, weights, bias), (source, result) = operands, volumes
+    columns, depth = result[4], source[4]
+    params |= {
+        "in_size": source[1:4],
+        "out_size": result[1:4],
+        "window": [window.size for window in windows],
         "in_step": [prod(source[axis + 1 :]) for axis in (1, 2, 3)],
         "in_batch": prod(source[1:]),
         "depth": depth,
         "columns": columns,
         "multiplier": max(1, columns // depth),
     }
-    params |= _weight_steps(op)
     params |= clamp_params(getattr(op.attrs, "fused_activation_function", "NONE"))
-    bias = op.input(2)
-    operands = (
-        source_ref(context, operand(op, 0)),
-        source_ref(context, operand(op, 1)),
+    refs = (
+        source_ref(context, data),
+        source_ref(context, weights),
         NoRef() if bias is None else source_ref(context, bias),
         TensorRef(op.outputs[0]),
     )
     kernel = Kernel("conv_direct.h", "conv_direct", (int(op.kind == "DEPTHWISE_CONV_2D"),))
-    context.call(op, kernel, params, operands, (op.outputs[0],), tasks=prod(result[:3]))
+    context.call(op, kernel, params, refs, (op.outputs[0],), tasks=prod(result[:3]))
 
 
 for _kind in ("CONV_3D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
     LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_direct", _refuses, _lower))
+LOWERINGS.add(
+    Lowering(
+        "CONV_3D_TRANSPOSE", "conv_3d_transpose_direct", _refuses_transposed, _lower_transposed
+    )
+)
