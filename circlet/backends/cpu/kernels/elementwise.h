@@ -42,24 +42,6 @@ CIRCLET_INLINE vf v_abs_f32(vf a) { return v_abs(a); }
 CIRCLET_INLINE vi v_abs_i32(vi a) { return (a ^ (a >> 31)) - (a >> 31); }
 CIRCLET_INLINE vf v_round_half_away(vf a) { return v_round_away(a); }
 
-/* e^x - 1: a series near zero, where the difference would lose digits. */
-CIRCLET_INLINE vf elementwise_expm1(vf x) {
-    vf q = V_POLYNOMIAL(x, 0.5f, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040);
-    vi near = (vi)(v_abs(x) < v_splat(0.5f));
-    return v_select(near, v_fma(x * x, q, x), v_exp(x) - v_splat(1.0f));
-}
-
-/* Whether all lanes of a mask are set. */
-CIRCLET_INLINE int elementwise_all(vi mask) {
-#if defined(__clang__)
-    return __builtin_reduce_and(mask) != 0;
-#else
-    int32_t all = -1;
-    for (int i = 0; i < CIRCLET_LANES; i++) all &= mask[i];
-    return all != 0;
-#endif
-}
-
 /* x / scale to the nearest whole number within low..high, halves away from zero; 0 for NaN. The
  * product with 1 / scale is within 2e-7 of the quotient: only near halves do they round apart. */
 CIRCLET_INLINE vi v_nearest_ratio(vf x, vf scale, vf low, vf high) {
@@ -71,7 +53,7 @@ CIRCLET_INLINE vi v_nearest_ratio(vf x, vf scale, vf low, vf high) {
     vf bound = v_fma(v_abs(y), v_splat(-2.5e-7f), most);
     vf shifted = y + shift;
     vf off = v_abs(y - (shifted - shift));
-    if (CIRCLET_LIKELY(elementwise_all((vi)(off < bound)))) return (vi)shifted - (vi)shift;
+    if (CIRCLET_LIKELY(v_all((vi)(off < bound)))) return (vi)shifted - (vi)shift;
     y = x / scale;
     y = v_clamp(v_select((vi)(y == y), y, v_zero()), low, high);
     /* Adding a half itself would move 0.49999997 up. */

@@ -84,7 +84,7 @@ CIRCLET_INLINE void quantize_step(const struct quantize_params *p, const quantiz
     CIRCLET_UNROLL for (int u = 0; u < 4; u++)
         y[u] = quantize_digits(v_load(from + u * CIRCLET_LANES), line);
     vu16 least = v_min_u16(v_min_u16((vu16)y[0], (vu16)y[1]), v_min_u16((vu16)y[2], (vu16)y[3]));
-    if (CIRCLET_LIKELY(elementwise_all((vi)(((vi)least & QUANTIZE_DOUBT) != 0)))) {
+    if (CIRCLET_LIKELY(v_all((vi)(((vi)least & QUANTIZE_DOUBT) != 0)))) {
         v_store_u8(to, (vu8)(quantize_bytes(y) ^ line->flip));
         return;
     }

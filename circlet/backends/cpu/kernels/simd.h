@@ -152,6 +152,13 @@ CIRCLET_INLINE vf v_integral(vf x, vf whole) {
 CIRCLET_INLINE vf v_small(vf x) {
     return v_select((vi)(v_abs(x) < v_splat(8388608.0f)), x, v_zero());
 }
+#if defined(__clang__) && (defined(__AVX__) || defined(__aarch64__))
+CIRCLET_INLINE vf v_trunc(vf x) { return __builtin_elementwise_trunc(x); }
+CIRCLET_INLINE vf v_floor(vf x) { return __builtin_elementwise_floor(x); }
+CIRCLET_INLINE vf v_ceil(vf x) { return __builtin_elementwise_ceil(x); }
+/* Halves to even. */
+CIRCLET_INLINE vf v_round_even(vf x) { return __builtin_elementwise_roundeven(x); }
+#else
 CIRCLET_INLINE vf v_trunc(vf x) { return v_integral(x, v_to_f32(v_to_i32(v_small(x)))); }
 CIRCLET_INLINE vf v_floor(vf x) {
     vf t = v_to_f32(v_to_i32(v_small(x)));
@@ -167,6 +174,7 @@ CIRCLET_INLINE vf v_round_even(vf x) {
     vf a = v_abs(x);
     return v_integral(x, (a + big) - big);
 }
+#endif
 /* Halves away from zero. */
 CIRCLET_INLINE vf v_round_away(vf x) {
     vf a = v_abs(v_small(x));

@@ -26,6 +26,19 @@ CIRCLET_INLINE vf v_polynomial(vf x, const float *coefficients, const int count)
 /* 2^n for -126 <= n <= 127. */
 CIRCLET_INLINE vf v_power_of_two(vi n) { return (vf)((n + 127) << 23); }
 
+/* Whether all lanes of a mask are set. */
+CIRCLET_INLINE int v_all(vi mask) {
+#if defined(__clang__)
+    return __builtin_reduce_and(mask) != 0;
+#else
+    int32_t all = -1;
+    for (int i = 0; i < CIRCLET_LANES; i++) all &= mask[i];
+    return all != 0;
+#endif
+}
+
+#define V_WHOLE_SHIFT 12582912.0f /* 1.5 * 2^23: adding it rounds to an integer */
+
 #if CIRCLET_VBYTES == 64
 /* value * 2^floor(exponent), rounded once. */
 CIRCLET_INLINE vf v_scale(vf value, vf exponent) {
@@ -79,8 +92,44 @@ CIRCLET_INLINE vf v_exp(vf x) {
 }
 #endif
 
-/* Natural logarithm, 2 ulp; -infinity at 0, NaN below. */
+#if CIRCLET_VBYTES == 64
+/* The entry of a table by the low four bits of each lane of k. */
+CIRCLET_INLINE vf v_entry(const float *table, vi k) {
+    typedef float plain __attribute__((vector_size(64)));
+    typedef int32_t plain_i32 __attribute__((vector_size(64)));
+    plain entries = (plain)v_load(table);
+#if defined(__clang__)
+    return (vf)__builtin_ia32_permvarsf512(entries, (plain_i32)k);
+#else
+    return (vf)__builtin_ia32_permvarsf512_mask(entries, (plain_i32)k, entries, (unsigned short)-1);
+#endif
+}
+
+/* Natural logarithm of normal numbers, 3 ulp: of the power of two, of a sixteenth of the fractions,
+ * whose middle a table tells, and a short series of what is left. */
+CIRCLET_INLINE vf v_log_normal(vf x) {
+    static const float inverses[] = {
+        1.39130437f, 1.33333337f, 1.27999997f, 1.23076928f, 1.18518519f,  1.14285719f,
+        1.10344827f, 1.06666672f, 1.03225803f, 1.0f,        0.941176474f, 0.888888896f,
+        0.842105269f, 0.800000012f, 0.761904776f, 0.727272749f};
+    static const float logarithms[] = {
+        -0.33024171f,  -0.287682116f,  -0.246860057f, -0.207639396f, -0.169899046f, -0.133531436f,
+        -0.098440066f, -0.0645385757f, -0.0317486674f, 0.0f,         0.0606246181f, 0.117783025f,
+        0.171850249f,  0.223143533f,   0.271933705f,   0.318453699f};
+    vi bits = (vi)x - 0x3f340000; /* 0.703125: 1 is within the tenth sixteenth */
+    vf fraction = (vf)((bits & 0x7fffff) + 0x3f340000);
+    vf f = v_fma(fraction, v_entry(inverses, bits >> 19), v_splat(-1.0f));
+    vf q = V_POLYNOMIAL(f, -0.499999973f, 0.333497839f, -0.250175877f);
+    vf whole = v_fma(v_to_f32(bits >> 23), v_splat(0.693147182f), v_entry(logarithms, bits >> 19));
+    return whole + v_fma(f * f, q, f);
+}
+#endif
+
+/* Natural logarithm, 3 ulp; -infinity at 0, NaN below. */
 CIRCLET_INLINE vf v_log(vf x) {
+#if CIRCLET_VBYTES == 64
+    if (CIRCLET_LIKELY(v_all((vi)((vu)((vi)x - 0x800000) < 0x7f000000)))) return v_log_normal(x);
+#endif
     vi tiny = (vi)(x < v_splat(1.17549435e-38f));
     vf y = v_select(tiny, x * v_splat(8388608.0f), x);
     vi bits = (vi)y - 0x3f3504f3; /* sqrt(1/2): the fraction is within it and sqrt(2) */
@@ -97,6 +146,18 @@ CIRCLET_INLINE vf v_log(vf x) {
     result = v_select((vi)(x < infinity), result, x); /* infinity and NaN */
     result = v_select((vi)(x == v_zero()), -infinity, result);
     return v_select((vi)(x < v_zero()), v_splat(__builtin_nanf("")), result);
+}
+
+/* e^x - 1 for x <= 0, 3 ulp: 2^n (e^r - 1) + (2^n - 1), where n is 0 near zero. */
+CIRCLET_INLINE vf v_expm1_falling(vf x) {
+    const vf shift = v_splat(V_WHOLE_SHIFT), one = v_splat(1.0f);
+    x = v_max(v_splat(-30.0f), x); /* less gives -1 too; NaN stays NaN */
+    vf shifted = v_fma(x, v_splat(1.44269504f), shift), whole = shifted - shift;
+    vf r = v_fma(whole, v_splat(-0.693147182f), x);
+    vf power = (vf)(((vi)shifted << 23) + (vi)one);
+    vf q = V_POLYNOMIAL(r, 0.50000001f, 0.166665183f, 0.0416662042f, 0.00836895371f,
+                        0.00139506003f);
+    return v_fma(power, v_fma(r * r, q, r), power - one);
 }
 
 /* Hyperbolic tangent, 6 ulp: an odd rational function; larger arguments give 1. */

@@ -71,8 +71,25 @@ static __attribute__((noinline, cold, unused)) int large_angle(float x, float *r
     return bits.u >> 31 ? -quarters : quarters;
 }
 
-/* sin(x + quarter * pi / 2), 1 ulp or 1e-7 of 1. */
+/* sin(x + quarter * pi / 2) for |x| <= WIDE_NEAR, 2e-7 of 1: half turns in two parts. */
+#define WIDE_NEAR 8192.0f
+CIRCLET_INLINE vf near_sine(vf x, int quarter) {
+    const vf shift = v_splat(V_WHOLE_SHIFT);
+    vf shifted = v_fma(x, v_splat(0.318309886f), quarter ? v_splat(-0.5f) : v_zero()) + shift;
+    vf turns = shifted - shift;
+    if (quarter) turns += v_splat(0.5f);
+    vf r = v_fma(turns, v_splat(-3.14159274f), x);
+    r = v_fma(turns, v_splat(8.74227766e-8f), r);
+    vf z = r * r;
+    vf p = V_POLYNOMIAL(z, -0.1666666f, 0.008333066f, -0.00019809538f, 2.605631e-6f);
+    vi sign = ((vi)shifted + quarter) << 31;
+    return (vf)((vi)v_fma(r * z, p, r) ^ sign);
+}
+
+/* sin(x + quarter * pi / 2), 2e-7 of 1. */
 CIRCLET_INLINE vf wide_sine(vf x, int quarter) {
+    if (CIRCLET_HAS_FMA && CIRCLET_LIKELY(v_all((vi)(v_abs(x) <= v_splat(WIDE_NEAR)))))
+        return near_sine(x, quarter);
     const float most = 1073741824.0f, infinity = __builtin_inff();
     wd wide = w_limit(w_of_f32(x), 3e9);
     wd turns = w_round(wide * w_splat(0.6366197723675814));

@@ -27,7 +27,7 @@ EXPRESSION_TYPES = {
 LOADED_KINDS = {DType.FLOAT32: "f32", DType.INT64: "i64"}
 VECTORS = {"f32": "vf", "i32": "vi", "i64": "wl", "mask": "vi"}
 PARAM_LIMITS = {"i32": MOST_INTS, "f32": MOST_FLOATS}
-_SPELLINGS = {"expm1": "elementwise_expm1({0})"}
+_SPELLINGS = {"expm1": "v_expm1_falling({0})"}
 _ARRAYS = {"i32": "ints", "f32": "floats"}
 
 
