@@ -13,7 +13,7 @@ import numpy as np
 
 from circlet.backends.cpu.abi import CONTROL, Jump, Space, abi_dtypes
 from circlet.backends.cpu.arrangement import LINE_BYTES
-from circlet.backends.cpu.loader import Library, Runtime, address_of
+from circlet.backends.cpu.loader import Executable, Library, Runtime, address_of
 from tests.sanitize.memory import Region
 from tests.sanitize.spread import PAGE, Spread, pages
 
@@ -78,6 +78,7 @@ class GuardedExecutable:
         self.runtime = runtime
         self.constants = np.frombuffer(constants, np.uint8)
         self.units = [u if isinstance(u, Library) else Library(u, "unit") for u in units]
+        self._granted = Executable(runtime, plan, constants, self.units)  # what kernels need
         self.placed = self.guard.plans[bytes(plan)]
         self.plan = np.frombuffer(plan, np.uint8)
         self.kernels = [_kernels(unit) for unit in self.units]
