@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-COMMANDS = ("explain", "scaling", "bf16", "compile_time", "kernels", "fit", "report")
+from bench.arguments import COMMANDS
+from circlet.errors import CircletError
 
 
 def main() -> None:
-    """Run a command."""
+    """Run a command; what is wrong with its files ends in a message and exit code 1."""
     given = sys.argv[1:]
     named = bool(given) and given[0] in COMMANDS
     module = import_module(f"bench.{given[0] if named else 'measure'}")
-    module.main(given[1:] if named else given)
+    try:
+        module.main(given[1:] if named else given)
+    except (CircletError, OSError) as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Float networks with operands rounded to bfloat16: how much faster, and how far off.
 
-    python -m bench bf16 [PATH ...] [--models PATTERN] [--threads 1,2] [--rounds 11]
-
 Circlet at bf16 and at f32 and OpenVINO at bf16 take turns; answers are held against the golden
 outputs that lie beside the corpus. Writes bench/results/bf16-*.json, which the next `python -m
 bench report` shows.
@@ -9,7 +7,6 @@ bench report` shows.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +17,7 @@ from statistics import median
 import numpy as np
 
 from bench import machine
+from bench.arguments import add_networks, add_rounds, add_threads, parser
 from bench.bf16_result import Rounded, Row
 from bench.compare import compare
 from bench.measure import CORPUS, chosen, private_cache
@@ -33,12 +31,11 @@ _ENGINES = ("openvino", "circlet", "circlet_f32")
 
 def main(arguments: Sequence[str]) -> None:
     """Measure the networks of class fp32 among those given."""
-    parser = argparse.ArgumentParser("bench bf16", description=__doc__)
-    parser.add_argument("paths", nargs="*", type=Path)
-    parser.add_argument("--models", default="*")
-    parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--rounds", type=int, default=11)
-    options = parser.parse_args(arguments)
+    known = parser("bf16", __doc__)
+    add_networks(known, "the public corpora")
+    add_threads(known)
+    add_rounds(known, 11)
+    options = known.parse_args(arguments)
     paths = chosen(options.paths or sorted(CORPUS.glob("*.tflite")), options.models)
     threads = [int(count) for count in options.threads.split(",")]
     rows = []

@@ -1,20 +1,18 @@
 """What one call of a bound session costs beside the network's own work.
 
-    python -m bench.bound_call [--calls 20000] [--rounds 9]
-
 The network is one RELU of 8 floats, so a call is nearly all overhead. Printed are nanoseconds per
 call: the median over rounds and the fastest round.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 from time import perf_counter_ns
 
 import numpy as np
 
+from bench.arguments import add_rounds, parser
 from circlet import Session
 from circlet.formats import dumps
 from circlet.ir import DType
@@ -39,12 +37,12 @@ def time_calls(call: Callable[[], object], calls: int, rounds: int) -> list[floa
     return times[1:]
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> None:
     """Print a line per way of calling."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
+    known = parser("bound_call", __doc__)
+    known.add_argument("--calls", type=int, default=20_000, help="in a round")
+    add_rounds(known, 9)
+    options = known.parse_args(arguments)
     x, data = np.ones(8, np.float32), tiny_network()
     print("threads  call           median     fastest")
     for threads in (1, 2):
@@ -59,7 +57,3 @@ def main() -> None:
         for name, call in ways.items():
             times = time_calls(call, options.calls, options.rounds)
             print(f"{threads:7}  {name:13} {median(times):7.0f} ns  {min(times):7.0f} ns")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,5 @@
 """How long networks take to compile, and how that grows with operators and distinct kernels.
 
-    python -m bench compile_time [PATH ...] [--ops 125,250,500] [--rounds 3]
-
 Compiles synthetic networks (`bench/synthetic.py`), in float and in int8, of blocks that are alike
 or distinct, and the networks given: by default the public ones called MobileNet v2. The least of
 the rounds counts. Writes bench/results/compile-*.json, which the next `python -m bench report`
@@ -10,13 +8,13 @@ shows.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import machine
+from bench.arguments import add_rounds, parser
 from bench.compile_time_result import CompileTimes, Row
 from bench.measure import CORPUS, private_cache
 from bench.synthetic import KINDS, varied
@@ -32,11 +30,11 @@ from circlet.sample import Sample
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print a line per network and keep the result."""
-    parser = argparse.ArgumentParser("bench compile_time", description=__doc__)
-    parser.add_argument("paths", nargs="*", type=Path)
-    parser.add_argument("--ops", default="125,250,500")
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args(arguments)
+    known = parser("compile_time", __doc__)
+    known.add_argument("paths", nargs="*", type=Path, help="networks; else MobileNets v2")
+    known.add_argument("--ops", default="125,250,500", help="sizes of the synthetic networks")
+    add_rounds(known, 3)
+    options = known.parse_args(arguments)
     paths = options.paths or sorted(CORPUS.glob("*mobilenet_v2*.tflite"))
     rows = []
     with private_cache():

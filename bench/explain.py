@@ -1,7 +1,5 @@
 """Where a network's time goes: every kernel call beside what the machine could do.
 
-    python -m bench explain MODEL [--threads 1] [--top 30] [--json FILE]
-
 Printed per kernel call, in order: its median time and share of the run, GOP/s (two operations a
 multiply-accumulate; GFLOP/s for floats), GB/s (every operand counted once), what the roofline
 allows at most (measured peaks of arithmetic, and of the cache level that the operands fit) as a
@@ -13,11 +11,11 @@ reason, from these figures, where integers are not at least 1.2 times faster.
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
 
+from bench.arguments import parser
 from bench.explain_rows import Row, explained
 from bench.float_twin import float_twin
 from bench.networks import classified
@@ -29,13 +27,15 @@ from circlet.errors import CircletError
 
 def main(arguments: list[str]) -> None:
     """Print the table of one network."""
-    parser = argparse.ArgumentParser("bench explain", description=__doc__)
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--top", type=int, default=0, help="only so many, the slowest first")
-    parser.add_argument("--seconds", type=float, default=0.6, help="time to measure for")
-    parser.add_argument("--json", type=Path, help="file for the rows")
-    options = parser.parse_args(arguments)
+    known = parser("explain", __doc__)
+    known.add_argument("model", type=Path, help="a network")
+    known.add_argument("--threads", type=int, default=1, help="of the run that is timed")
+    known.add_argument(
+        "--top", type=int, default=0, help="the slowest, so many; 0 for all in order"
+    )
+    known.add_argument("--seconds", type=float, default=0.6, help="time to measure for")
+    known.add_argument("--json", type=Path, help="file for the rows")
+    options = known.parse_args(arguments)
     found = profile(options.model, options.threads, options.seconds)
     peaks = measured_peaks()
     rows = explained(found, peaks)

@@ -11,7 +11,6 @@ predicted ratios are from measured ones. A parameter moves only where that gains
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +19,7 @@ from math import ceil, log, prod
 from pathlib import Path
 from typing import Any
 
+from bench.arguments import parser
 from circlet.backends.cpu.costs import DATA, DEFAULT_COSTS, Costs, costs_of_level, level_of
 from circlet.backends.cpu.lower.tiles import lanes_of, registers_of, vectors_of
 from circlet.backends.cpu.lowered import vector_bytes
@@ -58,10 +58,10 @@ class Sample:
 
 def main(arguments: list[str]) -> None:
     """Fit each instruction set that the reports are about."""
-    parser = argparse.ArgumentParser("bench fit", description=__doc__)
-    parser.add_argument("reports", nargs="+", type=Path)
-    parser.add_argument("--write", action="store_true", help=f"store them in {DATA.name}")
-    options = parser.parse_args(arguments)
+    known = parser("fit", __doc__)
+    known.add_argument("reports", nargs="+", type=Path, help="what `compile --tune --json` printed")
+    known.add_argument("--write", action="store_true", help=f"store them in {DATA.name}")
+    options = known.parse_args(arguments)
     samples = samples_of(json.loads(path.read_text(encoding="utf-8")) for path in options.reports)
     stored = json.loads(DATA.read_text(encoding="utf-8"))
     for level, found in samples.items():

@@ -1,14 +1,11 @@
-"""Times one row of the table of kernels, or all, in the public networks that measure them.
-
-python -m bench kernels [conv_f32 ...] [--threads 1] [--seconds 0.6] [--corpora FOLDER]
-"""
+"""Times one row of the table of kernels, or all, in the public networks that measure them."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.arguments import parser
 from bench.steps import TimedWork, profile
 from circlet.backends.cpu.targets import missing_on_host, parse_target
 from circlet.backends.cpu.variants import VARIANTS, Variant
@@ -18,12 +15,14 @@ CORPORA = Path(__file__).resolve().parents[2] / "shared" / "corpora"
 
 def main(arguments: list[str]) -> None:
     """Print what each kernel takes in its network."""
-    parser = argparse.ArgumentParser("bench kernels", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *VARIANTS], default=[])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=0.6, help="time to measure a network for")
-    parser.add_argument("--corpora", type=Path, default=CORPORA, help="folder of the networks")
-    options = parser.parse_args(arguments)
+    known = parser("kernels", __doc__)
+    known.add_argument("names", nargs="*", metavar="KERNEL", help="as docs/kernels.md; else all")
+    known.add_argument("--threads", type=int, default=1, help="of the runs that are timed")
+    known.add_argument("--seconds", type=float, default=0.6, help="time to measure a network for")
+    known.add_argument("--corpora", type=Path, default=CORPORA, help="folder of the networks")
+    options = known.parse_args(arguments)
+    if unknown := sorted(set(options.names) - set(VARIANTS)):
+        known.error(f"docs/kernels.md has no {', '.join(unknown)}")
     for row in VARIANTS.values():
         if not options.names or row.name in options.names:
             print(f"{row.name:18} {told(row, options.corpora, options.threads, options.seconds)}")

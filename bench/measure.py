@@ -1,17 +1,16 @@
 """Circlet and its peers on networks, interleaved round by round in isolated processes.
 
-    python -m bench [PATH ...] [--models PATTERN] [--threads 1,2] [--rounds 11] [--starts 9]
-
 For every network: latency of the bound call at each number of threads, outputs compared, the
 convenience call, process starts, compile time, memory and artifact size. Writes one JSON file to
-bench/results/ and makes docs/performance.md of it. A PATH is a network file or a folder.
+bench/results/; of a run over all of the public corpora it makes docs/performance.md, as
+`python -m bench report FILE` does of any result.
 """
 
 from __future__ import annotations
 
-import argparse
 import fnmatch
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from bench import machine, report, scaling
+from bench.arguments import COMMANDS, add_networks, add_rounds, add_threads, parser
 from bench.compare import Compared, chosen_cpus, compare
 from bench.explain_rows import explained
 from bench.fresh import Starts, starts
@@ -40,16 +40,19 @@ _STARTED = ["litert", "litert_cached", "openvino", "circlet"]
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print a line per network and thread count, write the result and the page."""
-    parser = argparse.ArgumentParser("bench", description=__doc__)
-    parser.add_argument("paths", nargs="*", type=Path)
-    parser.add_argument("--models", default="*", help="patterns of names, separated by commas")
-    parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--starts", type=int, default=9, help="fresh processes; 0 for none")
-    parser.add_argument("--scaling", action="store_true", help="measure scaling curves as well")
-    parser.add_argument("--json", type=Path, help="file for the result, and no page is made")
-    options = parser.parse_args(arguments)
+    further = "\n".join(f"  {name:<14}{text}" for name, text in COMMANDS.items())
+    known = parser("", __doc__, f"further commands, each with --help:\n{further}")
+    add_networks(known, "the public corpora")
+    add_threads(known)
+    add_rounds(known, 11)
+    known.add_argument("--starts", type=int, default=9, help="fresh processes; 0 for none")
+    known.add_argument("--scaling", action="store_true", help="measure scaling curves as well")
+    known.add_argument("--json", type=Path, help="file for the result, and no page is made")
+    options = known.parse_args(arguments)
     paths = options.paths or sorted(CORPUS.glob("*.tflite"))
+    networks = chosen(paths, options.models)
+    if not networks:
+        known.error(f"no network is called {options.models} in {_places(options.paths)}")
     threads = [int(count) for count in options.threads.split(",")]
     begin = time.perf_counter()
     with private_cache():
@@ -64,14 +67,19 @@ def main(arguments: Sequence[str]) -> None:
         )
         FOLDER.mkdir(exist_ok=True)
         target = options.json or FOLDER / f"run-{run.date.replace(':', '')}.json"
-        networks = chosen(paths, options.models)
         for result, engines in _measured(networks, threads, options.rounds, options.starts):
             run.results.append(result)
             run.engines.update({**engines, **run.engines})
             target.write_text(to_json(run), encoding="utf-8")
+    if not run.results:
+        sys.exit(1)
     print(f"{target} after {time.perf_counter() - begin:.0f} s")
-    if not options.json:
+    if not (options.json or options.paths or options.models != "*"):
         report.write(run)
+
+
+def _places(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths)) or f"the public corpora, {CORPUS}"
 
 
 @contextmanager

@@ -1,18 +1,16 @@
 """docs/performance.md and its plots, made of one run.
 
-    python -m bench report [FILE]
-
 Without a file it takes the newest run in bench/results/.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
 from bench import bf16_result, compile_time_result, plots, scaling_result
+from bench.arguments import parser
 from bench.outputs import TOLERANCES
 from bench.ratios import BARS, MET, SMALL_US, mean_ratio
 from bench.result import Latency, Result, Run, from_json, latest
@@ -31,9 +29,9 @@ GROUPS = {"fp32": ("fp32",), "integer and hybrid": ("integer", "hybrid")}
 
 def main(arguments: Sequence[str]) -> None:
     """Make the page."""
-    parser = argparse.ArgumentParser("bench report", description=__doc__)
-    parser.add_argument("file", type=Path, nargs="?")
-    options = parser.parse_args(arguments)
+    known = parser("report", __doc__)
+    known.add_argument("file", type=Path, nargs="?", help="a result; else the newest")
+    options = known.parse_args(arguments)
     write(from_json((options.file or latest()).read_text(encoding="utf-8")))
 
 

@@ -1,7 +1,5 @@
 """How long a network takes to be made ready for an input size that was never seen.
 
-    python -m bench.resize [--models 'PATTERN,...'] [--folder FOLDER] [--sizes 15]
-
 Each network is resized to fresh sizes, near its own and then further away, through `Session` and
 through `Interpreter`; shown are the first resize, the median, and how many kernels' units had to be
 compiled. Sizes that the network does not work for are left out.
@@ -9,15 +7,14 @@ compiled. Sizes that the network does not work for are left out.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from unittest import mock
 
-from bench.measure import CORPUS
+from bench.arguments import add_networks, parser
+from bench.measure import CORPUS, chosen
 from circlet import Interpreter, Session
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.errors import CircletError
@@ -41,14 +38,13 @@ class Resizes:
         return f"first {first:6.1f} ms, median of {count} {middle:6.1f} ms, {self.units} units"
 
 
-def main() -> None:
-    """Measure the networks of a folder."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", default="*mobilenet*,*deeplab*,*posenet*")
-    parser.add_argument("--folder", type=Path, default=CORPUS)
-    parser.add_argument("--sizes", type=int, default=15)
-    options = parser.parse_args()
-    for path in _found(options.folder, options.models.split(",")):
+def main(arguments: Sequence[str]) -> None:
+    """Measure networks."""
+    known = parser("resize", __doc__)
+    add_networks(known, "the public corpora", "*mobilenet*,*deeplab*,*posenet*")
+    known.add_argument("--sizes", type=int, default=15, help="resizes of each network")
+    options = known.parse_args(arguments)
+    for path in chosen(options.paths or sorted(CORPUS.glob("*.tflite")), options.models):
         try:
             session = Session(path)
         except CircletError as error:
@@ -110,11 +106,3 @@ def _allocator(interpreter: Interpreter) -> Callable[[Shape], None]:
         interpreter.allocate_tensors()
 
     return allocate
-
-
-def _found(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    return sorted({path for pattern in patterns for path in folder.glob(f"{pattern}.tflite")})
-
-
-if __name__ == "__main__":
-    main()

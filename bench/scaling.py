@@ -1,7 +1,5 @@
 """How time grows with input resolution, batch, depth and threads.
 
-    python -m bench scaling [--rounds 7] [--axes resolution,batch,depth,threads]
-
 The networks are synthetic (`bench/synthetic.py`), in float and in int8. Resolution and batch are
 changed by each engine's own resizing of one file. Writes bench/results/scaling-*.json, which the
 next `python -m bench report` shows.
@@ -9,7 +7,6 @@ next `python -m bench report` shows.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,6 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from bench import machine
+from bench.arguments import add_rounds, parser
 from bench.compare import compare
 from bench.networks import described
 from bench.scaling_result import Curves, Point
@@ -47,10 +45,10 @@ AXES = {
 
 def main(arguments: Sequence[str]) -> None:
     """Measure every curve."""
-    parser = argparse.ArgumentParser("bench scaling", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--axes", default=",".join(AXES))
-    options = parser.parse_args(arguments)
+    known = parser("scaling", __doc__)
+    add_rounds(known, 7)
+    known.add_argument("--axes", default=",".join(AXES), help="which curves, separated by commas")
+    options = known.parse_args(arguments)
     points = []
     with tempfile.TemporaryDirectory(prefix="bench-scaling-") as folder:
         for point in measured(Path(folder), options.axes.split(","), options.rounds):

@@ -1,8 +1,5 @@
 """One engine on one network in a process of its own, driven over a pipe.
 
-    python -m bench.worker ENGINE MODEL THREADS [--class fp32] [--inputs FILE] [--outputs FILE]
-                           [--cache FOLDER] [--cpus 0,1]
-
 The first line that it writes describes the engine, or holds the reason why it cannot run the
 network. Then it reads commands from standard input, one a line: a number of runs to time, or `c`
 and a number for convenience calls. It answers each with the time of every run in microseconds, as

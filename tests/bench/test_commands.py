@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as bench
-from bench import compile_time_result, report, scaling, scaling_result
+from bench import compile_time_result, measure, report, scaling, scaling_result
+from bench.arguments import COMMANDS
 from bench.result import Latency, Result, Run, from_json, to_json
 from bench.scaling_result import newest
 from tests.bench.files import need, small_file
@@ -18,6 +19,44 @@ from tests.bench.files import need, small_file
 def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
     monkeypatch.setattr(sys, "argv", ["bench", *map(str, words)])
     bench.main()
+
+
+def test_help_lists_every_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "--help")
+    shown = capsys.readouterr().out
+    assert all(f"  {name} " in shown for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_what_it_takes(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(monkeypatch, command, "--help")
+    assert ended.value.code == 0
+    assert f"usage: python -m bench {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("absent.tflite",), ("--models", "no such name"), ("explain", "absent"), ("report", "absent")],
+    ids=" ".join,
+)
+def test_what_is_not_there_leaves_the_page_alone(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise AssertionError("the page was written")
+
+    monkeypatch.setattr(report, "write", forbidden)
+    monkeypatch.setattr(measure, "FOLDER", tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        run(monkeypatch, *words)
+    assert ended.value.code not in (0, None)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

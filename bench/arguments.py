@@ -1,0 +1,48 @@
+"""What the commands of `python -m bench` share: their list, their help, their errors."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+COMMANDS = {
+    "explain": "where one network's time goes, kernel call by kernel call",
+    "scaling": "time against resolution, batch, depth and threads",
+    "bf16": "float networks with operands rounded to bfloat16",
+    "compile_time": "time to compile against operators and distinct kernels",
+    "resize": "time to make networks ready for other input sizes",
+    "bound_call": "what a call costs beside the network's work",
+    "kernels": "what one kernel of docs/kernels.md takes in its network",
+    "fit": "the cost model's parameters, from what tuning measured",
+    "report": "makes docs/performance.md of a result",
+}
+
+
+class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Text as it is written, and the defaults that say something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return super()._get_help_string(action) if action.default else action.help
+
+
+def parser(command: str, text: str | None, more: str = "") -> argparse.ArgumentParser:
+    """A parser of a command's arguments that describes it by its module's text."""
+    return argparse.ArgumentParser(
+        f"python -m bench {command}".strip(), description=text, epilog=more, formatter_class=_Help
+    )
+
+
+def add_networks(to: argparse.ArgumentParser, default: str, pattern: str = "*") -> None:
+    """Which networks to measure."""
+    to.add_argument("paths", nargs="*", type=Path, help=f"networks or folders; else {default}")
+    to.add_argument("--models", default=pattern, help="patterns of names, separated by commas")
+
+
+def add_rounds(to: argparse.ArgumentParser, default: int) -> None:
+    """How long to measure."""
+    to.add_argument("--rounds", type=int, default=default, help="of engines in turn")
+
+
+def add_threads(to: argparse.ArgumentParser) -> None:
+    """Which numbers of threads to measure."""
+    to.add_argument("--threads", default="1,2", help="numbers, separated by commas")
