@@ -29,4 +29,14 @@ CIRCLET_INLINE vi v_rdbpot(vi x, vi exponent) {
     return (x >> exponent) - (vi)((x & mask) > threshold);
 }
 
+/* x * 2^left * multiplier / 2^(31 + right), rounded twice. */
+CIRCLET_INLINE vi v_scale_twice(vi x, vi multiplier, vi left, vi right) {
+    return v_rdbpot(v_srdhm(v_shl_i32(x, left), multiplier), right);
+}
+/* The same with one factor for all; a shift below 0 is one to the right. */
+CIRCLET_INLINE vi v_scale_all(vi x, int32_t multiplier, int32_t shift) {
+    return v_scale_twice(x, v_splat_i32(multiplier), v_splat_i32(shift > 0 ? shift : 0),
+                         v_splat_i32(shift > 0 ? 0 : -shift));
+}
+
 #endif

@@ -33,12 +33,6 @@ struct lstm_q8_params {
     int32_t high;
 };
 
-/* x times a factor, rounded twice. */
-CIRCLET_INLINE vi lstm_q8_scale(vi x, int32_t multiplier, int32_t shift) {
-    vi left = v_splat_i32(shift > 0 ? shift : 0), right = v_splat_i32(shift > 0 ? 0 : -shift);
-    return v_rdbpot(v_srdhm(v_shl_i32(x, left), v_splat_i32(multiplier)), right);
-}
-
 /* Adds what gate number `g` sees of the cell state, and normalises it. */
 CIRCLET_INLINE void lstm_q8_gate(const struct lstm_q8_params *p, int32_t *gates, int g,
                                  const int32_t *tables, const int16_t *cell, const int look,
@@ -48,7 +42,7 @@ CIRCLET_INLINE void lstm_q8_gate(const struct lstm_q8_params *p, int32_t *gates,
     for (int64_t i = 0; look && i < p->size.cells; i += CIRCLET_LANES) {
         int64_t n = s_min_i64(CIRCLET_LANES, p->size.cells - i);
         vi seen = v_load_i32(table + i) * element_load_i32(cell + i, n, ELEMENT_I16);
-        seen = lstm_q8_scale(seen, p->look_multiplier[g], p->look_shift[g]);
+        seen = v_scale_all(seen, p->look_multiplier[g], p->look_shift[g]);
         v_store_i32(gate + i, g16_saturate(seen + v_load_i32(gate + i)));
     }
     struct lstm_norm scale = {p->norm_multiplier[g], p->norm_shift[g], p->norm_limit[g]};
@@ -80,7 +74,7 @@ CIRCLET_INLINE void lstm_q8_hidden(const struct lstm_q8_params *p, const int32_t
         int64_t n = s_min_i64(CIRCLET_LANES, p->size.cells - i);
         vi c = g16_tanh(element_load_i32(cell + i, n, ELEMENT_I16), cell_bits);
         vi y = g16_logistic(v_load_i32(opened + i)) * c;
-        y = lstm_q8_scale(y, p->hidden_multiplier, p->hidden_shift) + p->hidden_zero;
+        y = v_scale_all(y, p->hidden_multiplier, p->hidden_shift) + p->hidden_zero;
         element_store_i32(hidden + i, v_clamp_i32(y, low, high), n, ELEMENT_I8);
     }
 }

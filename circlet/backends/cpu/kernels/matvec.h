@@ -38,9 +38,9 @@ struct matvec_bounds {
 };
 
 CIRCLET_INLINE vi matvec_scale(vi x, const int32_t *record) {
-    x = v_shl_i32(x, v_load_i32(record + 2 * CIRCLET_LANES));
-    x = v_srdhm(x, v_load_i32(record + CIRCLET_LANES));
-    return v_rdbpot(x, v_load_i32(record + 3 * CIRCLET_LANES));
+    return v_scale_twice(x, v_load_i32(record + CIRCLET_LANES),
+                         v_load_i32(record + 2 * CIRCLET_LANES),
+                         v_load_i32(record + 3 * CIRCLET_LANES));
 }
 
 /* `x` is `words` times four bytes as v_dot4 wants them; with `add`, results join those in `out`. */

@@ -25,8 +25,7 @@ struct reduce_params {
     float elements;        /* number of elements behind each result */
     int32_t centre;        /* zero point of the source times the elements */
     int32_t multiplier;    /* to the result's scale */
-    int32_t left;          /* shift before the multiplication */
-    int32_t right;         /* shift after it */
+    int32_t shift;         /* before the multiplication, or after it where it is below 0 */
     int32_t zero;          /* zero point of the result */
     int32_t low;           /* of the result's type */
     int32_t high;          /* of the result's type */
@@ -92,8 +91,7 @@ CIRCLET_INLINE void reduce_store_f32(const struct reduce_params *p, char *to, vf
 CIRCLET_INLINE void reduce_store_i32(const struct reduce_params *p, char *to, vi v, int64_t n,
                                      int type, int requantises) {
     if (requantises) {
-        v = v_shl_i32(v - v_splat_i32(p->centre), v_splat_i32(p->left));
-        v = v_rdbpot(v_srdhm(v, v_splat_i32(p->multiplier)), v_splat_i32(p->right));
+        v = v_scale_all(v - v_splat_i32(p->centre), p->multiplier, p->shift);
         v = v_clamp_i32(v + v_splat_i32(p->zero), v_splat_i32(p->low), v_splat_i32(p->high));
     }
     element_store_i32(to, v, n, type);
@@ -198,13 +196,64 @@ CIRCLET_INLINE void reduce_along(const char *from, int64_t count, vf *f, vi *s, 
     }
 }
 
+/* All reduced axes into the lanes of `f` or `s`. */
+CIRCLET_INLINE void reduce_lanes(const struct reduce_params *p, const char *from, vf *f, vi *s,
+                                 int kind, int type) {
+    *f = reduce_start_f32(kind), *s = reduce_start_i32(kind);
+    reduce_along(from, p->reduced[3], f, s, kind, type);
+    for (int64_t run = 1; run < reduce_runs(p); run++)
+        reduce_along(from + reduce_offset(p, run), p->reduced[3], f, s, kind, type);
+}
+
+/* Of two vectors whose lanes are to be joined with those that differ in bit `n` of their number:
+ * lanes of `a` where the bit is 0, of `b` where it is 1, and the lanes to join them with. */
+#if CIRCLET_LANES == 16
+#define REDUCE_EACH(m, n)                                                                      \
+    m(0, n), m(1, n), m(2, n), m(3, n), m(4, n), m(5, n), m(6, n), m(7, n), m(8, n), m(9, n),  \
+        m(10, n), m(11, n), m(12, n), m(13, n), m(14, n), m(15, n)
+#elif CIRCLET_LANES == 8
+#define REDUCE_EACH(m, n) \
+    m(0, n), m(1, n), m(2, n), m(3, n), m(4, n), m(5, n), m(6, n), m(7, n)
+#else
+#define REDUCE_EACH(m, n) m(0, n), m(1, n), m(2, n), m(3, n)
+#endif
+#define REDUCE_OWN(l, n) (((l) & (n)) ? CIRCLET_LANES : 0) + (l)
+#define REDUCE_OTHER(l, n) (((l) & (n)) ? CIRCLET_LANES : 0) + ((l) ^ (n))
+#define REDUCE_HALVE(v, n, join)                                                                \
+    CIRCLET_UNROLL for (int r = 0; r < (n); r++)                                                \
+        v[r] = join(__builtin_shufflevector(v[r], v[r + (n)], REDUCE_EACH(REDUCE_OWN, n)),      \
+                    __builtin_shufflevector(v[r], v[r + (n)], REDUCE_EACH(REDUCE_OTHER, n)), kind);
+#define REDUCE_FOLD_ROWS(v, join)                         \
+    do {                                                  \
+        if (CIRCLET_LANES > 8) REDUCE_HALVE(v, 8 % CIRCLET_LANES, join) \
+        if (CIRCLET_LANES > 4) REDUCE_HALVE(v, 4 % CIRCLET_LANES, join) \
+        REDUCE_HALVE(v, 2, join)                          \
+        REDUCE_HALVE(v, 1, join)                          \
+    } while (0)
+
+/* As many results as a vector has lanes, of rows `step` bytes apart: their lanes are folded
+ * together, in the order in which one row's are. */
+CIRCLET_INLINE void reduce_rows(const struct reduce_params *p, const char *from, int64_t step,
+                                char *to, int kind, int type, int requantises) {
+    vf f[CIRCLET_LANES];
+    vi s[CIRCLET_LANES];
+    CIRCLET_NO_UNROLL for (int r = 0; r < CIRCLET_LANES; r++)
+        reduce_lanes(p, from + r * step, &f[r], &s[r], kind, type);
+    if (type == ELEMENT_F32) {
+        REDUCE_FOLD_ROWS(f, reduce_join_f32);
+        reduce_store_f32(p, to, f[0], CIRCLET_LANES, kind);
+    } else {
+        REDUCE_FOLD_ROWS(s, reduce_join_i32);
+        reduce_store_i32(p, to, s[0], CIRCLET_LANES, type, requantises);
+    }
+}
+
 /* One result from all reduced axes. */
 CIRCLET_INLINE void reduce_one(const struct reduce_params *p, const char *from, char *to, int kind,
                                int type, int requantises) {
-    vf f = reduce_start_f32(kind);
-    vi s = reduce_start_i32(kind);
-    for (int64_t run = 0; run < reduce_runs(p); run++)
-        reduce_along(from + reduce_offset(p, run), p->reduced[3], &f, &s, kind, type);
+    vf f;
+    vi s;
+    reduce_lanes(p, from, &f, &s, kind, type);
     if (type == ELEMENT_F32) {
         reduce_store_f32(p, to, v_splat(reduce_fold_f32(f, kind)), 1, kind);
     } else {
@@ -215,10 +264,18 @@ CIRCLET_INLINE void reduce_one(const struct reduce_params *p, const char *from, 
 /* The inner axis is reduced and contiguous. */
 CIRCLET_INLINE void reduce_inner(const struct reduce_params *p, void *const *x, int64_t begin,
                                  int64_t end, int kind, int type, int requantises) {
-    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
-    for (int64_t row = begin * p->rows_per_task; row < last; row++)
-        reduce_one(p, (const char *)x[0] + rows_offset(row, p->sizes, p->source),
-                   (char *)x[1] + row * element_size(type), kind, type, requantises);
+    const int64_t last = s_min_i64(end * p->rows_per_task, p->rows), step = p->source[5];
+    for (int64_t row = begin * p->rows_per_task, run; row < last; row += run) {
+        const char *from = (const char *)x[0] + rows_offset(row, p->sizes, p->source);
+        char *to = (char *)x[1] + row * element_size(type);
+        int64_t i = 0;
+        run = rows_run(row, last, p->sizes);
+        for (; i + CIRCLET_LANES <= run; i += CIRCLET_LANES)
+            reduce_rows(p, from + i * step, step, to + i * element_size(type), kind, type,
+                        requantises);
+        for (; i < run; i++)
+            reduce_one(p, from + i * step, to + i * element_size(type), kind, type, requantises);
+    }
 }
 
 /* Operands: source, result. */

@@ -50,8 +50,7 @@ CIRCLET_INLINE void sum_int_store(char *to, wl acc, const int64_t *record, int64
         y = v_low_i32((acc * multiplier + (one << (right - one))) >> right);
     } else {
         vi left = v_low_i32(*(const wl_u *)(record + 2 * row));
-        y = v_srdhm(v_shl_i32(v_low_i32(acc), left), v_low_i32(multiplier));
-        y = v_rdbpot(y, v_low_i32(right));
+        y = v_scale_twice(v_low_i32(acc), v_low_i32(multiplier), left, v_low_i32(right));
     }
     y += v_splat_i32(bounds.zero);
     y = v_clamp_i32(y, v_splat_i32(bounds.low), v_splat_i32(bounds.high));

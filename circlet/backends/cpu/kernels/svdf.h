@@ -10,14 +10,18 @@
 #include "matvec.h"
 #include "vmath.h"
 
-struct svdf_f32_params {
+struct svdf_sizes {
     int64_t inputs;
     int64_t filters;
     int64_t units;  /* outputs */
     int64_t memory; /* steps that are kept */
     int64_t rank;   /* filters of a unit */
     int64_t blocks; /* of feature weights */
-    float low;      /* clamp of the output */
+};
+
+struct svdf_f32_params {
+    struct svdf_sizes size;
+    float low; /* clamp of the output */
     float high;
 };
 
@@ -45,15 +49,16 @@ CIRCLET_INLINE float svdf_weigh_f32(const float *state, const float *time, int64
 
 CIRCLET_INLINE void svdf_f32(const struct svdf_f32_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end, const int vectors) {
+    const struct svdf_sizes *s = &p->size;
+    const int64_t kept = s->rank * s->memory;
     float *newest = scratch;
     for (int64_t batch = begin; batch < end; batch++) {
-        const float *in = (const float *)x[0] + batch * p->inputs, *time = x[2], *bias = x[3];
-        float *state = (float *)x[4] + batch * p->filters * p->memory;
-        float *out = (float *)x[5] + batch * p->units;
-        matvec_f32(x[1], in, p->inputs, in, 0, newest, p->blocks, vectors);
-        svdf_shift_f32(state, newest, p->filters, p->memory);
-        int64_t kept = p->rank * p->memory;
-        for (int64_t unit = 0; unit < p->units; unit++) {
+        const float *in = (const float *)x[0] + batch * s->inputs, *time = x[2], *bias = x[3];
+        float *state = (float *)x[4] + batch * s->filters * s->memory;
+        float *out = (float *)x[5] + batch * s->units;
+        matvec_f32(x[1], in, s->inputs, in, 0, newest, s->blocks, vectors);
+        svdf_shift_f32(state, newest, s->filters, s->memory);
+        for (int64_t unit = 0; unit < s->units; unit++) {
             float sum = bias[unit] + svdf_weigh_f32(state + unit * kept, time + unit * kept, kept);
             sum = sum < p->low ? p->low : sum;
             out[unit] = sum > p->high ? p->high : sum;
@@ -62,12 +67,7 @@ CIRCLET_INLINE void svdf_f32(const struct svdf_f32_params *p, void *const *x, vo
 }
 
 struct svdf_q8_params {
-    int64_t inputs;
-    int64_t filters;
-    int64_t units;    /* outputs */
-    int64_t memory;   /* steps that are kept */
-    int64_t rank;     /* filters of a unit */
-    int64_t blocks;   /* of feature weights */
+    struct svdf_sizes size;
     int64_t in_bytes; /* where bytes of the input start in scratch memory */
     int32_t state_zero;
     int32_t state_low;
@@ -95,25 +95,24 @@ CIRCLET_INLINE void svdf_q8(const struct svdf_q8_params *p, void *const *x, void
     int32_t *newest = scratch;
     uint8_t *words = (uint8_t *)scratch + p->in_bytes;
     struct matvec_bounds bounds = {p->state_zero, p->state_low, p->state_high};
-    int64_t size = element_size(type), kept = p->rank * p->memory;
+    const struct svdf_sizes *s = &p->size;
+    int64_t size = element_size(type), kept = s->rank * s->memory;
     for (int64_t batch = begin; batch < end; batch++) {
         const int32_t *bias = x[4];
-        char *state = (char *)x[5] + batch * p->filters * p->memory * size;
-        int8_t *out = (int8_t *)x[6] + batch * p->units;
-        matvec_words(words, (const int8_t *)x[0] + batch * p->inputs, p->inputs);
-        matvec_q8(x[1], words, (p->inputs + 3) / 4, x[2], newest, p->blocks, bounds, 0, vectors);
-        if (type == ELEMENT_I8) svdf_shift_i8((int8_t *)state, newest, p->filters, p->memory);
-        else svdf_shift_i16((int16_t *)state, newest, p->filters, p->memory);
-        for (int64_t unit = 0; unit < p->units; unit++) {
+        char *state = (char *)x[5] + batch * s->filters * s->memory * size;
+        int8_t *out = (int8_t *)x[6] + batch * s->units;
+        matvec_words(words, (const int8_t *)x[0] + batch * s->inputs, s->inputs);
+        matvec_q8(x[1], words, (s->inputs + 3) / 4, x[2], newest, s->blocks, bounds, 0, vectors);
+        if (type == ELEMENT_I8) svdf_shift_i8((int8_t *)state, newest, s->filters, s->memory);
+        else svdf_shift_i16((int16_t *)state, newest, s->filters, s->memory);
+        for (int64_t unit = 0; unit < s->units; unit++) {
             int64_t at = unit * kept * size;
             newest[unit] = bias[unit] + svdf_weigh(state + at, (char *)x[3] + at, kept, type);
         }
-        int64_t shift = p->shift > 0 ? p->shift : 0, right = p->shift > 0 ? 0 : -p->shift;
-        for (int64_t i = 0; i < p->units; i += CIRCLET_LANES) {
-            vi y = v_shl_i32(v_load_i32(newest + i), v_splat_i32((int32_t)shift));
-            y = v_rdbpot(v_srdhm(y, v_splat_i32(p->multiplier)), v_splat_i32((int32_t)right));
-            y = v_clamp_i32(y + p->zero, v_splat_i32(-128), v_splat_i32(127));
-            element_store_i32(out + i, y, s_min_i64(CIRCLET_LANES, p->units - i), ELEMENT_I8);
+        for (int64_t i = 0; i < s->units; i += CIRCLET_LANES) {
+            vi y = v_scale_all(v_load_i32(newest + i), p->multiplier, p->shift) + p->zero;
+            y = v_clamp_i32(y, v_splat_i32(-128), v_splat_i32(127));
+            element_store_i32(out + i, y, s_min_i64(CIRCLET_LANES, s->units - i), ELEMENT_I8);
         }
     }
 }

@@ -128,8 +128,7 @@ def _rows_per_task(axes: list[_Axis]) -> int:
 def _numbers(op: Op, elements: int) -> dict[str, ParamValue]:
     source, result = operand(op, 0), op.outputs[0]
     if source.dtype not in QUANTISED or op.kind not in _REQUANTISED:
-        names = ("centre", "multiplier", "left", "right", "zero", "low", "high")
-        return {"elements": float(elements), **dict.fromkeys(names, 0)}
+        return {"elements": float(elements)}
     mantissa, shift = quantize_multiplier(scale_of(source) / scale_of(result))
     if op.kind == "MEAN":
         mantissa, shift = mean_multiplier(op, elements)
@@ -138,8 +137,7 @@ def _numbers(op: Op, elements: int) -> dict[str, ParamValue]:
         "elements": float(elements),
         "centre": int(np.int64(zero_of(source) * elements).astype(np.int32)),
         "multiplier": mantissa,
-        "left": max(shift, 0),
-        "right": max(-shift, 0),
+        "shift": shift,
         "zero": zero_of(result),
         "low": low,
         "high": high,

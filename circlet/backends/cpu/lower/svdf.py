@@ -56,12 +56,12 @@ def _bias(op: Op) -> np.ndarray:
 def _size_params(op: Op, blocks: Blocks) -> dict[str, ParamValue]:
     sizes = sizes_of(op)
     return {
-        "inputs": sizes.inputs,
-        "filters": sizes.filters,
-        "units": sizes.units,
-        "memory": sizes.memory,
-        "rank": sizes.filters // sizes.units,
-        "blocks": blocks.count,
+        "size_inputs": sizes.inputs,
+        "size_filters": sizes.filters,
+        "size_units": sizes.units,
+        "size_memory": sizes.memory,
+        "size_rank": sizes.filters // sizes.units,
+        "size_blocks": blocks.count,
     }
 
 
