@@ -38,11 +38,11 @@ __all__ = [
 
 # Families register their records when they are imported.
 from circlet.ops import conv, fully_connected, pool, transpose_conv  # noqa: F401, I001
-from circlet.ops import activation, arithmetic, layout, quantize  # noqa: F401
+from circlet.ops import activation, arithmetic, layout, quantize, quotient  # noqa: F401
 from circlet.ops import reduce, resize, shape, smooth, softmax  # noqa: F401
 from circlet.ops import comparison, control, variable, math  # noqa: F401
 from circlet.ops import blocks, choose, detection, facts, gather, groups  # noqa: F401
-from circlet.ops import order, repeat, scatter, slicing, split  # noqa: F401
+from circlet.ops import order, repeat, scatter, segments, slicing, split  # noqa: F401
 from circlet.ops import strided_slice, suppression  # noqa: F401
-from circlet.ops import batch_matmul, composite, conv3d, fft, inverse_root  # noqa: F401
+from circlet.ops import batch_matmul, bits, composite, conv3d, fft, inverse_root  # noqa: F401
 from circlet.ops import lstm, svdf  # noqa: F401

@@ -1,4 +1,4 @@
-"""Element-wise arithmetic: ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM and functions of one operand."""
+"""Element-wise arithmetic: ADD, SUB, MUL, MAXIMUM, MINIMUM and functions of one operand."""
 
 from __future__ import annotations
 
@@ -49,13 +49,6 @@ class SubAttrs:
 @dataclass(frozen=True)
 class MulAttrs:
     """MUL's options."""
-
-    fused_activation_function: str = "NONE"
-
-
-@dataclass(frozen=True)
-class DivAttrs:
-    """DIV's options."""
 
     fused_activation_function: str = "NONE"
 
@@ -194,20 +187,6 @@ binary(
 )
 
 
-def quotient(op: Op) -> Scalar:
-    """DIV: of floats, or of whole numbers toward zero, 0 over 0."""
-    kind = kind_of(op)
-    function = "div" if kind == "f32" else "div_trunc"
-    return activated(call(function, Var(0, kind), Var(1, kind)), op)
-
-
-binary(
-    "DIV",
-    quotient,
-    "FLOAT32 INT32",
-    attrs=DivAttrs,
-    options="DivOptions",
-)
 binary(
     "MAXIMUM",
     plain(lambda a, b: call("max", a, b)),

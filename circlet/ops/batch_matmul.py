@@ -10,6 +10,7 @@ import numpy.typing as npt
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape, Tensor
 from circlet.ops.elementwise import broadcast_shape
+from circlet.ops.hybrid import quantise_rows
 from circlet.ops.operands import (
     QUANTISED,
     affine,
@@ -95,6 +96,20 @@ def _integer(op: Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.clip(scaled + zero_of(result), *limits(result.dtype)).astype(result.dtype.numpy)
 
 
+def is_hybrid(op: Op) -> bool:
+    """Whether rows of floats meet stored integers."""
+    return operand(op, 0).dtype is DType.FLOAT32 and operand(op, 1).dtype is not DType.FLOAT32
+
+
+def _hybrid(op: Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Rows that are quantised by themselves, times stored values, times both scales."""
+    asymmetric = bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))
+    rows = quantise_rows(x.reshape(-1, x.shape[-1]), asymmetric=asymmetric)
+    values, scales = rows.values.reshape(x.shape), rows.scales.reshape(*x.shape[:-1], 1)
+    total: np.ndarray = np.matmul(values, y.astype(np.float64)) * (scales * column_scales(op))
+    return total.astype(np.float32)
+
+
 def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     transposed = adjoint(op)
     pair = [present(array) for array in inputs[:2]]
@@ -102,6 +117,8 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
         np.swapaxes(array, -1, -2) if turned else array
         for array, turned in zip(pair, transposed, strict=True)
     )
+    if is_hybrid(op):
+        return [_hybrid(op, x, y)]
     if x.dtype == np.float32:
         return [np.asarray(np.matmul(x, y), np.float32)]
     return [_integer(op, x, y)]
@@ -158,6 +175,7 @@ register(
         required=2,
         dtypes=(
             "FLOAT32 FLOAT32 -> FLOAT32",
+            "FLOAT32 INT8 -> FLOAT32",
             "INT8 INT8 -> INT8",
             "INT16 INT16 -> INT16",
             "INT16 INT8 -> INT16",

@@ -122,8 +122,16 @@ def binary(
     rules: tuple[Rule, ...] = (),
     numerics: str = "exact",
     rounding: str = "",
+    evaluate: Callable[[Op, Arrays], list[np.ndarray]] | None = None,
 ) -> OpDef:
-    """Register a kind of two broadcast operands of one type; `types` names those types."""
+    """Register a kind of two broadcast operands of one type; `types` names those types.
+
+    `evaluate` overrides the scalar for forms that have none.
+    """
+
+    def by_scalar(op: Op, inputs: Arrays) -> list[np.ndarray]:
+        return evaluate_scalar(scalar(op), op, inputs)
+
     return register(
         OpDef(
             kind=kind,
@@ -133,7 +141,7 @@ def binary(
             required=2,
             dtypes=tuple(f"{name} {name} -> {name}" for name in types.split()),
             infer=infer_broadcast,
-            evaluate=lambda op, inputs: evaluate_scalar(scalar(op), op, inputs),
+            evaluate=evaluate or by_scalar,
             rules=(same_dtypes(0, 1), BROADCASTS, ACTIVATION, *rules),
             numerics=numerics,
             accumulator="int32" if rounding else "",

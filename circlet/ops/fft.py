@@ -1,6 +1,8 @@
-"""RFFT2D and COMPLEX_ABS."""
+"""RFFT2D, COMPLEX_ABS, REAL and IMAG."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -91,3 +93,20 @@ register(
         cost=element_cost,
     )
 )
+
+
+def _part_of(part: Callable[[np.ndarray], np.ndarray]) -> Callable[[Op, Arrays], list[np.ndarray]]:
+    return lambda op, inputs: [np.ascontiguousarray(part(present(inputs[0])))]
+
+
+for _kind, _part in (("REAL", np.real), ("IMAG", np.imag)):
+    register(
+        OpDef(
+            kind=_kind,
+            arity=(1, 1),
+            dtypes=("COMPLEX64 -> FLOAT32",),
+            infer=lambda op: [TensorType(DType.FLOAT32, operand(op, 0).shape)],
+            evaluate=_part_of(_part),
+            cost=element_cost,
+        )
+    )

@@ -1,4 +1,4 @@
-"""Ops over diagonals and groups: MATRIX_DIAG, MATRIX_SET_DIAG, UNIQUE, SEGMENT_SUM."""
+"""Ops over diagonals and groups: MATRIX_DIAG, MATRIX_SET_DIAG, UNIQUE."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ir import DType, Op
+from circlet.ir import Op
 from circlet.ops.operands import (
     infer_ranked,
     moves_bytes,
@@ -135,48 +135,6 @@ register(
             when_ranked("rank", lambda op: len(operand(op, 0).shape) == 1, "a list is needed"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
-    )
-)
-
-
-def _infer_segments(op: Op) -> list[TensorType]:
-    data = operand(op, 0)
-    return [TensorType(data.dtype, (None, *data.shape[1:]))]
-
-
-def _segments_fit(op: Op) -> bool:
-    data, ids = operand(op, 0).shape, operand(op, 1).shape
-    return len(ids) == 1 and bool(data) and (ids[0] == data[0] or None in (ids[0], data[0]))
-
-
-def _evaluate_segments(op: Op, inputs: Arrays) -> list[np.ndarray]:
-    data, ids = present(inputs[0]), present(inputs[1])
-    fits = data.ndim >= 1 and ids.shape == data.shape[:1]
-    if not fits or (ids.size and (ids[0] < 0 or (np.diff(ids.astype(np.int64)) < 0).any())):
-        raise GraphError("SEGMENT_SUM needs rising ids, one per row", where=op.name)
-    rows = int(ids[-1]) + 1 if ids.size else 0
-    if rows > max(1 << 16, 4 * data.shape[0]):
-        raise GraphError("SEGMENT_SUM leaves most rows empty", where=op.name, why=f"{rows} rows")
-    result = np.zeros((rows, *data.shape[1:]), data.dtype)
-    for row, part in zip(ids, data, strict=True):
-        result[row] += part
-    return [result]
-
-
-register(
-    OpDef(
-        kind="SEGMENT_SUM",
-        options="SegmentSumOptions",
-        arity=(2, 2),
-        required=2,
-        dtypes=("INT32 INT32 -> INT32", "FLOAT32 INT32 -> FLOAT32"),
-        infer=infer_ranked(_infer_segments),
-        evaluate=_evaluate_segments,
-        rules=(
-            Rule("ids", lambda op: operand(op, 1).dtype is DType.INT32, "ids must be INT32"),
-            when_ranked("rows", _segments_fit, "there must be one id per row"),
-        ),
         cost=moves_bytes,
     )
 )

@@ -47,14 +47,25 @@ def dequantize_scalar(op: Op) -> Scalar:
     return Scalar(real, {"zero": zero_of(source), "scale": scale_of(source)})
 
 
+def _cast_whole(source: DType, result: DType) -> Expr:
+    value = Var(0, "i64") if source == DType.INT64 else Var(0, "i32")
+    if result == DType.FLOAT32:
+        return call("to_f32", value)
+    if (source == DType.INT64) == (result == DType.INT64):
+        return value
+    return call("low_i32" if source == DType.INT64 else "to_i64", value)
+
+
 def cast_scalar(op: Op) -> Scalar:
     """CAST of one element: floats truncate and saturate, integers keep their low bits."""
     source, result = operand(op, 0).dtype, op.outputs[0].dtype
+    if result == DType.BOOL:
+        kind = "f32" if source == DType.FLOAT32 else "i64" if source == DType.INT64 else "i32"
+        return Scalar(Var(0, kind).differs(0))
     if source != DType.FLOAT32:
-        value = Var(0, "i32")
-        return Scalar(call("to_f32", value) if result == DType.FLOAT32 else value)
-    if result == DType.FLOAT32:
-        return Scalar(Var(0))
+        return Scalar(_cast_whole(source, result))
+    if result in (DType.FLOAT32, DType.INT64):
+        return Scalar(Var(0) if result == DType.FLOAT32 else call("to_i64", Var(0)))
     low, high = limits(result)
     x = _not_nan(Var(0))
     inside = call("to_i32", clamp(x, float(low), min(float(high), _LARGEST_BELOW_2_31)))

@@ -1,4 +1,4 @@
-"""Rows that fall next to a tie when they become 8-bit with a zero point: one form gives LiteRT's."""
+"""Rows next to a tie when they become 8-bit with a zero point: one form gives LiteRT's."""
 
 from __future__ import annotations
 

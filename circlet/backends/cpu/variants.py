@@ -327,6 +327,7 @@ _ROWS = (
         "elementwise",
         "coco_ssd_mobilenet_v1_1.0_quant",
     ),
+    _row("lut_pairs", "lut", "quotients of bytes by tables", _E, "bits", ""),
     _row(
         "lut16",
         "lut16",
@@ -360,7 +361,14 @@ _ROWS = (
     _row("pool", "pool", "pooling", _L, "pool", "face_detection_short_range"),
     _row("running_sum", "order", "cumulative sums", _O, "gather", ""),
     _row("rfft", "fft", "real Fourier transforms", _L, "fft", "yamnet_audio_classifier"),
-    _row("complex_abs", "fft", "lengths of complex numbers", _F, "fft", "yamnet_audio_classifier"),
+    _row(
+        "complex_part",
+        "fft",
+        "parts and lengths of complex numbers",
+        _F,
+        "fft",
+        "yamnet_audio_classifier",
+    ),
     _row("resize_bilinear", "resize", "images", _F, "resize", "deeplabv3_257_float"),
     _row("resize_nearest", "resize", "images", _E, "resize", "style_transfer_f16_384"),
 )
@@ -377,6 +385,7 @@ _MOVES = (
     _row("lookup", "gather", "sparse and hashed look-ups", _E, "gather", ""),
     _row("one_hot", "gather", "one-hot rows", _E, "gather", f"{_ONE}OneHot_000"),
     _row("scatter_nd", "gather", "scatters", _O, "gather", f"{_ONE}ScatterNd_000"),
+    _row("segments", "gather", "rows joined by segments", _O, "bits", ""),
     _row("sparse_to_dense", "gather", "scatters", _E, "gather", f"{_ONE}SparseToDense_000"),
     _row("update_slice", "gather", "updates of slices", _E, "updates", "while_dynamic"),
     _row("top", "order", "the largest of rows", _E, "gather", f"{_ONE}TopKV2_001"),

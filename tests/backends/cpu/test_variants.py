@@ -81,6 +81,12 @@ def own(name: str) -> Graph:
         data = cases.data(DType.INT16, (2, 9), Quantization.per_tensor(0.01))
         unit = Quantization.per_tensor(1 / 32768)
         cases.op("SOFTMAX", [data], SoftmaxAttrs(1.0), quant=unit)
+    elif name == "lut_pairs":
+        pair = [cases.data(DType.INT8, (2, 9)) for _ in range(2)]
+        cases.op("DIV", pair, quant=Quantization.per_tensor(0.1))
+    elif name == "segments":
+        ids = cases.constant(np.array((0, 0, 1), np.int32))
+        cases.op("SEGMENT_SUM", [cases.data(DType.FLOAT32, (3, 5)), ids])
     return cases.graph()
 
 
@@ -96,6 +102,8 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "conv_int": own,
     "matmul_bf16": own,
     "softmax_q16": own,
+    "lut_pairs": own,
+    "segments": own,
     "svdf_f32": recurrent,
     "lstm_hybrid": recurrent,
 }

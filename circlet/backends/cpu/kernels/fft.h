@@ -91,21 +91,26 @@ CIRCLET_INLINE void rfft(const struct rfft_params *p, void *const *operands, voi
     }
 }
 
-struct complex_abs_params {
+struct complex_part_params {
     int64_t count;    /* elements */
     int64_t per_task; /* of a task */
 };
 
+enum { COMPLEX_REAL, COMPLEX_IMAG, COMPLEX_ABS };
+
 /* Operands: source, result. */
-CIRCLET_INLINE void complex_abs(const struct complex_abs_params *p, void *const *operands,
-                                void *scratch, int64_t begin, int64_t end) {
+CIRCLET_INLINE void complex_part(const struct complex_part_params *p, void *const *operands,
+                                 void *scratch, int64_t begin, int64_t end, const int part) {
     (void)scratch;
     const float *x = operands[0];
     float *y = operands[1];
     int64_t last = s_min_i64(end * p->per_task, p->count);
     for (int64_t i = begin * p->per_task; i < last; i++) {
         double real = x[2 * i], imaginary = x[2 * i + 1];
-        y[i] = (float)__builtin_sqrt(real * real + imaginary * imaginary);
+        if (part == COMPLEX_ABS)
+            y[i] = (float)__builtin_sqrt(real * real + imaginary * imaginary);
+        else
+            y[i] = x[2 * i + (part == COMPLEX_IMAG)];
     }
 }
 

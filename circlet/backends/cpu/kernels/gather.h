@@ -100,6 +100,46 @@ CIRCLET_INLINE void scatter_nd(const struct scatter_nd_params *p, void *const *x
     }
 }
 
+struct segments_params {
+    int64_t rows;     /* one id each */
+    int64_t run;      /* elements of a row */
+    int64_t chunk;    /* elements of a row that one task does */
+    int64_t segments; /* rows of the result */
+};
+
+enum segments_join { SEGMENTS_ADD, SEGMENTS_MUL, SEGMENTS_MAX, SEGMENTS_MIN };
+
+#define SEGMENTS_RUN(type, whole)                                        \
+    for (int64_t i = 0; i < n; i++) {                                    \
+        type a = ((const type *)to)[i], b = ((const type *)from)[i];     \
+        ((type *)to)[i] = join == SEGMENTS_ADD   ? (type)((whole)a + (whole)b) \
+                          : join == SEGMENTS_MUL ? (type)((whole)a * (whole)b) \
+                          : join == SEGMENTS_MAX ? (a < b ? b : a)       \
+                                                 : (b < a ? b : a);      \
+    }
+
+CIRCLET_INLINE void segments_run(char *to, const char *from, int64_t n, int join, int is_float) {
+    if (is_float) SEGMENTS_RUN(float, float)
+    else SEGMENTS_RUN(int32_t, uint32_t)
+}
+
+/* Operands: rows, ids, the element that segments start with, result. A task is a stretch of every
+ * row; rows join in order, and those whose id lies outside change nothing. */
+CIRCLET_INLINE void segments(const struct segments_params *p, void *const *x, void *scratch,
+                             int64_t begin, int64_t end, int join, int is_float) {
+    (void)scratch;
+    const int32_t *ids = x[1];
+    int64_t first = begin * p->chunk, n = s_min_i64(end * p->chunk, p->run) - first;
+    for (int64_t row = 0; row < p->segments; row++)
+        for (int64_t i = 0; i < n; i++)
+            ((uint32_t *)x[3])[row * p->run + first + i] = *(const uint32_t *)x[2];
+    for (int64_t row = 0; row < p->rows; row++) {
+        if (ids[row] < 0 || ids[row] >= p->segments) continue;
+        segments_run((char *)x[3] + (ids[row] * p->run + first) * 4,
+                     (const char *)x[0] + (row * p->run + first) * 4, n, join, is_float);
+    }
+}
+
 struct sparse_to_dense_params {
     int64_t rows;       /* index vectors */
     int64_t depth;      /* indices of a vector */

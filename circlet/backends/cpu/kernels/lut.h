@@ -78,4 +78,33 @@ CIRCLET_INLINE void lut(const struct lut_params *p, void *const *x, void *scratc
     }
 }
 
+struct lut_pairs_params {
+    int64_t rows;          /* inner runs in all */
+    int64_t rows_per_task; /* of a task */
+    int64_t inner;         /* elements of a run */
+    int64_t chunk;         /* elements of a run that one task does */
+    int64_t sizes[6];      /* outer sizes */
+    int64_t first[7];      /* strides */
+    int64_t second[7];     /* strides */
+    int64_t result[7];     /* strides */
+};
+
+/* Operands: first, second, result, table of 256 results for each value of the first. The flags say
+ * which operands have one element for the whole run. */
+CIRCLET_INLINE void lut_pairs(const struct lut_pairs_params *p, void *const *x, void *scratch,
+                              int64_t begin, int64_t end, int one_first, int one_second) {
+    (void)scratch;
+    const uint8_t *table = x[3];
+    for (int64_t task = begin; task < end; task++) {
+        rows_span span = ROWS_SPAN(p, task);
+        for (int64_t row = span.first; row < span.last; row++) {
+            const uint8_t *first = (const uint8_t *)x[0] + rows_offset(row, p->sizes, p->first);
+            const uint8_t *second = (const uint8_t *)x[1] + rows_offset(row, p->sizes, p->second);
+            uint8_t *to = (uint8_t *)x[2] + rows_offset(row, p->sizes, p->result);
+            for (int64_t i = span.begin; i < span.end; i++)
+                to[i] = table[first[one_first ? 0 : i] << 8 | second[one_second ? 0 : i]];
+        }
+    }
+}
+
 #endif

@@ -55,5 +55,5 @@ def _never(op: Op, context: Context) -> None:
     raise AssertionError(f"{op.label} was refused")
 
 
-for _kind in ("WHERE", "UNIQUE", "SEGMENT_SUM"):
+for _kind in ("WHERE", "UNIQUE"):
     LOWERINGS.add(Lowering(_kind, "by_size", _depends_on_data, _never))

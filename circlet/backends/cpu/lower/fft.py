@@ -61,15 +61,16 @@ def _lower(op: Op, context: Context) -> None:
     )
 
 
-def _refuses_abs(op: Op, target: Target) -> str | None:
+def _refuses_empty(op: Op, target: Target) -> str | None:
     return "a size is 0" if op.outputs[0].elements == 0 else None
 
 
-def _lower_abs(op: Op, context: Context) -> None:
+def _lower_part(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
+    part = op.kind if op.kind == "COMPLEX_ABS" else f"COMPLEX_{op.kind}"
     context.call(
         op,
-        Kernel("fft.h", "complex_abs"),
+        Kernel("fft.h", "complex_part", (part,)),
         {"count": result.elements, "per_task": _TASK_ELEMENTS},
         (source_ref(context, source), TensorRef(result)),
         (result,),
@@ -78,4 +79,5 @@ def _lower_abs(op: Op, context: Context) -> None:
 
 
 LOWERINGS.add(Lowering("RFFT2D", "rfft_rows", _refuses, _lower))
-LOWERINGS.add(Lowering("COMPLEX_ABS", "complex_abs", _refuses_abs, _lower_abs))
+for _kind in ("COMPLEX_ABS", "REAL", "IMAG"):
+    LOWERINGS.add(Lowering(_kind, _kind.lower(), _refuses_empty, _lower_part))

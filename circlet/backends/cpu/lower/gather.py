@@ -25,9 +25,11 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ops.gather import gather_axes, is_hybrid_lookup, row_scales
 from circlet.ops.operands import known_ints, operand
 from circlet.ops.order import one_hot_axis
+from circlet.ops.segments import JOINS, start_of
 
 _TASK_BYTES = 1 << 15
 _AXES = 6
+_LEAST_COLUMNS = 64
 
 
 def _dense_strides(shape: Sizes) -> Sizes:
@@ -150,6 +152,34 @@ def _lower_scatter_nd(op: Op, context: Context) -> None:
 
 
 _add("SCATTER_ND", _lower_scatter_nd, _refuses_sizes(2))
+
+
+def _lower_segments(op: Op, context: Context) -> None:
+    data, ids, result = operand(op, 0), operand(op, 1), op.outputs[0]
+    rows = ids.elements
+    run = data.elements // rows
+    chunk = max(_LEAST_COLUMNS, _TASK_BYTES // (rows * element_bytes(data)))
+    params: dict[str, ParamValue] = {
+        "rows": rows,
+        "run": run,
+        "chunk": chunk,
+        "segments": result.elements // run,
+    }
+    start = context.constant(start_of(op))
+    operands = (source_ref(context, data), source_ref(context, ids), start, TensorRef(result))
+    join = f"SEGMENTS_{JOINS[op.kind].name.upper()}"
+    kernel = Kernel("gather.h", "segments", (join, int(data.dtype is DType.FLOAT32)))
+    context.call(op, kernel, params, operands, (result,), tasks=-(-run // chunk))
+
+
+def _refuses_count(op: Op) -> str | None:
+    """SEGMENT_SUM's ids, and the others' number of segments, say how many there are."""
+    known = known_ints(op.input(1 if op.kind == "SEGMENT_SUM" else 2)) is not None
+    return None if known else "how many segments come out is known only when it has run"
+
+
+for _kind in JOINS:
+    _add(_kind, _lower_segments, _refuses_count)
 
 
 def _lower_sparse(op: Op, context: Context) -> None:

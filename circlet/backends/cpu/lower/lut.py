@@ -1,4 +1,4 @@
-"""8-bit functions of one computed operand: a table of 256 results."""
+"""8-bit functions of one computed operand, or of two: tables of 256 or 65536 results."""
 
 from __future__ import annotations
 
@@ -87,3 +87,36 @@ for _record in all_records():
                 overwrites=always_overwrites,
             )
         )
+
+
+def _pairs(op: Op) -> np.ndarray:
+    """The results for all pairs of stored values."""
+    values = np.arange(256, dtype=np.uint8).view(operand(op, 0).dtype.numpy)
+    return get(op).evaluate(op, [values[:, None], values[None, :]])[0]
+
+
+def _refuses_pairs(op: Op, target: Target) -> str | None:
+    if operand(op, 0).dtype not in EIGHT_BIT:
+        return f"does not take {operand(op, 0).dtype.name}"
+    return next((why for t in (*op.inputs, *op.outputs) if t and (why := not_copyable(t))), None)
+
+
+def _lower_pairs(op: Op, context: Context) -> None:
+    result = op.outputs[0]
+    tensors = (operand(op, 0), operand(op, 1), result)
+    packed = context.packed(op, "lut pairs", lambda: ([_pairs(op)], None))
+    loops = element_loops(context, tensors, result.static_shape)
+    params, tasks = row_fields(loops.sizes, 3)
+    names = ("first", "second", "result")
+    params.update({n: stride_fields(row) for n, row in zip(names, loops.strides, strict=True)})
+    flags = tuple(int(row[-1] == 0) for row in loops.strides[:2])
+    sources = (source_ref(context, tensor) for tensor in tensors[:2])
+    operands = (*sources, TensorRef(result), *packed.refs)
+    context.call(op, Kernel("lut.h", "lut_pairs", flags), params, operands, (result,), tasks=tasks)
+
+
+LOWERINGS.add(
+    Lowering(
+        "DIV", "div_pairs", _refuses_pairs, _lower_pairs, strided_inputs=True, strided_output=True
+    )
+)

@@ -44,7 +44,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
-from circlet.ops.batch_matmul import adjoint, factors
+from circlet.ops.batch_matmul import adjoint, factors, is_hybrid
 from circlet.ops.operands import operand, zero_of
 
 _MOST_VECTORS = 4
@@ -78,6 +78,8 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _refuses_float(op: Op, target: Target) -> str | None:
+    if is_hybrid(op):
+        return "float rows over stored integers"
     return _refuses(op, target) if _is_float(op) else "not float32"
 
 

@@ -8,7 +8,7 @@ from circlet.backends.cpu.lower.body import not_printable
 from circlet.backends.cpu.lower.copy import not_copyable
 from circlet.backends.cpu.lower.elementwise import lower_scalar
 from circlet.backends.cpu.lower.lut import lut_loops
-from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
+from circlet.backends.cpu.lower.printer import ELEMENT_TYPES, EXPRESSION_TYPES
 from circlet.backends.cpu.lower.views import (
     element_loops,
     merged,
@@ -48,7 +48,7 @@ def _channel_operands(source: Tensor) -> list[Tensor]:
 
 def _refuses(op: Op, target: Target) -> str | None:
     types = {operand(op, 0).dtype, op.outputs[0].dtype}
-    unknown = types - set(ELEMENT_TYPES)
+    unknown = types - set(EXPRESSION_TYPES if op.kind == "CAST" else ELEMENT_TYPES)
     if unknown:
         return f"does not take {', '.join(sorted(dtype.name for dtype in unknown))}"
     return not_copyable(op.outputs[0]) or not_printable(FORM_SCALARS[op.kind](op))
