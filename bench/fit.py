@@ -112,16 +112,16 @@ def _predictor(target: Target, question: str) -> Callable[[str], Predict] | None
 
 def _float_tiles(width: int, vectors: float, depth: int) -> Callable[[str], Predict]:
     def predictor(label: str) -> Predict:
-        pixels, own = label.split("x")
-        tiles = -(-width // int(pixels)) * ceil(vectors / float(own))
-        return lambda costs: tiles * costs.float_tile(int(pixels), float(own), depth)
+        pixels, own = _numbers(label)
+        tiles = -(-width // int(pixels)) * ceil(vectors / own)
+        return lambda costs: tiles * costs.float_tile(int(pixels), own, depth)
 
     return predictor
 
 
 def _dot_tiles(width: int, columns: int) -> Callable[[str], Predict]:
     def predictor(label: str) -> Predict:
-        pixels, vectors = map(int, label.split("x"))
+        pixels, vectors = map(int, _numbers(label))
         tiles = -(-width // pixels) * -(-columns // vectors)
         return lambda costs: tiles * costs.dot_tile(pixels, vectors)
 
@@ -130,11 +130,16 @@ def _dot_tiles(width: int, columns: int) -> Callable[[str], Predict]:
 
 def _windows(width: int) -> Callable[[str], Predict]:
     def predictor(label: str) -> Predict:
-        rows, columns, *_, pixels = map(int, label.split("x"))
+        rows, columns, *_, pixels = map(int, _numbers(label))
         tiles = -(-width // pixels)
         return lambda costs: tiles * costs.window(pixels, max(1, rows * columns))
 
     return predictor
+
+
+def _numbers(label: str) -> list[float]:
+    """The numbers of a candidate's label, in order."""
+    return [float(number) for number in re.findall(r"[\d.]+", label)]
 
 
 def fitted(costs: Costs, samples: Sequence[Sample]) -> Costs:

@@ -38,4 +38,5 @@ def show_tuning(record: Mapping[str, Any]) -> None:
     if record["choices"]:
         click.echo("chosen:" if record["kept"] else "faster by themselves, and not chosen:")
     for question, answer in record["choices"].items():
-        click.echo(f"  {answer}: {question}")
+        click.echo(f"  {question}")
+        click.echo(f"      {answer}")

@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 
 from bench import fit
-from circlet.backends.cpu.choices import Choices, Question
+from circlet.backends.cpu.choices import Choices, Question, label_of
 from circlet.backends.cpu.costs import DEFAULT_COSTS, Costs
+from circlet.backends.cpu.lower.tiles import Tile
 from circlet.backends.cpu.targets import parse_target
 from tests.backends.cpu.test_choices import compiled, convolution
 
 TARGET = parse_target("x86_64+v4")
 TRUTH = replace(DEFAULT_COSTS, piece=40.0)
 SHAPES = [(33, 96, 16), (28, 96, 24), (14, 64, 16), (56, 48, 8), (10, 128, 12)]
-LABELS = ["11x2", "7x4", "3x6", "5x4", "14x2", "4x3"]
+TILES = [(11, 2), (7, 4), (3, 6), (5, 4), (14, 2), (4, 3)]
+LABELS = [label_of(Tile(pixels, vectors)) for pixels, vectors in TILES]
 
 
 def answers(truth: Costs) -> list[dict[str, Any]]:

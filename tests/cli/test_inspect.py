@@ -137,9 +137,11 @@ def test_winners_that_are_not_in_the_code_are_said_not_to_be(
     kept: bool, heading: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     facts = {"target": "a", "machine": "b", "why": "c", "ratios": {"1": 0.9}}
-    show_tuning({**facts, "kept": kept, "choices": {"tile": "2x4"}})
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.endswith(":")]
+    show_tuning({**facts, "kept": kept, "choices": {"tile of a layer": "pixels 2, vectors 4"}})
+    shown = capsys.readouterr().out
+    (line,) = [line for line in shown.splitlines() if line.endswith(":")]
     assert line.endswith(heading) and line.startswith("chosen") == kept
+    assert shown.endswith("\n  tile of a layer\n      pixels 2, vectors 4\n")
 
 
 def test_an_untuned_artifact_says_nothing_of_tuning(tmp_path: Path) -> None:

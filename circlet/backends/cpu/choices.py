@@ -97,9 +97,19 @@ def joined(sizes: Iterable[object]) -> str:
 
 
 def label_of(candidate: object) -> str:
-    """A candidate for people and artifacts: its numbers and words."""
+    """A candidate for people and artifacts: its numbers and words, by their names if it has any."""
+    fields: Sequence[str] = getattr(candidate, "_fields", ())
+    if fields:
+        named = ((name.replace("_", " "), getattr(candidate, name)) for name in fields)
+        return ", ".join(f"{name} {_plain_label(value)}" for name, value in named)
+    return _plain_label(candidate)
+
+
+def _plain_label(candidate: object) -> str:
     if isinstance(candidate, (tuple, list)):
-        return joined(map(label_of, candidate))
+        return joined(map(_plain_label, candidate))
+    if isinstance(candidate, bool):
+        return "yes" if candidate else "no"
     return f"{candidate:g}" if isinstance(candidate, float) else str(candidate)
 
 

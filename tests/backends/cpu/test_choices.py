@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 from circlet.backends.cpu.choices import Choice, Choices, always_there, label_of, subject_of
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.lower.depthwise_tiles import Blocks, Tiling
+from circlet.backends.cpu.lower.tiles import Tile
 from circlet.backends.cpu.targets import parse_target
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder
@@ -62,7 +65,7 @@ def test_every_tile_is_obeyed(stride: int) -> None:
     for label in question.labels[:5]:
         again = Choices({question.key: label})
         (call,) = [c for c in compiled(convolution(stride=stride), again).calls if c][-1:]
-        pixels, vectors = map(int, label.split("x"))
+        pixels, vectors = map(int, re.findall(r"\d+", label))
         assert call.kernel.arguments[:2] == (pixels, vectors)
         assert again.questions[question.key].taken == label
 
@@ -104,4 +107,9 @@ def test_a_single_candidate_is_no_question() -> None:
 
 def test_labels_are_numbers_and_words() -> None:
     assert label_of((6, 1.5)) == "6x1.5"
+    assert label_of(Tile(6, 1.5)) == "pixels 6, vectors 1.5"
+    blocks = Blocks(channels=40, whole=32, rest=8)
+    assert label_of(Tiling(blocks, 2, 3, rest_pixels=1, slides=True)) == (
+        "blocks 40x32x8, rows 2, pixels 3, rest pixels 1, slides yes"
+    )
     assert label_of(("rows", (4, 2.0))) == "rowsx4x2"
