@@ -13,6 +13,8 @@ from circlet.ir import DType, Graph, Tensor
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.layout import ConcatenationAttrs
+from circlet.ops.shape import ReshapeAttrs
 from circlet.passes import native_pipeline
 from tests.backends.cpu.cases import Cases
 from tests.backends.cpu.harness import TARGETS, run_native, runnable
@@ -99,6 +101,43 @@ def _rows(cases: Cases) -> None:
     cases.op("ADD", [cases.builder.op("FULLY_CONNECTED", [x, weights], attrs), x], AddAttrs("RELU"))
 
 
+def _full(cases: Cases, x: Tensor, units: int, depth: int) -> Tensor:
+    weights = cases.constant(cases.values(F32, (units, depth), 0.2))
+    keeps = x.static_shape[-1] == depth
+    attrs = FullyConnectedAttrs(keep_num_dims=keeps)
+    return cases.builder.op("FULLY_CONNECTED", [x, weights], attrs)
+
+
+def _pixels_between_borders(cases: Cases) -> None:
+    x = _conv(cases, _image(cases, 2, 9, 10, 6), 12)
+    wide = _full(cases, _conv(cases, x, 12, 5), 30, 12)
+    y = cases.builder.op("ADD", [_full(cases, wide, 12, 30), x], AddAttrs("RELU"))
+    cases.outputs.append(_conv(cases, y, 5))
+
+
+def _pixels_of_a_bordered_image(cases: Cases) -> None:
+    x, y = _image(cases, 1, 6, 7, 12), _image(cases, 1, 6, 7, 12)
+    x = cases.builder.op("ABS", [x])
+    total = cases.builder.op("ADD", [_full(cases, x, 12, 12), y], AddAttrs("RELU"))
+    joined = cases.builder.op("CONCATENATION", [total, x], ConcatenationAttrs(3))
+    cases.outputs.append(_conv(cases, joined, 8))
+
+
+def _more_channels_of_pixels(cases: Cases) -> None:
+    x = _image(cases, 1, 5, 6, 8)
+    padded = _pad(cases, x, (0, 0), (0, 0), (0, 0), (0, 13))
+    cases.op("ADD", [_full(cases, x, 21, 8), padded], AddAttrs())
+
+
+def _an_image_as_a_row(cases: Cases) -> None:
+    x = _conv(cases, _image(cases, 3, 4, 5, 6), 6)
+    y = cases.builder.op("ABS", [_conv(cases, x, 2)])
+    shape = cases.constant(np.array([3, 40], np.int32))
+    row = cases.builder.op("RESHAPE", [y, shape], ReshapeAttrs((3, 40)))
+    total = cases.builder.op("ADD", [_full(cases, x, 40, 120), row], AddAttrs())
+    cases.outputs.append(total)
+
+
 NETWORKS: dict[str, Network] = {
     "same": _same,
     "swapped": _swapped,
@@ -111,6 +150,10 @@ NETWORKS: dict[str, Network] = {
     "pixels_in_a_row": _pixels_in_a_row,
     "between_borders": _between_borders,
     "rows": _rows,
+    "pixels_between_borders": _pixels_between_borders,
+    "pixels_of_a_bordered_image": _pixels_of_a_bordered_image,
+    "more_channels_of_pixels": _more_channels_of_pixels,
+    "an_image_as_a_row": _an_image_as_a_row,
 }
 
 
