@@ -23,16 +23,39 @@ struct running_sum_params {
             to[i] = !step ? (is_exclusive ? 0 : from[i]) : (type)(sum[i] + from[i]);      \
     }
 
+/* `lines` neighbouring lines of contiguous elements side by side, as each sum waits for the last. */
+#define ORDER_LINES(type, lines)                                                  \
+    do {                                                                          \
+        type sum[lines];                                                          \
+        for (int64_t step = 0; step < p->size; step++) {                          \
+            int64_t at = first + (is_reverse ? p->size - 1 - step : step);        \
+            CIRCLET_UNROLL for (int l = 0; l < (lines); l++, at += p->size) {     \
+                type value = ((const type *)x[0])[at];                            \
+                type whole = step ? (type)(sum[l] + value) : value;               \
+                ((type *)x[1])[at] = !is_exclusive ? whole : step ? sum[l] : 0;   \
+                sum[l] = whole;                                                   \
+            }                                                                     \
+        }                                                                         \
+    } while (0)
+
+#define ORDER_SUMS(type)                                \
+    do {                                                \
+        if (p->inner != 1) { ORDER_SUM(type) }          \
+        else if (lines == 1) ORDER_LINES(type, 1);      \
+        else ORDER_LINES(type, 4);                      \
+    } while (0)
+
 /* Operands: source, result. A task is one position of the axes before the summed one. */
 CIRCLET_INLINE void running_sum(const struct running_sum_params *p, void *const *x, void *scratch,
                                 int64_t begin, int64_t end, int type, int is_exclusive,
                                 int is_reverse) {
     (void)scratch;
-    for (int64_t task = begin; task < end; task++) {
+    for (int64_t task = begin, lines; task < end; task += lines) {
         int64_t first = task * p->size * p->inner;
-        if (type == ORDER_F32) { ORDER_SUM(float) }
-        if (type == ORDER_I32) { ORDER_SUM(uint32_t) }
-        if (type == ORDER_I64) { ORDER_SUM(uint64_t) }
+        lines = p->inner == 1 && task + 4 <= end ? 4 : 1;
+        if (type == ORDER_F32) ORDER_SUMS(float);
+        if (type == ORDER_I32) ORDER_SUMS(uint32_t);
+        if (type == ORDER_I64) ORDER_SUMS(uint64_t);
     }
 }
 

@@ -237,8 +237,15 @@ CIRCLET_INLINE void reduce_rows(const struct reduce_params *p, const char *from,
                                 char *to, int kind, int type, int requantises) {
     vf f[CIRCLET_LANES];
     vi s[CIRCLET_LANES];
-    CIRCLET_NO_UNROLL for (int r = 0; r < CIRCLET_LANES; r++)
-        reduce_lanes(p, from + r * step, &f[r], &s[r], kind, type);
+    const int is_short = type == ELEMENT_F32 && p->reduced[3] < CIRCLET_LANES && reduce_runs(p) == 1;
+    const vi inside = v_lane_mask(p->reduced[3]);
+    CIRCLET_NO_UNROLL for (int r = 0; r < CIRCLET_LANES; r++) {
+        const char *at = from + r * step;
+        if (is_short)
+            f[r] = v_select(inside, v_load_n((const float *)at, p->reduced[3]),
+                            reduce_start_f32(kind));
+        else reduce_lanes(p, at, &f[r], &s[r], kind, type);
+    }
     if (type == ELEMENT_F32) {
         REDUCE_FOLD_ROWS(f, reduce_join_f32);
         reduce_store_f32(p, to, f[0], CIRCLET_LANES, kind);

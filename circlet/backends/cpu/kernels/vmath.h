@@ -105,7 +105,16 @@ CIRCLET_INLINE vf v_entry(const float *table, vi k) {
 #endif
 }
 
-/* Natural logarithm of normal numbers, 3 ulp: of the power of two, of a sixteenth of the fractions,
+/* The logarithm of what has none: -infinity of 0, infinity of infinity, else NaN. */
+CIRCLET_INLINE vf v_log_odd(vf result, vf x) {
+    typedef float plain __attribute__((vector_size(64)));
+    typedef int32_t plain_i32 __attribute__((vector_size(64)));
+    const plain_i32 table = (plain_i32)v_splat_i32(0x03530422);
+    return (vf)__builtin_ia32_fixupimmps512_mask((plain)result, (plain)x, table, 0,
+                                                 (unsigned short)-1, 4);
+}
+
+/* Natural logarithm, except of subnormal numbers, 3 ulp: of the power of two, of a sixteenth of the fractions,
  * whose middle a table tells, and a short series of what is left. */
 CIRCLET_INLINE vf v_log_normal(vf x) {
     static const float inverses[] = {
@@ -121,14 +130,14 @@ CIRCLET_INLINE vf v_log_normal(vf x) {
     vf f = v_fma(fraction, v_entry(inverses, bits >> 19), v_splat(-1.0f));
     vf q = V_POLYNOMIAL(f, -0.499999973f, 0.333497839f, -0.250175877f);
     vf whole = v_fma(v_to_f32(bits >> 23), v_splat(0.693147182f), v_entry(logarithms, bits >> 19));
-    return whole + v_fma(f * f, q, f);
+    return v_log_odd(whole + v_fma(f * f, q, f), x);
 }
 #endif
 
 /* Natural logarithm, 3 ulp; -infinity at 0, NaN below. */
 CIRCLET_INLINE vf v_log(vf x) {
 #if CIRCLET_VBYTES == 64
-    if (CIRCLET_LIKELY(v_all((vi)((vu)((vi)x - 0x800000) < 0x7f000000)))) return v_log_normal(x);
+    if (CIRCLET_LIKELY(v_all((vi)((vu)((vi)x - 1) >= 0x7fffff)))) return v_log_normal(x);
 #endif
     vi tiny = (vi)(x < v_splat(1.17549435e-38f));
     vf y = v_select(tiny, x * v_splat(8388608.0f), x);
@@ -205,8 +214,8 @@ CIRCLET_INLINE vf v_logistic(vf x) {
     return v_select((vi)(x < v_splat(V_EXP_LOWEST)), v_zero(), y);
 }
 
-/* Square root, rounded to nearest. */
-CIRCLET_INLINE vf v_sqrt(vf x) {
+/* Square root by the processor's instruction. */
+CIRCLET_INLINE vf v_sqrt_divided(vf x) {
 #if defined(__clang__)
     return __builtin_elementwise_sqrt(x);
 #else
@@ -216,8 +225,37 @@ CIRCLET_INLINE vf v_sqrt(vf x) {
 #endif
 }
 
+#if CIRCLET_VBYTES == 64
+/* 1 / sqrt(x) to 14 bits. */
+CIRCLET_INLINE vf v_rsqrt_near(vf x) {
+    return __builtin_ia32_rsqrt14ps512_mask(x, v_zero(), (unsigned short)-1);
+}
+#endif
+
+/* Square root, rounded to nearest: by Newton's steps, of which the last rounds once. */
+CIRCLET_INLINE vf v_sqrt(vf x) {
+#if CIRCLET_VBYTES == 64
+    const vi least = (vi)v_splat(0x1p-100f), count = (vi)v_splat(__builtin_inff()) - least;
+    if (CIRCLET_LIKELY(v_all((vi)((vu)((vi)x - least) < (vu)count)))) {
+        vf y = v_rsqrt_near(x), root = x * y, half = y * v_splat(0.5f);
+        vf lack = v_fma(-root, half, v_splat(0.5f));
+        root = v_fma(root, lack, root), half = v_fma(half, lack, half);
+        return v_fma(v_fma(-root, root, x), half, root);
+    }
+#endif
+    return v_sqrt_divided(x);
+}
+
 /* 1 / sqrt(x), 2 ulp. */
-CIRCLET_INLINE vf v_rsqrt(vf x) { return v_splat(1.0f) / v_sqrt(x); }
+CIRCLET_INLINE vf v_rsqrt(vf x) {
+#if CIRCLET_VBYTES == 64
+    vf y = v_rsqrt_near(x);
+    vf root = v_fma(y * v_fma(-(x * y), y, v_splat(1.0f)), v_splat(0.5f), y);
+    return v_select((vi)(root == root), root, y); /* of 0 and infinity */
+#else
+    return v_splat(1.0f) / v_sqrt(x);
+#endif
+}
 
 /* Error function, 6 ulp: an odd rational function; larger arguments give 1. */
 CIRCLET_INLINE vf v_erf(vf x) {
