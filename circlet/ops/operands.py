@@ -13,7 +13,7 @@ from circlet.ir import DType, Op, Quantization, Shape, Tensor
 from circlet.ops.record import Cost, Rule, TensorType
 
 # A scale and its reciprocal are float32 numbers well inside the range.
-_SMALLEST_SCALE, _LARGEST_SCALE = 2.0**-70, 2.0**70
+_SMALLEST_SCALE, _LARGEST_SCALE = 2.0**-70, 2.0**121  # a byte of -3.4e38 masks attention
 
 QUANTISED = frozenset({DType.INT8, DType.UINT8, DType.INT16})
 
@@ -86,7 +86,7 @@ def zero_of(tensor: Tensor) -> int:
 
 
 def is_affine(tensor: Tensor) -> bool:
-    """Whether one scale of 2**-70 to 2**70 and one zero point are present.
+    """Whether one scale of 2**-70 to 2**121 and one zero point are present.
 
     Files exist whose uint8 zero point is -128, and LiteRT runs them: 8-bit types share one range.
     """
@@ -115,7 +115,7 @@ def affine(*inputs: int) -> Rule:
     return Rule(
         "quantised",
         holds,
-        "8- and 16-bit integers need one scale, 2**-70 to 2**70, and one zero point in range",
+        "8- and 16-bit integers need one scale, 2**-70 to 2**121, and one zero point in range",
         sized=False,
     )
 

@@ -8,6 +8,7 @@ from circlet.ir import DType
 from circlet.ops import find
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.elementwise import broadcast_shape
+from circlet.ops.softmax import SoftmaxAttrs
 from tests.ops.one_op import (
     assert_agrees,
     broken_rule,
@@ -146,3 +147,14 @@ def test_unknown_sizes_broadcast() -> None:
     assert broadcast_shape((None, 3), (7, 1)) == (7, 3)
     assert broadcast_shape((None,), (None,)) == (None,)
     assert broadcast_shape((2, None), (3, 1)) is None
+
+
+@pytest.mark.parametrize("least", [1e30, 3.4e38])
+def test_scores_may_have_the_scale_of_the_mask_that_joins_them(least: float) -> None:
+    scores = stored_values(DType.INT8, (4, 9))
+    factor, wide = np.array(127, np.int8), (least / 255, 127)
+    given = [tensor("x", scores, (0.1, -2)), tensor("f", factor, (0.001, -128), constant=True)]
+    assert_agrees(make_op("MUL", given, (DType.INT8, wide)), [scores])
+    softmax = SoftmaxAttrs(1.0)
+    op = make_op("SOFTMAX", [tensor("x", scores, wide)], (DType.INT8, (1 / 256, -128)), softmax)
+    assert_agrees(op, [scores])
