@@ -43,6 +43,7 @@ from circlet.runtime.values import Value
 
 if TYPE_CHECKING:
     from circlet.runtime.opening import OpenOptions, Source
+    from circlet.runtime.tuning import Tuning
 
 LOGGER = logging.getLogger(__name__)
 Builder = Callable[[Sequence[UnitSource]], list[bytes]]
@@ -60,15 +61,15 @@ def compile_model(source: Source, options: OpenOptions) -> bytes:
         PlacementError: `strict`, and an op did not go to the first backend.
         LimitError: A tensor or the arena is larger than allowed.
     """
-    return compile_template(Template.read(source, options), options)
+    return compile_template(Template.read(source, options), options)[0]
 
 
-def compile_template(template: Template, options: OpenOptions) -> bytes:
-    """The artifact of a model that is read; raises as `compile_model`."""
+def compile_template(template: Template, options: OpenOptions) -> tuple[bytes, list[Tuning]]:
+    """The artifact of a model that is read, and what tuning did; raises as `compile_model`."""
     if options.tune_seconds:
         from circlet.runtime.tuned import compile_tuned
 
-        return compile_tuned(template, options)[0]
+        return compile_tuned(template, options)
     targets = parse_targets(options.target)
     planned = plan(template.copy(), backends_of(targets, options), options)
     compiled = {
@@ -77,7 +78,7 @@ def compile_template(template: Template, options: OpenOptions) -> bytes:
         ]
         for target in targets
     }
-    return artifact_of(planned, compiled)
+    return artifact_of(planned, compiled), []
 
 
 def artifact_of(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.artifact import open_artifact
 from circlet.backends.cpu.artifact_writer import write_file
-from circlet.runtime.build import compile_model
+from circlet.runtime.build import compile_template
 from circlet.runtime.opening import OpenOptions
 from circlet.runtime.template import Template
 from circlet.sample import Sample
@@ -59,14 +59,6 @@ class CompileReport:
     tuning: tuple[Tuning, ...] = ()
 
 
-def _compiled(source: Path, options: OpenOptions) -> tuple[bytes, list[Tuning]]:
-    if not options.tune_seconds:
-        return compile_model(source, options), []
-    from circlet.runtime.tuned import compile_tuned
-
-    return compile_tuned(Template.read(source, options), options)
-
-
 def compile_to_file(request: CompileRequest) -> CompileReport:
     """Compile a model and write the artifact, or nothing.
 
@@ -83,7 +75,8 @@ def compile_to_file(request: CompileRequest) -> CompileReport:
         precision=request.precision,
         tune_seconds=request.tune_seconds,
     )
-    data, tuning = _compiled(request.model or Sample().model_path, options)
+    template = Template.read(request.model or Sample().model_path, options)
+    data, tuning = compile_template(template, options)
     write_file(request.output, data, 0o644)
     artifact = open_artifact(data)
     facts = artifact.metadata

@@ -173,6 +173,14 @@ class Call:
         return {name: found[name] for name, _, _, _ in self._outputs}
 
 
+def living(
+    values: Sequence[Value], buffers: Sequence[np.ndarray]
+) -> list[tuple[np.ndarray, bytes]]:
+    """The arrays that keep their values from run to run, and the bytes that they start as."""
+    pairs = zip(buffers, values, strict=True)
+    return [(array, value.initial) for array, value in pairs if value.initial is not None]
+
+
 def is_copied(value: Value) -> bool:
     """Whether calls copy the arrays of a value rather than bind them."""
     return not value.is_text and not value.is_dynamic and value.bytes <= _MOST_COPIED_BYTES

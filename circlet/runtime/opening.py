@@ -146,7 +146,7 @@ def _open_model(source: Source, options: OpenOptions) -> Opened:
         from circlet.runtime.template import Template
 
         templates.append(Template.read(source, options))
-        return compile_template(templates[0], options)
+        return compile_template(templates[0], options)[0]
 
     start = time.perf_counter()
     key = artifact_key(source, options)

@@ -20,7 +20,7 @@ from circlet.runtime.arguments import (
     nanoseconds,
     thread_count,
 )
-from circlet.runtime.executor import Call, Execution, LoadedPartition, is_copied
+from circlet.runtime.executor import Call, Execution, LoadedPartition, is_copied, living
 from circlet.runtime.opening import (
     DEFAULT_LEVEL,
     DEFAULT_PRECISION,
@@ -349,9 +349,7 @@ class Session:
         buffers = [
             np.empty(0) if index in callers else value.empty() for index, value in enumerate(values)
         ]
-        pairs = zip(buffers, values, strict=True)
-        state = [(array, value.initial) for array, value in pairs if value.initial is not None]
-        return Execution(self._partitions, buffers, self.threads, state)
+        return Execution(self._partitions, buffers, self.threads, living(values, buffers))
 
     def _idle_call(self) -> Call:
         """A call that no other thread uses until it is idle again; with state always the same."""

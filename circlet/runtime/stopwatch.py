@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from circlet.backends.cpu.loader import Binding
 from circlet.formats.arrays import Wanted, random_array
+from circlet.runtime.executor import Execution, living
 from circlet.runtime.opening import Opened
-from circlet.runtime.values import Value
 
 Times = npt.NDArray[np.float64]
 R = TypeVar("R")
@@ -21,33 +21,22 @@ _MOST_RUNS = 50
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 40
 
 
-class Running:
+class Running(Execution):
     """A loaded plan on buffers of its own, whose inputs hold the same random data each time."""
 
     def __init__(self, opened: Opened, threads: int = 1) -> None:
         self._opened = opened
         self._buffers = [value.empty() for value in opened.values]
-        self.reset()
-        self.runners = [
-            part.code.bind(
-                [self._buffers[i] for i in part.inputs],
-                [self._buffers[i] for i in part.outputs],
-                threads,
-            )
-            for part in opened.partitions
-        ]
-
-    def run(self) -> None:
-        """Run every partition in order."""
-        for runner in self.runners:
-            runner.run()
+        state = living(opened.values, self._buffers)
+        super().__init__(opened.partitions, self._buffers, threads, state)
 
     def reset(self) -> None:
         """Fill inputs, and set what lives on from run to run back to its start."""
-        for index, (value, array) in enumerate(
-            zip(self._opened.values, self._buffers, strict=True)
-        ):
-            _fill(array, value, is_input=index in self._opened.inputs)
+        super().reset()
+        for index in self._opened.inputs:
+            value = self._opened.values[index]
+            wanted = Wanted(value.name, value.dtype, value.shape)
+            self._buffers[index][...] = random_array(wanted)
 
     def outputs(self) -> list[np.ndarray]:
         """The outputs of one run from the start."""
@@ -57,14 +46,7 @@ class Running:
 
     def clocks(self) -> list[npt.NDArray[np.uint64]]:
         """Arrays that every run from now on fills with the nanoseconds of each native step."""
-        return [runner.profile() for runner in self.runners if isinstance(runner, Binding)]
-
-
-def _fill(array: np.ndarray, value: Value, *, is_input: bool) -> None:
-    if is_input:
-        array[...] = random_array(Wanted(value.name, value.dtype, value.shape))
-    elif value.initial is not None:
-        array.reshape(-1).view(np.uint8)[...] = np.frombuffer(value.initial, np.uint8)
+        return [runner.profile() for runner in self._runners if isinstance(runner, Binding)]
 
 
 class Timer(Protocol):
@@ -90,7 +72,7 @@ class Stopwatch:
 
         def visit(number: int) -> Times:
             least = np.full(widest, np.inf)
-            for _ in _runs(running[number].run):
+            for _ in _runs(running[number].fastest()):
                 times = np.concatenate(clocks[number])
                 least[: times.size] = np.minimum(least[: times.size], times)
             return np.where(np.isinf(least), 0.0, least)
@@ -102,7 +84,7 @@ class Stopwatch:
         running = [Running(plan, threads) for plan in plans]
 
         def visit(number: int) -> float:
-            return min(_runs(running[number].run))
+            return min(_runs(running[number].fastest()))
 
         return np.array(_rounds(len(plans), visit, seconds))
 
