@@ -7,12 +7,12 @@ import numpy as np
 from circlet.backends.cpu.lower.amx_q8 import ROWS, Step, fits_tiles, pack_tiles
 from circlet.backends.cpu.lower.bf16 import BF16_BYTES, to_bf16
 from circlet.backends.cpu.lower.matrix import Matrix
-from circlet.backends.cpu.lower.windows import Runs, splits_of
+from circlet.backends.cpu.lower.windows import Runs
 from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 
-_FLOAT_BYTES, _DEPTH_BYTES = 4, 64
+_FLOAT_BYTES = 4
 
 
 def takes_tiles(matrix: Matrix, window: dict[str, int], target: Target) -> bool:
@@ -38,34 +38,24 @@ def call_tiles(
     runs, (images, height, width) = _runs(window), matrix.sizes
     filters = len(matrix.weights)
     step = Step.of(width, filters)
-    columns = step.tiles * ROWS
     packed = context.packed(
         op,
         f"amx_conv_bf16 {step.tiles} {runs} {matrix.part}",
-        lambda: (_pack(matrix, runs, columns), None),
+        lambda: (_pack(matrix, runs, step.columns), None),
     )
-    blocks = -(-filters // columns)
-    depth = -(-runs.bytes // _DEPTH_BYTES) * _DEPTH_BYTES
-    block_bytes = runs.down * runs.across * depth * columns
-    row_tasks = -(-width // step.pixels)
-    splits = splits_of(blocks, block_bytes, images * height * row_tasks)
+    dealt, tasks = step.dealt(runs, images * height, width, filters)
     view = matrix.source
     tiles: dict[str, ParamValue] = {
         **runs.params(),
+        **dealt,
         "run_bytes": runs.bytes,
         "in_batch": view.batch * BF16_BYTES,
         "in_row": view.row * BF16_BYTES,
         "in_pixel": view.pixel * BF16_BYTES,
-        "block_bytes": block_bytes,
         "image_rows": height,
         "rows": images * height,
         "row_pixels": width,
-        "row_tasks": row_tasks,
-        "pixels": step.pixels,
-        "tile_pixels": step.tile_pixels,
         "channels": filters,
-        "blocks": blocks,
-        "splits": splits,
     }
     params = {f"tiles_{name}": value for name, value in tiles.items()}
     params |= {f"conv_{name}": value for name, value in results.items()}
@@ -77,8 +67,8 @@ def call_tiles(
         params,
         (view.ref, *packed.refs, matrix.result.ref, addend),
         [matrix.result.tensor],
-        tasks=images * height * row_tasks * splits,
-        scratch_bytes=2 * ROWS * columns * _FLOAT_BYTES,
+        tasks=tasks,
+        scratch_bytes=2 * ROWS * step.columns * _FLOAT_BYTES,
     )
 
 

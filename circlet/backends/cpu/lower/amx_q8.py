@@ -82,6 +82,29 @@ class Step:
         faster = cycles + products * _FINISH_CYCLES < products * vectors
         return faster and self.pixels >= _FEWEST_PIXELS
 
+    @property
+    def columns(self) -> int:
+        """Channels of a block."""
+        return self.tiles * ROWS
+
+    def dealt(
+        self, runs: Runs, rows: int, row_pixels: int, channels: int
+    ) -> tuple[dict[str, ParamValue], int]:
+        """The kernels' parameters of blocks and tasks, and the number of tasks."""
+        blocks = -(-channels // self.columns)
+        depth = runs.down * runs.across * -(-runs.bytes // _DEPTH) * _DEPTH
+        row_tasks = -(-row_pixels // self.pixels)
+        splits = splits_of(blocks, depth * self.columns, rows * row_tasks)
+        params: dict[str, ParamValue] = {
+            "block_bytes": depth * self.columns,
+            "row_tasks": row_tasks,
+            "pixels": self.pixels,
+            "tile_pixels": self.tile_pixels,
+            "blocks": blocks,
+            "splits": splits,
+        }
+        return params, rows * row_tasks * splits
+
 
 def fits_tiles(runs: Runs) -> bool:
     """Whether rows of tiles can be read without touching what lies behind a run."""
@@ -108,37 +131,24 @@ def pack_tiles(weights: Int8, order: np.ndarray) -> Int8:
 
 def _call(product: Product, step: Step, context: Context) -> None:
     runs, places, result = product.runs, product.places, product.op.outputs[0]
-    columns = step.tiles * ROWS
     name = f"amx_conv_q8 {step.tiles} {runs.down} {runs.across} {runs.bytes}"
     packed = context.packed(
-        product.op, name, lambda: _pack_product(product, columns, context.vector_bytes // 4)
+        product.op, name, lambda: _pack_product(product, step.columns, context.vector_bytes // 4)
     )
-    blocks = -(-product.channels // columns)
-    block_bytes = runs.down * runs.across * -(-runs.bytes // _DEPTH) * _DEPTH * columns
-    row_tasks = -(-places.row_pixels // step.pixels)
-    splits = splits_of(blocks, block_bytes, places.rows * row_tasks)
-    params: dict[str, ParamValue] = {
-        **product.params(),
-        "block_bytes": block_bytes,
-        "row_tasks": row_tasks,
-        "pixels": step.pixels,
-        "tile_pixels": step.tile_pixels,
-        "blocks": blocks,
-        "splits": splits,
-    }
+    params, tasks = step.dealt(runs, places.rows, places.row_pixels, product.channels)
     weights, records, *ones = packed.refs
     operands: tuple[Ref, ...] = (product.data, weights, records, TensorRef(result))
     signed = int(operand(product.op, 0).dtype is DType.INT8)
-    tail = int(product.channels % columns != 0)
+    tail = int(product.channels % step.columns != 0)
     arguments = (step.groups, step.tiles, packed.fact, signed, len(ones), tail)
     context.call(
         product.op,
         Kernel("amx_conv_q8.h", "amx_conv_q8", arguments),
-        params,
+        {**product.params(), **params},
         (*operands, ones[0] if ones else NoRef()),
         (result,),
-        tasks=places.rows * row_tasks * splits,
-        scratch_bytes=2 * ROWS * (columns + 2 * ROWS) * 4,
+        tasks=tasks,
+        scratch_bytes=2 * ROWS * (step.columns + 2 * ROWS) * 4,
     )
 
 
