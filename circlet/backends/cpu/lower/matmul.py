@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -19,7 +20,7 @@ from circlet.backends.cpu.lower.conv_q16 import (
 from circlet.backends.cpu.lower.float_matrix import call_matrix
 from circlet.backends.cpu.lower.matrix import Matrix, View
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
-from circlet.backends.cpu.lower.q8 import FIXED, Tile, fixed_scaling, output_bounds
+from circlet.backends.cpu.lower.q8 import FIXED, Tile, double_scaling, fixed_scaling, output_bounds
 from circlet.backends.cpu.lower.q8 import choose_tile as choose_integer_tile
 from circlet.backends.cpu.lower.sum_int import bounds, column_records
 from circlet.backends.cpu.lower.tiles import (
@@ -44,7 +45,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
-from circlet.ops.batch_matmul import adjoint, factors, is_hybrid
+from circlet.ops.batch_matmul import BatchMatMulAttrs, adjoint, factors, is_hybrid
 from circlet.ops.operands import operand, zero_of
 
 _MOST_VECTORS = 4
@@ -305,15 +306,50 @@ def _narrow(op: Op, tile: Tile, lanes: int) -> _Integer:
     return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.records, limits)
 
 
+def _rows(op: Op, tile: Tile, lanes: int) -> _Integer:
+    """Rows of bytes times computed weights, with the roundings of FULLY_CONNECTED."""
+    units, bias = operand(op, 1).static_shape[0], op.input(2)
+    stored = np.zeros(units) if bias is None else np.asarray(bias.data)
+    scaling = double_scaling(op, stored.astype(np.int64), slots_of(units, tile, lanes))
+    limits = output_bounds(op)
+    del limits["out_flip"]
+    return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.records, limits)
+
+
 def _lower_integer(op: Op, context: Context) -> None:
-    rows, depth, columns = product_sizes(op)
+    form = _wide if operand(op, 0).dtype == DType.INT16 else _narrow
+    _call_integer(op, op, form, context)
+
+
+def _lower_rows(op: Op, context: Context) -> None:
+    attrs = BatchMatMulAttrs(adj_y=True)
+    product = Op("BATCH_MATMUL", op.inputs[:2], op.outputs, attrs, op.origin)
+    _call_integer(op, product, lambda _, tile, lanes: _rows(op, tile, lanes), context)
+
+
+def _refuses_rows(op: Op, target: Target) -> str | None:
+    data, weights, bias, result = operand(op, 0), operand(op, 1), op.input(2), op.outputs[0]
+    if {data.dtype, weights.dtype, result.dtype} != {DType.INT8}:
+        return "not int8"
+    if bias is not None and not bias.is_constant:
+        return "the bias is computed"
+    if not 2 <= len(data.static_shape) == len(result.static_shape) <= MOST_STACK_AXES + 2:
+        return "the result is not as many rows as the input"
+    return "a size is 0" if data.elements == 0 or result.elements == 0 else None
+
+
+def _call_integer(
+    op: Op, product: Op, form: Callable[[Op, Tile, int], _Integer], context: Context
+) -> None:
+    """Compute an op's result as a product of matrices, in a form."""
+    rows, depth, columns = product_sizes(product)
     left, right, result = operand(op, 0), operand(op, 1), op.outputs[0]
     lanes = lanes_of(context.vector_bytes)
     tile = choose_integer_tile(rows, columns, context.target, lanes)
     tile = Tile(tile.pixels, min(tile.vectors, _MOST_VECTORS))
-    chosen = (_wide if left.dtype == DType.INT16 else _narrow)(op, tile, lanes)
+    chosen = form(op, tile, lanes)
     pixels, width = chosen.tile.pixels, chosen.tile.vectors * lanes
-    params, tasks = _matrix_params(op, width)
+    params, tasks = _matrix_params(product, width)
     per_tensor = right.quant is not None and not right.quant.is_per_channel
     params |= {"x_zero": zero_of(left), "y_zero": zero_of(right) if per_tensor else 0}
     types = ELEMENT_TYPES[left.dtype], ELEMENT_TYPES[right.dtype]
@@ -334,3 +370,4 @@ def _lower_integer(op: Op, context: Context) -> None:
 LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_f32", _refuses_float, _lower_float))
 LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_q16", _refuses_int16, _lower_int16))
 LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_int", _refuses_integer, _lower_integer))
+LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_rows", _refuses_rows, _lower_rows))

@@ -1,0 +1,24 @@
+"""Native products of bytes whose weights other operators compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Quantization
+from circlet.ops.fully_connected import FullyConnectedAttrs
+from tests.backends.cpu.cases import QUANT, Cases, each_target
+
+
+@each_target
+@pytest.mark.parametrize("biased", [False, True])
+def test_rows_times_computed_weights_equal_the_record(target: str, biased: bool) -> None:
+    cases, result = Cases(), Quantization.per_tensor(1.7, 4)
+    for shape, units in (((1, 7), 5), ((37, 33), 20), ((2, 3, 8), 17), ((2, 2, 3, 9), 70)):
+        weights = cases.data(DType.INT8, (units, shape[-1]), Quantization.per_tensor(0.02, -6))
+        bias = cases.constant(np.arange(units, dtype=np.int32) * 50)
+        inputs = [cases.data(DType.INT8, shape, QUANT), weights, *([bias] if biased else [])]
+        for activation in ("NONE", "RELU"):
+            attrs = FullyConnectedAttrs(activation, keep_num_dims=len(shape) > 2)
+            cases.op("FULLY_CONNECTED", inputs, attrs, quant=result)
+    cases.check(target, threads=2)
