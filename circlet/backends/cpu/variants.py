@@ -148,7 +148,7 @@ _PRODUCTS = (
         _E,
         "q8_conv",
         "vww_96_int8",
-        asks=_TILE,
+        asks=("method", "tile"),
     ),
     _row(
         "winograd_q8",
