@@ -36,8 +36,11 @@ def ratios(run: Run, folder: Path) -> None:
         axis.axvline(BARS[key].mean, color="tab:red", linewidth=0.6, linestyle="--")
         axis.set_xticks([0.5, 1, 2, 4, 8, 16], ["0.5", "1", "2", "4", "8", "16"])
         axis.minorticks_off()
-        axis.set_title(f"{key}: best peer / Circlet")
-    figure.suptitle("green: 1 thread, purple: 2 threads, dashed: bar of the mean", fontsize=7)
+        axis.set_title(f"{' and '.join(kinds[key])}: best peer / Circlet")
+    told = (
+        "right of 1: Circlet is faster; green: 1 thread, purple: 2 threads; dashed: bar of the mean"
+    )
+    figure.suptitle(told, fontsize=7)
     _save(figure, folder / "ratios.svg")
 
 
@@ -47,15 +50,22 @@ def curves(found: Curves, folder: Path) -> None:
     columns = 4
     rows = (len(names) + columns - 1) // columns
     figure, axes = _figure(rows, columns, (9.0, 2.0 * rows))
+    from matplotlib import ticker
+
     for axis, (kind, along) in zip(axes, names, strict=False):
         points = [p for p in found.points if (p.kind, p.axis) == (kind, along)]
         for engine, colour in _COLOURS.items():
             line = [(p.at, p.us[engine]) for p in points if engine in p.us]
-            places, times = [at for at, _ in line], [us for _, us in line]
-            axis.plot(places, times, color=colour, marker=".", label=_LABELS[engine])
+            sizes, times = [at for at, _ in line], [us for _, us in line]
+            axis.plot(sizes, times, color=colour, marker=".", label=_LABELS[engine])
         axis.set_title(f"{kind}: {along}")
+        places = sorted({p.at for p in points})
         axis.set_xscale("log", base=2)
+        axis.set_xticks(places, [f"{at:g}" for at in places])
         axis.set_yscale("log")
+        axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
         axis.set_ylabel("us")
     axes[0].legend()
     for axis in axes[len(names) :]:
