@@ -25,6 +25,7 @@ class Config(Record):
 
     compiler: str = ""
     cache_dir: str | os.PathLike[str] | None = None
+    cache_is_chosen: bool = False
     cache_bytes: int = DEFAULT_CACHE_BYTES
     log_level: str = "warning"
     threads: int = 0
@@ -36,6 +37,7 @@ class Config(Record):
         return cls(
             compiler=env.get("CIRCLET_CC", "").strip(),
             cache_dir=_cache_dir(env),
+            cache_is_chosen=bool(env.get("CIRCLET_CACHE_DIR")),
             cache_bytes=_count(env, "CIRCLET_CACHE_BYTES", DEFAULT_CACHE_BYTES),
             log_level=env.get("CIRCLET_LOG", "warning").lower() or "warning",
             threads=_count(env, "CIRCLET_THREADS", 0),

@@ -144,19 +144,35 @@ def usable_folder(config: Config) -> str | None:
     Raises:
         CacheError: The folder belongs to someone else, or others may write to it.
     """
-    for place in (config.cache_folder, temporary_cache_folder):
-        folder = place()
-        try:
-            os.makedirs(folder, 0o700, exist_ok=True)
-            facts = os.lstat(folder)
-        except OSError as error:
-            _log().info("%s cannot hold the cache: %s", folder, error.strerror)
-            continue
-        _check_private(folder, facts)
-        if os.access(folder, os.W_OK | os.X_OK):
-            return folder
+    folder = config.cache_folder()
+    problem = _made(folder)
+    if not problem:
+        return folder
+    other = temporary_cache_folder()
+    if config.cache_is_chosen:
+        _warn_of_other_folder(folder, problem, other)
+    if not _made(other):
+        return other
     _log().warning("no folder can hold the cache; compiled models are not kept")
     return None
+
+
+@lru_cache(maxsize=8)
+def _warn_of_other_folder(chosen: str, problem: str, other: str) -> None:
+    _log().warning("%s cannot hold the cache (%s), %s does", chosen, problem, other)
+
+
+def _made(folder: str) -> str:
+    """Make a private folder that can be written, or say why there is none; raises as above."""
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        facts = os.lstat(folder)
+    except FileExistsError:
+        return "it is not a folder"
+    except OSError as error:
+        return error.strerror or str(error)
+    _check_private(folder, facts)
+    return "" if os.access(folder, os.W_OK | os.X_OK) else "it cannot be written"
 
 
 def _check_private(folder: str, facts: os.stat_result) -> None:

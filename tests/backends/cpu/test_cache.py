@@ -269,3 +269,15 @@ def test_digests_of_settled_files_are_remembered(
     first = cache.file_digest(model)
     monkeypatch.setattr(cache_module, "file_hex", refuse)
     assert cache.file_digest(model) == first
+
+
+def test_another_folder_than_the_chosen_one_is_told_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "file").write_bytes(b"")
+    config = Config.from_environment({"CIRCLET_CACHE_DIR": str(tmp_path / "file")})
+    with caplog.at_level(logging.WARNING, "circlet.cache"):
+        folders = {usable_folder(config), usable_folder(config)}
+    assert folders == {str(tmp_path / f"circlet-{os.getuid()}")}
+    assert caplog.text.count("it is not a folder") == 1
