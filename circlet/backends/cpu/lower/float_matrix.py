@@ -61,13 +61,34 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
             results = {**edges(matrix), **clamp_params(matrix.activation)}
             call_tiles(op, context, matrix, window, results)
             return
+    tile = _tile(op, context, matrix)
+    block = tile.channels(lanes_of(context.vector_bytes))
+    dealt, tasks = _dealt(matrix, tile, block)
+    params = {**dealt, **_window(matrix), **edges(matrix), **clamp_params(matrix.activation)}
+    if matrix.rounded:
+        params = {f"conv_{name}": value for name, value in params.items()}
+    packed = context.packed(
+        op, _packing(matrix, tile), lambda: ([pack_weights(matrix, block)], None)
+    )
+    half = Tile(-(-matrix.sizes[2] // 2), tile.vectors)
+    if tile.pixels > half.pixels:
+        context.spare(op, _kernel(half, matrix))
+    addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
+    context.call(
+        op,
+        _kernel(tile, matrix),
+        params,
+        (matrix.source.ref, *packed.refs, matrix.result.ref, addend),
+        [matrix.result.tensor],
+        tasks=tasks,
+    )
+
+
+def _dealt(matrix: Matrix, tile: Tile, block: int) -> tuple[dict[str, ParamValue], int]:
+    """The kernel's parameters of tiles and blocks, of `block` filters each; how many tasks."""
     images, height, width = matrix.sizes
     filters = matrix.weights.shape[0] // matrix.groups
-    lanes = lanes_of(context.vector_bytes)
-    tile = _tile(op, context, matrix)
-    block = tile.channels(lanes)
-    group_blocks = -(-filters // block)
-    row_tiles = -(-width // tile.pixels)
+    group_blocks, row_tiles = -(-filters // block), -(-width // tile.pixels)
     tiles, blocks = images * height * row_tiles, matrix.groups * group_blocks
     per_task = task_tiles(tile, tiles, blocks, matrix.depth)
     params: dict[str, ParamValue] = {
@@ -79,27 +100,8 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
         "blocks": blocks,
         "group_blocks": group_blocks,
         "group_channels": filters,
-        **_window(matrix),
-        **edges(matrix),
-        **clamp_params(matrix.activation),
     }
-    if matrix.rounded:
-        params = {f"conv_{name}": value for name, value in params.items()}
-    packed = context.packed(
-        op, _packing(matrix, tile), lambda: ([pack_weights(matrix, block)], None)
-    )
-    half = Tile(-(-width // 2), tile.vectors)
-    if tile.pixels > half.pixels:
-        context.spare(op, _kernel(half, matrix))
-    addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
-    context.call(
-        op,
-        _kernel(tile, matrix),
-        params,
-        (matrix.source.ref, *packed.refs, matrix.result.ref, addend),
-        [matrix.result.tensor],
-        tasks=-(-tiles // max(1, per_task)) * blocks,
-    )
+    return params, -(-tiles // max(1, per_task)) * blocks
 
 
 def reach(matrix: Matrix) -> int:
