@@ -18,8 +18,8 @@ struct resize_bilinear_params {
     struct image_strides out;
 };
 
-/* Two source rows, and where their parts of a result row go, dense: floats keep one row for each,
- * since their order of summation matters; fixed point keeps the sum of both. */
+/* Two source rows, and where their parts of a result row go, dense: where floats become bytes there
+ * is one row for each, since their order of summation matters; otherwise the sum of both. */
 typedef struct resize_rows {
     const char *upper, *lower;
     float down;
@@ -40,6 +40,10 @@ CIRCLET_INLINE void resize_weigh(const resize_rows *r, int64_t from, int64_t to,
     } else {
         vf a = element_load_f32(upper, n, type) * v_splat(1.0f - r->down);
         vf b = element_load_f32(lower, n, type) * v_splat(r->down);
+        if (type == ELEMENT_F32) {
+            element_store_f32(part, a + b, n);
+            return;
+        }
         element_store_f32(part, a, n);
         element_store_f32(part + r->part_bytes, b, n);
     }
@@ -82,22 +86,32 @@ CIRCLET_INLINE void resize_channels(const resize_rows *r, char *to, const char *
     }
     vf left_weight = v_splat(1.0f - right), right_weight = v_splat(right);
     vf v = element_load_f32(first, n, ELEMENT_F32) * left_weight;
+    if (type == ELEMENT_F32) {
+        v += element_load_f32(second, n, ELEMENT_F32) * right_weight;
+        element_store_f32(to, v, n);
+        return;
+    }
     v += element_load_f32(first + r->part_bytes, n, ELEMENT_F32) * left_weight;
     v += element_load_f32(second, n, ELEMENT_F32) * right_weight;
     v += element_load_f32(second + r->part_bytes, n, ELEMENT_F32) * right_weight;
-    if (type == ELEMENT_F32) element_store_f32(to, v, n);
-    else element_store_i32(to, resize_rounded(v), n, type);
+    element_store_i32(to, resize_rounded(v), n, type);
 }
 
-/* The last vector of a pixel starts where it ends with the channels: it repeats some of them. */
+/* The last vector of a pixel starts where it ends with the channels: it repeats some of them. A
+ * vector of few channels reaches over the next pixels, which come later, while the row has them. */
 CIRCLET_INLINE void resize_row(const struct resize_bilinear_params *p, const resize_rows *r,
                                char *to, const int32_t *x0, const int32_t *x1, const void *rights,
                                int type) {
     int64_t pixel = p->channels * 4, step = p->out.pixel * element_size(type);
+    int64_t over = p->out.pixel == p->channels ? CIRCLET_LANES / p->channels + 1 : p->out_width;
     for (int64_t x = 0; x < p->out_width; x++, to += step) {
         const char *first = r->parts + x0[x] * pixel, *second = r->parts + x1[x] * pixel;
         float right = ((const float *)rights)[x];
         int32_t fixed = ((const int32_t *)rights)[x];
+        if (p->channels < CIRCLET_LANES && x + over < p->out_width) {
+            resize_channels(r, to, first, second, right, fixed, 0, CIRCLET_LANES, type);
+            continue;
+        }
         if (p->channels < CIRCLET_LANES) {
             resize_channels(r, to, first, second, right, fixed, 0, p->channels, type);
             continue;

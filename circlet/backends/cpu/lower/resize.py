@@ -48,7 +48,8 @@ def _lower_bilinear(op: Op, context: Context) -> None:
         **image_strides("in", data),
         **image_strides("out", made),
     }
-    image_rows, scratch = made.batch * made.height, 2 * 4 * data.width * data.channels
+    image_rows = made.batch * made.height
+    scratch = 2 * 4 * data.width * data.channels + context.vector_bytes
     context.call(op, kernel, params, operands, (result,), tasks=image_rows, scratch_bytes=scratch)
 
 
