@@ -245,6 +245,15 @@ class DeadlineError(CircletError):
 
     code = "E-TIMEOUT"
 
+    @classmethod
+    def passed(cls) -> DeadlineError:
+        """The error of a run that took too long."""
+        return cls(
+            "the run passed its timeout",
+            where="`timeout` of the run, or `run_seconds` of the session's limits",
+            fix="allow more time or more threads",
+        )
+
 
 class CancelledError(CircletError):
     """A run was cancelled by the caller.

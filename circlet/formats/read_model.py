@@ -47,7 +47,11 @@ def read_model(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
 def open_tables(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Reader:
     """A reader of the tables that the bytes hold."""
     if len(data) > limits.file_bytes:
-        raise LimitError("the file is too big", why=f"{len(data)} bytes")
+        raise LimitError(
+            "the file is too big",
+            why=f"{len(data)} bytes, the limit is {limits.file_bytes}",
+            fix="raise `file_bytes` of circlet.limits.Limits if this is meant",
+        )
     known = schema.by_identifier(bytes(data[4:8]))
     if known is None:
         raise FormatError(

@@ -36,7 +36,12 @@ class Violation:
 
     def error(self) -> GraphError:
         """The violation as an exception."""
-        return GraphError(self.message, where=self.where, why=f"rule '{self.rule}' does not hold")
+        return GraphError(
+            self.message,
+            where=self.where,
+            why=f"rule '{self.rule}' does not hold",
+            fix="export the network again, or give its inputs sizes that it works for",
+        )
 
 
 @dataclass(frozen=True)

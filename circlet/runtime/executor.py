@@ -201,5 +201,5 @@ def time_left(deadline: int) -> int:
         return 0
     left = deadline - time.monotonic_ns()
     if left <= 0:
-        raise DeadlineError("the run passed its timeout", fix="allow more time or more threads")
+        raise DeadlineError.passed()
     return left

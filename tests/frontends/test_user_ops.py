@@ -10,7 +10,13 @@ import pytest
 
 import circlet
 from circlet.backends.cpu.cache import Cache
-from circlet.errors import BackendError, GraphError, InputError, UnsupportedOpsError
+from circlet.errors import (
+    BackendError,
+    CompileError,
+    GraphError,
+    InputError,
+    UnsupportedOpsError,
+)
 from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.build import builder
@@ -212,3 +218,13 @@ def test_a_function_cannot_change_its_inputs() -> None:
 def test_registrations_that_cannot_work_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         circlet.register_op(**{"name": "Cube", "infer": same, "run": cube, **arguments})
+
+
+def test_c_that_does_not_compile_is_the_users_to_correct() -> None:
+    arguments: dict[str, Any] = {"c_source": "static void cube( {", "c_function": "cube"}
+    with (
+        circlet.register_op("Cube", same, cube, **arguments),
+        pytest.raises(CompileError, match="expected") as caught,
+    ):
+        circlet.Session(cubed())
+    assert "register_op" in caught.value.fix

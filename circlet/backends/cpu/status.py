@@ -33,7 +33,7 @@ class Status(IntEnum):
 def error_of(status: Status) -> CircletError:
     """The error of a status other than OK."""
     if status is Status.TIMEOUT:
-        return DeadlineError("the run passed its timeout", fix="allow more time or more threads")
+        return DeadlineError.passed()
     if status is Status.CANCELLED:
         return CancelledError("the run was cancelled")
     if status is Status.BUSY:

@@ -37,6 +37,7 @@ RUNTIME_DIR = Path(__file__).parent / "runtime"
 KERNELS_DIR = Path(__file__).parent / "kernels"
 TIMEOUT_S = 300
 _SHOWN_LINES = 12
+_OF_USERS = "user_op_params"  # in units with C of operators that users registered
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def _compile_one(
     result = _start(command, folder, environment)
     unit_path = folder / "unit.so"
     if result.returncode != 0 or not unit_path.exists():
-        raise _refusal(result, unit.target, compiler)
+        raise _refusal(result, unit, compiler)
     return unit_path.read_bytes()
 
 
@@ -134,19 +135,23 @@ def _start(
 
 
 def _refusal(
-    result: subprocess.CompletedProcess[str], target: Target, compiler: Compiler
+    result: subprocess.CompletedProcess[str], unit: UnitSource, compiler: Compiler
 ) -> CompileError | CacheError:
     text = result.stderr
     if "No space left" in text or "NoSpaceLeft" in text or "Disk quota" in text:
         return _no_room(OSError(errno.ENOSPC, "no space left on the device"))
     lines = [line for line in text.splitlines() if line.strip()][:_SHOWN_LINES]
     ended = f"it wrote no file and ended with status {result.returncode}"
-    is_chosen = bool(Config.from_environment().compiler)
+    fixes = (
+        (bool(Config.from_environment().compiler), "correct or unset CIRCLET_CC"),
+        (_OF_USERS in unit.text, "correct the C that register_op was given"),
+        (True, "report this with the model"),
+    )
     return CompileError(
         "the C compiler refused generated code",
-        where=f"{' '.join(compiler.command)}, target {target}",
+        where=f"{' '.join(compiler.command)}, target {unit.target}",
         why="\n       ".join(lines) or ended,
-        fix=f"{'correct or unset CIRCLET_CC, or ' if is_chosen else ''}report this with the model",
+        fix=", or ".join(fix for applies, fix in fixes if applies),
     )
 
 
