@@ -121,9 +121,9 @@ def evaluate_fully_connected(op: Op, arrays: Arrays) -> np.ndarray:
         return _hybrid_rows(op, weights, (x, w.view(np.int8), bias))
 
     if data.dtype is DType.INT16:
-        steps = _sixteen_bit_steps(op, (data, weights), (x, w, bias), _matmul)
-        return _integer_output(op, steps)
-    total = integer_sum(data, scalar_quant(weights)[1], (x, w, bias), _matmul)
+        total = _sixteen_bit_sums((x, w, bias), _matmul)
+    else:
+        total = integer_sum(data, scalar_quant(weights)[1], (x, w, bias), _matmul)
     return _integer_output(op, _float_requantise(total, real_factors(data, weights, op.outputs[0])))
 
 
@@ -139,13 +139,20 @@ def _sixteen_bit_steps(
     product: Product,
 ) -> npt.NDArray[np.int64]:
     """Output steps of int16 activations times int8 weights, whose zero points are 0."""
-    x, w, bias = arrays
-    total = product(x.astype(np.float64), w.astype(np.float64)).astype(np.int64)
-    total = total if bias is None else total + bias.reshape(-1)
+    bias = arrays[2]
+    total = _sixteen_bit_sums(arrays, product)
     mantissa, shift = quantize_multipliers(output_factors(*operands, op.outputs[0]))
     if sums_are_wide(None if bias is None else DType.of(bias)):
         return multiply_wide(total, mantissa, shift)
     return multiply_by_quantized_multiplier(wrap_int32(total), mantissa, shift)
+
+
+def _sixteen_bit_sums(
+    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None], product: Product
+) -> npt.NDArray[np.int64]:
+    x, w, bias = arrays
+    total = product(x.astype(np.float64), w.astype(np.float64)).astype(np.int64)
+    return total if bias is None else total + bias.reshape(-1)
 
 
 def centred_int16(data: int = 0) -> Rule:

@@ -89,3 +89,24 @@ def test_fully_connected_layers_agree(bias: str) -> None:
     ]
     attrs = FullyConnectedAttrs(quantized_bias_type=DType.of(b).name)
     assert_agrees(make_op("FULLY_CONNECTED", inputs, OUTPUT, attrs, version=7), [x])
+
+
+@pytest.mark.parametrize("bias", [None, np.int32, np.int64])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_rows_are_scaled_by_real_factors(bias: type | None, per_channel: bool) -> None:
+    """Of 2000 outputs, one or more tell this form from rounding in fixed point once or twice."""
+    rng = np.random.default_rng(1)
+    x = rng.integers(-32768, 32767, (50, 40), np.int16)
+    weights = tensor("w", rng.integers(-127, 128, (40, 40), np.int8), (0.005, 0), constant=True)
+    if per_channel:
+        scales = rng.uniform(0.001, 0.01, 40).astype(np.float32)
+        weights.quant = Quantization.per_channel(scales, 0)
+    added = None
+    if bias is not None:
+        added = tensor("b", rng.integers(-100000, 100000, 40).astype(bias), constant=True)
+    attrs = FullyConnectedAttrs(
+        quantized_bias_type="FLOAT32" if added is None else added.dtype.value
+    )
+    inputs = [tensor("x", x, (1e-4, 0)), weights, added]
+    op = make_op("FULLY_CONNECTED", inputs, (DType.INT16, (3.3e-4, 0)), attrs, version=11)
+    assert_agrees(op, [x])

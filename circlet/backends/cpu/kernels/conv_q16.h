@@ -39,6 +39,7 @@ struct conv_q16_params {
 #define CONV_Q16_SMALL 0 /* scaled once; all sums fit 32 bits, and factors the upper 32 */
 #define CONV_Q16_ONCE 1  /* scaled once, from 64 bits (sum_int.h) */
 #define CONV_Q16_TWICE 2 /* rounded twice, from sums that wrap to 32 bits (sum_int.h) */
+#define CONV_Q16_REAL 3  /* times a double (sum_int.h) */
 #define CONV_Q16_RECORD (2 * CIRCLET_LANES) /* CONV_Q16_SMALL: bias, multiplier * 2^(32 - right) */
 
 CIRCLET_INLINE vi16 conv_q16_pair(const int16_t *p, int alone) {
@@ -108,7 +109,10 @@ CIRCLET_INLINE void conv_q16_store(int16_t *to, const vi *acc, const wl *wide,
             if (form != CONV_Q16_SMALL) {
                 sum_int_store((char *)out, flush ? wide[i] : v_to_i64(acc[i]),
                               (const int64_t *)records + at, vectors * CIRCLET_LANES, bounds,
-                              count, ELEMENT_I16, form == CONV_Q16_ONCE);
+                              count, ELEMENT_I16,
+                              form == CONV_Q16_REAL   ? SUM_INT_REAL
+                              : form == CONV_Q16_ONCE ? SUM_INT_ONCE
+                                                      : SUM_INT_TWICE);
                 continue;
             }
             vi y = conv_q16_scale(acc[i], v_load_i32(small + CIRCLET_LANES)) + p->zero;

@@ -1,7 +1,7 @@
 /* Sums of products of integers in 64-bit accumulators, and their way to the output's steps.
  *
  * Weights stand as int16 in panels of NV * CIRCLET_LANES columns per element of a sum; what
- * belongs to a column, as SUM_INT_RECORD rows of int64: bias, multiplier, left and right shift.
+ * belongs to a column, as SUM_INT_RECORD rows of 8 bytes: bias, multiplier, left and right shift.
  */
 #ifndef CIRCLET_SUM_INT_H
 #define CIRCLET_SUM_INT_H
@@ -38,14 +38,36 @@ struct sum_int_bounds {
     int32_t zero, low, high;
 };
 
-/* One vector of results; WIDE: rounded once from 64 bits, otherwise twice from 32. */
+#define SUM_INT_FAR 65536.0 /* beyond all results of 16 bits */
+
+CIRCLET_INLINE wd sum_int_select(wl mask, wd a, wd b) {
+    return (wd)(((wl)a & mask) | ((wl)b & ~mask));
+}
+
+/* Sums times real factors, to the nearest whole number, halves away from zero. */
+CIRCLET_INLINE vi sum_int_real(wl acc, const int64_t *factors) {
+    wd y = __builtin_convertvector(acc, wd) * (wd) * (const wl_u *)factors;
+    wd far = (wd){0} + SUM_INT_FAR;
+    y = sum_int_select((wl)(y > far), far, y);
+    y = sum_int_select((wl)(y < -far), -far, y);
+    wd half = sum_int_select((wl)(y < 0.0), (wd){0} - 0.5, (wd){0} + 0.5);
+    return v_low_i32(__builtin_convertvector(y + half, wl));
+}
+
+#define SUM_INT_TWICE 0 /* rounded twice, from 32 bits */
+#define SUM_INT_ONCE 1  /* rounded once, from 64 bits */
+#define SUM_INT_REAL 2  /* the multiplier is a double */
+
+/* One vector of results. */
 CIRCLET_INLINE void sum_int_store(char *to, wl acc, const int64_t *record, int64_t row,
                                   struct sum_int_bounds bounds, int64_t count, int type,
-                                  const int WIDE) {
+                                  const int form) {
     wl multiplier = *(const wl_u *)(record + row), right = *(const wl_u *)(record + 3 * row);
     acc += *(const wl_u *)record;
     vi y;
-    if (WIDE) {
+    if (form == SUM_INT_REAL) {
+        y = sum_int_real(acc, record + row);
+    } else if (form == SUM_INT_ONCE) {
         wl one = v_splat_i64(1);
         y = v_low_i32((acc * multiplier + (one << (right - one))) >> right);
     } else {
@@ -59,12 +81,12 @@ CIRCLET_INLINE void sum_int_store(char *to, wl acc, const int64_t *record, int64
 
 CIRCLET_INLINE void sum_int_store_all(char *to, const wl *acc, const int64_t *record,
                                       struct sum_int_bounds bounds, int64_t left, int type,
-                                      const int NV, const int WIDE) {
+                                      const int NV, const int form) {
     CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
         int at = v * CIRCLET_LANES;
         if (left > at)
             sum_int_store(to + at * element_size(type), acc[v], record + at, NV * CIRCLET_LANES,
-                          bounds, s_min_i64(left - at, CIRCLET_LANES), type, WIDE);
+                          bounds, s_min_i64(left - at, CIRCLET_LANES), type, form);
     }
 }
 

@@ -23,12 +23,13 @@ from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 from circlet.ops.operands import operand
 from circlet.ops.requantize import quantize_multipliers, wide_multiplier
-from circlet.ops.weighted import output_factors, sums_are_wide
+from circlet.ops.weighted import output_factors, real_factors, sums_are_wide
 
 Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
 
 SMALL, ONCE, TWICE = "CONV_Q16_SMALL", "CONV_Q16_ONCE", "CONV_Q16_TWICE"
+REAL = "CONV_Q16_REAL"
 MOST_WIDE_PIXELS = 4
 MOST_WIDE_VECTORS = 2
 
@@ -42,6 +43,7 @@ class Product16:
         bias: One per channel.
         factors: Mantissas and shifts from accumulators to output steps.
         wide: Whether sums have 64 bits and are scaled once; else they wrap to 32, scaled twice.
+        real: Factors as doubles, for ops that scale by these.
     """
 
     op: Op
@@ -52,6 +54,7 @@ class Product16:
     factors: tuple[Int64, Int64]
     wide: bool
     data: TensorRef
+    real: npt.NDArray[np.float64] | None = None
 
 
 def pack_pairs(weights: Int16, columns: int) -> Int16:
@@ -112,11 +115,14 @@ def call_product16(product: Product16, context: Context) -> None:
 
 def _form(product: Product16) -> tuple[str, int]:
     """How outputs are scaled, and whether their sums may need more than 32 bits."""
-    if not product.wide:
+    if not product.wide and product.real is None:
         return TWICE, 0
     flat = np.abs(product.weights.reshape(len(product.weights), -1).astype(np.int64))
     reach = (flat.sum(axis=1) << 15) + np.abs(product.bias)
-    if (reach >= 1 << 31).any():
+    needs_more = int((reach >= 1 << 31).any())
+    if product.real is not None:
+        return REAL, needs_more
+    if needs_more:
         return ONCE, 1
     _, right = wide_multiplier(*product.factors)
     return (SMALL if ((right >= 16) & (right <= 32)).all() else ONCE), 0
@@ -126,7 +132,7 @@ def _records(product: Product16, form: str, width: int, lanes: int) -> np.ndarra
     channels = len(product.bias)
     if form != SMALL:
         bias, factors, wide = product.bias, product.factors, product.wide
-        return column_records(channels, width, bias, factors, wide=wide)
+        return column_records(channels, width, bias, factors, wide=wide, real=product.real)
     multiplier, right = wide_multiplier(*product.factors)
     factors32 = np.broadcast_to(multiplier << (32 - right), channels)
     table = np.pad(np.stack([product.bias, factors32]), ((0, 0), (0, -channels % width)))
@@ -146,7 +152,8 @@ def _product(op: Op, runs: Runs, places: Places, data: TensorRef) -> Product16:
     channels = filters.static_shape[0]
     stored = np.asarray(filters.data, np.int16)
     offsets = np.zeros(channels, np.int64) if bias is None else np.asarray(bias.data, np.int64)
-    factors = quantize_multipliers(output_factors(source, filters, op.outputs[0]))
+    tensors = source, filters, op.outputs[0]
+    factors = quantize_multipliers(output_factors(*tensors))
     return Product16(
         op,
         runs,
@@ -156,6 +163,7 @@ def _product(op: Op, runs: Runs, places: Places, data: TensorRef) -> Product16:
         factors,
         sums_are_wide(None if bias is None else bias.dtype),
         data,
+        real_factors(*tensors) if op.kind == "FULLY_CONNECTED" else None,
     )
 
 

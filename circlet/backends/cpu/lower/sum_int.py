@@ -23,14 +23,25 @@ def column_block(context: Context, columns: int) -> tuple[int, int]:
 
 
 def column_records(
-    columns: int, width: int, bias: Int64 | None, factors: tuple[Int64, Int64], *, wide: bool
+    columns: int,
+    width: int,
+    bias: Int64 | None,
+    factors: tuple[Int64, Int64],
+    *,
+    wide: bool,
+    real: npt.NDArray[np.float64] | None = None,
 ) -> Int64:
-    """Per block of `width` columns: bias, multiplier, left shift, right shift."""
+    """Per block of `width` columns: bias, multiplier, left shift, right shift.
+
+    Multipliers are doubles where `real` gives them.
+    """
     mantissa, shift = (np.broadcast_to(part, columns) for part in factors)
     table = np.zeros((4, columns), np.int64)
     if bias is not None:
         table[0] = bias
-    if wide:
+    if real is not None:
+        table[1] = np.broadcast_to(real.reshape(-1), columns).astype(np.float64).view(np.int64)
+    elif wide:
         table[1], table[3] = wide_multiplier(mantissa, shift)
     else:
         table[1], table[2], table[3] = mantissa, np.maximum(shift, 0), np.maximum(-shift, 0)
