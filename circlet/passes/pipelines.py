@@ -24,6 +24,7 @@ EXACT = (
     "remove-dead-ops",
 )
 NATIVE = (
+    "convolve-images",
     "split-spread-pixel",
     "fuse-attention",
     "fuse-residual",

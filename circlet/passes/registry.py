@@ -21,6 +21,7 @@ _CLASSES = {
     "unpack-constants": "unpack_constants:UnpackConstants",
     "fuse-list-update": "fuse_list_update:FuseListUpdate",
     "fuse-attention": "fuse_attention:FuseAttention",
+    "convolve-images": "convolve_images:ConvolveImages",
     "split-spread-pixel": "split_spread_pixel:SplitSpreadPixel",
     "fuse-residual": "fuse_residual:FuseResidual",
     "fuse-bands": "fuse_bands:FuseBands",
