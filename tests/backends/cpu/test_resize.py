@@ -14,7 +14,7 @@ SIZES = ((1, 1), (3, 17), (10, 14), (23, 9), (5, 7))
 
 
 @each_target
-@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16])
 @pytest.mark.parametrize(
     ("kind", "attrs"),
     [

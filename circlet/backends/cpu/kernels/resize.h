@@ -33,7 +33,7 @@ CIRCLET_INLINE void resize_weigh(const resize_rows *r, int64_t from, int64_t to,
     const char *upper = r->upper + from * element_size(type);
     const char *lower = r->lower + from * element_size(type);
     char *part = r->parts + to * 4;
-    if (type == ELEMENT_I8) {
+    if (type == ELEMENT_I8 || type == ELEMENT_I16) {
         vi v = element_load_i32(upper, n, type) * v_splat_i32(1024 - r->fixed_down);
         v += element_load_i32(lower, n, type) * v_splat_i32(r->fixed_down);
         element_store_i32(part, v, n, ELEMENT_I32);
@@ -73,6 +73,12 @@ CIRCLET_INLINE vi resize_unscaled(vi total) {
     return (rounded ^ sign) - sign;
 }
 
+/* The same of 1024 * high + low, whose sum may leave 32 bits; low is not negative. */
+CIRCLET_INLINE vi resize_unscaled_wide(vi high, vi low) {
+    vi below = (vi)(high + (low >> 10) < v_zero_i32());
+    return (high + ((low + (1 << (RESIZE_SHIFT - 1)) + below) >> 10)) >> 10;
+}
+
 /* Channels c .. c + n of a result pixel between two pixels of the parts. */
 CIRCLET_INLINE void resize_channels(const resize_rows *r, char *to, const char *first,
                                     const char *second, float right, int32_t fixed_right,
@@ -82,6 +88,13 @@ CIRCLET_INLINE void resize_channels(const resize_rows *r, char *to, const char *
         vi v = element_load_i32(first, n, ELEMENT_I32) * v_splat_i32(1024 - fixed_right);
         v += element_load_i32(second, n, ELEMENT_I32) * v_splat_i32(fixed_right);
         element_store_i32(to, resize_unscaled(v), n, type);
+        return;
+    }
+    if (type == ELEMENT_I16) {
+        vi a = element_load_i32(first, n, ELEMENT_I32), b = element_load_i32(second, n, ELEMENT_I32);
+        vi left = v_splat_i32(1024 - fixed_right), near = v_splat_i32(fixed_right);
+        vi high = (a >> 10) * left + (b >> 10) * near, low = (a & 1023) * left + (b & 1023) * near;
+        element_store_i32(to, resize_unscaled_wide(high, low), n, type);
         return;
     }
     vf left_weight = v_splat(1.0f - right), right_weight = v_splat(right);

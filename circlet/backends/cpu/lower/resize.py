@@ -27,7 +27,7 @@ def _refuses(op: Op, target: Target) -> str | None:
     source, result = operand(op, 0), op.outputs[0]
     if known_ints(op.input(1)) is None:
         return "the size is not constant"
-    if source.dtype not in (DType.FLOAT32, DType.INT8, DType.UINT8):
+    if source.dtype not in (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16):
         return f"does not take {source.dtype.name}"
     return "a size is 0" if result.elements == 0 else None
 
@@ -35,7 +35,8 @@ def _refuses(op: Op, target: Target) -> str | None:
 def _lower_bilinear(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
     data, made = layout_of(context, source), context.layout(result)
-    samples = fixed_samples if source.dtype == DType.INT8 else real_samples
+    is_fixed = source.dtype in (DType.INT8, DType.INT16)
+    samples = fixed_samples if is_fixed else real_samples
     rows = _tables(context, samples(op, data.height, made.height))
     columns = _tables(context, samples(op, data.width, made.width))
     operands = (source_ref(context, source), TensorRef(result), *rows, *columns)
