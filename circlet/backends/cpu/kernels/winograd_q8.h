@@ -48,6 +48,10 @@ typedef CIRCLET_VECTOR(int16_t, 32) winograd_q8_row;
 typedef CIRCLET_UNALIGNED(int16_t, 32) winograd_q8_row_u;
 typedef CIRCLET_UNALIGNED(int8_t, 16) winograd_q8_bytes;
 
+struct winograd_q8_place {
+    int64_t in, out;
+};
+
 /* Six input values to their values at the points. */
 CIRCLET_INLINE void winograd_q8_spread(winograd_q8_row *y, const winograd_q8_row *x) {
     winograd_q8_row even = x[4] - x[2] * 4, odd = x[3] - x[1] * 4;
@@ -70,15 +74,17 @@ CIRCLET_INLINE void winograd_q8_gather(vu *y, const vu *x) {
     y[3] = rest + (other_rest + x[5]) * 4;
 }
 
-/* Sixteen channels of a patch, to the same place of every plane. */
+/* Sixteen channels of a patch at all points. */
 CIRCLET_INLINE void winograd_q8_enter(const struct winograd_q8_params *p, const int8_t *in,
-                                      int16_t *to, int64_t plane, const int flip) {
+                                      int16_t *to, const int flip) {
     winograd_q8_row half[6][6];
+    const int8_t *rows[6];
+    CIRCLET_UNROLL for (int row = 0; row < 6; row++) rows[row] = in + row * p->in.row;
     CIRCLET_UNROLL for (int column = 0; column < 6; column++) {
         winograd_q8_row x[6], y[6];
         CIRCLET_UNROLL for (int row = 0; row < 6; row++) {
             winograd_q8_bytes bytes =
-                *(const winograd_q8_bytes *)(in + row * p->in.row + column * p->in.pixel);
+                *(const winograd_q8_bytes *)(rows[row] + column * p->in.pixel);
             if (flip) bytes ^= -128;
             x[row] = __builtin_convertvector(bytes, winograd_q8_row);
         }
@@ -88,43 +94,47 @@ CIRCLET_INLINE void winograd_q8_enter(const struct winograd_q8_params *p, const 
     CIRCLET_UNROLL for (int row = 0; row < 6; row++) {
         winograd_q8_row y[6];
         winograd_q8_spread(y, half[row]);
-        CIRCLET_UNROLL for (int column = 0; column < 6; column++)
-            *(winograd_q8_row_u *)(to + (row * 6 + column) * plane) = y[column];
+        CIRCLET_UNROLL for (int column = 0; column < 6; column++, to += WINOGRAD_Q8_DEPTH)
+            *(winograd_q8_row_u *)to = y[column];
     }
 }
 
-/* Where the first pixel of a patch is, of the image that the strides are of. */
-CIRCLET_INLINE int64_t winograd_q8_find(const struct winograd_q8_params *p,
-                                        const struct image_strides *strides, int64_t patch) {
-    struct patch_place at =
-        patch_at(patch, p->row_patches, p->image_patches, p->height, p->width);
-    return strides_at(strides, at.image, at.row, at.column);
+/* Where the first pixels of patches are, found before they are wanted: divisions take their time. */
+CIRCLET_INLINE void winograd_q8_find(const struct winograd_q8_params *p,
+                                     struct winograd_q8_place *places, int64_t first,
+                                     int64_t count) {
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < count; i++) {
+        struct patch_place at =
+            patch_at(first + i, p->row_patches, p->image_patches, p->height, p->width);
+        places[i].in = strides_at(&p->in, at.image, at.row, at.column);
+        places[i].out = strides_at(&p->out, at.image, at.row, at.column);
+    }
 }
 
 /* All planes of some patches times their weights, one vector of filters. Values are in tiles of MR
- * patches by sixteen channels, weights in pairs of channels. */
+ * patches by sixteen channels by planes, weights in pairs of channels. */
 CIRCLET_INLINE void winograd_q8_multiply(const struct winograd_q8_params *p, const int16_t *values,
                                          const int16_t *weights, int32_t *sums, int64_t count,
                                          const int MR) {
-    const int tile = MR * WINOGRAD_Q8_DEPTH, pairs = 2 * CIRCLET_LANES;
-    int64_t value_plane = (int64_t)p->task_patches * p->depth * WINOGRAD_Q8_DEPTH;
-    int64_t sum_plane = (int64_t)p->task_patches * CIRCLET_LANES;
+    const int patch_values = PATCH_PLANES * WINOGRAD_Q8_DEPTH, pairs = 2 * CIRCLET_LANES;
+    const int patch_sums = PATCH_PLANES * CIRCLET_LANES;
     int64_t panel = (int64_t)p->depth * WINOGRAD_Q8_DEPTH * CIRCLET_LANES;
-    for (int plane = 0; plane < PATCH_PLANES; plane++) {
-        const int16_t *x = values + plane * value_plane, *panels = weights + plane * panel;
-        int32_t *to = sums + plane * sum_plane;
-        for (int64_t patch = 0; patch < count; patch += MR, to += MR * CIRCLET_LANES) {
+    int64_t tile = (int64_t)p->depth * MR * patch_values;
+    for (int plane = 0; plane < PATCH_PLANES; plane++, weights += panel) {
+        const int16_t *x = values + plane * WINOGRAD_Q8_DEPTH;
+        int32_t *to = sums + plane * CIRCLET_LANES;
+        for (int64_t patch = 0; patch < count; patch += MR, x += tile, to += MR * patch_sums) {
             vi acc[16];
-            const int16_t *w = panels;
+            const int16_t *w = weights, *at = x;
             CIRCLET_UNROLL for (int m = 0; m < MR; m++) acc[m] = v_zero_i32();
-            for (int c = 0; c < p->depth; c++, x += tile) {
+            for (int c = 0; c < p->depth; c++, at += MR * patch_values) {
                 CIRCLET_UNROLL for (int k = 0; k < WINOGRAD_Q8_DEPTH; k += 2, w += pairs) {
                     vi16 row = *(const vi16_u *)w;
                     CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-                        acc[m] = v_dot2_splat(acc[m], x + m * WINOGRAD_Q8_DEPTH + k, row);
+                        acc[m] = v_dot2_splat(acc[m], at + m * patch_values + k, row);
                 }
             }
-            CIRCLET_UNROLL for (int m = 0; m < MR; m++) v_store_i32(to + m * CIRCLET_LANES, acc[m]);
+            CIRCLET_UNROLL for (int m = 0; m < MR; m++) v_store_i32(to + m * patch_sums, acc[m]);
         }
     }
 }
@@ -137,8 +147,8 @@ CIRCLET_INLINE vi winograd_q8_sum(vu product) {
 /* One vector of filters of a patch: from the planes of sums to pixels. What is added to the plane
  * of the points 1 and 1 is added to all pixels. */
 CIRCLET_INLINE void winograd_q8_leave(const struct winograd_q8_params *p, const int32_t *sums,
-                                      int64_t plane, const int32_t *record, uint8_t *out,
-                                      int64_t left, const int form, const int tail) {
+                                      const int32_t *record, uint8_t *out, int64_t left,
+                                      const int form, const int tail) {
     const struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
     const int is_line = q8_is_line(record, form);
     vi start = v_load_i32(record);
@@ -146,7 +156,7 @@ CIRCLET_INLINE void winograd_q8_leave(const struct winograd_q8_params *p, const 
     CIRCLET_UNROLL for (int column = 0; column < 6; column++) {
         vu x[6], y[4];
         CIRCLET_UNROLL for (int row = 0; row < 6; row++)
-            x[row] = (vu)v_load_i32(sums + (row * 6 + column) * plane);
+            x[row] = (vu)v_load_i32(sums + (row * 6 + column) * CIRCLET_LANES);
         if (column == 1 && is_line) x[1] += (vu)start;
         winograd_q8_gather(y, x);
         CIRCLET_UNROLL for (int row = 0; row < 4; row++) half[row][column] = y[row];
@@ -162,17 +172,16 @@ CIRCLET_INLINE void winograd_q8_leave(const struct winograd_q8_params *p, const 
     }
 }
 
-/* Values at points of the patches of a task, of each sixteen channels in tiles of MR. */
+/* Values at points of the patches of a task. */
 CIRCLET_INLINE void winograd_q8_evaluate(const struct winograd_q8_params *p, const int8_t *in,
-                                         int16_t *to, int64_t first, int64_t count, const int MR,
-                                         const int flip) {
-    int64_t plane = (int64_t)p->task_patches * p->depth * WINOGRAD_Q8_DEPTH;
+                                         int16_t *to, const struct winograd_q8_place *places,
+                                         int64_t count, const int MR, const int flip) {
+    const int patch_values = PATCH_PLANES * WINOGRAD_Q8_DEPTH;
     for (int64_t patch = 0; patch < count; patch++) {
-        const int8_t *from = in + winograd_q8_find(p, &p->in, first + patch);
         int64_t tile = patch / MR * p->depth * MR + patch % MR;
         for (int64_t c = 0; c < p->depth; c++) {
             int64_t channel = s_min_i64(c * WINOGRAD_Q8_DEPTH, p->channels - WINOGRAD_Q8_DEPTH);
-            winograd_q8_enter(p, from + channel, to + (tile + c * MR) * WINOGRAD_Q8_DEPTH, plane,
+            winograd_q8_enter(p, in + places[patch].in + channel, to + (tile + c * MR) * patch_values,
                               flip);
         }
     }
@@ -187,15 +196,19 @@ CIRCLET_INLINE void winograd_q8(const struct winograd_q8_params *p, void *const 
                                 int64_t begin, int64_t end, const int MR, const int form,
                                 const int flip, const int tail) {
     int64_t depth = (int64_t)p->depth * WINOGRAD_Q8_DEPTH, ready = -1;
-    int64_t sum_plane = (int64_t)p->task_patches * CIRCLET_LANES;
     int16_t *values = scratch;
     int32_t *sums = (int32_t *)(values + PATCH_PLANES * p->task_patches * depth);
+    struct winograd_q8_place *places =
+        (struct winograd_q8_place *)(sums + PATCH_PLANES * p->task_patches * CIRCLET_LANES);
     for (int64_t task = begin; task < end; task++) {
         int64_t group = task / p->splits, split = task % p->splits;
         int64_t first = group * p->task_patches;
         int64_t count = s_min_i64(p->task_patches, p->patches - first);
-        if (group != ready) winograd_q8_evaluate(p, x[0], values, first, count, MR, flip);
-        ready = group;
+        if (group != ready) {
+            winograd_q8_find(p, places, first, count);
+            winograd_q8_evaluate(p, x[0], values, places, count, MR, flip);
+            ready = group;
+        }
         int64_t last = (int64_t)p->vectors * (split + 1) / p->splits;
         for (int64_t n = (int64_t)p->vectors * split / p->splits; n < last; n++) {
             const int16_t *weights =
@@ -204,9 +217,8 @@ CIRCLET_INLINE void winograd_q8(const struct winograd_q8_params *p, void *const 
             const int32_t *record = (const int32_t *)x[2] + n * Q8_RECORD;
             uint8_t *out = (uint8_t *)x[3] + n * CIRCLET_LANES;
             for (int64_t i = 0; i < count; i++)
-                winograd_q8_leave(p, sums + i * CIRCLET_LANES, sum_plane, record,
-                                  out + winograd_q8_find(p, &p->out, first + i),
-                                  p->filters - n * CIRCLET_LANES, form, tail);
+                winograd_q8_leave(p, sums + i * PATCH_PLANES * CIRCLET_LANES, record,
+                                  out + places[i].out, p->filters - n * CIRCLET_LANES, form, tail);
         }
     }
 }

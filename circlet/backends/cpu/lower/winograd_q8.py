@@ -49,6 +49,7 @@ _PRODUCT = 576
 _PLANES = 36
 _DEPTH = 16
 _FEWEST, _MOST = 4, 8
+_PLACE_BYTES = 16
 _MOST_WEIGHT_BYTES = 3 << 19
 _NEAR_WEIGHT_BYTES = 1 << 19
 _CACHED_BYTES = 256 << 10
@@ -110,13 +111,17 @@ class _Sizes(NamedTuple):
         tiles = range(min(_MOST, self.patches), min(_FEWEST, self.patches) - 1, -1)
         return min(tiles, key=lambda tile: -(-self.patches // tile) * tile)
 
+    def patch_bytes(self, lanes: int) -> int:
+        """Bytes of a patch at points and of its sums of a vector of filters."""
+        return _PLANES * (self.depth * _DEPTH * 2 + lanes * 4)
+
     def task_patches(self, lanes: int) -> int:
         """Patches of a task: a tile, or more where weights come from far away."""
         tile = self.tile()
         if self.weight_bytes(lanes) <= _NEAR_WEIGHT_BYTES:
             return tile
-        patch_bytes = _PLANES * (self.depth * _DEPTH * 2 + lanes * 4)
-        tiles = min(_CACHED_BYTES // (patch_bytes * tile), -(-self.patches // tile))
+        most = _CACHED_BYTES // (self.patch_bytes(lanes) * tile)
+        tiles = min(most, -(-self.patches // tile))
         return max(tiles, 1) * tile
 
 
@@ -192,7 +197,7 @@ def _call(op: Op, context: Context) -> None:
         ),
         (op.outputs[0],),
         tasks=groups * splits,
-        scratch_bytes=_PLANES * task_patches * (sizes.depth * _DEPTH * 2 + lanes * 4),
+        scratch_bytes=task_patches * (sizes.patch_bytes(lanes) + _PLACE_BYTES),
     )
 
 
