@@ -19,12 +19,16 @@ class CircletError(Exception):
         where: The user's name of the place: operator, tensor, file or option.
         why: The fact that makes it wrong.
         fix: What the user can do about it.
+
+    Attributes:
+        advice: What to do where an error of the class does not say it.
     """
 
     code: ClassVar[str] = "E-CIRCLET"
+    advice: ClassVar[str] = ""
 
     def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
-        self.what, self.where, self.why, self.fix = what, where, why, fix
+        self.what, self.where, self.why, self.fix = what, where, why, fix or self.advice
         super().__init__(self.render())
 
     def render(self) -> str:
@@ -78,6 +82,7 @@ class FormatError(CircletError):
     """
 
     code = "E-FORMAT"
+    advice = "copy or export the file again; it may be damaged, or made for a newer schema"
 
 
 class LimitError(CircletError):
@@ -96,6 +101,7 @@ class GraphError(CircletError):
     """
 
     code = "E-GRAPH"
+    advice = "export the network again, or give its inputs sizes that it works for"
 
 
 class PassError(CircletError):

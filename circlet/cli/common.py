@@ -93,6 +93,11 @@ def _finite(data: object) -> object:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things in words: 1 graph, 2 graphs."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def start_logging() -> None:
     """Send the package's log to standard error at the level of CIRCLET_LOG."""
     name = Config.from_environment().log_level.upper()

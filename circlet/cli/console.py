@@ -12,8 +12,3 @@ _UNBOUNDED = 100_000
 def console() -> Console:
     """Standard output; what goes to a file or a program is not folded at any width."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else _UNBOUNDED)
-
-
-def counted(count: int, noun: str) -> str:
-    """A number of things in words: 1 graph, 2 graphs."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

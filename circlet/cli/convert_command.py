@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.cli.common import CircletCommand, counted, json_option, print_json
 from circlet.formats.convert import convert
 
 
@@ -22,4 +22,4 @@ def command(source: Path, target: Path, as_json: bool) -> None:
         return
     click.echo(f"{report.target}: {report.format}, {report.size_bytes:,} bytes")
     counts = {"graph": report.graphs, "operator": report.ops, "tensor": report.tensors}
-    click.echo(", ".join(f"{count:,} {noun}{'s' * (count != 1)}" for noun, count in counts.items()))
+    click.echo(", ".join(counted(count, noun) for noun, count in counts.items()))

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from circlet.cli.console import console, counted
+from circlet.cli.common import counted
+from circlet.cli.console import console
 from circlet.runtime.answers import Answer, Detection
 from circlet.runtime.command import RunReport
 

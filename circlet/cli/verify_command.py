@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.cli.common import CircletCommand, counted, json_option, print_json
 from circlet.formats import load
 from circlet.ops.verification import Verification, verification
 
@@ -32,5 +32,7 @@ def _show(found: Verification) -> None:
         click.echo(f"rule '{violation.rule}': {violation.message}\n  where: {violation.where}")
     for entry in found.unsupported:
         click.echo(f"cannot be run: {entry}")
-    counts = f"{len(found.violations)} violations, {len(found.unsupported)} unsupported operators"
-    click.echo(f"{found.model}: {'ok' if found.ok else counts} ({found.ops} operators checked)")
+    broken = counted(len(found.violations), "violation")
+    verdict = f"{broken}, {counted(len(found.unsupported), 'unsupported operator')}"
+    checked = counted(found.ops, "operator")
+    click.echo(f"{found.model}: {'ok' if found.ok else verdict} ({checked} checked)")

@@ -36,12 +36,7 @@ class Violation:
 
     def error(self) -> GraphError:
         """The violation as an exception."""
-        return GraphError(
-            self.message,
-            where=self.where,
-            why=f"rule '{self.rule}' does not hold",
-            fix="export the network again, or give its inputs sizes that it works for",
-        )
+        return GraphError(self.message, where=self.where, why=f"rule '{self.rule}' does not hold")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet.errors import FileError, FormatError, GraphError, LimitError
+from circlet.errors import CircletError, FileError, FormatError, GraphError, LimitError
 from circlet.formats import dumps, load
 from circlet.ir import DType, RawAttrs
 from circlet.limits import Limits
@@ -174,3 +174,9 @@ def test_what_is_converted_once_may_be_the_start_of_a_variable() -> None:
     b.output(b.op("DEQUANTIZE", [half], name="y", dtype=DType.FLOAT32, shape=(2,)))
     b.graph.outputs[0].is_variable = True
     assert load(dumps(b.model(), "tflite")).main.outputs[0].is_variable
+
+
+@pytest.mark.parametrize("error", [FormatError, GraphError])
+def test_a_file_that_is_wrong_always_comes_with_advice(error: type[CircletError]) -> None:
+    assert "again" in error("it is wrong").fix
+    assert error("it is wrong", fix="do this").fix == "do this"
