@@ -85,6 +85,7 @@ FULLY_CONNECTED = register(
                 for bias in (wide, "_")
             ),
             "INT16 INT8 INT64 -> INT16",
+            "INT16 INT16 _ -> INT16",
             "FLOAT32 UINT8 FLOAT32 -> FLOAT32",
             "FLOAT32 UINT8 _ -> FLOAT32",
         ),

@@ -197,7 +197,7 @@ register(
         kind="LOG_SOFTMAX",
         options="LogSoftmaxOptions",
         arity=(1, 1),
-        dtypes=("FLOAT32 -> FLOAT32", "UINT8 -> UINT8"),
+        dtypes=("FLOAT32 -> FLOAT32", "UINT8 -> UINT8", "INT8 -> INT8"),
         infer=same_as_first,
         evaluate=_evaluate_log_softmax,
         rules=(_LAST_AXIS, affine(0)),

@@ -120,6 +120,9 @@ def evaluate_fully_connected(op: Op, arrays: Arrays) -> np.ndarray:
     if x.dtype == np.float32:
         return _hybrid_rows(op, weights, (x, w.view(np.int8), bias))
 
+    if weights.dtype is DType.INT16:
+        steps = _sixteen_bit_steps(op, (data, weights), (x, w, bias), _matmul)
+        return _integer_output(op, steps)
     if data.dtype is DType.INT16:
         total = _sixteen_bit_sums((x, w, bias), _matmul)
     else:
@@ -138,7 +141,7 @@ def _sixteen_bit_steps(
     arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
     product: Product,
 ) -> npt.NDArray[np.int64]:
-    """Output steps of int16 activations times int8 weights, whose zero points are 0."""
+    """Output steps of int16 activations times weights, whose zero points are 0."""
     bias = arrays[2]
     total = _sixteen_bit_sums(arrays, product)
     mantissa, shift = quantize_multipliers(output_factors(*operands, op.outputs[0]))

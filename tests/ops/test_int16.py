@@ -110,3 +110,11 @@ def test_rows_are_scaled_by_real_factors(bias: type | None, per_channel: bool) -
     inputs = [tensor("x", x, (1e-4, 0)), weights, added]
     op = make_op("FULLY_CONNECTED", inputs, (DType.INT16, (3.3e-4, 0)), attrs, version=11)
     assert_agrees(op, [x])
+
+
+def test_rows_times_computed_rows_are_rounded_once() -> None:
+    rng = np.random.default_rng(2)
+    x, w = (rng.integers(-32768, 32767, (count, 40), np.int16) for count in (50, 40))
+    inputs = [tensor("x", x, (1e-4, 0)), tensor("w", w, (2e-4, 0))]
+    op = make_op("FULLY_CONNECTED", inputs, (DType.INT16, (3e-3, 0)), FullyConnectedAttrs(), 4)
+    assert_agrees(op, [x, w])

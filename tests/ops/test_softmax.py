@@ -69,6 +69,15 @@ def test_float_rows_agree(kind: str, attrs: object) -> None:
     assert_agrees(make_op(kind, [tensor("x", x)], (DType.FLOAT32, None), attrs), [x])
 
 
+@pytest.mark.parametrize(("dtype", "zero"), [(DType.INT8, 127), (DType.UINT8, 255)])
+def test_log_softmax_of_bytes_agrees(dtype: DType, zero: int) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (200, 12), np.uint8).view(dtype.numpy)
+    for scale in (0.02, 0.3):
+        assert_agrees(
+            make_op("LOG_SOFTMAX", [tensor("x", x, (scale, 5))], (dtype, (1 / 16, zero))), [x]
+        )
+
+
 def test_rules_refuse_what_the_kernel_cannot_compute() -> None:
     x, good = np.zeros((2, 3), np.int8), (DType.INT8, (1 / 256, -128))
     one = SoftmaxAttrs(1.0)

@@ -356,7 +356,7 @@ _ROWS = (
     _row("softmax_q8", "softmax", "integer softmax", _E, "softmax", "kws_dscnn_int8"),
     _row("softmax_q16", "softmax16", "int16 softmax", _E, "softmax", ""),
     _row("log_softmax_f32", "softmax", "float", _L, "softmax", f"{_ONE}LogSoftmax_000"),
-    _row("log_softmax_u8", "softmax", "integer", _E, "softmax", f"{_ONE}LogSoftmax_U8_000"),
+    _row("log_softmax_q8", "softmax", "integer", _E, "softmax", f"{_ONE}LogSoftmax_U8_000"),
     _row("l2_norm", "l2_norm", "rows by their length", _L, "norm", f"{_ONE}L2Normalize_000"),
     _row("pool", "pool", "pooling", _L, "pool", "face_detection_short_range"),
     _row("running_sum", "order", "cumulative sums", _O, "gather", ""),

@@ -22,3 +22,16 @@ def test_rows_times_computed_weights_equal_the_record(target: str, biased: bool)
             attrs = FullyConnectedAttrs(activation, keep_num_dims=len(shape) > 2)
             cases.op("FULLY_CONNECTED", inputs, attrs, quant=result)
     cases.check(target, threads=2)
+
+
+@each_target
+def test_rows_of_int16_times_computed_ones_equal_the_record(target: str) -> None:
+    cases, result = Cases(), Quantization.per_tensor(0.01)
+    for shape, units in (((1, 7), 5), ((37, 33), 20), ((2, 3, 8), 17)):
+        pair = [
+            cases.data(DType.INT16, sizes, Quantization.per_tensor(3e-4))
+            for sizes in (shape, (units, shape[-1]))
+        ]
+        attrs = FullyConnectedAttrs("RELU", keep_num_dims=len(shape) > 2)
+        cases.op("FULLY_CONNECTED", pair, attrs, quant=result)
+    cases.check(target, threads=2)

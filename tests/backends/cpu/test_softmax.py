@@ -66,6 +66,7 @@ def test_16_bit_results_of_bytes_equal_the_record(target: str) -> None:
 def test_log_softmax_of_bytes_equals_the_record(target: str) -> None:
     cases = Cases()
     for shape in ((1, 3, 3, 2), (3, 5, 40), (2, 300)):
-        source = cases.data(DType.UINT8, shape, Quantization.per_tensor(0.0388, 128))
-        cases.op("LOG_SOFTMAX", [source], quant=Quantization.per_tensor(1 / 16, 255))
+        for dtype, zero in ((DType.UINT8, 255), (DType.INT8, 127)):
+            source = cases.data(dtype, shape, Quantization.per_tensor(0.0388, zero - 127))
+            cases.op("LOG_SOFTMAX", [source], quant=Quantization.per_tensor(1 / 16, zero))
     cases.check(target)

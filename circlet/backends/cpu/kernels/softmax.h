@@ -218,17 +218,17 @@ CIRCLET_INLINE void softmax_q8(const struct softmax_q8_params *p, void *const *x
     }
 }
 
-struct log_softmax_u8_params {
+struct log_softmax_q8_params {
     int64_t rows;          /* in all */
     int64_t rows_per_task; /* of a task */
     int64_t count;         /* elements of a row */
     double scale;          /* of the input */
     double result_scale;
-    double zero; /* of the result */
+    double zero; /* of the result, in 0 .. 255 */
 };
 
 /* The stored result of each difference to the highest element. */
-CIRCLET_INLINE void log_softmax_results(const struct log_softmax_u8_params *p, uint8_t *results,
+CIRCLET_INLINE void log_softmax_results(const struct log_softmax_q8_params *p, uint8_t *results,
                                         double sum) {
     wd rest = wide_log(w_splat(sum)), low = w_splat(0.0), high = w_splat(255.0);
     for (int i = 0; i < SOFTMAX_ENTRIES; i += CIRCLET_LANES) {
@@ -240,9 +240,10 @@ CIRCLET_INLINE void log_softmax_results(const struct log_softmax_u8_params *p, u
     }
 }
 
-/* Operands: source, result, powers of each difference to the highest element. */
-CIRCLET_INLINE void log_softmax_u8(const struct log_softmax_u8_params *p, void *const *x,
-                                   void *scratch, int64_t begin, int64_t end) {
+/* Operands: source, result, powers of each difference to the highest element. flip: 128 where
+ * elements have a sign. */
+CIRCLET_INLINE void log_softmax_q8(const struct log_softmax_q8_params *p, void *const *x,
+                                   void *scratch, int64_t begin, int64_t end, int flip) {
     (void)scratch;
     uint8_t results[SOFTMAX_ENTRIES];
     const double *powers = x[2];
@@ -250,12 +251,12 @@ CIRCLET_INLINE void log_softmax_u8(const struct log_softmax_u8_params *p, void *
     for (int64_t row = begin * p->rows_per_task; row < last; row++) {
         const uint8_t *from = (const uint8_t *)x[0] + row * p->count;
         uint8_t *to = (uint8_t *)x[1] + row * p->count;
-        uint8_t highest = softmax_highest_q8(from, p->count, 0);
+        uint8_t highest = softmax_highest_q8(from, p->count, (uint8_t)flip);
         double sum = 0;
         for (int64_t i = 0; i < p->count; i++) sum += powers[(uint8_t)(highest - from[i])];
         log_softmax_results(p, results, sum);
         CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++)
-            to[i] = results[(uint8_t)(highest - from[i])];
+            to[i] = (uint8_t)(results[(uint8_t)(highest - from[i])] ^ flip);
     }
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -318,28 +318,36 @@ def _rows(op: Op, tile: Tile, lanes: int) -> _Integer:
 
 def _lower_integer(op: Op, context: Context) -> None:
     form = _wide if operand(op, 0).dtype == DType.INT16 else _narrow
-    _call_integer(op, op, form, context)
+    _call_integer(op, op, lambda tile, lanes: form(op, tile, lanes), context)
 
 
 def _lower_rows(op: Op, context: Context) -> None:
     attrs = BatchMatMulAttrs(adj_y=True)
     product = Op("BATCH_MATMUL", op.inputs[:2], op.outputs, attrs, op.origin)
-    _call_integer(op, product, lambda _, tile, lanes: _rows(op, tile, lanes), context)
+
+    def form(tile: Tile, lanes: int) -> _Integer:
+        if operand(op, 0).dtype == DType.INT8:
+            return _rows(op, tile, lanes)
+        return replace(_wide(product, tile, lanes), bounds=bounds(op))
+
+    _call_integer(op, product, form, context)
 
 
 def _refuses_rows(op: Op, target: Target) -> str | None:
     data, weights, bias, result = operand(op, 0), operand(op, 1), op.input(2), op.outputs[0]
-    if {data.dtype, weights.dtype, result.dtype} != {DType.INT8}:
-        return "not int8"
-    if bias is not None and not bias.is_constant:
-        return "the bias is computed"
+    if {data.dtype, weights.dtype, result.dtype} not in ({DType.INT8}, {DType.INT16}):
+        return "not all int8, or all int16"
+    if bias is not None and (not bias.is_constant or data.dtype is DType.INT16):
+        return "a bias is computed, or joins int16"
+    if data.dtype is DType.INT16 and zero_of(weights):
+        return "weights of int16 have a zero point"
     if not 2 <= len(data.static_shape) == len(result.static_shape) <= MOST_STACK_AXES + 2:
         return "the result is not as many rows as the input"
     return "a size is 0" if data.elements == 0 or result.elements == 0 else None
 
 
 def _call_integer(
-    op: Op, product: Op, form: Callable[[Op, Tile, int], _Integer], context: Context
+    op: Op, product: Op, form: Callable[[Tile, int], _Integer], context: Context
 ) -> None:
     """Compute an op's result as a product of matrices, in a form."""
     rows, depth, columns = product_sizes(product)
@@ -347,7 +355,7 @@ def _call_integer(
     lanes = lanes_of(context.vector_bytes)
     tile = choose_integer_tile(rows, columns, context.target, lanes)
     tile = Tile(tile.pixels, min(tile.vectors, _MOST_VECTORS))
-    chosen = form(op, tile, lanes)
+    chosen = form(tile, lanes)
     pixels, width = chosen.tile.pixels, chosen.tile.vectors * lanes
     params, tasks = _matrix_params(product, width)
     per_tensor = right.quant is not None and not right.quant.is_per_channel

@@ -118,7 +118,7 @@ def _lower_wide(op: Op, context: Context) -> None:
 
 
 def _refuses_log_stored(op: Op, target: Target) -> str | None:
-    if operand(op, 0).dtype != DType.UINT8:
+    if operand(op, 0).dtype not in (DType.INT8, DType.UINT8):
         return f"does not take {operand(op, 0).dtype.name}"
     return _refuses(op, target)
 
@@ -127,10 +127,11 @@ def _lower_log_stored(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
     params, tasks = _row_params(op)
     params |= {"scale": scale_of(source), "result_scale": scale_of(result)}
-    params["zero"] = float(zero_of(result))
+    flip = 128 if source.dtype == DType.INT8 else 0
+    params["zero"] = float(zero_of(result) + flip)
     powers = context.constant(np.exp(-np.arange(256) * scale_of(source)))
     operands = (source_ref(context, source), TensorRef(result), powers)
-    kernel = Kernel("softmax.h", "log_softmax_u8")
+    kernel = Kernel("softmax.h", "log_softmax_q8", (flip,))
     context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
@@ -138,4 +139,4 @@ LOWERINGS.add(Lowering("SOFTMAX", "softmax_f32", _refuses_float, _lower_float))
 LOWERINGS.add(Lowering("SOFTMAX", "softmax_q8", _refuses_stored, _lower_stored))
 LOWERINGS.add(Lowering("SOFTMAX", "softmax_q16", _refuses_wide, _lower_wide))
 LOWERINGS.add(Lowering("LOG_SOFTMAX", "log_softmax_f32", _refuses_float, _lower_float))
-LOWERINGS.add(Lowering("LOG_SOFTMAX", "log_softmax_u8", _refuses_log_stored, _lower_log_stored))
+LOWERINGS.add(Lowering("LOG_SOFTMAX", "log_softmax_q8", _refuses_log_stored, _lower_log_stored))
