@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlet.errors import PlacementError
 from circlet.ir import DType, Quantization
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu.cases import QUANT, Cases, each_target
@@ -35,3 +36,13 @@ def test_rows_of_int16_times_computed_ones_equal_the_record(target: str) -> None
         attrs = FullyConnectedAttrs("RELU", keep_num_dims=len(shape) > 2)
         cases.op("FULLY_CONNECTED", pair, attrs, quant=result)
     cases.check(target, threads=2)
+
+
+def test_rows_joined_into_longer_ones_are_not_taken_for_rows() -> None:
+    cases = Cases()
+    weights = cases.data(DType.INT8, (5, 12), Quantization.per_tensor(0.02))
+    rows = cases.data(DType.INT8, (4, 6), QUANT)
+    made = cases.op("FULLY_CONNECTED", [rows, weights], FullyConnectedAttrs(), quant=QUANT)
+    assert made.shape == (2, 5)
+    with pytest.raises(PlacementError):
+        cases.check("native")

@@ -341,7 +341,8 @@ def _refuses_rows(op: Op, target: Target) -> str | None:
         return "a bias is computed, or joins int16"
     if data.dtype is DType.INT16 and zero_of(weights):
         return "weights of int16 have a zero point"
-    if not 2 <= len(data.static_shape) == len(result.static_shape) <= MOST_STACK_AXES + 2:
+    as_many = 2 <= len(data.static_shape) == len(result.static_shape) <= MOST_STACK_AXES + 2
+    if not as_many or data.static_shape[-1] != weights.static_shape[1]:
         return "the result is not as many rows as the input"
     return "a size is 0" if data.elements == 0 or result.elements == 0 else None
 
