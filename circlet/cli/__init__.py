@@ -56,6 +56,14 @@ def group() -> None:
     """Run neural networks on this device.
 
     Exit codes: 0 done, 1 an error with a code on standard error, 2 wrong usage.
+
+    \b
+    Environment:
+      CIRCLET_CC           C compiler command in place of the package ziglang
+      CIRCLET_CACHE_DIR    folder of compiled artifacts (~/.cache/circlet)
+      CIRCLET_CACHE_BYTES  to which it is pruned; 0 switches it off (2 GiB)
+      CIRCLET_THREADS      threads of a run (the cores that may be used)
+      CIRCLET_LOG          debug, info, warning or error (warning)
     """
     start_logging()
 

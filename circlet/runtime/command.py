@@ -102,11 +102,15 @@ def run_network(
         write_outputs(request.output, session.outputs, results)
     pairs = zip(session.outputs, results, strict=True)
     backends = [row["backend"] for row in session.placement]
+    answers = tuple(answer(value, array, labels, request.top) for value, array in pairs)
+    found = detections(results, labels, request.top)
+    if request.labels and not (found or any(item.top or item.shares for item in answers)):
+        warnings += (f"--labels: {len(labels)} labels fit the classes of no output",)
     return RunReport(
         model=sample.title if sample else str(request.model),
         inputs=origins,
-        answers=tuple(answer(value, array, labels, request.top) for value, array in pairs),
-        detections=detections(results, labels, request.top),
+        answers=answers,
+        detections=found,
         seconds=session.opened.seconds,
         times=times,
         threads=session.threads,

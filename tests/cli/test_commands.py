@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from circlet import __version__
+from circlet import __version__, config
 from circlet.errors import FileError
 from tests.cli.call import as_json, circlet, in_shell
 from tests.runtime import networks
@@ -40,7 +41,8 @@ def test_compile_makes_code_for_several_targets(model: Path, tmp_path: Path) -> 
 
 def test_an_artifact_for_another_cpu_is_refused(model: Path, tmp_path: Path) -> None:
     assert circlet("compile", model, "-o", tmp_path / "a", "--target", "riscv64").exit_code == 0
-    assert as_json("run", tmp_path / "a", code=1)["error"]["code"] == "E-TARGET"
+    error = as_json("run", tmp_path / "a", code=1)["error"]
+    assert (error["code"], error["where"]) == ("E-TARGET", str(tmp_path / "a"))
 
 
 @pytest.mark.parametrize("level", ["O0", "O1", "O2"])
@@ -109,6 +111,12 @@ def test_doctor_finds_a_cache_without_room(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_version_is_that_of_the_package() -> None:
     assert __version__ in circlet("--version").stdout
+
+
+def test_help_lists_every_variable_of_the_environment() -> None:
+    source = Path(config.__file__).read_text(encoding="utf-8")
+    text = circlet("--help").stdout
+    assert all(f" {name} " in text for name in set(re.findall(r"CIRCLET_[A-Z_]+", source)))
 
 
 def test_help_lists_the_commands() -> None:

@@ -116,6 +116,13 @@ def test_labels_without_the_background_class_are_shifted(
     assert [c["label"] for c in report["answers"][0]["top"]] == ["two", "four"]
 
 
+def test_labels_that_fit_no_output_are_told_of(vector: Path, x: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("one\ntwo\n", encoding="utf-8")
+    (warning,) = as_json("run", vector, "--input", x, "--labels", labels)["warnings"]
+    assert "2 labels fit the classes of no output" in warning
+
+
 def test_mean_and_std_shape_the_pixels(tmp_path: Path) -> None:
     PIL.new("L", (8, 8), 200).save(tmp_path / "p.png")
     sample = ("run", Sample("float").model_path, "--input", tmp_path / "p.png")

@@ -91,7 +91,7 @@ class Artifact:
     def _unfit(self) -> CircletError:
         from circlet.backends.cpu.targets import unfit_for_host
 
-        return unfit_for_host(self.targets)
+        return unfit_for_host(self.targets, self.name)
 
     def code(self, index: int) -> TargetCode:
         """The code of one target, the hashes of all but the constants checked once."""

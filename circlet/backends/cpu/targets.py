@@ -114,11 +114,12 @@ def missing_on_host(target: Target) -> tuple[str, ...]:
     return minimal(target.arch, target.all_features - host_features())
 
 
-def unfit_for_host(targets: Iterable[Target]) -> TargetError:
+def unfit_for_host(targets: Iterable[Target], where: str = "") -> TargetError:
     """The error of code for targets none of which this machine runs: what is missing for each."""
     lacks = "; ".join(f"{target} needs {', '.join(missing_on_host(target))}" for target in targets)
     return TargetError(
         "this CPU cannot run the code",
+        where=where,
         why=lacks or "there is no code for any target",
-        fix=f"compile for {native_target()} or for an older level, such as `generic`",
+        fix=f"compile for this CPU, {native_target()}, or for `baseline` or `generic`",
     )
