@@ -78,7 +78,7 @@ def _divide(values: gemmlowp.Int64, right: gemmlowp.Int64) -> gemmlowp.Int64:
 
 
 def _in_reach(op: Op) -> bool:
-    return operand(op, 0).dtype not in QUANTISED or 2.0**-30 < _factor(op) < 2.0**7
+    return operand(op, 0).dtype not in QUANTISED or 2.0**-31 < _factor(op) < 2.0**22
 
 
 binary(

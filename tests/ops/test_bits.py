@@ -65,7 +65,10 @@ def test_sizes_are_spread_over_each_other() -> None:
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
-@pytest.mark.parametrize("scales", [(0.02, 0.03, 0.01), (0.1, 0.1, 0.1), (0.5, 0.004, 1.7)])
+@pytest.mark.parametrize(
+    "scales",
+    [(0.02, 0.03, 0.01), (0.1, 0.1, 0.1), (0.5, 0.004, 1.7), (900.0, 1e-4, 3.0), (1e-3, 90.0, 3.0)],
+)
 def test_every_quotient_of_bytes_is_litert_s(
     dtype: DType, scales: tuple[float, float, float]
 ) -> None:
