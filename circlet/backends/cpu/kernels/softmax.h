@@ -201,6 +201,80 @@ CIRCLET_INLINE void softmax_row_16(const struct softmax_q8_params *p, int16_t *t
         to[i] = results[(uint8_t)(highest - from[i])];
 }
 
+#define SOFTMAX_SHORT 32 /* elements of rows of which as many as lanes are done together */
+
+/* Results of short rows: sums and differences' powers, then what they are multiplied by. */
+typedef struct softmax_lines {
+    int32_t fractions[CIRCLET_LANES], rights[CIRCLET_LANES], scales[CIRCLET_LANES];
+    int32_t powers[SOFTMAX_SHORT * CIRCLET_LANES];
+    int32_t element_scales[SOFTMAX_SHORT * CIRCLET_LANES];
+    int32_t element_rights[SOFTMAX_SHORT * CIRCLET_LANES];
+} softmax_lines;
+
+CIRCLET_INLINE wl softmax_high_muls(wl a, wl b) { return (a * b + (1ll << 30)) >> 31; }
+
+CIRCLET_INLINE wl softmax_saturates(wl x) {
+    wl low = (wl){0} + INT32_MIN, high = (wl){0} + INT32_MAX, below = (wl)(x < low);
+    x = (below & low) | (~below & x);
+    wl above = (wl)(x > high);
+    return (above & high) | (~above & x);
+}
+
+/* softmax_reciprocal of fractions that are not negative. */
+CIRCLET_INLINE vi softmax_reciprocals(vi fractions) {
+    wl half = (__builtin_convertvector(fractions, wl) + INT32_MAX + 1) >> 1;
+    wl x = softmax_high_muls(half, (wl){0} - 1010580540) + 1515870810;
+    for (int i = 0; i < 3; i++) {
+        wl error = (1 << 29) - softmax_high_muls(half, x);
+        wl step = softmax_saturates(softmax_high_muls(x, error) * 4);
+        x = (x + step) << 32 >> 32;
+    }
+    return __builtin_convertvector(softmax_saturates(x * 2), vi);
+}
+
+/* A row's powers, and what its sum gives. */
+CIRCLET_INLINE void softmax_line(const struct softmax_q8_params *p, softmax_lines *l, int row,
+                                 const uint8_t *from, const int32_t *powers, const int32_t *terms,
+                                 uint8_t highest) {
+    uint32_t sum = 0;
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++) {
+        uint8_t difference = (uint8_t)(highest - from[i]);
+        sum += (uint32_t)terms[difference];
+        l->powers[row * p->count + i] = difference <= p->kept ? powers[difference] : 0;
+    }
+    int headroom = __builtin_clz(sum);
+    l->fractions[row] = (int32_t)((sum << headroom) - (1u << 31));
+    l->rights[row] = 12 - headroom + 31 - 8;
+}
+
+/* `rows` neighbouring short rows, at most CIRCLET_LANES. */
+CIRCLET_INLINE void softmax_short(const struct softmax_q8_params *p, uint8_t *to,
+                                  const uint8_t *from, int64_t rows, const int32_t *powers,
+                                  const int32_t *terms, int flip) {
+    softmax_lines l;
+    for (int r = 0; r < CIRCLET_LANES; r++) {
+        const uint8_t *row = from + s_min_i64(r, rows - 1) * p->count;
+        softmax_line(p, &l, r, row, powers, terms,
+                     softmax_highest_q8(row, p->count, (uint8_t)flip));
+    }
+    v_store_i32(l.scales, softmax_reciprocals(v_load_i32(l.fractions)));
+    for (int r = 0; r < CIRCLET_LANES; r++)
+        CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++) {
+            l.element_scales[r * p->count + i] = l.scales[r];
+            l.element_rights[r * p->count + i] = l.rights[r];
+        }
+    const vi low = v_splat_i32(p->low), high = low + 255;
+    for (int64_t i = 0; i < rows * p->count; i += CIRCLET_LANES) {
+        vi v = v_srdhm(v_load_i32(l.powers + i), v_load_i32(l.element_scales + i));
+        vi right = v_load_i32(l.element_rights + i), gone = (vi)(right > 31);
+        v = v_rdbpot(v, v_min_i32(right, v_splat_i32(31))) & ~gone;
+        int64_t left = rows * p->count - i;
+        v = v_clamp_i32(v + low, low, high);
+        if (left < CIRCLET_LANES) v_narrow_n_8(to + i, v, left);
+        else v_narrow_u8(to + i, v);
+    }
+}
+
 /* Operands: source, result, fixed-point powers of each difference, their terms of the sum. The
  * sign bit of int8 elements is flipped by `flip`; results have 8 or 16 bits. */
 CIRCLET_INLINE void softmax_q8(const struct softmax_q8_params *p, void *const *x, void *scratch,
@@ -208,8 +282,12 @@ CIRCLET_INLINE void softmax_q8(const struct softmax_q8_params *p, void *const *x
     (void)scratch;
     uint8_t planes[SOFTMAX_TERM_BYTES * SOFTMAX_ENTRIES];
     int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
-    if (bits == 8) softmax_planes(planes, x[3]);
-    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+    int64_t row = begin * p->rows_per_task;
+    for (; bits == 8 && p->count <= SOFTMAX_SHORT && row < last; row += CIRCLET_LANES)
+        softmax_short(p, (uint8_t *)x[1] + row * p->count, (const uint8_t *)x[0] + row * p->count,
+                      s_min_i64(CIRCLET_LANES, last - row), x[2], x[3], flip);
+    if (bits == 8 && row < last) softmax_planes(planes, x[3]);
+    for (; row < last; row++) {
         const uint8_t *from = (const uint8_t *)x[0] + row * p->count;
         uint8_t highest = softmax_highest_q8(from, p->count, (uint8_t)flip);
         if (bits == 8)

@@ -26,6 +26,7 @@ from circlet.backends.cpu.lowering import (
 from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ops import all_records, get
+from circlet.ops.fused import FUSED_ELEMENTWISE, FusedAttrs
 from circlet.ops.lut import EIGHT_BIT
 from circlet.ops.operands import operand
 
@@ -50,17 +51,27 @@ def _computed(op: Op) -> Tensor | None:
 
 def _table(op: Op, source: Tensor) -> np.ndarray:
     """The result for each stored value of `source`, the other operands being constant."""
-    values = np.arange(256, dtype=np.uint8).view(source.dtype.numpy)
-    arrays = [
-        values if tensor is source else np.asarray(tensor.data).reshape(1)
-        for tensor in op.inputs
-        if tensor is not None
-    ]
-    return get(op).evaluate(op, arrays)[0]
+    parts = op.attrs.parts if isinstance(op.attrs, FusedAttrs) else (op,)
+    known = {source: np.arange(256, dtype=np.uint8).view(source.dtype.numpy)}
+    for part in parts:
+        arrays = [
+            known[tensor] if tensor in known else np.asarray(tensor.data).reshape(1)
+            for tensor in part.inputs
+            if tensor is not None
+        ]
+        with np.errstate(all="ignore"):
+            known[part.outputs[0]] = get(part).evaluate(part, arrays)[0]
+    return known[op.outputs[0]]
+
+
+def _has_channels(tensor: Tensor) -> bool:
+    return tensor.quant is not None and tensor.quant.is_per_channel
 
 
 def _refuses(op: Op, target: Target) -> str | None:
     source, result = _computed(op), op.outputs[0]
+    if len(op.outputs) != 1 or _has_channels(result) or (source and _has_channels(source)):
+        return "gives several results, or has scales per channel"
     if source is None or {source.dtype, result.dtype} - EIGHT_BIT:
         return "takes one 8-bit operand, and constant elements beside it"
     return not_copyable(result)
@@ -74,19 +85,18 @@ def _lower(op: Op, context: Context) -> None:
     lut_loops(op, context, source, table, TensorRef(result), loops)
 
 
-for _record in all_records():
-    if _record.scalar is not None:
-        LOWERINGS.add(
-            Lowering(
-                _record.kind,
-                f"{_record.kind.lower()}_lut",
-                _refuses,
-                _lower,
-                strided_inputs=True,
-                strided_output=True,
-                overwrites=always_overwrites,
-            )
+for _kind in (*(record.kind for record in all_records() if record.scalar), FUSED_ELEMENTWISE):
+    LOWERINGS.add(
+        Lowering(
+            _kind,
+            f"{_kind.lower()}_lut",
+            _refuses,
+            _lower,
+            strided_inputs=True,
+            strided_output=True,
+            overwrites=always_overwrites,
         )
+    )
 
 
 def _pairs(op: Op) -> np.ndarray:
