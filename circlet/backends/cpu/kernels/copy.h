@@ -39,13 +39,28 @@ CIRCLET_INLINE void copy_run(char *to, const char *from, int64_t n) {
     }
 }
 
-/* `pattern` holds the element to fill with, repeated to eight bytes. */
+#define FILL_ENDS(type) \
+    *(type *)to = (type)pattern, *(type *)(to + n - sizeof(type)) = (type)pattern
+
+/* `pattern` holds the element to fill with, repeated to eight bytes; runs are of whole elements, so
+ * that stores may overlap. */
 CIRCLET_INLINE void fill_run(char *to, int64_t pattern, int64_t n) {
-    copy_fill fill = (copy_fill){0} + pattern;
-    int64_t i = 0;
-    for (; i + CIRCLET_VBYTES <= n; i += CIRCLET_VBYTES) *(copy_fill *)(to + i) = fill;
-    CIRCLET_NO_UNROLL for (; i + 8 <= n; i += 8) *(copy_u64 *)(to + i) = (uint64_t)pattern;
-    CIRCLET_NO_UNROLL for (; i < n; i++) to[i] = (char)((uint64_t)pattern >> (i % 8 * 8));
+    if (n >= CIRCLET_VBYTES) {
+        copy_fill fill = (copy_fill){0} + pattern;
+        for (int64_t i = 0; i < n - CIRCLET_VBYTES; i += CIRCLET_VBYTES)
+            *(copy_fill *)(to + i) = fill;
+        *(copy_fill *)(to + n - CIRCLET_VBYTES) = fill;
+    } else if (n >= 8) {
+        CIRCLET_NO_UNROLL for (int64_t i = 0; i < n - 8; i += 8)
+            *(copy_u64 *)(to + i) = (uint64_t)pattern;
+        *(copy_u64 *)(to + n - 8) = (uint64_t)pattern;
+    } else if (n >= 4) {
+        FILL_ENDS(copy_u32);
+    } else if (n >= 2) {
+        FILL_ENDS(copy_u16);
+    } else if (n > 0) {
+        *to = (char)pattern;
+    }
 }
 
 struct copy_rows_params {
