@@ -7,6 +7,7 @@ from pathlib import Path
 
 from circlet.errors import InputError
 from circlet.formats import FORMATS, load, save
+from circlet.formats.paths import check_apart
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 
@@ -27,7 +28,7 @@ def convert(source: Path, target: Path, limits: Limits = DEFAULT_LIMITS) -> Conv
     """Read a model and write it in the format that the target's suffix names.
 
     Raises:
-        InputError: The suffix names no format.
+        InputError: The suffix names no format, or the target is the source.
         CircletError: As `load` and `save`; where the target's format cannot hold the model, it
             says which operator or field, and nothing is written.
     """
@@ -38,6 +39,7 @@ def convert(source: Path, target: Path, limits: Limits = DEFAULT_LIMITS) -> Conv
             where=str(target),
             fix=f"end the name in one of {', '.join(f'.{name}' for name in FORMATS)}",
         )
+    check_apart(target, [source])
     model = load(source, limits)
     save(model, target, chosen)
     return Conversion(

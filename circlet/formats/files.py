@@ -107,7 +107,7 @@ def _encode(model: Model, format: str | None, origins: bool | None) -> bytearray
 
 def _write(target: Path, data: bytearray) -> None:
     """Write under a temporary name in the same directory, then rename."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary = target.parent / f".{target.name}.{os.getpid()}.tmp"
     try:
         with temporary.open("xb") as file:
             file.write(data)
@@ -127,7 +127,8 @@ def _map(path: Path) -> memoryview:
     """The file's bytes, memory-mapped."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise FileError("the model file cannot be read", where=str(path), why="not a file")
+            why, fix = "it is not a file", "give the path of a file"
+            raise FileError("the model file cannot be read", where=str(path), why=why, fix=fix)
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
                 return memoryview(b"")

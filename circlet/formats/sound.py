@@ -53,6 +53,9 @@ def read_sound_input(
     """
     samples, rate = read_wav(path)
     samples = resampled(samples, rate, options.rate)[int(options.start_s * options.rate) :]
+    if options.start_s and not len(samples):
+        what, why = "the sound is over before it starts", f"{options.start_s:g} s are skipped"
+        raise InputError(what, where=str(path), why=why, fix="skip less with --start")
     seconds = f"{len(samples) / options.rate:.2f} s at {options.rate} Hz"
     if options.features:
         return _features(samples, wanted, options, path), f"{path} ({seconds}, {options.features})"

@@ -20,6 +20,7 @@ from circlet.formats.arrays import (
     random_array,
     read_array,
 )
+from circlet.formats.paths import check_apart
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 from circlet.runtime.answers import Answer, Detection, answer, detections
 from circlet.runtime.session import Session
@@ -94,6 +95,8 @@ def run_network(
     labels = sample.labels if sample and not request.labels else _labels(request.labels)
     source = sample.model_path if sample else request.model
     assert source is not None
+    if request.output:
+        check_apart(request.output, [*request.inputs, request.model, request.labels])
     session = _session(source, request)
     arrays, origins, warnings = _inputs(request, session, sample)
     call, results = _ready(session, arrays)

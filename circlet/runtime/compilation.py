@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.artifact import open_artifact
 from circlet.backends.cpu.artifact_writer import write_file
+from circlet.formats.paths import check_apart
 from circlet.runtime.build import compile_template
 from circlet.runtime.opening import OpenOptions
 from circlet.runtime.template import Template
@@ -75,6 +76,7 @@ def compile_to_file(request: CompileRequest) -> CompileReport:
         precision=request.precision,
         tune_seconds=request.tune_seconds,
     )
+    check_apart(request.output, [request.model])
     template = Template.read(request.model or Sample().model_path, options)
     data, tuning = compile_template(template, options)
     write_file(request.output, data, 0o644)

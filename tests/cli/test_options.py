@@ -133,3 +133,20 @@ def test_a_file_that_is_no_input_comes_with_the_endings_that_are(tmp_path: Path)
 def test_options_for_an_artifact_are_refused_in_python_too(artifact: Path) -> None:
     with pytest.raises(InputError, match="backends, shapes"):
         Session(artifact, backends=["reference"], shapes={"x": [6]})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("convert", "{m}", "{m}"), ("compile", "{m}", "-o", "{m}"), ("run", "{m}", "--output", "{m}")],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_file_that_is_read_is_not_written_over(model: Path, arguments: tuple[str, ...]) -> None:
+    before = model.read_bytes()
+    error = as_json(*(part.format(m=model) for part in arguments), code=1)["error"]
+    assert (error["code"], error["where"]) == ("E-INPUT", str(model))
+    assert model.read_bytes() == before
+
+
+@pytest.mark.parametrize("output", ["", ".", "/"])
+def test_a_path_that_names_no_file_is_a_file_error(model: Path, output: str) -> None:
+    assert as_json("compile", model, "-o", output, code=1)["error"]["code"] == "E-FILE"

@@ -73,6 +73,8 @@ def test_short_sounds_are_padded_and_long_ones_cut(tmp_path: Path) -> None:
     array, note = read_sound_input(path, FLOAT, SoundOptions(start_s=4 / RATE))
     np.testing.assert_array_equal(array[0], np.arange(4, 12) / 16)
     assert "cut to 8 samples" in note
+    with pytest.raises(InputError, match="over before it starts"):
+        read_sound_input(path, FLOAT, SoundOptions(start_s=100))
 
 
 def test_16_bit_inputs_get_steps(tmp_path: Path) -> None:

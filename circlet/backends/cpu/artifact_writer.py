@@ -44,7 +44,7 @@ def write_file(path: StrPath, data: bytes, mode: int = 0o600) -> None:
         FileError: The folder cannot be written or the disk is full; the cause is an `OSError`.
     """
     wanted = Path(path)
-    temporary = wanted.with_name(f".{wanted.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    temporary = wanted.parent / f".{wanted.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
