@@ -29,6 +29,7 @@ NATIVE = (
     "fuse-attention",
     "fuse-residual",
     "fuse-normalization",
+    "fuse-tables",
     "fuse-elementwise",
     "fuse-bands",
 )

@@ -28,6 +28,7 @@ _CLASSES = {
     "save-memory": "save_memory:SaveMemory",
     "fuse-normalization": "fuse_normalization:FuseNormalization",
     "fuse-elementwise": "fuse_elementwise:FuseElementwise",
+    "fuse-tables": "fuse_tables:FuseTables",
 }
 
 

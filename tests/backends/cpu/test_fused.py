@@ -80,6 +80,31 @@ def test_stored_values_are_read_and_written_by_the_chain(dtype: DType, target: s
     check_same(cases, target, ["FUSED_ELEMENTWISE"])
 
 
+@each_target
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_bytes_that_follow_from_one_tensor_come_from_a_table(dtype: DType, target: str) -> None:
+    cases = Cases()
+    make = cases.builder.op
+    low = -128 if dtype is DType.INT8 else 0
+    x = cases.data(dtype, (3, 7, 77), Quantization.per_tensor(0.05, 3))
+    gate = make("LOGISTIC", [x], dtype=dtype, quant=Quantization.per_tensor(1 / 256, low))
+    quant = Quantization.per_tensor(0.04, 10)
+    gated = make("MUL", [x, gate], MulAttrs(), dtype=dtype, quant=quant)
+    cases.op("MUL", [gated, gated], MulAttrs(), dtype=dtype, quant=quant)
+    check_same(cases, target, ["FUSED_ELEMENTWISE"])
+
+
+def test_tables_of_others_and_of_two_tensors_stay() -> None:
+    cases = Cases()
+    make, low = cases.builder.op, Quantization.per_tensor(1 / 256, -128)
+    x, y = (cases.data(DType.INT8, (5, 77), Quantization.per_tensor(0.05, 3)) for _ in range(2))
+    gate = make("LOGISTIC", [x], dtype=DType.INT8, quant=low)
+    quant = Quantization.per_tensor(0.04, 10)
+    for other in (x, y):
+        cases.op("MUL", [other, gate], MulAttrs(), dtype=DType.INT8, quant=quant)
+    check_same(cases, "native", ["LOGISTIC", "FUSED_ELEMENTWISE", "MUL"])
+
+
 def test_a_chain_ends_where_others_need_its_result_first() -> None:
     cases = Cases()
     make = cases.builder.op

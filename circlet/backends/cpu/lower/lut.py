@@ -45,8 +45,8 @@ def lut_loops(
 def _computed(op: Op) -> Tensor | None:
     """The one operand that is not a constant element, or None."""
     inputs = [operand(op, index) for index in range(len(op.inputs))]
-    varying = [tensor for tensor in inputs if not tensor.is_constant or tensor.elements != 1]
-    return varying[0] if len(varying) == 1 else None
+    varying = {tensor for tensor in inputs if not tensor.is_constant or tensor.elements != 1}
+    return varying.pop() if len(varying) == 1 else None
 
 
 def _table(op: Op, source: Tensor) -> np.ndarray:
