@@ -44,19 +44,7 @@ def call_tiles(
         lambda: (_pack(matrix, runs, step.columns), None),
     )
     dealt, tasks = step.dealt(runs, images * height, width, filters)
-    view = matrix.source
-    tiles: dict[str, ParamValue] = {
-        **runs.params(),
-        **dealt,
-        "run_bytes": runs.bytes,
-        "in_batch": view.batch * BF16_BYTES,
-        "in_row": view.row * BF16_BYTES,
-        "in_pixel": view.pixel * BF16_BYTES,
-        "image_rows": height,
-        "rows": images * height,
-        "row_pixels": width,
-        "channels": filters,
-    }
+    tiles = runs.params() | dealt | _places(matrix, runs)
     params = {f"tiles_{name}": value for name, value in tiles.items()}
     params |= {f"conv_{name}": value for name, value in results.items()}
     addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
@@ -65,11 +53,26 @@ def call_tiles(
         op,
         Kernel("amx_conv_bf16.h", "amx_conv_bf16", arguments),
         params,
-        (view.ref, *packed.refs, matrix.result.ref, addend),
+        (matrix.source.ref, *packed.refs, matrix.result.ref, addend),
         [matrix.result.tensor],
         tasks=tasks,
         scratch_bytes=2 * ROWS * step.columns * _FLOAT_BYTES,
     )
+
+
+def _places(matrix: Matrix, runs: Runs) -> dict[str, ParamValue]:
+    """Where the rows of a matrix are, in bytes, and how many there are."""
+    view, (images, height, width) = matrix.source, matrix.sizes
+    return {
+        "run_bytes": runs.bytes,
+        "in_batch": view.batch * BF16_BYTES,
+        "in_row": view.row * BF16_BYTES,
+        "in_pixel": view.pixel * BF16_BYTES,
+        "image_rows": height,
+        "rows": images * height,
+        "row_pixels": width,
+        "channels": len(matrix.weights),
+    }
 
 
 def _runs(window: dict[str, int]) -> Runs:

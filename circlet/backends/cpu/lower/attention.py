@@ -55,12 +55,8 @@ def _lower(op: Op, context: Context) -> None:
     rows, depth, keys = product_sizes(first)
     columns = product_sizes(last)[2]
     lanes = lanes_of(context.vector_bytes)
-    registers = registers_of(context.target, context.vector_bytes)
     rounded = rounds(context, *_work(first, columns))
-    if rounded:
-        registers = registers_for_pairs(registers)
-    scores = choose_tile(registers, rows, -(-keys // lanes))
-    results = choose_tile(registers, rows, vectors_of(registers, columns, lanes))
+    scores, results = _tiles(context, (rows, keys, columns), rounded=rounded)
     width, out_width = scores.channels(lanes), results.channels(lanes)
     pitch = -(-keys // width) * width
     stack = prod(first.outputs[0].static_shape[:-2])
@@ -95,6 +91,17 @@ def _lower(op: Op, context: Context) -> None:
         tasks=stack * tasks,
         scratch_bytes=(packed + block_rows * (pitch + 1)) * FLOAT_BYTES,
     )
+
+
+def _tiles(context: Context, sizes: tuple[int, int, int], *, rounded: bool) -> tuple[Tile, Tile]:
+    """Tiles of the scores and of the results, of so many rows, keys and columns."""
+    rows, keys, columns = sizes
+    lanes = lanes_of(context.vector_bytes)
+    registers = registers_of(context.target, context.vector_bytes)
+    if rounded:
+        registers = registers_for_pairs(registers)
+    scores = choose_tile(registers, rows, -(-keys // lanes))
+    return scores, choose_tile(registers, rows, vectors_of(registers, columns, lanes))
 
 
 def _work(first: Op, columns: int) -> tuple[int, int]:
