@@ -167,9 +167,22 @@ CIRCLET_INLINE void pool_max_bytes(const struct pool_params *p, const pool_windo
     }
 }
 
+/* Whether few channels may be done as a whole register: what it reads behind them lies in the same
+ * row, and so does what it writes, where the next pixels come later. */
+CIRCLET_INLINE int pool_reaches_over(const struct pool_params *p, int64_t column, int64_t stop) {
+    return p->channels < CIRCLET_LANES && p->out.pixel == p->channels &&
+           column + CIRCLET_LANES / p->channels + 1 < p->out_width &&
+           stop + CIRCLET_LANES / p->in.pixel + 1 <= p->in_width;
+}
+
 /* The last register starts where it ends with the channels: it repeats some of them. */
 CIRCLET_INLINE void pool_pixel(const struct pool_params *p, const pool_window *w, char *to,
-                               int kind, int type) {
+                               int kind, int type, int reaches_over) {
+    if (reaches_over) {
+        if (type == ELEMENT_F32) pool_f32(p, w, (float *)to, 0, CIRCLET_LANES, kind, 1);
+        else pool_int(p, w, to, 0, CIRCLET_LANES, kind, type, 1);
+        return;
+    }
     if (type == ELEMENT_F32) {
         pool_channels_f32(p, w, (float *)to, kind);
     } else if (kind == POOL_MAX && type != ELEMENT_I16 && p->channels >= CIRCLET_VBYTES) {
@@ -197,7 +210,8 @@ CIRCLET_INLINE void pool(const struct pool_params *p, void *const *x, void *scra
                              s_min_i64(top + p->window_height, p->in_height) - first_y,
                              s_min_i64(left + p->window_width, p->in_width) - first_x,
                              p->in.row, p->in.pixel};
-            pool_pixel(p, &w, to + column * p->out.pixel * size, kind, type);
+            pool_pixel(p, &w, to + column * p->out.pixel * size, kind, type,
+                       pool_reaches_over(p, column, first_x + w.columns));
         }
     }
 }
