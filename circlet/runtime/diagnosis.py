@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,8 +68,13 @@ def _cache() -> str:
     folder = Cache().folder
     if folder is None:
         return "switched off, or no folder can hold it; models are compiled at each start"
-    files = sorted(Path(folder).glob("*.circlet"))
-    damaged = [path.name for path in files if not _is_sound(path.read_bytes())]
+    sizes: list[int] = []
+    damaged: list[str] = []
+    for path in sorted(Path(folder).glob("*.circlet")):
+        with suppress(FileNotFoundError):  # another process may prune the cache meanwhile
+            data = path.read_bytes()
+            sizes.append(len(data))
+            damaged += [] if _is_sound(data) else [path.name]
     if damaged:
         raise ArtifactError(
             "cached artifacts are damaged",
@@ -77,9 +83,8 @@ def _cache() -> str:
             fix="delete them",
         )
     _check_room(folder)
-    size = sum(path.stat().st_size for path in files)
-    count = f"{len(files)} artifact{'' if len(files) == 1 else 's'}"
-    return f"{folder}, {count}, {size / 1e6:.1f} MB, every hash verified"
+    count = f"{len(sizes)} artifact{'' if len(sizes) == 1 else 's'}"
+    return f"{folder}, {count}, {sum(sizes) / 1e6:.1f} MB, every hash verified"
 
 
 def _check_room(folder: str) -> None:

@@ -99,6 +99,17 @@ def test_doctor_finds_damaged_artifacts(tmp_path: Path) -> None:
     assert "bad.circlet" in done.stdout
 
 
+def test_doctor_lets_other_processes_prune_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    (folder / "gone.circlet").symlink_to(tmp_path / "nowhere")
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(folder))
+    (finding,) = [entry for entry in as_json("doctor") if entry["subject"] == "cache"]
+    assert finding["ok"] and "0 artifacts" in finding["text"]
+
+
 def test_doctor_finds_a_cache_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, data: bytes) -> None:
         raise FileError("a file cannot be written", why="No space left on device")
