@@ -11,7 +11,7 @@
 enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD };
 
 #define REDUCE_TASK 128 /* kept elements of a task */
-#define REDUCE_BLOCK 64 /* reduced elements of one partial float sum */
+#define REDUCE_BLOCK 64 /* elements of a partial sum of floats; of bytes, sums fit 16 bits */
 #define REDUCE_WIDE 8   /* vectors of kept elements that are reduced together */
 #define REDUCE_LONG (16 * CIRCLET_LANES) /* elements of a row that pay for sets of vectors */
 
