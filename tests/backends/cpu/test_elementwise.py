@@ -9,10 +9,12 @@ import pytest
 
 from circlet.backends.cpu.lower.affine import affine_params
 from circlet.backends.cpu.lower.small_rows import repeat_constant
+from circlet.backends.reference import evaluate_graph
 from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.record import find
 from tests.backends.cpu.cases import Cases, each_target
+from tests.backends.cpu.harness import run_native, runnable
 
 OUT = Quantization.per_tensor(0.11, -7)
 OUT_U8 = Quantization.per_tensor(0.11, 120)
@@ -135,6 +137,21 @@ def test_float_functions_equal_the_record(kind: str, target: str) -> None:
     if kind != "EXP" and kind not in POSITIVE:
         cases.op(kind, [cases.given(edges)])
     cases.check(target)
+
+
+@each_target
+def test_divisions_by_constants_are_rounded_as_divisions(target: str) -> None:
+    if runnable(target) is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    cases = Cases()
+    values = cases.values(DType.FLOAT32, (7, 1003))
+    values[0, :6] = np.inf, -np.inf, 3e38, -3e38, 1e-38, -0.0
+    cases.op("HARD_SWISH", [cases.given(values)])
+    graph = cases.graph()
+    with np.errstate(all="ignore"):
+        (wanted,) = evaluate_graph(graph, cases.inputs)
+    (got,) = run_native(graph, cases.inputs, target)
+    np.testing.assert_array_equal(got, wanted)
 
 
 INT16_FUNCTIONS = ("ABS", "EXP", "GELU", "LOG", "LOGISTIC", "SQRT", "TANH")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import frexp
 
 import numpy as np
 
@@ -112,13 +113,16 @@ class Printer:
 
 
 def _without_divisions(expr: Expr) -> Expr:
-    """The expression with float divisions by constants as products, within one ulp."""
+    """The expression with float divisions by constants as products, rounded as the divisions."""
     if not isinstance(expr, Call):
         return expr
     args = tuple(_without_divisions(arg) for arg in expr.args)
     divisor = args[-1]
     if expr.function == "div" and isinstance(divisor, Const) and divisor.kind == "f32":
-        return Call("mul", (args[0], Const(1.0 / divisor.value)))
+        inverse = Const(1.0 / divisor.value)
+        if frexp(divisor.value)[0] in (0.5, -0.5):
+            return Call("mul", (args[0], inverse))
+        return Call("divided", (args[0], inverse, divisor))
     return Call(expr.function, args)
 
 
