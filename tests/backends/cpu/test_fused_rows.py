@@ -9,9 +9,10 @@ import pytest
 
 from circlet.backends.reference import evaluate_graph
 from circlet.ir import DType, Graph, Tensor
-from circlet.ops.arithmetic import AddAttrs, DivAttrs, MulAttrs, SubAttrs
+from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.fused import FusedRowsAttrs
 from circlet.ops.layout import ConcatenationAttrs
+from circlet.ops.quotient import DivAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.shape import ReshapeAttrs
 from circlet.passes import native_pipeline
