@@ -128,6 +128,21 @@ def slices_of_strided_slice(op: Op) -> Slices | None:
     return strided_slices(_attrs(op), operand(op, 0).shape, begin, end, strides)
 
 
+def moving_axis(op: Op) -> int | None:
+    """The axis of which a run says the one place that is taken, all others being taken whole."""
+    attrs, strides, count = _attrs(op), known_ints(op.input(3)), operand(op, 1).shape
+    if strides is None or set(strides) != {1} or count != (len(strides),):
+        return None
+    every = (1 << len(strides)) - 1
+    axis = attrs.shrink_axis_mask.bit_length() - 1
+    whole = attrs.begin_mask & attrs.end_mask & every
+    alone = attrs.shrink_axis_mask == 1 << axis if axis >= 0 else False
+    if not alone or attrs.ellipsis_mask or attrs.new_axis_mask or attrs.begin_mask >> axis & 1:
+        return None
+    fits = whole | 1 << axis == every and len(strides) <= len(operand(op, 0).shape)
+    return axis if fits and operand(op, 0).has_rank else None
+
+
 def _attrs(op: Op) -> StridedSliceAttrs:
     return op.attrs if isinstance(op.attrs, StridedSliceAttrs) else StridedSliceAttrs()
 
@@ -136,6 +151,10 @@ def _infer(op: Op) -> list[TensorType]:
     source, slices = operand(op, 0), slices_of_strided_slice(op)
     if slices is not None:
         return [TensorType(source.dtype, slices.shape)]
+    axis = moving_axis(op)
+    if axis is not None:
+        sizes = (*source.shape[:axis], *source.shape[axis + 1 :])
+        return [TensorType(source.dtype, sizes)]
     count = operand(op, 1).shape
     if len(count) != 1 or count[0] is None:
         return [TensorType(source.dtype, op.outputs[0].shape)]

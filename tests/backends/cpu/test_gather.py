@@ -10,6 +10,7 @@ from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.gather import GatherAttrs
 from circlet.ops.order import CumsumAttrs, OneHotAttrs, ReverseSequenceAttrs
 from circlet.ops.scatter import SparseToDenseAttrs
+from circlet.ops.strided_slice import StridedSliceAttrs
 from tests.backends.cpu.cases import QUANT, Cases, each_target
 
 TYPES = (DType.FLOAT32, DType.INT8, DType.INT64, DType.INT16)
@@ -152,4 +153,23 @@ def test_reversed_sequences_equal_the_record(target: str) -> None:
             lengths = _indices(cases, (data.static_shape[batch],), -2, 9, np.int64)
             attrs = ReverseSequenceAttrs(sequence, batch)
             cases.op("REVERSE_SEQUENCE", [data, lengths], attrs)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_places_of_computed_starts_equal_the_record(target: str) -> None:
+    cases, steps = Cases(), (np.ones(count, np.int32) for count in (1, 2, 3))
+    for step, dtype, place in zip(steps, TYPES, (2, -1, 0), strict=False):
+        axis = step.size - 1
+        starts = np.zeros_like(step)
+        starts[axis] = place
+        masks = (1 << axis) - 1
+        attrs = StridedSliceAttrs(masks, masks, shrink_axis_mask=1 << axis)
+        inputs = [
+            cases.data(dtype, (3, 4, 5, 6)),
+            cases.given(starts),
+            cases.given(starts + 1),
+            cases.constant(step),
+        ]
+        cases.op("STRIDED_SLICE", inputs, attrs)
     cases.check(target, threads=2)

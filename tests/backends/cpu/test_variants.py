@@ -23,6 +23,7 @@ from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.conv import DepthwiseConv2DAttrs
 from circlet.ops.order import CumsumAttrs
 from circlet.ops.softmax import SoftmaxAttrs
+from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.partition import partition
 from circlet.runtime.build import plan_model
 from circlet.runtime.opening import OpenOptions
@@ -84,6 +85,11 @@ def own(name: str) -> Graph:
     elif name == "lut_pairs":
         pair = [cases.data(DType.INT8, (2, 9)) for _ in range(2)]
         cases.op("DIV", pair, quant=Quantization.per_tensor(0.1))
+    elif name == "slice_at":
+        starts, ends = (cases.given(np.array((0, 1), np.int32)) for _ in range(2))
+        steps = cases.constant(np.ones(2, np.int32))
+        inputs = [cases.data(DType.FLOAT32, (3, 5)), starts, ends, steps]
+        cases.op("STRIDED_SLICE", inputs, StridedSliceAttrs(1, 1, shrink_axis_mask=2))
     elif name == "segments":
         ids = cases.constant(np.array((0, 0, 1), np.int32))
         cases.op("SEGMENT_SUM", [cases.data(DType.FLOAT32, (3, 5)), ids])
@@ -104,6 +110,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "softmax_q16": own,
     "lut_pairs": own,
     "segments": own,
+    "slice_at": own,
     "svdf_f32": recurrent,
     "lstm_hybrid": recurrent,
 }

@@ -45,6 +45,26 @@ CIRCLET_INLINE void gather(const struct gather_params *p, void *const *x, void *
     }
 }
 
+struct slice_at_params {
+    int64_t rows;          /* runs in all */
+    int64_t rows_per_task; /* of a task */
+    int64_t run_bytes;     /* contiguous bytes at one place of the axis */
+    int64_t size;          /* of the axis */
+    int64_t position;      /* of the axis' start in the list of starts */
+};
+
+/* Operands: source, starts, result: one place of an axis, counted from its end where negative. */
+CIRCLET_INLINE void slice_at(const struct slice_at_params *p, void *const *x, void *scratch,
+                             int64_t begin, int64_t end, int index_size) {
+    (void)scratch;
+    int64_t place = index_at(x[1], p->position, index_size);
+    place = index_inside(place < 0 ? place + p->size : place, p->size);
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++)
+        copy_run((char *)x[2] + row * p->run_bytes,
+                 (const char *)x[0] + (row * p->size + place) * p->run_bytes, p->run_bytes);
+}
+
 struct lookup_params {
     int64_t ids;  /* rows of the result */
     int64_t rows; /* of the table */

@@ -26,6 +26,7 @@ from circlet.ops.gather import gather_axes, is_hybrid_lookup, row_scales
 from circlet.ops.operands import known_ints, operand
 from circlet.ops.order import one_hot_axis
 from circlet.ops.segments import JOINS, start_of
+from circlet.ops.strided_slice import moving_axis
 
 _TASK_BYTES = 1 << 15
 _AXES = 6
@@ -126,6 +127,33 @@ def _lower_lookup(op: Op, context: Context) -> None:
 
 
 _add("EMBEDDING_LOOKUP", _lower_lookup, lambda op: None)
+
+
+def _lower_place(op: Op, context: Context) -> None:
+    source, starts, result, axis = operand(op, 0), operand(op, 1), op.outputs[0], moving_axis(op)
+    assert axis is not None
+    shape, size = source.static_shape, element_bytes(source)
+    rows, run = prod(shape[:axis]), prod(shape[axis + 1 :])
+    rows_per_task = max(1, _TASK_BYTES // (run * size))
+    params: dict[str, ParamValue] = {
+        "rows": rows,
+        "rows_per_task": rows_per_task,
+        "run_bytes": run * size,
+        "size": shape[axis],
+        "position": axis,
+    }
+    operands = (source_ref(context, source), source_ref(context, starts), TensorRef(result))
+    kernel = Kernel("gather.h", "slice_at", (element_bytes(starts),))
+    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+
+
+def _refuses_place(op: Op, target: Target) -> str | None:
+    if moving_axis(op) is None:
+        return "takes more than one place of a computed start"
+    return _not_movable(op)
+
+
+LOWERINGS.add(Lowering("STRIDED_SLICE", "slice_at", _refuses_place, _lower_place))
 
 
 def _refuses_sizes(index: int) -> Callable[[Op], str | None]:
