@@ -386,6 +386,7 @@ _MOVES = (
     _row("one_hot", "gather", "one-hot rows", _E, "gather", f"{_ONE}OneHot_000"),
     _row("scatter_nd", "gather", "scatters", _O, "gather", f"{_ONE}ScatterNd_000"),
     _row("slice_at", "gather", "places of computed starts", _E, "gather", ""),
+    _row("matmul_hybrid", "matmul_hybrid", "float rows over 8 bits", _L, "computed_weights", ""),
     _row("segments", "gather", "rows joined by segments", _O, "bits", ""),
     _row("sparse_to_dense", "gather", "scatters", _E, "gather", f"{_ONE}SparseToDense_000"),
     _row("update_slice", "gather", "updates of slices", _E, "updates", "while_dynamic"),

@@ -7,6 +7,7 @@ import pytest
 
 from circlet.errors import PlacementError
 from circlet.ir import DType, Quantization
+from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu.cases import QUANT, Cases, each_target
 
@@ -46,3 +47,17 @@ def test_rows_joined_into_longer_ones_are_not_taken_for_rows() -> None:
     assert made.shape == (2, 5)
     with pytest.raises(PlacementError):
         cases.check("native")
+
+
+@each_target
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_stacks_of_float_rows_over_bytes_equal_the_record(target: str, asymmetric: bool) -> None:
+    cases = Cases()
+    for left, right in (((3, 4, 70), (3, 70, 33)), ((2, 3, 5, 8), (3, 8, 6)), ((5, 9), (4, 9, 3))):
+        for turned in (False, True):
+            shape = (*right[:-2], right[-1], right[-2]) if turned else right
+            quant = Quantization.per_tensor(0.02)
+            weights = cases.constant(cases.values(DType.INT8, shape), quant)
+            attrs = BatchMatMulAttrs(False, turned, asymmetric)
+            cases.op("BATCH_MATMUL", [cases.data(DType.FLOAT32, left), weights], attrs)
+    cases.check(target, threads=2)

@@ -85,6 +85,9 @@ def own(name: str) -> Graph:
     elif name == "lut_pairs":
         pair = [cases.data(DType.INT8, (2, 9)) for _ in range(2)]
         cases.op("DIV", pair, quant=Quantization.per_tensor(0.1))
+    elif name == "matmul_hybrid":
+        weights = cases.constant(np.ones((2, 5, 3), np.int8), Quantization.per_tensor(0.1))
+        cases.op("BATCH_MATMUL", [cases.data(DType.FLOAT32, (2, 4, 5)), weights])
     elif name == "slice_at":
         starts, ends = (cases.given(np.array((0, 1), np.int32)) for _ in range(2))
         steps = cases.constant(np.ones(2, np.int32))
@@ -111,6 +114,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "lut_pairs": own,
     "segments": own,
     "slice_at": own,
+    "matmul_hybrid": own,
     "svdf_f32": recurrent,
     "lstm_hybrid": recurrent,
 }

@@ -28,6 +28,7 @@ FAMILIES = (
     "variable",
     *("slices", "places", "gather", "order", "diagonal", "detection", "suppression"),
     "matmul",
+    "matmul_hybrid",
     "attention",
     "residual",
     "bands",
