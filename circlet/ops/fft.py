@@ -37,8 +37,10 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     rows, columns = (int(length) for length in present(inputs[1]).reshape(-1))
     if not _are_lengths((rows, columns)):
         raise GraphError(f"the lengths {rows}, {columns} are no powers of two", where=op.name)
-    spectrum = np.fft.rfft2(values.astype(np.float64), (rows, columns))
-    return [np.asarray(spectrum, np.complex64)]
+    spectrum = np.asarray(np.fft.rfft2(values.astype(np.float64), (rows, columns)), np.complex64)
+    if rows == 1:
+        spectrum.imag[..., [0, -1]] = -0.0  # sums without an imaginary part, in LiteRT's form
+    return [spectrum]
 
 
 def _are_lengths(lengths: tuple[int, int]) -> bool:

@@ -20,6 +20,13 @@ def test_spectra_agree_with_the_peer(lengths: tuple[int, int]) -> None:
     np.testing.assert_allclose(actual, wanted, atol=1e-5)
 
 
+def test_ends_of_a_spectrum_have_the_angle_that_they_have_in_the_peer() -> None:
+    x = np.random.default_rng(1).standard_normal((9, 1, 16)).astype(np.float32)
+    op = spectrum_op(x, (1, 16))
+    pair = [np.angle(result(op, [x])[..., [0, -1]]) for result in (peer_result, own_result)]
+    np.testing.assert_array_equal(*pair)
+
+
 def test_sizes_agree_with_the_peer() -> None:
     x = np.random.default_rng(1).standard_normal((4, 2, 5)).astype(np.float32)
     values = (x[:, 0] + 1j * x[:, 1]).astype(np.complex64)

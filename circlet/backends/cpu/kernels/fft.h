@@ -71,6 +71,7 @@ CIRCLET_INLINE void rfft_store(const struct rfft_params *p, float *out, const fl
         vf c = v_splat(twiddles[2 * k]), s = v_splat(twiddles[2 * k + 1]);
         union { vf v; float e[CIRCLET_LANES]; } real = {even_r + odd_r * c + odd_i * s};
         union { vf v; float e[CIRCLET_LANES]; } imaginary = {even_i + odd_i * c - odd_r * s};
+        if (k == 0 || k == points) imaginary.v = v_splat(-0.0f); /* as LiteRT has them */
         CIRCLET_NO_UNROLL for (int64_t lane = 0; lane < lanes; lane++) {
             float *to = out + (lane * (points + 1) + k) * 2;
             to[0] = real.e[lane], to[1] = imaginary.e[lane];
