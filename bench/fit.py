@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.arguments import parser
 from circlet.backends.cpu.costs import DATA, DEFAULT_COSTS, Costs, costs_of_level, level_of
-from circlet.backends.cpu.lower.tiles import lanes_of, registers_of, vectors_of
+from circlet.backends.cpu.lower.floats.tiles import lanes_of, registers_of, vectors_of
 from circlet.backends.cpu.lowered import vector_bytes
 from circlet.backends.cpu.targets import Target, parse_target
 

@@ -13,7 +13,7 @@ from circlet.backends.cpu.artifact_writer import artifact_bytes
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.cpu.choices import Choices
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
-from circlet.backends.cpu.lower.bf16 import has_bf16
+from circlet.backends.cpu.lower.floats.bf16 import has_bf16
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.stock import Stock
 from circlet.backends.cpu.targets import Target, parse_targets

@@ -13,7 +13,7 @@ import pytest
 from bench import fit
 from circlet.backends.cpu.choices import Choices, Question, label_of
 from circlet.backends.cpu.costs import DEFAULT_COSTS, Costs
-from circlet.backends.cpu.lower.tiles import Tile
+from circlet.backends.cpu.lower.floats.tiles import Tile
 from circlet.backends.cpu.targets import parse_target
 from tests.backends.cpu.test_choices import compiled, convolution
 

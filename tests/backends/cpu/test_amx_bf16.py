@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.lower import bf16
+from circlet.backends.cpu.lower.floats import bf16
 from circlet.backends.cpu.targets import Target
 from circlet.backends.reference import evaluate_graph
 from circlet.ir import Graph

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower import bf16, float_matrix
-from circlet.backends.cpu.lower.bf16 import pairs, to_bf16
+from circlet.backends.cpu.lower.floats import bf16, float_matrix
+from circlet.backends.cpu.lower.floats.bf16 import pairs, to_bf16
 from circlet.backends.reference import evaluate_graph
 from circlet.ir import DType, Graph
 from circlet.ops.batch_matmul import BatchMatMulAttrs

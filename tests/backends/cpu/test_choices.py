@@ -10,8 +10,8 @@ import pytest
 
 from circlet.backends.cpu.choices import Choice, Choices, always_there, label_of, subject_of
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
-from circlet.backends.cpu.lower.depthwise_tiles import Blocks, Tiling
-from circlet.backends.cpu.lower.tiles import Tile
+from circlet.backends.cpu.lower.floats.tiles import Tile
+from circlet.backends.cpu.lower.integers.depthwise_tiles import Blocks, Tiling
 from circlet.backends.cpu.targets import parse_target
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder

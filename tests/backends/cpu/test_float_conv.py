@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower import conv_float, fully_connected_float  # noqa: F401
+from circlet.backends.cpu.lower.floats import conv_float, fully_connected_float  # noqa: F401
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower import depthwise_float  # noqa: F401
+from circlet.backends.cpu.lower.floats import depthwise_float  # noqa: F401
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder
 from circlet.ops.conv import DepthwiseConv2DAttrs

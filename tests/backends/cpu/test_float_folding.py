@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower.folding import fold_of, folded
-from circlet.backends.cpu.lower.matrix import Matrix, View
-from circlet.backends.cpu.lower.tiles import Registers
+from circlet.backends.cpu.lower.floats.folding import fold_of, folded
+from circlet.backends.cpu.lower.floats.matrix import Matrix, View
+from circlet.backends.cpu.lower.floats.tiles import Registers
 from circlet.ir import DType, Tensor
 
 _REGISTERS, _LANES = Registers(32), 16

@@ -7,7 +7,7 @@ from math import ceil
 
 import pytest
 
-from circlet.backends.cpu.lower.tiles import (
+from circlet.backends.cpu.lower.floats.tiles import (
     Registers,
     choose_tile,
     registers_of,

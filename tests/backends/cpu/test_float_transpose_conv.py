@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower import transpose_conv  # noqa: F401
+from circlet.backends.cpu.lower.floats import transpose_conv  # noqa: F401
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.ops.transpose_conv import TransposeConvAttrs

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower.lines_q8 import BITS, Curve, Floats, Lines, lines_of, multiples
-from circlet.backends.cpu.lower.q8 import RISING, Scaling, Slots, bias_of
-from circlet.backends.cpu.lower.scaling_q8 import integer_scaling
+from circlet.backends.cpu.lower.integers.lines_q8 import (
+    BITS,
+    Curve,
+    Floats,
+    Lines,
+    lines_of,
+    multiples,
+)
+from circlet.backends.cpu.lower.integers.q8 import RISING, Scaling, Slots, bias_of
+from circlet.backends.cpu.lower.integers.scaling_q8 import integer_scaling
 from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from circlet.backends.cpu.lower.q8 import RISING, Slots, fixed_scaling
+from circlet.backends.cpu.lower.integers.q8 import RISING, Slots, fixed_scaling
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs

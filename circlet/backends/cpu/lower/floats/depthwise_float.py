@@ -1,0 +1,229 @@
+"""DEPTHWISE_CONV_2D in float32 with one map per channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import gcd
+
+import numpy as np
+
+from circlet.backends.cpu.choices import Choice
+from circlet.backends.cpu.costs import Costs, costs_of
+from circlet.backends.cpu.lower.floats.conv_float import (
+    DEPTHWISE_MULTIPLIED,
+    first_taps,
+    tap_strides,
+    window_borders,
+)
+from circlet.backends.cpu.lower.floats.float_matrix import (
+    clamp_params,
+    constant_floats,
+    why_not_float,
+)
+from circlet.backends.cpu.lower.floats.matrix import FloatArray, View
+from circlet.backends.cpu.lower.floats.tiles import Registers, lanes_of, registers_of
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue
+from circlet.backends.cpu.targets import Target
+from circlet.ir import Op
+from circlet.ops.conv import window_of
+from circlet.ops.geometry import Window2D
+from circlet.ops.operands import operand
+
+_MOST_PIXELS = 7
+_MOST_UNROLLED = 200
+_MOST_COLUMNS = 16
+_TASKS_WANTED = 64
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a depthwise convolution, in the terms of `depthwise_f32.h`.
+
+    Attributes:
+        source, result: Input at the first taps, and output pixels.
+        images, height, width, channels: Sizes of the output.
+        window: The window.
+        taps: Input elements between rows and between columns of the window.
+        weights: [1 + taps, channels], the bias first.
+    """
+
+    source: View
+    result: View
+    images: int
+    height: int
+    width: int
+    channels: int
+    window: Window2D
+    taps: tuple[int, int]
+    weights: FloatArray
+
+    @property
+    def column(self) -> int:
+        """Input elements of which the distances of pixels and of taps are multiples."""
+        return gcd(self.source.pixel, self.taps[1])
+
+    def loads(self, pixels: int) -> int:
+        """Distinct columns that a tile of `pixels` meets in a row of the window."""
+        step, spread = self.source.pixel // self.column, self.taps[1] // self.column
+        taps = range(self.window.columns.size)
+        return len({m * step + tap * spread for m in range(pixels) for tap in taps})
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    reason = why_not_float(op, 0, 1, 2)
+    if reason is None and operand(op, 0).static_shape[3] != operand(op, 1).static_shape[3]:
+        return "several maps per channel"
+    return reason
+
+
+def _lower(op: Op, context: Context) -> None:
+    lanes = lanes_of(context.vector_bytes)
+    rows = _folded(_rows(op, context), lanes)
+    masked = rows.channels < lanes
+    registers = registers_of(context.target, context.vector_bytes)
+    row_count, blocks = rows.images * rows.height, -(-rows.channels // lanes)
+    task_blocks = _task_blocks(row_count, blocks)
+    window = rows.window
+    params: dict[str, ParamValue] = {
+        **rows.source.strides("in"),
+        **rows.result.strides("out"),
+        "tap_row": rows.taps[0],
+        "tap_column": rows.taps[1],
+        "column": rows.column,
+        "tap_rows": window.rows.size,
+        "tap_columns": window.columns.size,
+        "width": rows.width,
+        "height": rows.height,
+        "channels": rows.channels,
+        "blocks": blocks,
+        "task_blocks": task_blocks,
+        **clamp_params(getattr(op.attrs, "fused_activation_function", "NONE")),
+    }
+    packed = context.packed(
+        op, f"depthwise_f32 {rows.channels}", lambda: ([_packed(rows.weights, lanes)], None)
+    )
+    shapes = _shapes(rows, registers)
+    shape = context.choose(op, _choice(rows, shapes, masked, context))
+    half = max((s for s in shapes if s[-1] <= -(-rows.width // 2)), key=lambda shape: shape[-1])
+    if shape[-1] > half[-1]:
+        context.spare(op, _kernel(half, masked))
+    context.call(
+        op,
+        _kernel(shape, masked),
+        params,
+        (rows.source.ref, *packed.refs, rows.result.ref),
+        op.outputs,
+        tasks=row_count * -(-blocks // task_blocks),
+    )
+
+
+def _choice(
+    rows: _Rows, shapes: Sequence[tuple[int, ...]], masked: bool, context: Context
+) -> Choice[tuple[int, ...]]:
+    return Choice(
+        f"depthwise_f32 {rows.height}x{rows.width}x{rows.channels}",
+        shapes,
+        lambda shape: _row_slots(costs_of(context.target), rows, shape[-1]),
+        lambda shape: context.has(_kernel(shape, masked)),
+    )
+
+
+def _kernel(shape: tuple[int, ...], masked: bool) -> Kernel:
+    return Kernel("depthwise_f32.h", "depthwise_f32", (*shape, int(masked)))
+
+
+def _rows(op: Op, context: Context) -> _Rows:
+    source, result = context.layout(operand(op, 0)), context.layout(op.outputs[0])
+    weights = np.asarray(operand(op, 1).data, np.float32).reshape(-1, result.channels)
+    bias = constant_floats(op.input(2))
+    first = np.zeros(result.channels, np.float32) if bias is None else bias
+    window = window_of(op)
+    return _Rows(
+        source=first_taps(op, source),
+        result=View.whole(op.outputs[0], result),
+        images=result.batch,
+        height=result.height,
+        width=result.width,
+        channels=result.channels,
+        window=window,
+        taps=tap_strides(window, source),
+        weights=np.concatenate([first.reshape(1, -1), weights]),
+    )
+
+
+def _folded(rows: _Rows, lanes: int) -> _Rows:
+    """Few channels: neighbouring pixels, where contiguous, as one pixel of more channels."""
+    channels, count = rows.channels, lanes // gcd(lanes, rows.channels)
+    contiguous = rows.source.pixel == rows.result.pixel == channels
+    if not contiguous or channels >= 2 * lanes or rows.width % count or count == 1:
+        return rows
+    return replace(
+        rows,
+        source=replace(rows.source, pixel=count * channels),
+        result=replace(rows.result, pixel=count * channels),
+        width=rows.width // count,
+        channels=count * channels,
+        weights=np.tile(rows.weights, count),
+    )
+
+
+def _shapes(rows: _Rows, registers: Registers) -> list[tuple[int, ...]]:
+    """The kernel's window, distances of pixels and taps in shared columns, pixels of a tile.
+
+    The best one comes first.
+    """
+    height, width = rows.window.rows.size, rows.window.columns.size
+    if height * width > _MOST_UNROLLED or width > _MOST_COLUMNS:
+        return [(0, 0, 0, 1, pixels) for pixels in range(min(4, rows.width), 0, -1)]
+    most = _MOST_PIXELS if registers.count > 16 else 5
+    limit = max(1, min(most, rows.width, _MOST_UNROLLED // (height * width)))
+
+    counts = sorted(range(limit, 0, -1), key=partial(_row_slots, registers.costs, rows))
+    return [_shape(rows, pixels) for pixels in counts]
+
+
+def _row_slots(costs: Costs, rows: _Rows, pixels: int) -> float:
+    """Estimated time of a row, per vector of channels."""
+    taps = rows.window.rows.size * rows.window.columns.size
+    return -(-rows.width // pixels) * costs.window(pixels, taps)
+
+
+def _shape(rows: _Rows, pixels: int) -> tuple[int, ...]:
+    height, width = rows.window.rows.size, rows.window.columns.size
+    spread = rows.taps[1] // rows.column
+    if rows.loads(pixels) == pixels * width or spread > _MOST_COLUMNS:
+        return height, width, 0, 1, pixels
+    return height, width, rows.source.pixel // rows.column, spread, pixels
+
+
+def _task_blocks(row_count: int, blocks: int) -> int:
+    """Vectors of a task: rows are tasks, cut where there are few, so that threads find work.
+
+    Threads that have rows of the layers before have the input in their caches.
+    """
+    return -(-blocks * row_count // max(_TASKS_WANTED, row_count))
+
+
+def _packed(weights: FloatArray, lanes: int) -> FloatArray:
+    """Per vector of channels the bias and the taps; the last vector overlaps the one before."""
+    channels = weights.shape[1]
+    if channels < lanes:
+        return np.pad(weights, ((0, 0), (0, lanes - channels)))
+    starts = [min(start, channels - lanes) for start in range(0, channels, lanes)]
+    return np.concatenate([weights[:, start : start + lanes].reshape(-1) for start in starts])
+
+
+LOWERINGS.add(
+    Lowering(
+        kind="DEPTHWISE_CONV_2D",
+        name="depthwise_f32",
+        refuses=_refuses,
+        lower=_lower,
+        borders=window_borders,
+        strided_inputs=True,
+        strided_output=True,
+    )
+)
+LOWERINGS.add(DEPTHWISE_MULTIPLIED)

@@ -1,0 +1,1 @@
+"""8- and 16-bit layers."""

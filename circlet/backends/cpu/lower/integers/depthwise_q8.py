@@ -1,0 +1,300 @@
+"""DEPTHWISE_CONV_2D over 8-bit activations and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.backends.cpu.choices import Choice, always_there, joined
+from circlet.backends.cpu.layout import Border
+from circlet.backends.cpu.lower.integers.conv_q8 import lower_integer_conv
+from circlet.backends.cpu.lower.integers.depthwise_tiles import (
+    CHANNEL_BLOCK,
+    Blocks,
+    Tiling,
+    Tilings,
+    tiling_work,
+    tilings_of,
+)
+from circlet.backends.cpu.lower.integers.q8 import (
+    Int8,
+    Int64,
+    Scaling,
+    activation_offset,
+    bias_of,
+    half_of,
+    output_bounds,
+    refuses_weighted,
+    signed_weights,
+    weights_zero,
+    woven_order,
+)
+from circlet.backends.cpu.lower.integers.scaling_q8 import integer_scaling
+from circlet.backends.cpu.lower.windows import conv_border
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    NoRef,
+    ParamValue,
+    Ref,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.conv import window_of
+from circlet.ops.operands import operand
+from circlet.ops.requantize import scalar_quant
+
+_MOST_EXPANDED_BYTES = 1 << 22
+_LAST_COLUMN = 31
+_MOST_EACH = 3
+
+
+class Depthwise(NamedTuple):
+    """One call of `depthwise_q8`.
+
+    Attributes:
+        parts: Gives parts of the weights, int8 [h, w, channels] each.
+        scaling: How accumulators become outputs, given the parts and blocks of channels.
+        choices: What may be done together, the best first.
+        in_strides: Bytes between images, rows and pixels of the input.
+        scales: Where the scales of quantised float images stand.
+    """
+
+    op: Op
+    parts: Callable[[], tuple[Int8, ...]]
+    scaling: Callable[[tuple[Int8, ...], Blocks], Scaling]
+    choices: Sequence[Tilings]
+    in_strides: tuple[int, int, int]
+    flip: bool
+    data: Ref
+    extra: dict[str, ParamValue]
+    scales: Ref = NoRef()
+
+
+def split_weights(op: Op) -> tuple[Int8, ...]:
+    """Weights [h, w, channels] less their zero point, as a sum of int8 arrays: 255 needs three."""
+    weights = operand(op, 1)
+    zero = scalar_quant(weights)[1] if weights.dtype is DType.UINT8 else 0
+    rest = np.asarray(weights.data)[0].astype(np.int16) - zero
+    parts: list[Int8] = []
+    while not parts or rest.any():
+        parts.append(np.clip(rest, -128, 127).astype(np.int8))
+        rest = rest - parts[-1]
+    return tuple(parts)
+
+
+def pack_depthwise(parts: tuple[Int8, ...], tiling: Tiling, lanes: int) -> Int8:
+    """[h, w, channels] parts to, per block, [w, groups of four rows, rows, parts, channels, 4].
+
+    Row r of the rows done together sees the taps r places further down.
+    """
+    (height, width, channels), rows = parts[0].shape, tiling.rows
+    groups = -(-(height + rows - 1) // 4)
+    taps = np.zeros((rows, len(parts), groups * 4, width, channels + CHANNEL_BLOCK), np.int8)
+    for row in range(rows):
+        taps[row, :, row : row + height, :, :channels] = np.stack(parts)
+    split = taps.reshape(rows, len(parts), groups, 4, width, -1).transpose(4, 2, 0, 1, 5, 3)
+    packed = []
+    for start, size in tiling.blocks.starts:
+        order = start + woven_order(size // lanes, lanes)
+        packed.append(split[..., order, :].reshape(-1))
+    return np.concatenate(packed)
+
+
+def columns_of_parts(parts: tuple[Int8, ...], tiling: Tiling) -> npt.NDArray[np.uint32]:
+    """For each block a bit for every column of taps where parts behind the first are not zero."""
+    more = np.any(np.stack(parts)[1:], axis=(0, 1))
+    masks = np.zeros(len(tiling.blocks.starts), np.uint32)
+    for block, (start, size) in enumerate(tiling.blocks.starts):
+        for column in np.flatnonzero(more[:, start : start + size].any(axis=1)):
+            masks[block] |= np.uint32(1 << min(int(column), _LAST_COLUMN))
+    return masks
+
+
+def fold_input_zero(op: Op, parts: tuple[Int8, ...], offset: int) -> tuple[Int64, Int64]:
+    """The bias less what the input's zero point adds, and how far accumulators can get."""
+    sums = weight_sums(parts)
+    zero = scalar_quant(operand(op, 0))[1] + offset
+    bias = bias_of(op, sums.size)
+    return bias - zero * sums, np.abs(bias) + 255 * np.abs(_real(parts)).sum(axis=(0, 1))
+
+
+def weight_sums(parts: tuple[Int8, ...]) -> Int64:
+    """The sum of each channel's weights."""
+    total: Int64 = _real(parts).sum(axis=(0, 1))
+    return total
+
+
+def _real(parts: tuple[Int8, ...]) -> Int64:
+    total: Int64 = np.stack(parts).astype(np.int64).sum(axis=0)
+    return total
+
+
+def call_depthwise(call: Depthwise, context: Context) -> None:
+    """Append the call of the kernel."""
+    op, out = call.op, context.layout(call.op.outputs[0])
+    window = window_of(op)
+    in_batch, in_row, in_pixel = call.in_strides
+    channels = operand(op, 1).static_shape[3]
+    tiling = context.choose(op, _choice(call, (out.height, out.width), context))
+    packed = context.packed(op, _packing(tiling), lambda: _pack_call(call, tiling, context))
+    params: dict[str, ParamValue] = {
+        "in_batch": in_batch,
+        "in_row": window.rows.stride * in_row,
+        "in_pixel": in_pixel,
+        "tap_down": window.rows.dilation * in_row,
+        "tap_across": window.columns.dilation * in_pixel,
+        "out_batch": out.batch_stride,
+        "out_row": out.row_stride,
+        "out_pixel": out.pixel_stride,
+        "image_rows": out.height,
+        "image_tasks": -(-out.height // tiling.rows),
+        "row_pixels": out.width,
+        "channels": channels,
+        **call.extra,
+    }
+    half = half_of(out.width)
+    if max(tiling.pixels, tiling.rest_pixels) > half:
+        pixels = min(tiling.pixels, half), min(tiling.rest_pixels, half)
+        smaller = tiling._replace(pixels=pixels[0], rest_pixels=pixels[1])
+        context.spare(op, _kernel(call, smaller, packed.fact))
+    context.call(
+        op,
+        _kernel(call, tiling, packed.fact),
+        params,
+        (call.data, *packed.refs[:2], TensorRef(op.outputs[0]), call.scales, packed.refs[2]),
+        (op.outputs[0],),
+        tasks=out.batch * -(-out.height // tiling.rows),
+    )
+
+
+def _tiling(call: Depthwise, context: Context) -> Tiling:
+    """The best tiling; for another size of the network, among those that are there for the op."""
+    for choice in call.choices if context.has_stock else ():
+        known = context.stocked(call.op, _packing(choice))
+        if known is None:
+            continue
+        for tiling in choice.tilings():
+            if context.has(_kernel(call, tiling, known.fact)):
+                return tiling
+    return next(call.choices[0].tilings())
+
+
+def _choice(call: Depthwise, size: tuple[int, int], context: Context) -> Choice[Tiling]:
+    """The best tiling, and the next ones of each size of blocks."""
+    window, lanes = window_of(call.op), context.vector_bytes // 4
+    families = () if context.has_stock else call.choices
+    nearly = (tiling for family in families for tiling in islice(family.tilings(), _MOST_EACH))
+    return Choice(
+        f"depthwise_q8 {joined(size)}",
+        list(dict.fromkeys([_tiling(call, context), *nearly])),
+        lambda tiling: tiling_work(tiling, window, size, lanes),
+        always_there,
+    )
+
+
+def _packing(tiling: Tiling | Tilings) -> str:
+    """A name for the packed constants."""
+    return f"depthwise_q8 {tiling.blocks.whole} {tiling.blocks.rest} {tiling.rows}"
+
+
+def _kernel(call: Depthwise, tiling: Tiling, fact: tuple[int, str]) -> Kernel:
+    """The kernel for a number of parts of the weights and a form of scaling."""
+    blocks, window = tiling.blocks, window_of(call.op)
+    narrow = blocks.channels if blocks.channels < CHANNEL_BLOCK else 0
+    tiles = (blocks.whole, tiling.pixels, blocks.rest, tiling.rest_pixels, tiling.rows)
+    taps = (window.rows.size, window.columns.size, window.columns.stride, int(tiling.slides))
+    arguments = (*tiles, *taps, *fact, int(call.flip), narrow)
+    return Kernel("depthwise_q8.h", "depthwise_q8", arguments)
+
+
+def _pack_call(
+    call: Depthwise, tiling: Tiling, context: Context
+) -> tuple[list[np.ndarray], tuple[int, str]]:
+    """Weights and records; the number of parts and the form of scaling."""
+    parts = call.parts()
+    scaling = call.scaling(parts, tiling.blocks)
+    packed = pack_depthwise(parts, tiling, context.vector_bytes // 4)
+    return [packed, scaling.records, columns_of_parts(parts, tiling)], (len(parts), scaling.form)
+
+
+def is_expanded(op: Op) -> bool:
+    """Whether channels have several filters each, so that a full convolution does it."""
+    return operand(op, 1).static_shape[3] != operand(op, 0).static_shape[3]
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    if operand(op, 0).dtype is DType.FLOAT32:
+        return "does not take FLOAT32"
+    return refuses_depthwise(op, target)
+
+
+def refuses_depthwise(op: Op, target: Target) -> str | None:
+    """Why the kernel does not take a depthwise convolution, or None."""
+    reason = refuses_weighted(op, target)
+    if reason is not None or not is_expanded(op):
+        return reason
+    expanded = operand(op, 1).elements * operand(op, 0).static_shape[3]
+    if expanded > _MOST_EXPANDED_BYTES:
+        return "a depth multiplier above 1 over this many channels"
+    return None
+
+
+def expand(weights: Int8, weight_zero: int, depth: int) -> Int8:
+    """[1, h, w, filters] to [filters, h, w, depth]: zero but where a filter's own channel is."""
+    _, height, width, filters = weights.shape
+    full = np.full((filters, height, width, depth), weight_zero, np.int8)
+    own = np.arange(filters) // (filters // depth)
+    full[np.arange(filters), :, :, own] = weights[0].transpose(2, 0, 1)
+    return full
+
+
+def _expanded(op: Op, depth: int) -> Int8:
+    return expand(signed_weights(op), weights_zero(op), depth)
+
+
+def _lower(op: Op, context: Context) -> None:
+    source = operand(op, 0)
+    if is_expanded(op):
+        depth, filters = source.static_shape[3], operand(op, 1).static_shape[3]
+        lower_integer_conv(op, context, partial(_expanded, op, depth), filters)
+        return
+    data, lanes = context.layout(source), context.vector_bytes // 4
+    border = conv_border(op).get(0, Border())
+    start = -(border.top * data.row_stride + border.left * data.pixel_stride)
+    offset = activation_offset(source, context.target)
+    parts = partial(split_weights, op)
+    out = context.layout(op.outputs[0])
+    size, channels = (out.height, out.width), operand(op, 1).static_shape[3]
+    tilings = tilings_of(window_of(op), size, channels, context)
+
+    def scaling(parts: tuple[Int8, ...], blocks: Blocks) -> Scaling:
+        folded = fold_input_zero(op, parts, offset)
+        return integer_scaling(op, folded, blocks.slots(lanes), context.target)
+
+    strides = data.batch_stride, data.row_stride, data.pixel_stride
+    place = TensorRef(source, start)
+    bounds = output_bounds(op)
+    call = Depthwise(op, parts, scaling, tilings, strides, offset != 0, place, bounds)
+    call_depthwise(call, context)
+
+
+LOWERINGS.add(
+    Lowering(
+        "DEPTHWISE_CONV_2D",
+        "depthwise_q8",
+        _refuses,
+        _lower,
+        conv_border,
+        strided_inputs=True,
+        strided_output=True,
+    )
+)

@@ -1,0 +1,185 @@
+"""Chooses what the 8-bit depthwise kernel does together: channels, rows and pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from circlet.backends.cpu.lower.integers.q8 import Slots, has_dot, woven_order
+from circlet.backends.cpu.lowering import Context
+from circlet.ops.geometry import Window, Window2D
+
+CHANNEL_BLOCK = 16
+_BLOCK_SIZES = (64, 32, 16)
+_MOST_PIXELS = 8
+_MOST_SUMS_OF_A_ROW = 20  # more leave too few registers for the columns of one row
+_MOST_UNROLLED_TAPS = 32
+_REQUANTISE = 8
+_RECORD_LOADS = 4
+
+
+class Blocks(NamedTuple):
+    """How channels fall into blocks: whole ones, then one that ends with the last channel.
+
+    Attributes:
+        channels: Channels.
+        whole: Channels of a whole block, or 0 where there is none.
+        rest: Channels of the last block, or 0 where it is not needed.
+    """
+
+    channels: int
+    whole: int
+    rest: int
+
+    @property
+    def starts(self) -> list[tuple[int, int]]:
+        """First channel and size of each block."""
+        even = self.channels // self.whole * self.whole if self.whole else 0
+        starts = [(start, self.whole) for start in range(0, even, self.whole or 1)]
+        return starts + ([(max(self.channels - self.rest, 0), self.rest)] if self.rest else [])
+
+    def slots(self, lanes: int) -> Slots:
+        """Channels block by block, woven as `q8_store_tile` packs them."""
+        orders = [start + woven_order(size // lanes, lanes) for start, size in self.starts]
+        order = np.concatenate(orders)
+        return Slots(order, order.size, lanes)
+
+
+def blocks_of(channels: int, widest: int) -> Blocks:
+    """The largest whole blocks of at most `widest` channels, and the smallest for the rest."""
+    sizes = [size for size in _BLOCK_SIZES if size <= widest]
+    whole = next((size for size in sizes if size <= channels), 0)
+    left = channels % whole if whole else channels
+    return Blocks(channels, whole, min((size for size in sizes if size >= left > 0), default=0))
+
+
+class Tiling(NamedTuple):
+    """What is done together.
+
+    Attributes:
+        blocks: Blocks of channels.
+        rows: Rows of outputs, 1 or 2.
+        pixels: Neighbouring outputs, in whole blocks; 0 where there is none.
+        rest_pixels: The same in the last block.
+        slides: Whether windows share columns: taps side by side, and few enough to unroll.
+    """
+
+    blocks: Blocks
+    rows: int
+    pixels: int
+    rest_pixels: int
+    slides: bool
+
+
+class Tilings(NamedTuple):
+    """Tilings of equal blocks and rows.
+
+    Attributes:
+        pixels, rest_pixels: Numbers of pixels that a tiling may have, the best first.
+    """
+
+    blocks: Blocks
+    rows: int
+    pixels: Sequence[int]
+    rest_pixels: Sequence[int]
+    slides: bool
+
+    def tilings(self) -> Iterator[Tiling]:
+        """The tilings, the best first."""
+        for pixels, rest in product(self.pixels, self.rest_pixels):
+            yield Tiling(self.blocks, self.rows, pixels, rest, self.slides)
+
+
+class _Room(NamedTuple):
+    """What a target has: bytes of a vector, and registers for accumulators."""
+
+    vector_bytes: int
+    registers: int
+
+
+def _room(context: Context) -> _Room:
+    wide = context.vector_bytes == 64 or context.target.arch == "aarch64"
+    registers = (24 if wide else 8) // (1 if has_dot(context.target) else 2)
+    return _Room(context.vector_bytes, registers)
+
+
+def tilings_of(
+    window: Window2D, size: tuple[int, int], channels: int, context: Context
+) -> list[Tilings]:
+    """Tilings for outputs of `size` rows and columns, those with the least work first."""
+    rows = (1, 2) if _slides(window) and _shares_rows(window.rows, size[0]) else (1,)
+    widest = [n for n in _BLOCK_SIZES if n <= context.vector_bytes][:2]
+    room = _room(context)
+    choices = [
+        _tilings(window, size, blocks_of(channels, most), count, room)
+        for most, count in product(widest, rows)
+    ]
+    return [choice for _, choice in sorted(choices, key=lambda row: row[0])]
+
+
+def narrow_tilings(window: Window2D, width: int, channels: int, context: Context) -> Tilings:
+    """Row by row, in the smallest blocks; the best one first."""
+    blocks = blocks_of(channels, CHANNEL_BLOCK)
+    return _tilings(window, (1, width), blocks, 1, _room(context))[1]
+
+
+def _slides(window: Window2D) -> bool:
+    few = window.rows.size * window.columns.size <= _MOST_UNROLLED_TAPS
+    return window.columns.dilation == 1 and few
+
+
+def _shares_rows(window: Window, height: int) -> bool:
+    """Whether taps of two rows of outputs fit the groups of four rows that those of one need."""
+    fits = -(-(window.size + 1) // 4) == -(-window.size // 4)
+    return height > 1 and window.stride == window.dilation == 1 and fits
+
+
+@lru_cache(maxsize=4096)
+def _tilings(
+    window: Window2D, size: tuple[int, int], blocks: Blocks, rows: int, room: _Room
+) -> tuple[float, Tilings]:
+    """Tilings of some blocks and rows; and the estimated work of the best."""
+    lanes, best, work = room.vector_bytes // 4, [[0], [0]], 0.0
+    for place, channels in enumerate((blocks.whole, blocks.rest)):
+        if channels == 0:
+            continue
+        vectors = channels // lanes
+        sums = _MOST_SUMS_OF_A_ROW if rows == 1 else room.registers
+        fitting = min(sums, room.registers) // (vectors * rows)
+        most = max(1, min(fitting, size[1], _MOST_PIXELS))
+        counts = range(1, most + 1)
+        weave = _weave(channels, lanes)
+        costs = {n: _work(window.columns, size[1], n, rows, weave) for n in counts}
+        best[place] = sorted(costs, key=lambda n: (costs[n], -n))
+        number = 1 if place else blocks.channels // channels
+        work += costs[best[place][0]] * vectors * number * -(-size[0] // rows)
+    return work, Tilings(blocks, rows, best[0], best[1], _slides(window))
+
+
+def tiling_work(tiling: Tiling, window: Window2D, size: tuple[int, int], lanes: int) -> float:
+    """The estimated work of a tiling for outputs of `size` rows and columns."""
+    (height, width), blocks, work = size, tiling.blocks, 0.0
+    number = blocks.channels // blocks.whole if blocks.whole else 0
+    parts = ((blocks.whole, tiling.pixels, number), (blocks.rest, tiling.rest_pixels, 1))
+    for channels, pixels, count in parts:
+        if channels:
+            row = _work(window.columns, width, pixels, tiling.rows, _weave(channels, lanes))
+            work += row * (channels // lanes) * count * -(-height // tiling.rows)
+    return work
+
+
+def _weave(channels: int, lanes: int) -> float:
+    """Instructions that bring a column of inputs of so many channels in order."""
+    return 2.0 if channels == 4 * lanes else 4.5
+
+
+def _work(taps: Window, width: int, pixels: int, rows: int, weave: float) -> float:
+    """Vector instructions per register of channels for `rows` rows of outputs."""
+    columns = (pixels - 1) * taps.stride + taps.size
+    loads = rows * taps.size + _RECORD_LOADS
+    outputs = pixels * rows * (taps.size + _REQUANTISE)
+    return -(-width // pixels) * (columns * weave + outputs + loads)

@@ -1,0 +1,206 @@
+"""Ops with float activations and int8 weights: images are quantised by a step of their own.
+
+It writes bytes, border included, and a scale for each image; the 8-bit kernels read those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.backends.cpu.layout import Border, Layout, bordered
+from circlet.backends.cpu.lower.integers.conv_q8 import (
+    Product,
+    call_product,
+    refuses_conv,
+    slots_of,
+)
+from circlet.backends.cpu.lower.integers.depthwise_q8 import (
+    Depthwise,
+    call_depthwise,
+    expand,
+    is_expanded,
+    refuses_depthwise,
+    weight_sums,
+)
+from circlet.backends.cpu.lower.integers.depthwise_tiles import Blocks, narrow_tilings
+from circlet.backends.cpu.lower.integers.q8 import (
+    HYBRID,
+    HYBRID_ROWS,
+    Int8,
+    Scaling,
+    Tile,
+    float_bounds,
+    hybrid_scaling,
+    refuses_weighted,
+)
+from circlet.backends.cpu.lower.views import image_strides
+from circlet.backends.cpu.lower.windows import Places, Runs, conv_border, places_of, runs_of
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.conv import window_of
+from circlet.ops.operands import operand
+from circlet.ops.weighted import hybrid_is_asymmetric
+
+_SCALE_BYTES = 8
+
+
+@dataclass(frozen=True)
+class QuantisedImages:
+    """Images as bytes, `image_bytes` apart, and the scale of each."""
+
+    data: TensorRef
+    scales: TensorRef
+    image_bytes: int
+
+
+def _is_hybrid(op: Op) -> bool:
+    return operand(op, 0).dtype is DType.FLOAT32 and operand(op, 1).dtype is DType.INT8
+
+
+def _refuses_conv(op: Op, target: Target) -> str | None:
+    return refuses_conv(op, target) if _is_hybrid(op) else "is not hybrid"
+
+
+def _refuses_depthwise(op: Op, target: Target) -> str | None:
+    return refuses_depthwise(op, target) if _is_hybrid(op) else "is not hybrid"
+
+
+def _refuses_rows(op: Op, target: Target) -> str | None:
+    return refuses_weighted(op, target) if _is_hybrid(op) else "is not hybrid"
+
+
+def _lower_conv(op: Op, context: Context) -> None:
+    _lower_as_conv(op, context, np.asarray(operand(op, 1).data))
+
+
+def _lower_as_conv(op: Op, context: Context, weights: Int8) -> None:
+    image = image_layout(op, conv_border(op).get(0, Border()))
+    runs, places = runs_of(op, image), places_of(op, image, context.layout(op.outputs[0]))
+    quantised = quantise_images(op, context, image)
+    _, row, pixel = places.in_strides
+    places = places._replace(in_strides=(quantised.image_bytes, row, pixel))
+    _call(op, context, weights, (runs, places), quantised, HYBRID)
+
+
+def _lower_rows(op: Op, context: Context) -> None:
+    """Each row is an image of one pixel, with a scale of its own."""
+    weights = np.asarray(operand(op, 1).data)
+    units, depth = weights.shape
+    rows = operand(op, 0).elements // depth
+    params: dict[str, ParamValue] = {"in_batch": depth, "in_row": depth, "in_pixel": depth}
+    params |= {"height": 1, "width": 1, "depth": depth, "out_batch": depth}
+    quantised = _quantise(op, context, params, rows)
+    places = Places(1, 1, rows, (0, 0, depth), (0, 0, units))
+    _call(op, context, weights, (Runs(1, 1, depth, 0, 0), places), quantised, HYBRID_ROWS)
+
+
+def _call(
+    op: Op,
+    context: Context,
+    weights: Int8,
+    geometry: tuple[Runs, Places],
+    quantised: QuantisedImages,
+    form: str,
+) -> None:
+    lanes, channels = context.vector_bytes // 4, len(weights)
+
+    def scaling(values: Int8, tile: Tile) -> Scaling:
+        sums = values.reshape(channels, -1).sum(axis=1, dtype=np.int64)
+        return hybrid_scaling(op, sums, slots_of(channels, tile, lanes), form)
+
+    product = Product(
+        op,
+        *geometry,
+        channels,
+        lambda: weights,
+        scaling,
+        0,
+        False,
+        quantised.data,
+        float_bounds(op),
+        quantised.scales,
+    )
+    call_product(product, context)
+
+
+def _lower_depthwise(op: Op, context: Context) -> None:
+    weights: Int8 = np.asarray(operand(op, 1).data)
+    if is_expanded(op):
+        _lower_as_conv(op, context, expand(weights, 0, operand(op, 0).static_shape[3]))
+        return
+    channels, lanes = weights.shape[3], context.vector_bytes // 4
+    image = image_layout(op, conv_border(op).get(0, Border()))
+    width = context.layout(op.outputs[0]).width
+    tilings = [narrow_tilings(window_of(op), width, channels, context)]
+
+    def scaling(parts: tuple[Int8, ...], blocks: Blocks) -> Scaling:
+        return hybrid_scaling(op, weight_sums(parts), blocks.slots(lanes))
+
+    quantised = quantise_images(op, context, image)
+    strides = quantised.image_bytes, image.row_stride, image.pixel_stride
+    source, scales, bounds = quantised.data, quantised.scales, float_bounds(op)
+    parts = (weights[0],)
+    call = Depthwise(op, lambda: parts, scaling, tilings, strides, False, source, bounds, scales)
+    call_depthwise(call, context)
+
+
+def image_layout(op: Op, border: Border) -> Layout:
+    """One image with its border; images of a batch do not flow together, each has a scale."""
+    layout = bordered(operand(op, 0), border)
+    size = layout.buffer_elements // max(layout.batch, 1)
+    return layout._replace(batch_stride=0, offset=0, buffer_elements=size)
+
+
+def quantise_images(op: Op, context: Context, image: Layout) -> QuantisedImages:
+    """Append the step that quantises the images of an op into a layout of `image_layout`."""
+    data = context.layout(operand(op, 0))
+    params: dict[str, ParamValue] = {
+        **image_strides("in", data),
+        "out_batch": image.buffer_elements,
+        "height": data.height,
+        "width": data.width,
+        "depth": data.channels,
+        **image.border._asdict(),
+    }
+    return _quantise(op, context, params, data.batch)
+
+
+def _quantise(
+    op: Op, context: Context, params: dict[str, ParamValue], images: int
+) -> QuantisedImages:
+    """Append the step that quantises; `params` are those of `struct hybrid_image_params`."""
+    size = params["out_batch"]
+    assert isinstance(size, int)
+    data = context.temporary(op, images * size)
+    scales = context.temporary(op, images * _SCALE_BYTES)
+    kernel = Kernel("hybrid_q8.h", "hybrid_image", (int(hybrid_is_asymmetric(op)),))
+    operands = (TensorRef(operand(op, 0)), data, scales)
+    context.call(op, kernel, params, operands, (data.tensor, scales.tensor), tasks=images)
+    return QuantisedImages(data, scales, size)
+
+
+for _kind, _refuses, _lower in (
+    ("CONV_2D", _refuses_conv, _lower_conv),
+    ("DEPTHWISE_CONV_2D", _refuses_depthwise, _lower_depthwise),
+):
+    LOWERINGS.add(
+        Lowering(
+            _kind,
+            f"{_kind.lower()}_hybrid",
+            _refuses,
+            _lower,
+            strided_inputs=True,
+            strided_output=True,
+        )
+    )
+LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_hybrid", _refuses_rows, _lower_rows))

@@ -1,0 +1,299 @@
+"""8-bit and hybrid layers that are several products: transposed convolutions, and groups.
+
+A transposed convolution is a convolution for each phase of its strides (see `transpose_conv.py`);
+groups of channels are convolutions side by side. Each part is lowered as an op of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from circlet.backends.cpu.layout import Border, Layout
+from circlet.backends.cpu.lower.integers.conv_q8 import (
+    Product,
+    call_product,
+    fold_zero_points,
+    slots_of,
+    woven_slots,
+)
+from circlet.backends.cpu.lower.integers.hybrid_q8 import image_layout, quantise_images
+from circlet.backends.cpu.lower.integers.i8mm import product_offset
+from circlet.backends.cpu.lower.integers.q8 import (
+    HYBRID,
+    Int8,
+    Scaling,
+    Tile,
+    float_bounds,
+    hybrid_scaling,
+    output_bounds,
+    refuses_weighted,
+    signed_weights,
+    weights_zero,
+)
+from circlet.backends.cpu.lower.integers.scaling_q8 import integer_scaling
+from circlet.backends.cpu.lower.phases import Phase, borders_of, phases_of
+from circlet.backends.cpu.lower.windows import Places, Runs, conv_border, runs_in
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Lowering,
+    NoRef,
+    Ref,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op, Tensor
+from circlet.ops.conv import window_of
+from circlet.ops.geometry import Window, Window2D
+from circlet.ops.operands import operand
+from circlet.ops.requantize import scalar_quant
+from circlet.ops.transpose_conv import transposed_window_of
+
+_SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
+
+
+class _Source(NamedTuple):
+    """The bytes that products read, and where they lie.
+
+    Attributes:
+        layout: One image with its border, or the input's own layout.
+        images: Bytes between images.
+        start: The first pixel, in elements from `data`.
+    """
+
+    data: TensorRef
+    scales: Ref
+    layout: Layout
+    images: int
+    start: int
+
+
+class _Part(NamedTuple):
+    """One product of an op: an op of its own over some weights, and where it reads and writes."""
+
+    op: Op
+    label: str
+    runs: Runs
+    places: Places
+    start: int
+    result_start: int
+
+
+def _source(op: Op, context: Context, border: Border) -> _Source:
+    """The input of [data, weights, bias], made bytes by a step where it is floats."""
+    data = operand(op, 0)
+    if data.dtype is not DType.FLOAT32:
+        layout = context.layout(data)
+        return _Source(TensorRef(data), NoRef(), layout, layout.batch_stride, 0)
+    image = image_layout(op, border)
+    quantised = quantise_images(op, context, image)
+    start = border.top * image.row_stride + border.left * image.pixel_stride
+    return _Source(quantised.data, quantised.scales, image, quantised.image_bytes, start)
+
+
+def _call(part: _Part, source: _Source, context: Context) -> None:
+    op, hybrid = part.op, not isinstance(source.scales, NoRef)
+    channels, lanes = operand(op, 1).static_shape[0], context.vector_bytes // 4
+    offset = 0 if hybrid else product_offset(operand(op, 0), context.target)
+    zero = 0 if hybrid else weights_zero(op)
+
+    def scaling(values: Int8, tile: Tile) -> Scaling:
+        if hybrid:
+            sums = values.reshape(channels, -1).sum(axis=1, dtype=np.int64)
+            return hybrid_scaling(op, sums, slots_of(channels, tile, lanes), HYBRID)
+        folded = fold_zero_points(op, values, zero, offset)
+        return integer_scaling(op, folded, woven_slots(channels, tile, lanes), context.target)
+
+    product = Product(
+        op,
+        part.runs,
+        part.places,
+        channels,
+        lambda: signed_weights(op),
+        scaling,
+        zero,
+        offset != 0,
+        TensorRef(source.data.tensor, source.data.offset + source.start + part.start),
+        float_bounds(op) if hybrid else output_bounds(op),
+        source.scales,
+        part.label,
+        part.result_start,
+    )
+    call_product(product, context)
+
+
+def _refuses_transposed(op: Op, target: Target) -> str | None:
+    if not operand(op, _SHAPE).is_constant:
+        return "the output shape must be constant"
+    return refuses_weighted(_as_conv(op), target)
+
+
+def _as_conv(op: Op) -> Op:
+    """A transposed convolution with its operands in the order of a convolution's."""
+    return replace(op, inputs=[operand(op, _DATA), operand(op, _WEIGHTS), op.input(_BIAS)])
+
+
+def _transposed_border(op: Op) -> dict[int, Border]:
+    return {} if operand(op, _DATA).dtype is DType.FLOAT32 else borders_of(op)
+
+
+def _lower_transposed(op: Op, context: Context) -> None:
+    plain = _as_conv(op)
+    source = _source(plain, context, borders_of(op).get(_DATA, Border()))
+    rows, columns = phases_of(op)
+    for down in rows:
+        for across in columns:
+            _call(_phase(plain, op, context, source, (down, across)), source, context)
+
+
+def _phase(
+    plain: Op, op: Op, context: Context, source: _Source, phases: tuple[Phase, Phase]
+) -> _Part:
+    (down, across), window = phases, transposed_window_of(op)
+    image, out, weights = source.layout, context.layout(op.outputs[0]), operand(op, _WEIGHTS)
+    label = f" {','.join(map(str, down.taps))}/{','.join(map(str, across.taps))}"
+    strides, start = (image.row_stride, image.pixel_stride), 0
+    if down.taps and across.taps:
+        kept = np.asarray(weights.data)[:, list(down.taps)][:, :, list(across.taps)]
+        start = down.first * image.row_stride + across.first * image.pixel_stride
+    else:  # nothing but the bias reaches these pixels
+        zero = scalar_quant(weights)[1]
+        kept = np.full((weights.static_shape[0], 1, 1, image.channels), zero, weights.dtype.numpy)
+        strides = 0, 0
+    taps = Window2D("VALID", Window(kept.shape[1]), Window(kept.shape[2]))
+    places = Places(
+        out.batch * down.count,
+        down.count,
+        across.count,
+        (source.images, *strides),
+        (
+            out.batch_stride,
+            window.rows.stride * out.row_stride,
+            window.columns.stride * out.pixel_stride,
+        ),
+    )
+    part = replace(plain, inputs=[plain.inputs[0], _kept(weights, kept), plain.inputs[2]])
+    first = down.start * out.row_stride + across.start * out.pixel_stride
+    return _Part(part, label, runs_in(taps, image), places, start, first)
+
+
+def _kept(weights: Tensor, data: np.ndarray) -> Tensor:
+    held = np.ascontiguousarray(data)
+    held.flags.writeable = False
+    return replace(weights, shape=held.shape, default_shape=None, data=held)
+
+
+def _group_count(op: Op) -> int:
+    return operand(op, 0).static_shape[3] // operand(op, 1).static_shape[3]
+
+
+def _refuses_groups(op: Op, target: Target) -> str | None:
+    if _group_count(op) == 1:
+        return "has no groups of channels"
+    return refuses_weighted(op, target)
+
+
+def _group_border(op: Op) -> dict[int, Border]:
+    return {} if operand(op, 0).dtype is DType.FLOAT32 else conv_border(op)
+
+
+def _together(groups: int, filters: int, lanes: int) -> int:
+    """Groups of one product: the least work, zeros included; then the fewest products.
+
+    Args:
+        filters: Of a group.
+    """
+
+    def work(count: int) -> tuple[int, int]:
+        return groups // count * -(-count * filters // lanes) * count, -count
+
+    return min((n for n in range(1, groups + 1) if groups % n == 0), key=work)
+
+
+def _lower_groups(op: Op, context: Context) -> None:
+    border = conv_border(op).get(0, Border())
+    source = _source(op, context, border)
+    groups, weights = _group_count(op), operand(op, 1)
+    filters = weights.static_shape[0] // groups
+    count = _together(groups, filters, context.vector_bytes // 4)
+    for first in range(0, groups, count):
+        _call(_group(op, context, source, (first, first + count), groups), source, context)
+
+
+def _group(
+    op: Op, context: Context, source: _Source, members: tuple[int, int], groups: int
+) -> _Part:
+    """The groups from the first of `members` to the last as one product, zeros between them."""
+    (first, end), window = members, window_of(op)
+    image, out = source.layout, context.layout(op.outputs[0])
+    weights, bias = operand(op, 1), op.input(2)
+    filters, depth = weights.static_shape[0] // groups, weights.static_shape[3]
+    kept = slice(first * filters, end * filters)
+    runs = Runs(
+        window.rows.size,
+        window.columns.size,
+        (end - first) * depth,
+        window.rows.dilation * image.row_stride,
+        window.columns.dilation * image.pixel_stride,
+    )
+    strides = window.rows.stride * image.row_stride, window.columns.stride * image.pixel_stride
+    places = Places(
+        out.batch * out.height,
+        out.height,
+        out.width,
+        (source.images, *strides),
+        (out.batch_stride, out.row_stride, out.pixel_stride),
+    )
+    dense = _sliced(weights, _spread(weights, kept, filters), kept)
+    offsets = None if bias is None else _sliced(bias, np.asarray(bias.data).reshape(-1)[kept], kept)
+    border = conv_border(op).get(0, Border())
+    start = first * depth - border.top * image.row_stride - border.left * image.pixel_stride
+    part = replace(op, inputs=[op.inputs[0], dense, offsets])
+    return _Part(part, f" groups {first}", runs, places, start, first * filters)
+
+
+def _spread(weights: Tensor, kept: slice, filters: int) -> np.ndarray:
+    """Weights of some groups over the channels of all of them: what is not theirs counts as 0."""
+    own = np.asarray(weights.data)[kept]
+    depth = own.shape[3]
+    wide = (*own.shape[:3], len(own) // filters * depth)
+    dense = np.full(wide, scalar_quant(weights)[1], own.dtype)
+    for member in range(len(own) // filters):
+        rows = slice(member * filters, (member + 1) * filters)
+        dense[rows, ..., member * depth : (member + 1) * depth] = own[rows]
+    return dense
+
+
+def _sliced(tensor: Tensor, data: np.ndarray, kept: slice) -> Tensor:
+    """Some of a tensor's channels, with their scales."""
+    quant = tensor.quant
+    if quant is not None and quant.is_per_channel:
+        quant = replace(quant, scale=quant.scale[kept], zero_point=quant.zero_point[kept])
+    return replace(_kept(tensor, data), quant=quant)
+
+
+LOWERINGS.add(
+    Lowering(
+        "TRANSPOSE_CONV",
+        "transpose_conv_q8",
+        _refuses_transposed,
+        _lower_transposed,
+        _transposed_border,
+        strided_inputs=True,
+        strided_output=True,
+    )
+)
+LOWERINGS.add(
+    Lowering(
+        "CONV_2D",
+        "conv_2d_groups_q8",
+        _refuses_groups,
+        _lower_groups,
+        _group_border,
+        strided_inputs=True,
+        strided_output=True,
+    )
+)

@@ -1,0 +1,168 @@
+"""Element-wise kinds of any number of operands: one kernel per distinct expression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
+from circlet.backends.cpu.lower.pointwise.affine import (
+    affine_params,
+    may_be_affine,
+    sum_ints,
+    sum_row,
+)
+from circlet.backends.cpu.lower.pointwise.body import Load, Step, not_printable, printed
+from circlet.backends.cpu.lower.pointwise.small_rows import repeat_constant
+from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES, PARAM_LIMITS
+from circlet.backends.cpu.lower.views import (
+    MAX_AXES,
+    Loops,
+    element_loops,
+    row_fields,
+    source_ref,
+    stride_fields,
+)
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+    always_overwrites,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.errors import GraphError
+from circlet.ir import Op, Tensor
+from circlet.ops import all_records, get
+from circlet.ops.expr import Number, Scalar
+from circlet.ops.fused import MOST_OPERANDS
+
+
+class _Walk(NamedTuple):
+    """Operands, results last, how they are walked, and how operands are loaded."""
+
+    tensors: tuple[Tensor, ...]
+    loops: Loops
+    loads: tuple[Load, ...]
+
+
+def scalar_of(op: Op) -> Scalar:
+    """The op's scalar expression, which its record must have."""
+    record = get(op)
+    assert record.scalar is not None
+    return record.scalar(op)
+
+
+def _inputs(op: Op) -> list[Tensor]:
+    return [tensor for tensor in op.inputs if tensor is not None]
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    tensors = [*_inputs(op), op.outputs[0]]
+    if len(tensors) > MOST_OPERANDS or len(_inputs(op)) != len(op.inputs):
+        return f"takes at most {MOST_OPERANDS} operands, none omitted"
+    unknown = {tensor.dtype.name for tensor in tensors if tensor.dtype not in EXPRESSION_TYPES}
+    if unknown:
+        return f"does not take {', '.join(sorted(unknown))}"
+    try:
+        scalar = scalar_of(op)
+    except GraphError as error:  # An 8-bit form that only a table computes; tables took none.
+        return error.what
+    return not_copyable(op.outputs[0]) or not_printable(scalar)
+
+
+def _lower(op: Op, context: Context) -> None:
+    params = _affine_params(op, context)
+    if params is None:
+        lower_scalar(op, context, scalar_of(op), _inputs(op))
+        return
+    walk = _walk(context, _inputs(op), op.outputs)
+    name, prelude = sum_row(op, params, [load.is_single for load in walk.loads])
+    kernel = Kernel("sum_q8.h", "elementwise", (len(walk.tensors), name), prelude)
+    _call(op, context, walk, op.outputs, kernel, {"ints": _filled(sum_ints(op, params))})
+
+
+def _affine_params(op: Op, context: Context) -> dict[str, Number] | None:
+    if not may_be_affine(op):
+        return None
+    params: dict[str, Number] | None
+    params = context.packed(op, "affine", lambda: ([], affine_params(op))).fact
+    return params
+
+
+def _filled(ints: list[int]) -> list[int]:
+    return ints + [0] * (PARAM_LIMITS["i32"] - len(ints))
+
+
+def lower_scalar(op: Op, context: Context, scalar: Scalar, inputs: list[Tensor]) -> None:
+    """Compute an op's result from the elements of `inputs`, the operands of `scalar`."""
+    step = Step(scalar, tuple(range(len(inputs))), op.outputs[0].dtype)
+    lower_steps(op, context, inputs, [step], op.outputs)
+
+
+def lower_steps(
+    op: Op,
+    context: Context,
+    inputs: Sequence[Tensor],
+    steps: Sequence[Step],
+    outputs: Sequence[Tensor],
+) -> None:
+    """Compute an op's results, which have equal sizes; `outputs` are those that steps store."""
+    walk = _walk(context, inputs, outputs)
+    body = printed(walk.loads, tuple((s.scalar.expr, s.operands, s.stored) for s in steps))
+    kernel = Kernel("elementwise.h", "elementwise", (body.operand_count, body.name), body.prelude)
+    _call(op, context, walk, outputs, kernel, body.params([step.scalar for step in steps]))
+
+
+def _walk(context: Context, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> _Walk:
+    inputs = [repeat_constant(tensor, outputs[0].static_shape) for tensor in inputs]
+    tensors = (*inputs, *outputs)
+    loops = element_loops(context, tensors, outputs[0].static_shape)
+    loads = tuple(
+        Load(tensor.dtype, is_single=strides[-1] == 0)
+        for tensor, strides in zip(inputs, loops.strides, strict=False)
+    )
+    return _Walk(tensors, loops, loads)
+
+
+def _call(
+    op: Op,
+    context: Context,
+    walk: _Walk,
+    outputs: Sequence[Tensor],
+    kernel: Kernel,
+    values: Mapping[str, ParamValue],
+) -> None:
+    params, tasks = _fields(walk.tensors, walk.loops)
+    params.update(values)
+    inputs = walk.tensors[: len(walk.loads)]
+    sources = (source_ref(context, tensor) for tensor in inputs)
+    operands = (*sources, *(TensorRef(tensor) for tensor in outputs))
+    context.call(op, kernel, params, operands, outputs, tasks=tasks)
+
+
+def _fields(tensors: Sequence[Tensor], loops: Loops) -> tuple[dict[str, ParamValue], int]:
+    sizes = [element_bytes(tensor) for tensor in tensors]
+    strides = [stride_fields(row) for row in loops.scaled(*sizes).strides]
+    params, tasks = row_fields(loops.sizes, sum(sizes))
+    unused = [0] * (MAX_AXES * (MOST_OPERANDS - len(tensors)))
+    params["strides"] = [stride for row in strides for stride in row] + unused
+    return params, tasks
+
+
+for _record in all_records():
+    if _record.scalar is not None:
+        LOWERINGS.add(
+            Lowering(
+                _record.kind,
+                f"{_record.kind.lower()}_elementwise",
+                _refuses,
+                _lower,
+                strided_inputs=True,
+                strided_any_rank=True,
+                strided_output=True,
+                overwrites=always_overwrites,
+            )
+        )

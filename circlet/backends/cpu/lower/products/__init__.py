@@ -1,0 +1,1 @@
+"""Products of two computed operands, and attention."""

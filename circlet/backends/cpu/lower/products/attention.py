@@ -1,0 +1,168 @@
+"""FUSED_ATTENTION: blocks of rows whose scores stay in the cache."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from circlet.backends.cpu.abi import align
+from circlet.backends.cpu.lower.floats.bf16 import registers_for_pairs, rounds
+from circlet.backends.cpu.lower.floats.tiles import (
+    FLOAT_BYTES,
+    Tile,
+    choose_tile,
+    lanes_of,
+    registers_of,
+    vectors_of,
+)
+from circlet.backends.cpu.lower.products.matmul import MOST_STACK_AXES, product_sizes, stack_strides
+from circlet.backends.cpu.lower.views import outer_fields, source_ref, spread
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    NoRef,
+    ParamValue,
+    Ref,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import Op
+from circlet.ops.batch_matmul import adjoint
+from circlet.ops.fused import FUSED_ATTENTION, FusedAttrs
+from circlet.ops.operands import operand
+from circlet.passes.fuse_attention import factor_of
+
+_FUNCTION = {False: "attention_f32", True: "attention_bf16"}
+_SCORE_BYTES = 256 << 10
+_TASKS_WANTED = 8
+_TASK_TILES = 4
+
+
+def _takes(op: Op, target: Target) -> None:
+    """The pass fuses only what this lowering takes."""
+
+
+def _parts(op: Op) -> tuple[Op, ...]:
+    assert isinstance(op.attrs, FusedAttrs)
+    return op.attrs.parts
+
+
+def _lower(op: Op, context: Context) -> None:
+    first, last = _parts(op)[0], _parts(op)[-1]
+    rows, depth, keys = product_sizes(first)
+    columns = product_sizes(last)[2]
+    lanes = lanes_of(context.vector_bytes)
+    rounded = rounds(context, *_work(first, columns))
+    scores, results = _tiles(context, (rows, keys, columns), rounded=rounded)
+    width, out_width = scores.channels(lanes), results.channels(lanes)
+    pitch = -(-keys // width) * width
+    stack = prod(first.outputs[0].static_shape[:-2])
+    tasks, task_rows, block_rows = _rows(rows, stack, pitch, (scores, results))
+    params: dict[str, ParamValue] = {
+        "rows": rows,
+        "depth": depth,
+        "keys": keys,
+        "columns": columns,
+        "tasks": tasks,
+        "task_rows": task_rows,
+        "block_rows": block_rows,
+        "pitch": pitch,
+        **_strides(first, last),
+        **_mask(op),
+        "scale": _factor(op),
+        "beta": getattr(_softmax(op).attrs, "beta", 1.0),
+    }
+    if rounded:
+        params = {f"f32_{name}": value for name, value in params.items()}
+    packed = pitch * depth + align(-(-columns // out_width) * out_width * keys, lanes)
+    packed += block_rows * depth if rounded else 0
+    mask: Ref = source_ref(context, operand(op, 3)) if len(op.inputs) > 3 else NoRef()
+    q, k, v = (source_ref(context, operand(op, index)) for index in range(3))
+    tiles = (scores.pixels, scores.whole, results.pixels, results.whole, results.half)
+    context.call(
+        op,
+        Kernel("attention_f32.h", _FUNCTION[rounded], (*tiles, int(len(op.inputs) > 3))),
+        params,
+        (q, k, v, TensorRef(op.outputs[0]), mask),
+        op.outputs,
+        tasks=stack * tasks,
+        scratch_bytes=(packed + block_rows * (pitch + 1)) * FLOAT_BYTES,
+    )
+
+
+def _tiles(context: Context, sizes: tuple[int, int, int], *, rounded: bool) -> tuple[Tile, Tile]:
+    """Tiles of the scores and of the results, of so many rows, keys and columns."""
+    rows, keys, columns = sizes
+    lanes = lanes_of(context.vector_bytes)
+    registers = registers_of(context.target, context.vector_bytes)
+    if rounded:
+        registers = registers_for_pairs(registers)
+    scores = choose_tile(registers, rows, -(-keys // lanes))
+    return scores, choose_tile(registers, rows, vectors_of(registers, columns, lanes))
+
+
+def _work(first: Op, columns: int) -> tuple[int, int]:
+    """Multiply-adds of both products, and the elements that they read."""
+    rows, depth, keys = product_sizes(first)
+    stack = prod(first.outputs[0].static_shape[:-2])
+    return (
+        stack * rows * keys * (depth + columns),
+        stack * (rows * (depth + keys) + keys * (depth + columns)),
+    )
+
+
+def _rows(rows: int, stack: int, pitch: int, tiles: tuple[Tile, Tile]) -> tuple[int, int, int]:
+    """Tasks of a stacked matrix, rows of a task, rows of a block whose scores are cached."""
+    tall = max(tile.pixels for tile in tiles)
+    cut = min(-(-_TASKS_WANTED // stack), rows // (_TASK_TILES * tall))
+    task_rows = -(-rows // max(1, cut))
+    cached = max(1, _SCORE_BYTES // (pitch * FLOAT_BYTES * tall)) * tall
+    return -(-rows // task_rows), task_rows, min(task_rows, cached)
+
+
+def _strides(first: Op, last: Op) -> dict[str, ParamValue]:
+    _, depth, keys = product_sizes(first)
+    columns = product_sizes(last)[2]
+    flipped, turned = adjoint(first)[1], adjoint(last)[1]
+    return {
+        "k_depth": 1 if flipped else keys,
+        "k_key": depth if flipped else 1,
+        "v_key": 1 if turned else columns,
+        "v_column": keys if turned else 1,
+        "sizes": outer_fields(first.outputs[0].static_shape[:-2], MOST_STACK_AXES),
+        "q": stack_strides(first, 0),
+        "k": stack_strides(first, 1),
+        "v_sizes": outer_fields(last.outputs[0].static_shape[:-2], MOST_STACK_AXES),
+        "v": stack_strides(last, 1),
+    }
+
+
+def _mask(op: Op) -> dict[str, ParamValue]:
+    adds = [part for part in _parts(op) if part.kind == "ADD"]
+    if not adds:
+        return {}
+    shape, mask = adds[0].outputs[0].static_shape, operand(op, 3)
+    own = mask.static_shape
+    strides = tuple(prod(own[axis + 1 :]) for axis in range(len(own)))
+    *outer, row, key = spread(strides, own, shape)
+    return {
+        "mask_row": row,
+        "mask_key": key,
+        "mask_sizes": outer_fields(shape[:-2], MOST_STACK_AXES),
+        "mask": [0] * (MOST_STACK_AXES - len(outer)) + outer + [0],
+    }
+
+
+def _factor(op: Op) -> float:
+    factors = [factor for part in _parts(op) if (factor := factor_of(part)) is not None]
+    return float(np.asarray(factors[0].data).reshape(-1)[0]) if factors else 1.0
+
+
+def _softmax(op: Op) -> Op:
+    return next(part for part in _parts(op) if part.kind == "SOFTMAX")
+
+
+LOWERINGS.add(Lowering(FUSED_ATTENTION, "fused_attention", _takes, _lower))

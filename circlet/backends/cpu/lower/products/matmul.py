@@ -1,0 +1,388 @@
+"""BATCH_MATMUL: constant right operands are packed ahead, others block by block at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from circlet.backends.cpu.choices import Choice, always_there, joined
+from circlet.backends.cpu.lower.floats.bf16 import call_cast, registers_for_pairs, rounds
+from circlet.backends.cpu.lower.floats.float_matrix import call_matrix
+from circlet.backends.cpu.lower.floats.matrix import Matrix, View
+from circlet.backends.cpu.lower.floats.tiles import (
+    FLOAT_BYTES,
+    Registers,
+    choose_tile,
+    lanes_of,
+    registers_of,
+    tile_slots,
+    tiles_of,
+)
+from circlet.backends.cpu.lower.floats.tiles import Tile as FloatTile
+from circlet.backends.cpu.lower.integers.conv_q8 import slots_of
+from circlet.backends.cpu.lower.integers.conv_q16 import (
+    MOST_WIDE_PIXELS,
+    MOST_WIDE_VECTORS,
+    Product16,
+    call_product16,
+)
+from circlet.backends.cpu.lower.integers.q8 import (
+    FIXED,
+    Tile,
+    double_scaling,
+    fixed_scaling,
+    output_bounds,
+)
+from circlet.backends.cpu.lower.integers.q8 import choose_tile as choose_integer_tile
+from circlet.backends.cpu.lower.integers.sum_int import bounds, column_records
+from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
+from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
+from circlet.backends.cpu.lower.windows import Places, Runs
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.batch_matmul import BatchMatMulAttrs, adjoint, factors, is_hybrid
+from circlet.ops.operands import operand, zero_of
+
+_MOST_VECTORS = 4
+_MOST_PRODUCT = 255 * 255
+_FEW_ROWS, _FEW_DOTS = 8, 2
+_DOT_COLUMNS = 4
+_PACKED, _DIRECT, _DOTS = "MATMUL_PACKED", "MATMUL_DIRECT", "MATMUL_DOTS"
+_MOST_SCRATCH_BYTES = 8 << 20
+MOST_STACK_AXES = MAX_AXES - 1
+
+
+def product_sizes(op: Op) -> tuple[int, int, int]:
+    """Rows, depth and columns of each product."""
+    turned, flipped = adjoint(op)
+    first, second = (operand(op, index).static_shape[-2:] for index in (0, 1))
+    rows, depth = first[::-1] if turned else first
+    return rows, depth, second[0] if flipped else second[1]
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    tensors = [operand(op, 0), operand(op, 1), op.outputs[0]]
+    if any(tensor.elements == 0 for tensor in tensors):
+        return "a size is 0"
+    if not all(tensor.has_rank for tensor in tensors):
+        return "a rank is not known"
+    rows, depth, _ = product_sizes(op)
+    if (depth + rows) * depth * FLOAT_BYTES > _MOST_SCRATCH_BYTES and adjoint(op)[0]:
+        return "the transposed left operand is too large for scratch memory"
+    stack = len(op.outputs[0].static_shape) - 2
+    return f"{stack} stacked axes" if stack > MOST_STACK_AXES else None
+
+
+def _refuses_float(op: Op, target: Target) -> str | None:
+    if is_hybrid(op):
+        return "float rows over stored integers"
+    return _refuses(op, target) if _is_float(op) else "not float32"
+
+
+def _refuses_integer(op: Op, target: Target) -> str | None:
+    return "float" if _is_float(op) else _refuses(op, target)
+
+
+def _is_float(op: Op) -> bool:
+    return operand(op, 0).dtype == DType.FLOAT32
+
+
+def stack_strides(op: Op, index: int) -> list[int]:
+    """Elements between the matrices of an operand along each axis of the result's stack."""
+    shape, stack = operand(op, index).static_shape, op.outputs[0].static_shape[:-2]
+    own = shape[:-2]
+    strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(own)))
+    steps = spread(strides, own, stack)
+    return [0] * (MOST_STACK_AXES - len(steps)) + list(steps) + [0]
+
+
+def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
+    rows, depth, columns = product_sizes(op)
+    turned, flipped = adjoint(op)
+    blocks = -(-columns // width)
+    stack = op.outputs[0].static_shape[:-2]
+    params: dict[str, ParamValue] = {
+        "rows": rows,
+        "depth": depth,
+        "columns": columns,
+        "blocks": blocks,
+        "x_row": 1 if turned else depth,
+        "x_depth": rows if turned else 1,
+        "y_depth": 1 if flipped else columns,
+        "y_column": depth if flipped else 1,
+        "sizes": outer_fields(stack, MOST_STACK_AXES),
+        "x": stack_strides(op, 0),
+        "y": stack_strides(op, 1),
+    }
+    named = {f"size_{name}": value for name, value in params.items()}
+    return named, prod(stack) * blocks
+
+
+def _packs_ahead(op: Op) -> bool:
+    """Whether one constant matrix serves all rows of the left operand."""
+    right = operand(op, 1)
+    return (
+        right.data is not None
+        and not operand(op, 0).is_constant
+        and prod(right.static_shape[:-2]) == 1
+        and not adjoint(op)[0]
+    )
+
+
+def _lower_float(op: Op, context: Context) -> None:
+    if _packs_ahead(op):
+        _lower_constant(op, context)
+        return
+    rows, depth, columns = product_sizes(op)
+    lanes = lanes_of(context.vector_bytes)
+    registers = registers_of(context.target, context.vector_bytes)
+    form = _form(op, registers, lanes)
+    if form == _PACKED and _rounds(op, context):
+        _lower_rounded(op, context)
+        return
+    whole = columns // lanes if form == _DIRECT else -(-columns // lanes)
+    tile = _tile(op, context, form, whole)
+    if form != _PACKED:
+        tile = tile._replace(pixels=rows)
+    turned = int(adjoint(op)[0] and form == _PACKED)
+    width = tile.channels(lanes)
+    params, tasks = _matrix_params(op, width)
+    panel = (depth + 1) * width + turned * rows * depth
+    scratch = panel * FLOAT_BYTES if form == _PACKED else 0
+    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, turned, form))
+    result = op.outputs[0]
+    left, right = (source_ref(context, operand(op, index)) for index in (0, 1))
+    context.call(
+        op,
+        kernel,
+        params,
+        (left, right, TensorRef(result)),
+        (result,),
+        tasks=tasks,
+        scratch_bytes=scratch,
+    )
+
+
+def _rounds(op: Op, context: Context) -> bool:
+    """Whether operands are rounded to bfloat16; where the left one is turned they are not."""
+    _, depth, _ = product_sizes(op)
+    elements = operand(op, 0).elements + operand(op, 1).elements
+    return not adjoint(op)[0] and rounds(context, op.outputs[0].elements * depth, elements)
+
+
+def _lower_rounded(op: Op, context: Context) -> None:
+    rows, depth, columns = product_sizes(op)
+    lanes = lanes_of(context.vector_bytes)
+    registers = registers_for_pairs(registers_of(context.target, context.vector_bytes))
+    tile = choose_tile(registers, rows, -(-columns // lanes), depth)
+    width = tile.channels(lanes)
+    params, tasks = _matrix_params(op, width)
+    left, right = (source_ref(context, operand(op, index)) for index in (0, 1))
+    rounded = call_cast(op, context, left, operand(op, 0).elements)
+    context.call(
+        op,
+        Kernel("matmul_bf16.h", "matmul_bf16", (tile.pixels, tile.whole)),
+        params,
+        (rounded, right, TensorRef(op.outputs[0])),
+        op.outputs,
+        tasks=tasks,
+        scratch_bytes=(depth + 1) * width * FLOAT_BYTES,
+    )
+
+
+def _tile(op: Op, context: Context, form: str, vectors: int) -> FloatTile:
+    """The best tile; a matrix that is read where it lies is read once, for all rows."""
+    sizes = rows, depth, _ = product_sizes(op)
+    registers = registers_of(context.target, context.vector_bytes)
+    tiles = tiles_of(registers, rows, vectors, depth)
+    if form == _DIRECT:
+        tiles = tuple(tile for tile in tiles if tile.pixels == rows)
+    elif form == _DOTS:
+        tiles = tiles[:1]
+    choice = Choice(
+        f"matmul_f32 {joined(sizes)}",
+        tiles,
+        lambda tile: tile_slots(registers.costs, tile, rows, vectors, depth),
+        always_there,
+    )
+    return context.choose(op, choice)
+
+
+def _form(op: Op, registers: Registers, lanes: int) -> str:
+    """How `matmul_f32.h` reads the right operand."""
+    rows, depth, columns = product_sizes(op)
+    turned, flipped = adjoint(op)
+    dots = rows <= _FEW_DOTS and columns >= _DOT_COLUMNS and depth >= lanes
+    if flipped and not turned and dots:
+        return _DOTS
+    if flipped or columns < lanes or rows > _FEW_ROWS:
+        return _PACKED
+    return _DIRECT if choose_tile(registers, rows, columns // lanes).pixels == rows else _PACKED
+
+
+def _lower_constant(op: Op, context: Context) -> None:
+    _, depth, columns = product_sizes(op)
+    stored = np.asarray(operand(op, 1).data, np.float32)
+    flat = stored.reshape(stored.shape[-2:])
+    weights = flat if adjoint(op)[1] else flat.T
+    source, result = operand(op, 0), op.outputs[0]
+    matrix = Matrix(
+        source=View(source, 0, 0, 0, depth),
+        result=View(result, 0, 0, 0, columns),
+        sizes=(1, 1, source.elements // depth),
+        weights=np.ascontiguousarray(weights).reshape(columns, 1, 1, depth),
+        bias=None,
+        taps=(0, 0),
+    )
+    call_matrix(op, context, matrix)
+
+
+def _lower_int16(op: Op, context: Context) -> None:
+    """A constant right operand of 8 bits is packed ahead."""
+    _, depth, columns = product_sizes(op)
+    left, right = operand(op, 0), operand(op, 1)
+    stored = np.asarray(right.data, np.int16)
+    flat = stored.reshape(stored.shape[-2:])
+    weights = flat if adjoint(op)[1] else flat.T
+    product = Product16(
+        op,
+        Runs(1, 1, depth, 0, 0),
+        Places(1, 1, left.elements // depth, (0, 0, depth), (0, 0, columns)),
+        np.reshape(weights, (columns, 1, 1, depth)),
+        np.zeros(columns, np.int64),
+        factors(op),
+        True,
+        TensorRef(left),
+    )
+    call_product16(product, context)
+
+
+def _refuses_int16(op: Op, target: Target) -> str | None:
+    left, right = operand(op, 0), operand(op, 1)
+    if (left.dtype, right.dtype) != (DType.INT16, DType.INT8):
+        return "not int16 and int8"
+    if not _packs_ahead(op) or zero_of(left) or zero_of(right):
+        return "the right operand is not one constant matrix, or a zero point is not 0"
+    return _refuses(op, target)
+
+
+@dataclass(frozen=True)
+class _Integer:
+    """How an integer product is computed: the form of its sums, its tile, and its results.
+
+    `scaling` is a form of `requantize.h` where sums have 32 bits.
+    """
+
+    form: str
+    tile: Tile
+    scaling: str
+    records: np.ndarray
+    bounds: dict[str, ParamValue]
+
+
+def _wide(op: Op, tile: Tile, lanes: int) -> _Integer:
+    """Products of int16: 64-bit sums."""
+    both = operand(op, 1).dtype == DType.INT16
+    tile = Tile(min(tile.pixels, MOST_WIDE_PIXELS), min(tile.vectors, MOST_WIDE_VECTORS))
+    columns = product_sizes(op)[2]
+    records = column_records(columns, tile.vectors * lanes, None, factors(op), wide=True)
+    form = "MATMUL_INT_SPLIT" if both else "MATMUL_INT_WIDE"
+    return _Integer(form, tile, FIXED, records, bounds(op))
+
+
+def _narrow(op: Op, tile: Tile, lanes: int) -> _Integer:
+    """Products of bytes: 32-bit sums."""
+    _, depth, columns = product_sizes(op)
+    zeros = np.zeros(columns, np.int64)
+    slots = slots_of(columns, tile, lanes)
+    scaling = fixed_scaling(op, zeros, zeros + depth * _MOST_PRODUCT, slots)
+    limits = output_bounds(op)
+    del limits["out_flip"]
+    return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.records, limits)
+
+
+def _rows(op: Op, tile: Tile, lanes: int) -> _Integer:
+    """Rows of bytes times computed weights, with the roundings of FULLY_CONNECTED."""
+    units, bias = operand(op, 1).static_shape[0], op.input(2)
+    stored = np.zeros(units) if bias is None else np.asarray(bias.data)
+    scaling = double_scaling(op, stored.astype(np.int64), slots_of(units, tile, lanes))
+    limits = output_bounds(op)
+    del limits["out_flip"]
+    return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.records, limits)
+
+
+def _lower_integer(op: Op, context: Context) -> None:
+    form = _wide if operand(op, 0).dtype == DType.INT16 else _narrow
+    _call_integer(op, op, lambda tile, lanes: form(op, tile, lanes), context)
+
+
+def _lower_rows(op: Op, context: Context) -> None:
+    attrs = BatchMatMulAttrs(adj_y=True)
+    product = Op("BATCH_MATMUL", op.inputs[:2], op.outputs, attrs, op.origin)
+
+    def form(tile: Tile, lanes: int) -> _Integer:
+        if operand(op, 0).dtype == DType.INT8:
+            return _rows(op, tile, lanes)
+        return replace(_wide(product, tile, lanes), bounds=bounds(op))
+
+    _call_integer(op, product, form, context)
+
+
+def _refuses_rows(op: Op, target: Target) -> str | None:
+    data, weights, bias, result = operand(op, 0), operand(op, 1), op.input(2), op.outputs[0]
+    if {data.dtype, weights.dtype, result.dtype} not in ({DType.INT8}, {DType.INT16}):
+        return "not all int8, or all int16"
+    if bias is not None and (not bias.is_constant or data.dtype is DType.INT16):
+        return "a bias is computed, or joins int16"
+    if data.dtype is DType.INT16 and zero_of(weights):
+        return "weights of int16 have a zero point"
+    as_many = 2 <= len(data.static_shape) == len(result.static_shape) <= MOST_STACK_AXES + 2
+    if not as_many or data.static_shape[-1] != weights.static_shape[1]:
+        return "the result is not as many rows as the input"
+    return "a size is 0" if data.elements == 0 or result.elements == 0 else None
+
+
+def _call_integer(
+    op: Op, product: Op, form: Callable[[Tile, int], _Integer], context: Context
+) -> None:
+    """Compute an op's result as a product of matrices, in a form."""
+    rows, depth, columns = product_sizes(product)
+    left, right, result = operand(op, 0), operand(op, 1), op.outputs[0]
+    lanes = lanes_of(context.vector_bytes)
+    tile = choose_integer_tile(rows, columns, context.target, lanes)
+    tile = Tile(tile.pixels, min(tile.vectors, _MOST_VECTORS))
+    chosen = form(tile, lanes)
+    pixels, width = chosen.tile.pixels, chosen.tile.vectors * lanes
+    params, tasks = _matrix_params(product, width)
+    per_tensor = right.quant is not None and not right.quant.is_per_channel
+    params |= {"x_zero": zero_of(left), "y_zero": zero_of(right) if per_tensor else 0}
+    types = ELEMENT_TYPES[left.dtype], ELEMENT_TYPES[right.dtype]
+    arguments = (*types, pixels, chosen.tile.vectors, chosen.form, chosen.scaling)
+    refs = (source_ref(context, left), source_ref(context, right))
+    even = depth + depth % 2
+    context.call(
+        op,
+        Kernel("matmul_int.h", "matmul_int", arguments),
+        params | chosen.bounds,
+        (*refs, context.constant(chosen.records), TensorRef(result)),
+        (result,),
+        tasks=tasks,
+        scratch_bytes=2 * (width * even + 2 * (pixels * even + 2 * lanes)),
+    )
+
+
+LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_f32", _refuses_float, _lower_float))
+LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_q16", _refuses_int16, _lower_int16))
+LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_int", _refuses_integer, _lower_integer))
+LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_rows", _refuses_rows, _lower_rows))

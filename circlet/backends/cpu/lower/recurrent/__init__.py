@@ -1,0 +1,1 @@
+"""Cells with state."""

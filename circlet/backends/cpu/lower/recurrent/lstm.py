@@ -1,0 +1,234 @@
+"""LSTM kinds in float32: all steps in one kernel call, which keeps the states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from circlet.backends.cpu.lower.products.matvec import (
+    Blocks,
+    Floats,
+    blocks_of,
+    pack_floats,
+    spread_rows,
+    whole_registers,
+)
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    ConstantRef,
+    Context,
+    Kernel,
+    Lowering,
+    NoRef,
+    ParamValue,
+    Ref,
+    TensorRef,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.lstm_float import real_vector
+from circlet.ops.lstm_operands import (
+    CELL_STATE,
+    FORGET,
+    OUTPUT_STATE,
+    PROJECTION,
+    PROJECTION_BIAS,
+    Gate,
+    cells,
+    gates,
+    inputs,
+    is_normalised,
+    outputs,
+    peephole,
+    steps_first,
+)
+from circlet.ops.operands import operand
+
+KINDS = ("UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM")
+_ACTIVATIONS = {"NONE": 0, "RELU": 1, "RELU6": 2, "TANH": 3}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the float and the integer kernel share: sizes, strides and blocks."""
+
+    lanes: int
+    gate: int
+    blocks: Blocks
+    projection: Blocks | None
+    batches: int
+    params: dict[str, ParamValue]
+
+
+def shape_of(op: Op, context: Context) -> Shape:
+    """Sizes of an op, in the fields of both kernels."""
+    lanes = context.vector_bytes // 4
+    gate = whole_registers(cells(op), lanes)
+    blocks = blocks_of(gate * len(gates(op)), lanes)
+    projection = None if op.input(PROJECTION) is None else blocks_of(outputs(op), lanes)
+    batches, steps, strides = _time(op)
+    params: dict[str, ParamValue] = {
+        "steps": steps,
+        "inputs": inputs(op),
+        "cells": cells(op),
+        "outputs": outputs(op),
+        "gate": gate,
+        "gate_blocks": blocks.count,
+        "projection_blocks": projection.count if projection else 0,
+        "in_batch": strides[0] * inputs(op),
+        "in_step": strides[1] * inputs(op),
+        "out_batch": strides[0] * outputs(op),
+        "out_step": strides[1] * outputs(op),
+    }
+    named = {f"size_{name}": value for name, value in params.items()}
+    return Shape(lanes, gate, blocks, projection, batches, named)
+
+
+def _time(op: Op) -> tuple[int, int, tuple[int, int]]:
+    """Batches, steps, and how many vectors apart batches and steps are."""
+    sizes = operand(op, 0).static_shape
+    if len(sizes) == 2:
+        return sizes[0], 1, (1, 0)
+    if steps_first(op):
+        return sizes[1], sizes[0], (1, sizes[1])
+    return sizes[0], sizes[1], (sizes[1], 1)
+
+
+def array(op: Op, position: int) -> np.ndarray:
+    """The elements of a constant operand."""
+    return np.asarray(operand(op, position).data)
+
+
+def flags(op: Op) -> tuple[int, int]:
+    """Whether gates look at the cell state, and whether they are normalised."""
+    return int(peephole(op, FORGET) is not None), int(is_normalised(op))
+
+
+def _tables(op: Op, gate: int) -> np.ndarray:
+    """Rows of the kernels' `tables`: per gate peephole, norm coefficients, bias after the norm."""
+    empty = np.zeros(cells(op), array(op, FORGET.bias).dtype)
+    rows = []
+    for one in gates(op):
+        look = peephole(op, one)
+        rows.append(empty if look is None else _peephole(op, look, empty.dtype))
+        normed = is_normalised(op)
+        rows.append(array(op, one.norm).astype(empty.dtype) if normed else empty)
+        rows.append(array(op, one.bias) if normed else empty)
+    return spread_rows(rows, gate)
+
+
+def _peephole(op: Op, position: int, dtype: np.dtype[np.generic]) -> np.ndarray:
+    values = array(op, position)
+    return real_vector(op, position, values) if dtype == np.float32 else values.astype(dtype)
+
+
+def why_no_lstm(op: Op, dtype: DType) -> str | None:
+    """Why no kernel of a type takes an op."""
+    data = operand(op, 0)
+    if data.dtype is not dtype:
+        return f"does not take {data.dtype.name}"
+    if data.is_constant:
+        return "constant input"
+    return "a size is 0" if data.elements == 0 else None
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    if operand(op, FORGET.weights).dtype is not DType.FLOAT32:
+        return "does not take 8-bit weights"
+    return why_no_lstm(op, DType.FLOAT32)
+
+
+def _gate_weights(op: Op, gate: Gate) -> Floats:
+    return np.concatenate([array(op, gate.weights), array(op, gate.recurrent)], axis=1)
+
+
+def _packed_gates(op: Op, shape: Shape, context: Context) -> ConstantRef:
+    weights = spread_rows([_gate_weights(op, gate) for gate in gates(op)], shape.gate)
+    bias = spread_rows([array(op, gate.bias) for gate in gates(op)], shape.gate)
+    kept = np.zeros_like(bias) if is_normalised(op) else bias
+    return context.constant(pack_floats(weights, kept, shape.blocks))
+
+
+def _packed_projection(op: Op, shape: Shape, context: Context) -> Ref:
+    if shape.projection is None:
+        return NoRef()
+    packed = pack_floats(array(op, PROJECTION), projection_bias(op), shape.projection)
+    return context.constant(packed)
+
+
+def _clip_of(op: Op, name: str) -> float:
+    """The largest magnitude that an attribute allows, infinity where it names none."""
+    limit = float(np.float32(getattr(op.attrs, name)))
+    return limit if limit > 0 else inf
+
+
+def float_params(op: Op, shape: Shape) -> tuple[dict[str, ParamValue], int]:
+    """The fields of `struct lstm_f32_params`, and the floats of scratch memory that they mark."""
+    projected = shape.blocks.slots + shape.gate
+    slots = projected + (shape.projection.slots if shape.projection else 0)
+    own: dict[str, ParamValue] = {
+        "hidden": shape.blocks.slots,
+        "projected": projected,
+        "cell_clip": _clip_of(op, "cell_clip"),
+        "projection_clip": _clip_of(op, "proj_clip") if shape.projection else inf,
+    }
+    return shape.params | own, slots
+
+
+def projection_bias(op: Op) -> Floats:
+    """What is added to the projection."""
+    given = op.input(PROJECTION_BIAS)
+    return np.zeros(outputs(op), np.float32) if given is None else np.asarray(given.data)
+
+
+def float_arguments(op: Op, shape: Shape) -> tuple[int, ...]:
+    """What float kernels are specialised for."""
+    return (
+        shape.blocks.vectors,
+        shape.projection.vectors if shape.projection else 0,
+        len(gates(op)) - 3,
+        _ACTIVATIONS[str(getattr(op.attrs, "fused_activation_function", "TANH"))],
+        *flags(op),
+    )
+
+
+def table_ref(op: Op, shape: Shape, context: Context, dtype: type = np.float32) -> Ref:
+    """The kernels' `tables`, if a gate looks at them."""
+    if not any(flags(op)):
+        return NoRef()
+    return context.constant(_tables(op, shape.gate).astype(dtype))
+
+
+def call_lstm(
+    op: Op,
+    context: Context,
+    shape: Shape,
+    kernel: Kernel,
+    params: dict[str, ParamValue],
+    products: Sequence[Ref],
+    behind: Sequence[Ref],
+    scratch_bytes: int,
+) -> None:
+    """Append a kernel's call over input, products, output, states, and those behind."""
+    states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
+    written = (op.outputs[0], *states)
+    operands = (TensorRef(operand(op, 0)), *products, *map(TensorRef, written), *behind)
+    context.call(
+        op, kernel, params, operands, written, tasks=shape.batches, scratch_bytes=scratch_bytes
+    )
+
+
+def _lower(op: Op, context: Context) -> None:
+    shape = shape_of(op, context)
+    params, slots = float_params(op, shape)
+    kernel = Kernel("lstm.h", "lstm_f32", float_arguments(op, shape))
+    products = (_packed_gates(op, shape, context),)
+    behind = (table_ref(op, shape, context), _packed_projection(op, shape, context))
+    call_lstm(op, context, shape, kernel, params, products, behind, 4 * slots)
+
+
+for _kind in KINDS:
+    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_f32", _refuses, _lower))

@@ -1,0 +1,103 @@
+"""LSTM kinds of float values with 8-bit weights: all steps in one kernel call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlet.backends.cpu.abi import align
+from circlet.backends.cpu.lower.products.matvec import Blocks, pack_bytes, spread_rows
+from circlet.backends.cpu.lower.recurrent.lstm import (
+    KINDS,
+    Shape,
+    array,
+    call_lstm,
+    float_arguments,
+    float_params,
+    projection_bias,
+    shape_of,
+    table_ref,
+    why_no_lstm,
+)
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    NoRef,
+    ParamValue,
+    Ref,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.lstm_operands import (
+    OUTPUT,
+    PROJECTION,
+    cells,
+    gates,
+    inputs,
+    is_normalised,
+    outputs,
+)
+from circlet.ops.operands import operand, scale_of
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    if operand(op, OUTPUT.weights).dtype is DType.FLOAT32:
+        return "does not take float weights"
+    return why_no_lstm(op, DType.FLOAT32)
+
+
+def _packed(
+    op: Op, positions: Sequence[int], stride: int, blocks: Blocks, context: Context
+) -> tuple[Ref, Ref]:
+    """Weights under each other, and the scale and the sum of weights of each output."""
+    stored = [array(op, position).view(np.int8) for position in positions]
+    weights = spread_rows(stored, stride)
+    scales = [np.float32(scale_of(operand(op, position))) for position in positions]
+    columns = np.zeros((2, blocks.slots), np.int32)
+    spread = np.repeat(np.array(scales, np.float32), stride)
+    columns[0, : spread.size] = spread.view(np.int32)
+    columns[1, : len(weights)] = weights.astype(np.int64).sum(axis=1)
+    records = columns.reshape(2, -1, blocks.lanes).transpose(1, 0, 2)
+    return context.constant(pack_bytes(weights, blocks)), context.constant(records)
+
+
+def _gate_bias(op: Op, shape: Shape, context: Context) -> Ref:
+    rows = [array(op, gate.bias) for gate in gates(op)]
+    kept = [np.zeros_like(row) for row in rows] if is_normalised(op) else rows
+    bias = spread_rows(kept, shape.gate)
+    return context.constant(np.pad(bias, (0, shape.blocks.slots - bias.size)))
+
+
+def _projection(op: Op, shape: Shape, context: Context) -> tuple[Ref, Ref, Ref]:
+    if shape.projection is None:
+        return NoRef(), NoRef(), NoRef()
+    bias = projection_bias(op)
+    padded = context.constant(np.pad(bias, (0, shape.projection.slots - bias.size)))
+    return *_packed(op, [PROJECTION], outputs(op), shape.projection, context), padded
+
+
+def _lower(op: Op, context: Context) -> None:
+    shape = shape_of(op, context)
+    floats, slots = float_params(op, shape)
+    start = align(4 * slots, 64)
+    params: dict[str, ParamValue] = {
+        "bytes": start,
+        "asymmetric": int(bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))),
+    }
+    params |= {f"floats_{name}": value for name, value in floats.items()}
+    kernel = Kernel("lstm_hybrid.h", "lstm_hybrid", float_arguments(op, shape))
+    products = (
+        *_packed(op, [g.weights for g in gates(op)], shape.gate, shape.blocks, context),
+        *_packed(op, [g.recurrent for g in gates(op)], shape.gate, shape.blocks, context),
+        _gate_bias(op, shape, context),
+    )
+    behind = (table_ref(op, shape, context), *_projection(op, shape, context))
+    scratch_bytes = start + max(inputs(op), outputs(op), cells(op)) + 64
+    call_lstm(op, context, shape, kernel, params, products, behind, scratch_bytes)
+
+
+for _kind in KINDS:
+    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_hybrid", _refuses, _lower))

@@ -1,0 +1,131 @@
+"""LSTM kinds of int8 values with int16 gates: all steps in one kernel call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlet.backends.cpu.abi import align
+from circlet.backends.cpu.lower.products.matvec import (
+    Blocks,
+    pack_bytes,
+    records,
+    spread_rows,
+    stored_offset,
+)
+from circlet.backends.cpu.lower.recurrent.lstm import (
+    KINDS,
+    Shape,
+    call_lstm,
+    flags,
+    shape_of,
+    table_ref,
+    why_no_lstm,
+)
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    NoRef,
+    ParamValue,
+    Ref,
+)
+from circlet.backends.cpu.targets import Target
+from circlet.ir import DType, Op
+from circlet.ops.lstm_int8 import GateParts, Parts, Product, parts_of
+from circlet.ops.lstm_operands import cells, gates, inputs, outputs
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    return why_no_lstm(op, DType.INT8)
+
+
+def _packed(
+    products: Sequence[Product], stride: int, blocks: Blocks, context: Context
+) -> tuple[Ref, Ref]:
+    """Weights and records of products under each other."""
+    weights = spread_rows([product.weights for product in products], stride)
+    rows = [
+        np.stack(
+            [
+                product.bias - stored_offset(product.weights, context.target),
+                np.full_like(product.bias, product.multiplier[0]),
+                np.full_like(product.bias, product.multiplier[1]),
+            ],
+            axis=1,
+        )
+        for product in products
+    ]
+    bias, mantissa, shift = spread_rows(rows, stride).T
+    packed = pack_bytes(weights, blocks)
+    return context.constant(packed), context.constant(records(bias, mantissa, shift, blocks))
+
+
+def _factors(parts: Sequence[GateParts]) -> dict[str, ParamValue]:
+    """The kernel's tables of factors, one for each gate."""
+    columns = {
+        "look_multiplier": [part.look_multiplier[0] for part in parts],
+        "look_shift": [part.look_multiplier[1] for part in parts],
+        "norm_multiplier": [part.norm_multiplier[0] for part in parts],
+        "norm_shift": [part.norm_multiplier[1] for part in parts],
+        "norm_limit": [part.norm_limit for part in parts],
+    }
+    return {name: [*values, 0][:4] for name, values in columns.items()}
+
+
+def _scratch(op: Op, shape: Shape) -> tuple[dict[str, ParamValue], int]:
+    """Where each part of the scratch memory starts, and the size of all."""
+    projected = shape.projection.slots if shape.projection else 0
+    sizes = {
+        "in_bytes": 4 * shape.blocks.slots,
+        "state_bytes": max(inputs(op), cells(op)) + 4,
+        "hidden_bytes": outputs(op) + 4,
+        "projected_bytes": cells(op) + 4,
+    }
+    starts: dict[str, ParamValue] = {}
+    end = 0
+    for name, size in sizes.items():
+        end = align(end + size, 64)
+        starts[name] = end
+    return starts, end + 4 * projected
+
+
+def _constants(parts: Parts) -> dict[str, ParamValue]:
+    clip = parts.projection_clip
+    return {
+        "hidden_multiplier": parts.hidden[0],
+        "hidden_shift": parts.hidden[1],
+        "hidden_zero": parts.hidden_zero,
+        "cell_clip": parts.cell_clip or 1 << 15,
+        "zero": parts.output_zero,
+        "low": -clip or -128,
+        "high": clip or 127,
+    }
+
+
+def _projection(parts: Parts, shape: Shape, context: Context) -> tuple[Ref, Ref]:
+    if parts.projection is None or shape.projection is None:
+        return NoRef(), NoRef()
+    return _packed([parts.projection], shape.projection.slots, shape.projection, context)
+
+
+def _lower(op: Op, context: Context) -> None:
+    shape, parts = shape_of(op, context), parts_of(op)
+    each = [parts.gates[gate] for gate in gates(op)]
+    starts, size = _scratch(op, shape)
+    projection = shape.projection.vectors if shape.projection else 0
+    arguments = (shape.blocks.vectors, projection, len(each) - 3, parts.cell_bits, *flags(op))
+    params = shape.params | starts | _factors(each) | _constants(parts)
+    products = (
+        *_packed([part.inputs for part in each], shape.gate, shape.blocks, context),
+        *_packed([part.recurrent for part in each], shape.gate, shape.blocks, context),
+    )
+    behind = (table_ref(op, shape, context, np.int32), *_projection(parts, shape, context))
+    kernel = Kernel("lstm_q8.h", "lstm_q8", arguments)
+    call_lstm(op, context, shape, kernel, params, products, behind, size)
+
+
+for _kind in KINDS:
+    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_q8", _refuses, _lower))

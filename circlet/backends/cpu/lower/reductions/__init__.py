@@ -1,0 +1,1 @@
+"""Ops whose outputs each sum up several inputs."""
