@@ -21,8 +21,9 @@ from bench.synthetic import KINDS, varied
 from circlet.backends.cpu.artifact import open_artifact
 from circlet.backends.cpu.stock import Stock
 from circlet.backends.cpu.targets import parse_targets
-from circlet.runtime.build import backends_of, compile_model, compile_native
-from circlet.runtime.opening import OpenOptions, Source
+from circlet.runtime.artifacts import compile_model
+from circlet.runtime.build import backends_of, compile_native
+from circlet.runtime.options import OpenOptions, Source
 from circlet.runtime.planning import plan
 from circlet.runtime.template import Template
 from circlet.sample import Sample

@@ -24,7 +24,9 @@ from circlet.ops.fused import FusedAttrs
 from circlet.plan.partition import Partition
 from circlet.runtime.build import plan_model
 from circlet.runtime.interface import Runner
-from circlet.runtime.opening import Opened, OpenOptions, Source, open_source
+from circlet.runtime.loading import Opened
+from circlet.runtime.opening import open_source
+from circlet.runtime.options import OpenOptions, Source
 from circlet.runtime.values import Value
 
 _MOVES = ("copy.h", "moves.h")

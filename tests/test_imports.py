@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from circlet.runtime.build import compile_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.artifacts import compile_model
+from circlet.runtime.options import OpenOptions
 from circlet.sample import Sample
 
 NEVER_AT_RUN_TIME = [

@@ -20,7 +20,8 @@ from circlet.cli.render_artifact import show_artifact
 from circlet.errors import InputError
 from circlet.runtime.artifact_inspection import inspect_artifact
 from circlet.runtime.inspection import inspect_model
-from circlet.runtime.opening import OpenOptions, holds_artifact
+from circlet.runtime.opening import holds_artifact
+from circlet.runtime.options import OpenOptions
 
 
 @click.command(cls=CircletCommand, name="inspect")

@@ -10,7 +10,7 @@ from circlet.config import Config
 from circlet.errors import InputError, check_type
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.runtime.executor import NANOSECONDS
-from circlet.runtime.opening import OpenOptions, Shapes
+from circlet.runtime.options import OpenOptions, Shapes
 
 _LONGEST_NS = 1 << 62
 _MOST_THREADS = 64  # CIRCLET_MAX_THREADS of the runtime library

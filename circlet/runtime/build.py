@@ -1,4 +1,4 @@
-"""From a model to an artifact: passes, placement, partitions, code."""
+"""The parts of an artifact: a planned model's metadata and the code of its partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.lower.floats.bf16 import has_bf16
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.stock import Stock
-from circlet.backends.cpu.targets import Target, parse_targets
+from circlet.backends.cpu.targets import Target
 from circlet.backends.cpu.toolchain import (
     UnitSource,
     compile_units,
@@ -42,43 +42,12 @@ from circlet.runtime.template import Template, check
 from circlet.runtime.values import Value
 
 if TYPE_CHECKING:
-    from circlet.runtime.opening import OpenOptions, Source
-    from circlet.runtime.tuning import Tuning
+    from circlet.runtime.options import OpenOptions
 
 LOGGER = logging.getLogger(__name__)
 Builder = Callable[[Sequence[UnitSource]], list[bytes]]
 NO_FACTS: Mapping[str, object] = {}
 PRECISIONS = ("f32", "bf16")
-
-
-def compile_model(source: Source, options: OpenOptions) -> bytes:
-    """The artifact of a model file or of its bytes.
-
-    Raises:
-        FileError, FormatError: The source cannot be read.
-        GraphError: A rule of the graph or of an operator is broken.
-        UnsupportedOpsError: Ops that no backend takes, all in one report.
-        PlacementError: `strict`, and an op did not go to the first backend.
-        LimitError: A tensor or the arena is larger than allowed.
-    """
-    return compile_template(Template.read(source, options), options)[0]
-
-
-def compile_template(template: Template, options: OpenOptions) -> tuple[bytes, list[Tuning]]:
-    """The artifact of a model that is read, and what tuning did; raises as `compile_model`."""
-    if options.tune_seconds:
-        from circlet.runtime.tuned import compile_tuned
-
-        return compile_tuned(template, options)
-    targets = parse_targets(options.target)
-    planned = plan(template.copy(), backends_of(targets, options), options)
-    compiled = {
-        target: [
-            compile_native(part, target, options, template, planned) for part in planned.native
-        ]
-        for target in targets
-    }
-    return artifact_of(planned, compiled), []
 
 
 def artifact_of(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from circlet.backends.cpu.artifact import open_artifact
 from circlet.backends.cpu.artifact_writer import write_file
 from circlet.formats.paths import check_apart
-from circlet.runtime.build import compile_template
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.artifacts import compile_template
+from circlet.runtime.options import OpenOptions
 from circlet.runtime.template import Template
 from circlet.sample import Sample
 

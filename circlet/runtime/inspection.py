@@ -19,7 +19,7 @@ from circlet.placement.rule import Placed
 from circlet.plan.memory import Block
 from circlet.plan.partition import Partition
 from circlet.runtime.build import plan_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.options import OpenOptions
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from circlet.plan.shapes import fix_shapes
 from circlet.runtime.values import unique_names
 
 if TYPE_CHECKING:
-    from circlet.runtime.opening import OpenOptions, Shapes
+    from circlet.runtime.options import OpenOptions, Shapes
 
 LOGGER = logging.getLogger(__name__)
 

@@ -24,15 +24,8 @@ from circlet.collector import collector_at_rest
 from circlet.formats import load
 from circlet.runtime.build import backends_of, compile_native, metadata_of, numpy_code
 from circlet.runtime.interface import BoundPartition
-from circlet.runtime.opening import (
-    NativePartition,
-    Opened,
-    OpenOptions,
-    Source,
-    artifact_key,
-    load_code,
-    opened_plan,
-)
+from circlet.runtime.loading import NativePartition, Opened, load_code, opened_plan
+from circlet.runtime.options import OpenOptions, Source, artifact_key
 from circlet.runtime.planning import PlannedModel, is_native, plan
 from circlet.runtime.template import Template
 

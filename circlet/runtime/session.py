@@ -21,15 +21,9 @@ from circlet.runtime.arguments import (
     thread_count,
 )
 from circlet.runtime.executor import Call, Execution, LoadedPartition, is_copied, living
-from circlet.runtime.opening import (
-    DEFAULT_LEVEL,
-    DEFAULT_PRECISION,
-    Opened,
-    OpenOptions,
-    Source,
-    check_made_for,
-    open_source,
-)
+from circlet.runtime.loading import Opened
+from circlet.runtime.opening import check_made_for, open_source
+from circlet.runtime.options import DEFAULT_LEVEL, DEFAULT_PRECISION, OpenOptions, Source
 from circlet.runtime.values import Value, as_array, by_position, check_apart, is_plain, unique_names
 
 if TYPE_CHECKING:

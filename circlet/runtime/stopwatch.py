@@ -12,7 +12,7 @@ import numpy.typing as npt
 from circlet.backends.cpu.loader import Binding
 from circlet.formats.arrays import Wanted, random_array
 from circlet.runtime.executor import Execution, living
-from circlet.runtime.opening import Opened
+from circlet.runtime.loading import Opened
 
 Times = npt.NDArray[np.float64]
 R = TypeVar("R")

@@ -21,7 +21,7 @@ from circlet.passes.resolve_variables import resolve_variables
 from circlet.passes.start_variables import start_variables
 
 if TYPE_CHECKING:
-    from circlet.runtime.opening import OpenOptions, Source
+    from circlet.runtime.options import OpenOptions, Source
 
 
 @dataclass(frozen=True)

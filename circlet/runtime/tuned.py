@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from circlet.backends.cpu.targets import parse_targets
 from circlet.runtime.build import artifact_of, backends_of
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.options import OpenOptions
 from circlet.runtime.planning import plan
 from circlet.runtime.stopwatch import Timer
 from circlet.runtime.template import Template

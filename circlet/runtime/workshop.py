@@ -15,14 +15,8 @@ from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.plan.partition import Partition
 from circlet.runtime.build import artifact_of, compile_native, metadata_of, numpy_code
 from circlet.runtime.interface import BoundPartition
-from circlet.runtime.opening import (
-    NativePartition,
-    Opened,
-    OpenOptions,
-    load_artifact,
-    load_code,
-    opened_plan,
-)
+from circlet.runtime.loading import NativePartition, Opened, load_artifact, load_code, opened_plan
+from circlet.runtime.options import OpenOptions
 from circlet.runtime.planning import PlannedModel, is_native
 from circlet.runtime.resizing import Shelf, shelf_of
 from circlet.runtime.template import Template

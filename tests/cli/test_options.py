@@ -13,8 +13,8 @@ from circlet.backends.cpu.toolchain import RUNTIME_DIR
 from circlet.errors import InputError, PlacementError
 from circlet.ir import DType
 from circlet.ops.build import builder
-from circlet.runtime.build import compile_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.artifacts import compile_model
+from circlet.runtime.options import OpenOptions
 from tests.cli.call import as_json, circlet, in_shell
 from tests.runtime import networks
 

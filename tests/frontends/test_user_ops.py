@@ -21,8 +21,8 @@ from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.ops.user import UserAttrs
-from circlet.runtime.build import compile_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.artifacts import compile_model
+from circlet.runtime.options import OpenOptions
 from tests.corpora import corpus
 
 Arrays = Sequence[Any]

@@ -9,8 +9,8 @@ import pytest
 
 from circlet import Session
 from circlet.errors import InputError
-from circlet.runtime.build import compile_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.artifacts import compile_model
+from circlet.runtime.options import OpenOptions
 from tests.cli.call import circlet
 from tests.runtime import networks
 

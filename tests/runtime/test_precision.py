@@ -11,8 +11,8 @@ from bench.bf16 import golden_error, rounds_operands
 from bench.networks import described
 from circlet import Session
 from circlet.errors import InputError
-from circlet.runtime.build import compile_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.artifacts import compile_model
+from circlet.runtime.options import OpenOptions
 from tests.cli.call import as_json, circlet
 from tests.corpora import corpus, models
 from tests.runtime import networks

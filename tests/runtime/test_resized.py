@@ -14,8 +14,9 @@ from circlet import Session
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.errors import GraphError, InputError
 from circlet.runtime import resizing
-from circlet.runtime.build import compile_model
-from circlet.runtime.opening import NativePartition, OpenOptions
+from circlet.runtime.artifacts import compile_model
+from circlet.runtime.loading import NativePartition
+from circlet.runtime.options import OpenOptions
 from tests.runtime import networks
 
 

@@ -11,8 +11,8 @@ from circlet.errors import CircletError, FileError, FormatError, InputError, Lim
 from circlet.ir import DType
 from circlet.limits import Limits
 from circlet.ops.build import builder
-from circlet.runtime.build import compile_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.artifacts import compile_model
+from circlet.runtime.options import OpenOptions
 from tests.runtime import networks
 
 LEFT = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -17,8 +17,10 @@ from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model, Quantization
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
-from circlet.runtime.build import backends_of, compile_model
-from circlet.runtime.opening import NativePartition, Opened, OpenOptions
+from circlet.runtime.artifacts import compile_model
+from circlet.runtime.build import backends_of
+from circlet.runtime.loading import NativePartition, Opened
+from circlet.runtime.options import OpenOptions
 from circlet.runtime.planning import plan
 from circlet.runtime.stopwatch import Running, Stopwatch, Times, is_faster
 from circlet.runtime.template import Template

@@ -21,7 +21,7 @@ from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.formats.arrays import Wanted, random_array
 from circlet.plan.partition import Partition
-from circlet.runtime import build, opening, resizing
+from circlet.runtime import build, loading, resizing
 from circlet.runtime.session import Session
 from tests.conformance import Subject, check, subjects
 from tests.sanitize.execution import Guard, GuardedBinding, GuardedExecutable, Placed
@@ -77,10 +77,10 @@ def install(mode: str, say: Callable[[str], None]) -> None:
     for module, name, stand_in in (
         (build, "compile_partition", compile_spread),
         (build, "compile_units", compile_checked),
-        (opening, "Executable", GuardedExecutable),
+        (loading, "Executable", GuardedExecutable),
         (resizing, "compile_units", compile_checked),
         (resizing, "Executable", GuardedExecutable),
-        (opening, "Binding", GuardedBinding),
+        (loading, "Binding", GuardedBinding),
     ):
         setattr(module, name, stand_in)
 

@@ -14,8 +14,8 @@ from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model
 from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from circlet.runtime.build import compile_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.artifacts import compile_model
+from circlet.runtime.options import OpenOptions
 from tests.backends.cpu.q8_graphs import conv_graph
 from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_q4 import weights as block_weights

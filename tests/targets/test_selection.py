@@ -9,8 +9,8 @@ from circlet.backends.cpu import host, targets
 from circlet.backends.cpu.artifact import Artifact, open_artifact
 from circlet.backends.cpu.targets import missing_on_host, parse_target
 from circlet.errors import TargetError
-from circlet.runtime.build import compile_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.artifacts import compile_model
+from circlet.runtime.options import OpenOptions
 from tests.targets.networks import NETWORKS, model_path
 from tests.targets.questions import assert_same, question
 

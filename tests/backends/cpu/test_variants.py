@@ -26,7 +26,7 @@ from circlet.ops.softmax import SoftmaxAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.partition import partition
 from circlet.runtime.build import plan_model
-from circlet.runtime.opening import OpenOptions
+from circlet.runtime.options import OpenOptions
 from tests import corpora
 from tests.backends.cpu.cases import Cases
 from tests.corpora import corpus
