@@ -62,10 +62,10 @@ class _Chain:
 
 def _chain_of(op: Op, made: dict[Tensor, _Chain]) -> _Chain | None:
     """The chain that ends with an op, or None where no table gives its result."""
-    inputs = [tensor for tensor in op.inputs if tensor is not None]
-    if len(op.outputs) != 1 or not all(map(_is_bytes, (*inputs, op.outputs[0]))):
+    if len(op.outputs) != 1 or (op.kind != "QUANTIZE" and get(op).scalar is None):
         return None
-    if op.kind != "QUANTIZE" and get(op).scalar is None:
+    inputs = [tensor for tensor in op.inputs if tensor is not None]
+    if not all(map(_is_bytes, (*inputs, op.outputs[0]))):
         return None
     computed = [t for t in inputs if not (t.is_constant and t.elements == 1)]
     before = [made.get(tensor) for tensor in computed]

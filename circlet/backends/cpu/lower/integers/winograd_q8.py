@@ -239,7 +239,7 @@ def _refuses(op: Op, target: Target) -> str | None:
         return "does not take FLOAT32"
     if target.arch != "x86_64" or not target.has("avx2"):
         return "needs AVX2"
-    return refuses_conv(op, target) or _refuses_window(op) or _refuses_weights(op)
+    return _refuses_window(op) or refuses_conv(op, target) or _refuses_weights(op)
 
 
 def _refuses_window(op: Op) -> str | None:
