@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from circlet.ir import Graph, Op, Tensor
-from circlet.ops import get
+from circlet.ops import find
 from circlet.ops.fused import FUSED_ELEMENTWISE, FusedAttrs
 from circlet.ops.lut import EIGHT_BIT
 from circlet.passes.fuse_elementwise import fused_op
@@ -62,7 +62,10 @@ class _Chain:
 
 def _chain_of(op: Op, made: dict[Tensor, _Chain]) -> _Chain | None:
     """The chain that ends with an op, or None where no table gives its result."""
-    if len(op.outputs) != 1 or (op.kind != "QUANTIZE" and get(op).scalar is None):
+    record = find(op.label)
+    if len(op.outputs) != 1 or record is None:
+        return None
+    if op.kind != "QUANTIZE" and record.scalar is None:
         return None
     inputs = [tensor for tensor in op.inputs if tensor is not None]
     if not all(map(_is_bytes, (*inputs, op.outputs[0]))):
