@@ -346,7 +346,7 @@ _ROWS = (
     ),
     _row(
         "arg_extreme",
-        "reduce",
+        "arg_extreme",
         "places of extremes",
         _E,
         "reduce",

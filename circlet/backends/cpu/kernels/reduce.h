@@ -1,8 +1,7 @@
-/* Means, sums, products and extremes over any axes; positions of largest and smallest elements. */
+/* Means, sums, products and extremes over any axes. */
 #ifndef CIRCLET_REDUCE_H
 #define CIRCLET_REDUCE_H
 
-#include "arg_bytes.h"
 #include "fixed.h"
 #include "element.h"
 #include "rows.h"
@@ -390,85 +389,6 @@ CIRCLET_INLINE void reduce(const struct reduce_params *p, void *const *x, void *
     (void)scratch;
     if (inner_is_reduced) reduce_inner(p, x, begin, end, kind, type, requantises);
     else reduce_outer(p, x, begin, end, kind, type, requantises);
-}
-
-struct arg_extreme_params {
-    int64_t rows;          /* outer elements */
-    int64_t rows_per_task; /* of a task */
-    int64_t count;         /* elements along the axis */
-    int64_t inner;         /* elements behind it */
-};
-
-/* Integers in the order of the elements, reversed for the smallest; zeros of both signs are one. */
-CIRCLET_INLINE vi arg_keys(const void *at, int64_t n, int type, int smallest) {
-    vi key;
-    if (type == ELEMENT_F32) {
-        key = (vi)(element_load_f32(at, n, type) + v_zero());
-        key ^= (key >> 31) & 0x7fffffff;
-    } else {
-        key = element_load_i32(at, n, type);
-    }
-    if (smallest) key = ~key;
-    return key;
-}
-
-CIRCLET_INLINE void arg_store(void *to, int64_t i, int32_t position, int result_bytes) {
-    if (result_bytes == 8) ((int64_t *)to)[i] = position;
-    else ((int32_t *)to)[i] = position;
-}
-
-/* The axis is the last: lanes hold their own best, the first of the best lanes wins. */
-CIRCLET_INLINE int32_t arg_along(const char *from, int64_t count, int type, int smallest) {
-    vi best = v_splat_i32(INT32_MIN), position = v_zero_i32(), here = v_iota();
-    for (int64_t i = 0; i < count; i += CIRCLET_LANES, here += CIRCLET_LANES) {
-        int64_t n = s_min_i64(CIRCLET_LANES, count - i);
-        vi key = arg_keys(from + i * element_size(type), n, type, smallest);
-        if (n < CIRCLET_LANES) key = v_select_i32(v_lane_mask(n), key, v_splat_i32(INT32_MIN));
-        vi better = key > best;
-        best = v_select_i32(better, key, best), position = v_select_i32(better, here, position);
-    }
-    vi top = v_splat_i32(v_fold_max_i32(best));
-    return v_fold_min_i32(v_select_i32(best == top, position, v_splat_i32(INT32_MAX)));
-}
-
-/* One vector of elements behind the axis. */
-CIRCLET_INLINE void arg_across(const struct arg_extreme_params *p, const char *from, void *to,
-                               int64_t first, int64_t n, int type, int result_bytes,
-                               int smallest) {
-    vi best = arg_keys(from, n, type, smallest), position = v_zero_i32();
-    for (int64_t i = 1; i < p->count; i++) {
-        vi key = arg_keys(from + i * p->inner * element_size(type), n, type, smallest);
-        vi better = key > best;
-        best = v_select_i32(better, key, best);
-        position = v_select_i32(better, v_splat_i32((int32_t)i), position);
-    }
-    union { vi v; int32_t e[CIRCLET_LANES]; } u = {position};
-    CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++)
-        arg_store(to, first + i, u.e[i], result_bytes);
-}
-
-/* Operands: source, result of int32 or int64 positions. */
-CIRCLET_INLINE void arg_extreme(const struct arg_extreme_params *p, void *const *x, void *scratch,
-                                int64_t begin, int64_t end, int type, int result_bytes,
-                                int smallest) {
-    (void)scratch;
-    int64_t size = element_size(type), last = s_min_i64(end * p->rows_per_task, p->rows);
-    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
-        const char *from = (const char *)x[0] + row * p->count * p->inner * size;
-        if (p->inner == 1 && size == 1) {
-            uint8_t change = (type == ELEMENT_I8 ? 0x80 : 0) ^ (smallest ? 0xff : 0);
-            int32_t place = arg_bytes((const uint8_t *)from, p->count, change);
-            arg_store(x[1], row, place, result_bytes);
-            continue;
-        }
-        if (p->inner == 1) {
-            arg_store(x[1], row, arg_along(from, p->count, type, smallest), result_bytes);
-            continue;
-        }
-        for (int64_t i = 0; i < p->inner; i += CIRCLET_LANES)
-            arg_across(p, from + i * size, x[1], row * p->inner + i,
-                       s_min_i64(CIRCLET_LANES, p->inner - i), type, result_bytes, smallest);
-    }
 }
 
 #endif

@@ -1,6 +1,6 @@
 """8-bit and hybrid layers that are several products: transposed convolutions, and groups.
 
-A transposed convolution is a convolution for each phase of its strides (see `transpose_conv.py`);
+A transposed convolution is a convolution for each phase of its strides (see `phases.py`);
 groups of channels are convolutions side by side. Each part is lowered as an op of its own.
 """
 
