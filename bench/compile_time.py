@@ -18,15 +18,15 @@ from bench.arguments import add_rounds, parser
 from bench.compile_time_result import CompileTimes, Row
 from bench.measure import CORPUS, private_cache
 from bench.synthetic import KINDS, varied
-from circlet.backends.cpu.artifact import open_artifact
-from circlet.backends.cpu.stock import Stock
-from circlet.backends.cpu.targets import parse_targets
-from circlet.runtime.artifacts import compile_model
-from circlet.runtime.build import backends_of, compile_native
-from circlet.runtime.options import OpenOptions, Source
-from circlet.runtime.planning import plan
-from circlet.runtime.template import Template
+from circlet.artifact.file import open_artifact
+from circlet.backends.cpu.reuse_index import ReuseIndex
+from circlet.compiler.build import backends_of, compile_native
+from circlet.compiler.compile import compile_model
+from circlet.compiler.planning import plan
+from circlet.compiler.template import Template
+from circlet.options import OpenOptions, Source
 from circlet.sample import Sample
+from circlet.target.targets import parse_targets
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -69,8 +69,10 @@ def measured(name: str, source: Source, rounds: int) -> Row:
         _lower(source, options)
         plan_s.append(time.perf_counter() - begin)
     kept = open_artifact(artifact)
-    stocks = [Stock.from_bytes(part.stock) for part in kept.select().partitions if len(part.stock)]
-    kernels = sum(len(stock.kernels) for stock in stocks)
+    indexes = [
+        ReuseIndex.from_bytes(part.reuse) for part in kept.select().partitions if len(part.reuse)
+    ]
+    kernels = sum(len(reuse.kernels) for reuse in indexes)
     return Row(name, len(kept.metadata["placement"]), kernels, min(seconds), min(plan_s))
 
 

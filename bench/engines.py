@@ -233,7 +233,7 @@ def onnxruntime(task: Task) -> Engine:
 def circlet(task: Task) -> Engine:
     """Circlet's bound call."""
     from circlet import Session, __version__
-    from circlet.runtime.values import unique_names
+    from circlet.artifact.values import unique_names
 
     if task.model.suffix == ".onnx":
         raise CannotRunError("Circlet does not import .onnx yet")

@@ -23,7 +23,7 @@ from bench.arguments import parser
 from circlet.backends.cpu.costs import DATA, DEFAULT_COSTS, Costs, costs_of_level, level_of
 from circlet.backends.cpu.lower.floats.tiles import lanes_of, registers_of, vectors_of
 from circlet.backends.cpu.lowered import vector_bytes
-from circlet.backends.cpu.targets import Target, parse_target
+from circlet.target.targets import Target, parse_target
 
 FACTORS = (0.5, 0.7, 0.85, 0.95, 1.05, 1.2, 1.5, 2.0, 4.0)
 PARAMETERS = ("latency", "step", "load", "half_load", "tile", "piece", "dot_load", "dot_step")

@@ -8,7 +8,7 @@ from circlet.formats import dumps, load
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops.shape import ReshapeAttrs
-from circlet.runtime.options import Source
+from circlet.options import Source
 
 _STORED = {DType.INT4, DType.INT8, DType.UINT8, DType.INT16}
 _BIASES = {DType.INT32, DType.INT64}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from bench.arguments import parser
 from bench.steps import TimedWork, profile
-from circlet.backends.cpu.targets import missing_on_host, parse_target
-from circlet.backends.cpu.variants import VARIANTS, Variant
+from circlet.backends.cpu.tuning.variants import VARIANTS, Variant
+from circlet.target.targets import missing_on_host, parse_target
 
 CORPORA = Path(__file__).resolve().parents[2] / "shared" / "corpora"
 

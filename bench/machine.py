@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from circlet import __version__
-from circlet.backends.cpu.targets import native_target
+from circlet.target.targets import native_target
 
 PACKAGES = ("ai-edge-litert", "openvino", "onnxruntime", "numpy", "ziglang")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")

@@ -32,8 +32,8 @@ from bench.roofline import measured_peaks
 from bench.steps import profile
 from circlet.config import Config
 from circlet.errors import CircletError
+from circlet.options import OpenOptions
 from circlet.runtime.opening import open_source
-from circlet.runtime.options import OpenOptions
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpora" / "models"
 _STARTED = ["litert", "litert_cached", "openvino", "circlet"]

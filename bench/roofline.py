@@ -13,8 +13,8 @@ from time import perf_counter_ns
 import numpy as np
 
 from circlet.backends.cpu.loader import Library, address_of
-from circlet.backends.cpu.targets import Target, native_target
 from circlet.backends.cpu.toolchain import compile_unit
+from circlet.target.targets import Target, native_target
 
 LEVELS_BYTES = (16 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 64 << 20)
 """Working sets at which bandwidth is measured: from what fits L1 to what fits no cache."""

@@ -11,23 +11,23 @@ from time import perf_counter
 
 import numpy as np
 
+from circlet.artifact.values import Value
+from circlet.backends.base import Runner
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.loader import Binding
 from circlet.backends.cpu.lowering import ConstantRef, KernelCall, TensorRef
-from circlet.backends.cpu.targets import Target, parse_targets
 from circlet.backends.cpu.toolchain import usable_cores
+from circlet.compiler.build import plan_model
 from circlet.formats import load
 from circlet.formats.arrays import Wanted, random_array
 from circlet.ir import DType, Model, Op, Tensor
 from circlet.ops import find
 from circlet.ops.fused import FusedAttrs
+from circlet.options import OpenOptions, Source
 from circlet.plan.partition import Partition
-from circlet.runtime.build import plan_model
-from circlet.runtime.interface import Runner
 from circlet.runtime.loading import Opened
 from circlet.runtime.opening import open_source
-from circlet.runtime.options import OpenOptions, Source
-from circlet.runtime.values import Value
+from circlet.target.targets import Target, parse_targets
 
 _MOVES = ("copy.h", "moves.h")
 _INTEGERS = re.compile("q4|q8|int")

@@ -49,7 +49,7 @@ def __getattr__(name: str) -> object:
     """Import a public name where it is first used, so that `import circlet` stays cheap."""
     if name not in _HOMES:
         raise AttributeError(f"module 'circlet' has no attribute {name!r}")
-    from circlet.collector import collector_at_rest
+    from circlet.garbage import gc_paused
 
-    with collector_at_rest():  # modules stay: to look among them takes a tenth of their import
+    with gc_paused():  # modules stay: to look among them takes a tenth of their import
         return getattr(import_module(_HOMES[name]), name)

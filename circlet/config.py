@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 
 from circlet.errors import InputError
-from circlet.record import Record
+from circlet.struct import Struct
 
 DEFAULT_CACHE_BYTES = 2 << 30
 
 
-class Config(Record):
+class Config(Struct):
     """Where Circlet keeps things and which tools it calls.
 
     | variable | meaning | default |

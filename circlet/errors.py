@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import UnionType
 from typing import ClassVar
 
-from circlet.record import Record
+from circlet.struct import Struct
 
 _SHOWN_OPS = 8
 
@@ -142,7 +142,7 @@ def _fix_of(entries: Sequence[UnsupportedOp]) -> str:
     return "see docs/supported-ops.md for the kinds and types that are supported"
 
 
-class UnsupportedOp(Record):
+class UnsupportedOp(Struct):
     """One operator that cannot be run, in the user's terms."""
 
     source: str

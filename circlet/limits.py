@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from circlet.record import Record
+from circlet.struct import Struct
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
 
-class Limits(Record):
+class Limits(Struct):
     """Bounds that reading, planning and running keep; passing one raises `LimitError`.
 
     Attributes:

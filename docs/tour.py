@@ -197,7 +197,7 @@ def read_attributes(kind: str, options: Table) -> Attributes:
 # Before anything is made fast, something has to say what is right: for each kind an evaluation by
 # numpy, slow and plain, against which every other way of running the operator is tested. The
 # weights of a convolution are [outputs, height, width, inputs]; an odd padded row goes below.
-# In the package the evaluation is one field of an operator's record (circlet/ops/record.py), next
+# In the package the evaluation is one field of an operator's record (circlet/ops/opdef.py), next
 # to its arity, its types, its shape inference, its verifier rules and its cost.
 
 

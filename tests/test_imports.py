@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from circlet.runtime.artifacts import compile_model
-from circlet.runtime.options import OpenOptions
+from circlet.compiler.compile import compile_model
+from circlet.options import OpenOptions
 from circlet.sample import Sample
 
 NEVER_AT_RUN_TIME = [
@@ -20,11 +20,11 @@ NEVER_AT_RUN_TIME = [
     "circlet.placement",
     "circlet.ir",
     "circlet.cli",
-    "circlet.runtime.build",
+    "circlet.compiler.build",
     "circlet.backends.cpu.compile",
-    "circlet.backends.cpu.features",
+    "circlet.target.features",
     "circlet.backends.cpu.toolchain",
-    "circlet.backends.reference",
+    "circlet.backends.reference.backend",
     "click",
     "rich",
     "PIL",

@@ -75,7 +75,7 @@ def test_imports_point_down(path: Path) -> None:
         ("ops", "from circlet.ir import Op", True),
         ("ops", "import numpy", True),
         ("ir", "from circlet.ops import find", False),
-        ("ir", "def f():\n    import circlet.ops.record", False),
+        ("ir", "def f():\n    import circlet.ops.opdef", False),
         ("passes", "from circlet.formats import load", False),
         ("runtime", "from circlet import cli", False),
         ("runtime", "from circlet import errors", True),

@@ -17,7 +17,7 @@ from circlet import errors
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.control import is_control
 from circlet.backends.cpu.lowering import LOWERINGS
-from circlet.backends.cpu.variants import VARIANTS, Numerics, Variant
+from circlet.backends.cpu.tuning.variants import VARIANTS, Numerics, Variant
 from circlet.errors import CircletError
 from circlet.ir import Op, Origin
 from circlet.limits import DEFAULT_LIMITS, Limits
@@ -58,8 +58,8 @@ KERNELS_HEAD = f"""# Kernels
 
 {MADE}
 
-Every C function that a plan may call, from `circlet/backends/cpu/variants.py`. Integer results are
-exact in all of them; the class says how float results relate to those of the records:
+Every C function that a plan may call, from `circlet/backends/cpu/tuning/variants.py`. Integer
+results are exact in all of them; the class says how float results relate to those of the records:
 
 | class | what it means | bound of single operators |
 |---|---|---|

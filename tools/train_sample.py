@@ -20,7 +20,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from circlet.backends.reference import evaluate_graph
+from circlet.backends.reference.backend import evaluate_graph
 from circlet.formats import save
 from circlet.ir import DType, Graph, Model, Quantization, Tensor
 from circlet.ir.builder import Builder

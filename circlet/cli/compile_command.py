@@ -19,7 +19,7 @@ from circlet.cli.common import (
 )
 from circlet.cli.progress import working
 from circlet.cli.render_artifact import show_tuning
-from circlet.runtime.compilation import CompileRequest, compile_to_file
+from circlet.commands.compile import CompileRequest, compile_to_file
 
 
 @click.command(cls=CircletCommand, name="compile")

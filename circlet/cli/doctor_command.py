@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from circlet.cli.common import CircletCommand, json_option, print_json
-from circlet.runtime.diagnosis import diagnose
+from circlet.commands.doctor import diagnose
 
 
 @click.command(cls=CircletCommand, name="doctor")

@@ -17,11 +17,11 @@ from circlet.cli.common import (
     print_json,
 )
 from circlet.cli.render_artifact import show_artifact
+from circlet.commands.inspect import inspect_model
+from circlet.commands.inspect_artifact import inspect_artifact
 from circlet.errors import InputError
-from circlet.runtime.artifact_inspection import inspect_artifact
-from circlet.runtime.inspection import inspect_model
+from circlet.options import OpenOptions
 from circlet.runtime.opening import holds_artifact
-from circlet.runtime.options import OpenOptions
 
 
 @click.command(cls=CircletCommand, name="inspect")

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from circlet.cli.common import counted
 from circlet.cli.console import console
-from circlet.runtime.answers import Answer, Detection
-from circlet.runtime.command import RunReport
+from circlet.commands.answers import Answer, Detection
+from circlet.commands.run import RunReport
 
 
 def show_run(report: RunReport) -> None:

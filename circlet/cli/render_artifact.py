@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from circlet.cli.common import print_json
-from circlet.runtime.artifact_inspection import ArtifactInspection
+from circlet.commands.inspect_artifact import ArtifactInspection
 
 
 def show_artifact(found: ArtifactInspection, *, as_json: bool) -> None:

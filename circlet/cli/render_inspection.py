@@ -10,7 +10,7 @@ from rich.table import Table
 
 from circlet.cli.common import counted
 from circlet.cli.console import console
-from circlet.runtime.inspection import Inspection, MemoryRow, TensorRow
+from circlet.commands.inspect import Inspection, MemoryRow, TensorRow
 
 _SHOWN_TENSORS = 3
 _EDGES = ("input", "output")
@@ -110,8 +110,8 @@ def _memory_lines(row: MemoryRow) -> Iterator[str]:
     )
     if row.rounded_ops:
         yield f"  {counted(row.rounded_ops, 'operator')} in bf16"
-    for name, count, size in row.bands:
-        yield f"  {name}: {counted(count, 'band')}, rows in {size:,} of scratch"
+    for name, count, size in row.stripes:
+        yield f"  {name}: {counted(count, 'stripe')}, rows in {size:,} of scratch"
     if not row.peak_tensors:
         return
     yield f"  peak at {row.peak_op} ({row.peak_kind}), the largest of what is alive there:"

@@ -17,9 +17,9 @@ from circlet.cli.common import (
     strict_option,
 )
 from circlet.cli.progress import working
+from circlet.commands.run import RunRequest, run_network
 from circlet.formats.arrays import Normalisation
 from circlet.formats.sound import SoundOptions
-from circlet.runtime.command import RunRequest, run_network
 
 
 @click.command(cls=CircletCommand, name="run")

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from circlet.artifact.values import as_array
 from circlet.errors import CircletError, InputError
 from circlet.frontends.builtin_errors import raised_as
 from circlet.frontends.subgraph import Subgraph
 from circlet.frontends.tensor_details import Details
 from circlet.ir import Signature, Tensor
-from circlet.runtime.values import as_array
 
 
 class SignatureRunner:

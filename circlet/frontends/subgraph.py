@@ -9,12 +9,12 @@ from numbers import Integral
 
 import numpy as np
 
+from circlet.artifact.values import as_array, as_strings, unique_names
 from circlet.errors import InputError, check_type
 from circlet.formats import dumps
 from circlet.frontends.tensor_details import Details, tensor_details
 from circlet.ir import Graph, Model, Tensor
 from circlet.runtime.session import BoundCall, Session
-from circlet.runtime.values import as_array, as_strings, unique_names
 
 Source = str | os.PathLike[str] | bytes
 

@@ -12,7 +12,7 @@ from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.errors import InputError, check_type
 from circlet.ops import find, register, unregister
 from circlet.ops.user import Infer, ParseOptions, Run, UserOp
-from circlet.runtime.user_codes import add_user_code, forget_user_code, is_user_code
+from circlet.user_codes import add_user_code, forget_user_code, is_user_code
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -1,6 +1,6 @@
 """Operator records: everything that is true of an operator regardless of backend."""
 
-from circlet.ops.record import (
+from circlet.ops.opdef import (
     Arrays,
     Cost,
     NoAttrs,

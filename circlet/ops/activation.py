@@ -19,6 +19,7 @@ from circlet.ops.elementwise import (
 )
 from circlet.ops.expr import Param, Scalar, Var, call, rescale
 from circlet.ops.fixed import multiplier_params, stored, type_params, zero_params
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, register
 from circlet.ops.operands import (
     QUANTISED,
     affine,
@@ -28,7 +29,6 @@ from circlet.ops.operands import (
     same_dtypes,
     scale_of,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, register
 from circlet.ops.requantize import quantize_value
 
 _LIMIT = float(1 << 30)

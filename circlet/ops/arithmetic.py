@@ -22,8 +22,8 @@ from circlet.ops.fixed import (
     type_params,
     zero_params,
 )
+from circlet.ops.opdef import Rule
 from circlet.ops.operands import QUANTISED, affine, operand, scale_of
-from circlet.ops.record import Rule
 from circlet.ops.requantize import quantize_multiplier
 
 _SQUARE_GUARD_BITS = 7

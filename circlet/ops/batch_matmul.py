@@ -11,6 +11,7 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape, Tensor
 from circlet.ops.elementwise import broadcast_shape
 from circlet.ops.hybrid import quantise_rows
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     QUANTISED,
     affine,
@@ -24,7 +25,6 @@ from circlet.ops.operands import (
     when_ranked,
     zero_of,
 )
-from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.requantize import (
     multiply_by_quantized_multiplier,
     multiply_wide,

@@ -10,6 +10,7 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ops.elementwise import binary, element_cost, kind_of, plain
 from circlet.ops.expr import Const, Expr, Scalar, Var, call, clamp
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
     known_ints,
@@ -18,7 +19,6 @@ from circlet.ops.operands import (
     present,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 
 _CAST = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64", "UINT16", "UINT32")
 _INTEGERS = "INT8 UINT8 INT16 INT32"

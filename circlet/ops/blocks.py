@@ -10,6 +10,7 @@ from circlet.errors import GraphError
 from circlet.ir import Op, Shape
 from circlet.ops.checks import at_least, rank_is
 from circlet.ops.layout import pad_value
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     QUANTISED,
     infer_ranked,
@@ -20,7 +21,6 @@ from circlet.ops.operands import (
     present,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.slicing import ints
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from circlet.errors import GraphError
 from circlet.ir import Op
 from circlet.ir.builder import Builder
-from circlet.ops.record import NoAttrs, TensorType, find, get
+from circlet.ops.opdef import NoAttrs, TensorType, find, get
 
 
 def builder(name: str = "main", first_id: int = 0) -> Builder:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from circlet.ir import Op, Shape, Tensor
+from circlet.ops.opdef import Rule
 from circlet.ops.operands import QUANTISED, limits, operand
-from circlet.ops.record import Rule
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 PADDINGS = ("SAME", "VALID")

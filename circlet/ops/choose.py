@@ -7,6 +7,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ops.elementwise import broadcast_shape
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
     moves_bytes,
@@ -16,7 +17,6 @@ from circlet.ops.operands import (
     sizes_agree,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, TensorType, register
 
 
 def _infer_select(op: Op) -> list[TensorType]:

@@ -17,8 +17,8 @@ from circlet.ops.elementwise import (
 )
 from circlet.ops.expr import Call, Expr, Number, Param, Scalar, Var, call
 from circlet.ops.fixed import down_params, rescale_down
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import affine, operand, present, same_dtypes, scale_of, zero_of
-from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 
 _BYTES = frozenset({DType.INT8, DType.UINT8})
 _STEP_BITS = 8

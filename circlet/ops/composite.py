@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.ir import Op
 from circlet.ops.evaluate import evaluate_graph
-from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 
 _MANY = 1 << 16
 

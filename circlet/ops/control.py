@@ -9,7 +9,7 @@ import numpy as np
 
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.evaluate import current_guard, evaluate_graph
-from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 
 MANY = 1 << 16
 

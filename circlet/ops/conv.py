@@ -12,8 +12,8 @@ from circlet.ir import Op
 from circlet.ops import checks
 from circlet.ops.convolve import convolve, convolve_depthwise
 from circlet.ops.geometry import Window, Window2D
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import affine, moves_bytes, operand
-from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.weighted import centred_int16, evaluate_weighted, factor_in_reach
 
 FORMS = tuple(

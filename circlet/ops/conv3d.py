@@ -12,8 +12,8 @@ from circlet.errors import GraphError
 from circlet.ir import Op, Shape
 from circlet.ops import checks
 from circlet.ops.geometry import Window, output_size, padding_sizes
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import known_ints, moves_bytes, operand, present
-from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.requantize import activate_float
 
 _SIZES = ("stride_d", "stride_h", "stride_w")

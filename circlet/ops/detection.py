@@ -13,8 +13,8 @@ import numpy as np
 from circlet.errors import FormatError, GraphError
 from circlet.ir import DType, Op
 from circlet.ops.flexbuffer import read_map
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import is_affine, moves_bytes, operand, present, scale_of, zero_of
-from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 
 KIND = "CUSTOM:TFLite_Detection_PostProcess"
 _MOST = 1 << 16

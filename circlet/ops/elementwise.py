@@ -9,8 +9,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ops.expr import Expr, Scalar, Var, call, clamp, evaluate
-from circlet.ops.operands import count, operand, present, same_as_first, same_dtypes
-from circlet.ops.record import (
+from circlet.ops.opdef import (
     Arrays,
     Cost,
     NoAttrs,
@@ -20,6 +19,7 @@ from circlet.ops.record import (
     TensorType,
     register,
 )
+from circlet.ops.operands import count, operand, present, same_as_first, same_dtypes
 from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES
 
 _FREE = QuantRule()

@@ -12,7 +12,7 @@ from circlet.errors import BackendError, CircletError, LimitError
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.growth import check_growth
-from circlet.ops.record import get
+from circlet.ops.opdef import get
 from circlet.ops.state import initial_value, split_results, variables
 from circlet.ops.strings import unpack_strings
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import count, infer_ranked, operand, present
-from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 
 _MOST_VALUES = 1 << 29
 

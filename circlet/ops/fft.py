@@ -9,8 +9,8 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
 from circlet.ops.elementwise import element_cost
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import count, known_ints, operand, present, when_ranked
-from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
 
 _MOST_LENGTH = 1 << 20
 

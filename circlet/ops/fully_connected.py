@@ -8,8 +8,8 @@ import numpy as np
 
 from circlet.ir import Op, Shape
 from circlet.ops import checks
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import affine, count, moves_bytes, operand
-from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.weighted import centred_int16, evaluate_fully_connected, factor_in_reach
 
 _INTEGER_FORMS = ("UINT8 UINT8", "INT8 INT8", "INT16 INT8")

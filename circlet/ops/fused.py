@@ -10,7 +10,7 @@ FUSED_ELEMENTWISE = "FUSED_ELEMENTWISE"
 FUSED_ROWS = "FUSED_ROWS"
 FUSED_ATTENTION = "FUSED_ATTENTION"
 FUSED_RESIDUAL = "FUSED_RESIDUAL"
-FUSED_BAND = "FUSED_BAND"
+FUSED_STRIPE = "FUSED_STRIPE"
 
 REDUCTIONS = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"})
 RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
@@ -41,14 +41,14 @@ class FusedRowsAttrs(FusedAttrs):
 
 
 @dataclass(frozen=True)
-class BandAttrs(FusedAttrs):
-    """Layers of which each reads the image of the one before, a band of rows at a time.
+class StripeAttrs(FusedAttrs):
+    """Layers of which each reads the image of the one before, a stripe of rows at a time.
 
     Attributes:
-        bands: Number of bands of an image.
+        stripes: Number of stripes of an image.
     """
 
-    bands: int = 1
+    stripes: int = 1
 
 
 def data_inputs(op: Op) -> list[Tensor]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
     known_ints,
@@ -22,7 +23,6 @@ from circlet.ops.operands import (
     sizes_agree,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.split import from_front
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import Op
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
     moves_bytes,
@@ -18,7 +19,6 @@ from circlet.ops.operands import (
     sizes_agree,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 
 _NUMBERS = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64")
 

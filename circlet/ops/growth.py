@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from circlet.errors import CircletError, LimitError
 from circlet.ir import Op, Tensor
 from circlet.limits import Limits
-from circlet.ops.record import Arrays, TensorType, get
+from circlet.ops.opdef import Arrays, TensorType, get
 
 _DEPENDS: WeakKeyDictionary[Op, bool] = WeakKeyDictionary()
 

@@ -14,6 +14,7 @@ from circlet.ops import lut16
 from circlet.ops.elementwise import element_cost, evaluate_scalar, unary
 from circlet.ops.expr import Scalar, Var, call
 from circlet.ops.gemmlowp import high_mul, wrap
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, register
 from circlet.ops.operands import (
     QUANTISED,
     affine,
@@ -24,7 +25,6 @@ from circlet.ops.operands import (
     scale_of,
     zero_of,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, register
 from circlet.ops.requantize import (
     INT32_MAX,
     INT32_MIN,

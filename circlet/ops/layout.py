@@ -9,6 +9,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape, Tensor
 from circlet.ops.functions import round_half_away
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     QUANTISED,
     count,
@@ -23,7 +24,6 @@ from circlet.ops.operands import (
     when_ranked,
     zero_of,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 
 _INDEX_TYPES = (DType.INT32, DType.INT64)
 

@@ -20,8 +20,8 @@ from circlet.ops.lstm_operands import (
     steps_first,
 )
 from circlet.ops.lstm_rules import RULES
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import moves_bytes, operand, present
-from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "TANH")
 _FORMS = tuple(

@@ -20,8 +20,8 @@ from circlet.ops.lstm_operands import (
     Gate,
     gates,
 )
+from circlet.ops.opdef import Arrays
 from circlet.ops.operands import operand, present, scale_of
-from circlet.ops.record import Arrays
 from circlet.ops.requantize import activate_float
 
 Floats = npt.NDArray[np.float32]

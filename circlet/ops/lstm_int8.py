@@ -30,8 +30,8 @@ from circlet.ops.lstm_operands import (
     is_normalised,
     peephole,
 )
+from circlet.ops.opdef import Arrays
 from circlet.ops.operands import operand, scale_of, zero_of
-from circlet.ops.record import Arrays
 from circlet.ops.requantize import (
     multiply_by_quantized_multiplier,
     quantize_multiplier,

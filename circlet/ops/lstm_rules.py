@@ -19,8 +19,8 @@ from circlet.ops.lstm_operands import (
     gates,
     is_normalised,
 )
+from circlet.ops.opdef import Rule
 from circlet.ops.operands import is_affine, operand, scale_of
-from circlet.ops.record import Rule
 
 _FACTOR_LIMIT = 2.0**30
 _NORM_HEADROOM = 2.0**14  # Factors gain 12 bits, and variances are limited to 10000 times a scale.

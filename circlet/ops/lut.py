@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.functions import round_half_away
+from circlet.ops.opdef import get
 from circlet.ops.operands import limits, operand, scale_of, zero_of
-from circlet.ops.record import get
 
 Table = npt.NDArray[np.int8] | npt.NDArray[np.uint8]
 Transform = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]

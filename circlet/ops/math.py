@@ -17,8 +17,8 @@ from circlet.ops.elementwise import (
     unary,
 )
 from circlet.ops.expr import Call, Expr, Param, Scalar, Var, call, clamp
+from circlet.ops.opdef import Arrays, OpDef, Rule, register
 from circlet.ops.operands import operand, same_as_first
-from circlet.ops.record import Arrays, OpDef, Rule, register
 
 _MOST_BITS = 16
 

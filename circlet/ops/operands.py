@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Quantization, Shape, Tensor
-from circlet.ops.record import Cost, Rule, TensorType
+from circlet.ops.opdef import Cost, Rule, TensorType
 
 # A scale and its reciprocal are float32 numbers well inside the range.
 _SMALLEST_SCALE, _LARGEST_SCALE = 2.0**-70, 2.0**121  # a byte of -3.4e38 masks attention

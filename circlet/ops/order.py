@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     count,
     infer_ranked,
@@ -18,7 +19,6 @@ from circlet.ops.operands import (
     same_as_first,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.slicing import ints
 from circlet.ops.split import from_front
 

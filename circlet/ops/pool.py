@@ -11,9 +11,7 @@ import numpy as np
 from circlet.ir import Op
 from circlet.ops import checks
 from circlet.ops.geometry import Window, Window2D
-from circlet.ops.operands import affine, moves_bytes, operand, present, same_quant
-from circlet.ops.pooling import average, l2_norm, maximum
-from circlet.ops.record import (
+from circlet.ops.opdef import (
     Arrays,
     Cost,
     OpDef,
@@ -22,6 +20,8 @@ from circlet.ops.record import (
     TensorType,
     register,
 )
+from circlet.ops.operands import affine, moves_bytes, operand, present, same_quant
+from circlet.ops.pooling import average, l2_norm, maximum
 from circlet.ops.requantize import activate_float, activation_range
 
 Reduce = Callable[[np.ndarray, Window2D], np.ndarray]

@@ -9,6 +9,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Quantization, Tensor
 from circlet.ops.functions import round_half_away
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     affine,
     is_affine,
@@ -19,7 +20,6 @@ from circlet.ops.operands import (
     scale_of,
     zero_of,
 )
-from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.requantize import multiply_by_quantized_multiplier, quantize_multiplier
 
 _SHORT_PAIRS = tuple(

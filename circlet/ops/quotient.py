@@ -12,8 +12,8 @@ from circlet.ops import gemmlowp
 from circlet.ops.elementwise import activated, binary, evaluate_scalar, kind_of
 from circlet.ops.expr import Scalar, Var, call
 from circlet.ops.fixed import activation_params
+from circlet.ops.opdef import Arrays, Rule
 from circlet.ops.operands import QUANTISED, affine, operand, present, scale_of, zero_of
-from circlet.ops.record import Arrays, Rule
 from circlet.ops.requantize import quantize_multiplier, rounding_divide_by_pot
 
 _WORD = 31

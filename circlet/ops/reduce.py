@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
+from circlet.ops.opdef import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     QUANTISED,
     affine,
@@ -25,7 +26,6 @@ from circlet.ops.operands import (
     when_ranked,
     zero_of,
 )
-from circlet.ops.record import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.requantize import multiply_by_quantized_multiplier, quantize_multiplier
 
 _NUMBERS = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64")

@@ -11,6 +11,7 @@ from circlet.ir import Op, Shape
 from circlet.ops.checks import one_of
 from circlet.ops.elementwise import broadcast_shape
 from circlet.ops.layout import paddings
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     count,
     infer_ranked,
@@ -21,7 +22,6 @@ from circlet.ops.operands import (
     same_as_first,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.slicing import ints, lists
 
 

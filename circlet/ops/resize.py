@@ -11,8 +11,8 @@ import numpy.typing as npt
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
 from circlet.ops.functions import round_half_away
+from circlet.ops.opdef import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import infer_ranked, known_ints, operand, present, same_quant, when_ranked
-from circlet.ops.record import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 
 Int64 = npt.NDArray[np.int64]
 Float32 = npt.NDArray[np.float32]

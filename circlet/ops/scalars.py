@@ -8,8 +8,8 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op
 from circlet.ops.expr import Const, Expr, Param, Scalar, Var, call, clamp, rescale
 from circlet.ops.fixed import multiplier_params, stored, type_params, zero_params
+from circlet.ops.opdef import find
 from circlet.ops.operands import limits, operand, scale_of, zero_of
-from circlet.ops.record import find
 
 _LARGEST_BELOW_2_31 = 2147483520.0
 

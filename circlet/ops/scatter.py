@@ -9,6 +9,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import Op
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     count,
     infer_ranked,
@@ -21,7 +22,6 @@ from circlet.ops.operands import (
     sizes_agree,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.slicing import ints, lists
 
 SCATTERED = ("FLOAT32", "UINT8", "INT8", "INT16", "INT32", "INT64")

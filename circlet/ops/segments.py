@@ -9,6 +9,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
     known_ints,
@@ -18,7 +19,6 @@ from circlet.ops.operands import (
     sizes_agree,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 
 _MOST_SPARE_ROWS = 1 << 16
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     count,
     infer_ranked,
@@ -18,7 +19,6 @@ from circlet.ops.operands import (
     present,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 
 _INDEX_TYPES = (DType.INT32, DType.INT64)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
     known_ints,
@@ -17,7 +18,6 @@ from circlet.ops.operands import (
     present,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 
 INDEX_TYPES = (DType.INT32, DType.INT64)
 

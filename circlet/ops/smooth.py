@@ -15,8 +15,8 @@ from circlet.ops.activation import EIGHT_BIT_FORMS, in_reach, is_quantised
 from circlet.ops.elementwise import evaluate_scalar, unary
 from circlet.ops.expr import Expr, Scalar, Var, call, clamp
 from circlet.ops.expr import evaluate as evaluate_expression
+from circlet.ops.opdef import Arrays, NoAttrs, QuantRule, Rule
 from circlet.ops.operands import affine, limits, operand, present, scale_of, zero_of
-from circlet.ops.record import Arrays, NoAttrs, QuantRule, Rule
 from circlet.ops.weighted import centred_int16
 
 

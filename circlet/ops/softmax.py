@@ -10,6 +10,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
 from circlet.ops import gemmlowp, softmax16
+from circlet.ops.opdef import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     QUANTISED,
     affine,
@@ -21,7 +22,6 @@ from circlet.ops.operands import (
     scale_of,
     zero_of,
 )
-from circlet.ops.record import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.requantize import quantize_multiplier, rounding_divide_by_pot
 
 _DIFF_INTEGER_BITS = 5

@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape, Tensor
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     QUANTISED,
     count,
@@ -18,7 +19,6 @@ from circlet.ops.operands import (
     present,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.slicing import ints
 
 _MOST_PARTS = 1 << 16

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from circlet.ir import Graph, Op, Tensor
-from circlet.ops.record import find
+from circlet.ops.opdef import find
 
 
 def initial_bytes(tensor: Tensor) -> bytes:

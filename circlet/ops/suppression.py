@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     count,
     infer_ranked,
@@ -17,7 +18,6 @@ from circlet.ops.operands import (
     present,
     when_ranked,
 )
-from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 
 _MOST = 1 << 20
 

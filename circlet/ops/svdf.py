@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from circlet.ir import DType, Op, Shape
 from circlet.ops import checks
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import is_affine, moves_bytes, operand, present, scale_of, zero_of
-from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.requantize import (
     activate_float,
     integer_range,

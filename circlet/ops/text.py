@@ -5,7 +5,7 @@ from __future__ import annotations
 from circlet.ir import Model
 from circlet.ir.parse import from_text
 from circlet.ir.text import to_text
-from circlet.ops.record import find
+from circlet.ops.opdef import find
 
 __all__ = ["parse", "to_text"]
 

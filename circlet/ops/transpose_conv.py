@@ -12,8 +12,8 @@ from circlet.ir import Op, Shape
 from circlet.ops import checks
 from circlet.ops.convolve import convolve_transposed
 from circlet.ops.geometry import Window, Window2D
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import affine, known_ints, moves_bytes, operand, present
-from circlet.ops.record import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.weighted import centred_int16, evaluate_weighted, factor_in_reach
 
 _SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)

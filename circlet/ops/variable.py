@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.ir import Op
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import operand, present
-from circlet.ops.record import Arrays, OpDef, Rule, TensorType, register
 
 
 def _infer_read(op: Op) -> list[TensorType]:

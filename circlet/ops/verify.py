@@ -9,8 +9,8 @@ from circlet.errors import CircletError, UnsupportedOp, UnsupportedOpsError
 from circlet.ir import Graph, Model, Op, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.verify import Violation
+from circlet.ops.opdef import OpDef, Rule, TensorType, dtype_text, find, unsupported_reason
 from circlet.ops.operands import sizes_agree
-from circlet.ops.record import OpDef, Rule, TensorType, dtype_text, find, unsupported_reason
 from circlet.ops.state import updated
 
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.hybrid import quantise_rows
+from circlet.ops.opdef import Arrays, Rule
 from circlet.ops.operands import operand, present
-from circlet.ops.record import Arrays, Rule
 from circlet.ops.requantize import (
     INT32_MAX,
     INT32_MIN,

@@ -1,20 +1,20 @@
 """Rewrites of the graph: one pass per file, named in `registry`, listed in `pipelines`."""
 
 from circlet.passes.manager import Pass, PassLog, PassManager, PassReport
-from circlet.passes.pipelines import Pipeline, native_pipeline, pipeline, works_in_place
-from circlet.passes.registry import make, pass_names
+from circlet.passes.pipelines import PIPELINES, Pipeline, pipeline
+from circlet.passes.registry import PassTable, make, pass_names
 from circlet.passes.rewriter import Rewriter
 
 __all__ = [
+    "PIPELINES",
     "Pass",
     "PassLog",
     "PassManager",
     "PassReport",
+    "PassTable",
     "Pipeline",
     "Rewriter",
     "make",
-    "native_pipeline",
     "pass_names",
     "pipeline",
-    "works_in_place",
 ]

@@ -33,9 +33,9 @@ def place(graph: Graph, backends: Sequence[Backend], *, strict: bool = False) ->
         PlacementError: `strict`, and an op did not go to the first backend.
     """
     table = [_place_op(op, backends) for op in graph.ops]
-    homeless = [row for row in table if not row.backend]
-    if homeless:
-        raise UnsupportedOpsError([_report(row) for row in homeless])
+    unplaced = [row for row in table if not row.backend]
+    if unplaced:
+        raise UnsupportedOpsError([_report(row) for row in unplaced])
     moved = [row for row in table if row.refused]
     if strict and moved:
         ops = [(row.op.name, row.op.label, row.refused[0][1]) for row in moved]

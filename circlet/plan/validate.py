@@ -10,7 +10,7 @@ from circlet.errors import GraphError
 from circlet.plan.memory import Block, MemoryPlan
 
 
-class Tenant(NamedTuple):
+class Alias(NamedTuple):
     """A tensor in a block that it shares.
 
     Attributes:
@@ -29,7 +29,7 @@ class Tenant(NamedTuple):
     family: int
 
 
-def validate_tenants(tenants: Sequence[Tenant]) -> None:
+def validate_aliases(aliases: Sequence[Alias]) -> None:
     """Check that families that share a block use it one after the other.
 
     One may follow in the very step in which the other ends where that hands on a place: a step
@@ -39,17 +39,17 @@ def validate_tenants(tenants: Sequence[Tenant]) -> None:
         GraphError: Naming two tensors that are in each other's way.
     """
 
-    def where(tenant: Tenant) -> tuple[int, int]:
-        return tenant.block, tenant.family
+    def where(alias: Alias) -> tuple[int, int]:
+        return alias.block, alias.family
 
-    families = [list(group) for _, group in groupby(sorted(tenants, key=where), key=where)]
+    families = [list(group) for _, group in groupby(sorted(aliases, key=where), key=where)]
     families.sort(key=lambda members: (members[0].block, min(t.first for t in members)))
     for before, after in pairwise(families):
         if before[0].block == after[0].block:
             _check_turn(before, after)
 
 
-def _check_turn(before: Sequence[Tenant], after: Sequence[Tenant]) -> None:
+def _check_turn(before: Sequence[Alias], after: Sequence[Alias]) -> None:
     end, start = max(before, key=lambda t: t.last), min(after, key=lambda t: t.first)
     handed_on = {t.place for t in before if t.last == end.last} | {
         t.place for t in after if t.first == start.first

@@ -9,8 +9,8 @@ from operator import index
 from circlet.config import Config
 from circlet.errors import InputError, check_type
 from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.options import OpenOptions, Shapes
 from circlet.runtime.executor import NANOSECONDS
-from circlet.runtime.options import OpenOptions, Shapes
 
 _LONGEST_NS = 1 << 62
 _MOST_THREADS = 64  # CIRCLET_MAX_THREADS of the runtime library
@@ -72,7 +72,7 @@ def checked_seconds(seconds: float) -> float:
 def thread_count(threads: int | None) -> int:
     """The number of threads, by default that of the settings or of the cores that may be used."""
     if threads is None:
-        from circlet.backends.cpu.threads import default_threads
+        from circlet.target.threads import default_threads
 
         threads = Config.from_environment().threads or default_threads()
     check_type(threads, Integral, "threads", "a whole number, 1 or more")

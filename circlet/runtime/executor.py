@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from circlet.artifact.values import Value
 from circlet.errors import CancelledError, DeadlineError
-from circlet.record import Record
-from circlet.runtime.values import Value
+from circlet.struct import Struct
 
 if TYPE_CHECKING:
-    from circlet.runtime.interface import BoundPartition, Setter
+    from circlet.backends.base import BoundPartition, Setter
 
 NANOSECONDS = 1_000_000_000
 _MOST_COPIED_BYTES = 32768
 
 
-class LoadedPartition(Record):
+class LoadedPartition(Struct):
     """A partition and the values (by position in the plan) that it reads and writes.
 
     `dynamic` are the values written whose shapes only a run decides.

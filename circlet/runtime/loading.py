@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from circlet.backends.cpu.artifact import Artifact, PartitionCode
+from circlet.artifact.file import Artifact, PartitionCode
+from circlet.artifact.values import Value
 from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runtime
 from circlet.errors import ArtifactError
 from circlet.limits import Limits
-from circlet.record import Record
 from circlet.runtime.executor import LoadedPartition
-from circlet.runtime.values import Value
+from circlet.struct import Struct
 
 if TYPE_CHECKING:
-    from circlet.runtime.interface import BoundPartition, Runner
-    from circlet.runtime.template import Template
+    from circlet.backends.base import BoundPartition, Runner
+    from circlet.compiler.template import Template
 
 
-class Opened(Record):
+class Opened(Struct):
     """A loaded plan.
 
     Attributes:
@@ -93,17 +93,17 @@ def load_code(
     """What runs a partition of the plan's metadata."""
     if entry["backend"] == "cpu" and runtime is not None:
         executable = Executable(runtime, part.plan, part.constants, part.units)
-        return NativePartition(executable, part.stock)
-    from circlet.runtime.fallback import ReferencePartition
+        return NativePartition(executable, part.reuse)
+    from circlet.backends.reference.partition import ReferencePartition
 
     return ReferencePartition(part.constants, limits)
 
 
-class NativePartition(Record):
+class NativePartition(Struct):
     """Compiled code that can be bound to buffers, and what of it serves other sizes."""
 
     executable: Executable
-    stock: bytes | memoryview = b""
+    reuse: bytes | memoryview = b""
 
     def bind(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int

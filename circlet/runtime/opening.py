@@ -10,20 +10,20 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from circlet.backends.cpu.artifact import MAGIC, is_artifact, open_artifact
-from circlet.backends.cpu.cache import Cache
+from circlet.artifact.cache import Cache
+from circlet.artifact.file import MAGIC, is_artifact, open_artifact
 from circlet.errors import FileError, InputError, PlacementError, check_type
-from circlet.runtime.loading import Opened, load_artifact
-from circlet.runtime.options import (
+from circlet.options import (
     NO_COMPILER,
     OpenOptions,
     Source,
     artifact_key,
     compiler_named,
 )
+from circlet.runtime.loading import Opened, load_artifact
 
 if TYPE_CHECKING:
-    from circlet.runtime.template import Template
+    from circlet.compiler.template import Template
 
 _COMPILED_IN = ("backends", "target", "shapes", "signature", "tune_seconds")
 
@@ -78,8 +78,8 @@ def _open_model(source: Source, options: OpenOptions) -> Opened:
     templates: list[Template] = []
 
     def compile_now() -> bytes:
-        from circlet.runtime.artifacts import compile_template
-        from circlet.runtime.template import Template
+        from circlet.compiler.compile import compile_template
+        from circlet.compiler.template import Template
 
         templates.append(Template.read(source, options))
         return compile_template(templates[0], options)[0]

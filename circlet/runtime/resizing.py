@@ -12,43 +12,43 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from circlet.backends.cpu.artifact import PartitionCode, TargetCode, open_artifact
-from circlet.backends.cpu.artifact_writer import artifact_bytes
-from circlet.backends.cpu.cache import Cache, cache_key
+from circlet.artifact.cache import Cache, cache_key
+from circlet.artifact.file import PartitionCode, TargetCode, open_artifact
+from circlet.artifact.writer import artifact_bytes
+from circlet.backends.base import BoundPartition
 from circlet.backends.cpu.compile import CompiledPartition
 from circlet.backends.cpu.loader import Executable, Library
-from circlet.backends.cpu.stock import NO_STOCK, Stock
-from circlet.backends.cpu.targets import parse_target, parse_targets
+from circlet.backends.cpu.reuse_index import NO_REUSE, ReuseIndex
 from circlet.backends.cpu.toolchain import UnitSource, compile_units, compiler_identity
-from circlet.collector import collector_at_rest
+from circlet.compiler.build import backends_of, compile_native, metadata_of, numpy_code
+from circlet.compiler.planning import PlannedModel, is_native, plan
+from circlet.compiler.template import Template
 from circlet.formats import load
-from circlet.runtime.build import backends_of, compile_native, metadata_of, numpy_code
-from circlet.runtime.interface import BoundPartition
+from circlet.garbage import gc_paused
+from circlet.options import OpenOptions, Source, artifact_key
 from circlet.runtime.loading import NativePartition, Opened, load_code, opened_plan
-from circlet.runtime.options import OpenOptions, Source, artifact_key
-from circlet.runtime.planning import PlannedModel, is_native, plan
-from circlet.runtime.template import Template
+from circlet.target.targets import parse_target, parse_targets
 
 
 @dataclass(frozen=True)
-class Shelf:
+class LoadedCode:
     """What is loaded: units, their kernels, and for each native partition its constants."""
 
     units: tuple[Library, ...]
-    stocks: tuple[Stock, ...]
+    indexes: tuple[ReuseIndex, ...]
 
-    def stock(self, number: int) -> Stock:
+    def reuse(self, number: int) -> ReuseIndex:
         """What native partition `number` may use: every kernel, and constants of its own."""
-        if number < len(self.stocks):
-            return self.stocks[number]
-        return replace(NO_STOCK, kernels=self.stocks[0].kernels, units=len(self.units))
+        if number < len(self.indexes):
+            return self.indexes[number]
+        return replace(NO_REUSE, kernels=self.indexes[0].kernels, units=len(self.units))
 
-    def grown(self, units: Sequence[Library], stock: Stock) -> Shelf:
-        """With more units, whose kernels `stock` knows."""
+    def grown(self, units: Sequence[Library], reuse: ReuseIndex) -> LoadedCode:
+        """With more units, whose kernels `reuse` knows."""
         known = (*self.units, *units)
-        kernels = stock.kernels
-        stocks = (replace(own, kernels=kernels, units=len(known)) for own in self.stocks)
-        return Shelf(known, tuple(stocks))
+        kernels = reuse.kernels
+        indexes = (replace(own, kernels=kernels, units=len(known)) for own in self.indexes)
+        return LoadedCode(known, tuple(indexes))
 
 
 class Resizer:
@@ -60,7 +60,7 @@ class Resizer:
         self._native = [part for part in parts if isinstance(part, NativePartition)]
         self._target = parse_target(opened.target)
         self._template = opened.template
-        self._shelf: Shelf | None = None
+        self._loaded_code: LoadedCode | None = None
         self._lock = threading.Lock()
 
     def opened(self, options: OpenOptions) -> Opened | None:
@@ -69,28 +69,28 @@ class Resizer:
         Raises:
             CircletError: As `Session`.
         """
-        with collector_at_rest():  # a resize makes only what it keeps
+        with gc_paused():  # a resize makes only what it keeps
             return self._opened(options)
 
     def _opened(self, options: OpenOptions) -> Opened | None:
         start = time.perf_counter()
         with self._lock:
-            template, shelf = self._known_template(), self._known_shelf()
-        if template is None or shelf is None:
+            template, loaded_code = self._known_template(), self._known_code()
+        if template is None or loaded_code is None:
             return None
         targets = parse_targets(options.target)
         backends = backends_of(targets, options, compiles=False)
         planned = plan(template.copy(), backends, options, resized=True)
         compiled: list[CompiledPartition] = []
         for number, part in enumerate(planned.native):
-            stock = shelf.stock(number)
-            compiled.append(compile_native(part, self._target, options, template, planned, stock))
+            reuse = loaded_code.reuse(number)
+            compiled.append(compile_native(part, self._target, options, template, planned, reuse))
             if compiled[-1].units:
-                shelf = shelf.grown(self._built(compiled[-1].units), compiled[-1].stock)
+                loaded_code = loaded_code.grown(self._built(compiled[-1].units), compiled[-1].reuse)
         with self._lock:
-            if self._shelf is None or len(self._shelf.units) < len(shelf.units):
-                self._shelf = shelf
-        codes = self._loaded(planned, compiled, shelf)
+            if self._loaded_code is None or len(self._loaded_code.units) < len(loaded_code.units):
+                self._loaded_code = loaded_code
+        codes = self._loaded(planned, compiled, loaded_code)
         opened = opened_plan(metadata_of(planned, compiled), codes)
         opened.seconds["resize"] = time.perf_counter() - start
         return opened
@@ -103,10 +103,10 @@ class Resizer:
                 self._template = Template.of(model, self._options, was_checked=True)
         return self._template
 
-    def _known_shelf(self) -> Shelf | None:
-        if self._shelf is None and self._native:
-            self._shelf = shelf_of(self._native)
-        return self._shelf
+    def _known_code(self) -> LoadedCode | None:
+        if self._loaded_code is None and self._native:
+            self._loaded_code = loaded_code_of(self._native)
+        return self._loaded_code
 
     def _built(self, texts: Sequence[str]) -> list[Library]:
         """Units that were missing, compiled and loaded."""
@@ -124,7 +124,7 @@ class Resizer:
         return [Library(image, "unit") for image in artifact.code(0).partitions[0].units]
 
     def _loaded(
-        self, planned: PlannedModel, compiled: Sequence[CompiledPartition], shelf: Shelf
+        self, planned: PlannedModel, compiled: Sequence[CompiledPartition], loaded_code: LoadedCode
     ) -> list[BoundPartition]:
         first, native = self._native[0].executable, iter(enumerate(compiled))
         codes: list[BoundPartition] = []
@@ -134,23 +134,23 @@ class Resizer:
                 codes.append(load_code(entry, numpy_code(part), None, self._options.limits))
                 continue
             number, code = next(native)
-            units = shelf.units[: code.stock.units]
+            units = loaded_code.units[: code.reuse.units]
             constants = (
-                self._native[number].executable.constants if code.stock.constants_bytes else b""
+                self._native[number].executable.constants if code.reuse.constants_bytes else b""
             )
             executable = Executable(first.runtime, code.plan, constants, units)
             codes.append(NativePartition(executable))
         return codes
 
 
-def shelf_of(partitions: Sequence[NativePartition]) -> Shelf:
+def loaded_code_of(partitions: Sequence[NativePartition]) -> LoadedCode:
     """What loaded native partitions leave for the same network at other sizes."""
-    stocks = [Stock.from_bytes(part.stock) for part in partitions]
+    indexes = [ReuseIndex.from_bytes(part.reuse) for part in partitions]
     units: list[Library] = []
     kernels: dict[str, tuple[int, int]] = {}
-    for part, stock in zip(partitions, stocks, strict=True):
-        moved = {key: (unit + len(units), index) for key, (unit, index) in stock.kernels.items()}
+    for part, reuse in zip(partitions, indexes, strict=True):
+        moved = {key: (unit + len(units), index) for key, (unit, index) in reuse.kernels.items()}
         kernels = moved | kernels
         units += part.executable.units
-    shared = (replace(stock, kernels=kernels, units=len(units)) for stock in stocks)
-    return Shelf(tuple(units), tuple(shared))
+    shared = (replace(reuse, kernels=kernels, units=len(units)) for reuse in indexes)
+    return LoadedCode(tuple(units), tuple(shared))

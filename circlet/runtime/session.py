@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from circlet.artifact.values import (
+    Value,
+    as_array,
+    by_position,
+    check_apart,
+    is_plain,
+    unique_names,
+)
 from circlet.errors import InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.options import DEFAULT_LEVEL, DEFAULT_PRECISION, OpenOptions, Source
 from circlet.runtime.arguments import (
     check_options,
     checked_names,
@@ -23,8 +32,6 @@ from circlet.runtime.arguments import (
 from circlet.runtime.executor import Call, Execution, LoadedPartition, is_copied, living
 from circlet.runtime.loading import Opened
 from circlet.runtime.opening import check_made_for, open_source
-from circlet.runtime.options import DEFAULT_LEVEL, DEFAULT_PRECISION, OpenOptions, Source
-from circlet.runtime.values import Value, as_array, by_position, check_apart, is_plain, unique_names
 
 if TYPE_CHECKING:
     from circlet.runtime.resizing import Resizer

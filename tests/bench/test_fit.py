@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from bench import fit
-from circlet.backends.cpu.choices import Choices, Question, label_of
 from circlet.backends.cpu.costs import DEFAULT_COSTS, Costs
 from circlet.backends.cpu.lower.floats.tiles import Tile
-from circlet.backends.cpu.targets import parse_target
-from tests.backends.cpu.test_choices import compiled, convolution
+from circlet.backends.cpu.tuning.choices import Choices, Question, label_of
+from circlet.target.targets import parse_target
+from tests.backends.cpu.tuning.test_choices import compiled, convolution
 
 TARGET = parse_target("x86_64+v4")
 TRUTH = replace(DEFAULT_COSTS, piece=40.0)

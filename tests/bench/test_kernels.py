@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import kernels
-from circlet.backends.cpu.variants import VARIANTS
+from circlet.backends.cpu.tuning.variants import VARIANTS
 from tests.corpora import ROOT, corpus
 
 

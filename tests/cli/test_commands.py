@@ -114,7 +114,7 @@ def test_doctor_finds_a_cache_without_room(tmp_path: Path, monkeypatch: pytest.M
     def refuse(path: Path, data: bytes) -> None:
         raise FileError("a file cannot be written", why="No space left on device")
 
-    monkeypatch.setattr("circlet.runtime.diagnosis.write_file", refuse)
+    monkeypatch.setattr("circlet.commands.doctor.write_file", refuse)
     monkeypatch.setenv("CIRCLET_CACHE_DIR", str(tmp_path / "cache"))
     (finding,) = [entry for entry in as_json("doctor", code=1) if entry["subject"] == "cache"]
     assert "E-CACHE" in finding["text"] and "No space left" in finding["text"]

@@ -61,7 +61,7 @@ def test_memory_is_the_exact_plan_with_its_peak(model: Path) -> None:
     assert row["lower_bound_bytes"] >= 8 * 8 * 4 * 4
 
 
-def test_layers_that_run_band_by_band_are_listed(tmp_path: Path) -> None:
+def test_layers_that_run_stripe_by_stripe_are_listed(tmp_path: Path) -> None:
     b = builder()
     x = b.input("x", DType.FLOAT32, (1, 96, 96, 4))
     wide = b.op(
@@ -74,9 +74,9 @@ def test_layers_that_run_band_by_band_are_listed(tmp_path: Path) -> None:
     path.write_bytes(dumps(b.output(y).model(), "tflite"))
     (whole,), (row,) = (as_json("inspect", path, "-O", o)["memory"] for o in ("O2", "Os"))
     assert whole["arena_bytes"] - row["arena_bytes"] == 96 * 96 * 16 * 4
-    assert row["bands"] == [["a+b", 8, 12 * 96 * 16 * 4]] and not whole["bands"]
+    assert row["stripes"] == [["a+b", 8, 12 * 96 * 16 * 4]] and not whole["stripes"]
     assert row["scratch_bytes"] >= 12 * 96 * 16 * 4
-    assert "a+b: 8 bands" in circlet("inspect", path, "-O", "Os").output
+    assert "a+b: 8 stripes" in circlet("inspect", path, "-O", "Os").output
 
 
 def test_the_plan_is_that_of_compile(tmp_path: Path) -> None:

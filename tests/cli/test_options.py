@@ -10,11 +10,11 @@ import pytest
 
 from circlet import Session
 from circlet.backends.cpu.toolchain import RUNTIME_DIR
+from circlet.compiler.compile import compile_model
 from circlet.errors import InputError, PlacementError
 from circlet.ir import DType
 from circlet.ops.build import builder
-from circlet.runtime.artifacts import compile_model
-from circlet.runtime.options import OpenOptions
+from circlet.options import OpenOptions
 from tests.cli.call import as_json, circlet, in_shell
 from tests.runtime import networks
 

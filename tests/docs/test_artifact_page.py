@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from circlet import Session
-from circlet.runtime.artifacts import compile_model
-from circlet.runtime.options import OpenOptions
+from circlet.compiler.compile import compile_model
+from circlet.options import OpenOptions
 from circlet.sample import Sample
 from tests.docs.how_to import ROOT, blocks
 

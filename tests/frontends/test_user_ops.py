@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.cpu.cache import Cache
+from circlet.artifact.cache import Cache
+from circlet.compiler.compile import compile_model
 from circlet.errors import (
     BackendError,
     CompileError,
@@ -21,8 +22,7 @@ from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.ops.user import UserAttrs
-from circlet.runtime.artifacts import compile_model
-from circlet.runtime.options import OpenOptions
+from circlet.options import OpenOptions
 from tests.corpora import corpus
 
 Arrays = Sequence[Any]

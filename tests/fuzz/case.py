@@ -11,13 +11,13 @@ from random import Random
 import numpy as np
 
 from circlet import Session
+from circlet.artifact.values import Value
 from circlet.errors import CircletError
 from circlet.formats import dumps, load
 from circlet.formats.arrays import Wanted, random_array
 from circlet.ir.text import to_text
 from circlet.limits import Limits
 from circlet.ops.verify import violations
-from circlet.runtime.values import Value
 from tests.conformance import is_hybrid
 from tests.fuzz import mutate_bytes, mutate_model, values
 from tests.fuzz.generate import generate

@@ -6,7 +6,7 @@ import pytest
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Origin
 from circlet.ir.builder import Builder
-from circlet.ops.record import NoAttrs, TensorType
+from circlet.ops.opdef import NoAttrs, TensorType
 
 
 def test_ops_get_ascending_origins_named_after_their_output() -> None:

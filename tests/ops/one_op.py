@@ -12,7 +12,7 @@ from circlet.formats.write_model import write_model
 from circlet.ir import DType, Model, Op, Origin, Quantization, Tensor
 from circlet.ir.graph import Graph
 from circlet.ops import find, unsupported_reason
-from circlet.ops.record import Rule
+from circlet.ops.opdef import Rule
 
 
 def tensor(

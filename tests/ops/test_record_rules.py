@@ -9,7 +9,7 @@ import pytest
 from circlet.errors import GraphError, UnsupportedOpsError
 from circlet.ir import DType, Graph, Op, RawAttrs, Sparsity, Tensor
 from circlet.ir.builder import Builder
-from circlet.ops import OpDef, Rule, TensorType, record, register
+from circlet.ops import OpDef, Rule, TensorType, register, unregister
 from circlet.ops.verify import RECORD_RULES, unsupported_report, verify, violations
 
 F32 = DType.FLOAT32
@@ -47,7 +47,7 @@ TWICE = OpDef(
 def twice() -> Iterator[None]:
     register(TWICE)
     yield
-    del record._RECORDS[TWICE.kind]
+    unregister(TWICE.kind)
 
 
 def graph(count: int = 1, dtype: DType = F32, attrs: object = None, size: int = 3) -> Graph:

@@ -10,10 +10,10 @@ from math import prod
 
 import numpy as np
 
+from circlet.artifact.values import Value
 from circlet.errors import CircletError
 from circlet.formats.arrays import Wanted, random_array
 from circlet.runtime.session import Session
-from circlet.runtime.values import Value
 
 PROCESSOR_SECONDS = 120
 RUN_S = 4.0

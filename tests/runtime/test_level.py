@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from circlet import Session
+from circlet.compiler.compile import compile_model
 from circlet.errors import InputError
-from circlet.runtime.artifacts import compile_model
-from circlet.runtime.options import OpenOptions
+from circlet.options import OpenOptions
 from tests.cli.call import circlet
 from tests.runtime import networks
 

@@ -60,9 +60,9 @@ def test_a_shape_that_depends_on_data_comes_out_right(backend: str, count: int) 
 
 def test_only_what_depends_on_data_leaves_native_code() -> None:
     session = Session(finding(), threads=1)
-    homes = {str(row["source"]): row["backend"] for row in session.placement}
-    assert homes["found"] == homes["sum"] == "reference"
-    assert homes["twice"] == homes["flags"] == homes["negated"] == "cpu"
+    allocations = {str(row["source"]): row["backend"] for row in session.placement}
+    assert allocations["found"] == allocations["sum"] == "reference"
+    assert allocations["twice"] == allocations["flags"] == allocations["negated"] == "cpu"
 
 
 def test_outputs_of_changing_shape_cannot_be_bound() -> None:

@@ -110,8 +110,8 @@ def test_without_a_compiler_native_code_cannot_be_demanded(options: dict[str, ob
 def test_an_artifact_runs_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.MonkeyPatch.context():
         monkeypatch.undo()
-        from circlet.runtime.artifacts import compile_model
-        from circlet.runtime.options import OpenOptions
+        from circlet.compiler.compile import compile_model
+        from circlet.options import OpenOptions
 
         artifact = compile_model(networks.mixed(), OpenOptions())
     monkeypatch.setenv("CIRCLET_CC", "/nowhere/cc")

@@ -10,9 +10,9 @@ import pytest
 from bench.bf16 import golden_error, rounds_operands
 from bench.networks import described
 from circlet import Session
+from circlet.compiler.compile import compile_model
 from circlet.errors import InputError
-from circlet.runtime.artifacts import compile_model
-from circlet.runtime.options import OpenOptions
+from circlet.options import OpenOptions
 from tests.cli.call import as_json, circlet
 from tests.corpora import corpus, models
 from tests.runtime import networks

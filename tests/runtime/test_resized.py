@@ -12,11 +12,11 @@ import pytest
 from bench.synthetic import KINDS, network
 from circlet import Session
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
+from circlet.compiler.compile import compile_model
 from circlet.errors import GraphError, InputError
+from circlet.options import OpenOptions
 from circlet.runtime import resizing
-from circlet.runtime.artifacts import compile_model
 from circlet.runtime.loading import NativePartition
-from circlet.runtime.options import OpenOptions
 from tests.runtime import networks
 
 

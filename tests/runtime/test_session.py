@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from circlet import Session
+from circlet.compiler.compile import compile_model
 from circlet.errors import CircletError, FileError, FormatError, InputError, LimitError
 from circlet.ir import DType
 from circlet.limits import Limits
 from circlet.ops.build import builder
-from circlet.runtime.artifacts import compile_model
-from circlet.runtime.options import OpenOptions
+from circlet.options import OpenOptions
 from tests.runtime import networks
 
 LEFT = np.arange(6, dtype=np.float32).reshape(2, 3)

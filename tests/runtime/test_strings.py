@@ -12,7 +12,7 @@ from circlet import Interpreter, Session
 from circlet.errors import FormatError, InputError
 from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
-from circlet.ops.record import NoAttrs
+from circlet.ops.opdef import NoAttrs
 from circlet.ops.shape import ReshapeAttrs
 from tests.cli.call import circlet
 

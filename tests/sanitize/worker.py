@@ -19,9 +19,10 @@ from typing import Any
 
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
+from circlet.compiler import build
 from circlet.formats.arrays import Wanted, random_array
 from circlet.plan.partition import Partition
-from circlet.runtime import build, loading, resizing
+from circlet.runtime import loading, resizing
 from circlet.runtime.session import Session
 from tests.conformance import Subject, check, subjects
 from tests.sanitize.execution import Guard, GuardedBinding, GuardedExecutable, Placed

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from circlet.backends.cpu.artifact import Artifact, PartitionCode, TargetCode
+from circlet.artifact.file import Artifact, PartitionCode, TargetCode
+from circlet.artifact.values import Value
 from circlet.backends.cpu.compiler import find_compiler
-from circlet.backends.cpu.targets import parse_target
 from circlet.backends.cpu.toolchain import RUNTIME_DIR
-from circlet.runtime.values import Value
+from circlet.target.targets import parse_target
 
 HOST = Path(__file__).with_name("host.c")
 TIMEOUT_S = 120

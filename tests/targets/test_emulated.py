@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.artifact import Artifact, open_artifact
-from circlet.backends.reference import evaluate_graph
+from circlet.artifact.file import Artifact, open_artifact
+from circlet.backends.reference.backend import evaluate_graph
+from circlet.compiler.compile import compile_model
 from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model
 from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from circlet.runtime.artifacts import compile_model
-from circlet.runtime.options import OpenOptions
+from circlet.options import OpenOptions
 from tests.backends.cpu.q8_graphs import conv_graph
 from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_q4 import weights as block_weights

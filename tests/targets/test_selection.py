@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from circlet import Session
-from circlet.backends.cpu import host, targets
-from circlet.backends.cpu.artifact import Artifact, open_artifact
-from circlet.backends.cpu.targets import missing_on_host, parse_target
+from circlet.artifact.file import Artifact, open_artifact
+from circlet.compiler.compile import compile_model
 from circlet.errors import TargetError
-from circlet.runtime.artifacts import compile_model
-from circlet.runtime.options import OpenOptions
+from circlet.options import OpenOptions
+from circlet.target import host, targets
+from circlet.target.targets import missing_on_host, parse_target
 from tests.targets.networks import NETWORKS, model_path
 from tests.targets.questions import assert_same, question
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.control import is_control, refusal
 from circlet.backends.cpu.lowering import LOWERINGS, Lowering
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops import unsupported_reason
 from circlet.placement.interface import Reason, Supported
+from circlet.target.targets import Target
 
 
 class CpuBackend:

@@ -8,8 +8,8 @@ from itertools import chain
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.abi import Jump, Operand, PlanBuilder, Space
+from circlet.backends.cpu.alias_sets import aliases_of
 from circlet.backends.cpu.arrangement import COMPACT, Arrangement
-from circlet.backends.cpu.choices import Choices
 from circlet.backends.cpu.constants import Constants
 from circlet.backends.cpu.control import Goto, flatten
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
@@ -25,16 +25,16 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
 )
 from circlet.backends.cpu.params import params_packer
-from circlet.backends.cpu.stock import NO_STOCK, Place, Signatures, Stock, kernel_key
+from circlet.backends.cpu.reuse_index import NO_REUSE, Place, ReuseIndex, Signatures, kernel_key
 from circlet.backends.cpu.storage import Buffer, Storage
-from circlet.backends.cpu.targets import Target
-from circlet.backends.cpu.tenants import tenants_of
+from circlet.backends.cpu.tuning.choices import Choices
 from circlet.errors import PlacementError
 from circlet.ir import Op, Tensor
 from circlet.limits import DEFAULT_LIMITS
 from circlet.plan.memory import Block, MemoryPlan
 from circlet.plan.partition import Partition
-from circlet.plan.validate import validate_plan, validate_tenants
+from circlet.plan.validate import validate_aliases, validate_plan
+from circlet.target.targets import Target
 
 _NOTHING = Operand(Space.NONE)
 _SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
@@ -53,7 +53,7 @@ class CompiledPartition:
         lowerings: Name of the lowering chosen for each op of the partition.
         blocks: What the arena holds, and in which steps.
         calls: The kernel call of each step, None for a jump.
-        stock: What of it serves other sizes of the network's inputs.
+        reuse: What of it serves other sizes of the network's inputs.
     """
 
     units: tuple[str, ...]
@@ -64,7 +64,7 @@ class CompiledPartition:
     lowerings: tuple[str, ...]
     blocks: tuple[Block, ...] = ()
     calls: tuple[KernelCall | None, ...] = ()
-    stock: Stock = NO_STOCK
+    reuse: ReuseIndex = NO_REUSE
 
 
 def compile_partition(
@@ -75,7 +75,7 @@ def compile_partition(
     arrangement: Arrangement = COMPACT,
     *,
     names: Mapping[Tensor, str] | None = None,
-    stock: Stock | None = None,
+    reuse: ReuseIndex | None = None,
     rows: Mapping[tuple[Op, Target], Lowering] | None = None,
     choices: Choices | None = None,
     precision: str = "f32",
@@ -85,7 +85,7 @@ def compile_partition(
     Args:
         unit_count: Among how many units kernels are dealt out.
         names: Names of constants that are the same at every size of the network's inputs.
-        stock: What was compiled for another size; the plan counts units and constants on from it.
+        reuse: What was compiled for another size; the plan counts units and constants on from it.
         rows: Lowerings that are chosen already.
         choices: What lowerings are to choose; takes down what they asked.
         precision: What operands of float products may be rounded to: "f32" or "bf16".
@@ -96,25 +96,25 @@ def compile_partition(
     flat = flatten(partition.ops)
     known = rows or {}
     chosen = {op: known.get((op, target)) or _row(op, target) for op in flat.ops}
-    constants = Constants(arrangement, Signatures(names or {}), stock)
-    lowered = Lowered(partition, flat, chosen, target, constants, stock, choices, precision)
+    constants = Constants(arrangement, Signatures(names or {}), reuse)
+    lowered = Lowered(partition, flat, chosen, target, constants, reuse, choices, precision)
     memory, offsets, blocks = _plan_arena(lowered, arrangement)
-    units, places = _emit(lowered, unit_count, stock or NO_STOCK)
+    units, places = _emit(lowered, unit_count, reuse or NO_REUSE)
     positions = {op: index for index, op in enumerate(partition.ops)}
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
-    kept = lowered.stock(places, units)
+    kept = lowered.reuse(places, units)
     plan = _assemble(partition, lowered, memory, offsets, places, kept, sources, most_turns)
     steps = tuple((sources[step.op], _step_name(step)) for step in lowered.steps)
     return CompiledPartition(
         units=units,
         plan=plan,
-        constants=b"" if lowered.has_stock else lowered.constants,
+        constants=b"" if lowered.reuses else lowered.constants,
         memory=memory,
         steps=steps,
         lowerings=tuple(chosen[op].name if op in chosen else "jumps" for op in partition.ops),
         blocks=blocks,
         calls=tuple(step if isinstance(step, KernelCall) else None for step in lowered.steps),
-        stock=kept,
+        reuse=kept,
     )
 
 
@@ -136,7 +136,7 @@ def _plan_arena(
     tensors = [_tensors(step) for step in lowered.steps]
     for index, seen in enumerate(tensors):
         for tensor in seen:
-            touched.setdefault(lowered.storage.homes[tensor].buffer, []).append(index)
+            touched.setdefault(lowered.storage.allocations[tensor].buffer, []).append(index)
     for first, last in lowered.loops():
         for steps in touched.values():
             if steps[0] < first <= steps[-1] < last:
@@ -146,7 +146,7 @@ def _plan_arena(
     blocks = [Block(b.name, b.size_bytes, touched[b][0], touched[b][-1], align) for b in buffers]
     memory = arrangement.plan_arena(blocks)
     validate_plan(blocks, memory)
-    validate_tenants(tenants_of(lowered.ops, lowered.storage.homes, tensors))
+    validate_aliases(aliases_of(lowered.ops, lowered.storage.allocations, tensors))
     return memory, dict(zip(buffers, memory.offsets, strict=True)), tuple(blocks)
 
 
@@ -164,26 +164,26 @@ def _kernels(call: KernelCall) -> list[tuple[Kernel, Op]]:
 
 
 def _emit(
-    lowered: Lowered, unit_count: int, stock: Stock
+    lowered: Lowered, unit_count: int, reuse: ReuseIndex
 ) -> tuple[tuple[str, ...], dict[Kernel, Place]]:
-    """Units of distinct kernels that the stock lacks, dealt out in turn, and each one's place."""
+    """Units of distinct kernels that the reuse lacks, dealt out in turn, and each one's place."""
     places: dict[Kernel, Place] = {}
     origins: dict[Kernel, dict[str, None]] = {}
-    spares = {} if lowered.has_stock else lowered.spares
-    for kernel, op in chain(chain.from_iterable(map(_kernels, lowered.calls)), spares.items()):
+    precompiled = {} if lowered.reuses else lowered.precompiled
+    for kernel, op in chain(chain.from_iterable(map(_kernels, lowered.calls)), precompiled.items()):
         if kernel in places:
             continue
-        known = stock.kernels.get(kernel_key(kernel))
+        known = reuse.kernels.get(kernel_key(kernel))
         if known is not None:
             places[kernel] = known
         else:
             origins.setdefault(kernel, {})[op.name] = None
     missing = sorted(origins, key=str)
-    count = max(not stock.units, min(unit_count, len(missing)))
+    count = max(not reuse.units, min(unit_count, len(missing)))
     decks: list[list[EmittedKernel]] = [[] for _ in range(count)]
     for number, kernel in enumerate(missing):
         deck = decks[number % count]
-        places[kernel] = (stock.units + number % count, len(deck))
+        places[kernel] = (reuse.units + number % count, len(deck))
         deck.append(EmittedKernel(kernel, tuple(origins[kernel])))
     return tuple(emit_unit(deck) for deck in decks), places
 
@@ -194,12 +194,12 @@ def _assemble(
     memory: MemoryPlan,
     offsets: Mapping[Buffer, int],
     places: Mapping[Kernel, Place],
-    kept: Stock,
+    kept: ReuseIndex,
     sources: Mapping[Op, int],
     most_turns: int,
 ) -> bytes:
     builder = PlanBuilder()
-    if lowered.has_stock:
+    if lowered.reuses:
         builder.add_constants(lowered.constants)
     for step in lowered.steps:
         if isinstance(step, Goto):
@@ -226,7 +226,7 @@ def _operand(
     ref: Ref, storage: Storage, offsets: Mapping[Buffer, int], places: Mapping[Kernel, Place]
 ) -> Operand:
     if isinstance(ref, TensorRef):
-        buffer, layout = storage.homes[ref.tensor]
+        buffer, layout = storage.allocations[ref.tensor]
         start = (layout.offset + ref.offset) * ref.tensor.dtype.bits // 8
         return Operand(_SPACES[buffer.space], buffer.index, offsets.get(buffer, 0) + start)
     if isinstance(ref, ConstantRef):

@@ -8,10 +8,10 @@ from importlib.machinery import PathFinder
 
 from circlet.config import Config
 from circlet.errors import CompilerMissingError
-from circlet.record import Record
+from circlet.struct import Struct
 
 
-class Compiler(Record):
+class Compiler(Struct):
     """A C compiler: the command that starts it and the family that decides its flags."""
 
     command: tuple[str, ...]

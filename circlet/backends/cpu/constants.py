@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.backends.cpu.arrangement import Arrangement
 from circlet.backends.cpu.lowering import ConstantRef, Packed, Packing
-from circlet.backends.cpu.stock import Signatures, Stock
+from circlet.backends.cpu.reuse_index import ReuseIndex, Signatures
 from circlet.ir import Op, Tensor
 
 
@@ -18,15 +18,15 @@ class Constants:
     Args:
         arrangement: How far apart they stand.
         signatures: Names of packed constants.
-        stock: What was packed for another size; what it lacks becomes the plan's own.
+        reuse: What was packed for another size; what it lacks becomes the plan's own.
     """
 
     def __init__(
-        self, arrangement: Arrangement, signatures: Signatures, stock: Stock | None
+        self, arrangement: Arrangement, signatures: Signatures, reuse: ReuseIndex | None
     ) -> None:
         self._arrangement = arrangement
         self._signatures = signatures
-        self._stock = stock
+        self._reuse = reuse
         self._data = bytearray()
         self._known: dict[bytes, ConstantRef] = {}
         self._packed: dict[str, Packed] = {}
@@ -48,7 +48,7 @@ class Constants:
         if key not in self._known:
             end = len(self._data)
             start = self._arrangement.place_constant(end, len(data))
-            self._known[key] = ConstantRef(start, self._stock is not None)
+            self._known[key] = ConstantRef(start, self._reuse is not None)
             self._data.extend(bytes(start - end))
             self._data.extend(data)
         return self._known[key]
@@ -62,12 +62,12 @@ class Constants:
         """What `pack` gives under a name, packed once."""
         return self._found_or_packed(self._signatures.key(op, name), pack)
 
-    def stocked(self, op: Op, name: str) -> Packed | None:
+    def reused(self, op: Op, name: str) -> Packed | None:
         """What was packed for another size under a name."""
         return self._found(self._signatures.key(op, name))
 
     def _found(self, key: str) -> Packed | None:
-        return None if self._stock is None else self._stock.packed.get(key)
+        return None if self._reuse is None else self._reuse.packed.get(key)
 
     def _found_or_packed(self, key: str, pack: Packing) -> Packed:
         known = self._found(key)

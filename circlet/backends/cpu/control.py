@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 
 from circlet.backends.cpu.lower.copy import not_copyable, padded_copy
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Graph, Op, Tensor
 from circlet.ops import NoAttrs
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 COPY = "COPY"
 _KINDS = ("IF", "WHILE")

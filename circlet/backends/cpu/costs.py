@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from circlet.backends.cpu.targets import Target
+from circlet.target.targets import Target
 
 DATA = Path(__file__).with_name("costs.json")
 

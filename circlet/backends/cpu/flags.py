@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlet.backends.cpu.features import FEATURES
-from circlet.backends.cpu.targets import Target
 from circlet.errors import TargetError
+from circlet.target.features import FEATURES
+from circlet.target.targets import Target
 
 COMMON = (
     "-std=gnu11",

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from circlet.backends.cpu.choices import Choice, Choices
 from circlet.backends.cpu.constants import Constants
 from circlet.backends.cpu.control import Flat, Goto, Label
 from circlet.backends.cpu.layout import Layout
@@ -24,11 +23,12 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.stock import Place, Stock, kernel_key
+from circlet.backends.cpu.reuse_index import Place, ReuseIndex, kernel_key
 from circlet.backends.cpu.storage import RESHAPES, Buffer, Storage
-from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.tuning.choices import Choice, Choices
 from circlet.ir import Op, Tensor
 from circlet.plan.partition import Partition
+from circlet.target.targets import Target
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class Lowered:
         ops: What is lowered, in order.
         steps: Kernel calls and jumps in order.
         labels: The step that each label stands before.
-        spares: Kernels that no step calls, and the ops that they are for.
+        precompiled: Kernels that no step calls, and the ops that they are for.
     """
 
     def __init__(
@@ -59,18 +59,18 @@ class Lowered:
         rows: Mapping[Op, Lowering],
         target: Target,
         constants: Constants,
-        stock: Stock | None,
+        reuse: ReuseIndex | None,
         choices: Choices | None,
         precision: str,
     ) -> None:
         self._target, self._precision = target, precision
         self._vector_bytes = vector_bytes(target)
-        self._constants, self._stock, self._choices = constants, stock, choices
+        self._constants, self._reuse, self._choices = constants, reuse, choices
         self.ops = flat.ops
         self.storage = Storage(partition, flat.ops, rows, flat.pinned)
         self.steps: list[KernelCall | Goto] = []
         self.labels: dict[Label, int] = {}
-        self.spares: dict[Kernel, Op] = {}
+        self.precompiled: dict[Kernel, Op] = {}
         self._substitutes: Mapping[Tensor, Tensor] = {}
         self._owner: Op | None = None  # what is lowered, whatever parts its lowering makes of it
         self._copied: set[Tensor] = set()
@@ -84,9 +84,9 @@ class Lowered:
         return [step for step in self.steps if isinstance(step, KernelCall)]
 
     @property
-    def has_stock(self) -> bool:
+    def reuses(self) -> bool:
         """Whether units and constants of another size are used."""
-        return self._stock is not None
+        return self._reuse is not None
 
     @property
     def target(self) -> Target:
@@ -102,16 +102,16 @@ class Lowered:
 
     @property
     def constants(self) -> bytes:
-        """What this plan adds to constants: all of them, where there is no stock."""
+        """What this plan adds to constants: all of them, where there is no reuse."""
         return self._constants.data
 
-    def stock(self, places: Mapping[Kernel, Place], units: Sequence[str]) -> Stock:
+    def reuse(self, places: Mapping[Kernel, Place], units: Sequence[str]) -> ReuseIndex:
         """What the network can use at other sizes: what there was before, and what is new."""
         kernels = {kernel_key(kernel): place for kernel, place in places.items()}
-        if self._stock is not None:
-            known = {**self._stock.kernels, **kernels}
-            return replace(self._stock, kernels=known, units=self._stock.units + len(units))
-        return Stock(kernels, self._constants.entries, len(units), len(self.constants))
+        if self._reuse is not None:
+            known = {**self._reuse.kernels, **kernels}
+            return replace(self._reuse, kernels=known, units=self._reuse.units + len(units))
+        return ReuseIndex(kernels, self._constants.entries, len(units), len(self.constants))
 
     def stored(self, tensor: Tensor) -> ConstantRef:
         return self._constants.stored(tensor)
@@ -119,17 +119,17 @@ class Lowered:
     def packed(self, op: Op, name: str, pack: Packing) -> Packed:
         return self._constants.packed(op, name, pack)
 
-    def stocked(self, op: Op, name: str) -> Packed | None:
-        return self._constants.stocked(op, name)
+    def reused(self, op: Op, name: str) -> Packed | None:
+        return self._constants.reused(op, name)
 
     def has(self, kernel: Kernel) -> bool:
-        return self._stock is not None and kernel_key(kernel) in self._stock.kernels
+        return self._reuse is not None and kernel_key(kernel) in self._reuse.kernels
 
     def layout(self, tensor: Tensor) -> Layout:
-        return self.storage.homes[self._substitutes.get(tensor, tensor)].layout
+        return self.storage.allocations[self._substitutes.get(tensor, tensor)].layout
 
     def shares(self, source: Tensor, target: Tensor) -> bool:
-        return source in self.storage.homes and self.storage.shares(source, target)
+        return source in self.storage.allocations and self.storage.shares(source, target)
 
     def temporary(self, op: Op, size_bytes: int) -> TensorRef:
         return TensorRef(self.storage.add_temporary(f"{op.name} (temporary)", size_bytes))
@@ -138,11 +138,11 @@ class Lowered:
         return self._constants.place(array)
 
     def choose(self, op: Op, choice: Choice[T]) -> T:
-        default = choice.default(has_stock=self._stock is not None)
+        default = choice.default(reuses=self._reuse is not None)
         return default if self._choices is None else self._choices.take(op, choice, default)
 
-    def spare(self, op: Op, kernel: Kernel) -> None:
-        self.spares.setdefault(kernel, self._owner or op)
+    def precompile(self, op: Op, kernel: Kernel) -> None:
+        self.precompiled.setdefault(kernel, self._owner or op)
 
     def call(
         self,
@@ -203,7 +203,7 @@ class Lowered:
             padded_copy(op, tensor, copy, self)
 
     def _fill_border(self, op: Op, tensor: Tensor) -> None:
-        home = self.storage.homes[tensor]
+        home = self.storage.allocations[tensor]
         if home.layout.border and home.buffer not in self._bordered:
             self._bordered.add(home.buffer)
             self.steps.append(border_fill(op, tensor, home.layout))

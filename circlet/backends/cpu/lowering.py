@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.choices import Choice
 from circlet.backends.cpu.layout import Border, Layout
-from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.tuning.choices import Choice
 from circlet.ir import Op, Tensor
+from circlet.target.targets import Target
 
 T = TypeVar("T")
 
@@ -145,12 +145,12 @@ class Context(Protocol):
         """
         ...
 
-    def stocked(self, op: Op, name: str) -> Packed | None:
+    def reused(self, op: Op, name: str) -> Packed | None:
         """What was packed for another size of the inputs under this name."""
         ...
 
     @property
-    def has_stock(self) -> bool:
+    def reuses(self) -> bool:
         """Whether there is code of another size of the inputs."""
         ...
 
@@ -162,7 +162,7 @@ class Context(Protocol):
         """The candidate that tuning found best for an op, or the least predicted time."""
         ...
 
-    def spare(self, op: Op, kernel: Kernel) -> None:
+    def precompile(self, op: Op, kernel: Kernel) -> None:
         """Compile a kernel besides, for smaller sizes of the inputs."""
         ...
 

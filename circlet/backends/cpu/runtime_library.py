@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from circlet.backends.cpu.artifact import TargetCode
-from circlet.backends.cpu.artifact_writer import artifact_bytes
-from circlet.backends.cpu.cache import Cache, cache_key, usable_folder
-from circlet.backends.cpu.targets import Target
+from circlet.artifact.cache import Cache, cache_key, usable_folder
+from circlet.artifact.file import TargetCode
+from circlet.artifact.writer import artifact_bytes
 from circlet.backends.cpu.toolchain import compile_unit, compiler_identity
 from circlet.config import Config
 from circlet.errors import CacheError
+from circlet.target.targets import Target
 
 _TEXT = '#include "circlet_runtime.c"\n'
 

@@ -1,6 +1,6 @@
 """Decides where every tensor of a partition lives before any op is lowered.
 
-Each tensor gets a `Home`: a buffer (in the arena, or the caller's) and a layout inside it.
+Each tensor gets a `Allocation`: a buffer (in the arena, or the caller's) and a layout inside it.
 Reshapes, slices and parts that are one run of their input share its buffer, inputs of a
 concatenation are written straight into its output, and an image whose consumer pads it sits in the
 middle of a bordered buffer. Where sharing is not possible the compiler inserts a copy: correct
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
+from circlet.backends.cpu.inplace import InPlace
 from circlet.backends.cpu.layout import Border, Layout, bordered, dense
 from circlet.backends.cpu.lowering import Lowering
 from circlet.backends.cpu.parts import channels_of, run_of
-from circlet.backends.cpu.reuse import Reuse
 from circlet.backends.cpu.updates import living_updates, updated_operands
 from circlet.ir import DType, Op, Tensor
 from circlet.plan.partition import Partition
@@ -43,7 +43,7 @@ class Buffer:
     size_bytes: int
 
 
-class Home(NamedTuple):
+class Allocation(NamedTuple):
     """A tensor's buffer and its layout there."""
 
     buffer: Buffer
@@ -54,7 +54,7 @@ class Storage:
     """Homes of all tensors of a partition, and the padded copies that some consumers need.
 
     Attributes:
-        homes: Home of each computed tensor, padded copies included.
+        allocations: Allocation of each computed tensor, padded copies included.
         copies: For each op, the tensors that it reads as padded copies, and those copies.
     """
 
@@ -75,10 +75,10 @@ class Storage:
         self._living = {} if pinned else living_updates(ops, self._readers)
         self._changed: set[Tensor] = set()
         in_place = partition.in_place and not pinned
-        self._reuse = Reuse(ops, rows, self._readers) if in_place else None
+        self._inplace = InPlace(ops, rows, self._readers) if in_place else None
         self._producers = {t: op for op in ops for t in op.outputs}
         self._requests = self._border_requests()
-        self.homes: dict[Tensor, Home] = {}
+        self.allocations: dict[Tensor, Allocation] = {}
         self.copies: dict[Op, dict[Tensor, Tensor]] = {}
         self._place_callers_buffers()
         self._place_pinned()
@@ -89,12 +89,12 @@ class Storage:
 
     def shares(self, source: Tensor, target: Tensor) -> bool:
         """Whether both live in one buffer, so that no copy from one to the other is needed."""
-        return self.homes[source].buffer is self.homes[target].buffer
+        return self.allocations[source].buffer is self.allocations[target].buffer
 
     def add_temporary(self, name: str, size_bytes: int) -> Tensor:
         """A tensor of bytes in the arena that is no value of the network."""
         tensor = Tensor(name, DType.INT8, (size_bytes,))
-        self.homes[tensor] = self._arena_home(tensor, dense(tensor))
+        self.allocations[tensor] = self._in_arena(tensor, dense(tensor))
         return tensor
 
     def _place_callers_buffers(self) -> None:
@@ -104,34 +104,34 @@ class Storage:
         ):
             for index, tensor in enumerate(tensors):
                 buffer = Buffer(tensor.name, space, index, tensor.size_bytes)
-                self.homes[tensor] = Home(buffer, dense(tensor))
+                self.allocations[tensor] = Allocation(buffer, dense(tensor))
 
     def _place_pinned(self) -> None:
         for tensor in self._pinned:
-            if tensor not in self.homes:
-                self.homes[tensor] = self._arena_home(tensor, dense(tensor))
+            if tensor not in self.allocations:
+                self.allocations[tensor] = self._in_arena(tensor, dense(tensor))
 
     def _place_reshapes_of_outputs(self) -> None:
         """The input of a reshape into the caller's buffer is computed there in the first place."""
         for op in reversed(self._ops):
             source = op.inputs[0]
-            if op.kind not in RESHAPES or source is None or source in self.homes:
+            if op.kind not in RESHAPES or source is None or source in self.allocations:
                 continue
-            home = self.homes.get(op.outputs[0])
-            if home is not None and source in self._producers:
-                self.homes[source] = Home(home.buffer, dense(source))
+            allocation = self.allocations.get(op.outputs[0])
+            if allocation is not None and source in self._producers:
+                self.allocations[source] = Allocation(allocation.buffer, dense(source))
 
     def _place_borders(self) -> None:
         for tensor, (border, readers) in self._requests.items():
-            if not border and tensor not in self.homes:
+            if not border and tensor not in self.allocations:
                 continue
             if self._can_be_strided(tensor):
-                self.homes[tensor] = self._arena_home(tensor, bordered(tensor, border))
+                self.allocations[tensor] = self._in_arena(tensor, bordered(tensor, border))
                 continue
             copy = tensor.like(f"{tensor.name} with border")
             for op in readers:
                 self.copies.setdefault(op, {})[tensor] = copy
-            self.homes[copy] = self._arena_home(copy, bordered(copy, border))
+            self.allocations[copy] = self._in_arena(copy, bordered(copy, border))
 
     def _border_requests(self) -> dict[Tensor, tuple[Border, set[Op]]]:
         requests: dict[Tensor, tuple[Border, set[Op]]] = {}
@@ -148,7 +148,7 @@ class Storage:
         """Whether producer and all consumers here take any stride, and nobody else looks."""
         producer = self._producers.get(tensor)
         return (
-            tensor not in self.homes
+            tensor not in self.allocations
             and producer is not None
             and producer.outputs[0] is tensor
             and self._rows[producer].strided_output
@@ -162,10 +162,13 @@ class Storage:
 
     def _place_concatenation(self, op: Op) -> None:
         output = op.outputs[0]
-        home = self.homes.get(output)
-        if home is None:
-            home = self.homes[output] = self._arena_home(output, dense(output))
-        if not home.layout.is_dense or getattr(op.attrs, "fused_activation_function", "") != "NONE":
+        allocation = self.allocations.get(output)
+        if allocation is None:
+            allocation = self.allocations[output] = self._in_arena(output, dense(output))
+        if (
+            not allocation.layout.is_dense
+            or getattr(op.attrs, "fused_activation_function", "") != "NONE"
+        ):
             return
         axis = getattr(op.attrs, "axis", 0) % max(len(output.static_shape), 1)
         start = 0
@@ -173,101 +176,107 @@ class Storage:
             if source is None:
                 return
             if self._may_move(op, source, output):
-                self._place_inside(source, home, axis, start)
+                self._place_inside(source, allocation, axis, start)
             start += source.static_shape[axis]
 
     def _may_move(self, op: Op, source: Tensor, output: Tensor) -> bool:
         same_scale = source.quant is None or source.quant.same_as(output.quant)
         return (
             same_scale
-            and self._may_live_in(source, self.homes[output].buffer)
+            and self._may_live_in(source, self.allocations[output].buffer)
             and source in self._producers
-            and source not in self.homes
+            and source not in self.allocations
             and not source.is_constant
             and op.inputs.count(source) == 1
         )
 
-    def _place_inside(self, source: Tensor, home: Home, axis: int, start: int) -> None:
+    def _place_inside(self, source: Tensor, allocation: Allocation, axis: int, start: int) -> None:
         shape = source.static_shape
         outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
-        offset = home.layout.offset + start * inner
+        offset = allocation.layout.offset + start * inner
         if outer == 1:
             layout = dense(source).inside(dense(source).channels, offset)
         elif axis == len(shape) - 1 == 3 and self._can_be_strided(source):
-            layout = dense(source).inside(home.layout.channels, offset)
+            layout = dense(source).inside(allocation.layout.channels, offset)
         else:
             return
-        self.homes[source] = Home(home.buffer, layout)
+        self.allocations[source] = Allocation(allocation.buffer, layout)
 
     def _place_rest(self) -> None:
         for op in self._ops:
             for tensor in op.outputs:
-                if tensor not in self.homes:
-                    home = self._changed_home(op, tensor) or self._reused_home(op, tensor)
-                    self.homes[tensor] = home or self._shared_or_new(op, tensor)
+                if tensor not in self.allocations:
+                    allocation = self._updated_allocation(op, tensor) or self._inplace_allocation(
+                        op, tensor
+                    )
+                    self.allocations[tensor] = allocation or self._shared_or_new(op, tensor)
 
-    def _changed_home(self, op: Op, tensor: Tensor) -> Home | None:
+    def _updated_allocation(self, op: Op, tensor: Tensor) -> Allocation | None:
         """Where what an op changes lives, if its result may be there."""
         if tensor in self._living:
-            return self.homes[self._living[tensor]]
+            return self.allocations[self._living[tensor]]
         changed = op.inputs[0] if op.inputs else None
         if changed is None or not self._may_be_changed(changed):
             return None
         self._changed.add(changed)
-        return self.homes[changed]
+        return self.allocations[changed]
 
     def _may_be_changed(self, tensor: Tensor) -> bool:
         """Whether the only op that reads a tensor may write its result over it.
 
         The tensor must fill memory of the arena that no other tensor still needs.
         """
-        home = self.homes.get(tensor)
-        if home is None or tensor not in self._updated:
+        allocation = self.allocations.get(tensor)
+        if allocation is None or tensor not in self._updated:
             return False
-        neighbours = (t for t, other in self.homes.items() if other.buffer is home.buffer)
+        neighbours = (
+            t for t, other in self.allocations.items() if other.buffer is allocation.buffer
+        )
         alone = all(t is tensor or t in self._changed for t in neighbours)
-        filled = home.buffer.space == "arena" and home.layout.is_dense
+        filled = allocation.buffer.space == "arena" and allocation.layout.is_dense
         return tensor in self._living or (filled and alone)
 
-    def _reused_home(self, op: Op, tensor: Tensor) -> Home | None:
+    def _inplace_allocation(self, op: Op, tensor: Tensor) -> Allocation | None:
         """Where an input lives that a result may be written over, element by element."""
-        if self._reuse is None:
+        if self._inplace is None:
             return None
-        for source in self._reuse.sources(op, tensor):
-            home = self.homes[source]
-            if self._is_left(home, source, op, self._reuse):
+        for source in self._inplace.sources(op, tensor):
+            allocation = self.allocations[source]
+            if self._is_left(allocation, source, op, self._inplace):
                 self._changed.add(source)
-                return home
+                return allocation
         return None
 
-    def _is_left(self, home: Home, source: Tensor, op: Op, reuse: Reuse) -> bool:
+    def _is_left(self, allocation: Allocation, source: Tensor, op: Op, inplace: InPlace) -> bool:
         """Whether a tensor fills a buffer of the arena that nothing else needs from an op on."""
-        buffer, layout = home
+        buffer, layout = allocation
         if buffer.space != "arena" or layout != dense(source):
             return False
-        tenants = (t for t, other in self.homes.items() if other.buffer is buffer)
+        aliases = (t for t, other in self.allocations.items() if other.buffer is buffer)
         return buffer.size_bytes == source.size_bytes and all(
-            tenant is source or reuse.is_over(tenant, op) for tenant in tenants
+            alias is source or inplace.is_over(alias, op) for alias in aliases
         )
 
-    def _shared_or_new(self, op: Op, tensor: Tensor) -> Home:
+    def _shared_or_new(self, op: Op, tensor: Tensor) -> Allocation:
         for found, is_run in ((run_of(op, tensor), True), (channels_of(op, tensor), False)):
             if found is None or not (is_run or self._may_be_channels(tensor)):
                 continue
-            home = self._home_of(found[0])
-            if home is None or not self._may_live_in(tensor, home.buffer):
+            allocation = self._allocation_of(found[0])
+            if allocation is None or not self._may_live_in(tensor, allocation.buffer):
                 continue
             layout = dense(tensor)
-            pixel_stride = layout.channels if is_run else home.layout.pixel_stride
-            return Home(home.buffer, layout.inside(pixel_stride, home.layout.offset + found[1]))
-        return self._arena_home(tensor, dense(tensor))
+            pixel_stride = layout.channels if is_run else allocation.layout.pixel_stride
+            return Allocation(
+                allocation.buffer, layout.inside(pixel_stride, allocation.layout.offset + found[1])
+            )
+        return self._in_arena(tensor, dense(tensor))
 
-    def _home_of(self, source: Tensor) -> Home | None:
+    def _allocation_of(self, source: Tensor) -> Allocation | None:
         """Where a tensor is that others may be seen as parts of, or None."""
-        home = self.homes.get(source)
-        if home is None or source in self._pinned or source.is_variable:
+        allocation = self.allocations.get(source)
+        if allocation is None or source in self._pinned or source.is_variable:
             return None
-        return home if home.layout.is_dense else None
+        return allocation if allocation.layout.is_dense else None
 
     def _may_be_channels(self, tensor: Tensor) -> bool:
         """Whether all consumers take wider pixels, and long runs or few consumers make that pay."""
@@ -280,9 +289,9 @@ class Storage:
         """Whether no consumer asked for a border around a tensor outside the arena."""
         return buffer.space == "arena" or tensor not in self._requests
 
-    def _arena_home(self, tensor: Tensor, layout: Layout) -> Home:
+    def _in_arena(self, tensor: Tensor, layout: Layout) -> Allocation:
         size_bytes = layout.buffer_elements * tensor.dtype.bits // 8
-        return Home(Buffer(tensor.name, "arena", 0, size_bytes), layout)
+        return Allocation(Buffer(tensor.name, "arena", 0, size_bytes), layout)
 
 
 def _readers(ops: Sequence[Op]) -> dict[Tensor, list[Op]]:

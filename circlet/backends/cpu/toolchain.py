@@ -18,9 +18,9 @@ from circlet.backends.cpu.compiler import (
     missing_compiler,
 )
 from circlet.backends.cpu.flags import unit_flags
-from circlet.backends.cpu.targets import Target
 from circlet.config import Config, compiler_environment
 from circlet.errors import CacheError, CompileError
+from circlet.target.targets import Target
 
 __all__ = [
     "KERNELS_DIR",

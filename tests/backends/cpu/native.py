@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from circlet.backends.cpu.abi import Operand, PlanBuilder, Space
 from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runtime
-from circlet.backends.cpu.targets import native_target
 from circlet.backends.cpu.toolchain import RUNTIME_DIR, compile_unit
+from circlet.target.targets import native_target
 
 ADD, COUNT, SLOW, FLOAT_STATE, SCRATCH, PLACE = range(6)
 

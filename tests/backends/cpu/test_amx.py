@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.features import host_features
 from circlet.backends.cpu.loader import Binding, Executable
 from circlet.backends.cpu.lowering import LOWERINGS
-from circlet.backends.cpu.targets import Target, parse_target
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
-from circlet.backends.reference import evaluate_graph
+from circlet.backends.reference.backend import evaluate_graph
 from circlet.errors import CompileError, TargetError
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.plan.partition import partition
+from circlet.target.features import host_features
+from circlet.target.targets import Target, parse_target
 from tests.backends.cpu import native
 from tests.backends.cpu.harness import check_native, runnable, runtime
 from tests.backends.cpu.q8_graphs import (

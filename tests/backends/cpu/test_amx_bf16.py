@@ -7,10 +7,10 @@ import pytest
 
 from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.lower.floats import bf16
-from circlet.backends.cpu.targets import Target
-from circlet.backends.reference import evaluate_graph
+from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import Graph
 from circlet.plan.partition import partition
+from circlet.target.targets import Target
 from tests.backends.cpu.harness import run_native, runnable
 from tests.backends.cpu.test_amx import emulated
 from tests.backends.cpu.test_bf16 import dense, rounded

@@ -7,7 +7,7 @@ import pytest
 
 from circlet.backends.cpu.lower.floats import bf16, float_matrix
 from circlet.backends.cpu.lower.floats.bf16 import pairs, to_bf16
-from circlet.backends.reference import evaluate_graph
+from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder

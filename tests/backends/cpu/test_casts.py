@@ -6,10 +6,10 @@ import numpy as np
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES
-from circlet.backends.cpu.targets import parse_target
 from circlet.ir import DType
 from circlet.ops.quantize import CastAttrs
 from circlet.placement.interface import Reason
+from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import Cases, each_target
 
 WITHOUT_VECTORS = {(DType.FLOAT32, DType.INT64), (DType.INT64, DType.FLOAT32)}

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.cpu.targets import native_target
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from circlet.ops.control import IfAttrs, WhileAttrs
 from circlet.ops.conv import Conv2DAttrs
 from circlet.placement.interface import Reason
+from circlet.target.targets import native_target
 from tests.backends.cpu.harness import check_native
 
 TARGETS = ("native", "generic")

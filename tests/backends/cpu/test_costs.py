@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from circlet.backends.cpu.costs import DATA, DEFAULT_COSTS, Costs, costs_of, level_of
-from circlet.backends.cpu.targets import parse_target
+from circlet.target.targets import parse_target
 
 LEVELS = {
     "x86_64+v4": "avx512",

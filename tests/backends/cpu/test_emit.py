@@ -10,10 +10,10 @@ import pytest
 from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
 from circlet.backends.cpu.lowering import Kernel
-from circlet.backends.cpu.targets import native_target
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.plan.partition import partition
+from circlet.target.targets import native_target
 from tests.backends.cpu.harness import check_native
 
 HOSTILE = [

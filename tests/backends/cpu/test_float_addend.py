@@ -11,8 +11,8 @@ import pytest
 from circlet.backends.cpu.abi import params_bytes, params_dtype
 from circlet.backends.cpu.lowered import vector_bytes
 from circlet.backends.cpu.lowering import ParamValue
-from circlet.backends.cpu.targets import parse_target
 from circlet.backends.cpu.toolchain import KERNELS_DIR, compile_unit
+from circlet.target.targets import parse_target
 from tests.backends.cpu.harness import TARGETS, runnable
 
 _PIXELS, _DEPTH, _FILTERS = 7, 5, 19

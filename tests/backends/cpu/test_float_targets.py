@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from circlet.backends.cpu.targets import parse_target
 from circlet.backends.cpu.toolchain import compile_unit
 from circlet.errors import CompileError
+from circlet.target.targets import parse_target
 
 _TARGETS = ("x86_64", "x86_64+v4", "aarch64+neon", "armv7", "armv7+neon", "riscv64")
 _HEADERS = ("conv_f32", "winograd_f32", "attention_f32", "depthwise_f32", "vmath")

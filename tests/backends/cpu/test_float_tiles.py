@@ -14,8 +14,8 @@ from circlet.backends.cpu.lower.floats.tiles import (
     task_tiles,
     vectors_of,
 )
-from circlet.backends.cpu.targets import parse_target
 from circlet.backends.cpu.toolchain import compile_unit
+from circlet.target.targets import parse_target
 
 _WIDE, _NARROW = Registers(32), Registers(16)
 _KERNEL = """#include <{header}>

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.targets import parse_target
 from circlet.backends.cpu.toolchain import compile_unit
+from circlet.target.targets import parse_target
 from tests.backends.cpu.harness import TARGETS, runnable
 
 Function = Callable[[np.ndarray], np.ndarray]

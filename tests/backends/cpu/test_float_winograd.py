@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.targets import parse_target
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.convolve import convolve
 from circlet.ops.geometry import Window, Window2D
 from circlet.plan.partition import partition
+from circlet.target.targets import parse_target
 from tests.backends.cpu.harness import TARGETS, check_native, run_native, runnable
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.passes import native_pipeline
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
-from circlet.passes import native_pipeline
 from tests.backends.cpu.cases import Cases, each_target
 from tests.backends.cpu.harness import run_native, runnable
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from circlet.backends.reference import evaluate_graph
+from circlet.backends.cpu.passes import native_pipeline
+from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.fused import FusedRowsAttrs
@@ -15,7 +16,6 @@ from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.quotient import DivAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.shape import ReshapeAttrs
-from circlet.passes import native_pipeline
 from tests.backends.cpu.cases import Cases, each_target
 from tests.backends.cpu.harness import run_native, runnable
 

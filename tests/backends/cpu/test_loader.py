@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet.backends.cpu import threads
 from circlet.backends.cpu.abi import ABI_VERSION
 from circlet.backends.cpu.loader import Executable, Library, load_runtime
 from circlet.errors import ArtifactError
+from circlet.target import threads
 from tests.backends.cpu import native
 
 

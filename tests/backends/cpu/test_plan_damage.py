@@ -7,9 +7,9 @@ import pytest
 
 from circlet.backends.cpu.abi import Operand, PlanBuilder, Space, abi_dtypes
 from circlet.backends.cpu.loader import Executable
-from circlet.backends.cpu.targets import native_target
 from circlet.backends.cpu.toolchain import compile_unit
 from circlet.errors import ArtifactError, CircletError
+from circlet.target.targets import native_target
 from tests.backends.cpu import native
 
 HEADER_DAMAGE = {

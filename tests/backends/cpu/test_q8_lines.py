@@ -17,11 +17,11 @@ from circlet.backends.cpu.lower.integers.lines_q8 import (
 )
 from circlet.backends.cpu.lower.integers.q8 import RISING, Scaling, Slots, bias_of
 from circlet.backends.cpu.lower.integers.scaling_q8 import integer_scaling
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.requantize import multiply_by_quantized_multiplier
+from circlet.target.targets import Target
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
 
 LEAST_LINE = 32

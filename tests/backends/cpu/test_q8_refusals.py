@@ -5,10 +5,10 @@ import pytest
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.lowering import LOWERINGS
-from circlet.backends.cpu.targets import native_target
 from circlet.ir import DType, Op, Quantization
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
+from circlet.target.targets import native_target
 
 SCALE = Quantization.per_tensor(0.01)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.choices import Choices
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.targets import parse_target
+from circlet.backends.cpu.tuning.choices import Choices
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.plan.partition import partition
+from circlet.target.targets import parse_target
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, conv_graph
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from circlet.backends.cpu.targets import parse_target
 from circlet.backends.cpu.toolchain import compile_unit
+from circlet.target.targets import parse_target
 
 _TARGETS = ("x86_64", "aarch64", "aarch64+dotprod", "armv7", "armv7+neon", "riscv64")
 _CALLS = {

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from circlet.backends.reference import evaluate_graph
+from circlet.backends.cpu.passes import native_pipeline
+from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.shape import ReshapeAttrs
-from circlet.passes import native_pipeline
 from tests.backends.cpu.cases import Cases
 from tests.backends.cpu.harness import TARGETS, run_native, runnable
 

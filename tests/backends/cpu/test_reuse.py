@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.targets import native_target
-from circlet.backends.reference import evaluate_graph
+from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
+from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs
 from circlet.ops.quantize import CastAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.shape import ReshapeAttrs
-from circlet.passes import native_pipeline, works_in_place
 from circlet.plan.partition import partition
+from circlet.target.targets import native_target
 from tests.backends.cpu.cases import QUANT, Cases, each_target
 from tests.backends.cpu.harness import check_native, run_native, runnable
 
@@ -140,4 +140,4 @@ def test_a_slice_does_not_take_the_memory_of_the_whole() -> None:
 
 @pytest.mark.parametrize(("level", "in_place"), [("O0", False), ("O1", False), ("O2", True)])
 def test_levels_switch_it(level: str, in_place: bool) -> None:
-    assert works_in_place(level) is in_place
+    assert (level in IN_PLACE) is in_place

@@ -18,7 +18,6 @@ from circlet.backends.cpu.abi import Operand, PlanBuilder, Space
 from circlet.backends.cpu.compiler import find_compiler
 from circlet.backends.cpu.loader import Binding
 from circlet.backends.cpu.status import Status
-from circlet.backends.cpu.targets import native_target, parse_target
 from circlet.backends.cpu.toolchain import RUNTIME_DIR, compile_unit
 from circlet.errors import (
     ArtifactError,
@@ -27,6 +26,7 @@ from circlet.errors import (
     DeadlineError,
     InputError,
 )
+from circlet.target.targets import native_target, parse_target
 from tests.backends.cpu import native
 
 # Python 3.12 warns of what these tests prove to work.

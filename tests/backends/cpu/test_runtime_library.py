@@ -8,8 +8,8 @@ import pytest
 
 from circlet.backends.cpu import runtime_library
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
-from circlet.backends.cpu.targets import Target, native_target
 from circlet.config import Config
+from circlet.target.targets import Target, native_target
 
 
 @pytest.fixture

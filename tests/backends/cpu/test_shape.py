@@ -9,13 +9,13 @@ import numpy.typing as npt
 import pytest
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.targets import parse_target
 from circlet.errors import PlacementError
 from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.shape import ReshapeAttrs
 from circlet.plan.partition import partition
+from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import QUANT, Cases, each_target
 
 TYPES = (DType.FLOAT32, DType.INT8, DType.INT64, DType.INT16)

@@ -170,7 +170,7 @@ def test_sizes_are_constants(target: str) -> None:
 def test_run_time_sizes_are_refused_with_the_reason(kind: str) -> None:
     from circlet.backends.cpu import lower  # noqa: F401
     from circlet.backends.cpu.lowering import LOWERINGS
-    from circlet.backends.cpu.targets import parse_target
+    from circlet.target.targets import parse_target
 
     cases = Cases()
     data = cases.data(DType.FLOAT32, (4,))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.targets import native_target
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
@@ -18,6 +17,7 @@ from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.split import SplitAttrs, UnpackAttrs
 from circlet.plan.partition import partition
+from circlet.target.targets import native_target
 from tests.backends.cpu.harness import check_native
 from tests.evaluate import random_inputs
 

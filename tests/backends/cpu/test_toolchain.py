@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from circlet.backends.cpu.compiler import compiler_identity, find_compiler
-from circlet.backends.cpu.targets import native_target, parse_target
 from circlet.backends.cpu.toolchain import UnitSource, compile_unit, compile_units
 from circlet.config import Config
 from circlet.errors import CacheError, CircletError, CompileError, CompilerMissingError, InputError
+from circlet.target.targets import native_target, parse_target
 
 UNIT = 'int f(int x) { return x + 1; }\n__attribute__((visibility("default"))) int g = 1;\n'
 MACHINES = {"x86_64": 62, "aarch64": 183, "armv7": 40, "riscv64": 243}

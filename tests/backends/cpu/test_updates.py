@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.targets import native_target
 from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model, RawAttrs, Tensor
 from circlet.ir.builder import Builder
@@ -15,6 +14,7 @@ from circlet.ops.shape import ReshapeAttrs
 from circlet.passes.resolve_variables import resolve_variables
 from circlet.plan.partition import partition
 from circlet.runtime.session import Session
+from circlet.target.targets import native_target
 from tests.backends.cpu.harness import check_native
 
 SHAPE = (1, 6, 4)

@@ -37,7 +37,7 @@ FAMILIES = (
     "products.matmul_hybrid",
     "products.attention",
     "floats.residual",
-    "bands.bands",
+    "stripes.stripes",
     "integers.conv_q16",
     "integers.conv_int16",
     "integers.parts_q8",

@@ -6,9 +6,9 @@ import numpy as np
 
 from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowering import Context, Kernel, Lowering, NoRef, Ref, TensorRef
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ops.user import UserAttrs
+from circlet.target.targets import Target
 
 _MOST_OPERANDS = 24
 

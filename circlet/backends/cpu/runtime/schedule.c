@@ -87,11 +87,11 @@ static void choose_by_step(bound_step *steps, uint32_t count, uint32_t threads) 
     }
 }
 
-/* What one thread wrote, others fetch: a step alone amid others may cost more than it spares. Of
+/* What one thread wrote, others fetch: a step alone amid others may cost more than it precompiled. Of
  * each stretch of such steps, and the step behind it, the faster way is kept. Returns what that
- * spares. */
+ * precompiled. */
 static uint64_t choose_by_stretch(bound_step *steps, uint32_t count) {
-    uint64_t spared = 0;
+    uint64_t precompiled = 0;
     for (uint32_t first = 0, next; first < count; first = next) {
         uint64_t mixed = 0, together = 0;
         next = first;
@@ -107,11 +107,11 @@ static uint64_t choose_by_stretch(bound_step *steps, uint32_t count) {
         }
         if (together >= mixed)
             continue;
-        spared += mixed - together;
+        precompiled += mixed - together;
         for (uint32_t i = first; i + 1 < next; i++)
             steps[i].prefers_alone = 0;
     }
-    return spared;
+    return precompiled;
 }
 
 /* The fastest way; the calling thread alone where workers gain next to nothing, or did so in the
@@ -134,8 +134,8 @@ static void end_way(schedule *s, bound_step *steps, uint32_t count, uint32_t thr
     s->ns[s->way] -= s->slowest_ns;
     s->slowest_ns = 0;
     if (s->way == MIXED) {
-        uint64_t spared = COUNTED * choose_by_stretch(steps, count);
-        s->ns[MIXED] -= spared < s->ns[MIXED] ? spared : 0;
+        uint64_t precompiled = COUNTED * choose_by_stretch(steps, count);
+        s->ns[MIXED] -= precompiled < s->ns[MIXED] ? precompiled : 0;
         end_trial(s, steps, count);
         return;
     }

@@ -12,10 +12,10 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.detection import KIND, attributes, classes_per_box
 from circlet.ops.operands import operand, scale_of, zero_of
+from circlet.target.targets import Target
 
 # DETECTION_BOX_BYTES and DETECTION_MORE_BYTES of detection.h.
 _BOX_BYTES, _MORE_BYTES = 56, 4096

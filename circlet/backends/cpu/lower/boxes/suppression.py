@@ -14,9 +14,9 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 from circlet.ops.operands import known_ints, operand
+from circlet.target.targets import Target
 
 # What suppression.h takes of the scratch memory for each box, and once more.
 _BOX_BYTES, _MORE_BYTES = 12, 1024

@@ -9,8 +9,8 @@ from circlet.backends.cpu.lower.floats.matrix import Matrix
 from circlet.backends.cpu.lower.integers.amx_q8 import ROWS, Step, fits_tiles, pack_tiles
 from circlet.backends.cpu.lower.windows import Runs
 from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
+from circlet.target.targets import Target
 
 _FLOAT_BYTES = 4
 

@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from circlet.backends.cpu.lower.floats.tiles import Registers
 from circlet.backends.cpu.lowering import Context, Kernel, Ref, TensorRef
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
+from circlet.target.targets import Target
 
 BF16_BYTES = 2
 _STEP_SLOTS = 1000  # what one more step of the plan costs

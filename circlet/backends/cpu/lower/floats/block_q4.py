@@ -13,9 +13,9 @@ import numpy.typing as npt
 from circlet.backends.cpu.lower.floats.float_matrix import CLAMPS, constant_floats, why_not_float
 from circlet.backends.cpu.lower.integers.q8 import dot_is_signed, has_dot
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 Floats = npt.NDArray[np.float32]
 Int8 = npt.NDArray[np.int8]

@@ -15,12 +15,12 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.conv3d import pads_before, windows_of
 from circlet.ops.geometry import Window
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 _POINT = Window(1)
 

@@ -19,11 +19,11 @@ from circlet.backends.cpu.lower.floats.matrix import Matrix, View
 from circlet.backends.cpu.lower.floats.tiles import lanes_of, registers_of
 from circlet.backends.cpu.lower.floats.winograd import WINOGRAD, call_winograd, method_of
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.geometry import Window2D
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 
 def window_borders(op: Op) -> dict[int, Border]:

@@ -9,7 +9,6 @@ from math import gcd
 
 import numpy as np
 
-from circlet.backends.cpu.choices import Choice
 from circlet.backends.cpu.costs import Costs, costs_of
 from circlet.backends.cpu.lower.floats.conv_float import (
     DEPTHWISE_MULTIPLIED,
@@ -25,11 +24,12 @@ from circlet.backends.cpu.lower.floats.float_matrix import (
 from circlet.backends.cpu.lower.floats.matrix import FloatArray, View
 from circlet.backends.cpu.lower.floats.tiles import Registers, lanes_of, registers_of
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue
-from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.tuning.choices import Choice
 from circlet.ir import Op
 from circlet.ops.conv import window_of
 from circlet.ops.geometry import Window2D
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 _MOST_PIXELS = 7
 _MOST_UNROLLED = 200
@@ -108,7 +108,7 @@ def _lower(op: Op, context: Context) -> None:
     shape = context.choose(op, _choice(rows, shapes, masked, context))
     half = max((s for s in shapes if s[-1] <= -(-rows.width // 2)), key=lambda shape: shape[-1])
     if shape[-1] > half[-1]:
-        context.spare(op, _kernel(half, masked))
+        context.precompile(op, _kernel(half, masked))
     context.call(
         op,
         _kernel(shape, masked),

@@ -7,7 +7,6 @@ from math import inf
 
 import numpy as np
 
-from circlet.backends.cpu.choices import Choice, joined
 from circlet.backends.cpu.lower.floats.amx_bf16 import call_tiles, takes_tiles
 from circlet.backends.cpu.lower.floats.bf16 import call_cast, pairs, registers_for_pairs, rounds
 from circlet.backends.cpu.lower.floats.matrix import FloatArray, Matrix, View
@@ -21,6 +20,7 @@ from circlet.backends.cpu.lower.floats.tiles import (
     vectors_of,
 )
 from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
+from circlet.backends.cpu.tuning.choices import Choice, joined
 from circlet.ir import DType, Op, Tensor
 
 CLAMPS = {"NONE": (-inf, inf), "RELU": (0.0, inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
@@ -72,7 +72,7 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
     )
     half = Tile(-(-matrix.sizes[2] // 2), tile.vectors)
     if tile.pixels > half.pixels:
-        context.spare(op, _kernel(half, matrix))
+        context.precompile(op, _kernel(half, matrix))
     addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
     context.call(
         op,
@@ -132,7 +132,7 @@ def _tile(op: Op, context: Context, matrix: Matrix) -> Tile:
 
     def is_there(tile: Tile) -> bool:
         known = context.has(_kernel(tile, matrix))
-        return known and context.stocked(op, _packing(matrix, tile)) is not None
+        return known and context.reused(op, _packing(matrix, tile)) is not None
 
     name = f"{_function(matrix)} {joined(matrix.sizes)} by {joined(matrix.weights.shape)}"
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from circlet.backends.cpu.choices import Choice, always_there, joined
 from circlet.backends.cpu.lower.floats.matrix import FloatArray, Matrix, View
 from circlet.backends.cpu.lower.floats.tiles import Registers, choose_tile, tile_slots, vectors_of
+from circlet.backends.cpu.tuning.choices import Choice, always_there, joined
 
 _MOST_VECTORS = 4
 _WORTHWHILE = 0.95

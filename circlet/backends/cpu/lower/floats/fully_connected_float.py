@@ -11,9 +11,9 @@ from circlet.backends.cpu.lower.floats.float_matrix import (
 )
 from circlet.backends.cpu.lower.floats.matrix import Matrix, View
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 
 def _refuses(op: Op, target: Target) -> str | None:

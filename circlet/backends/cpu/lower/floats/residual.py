@@ -14,10 +14,10 @@ from circlet.backends.cpu.lower.floats.float_matrix import call_matrix
 from circlet.backends.cpu.lower.floats.fully_connected_float import fully_connected
 from circlet.backends.cpu.lower.floats.matrix import Matrix, View
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ops.fused import FUSED_RESIDUAL, FusedAttrs
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 _ADDEND = 3
 _RANK = 4

@@ -8,7 +8,7 @@ from math import ceil
 from typing import NamedTuple
 
 from circlet.backends.cpu.costs import DEFAULT_COSTS, Costs, costs_of
-from circlet.backends.cpu.targets import Target
+from circlet.target.targets import Target
 
 FLOAT_BYTES = 4
 _MOST_PIXELS = 14

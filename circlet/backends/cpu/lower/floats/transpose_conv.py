@@ -18,10 +18,10 @@ from circlet.backends.cpu.lower.floats.float_matrix import (
 from circlet.backends.cpu.lower.floats.matrix import Matrix, View
 from circlet.backends.cpu.lower.phases import Phase, borders_of, phases_of
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 from circlet.ops.operands import operand
 from circlet.ops.transpose_conv import transposed_window_of
+from circlet.target.targets import Target
 
 _SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
 

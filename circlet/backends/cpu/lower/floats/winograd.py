@@ -6,7 +6,6 @@ from math import sqrt
 
 import numpy as np
 
-from circlet.backends.cpu.choices import Choice, always_there, joined
 from circlet.backends.cpu.lower.floats.bf16 import speed_up
 from circlet.backends.cpu.lower.floats.float_matrix import clamp_params, edges
 from circlet.backends.cpu.lower.floats.matrix import FloatArray, Matrix
@@ -22,6 +21,7 @@ from circlet.backends.cpu.lower.floats.tiles import (
     vectors_of,
 )
 from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
+from circlet.backends.cpu.tuning.choices import Choice, always_there, joined
 from circlet.ir import Op
 
 PLAIN, WINOGRAD = "conv_f32", "winograd_f32"

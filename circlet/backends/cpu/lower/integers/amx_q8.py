@@ -32,10 +32,10 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 ROWS = 16
 _DEPTH = 64

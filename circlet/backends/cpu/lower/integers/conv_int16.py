@@ -22,7 +22,6 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.geometry import Window2D
@@ -30,6 +29,7 @@ from circlet.ops.operands import operand
 from circlet.ops.requantize import quantize_multipliers
 from circlet.ops.transpose_conv import transposed_window_of
 from circlet.ops.weighted import output_factors, sums_are_wide
+from circlet.target.targets import Target
 
 Int16 = npt.NDArray[np.int16]
 _OPERANDS = {"TRANSPOSE_CONV": (2, 1, 3)}

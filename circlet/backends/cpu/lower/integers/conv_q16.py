@@ -19,11 +19,11 @@ from circlet.backends.cpu.lower.windows import (
     start_of,
 )
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 from circlet.ops.operands import operand
 from circlet.ops.requantize import quantize_multipliers, wide_multiplier
 from circlet.ops.weighted import output_factors, real_factors, sums_are_wide
+from circlet.target.targets import Target
 
 Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]

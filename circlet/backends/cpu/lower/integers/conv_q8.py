@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.choices import Choice
 from circlet.backends.cpu.costs import costs_of
 from circlet.backends.cpu.lower.integers.i8mm import (
     dots_of,
@@ -53,10 +52,11 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.tuning.choices import Choice
 from circlet.ir import DType, Op
 from circlet.ops.operands import limits, operand
 from circlet.ops.requantize import scalar_quant
+from circlet.target.targets import Target
 
 _FEW_VECTORS = 2
 _ROW_ALIGNMENT = 64
@@ -171,7 +171,7 @@ def call_product(product: Product, context: Context) -> None:
         params, scratch_bytes = {**params, **copy}, copy["run_down"] * runs.down
     half = Tile(half_of(places.row_pixels), tile.vectors)
     if tile.pixels > half.pixels:
-        context.spare(product.op, _kernel(product, half, packed.fact, context))
+        context.precompile(product.op, _kernel(product, half, packed.fact, context))
     weights, records, *ones = packed.refs
     target = TensorRef(result, product.result_start)
     operands: tuple[Ref, ...] = (product.data, weights, records, target)
@@ -192,13 +192,13 @@ def _tile(product: Product, context: Context) -> Tile:
     row_pixels, columns = product.places.row_pixels, -(-product.channels // lanes)
     costs = costs_of(context.target)
     tiles = product_tiles(row_pixels, columns, product.runs.bytes, context.target)
-    stocked: dict[int, Packed | None] = {}
+    reused: dict[int, Packed | None] = {}
 
     def is_there(tile: Tile) -> bool:
         vectors = tile.vectors
-        if vectors not in stocked:
-            stocked[vectors] = context.stocked(product.op, _packing(product, vectors))
-        known = stocked[vectors]
+        if vectors not in reused:
+            reused[vectors] = context.reused(product.op, _packing(product, vectors))
+        known = reused[vectors]
         return known is not None and context.has(_kernel(product, tile, known.fact, context))
 
     name = f"conv_q8 {product.places.rows}x{row_pixels}"

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.choices import Choice, always_there, joined
 from circlet.backends.cpu.layout import Border
 from circlet.backends.cpu.lower.integers.conv_q8 import lower_integer_conv
 from circlet.backends.cpu.lower.integers.depthwise_tiles import (
@@ -46,11 +45,12 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.tuning.choices import Choice, always_there, joined
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
 from circlet.ops.requantize import scalar_quant
+from circlet.target.targets import Target
 
 _MOST_EXPANDED_BYTES = 1 << 22
 _LAST_COLUMN = 31
@@ -165,7 +165,7 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
     if max(tiling.pixels, tiling.rest_pixels) > half:
         pixels = min(tiling.pixels, half), min(tiling.rest_pixels, half)
         smaller = tiling._replace(pixels=pixels[0], rest_pixels=pixels[1])
-        context.spare(op, _kernel(call, smaller, packed.fact))
+        context.precompile(op, _kernel(call, smaller, packed.fact))
     context.call(
         op,
         _kernel(call, tiling, packed.fact),
@@ -178,8 +178,8 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
 
 def _tiling(call: Depthwise, context: Context) -> Tiling:
     """The best tiling; for another size of the network, among those that are there for the op."""
-    for choice in call.choices if context.has_stock else ():
-        known = context.stocked(call.op, _packing(choice))
+    for choice in call.choices if context.reuses else ():
+        known = context.reused(call.op, _packing(choice))
         if known is None:
             continue
         for tiling in choice.tilings():
@@ -191,7 +191,7 @@ def _tiling(call: Depthwise, context: Context) -> Tiling:
 def _choice(call: Depthwise, size: tuple[int, int], context: Context) -> Choice[Tiling]:
     """The best tiling, and the next ones of each size of blocks."""
     window, lanes = window_of(call.op), context.vector_bytes // 4
-    families = () if context.has_stock else call.choices
+    families = () if context.reuses else call.choices
     nearly = (tiling for family in families for tiling in islice(family.tilings(), _MOST_EACH))
     return Choice(
         f"depthwise_q8 {joined(size)}",

@@ -23,9 +23,9 @@ from circlet.backends.cpu.lower.integers.q8 import (
 )
 from circlet.backends.cpu.lower.windows import Places, Runs
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, TensorRef
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 
 def rows_of(op: Op) -> Places:

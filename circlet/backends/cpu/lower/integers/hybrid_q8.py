@@ -45,11 +45,11 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
 from circlet.ops.weighted import hybrid_is_asymmetric
+from circlet.target.targets import Target
 
 _SCALE_BYTES = 8
 

@@ -12,8 +12,8 @@ from circlet.backends.cpu.lower.integers.q8 import (
     tile_work,
     tiles_of,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Tensor
+from circlet.target.targets import Target
 
 _DEPTH = 8
 _MOST_SUMS = 24

@@ -44,13 +44,13 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.geometry import Window, Window2D
 from circlet.ops.operands import operand
 from circlet.ops.requantize import scalar_quant
 from circlet.ops.transpose_conv import transposed_window_of
+from circlet.target.targets import Target
 
 _SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
 

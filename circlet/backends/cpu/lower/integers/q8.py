@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from circlet.backends.cpu.costs import Costs, costs_of
 from circlet.backends.cpu.lowering import ParamValue
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.operands import operand
 from circlet.ops.requantize import (
@@ -25,6 +24,7 @@ from circlet.ops.requantize import (
     wrap_int32,
 )
 from circlet.ops.weighted import largest_factor, output_factors, real_factors
+from circlet.target.targets import Target
 
 Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]
@@ -317,7 +317,7 @@ class Tile(NamedTuple):
 
 
 def half_of(pixels: int) -> int:
-    """Pixels of a row at half the size, which spare kernels are for."""
+    """Pixels of a row at half the size, which precompiled kernels are for."""
     return -(-pixels // 2)
 
 

@@ -18,9 +18,9 @@ from circlet.backends.cpu.lower.integers.q8 import (
     known_outputs,
     stored_zero,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 from circlet.ops.requantize import activation_range, quantize_multipliers, scalar_quant, wrap_int32
+from circlet.target.targets import Target
 
 _LINES = ("Q8_LINE", "Q8_LINES")
 _FEWEST_PIXELS = 64

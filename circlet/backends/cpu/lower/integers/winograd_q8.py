@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.choices import Choice
 from circlet.backends.cpu.costs import costs_of
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.integers.conv_q8 import (
@@ -36,10 +35,11 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.tuning.choices import Choice
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 Int16 = npt.NDArray[np.int16]
 
@@ -210,7 +210,7 @@ def _method(op: Op, context: Context) -> Choice[str]:
     }
 
     def is_there(method: str) -> bool:
-        return (method == WINOGRAD) == (context.stocked(op, WINOGRAD) is not None)
+        return (method == WINOGRAD) == (context.reused(op, WINOGRAD) is not None)
 
     name = f"method {sizes.images}x{sizes.height}x{sizes.width}"
     return Choice(name, sorted(slots, key=slots.__getitem__), slots.__getitem__, is_there)

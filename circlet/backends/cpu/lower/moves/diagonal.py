@@ -8,9 +8,9 @@ from circlet.backends.cpu.lower.copy import copy_loops, not_copyable
 from circlet.backends.cpu.lower.moves.slices import copy_from, strides_in
 from circlet.backends.cpu.lower.views import Loops, source_ref
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, TensorRef
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 
 def _refuses(op: Op, target: Target) -> str | None:

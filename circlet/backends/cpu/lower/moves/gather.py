@@ -20,13 +20,13 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.gather import gather_axes, is_hybrid_lookup, row_scales
 from circlet.ops.operands import known_ints, operand
 from circlet.ops.order import one_hot_axis
 from circlet.ops.segments import JOINS, start_of
 from circlet.ops.strided_slice import moving_axis
+from circlet.target.targets import Target
 
 _TASK_BYTES = 1 << 15
 _AXES = 6

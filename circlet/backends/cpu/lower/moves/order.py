@@ -24,10 +24,10 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.operands import operand
 from circlet.ops.order import only_axis, sequence_axes, top_count
+from circlet.target.targets import Target
 
 _TASK_BYTES = 1 << 15
 _TYPES = {

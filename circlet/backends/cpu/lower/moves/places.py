@@ -18,11 +18,11 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 from circlet.ops.blocks import Blocks, blocks_of
 from circlet.ops.layout import pad_value, paddings
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 _AXES = 6
 _FILL = -1

@@ -31,11 +31,11 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op, Tensor
 from circlet.ops import get
 from circlet.ops.layout import concatenation_axis, pad_value, paddings, permutation
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 _TASK_BYTES = 1 << 15
 _IDENTITY = np.arange(256, dtype=np.uint8)

@@ -26,7 +26,6 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ops import get
 from circlet.ops.blocks import block_size
@@ -35,6 +34,7 @@ from circlet.ops.order import reversed_axes
 from circlet.ops.slicing import Slices, slices_of_slice
 from circlet.ops.split import pack_axis, split_parts, unpack_axis
 from circlet.ops.strided_slice import slices_of_strided_slice
+from circlet.target.targets import Target
 
 _MOST_AXES = 8
 

@@ -32,12 +32,12 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
     always_overwrites,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.errors import GraphError
 from circlet.ir import Op, Tensor
 from circlet.ops import all_records, get
 from circlet.ops.expr import Number, Scalar
 from circlet.ops.fused import MOST_OPERANDS
+from circlet.target.targets import Target
 
 
 class _Walk(NamedTuple):

@@ -28,7 +28,6 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
     always_overwrites,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ops.fused import (
     FUSED_ELEMENTWISE,
@@ -38,6 +37,7 @@ from circlet.ops.fused import (
     FusedRowsAttrs,
 )
 from circlet.ops.scalars import element_scalar
+from circlet.target.targets import Target
 
 _TASK_BYTES = 1 << 15
 _MOST_LANES = 16

@@ -23,12 +23,12 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
     always_overwrites,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op, Tensor
 from circlet.ops import all_records, get
 from circlet.ops.fused import FUSED_ELEMENTWISE, FusedAttrs
 from circlet.ops.lut import EIGHT_BIT
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 
 def lut_loops(

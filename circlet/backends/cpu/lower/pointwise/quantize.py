@@ -26,13 +26,13 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
     always_overwrites,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import get
 from circlet.ops.lut import EIGHT_BIT
 from circlet.ops.operands import limits, operand, scale_of, zero_of
 from circlet.ops.scalars import FORM_SCALARS
+from circlet.target.targets import Target
 
 
 def _channel_operands(source: Tensor) -> list[Tensor]:

@@ -28,12 +28,12 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.passes.fuse_attention import factor_of
 from circlet.ir import Op
 from circlet.ops.batch_matmul import adjoint
 from circlet.ops.fused import FUSED_ATTENTION, FusedAttrs
 from circlet.ops.operands import operand
-from circlet.passes.fuse_attention import factor_of
+from circlet.target.targets import Target
 
 _FUNCTION = {False: "attention_f32", True: "attention_bf16"}
 _SCORE_BYTES = 256 << 10

@@ -8,7 +8,6 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.cpu.choices import Choice, always_there, joined
 from circlet.backends.cpu.lower.floats.bf16 import call_cast, registers_for_pairs, rounds
 from circlet.backends.cpu.lower.floats.float_matrix import call_matrix
 from circlet.backends.cpu.lower.floats.matrix import Matrix, View
@@ -49,10 +48,11 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
+from circlet.backends.cpu.tuning.choices import Choice, always_there, joined
 from circlet.ir import DType, Op
 from circlet.ops.batch_matmul import BatchMatMulAttrs, adjoint, factors, is_hybrid
 from circlet.ops.operands import operand, zero_of
+from circlet.target.targets import Target
 
 _MOST_VECTORS = 4
 _MOST_PRODUCT = 255 * 255

@@ -16,10 +16,10 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.batch_matmul import BatchMatMulAttrs, adjoint, column_scales, is_hybrid
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 _LINE = 64
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.lower.integers.q8 import dot_is_signed
-from circlet.backends.cpu.targets import Target
 from circlet.ops.requantize import wrap_int32
+from circlet.target.targets import Target
 
 Floats = npt.NDArray[np.float32]
 Int8 = npt.NDArray[np.int8]

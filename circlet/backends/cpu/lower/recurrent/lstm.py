@@ -27,7 +27,6 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.lstm_float import real_vector
 from circlet.ops.lstm_operands import (
@@ -46,6 +45,7 @@ from circlet.ops.lstm_operands import (
     steps_first,
 )
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 KINDS = ("UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM")
 _ACTIVATIONS = {"NONE": 0, "RELU": 1, "RELU6": 2, "TANH": 3}

@@ -29,7 +29,6 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     Ref,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.lstm_operands import (
     OUTPUT,
@@ -41,6 +40,7 @@ from circlet.ops.lstm_operands import (
     outputs,
 )
 from circlet.ops.operands import operand, scale_of
+from circlet.target.targets import Target
 
 
 def _refuses(op: Op, target: Target) -> str | None:

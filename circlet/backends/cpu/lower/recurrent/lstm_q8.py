@@ -32,10 +32,10 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     Ref,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.lstm_int8 import GateParts, Parts, Product, parts_of
 from circlet.ops.lstm_operands import cells, gates, inputs, outputs
+from circlet.target.targets import Target
 
 
 def _refuses(op: Op, target: Target) -> str | None:

@@ -23,11 +23,11 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand, zero_of
 from circlet.ops.requantize import integer_range, wrap_int32
 from circlet.ops.svdf import BIAS, FEATURES, STATE, TIME, factors_of, sizes_of
+from circlet.target.targets import Target
 
 
 def _refuses(op: Op, dtype: DType) -> str | None:

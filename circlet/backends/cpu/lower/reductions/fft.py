@@ -13,10 +13,10 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import Op
 from circlet.ops.fft import transform_lengths
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 _MOST_LENGTH = 1 << 15
 _TASK_ELEMENTS = 1 << 13

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand
+from circlet.target.targets import Target
 
 _TASK_ELEMENTS = 1 << 12
 

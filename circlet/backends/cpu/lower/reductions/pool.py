@@ -11,11 +11,11 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand
 from circlet.ops.pool import Pool2DAttrs, pool_window_of
 from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_range
+from circlet.target.targets import Target
 
 ELEMENT_TYPES = {
     DType.FLOAT32: "ELEMENT_F32",

@@ -25,11 +25,11 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.operands import QUANTISED, limits, operand, scale_of, zero_of
 from circlet.ops.reduce import constant_axes, mean_multiplier
 from circlet.ops.requantize import quantize_multiplier
+from circlet.target.targets import Target
 
 _MAX_REDUCED = 4
 _BLOCK = 128

@@ -17,10 +17,10 @@ from circlet.backends.cpu.lowering import (
     Lowering,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops.operands import known_ints, operand
 from circlet.ops.resize import fixed_samples, nearest_samples, real_samples
+from circlet.target.targets import Target
 
 
 def _refuses(op: Op, target: Target) -> str | None:

@@ -13,12 +13,12 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     TensorRef,
 )
-from circlet.backends.cpu.targets import Target
 from circlet.ir import DType, Op
 from circlet.ops import gemmlowp, softmax16
 from circlet.ops.operands import limits, operand, scale_of, zero_of
 from circlet.ops.requantize import rounding_divide_by_pot
 from circlet.ops.softmax import SoftmaxAttrs, exponent_params, int16_factor
+from circlet.target.targets import Target
 
 _TASK_ELEMENTS = 1 << 12
 _SUM_INTEGER_BITS = 12

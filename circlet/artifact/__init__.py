@@ -1,0 +1,1 @@
+"""Files of compiled plans, and the folder that keeps them; knows no backend by name."""

@@ -1,0 +1,230 @@
+"""Artifacts: compiled code, plans and packed constants in one file that loads by mmap.
+
+    header (64 bytes) | section table | JSON | sections
+
+Sections start on 64 bytes, constants on pages. The header holds the hash of table and JSON, the
+table that of each section, so that a start checks all code without reading the weights.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from circlet.artifact.digest import digest
+from circlet.errors import ArtifactError, CircletError, FileError
+from circlet.struct import Struct
+from circlet.target.host import host_has
+
+if TYPE_CHECKING:
+    from circlet.target.targets import Target
+
+StrPath = str | os.PathLike[str]
+MAGIC = b"CIRCLETA"
+VERSION = 2
+PAGE = 4096
+LINE = 64
+HEADER = struct.Struct("<8sIIQQ32s")  # magic, version, sections, JSON bytes, file bytes, hash
+SECTION = struct.Struct("<QQ32s")
+_MAX_SECTIONS = 1 << 16
+
+
+class PartitionCode(Struct):
+    """What one partition runs: its plan, its packed constants, its units.
+
+    `reuse` lists the kernels and constants that the network can use at other sizes.
+    """
+
+    plan: bytes | memoryview
+    constants: bytes | memoryview
+    units: tuple[bytes | memoryview, ...]
+    reuse: bytes | memoryview = b""
+
+
+class TargetCode(Struct):
+    """All code for one target, by its name: the runtime library and the partitions in order."""
+
+    target: str
+    runtime: bytes | memoryview
+    partitions: tuple[PartitionCode, ...]
+    metadata: Mapping[str, Any]
+
+
+class Artifact:
+    """An open artifact. Its sections are views; a view keeps the file mapped."""
+
+    def __init__(self, data: memoryview, name: str) -> None:
+        self.name = name
+        self._data = data
+        self._codes: dict[int, TargetCode] = {}
+        self._sections, document = _parse(data, name)
+        try:
+            self.metadata: dict[str, Any] = document["metadata"]
+            self._rows: list[dict[str, Any]] = document["targets"]
+            needs = (row["needs"] for row in self._rows)
+            self._needs = [[str(arch), *map(str, words)] for arch, *words in needs]
+            self.target_names = [str(row["target"]) for row in self._rows]
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(name, f"its description is incomplete: {error}") from error
+
+    def select(self) -> TargetCode:
+        """The code for the best target that this CPU can run, its hashes checked.
+
+        Raises:
+            TargetError: The CPU lacks features for every target; they are named.
+        """
+        fit = [index for index, needs in enumerate(self._needs) if host_has(needs)]
+        if not fit:
+            raise self._unfit()
+        return self.code(max(fit, key=lambda index: len(self._needs[index])))
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """What there is code for."""
+        from circlet.target.targets import parse_target
+
+        return tuple(map(parse_target, self.target_names))
+
+    def _unfit(self) -> CircletError:
+        from circlet.target.targets import unfit_for_host
+
+        return unfit_for_host(self.targets, self.name)
+
+    def code(self, index: int) -> TargetCode:
+        """The code of one target, the hashes of all but the constants checked once."""
+        if index not in self._codes:
+            self._codes[index] = self._read_code(index)
+        return self._codes[index]
+
+    def _read_code(self, index: int) -> TargetCode:
+        row = self._rows[index]
+        try:
+            partitions = tuple(self._partition(part) for part in row["partitions"])
+            runtime = self._section(row["runtime"])
+            return TargetCode(self.target_names[index], runtime, partitions, row["metadata"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(self.name, f"its description is incomplete: {error}") from error
+
+    def verify_full(self) -> None:
+        """Checks the hash of every section, the weights included."""
+        for number in range(len(self._sections)):
+            self._section(number)
+
+    def _partition(self, part: Mapping[str, Any]) -> PartitionCode:
+        units = tuple(self._section(number) for number in part["units"])
+        constants = self._section(part["constants"], checked=False)
+        reuse = self._section(part["reuse"]) if "reuse" in part else b""
+        return PartitionCode(self._section(part["plan"]), constants, units, reuse)
+
+    def _section(self, number: int, *, checked: bool = True) -> memoryview:
+        if not 0 <= number < len(self._sections):
+            raise _damaged(self.name, f"there is no section {number}")
+        start, size, known = self._sections[number]
+        view = self._data[start : start + size]
+        if checked and digest(view) != known:
+            raise _damaged(self.name, f"the hash of section {number} does not match")
+        return view
+
+
+def open_artifact(source: StrPath | bytes) -> Artifact:
+    """Opens an artifact by mmap, or from bytes.
+
+    Raises:
+        FileError: The file cannot be read.
+        ArtifactError: It is no artifact, of another version, or damaged.
+    """
+    if isinstance(source, bytes):
+        return Artifact(_page_aligned(source), "bytes")
+    try:
+        with open(source, "rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except ValueError as error:
+        raise _damaged(str(source), "the file is empty") from error
+    except OSError as error:
+        raise FileError.unreadable("an artifact", source, error) from error
+    return Artifact(memoryview(mapped), str(source))
+
+
+def is_artifact(head: bytes | memoryview) -> bool:
+    """Whether a file that starts with these bytes claims to be an artifact."""
+    return bytes(head[: len(MAGIC)]) == MAGIC
+
+
+def _page_aligned(data: bytes) -> memoryview:
+    room = mmap.mmap(-1, max(len(data), 1))
+    room[: len(data)] = data
+    return memoryview(room)[: len(data)].toreadonly()
+
+
+def _parse(data: memoryview, name: str) -> tuple[list[tuple[int, int, bytes]], dict[str, Any]]:
+    """The section table and the JSON, after all sizes and the header's hash are checked."""
+    if len(data) < HEADER.size or not is_artifact(data):
+        raise _damaged(name, "it does not start as an artifact does")
+    _, version, count, text_bytes, file_bytes, known = HEADER.unpack_from(data)
+    if version != VERSION:
+        raise ArtifactError(
+            "an artifact is of another version",
+            where=name,
+            why=f"it is of version {version}, this Circlet reads {VERSION}",
+            fix="compile the model again with this version of Circlet",
+        )
+    table_bytes = count * SECTION.size
+    if count > _MAX_SECTIONS or file_bytes != len(data):
+        raise _damaged(name, f"it should have {file_bytes} bytes and has {len(data)}")
+    front = data[HEADER.size : HEADER.size + table_bytes + text_bytes]
+    if len(front) != table_bytes + text_bytes or digest(front) != known:
+        raise _damaged(name, "the hash of its header does not match")
+    sections = list(SECTION.iter_unpack(front[:table_bytes]))
+    _check_extents(sections, len(data), name)
+    return sections, _document(front[table_bytes:], name)
+
+
+def _check_extents(sections: Iterable[tuple[int, int, bytes]], file_bytes: int, name: str) -> None:
+    for start, size, _ in sections:
+        if start % LINE or start + size > file_bytes:
+            raise _damaged(name, "a section lies outside the file")
+
+
+def _document(text: memoryview, name: str) -> dict[str, Any]:
+    try:
+        document = _parsed(str(text, "utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise _damaged(name, "its description is not JSON") from error
+    if not isinstance(document, dict):
+        raise _damaged(name, "its description is not a JSON object")
+    return document
+
+
+def _parsed(text: str) -> object:
+    """What JSON says, read by the scanner of `json`; that whole package takes a millisecond."""
+    try:
+        from _json import make_scanner
+    except ImportError:
+        from json import loads
+
+        return loads(text)
+    try:
+        document, end = make_scanner(_Strict())(text, 0)  # type: ignore[arg-type]
+    except StopIteration as error:
+        raise ValueError(f"no value at character {error.value}") from error
+    if end != len(text):
+        raise ValueError(f"more than one value, at character {end}")
+    return document
+
+
+class _Strict:
+    """How a scanner of JSON makes values, in its terms: as `json.loads` does."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float = parse_constant = float
+    parse_int = int
+
+
+def _damaged(name: str, why: str) -> ArtifactError:
+    return ArtifactError(
+        "an artifact is damaged or is none", where=name, why=why, fix="compile the model again"
+    )

@@ -1,0 +1,74 @@
+"""What shares buffers, told to the judge of plans by the steps and the ops alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from circlet.backends.cpu.storage import Allocation, Buffer
+from circlet.ir import Op, Tensor
+from circlet.ops.fused import RESHAPES
+from circlet.plan.validate import Alias
+
+# The results of these hold elements of their inputs.
+_PART_KINDS = RESHAPES | {
+    *("SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V", "UNPACK", "CONCATENATION"),
+    *("DYNAMIC_UPDATE_SLICE", "READ_VARIABLE", "ASSIGN_VARIABLE"),
+}
+
+
+def aliases_of(
+    ops: Sequence[Op], allocations: Mapping[Tensor, Allocation], touched: Sequence[Sequence[Tensor]]
+) -> list[Alias]:
+    """Tensors that have company in their buffers; `touched` are those of each step."""
+    lives: dict[Tensor, list[int]] = {}
+    for step, tensors in enumerate(touched):
+        for tensor in tensors:
+            lives.setdefault(tensor, [step, step])[1] = step
+    buffers: dict[Buffer, list[Tensor]] = {}
+    for tensor in lives:
+        buffers.setdefault(allocations[tensor].buffer, []).append(tensor)
+    shared = {buffer: number for number, (buffer, who) in enumerate(buffers.items()) if who[1:]}
+    families = _families(ops, allocations) if shared else {}
+    return [
+        Alias(
+            tensor.name,
+            number,
+            _place(tensor, allocations[tensor]),
+            first=lives[tensor][0],
+            last=lives[tensor][1],
+            family=id(_root(families, tensor)),
+        )
+        for buffer, number in shared.items()
+        for tensor in buffers[buffer]
+    ]
+
+
+def _place(tensor: Tensor, home: Allocation) -> tuple[int, ...]:
+    """Where each element of a tensor is: equal for tensors that fill the same bytes alike."""
+    layout = home.layout
+    sizes = layout.batch, layout.height, layout.width, layout.channels
+    strides = layout.batch_stride, layout.row_stride, layout.pixel_stride
+    return (tensor.dtype.bits, layout.offset, *sizes, *strides)
+
+
+def _families(ops: Sequence[Op], allocations: Mapping[Tensor, Allocation]) -> dict[Tensor, Tensor]:
+    """Each tensor's way to the one that stands for all that are parts of one another."""
+    parents: dict[Tensor, Tensor] = {}
+    for op in ops:
+        if op.kind not in _PART_KINDS:
+            continue
+        by_buffer: dict[Buffer, Tensor] = {}
+        for tensor in (*op.inputs, *op.outputs):
+            if tensor is None or tensor not in allocations:
+                continue
+            first = by_buffer.setdefault(allocations[tensor].buffer, tensor)
+            one, other = _root(parents, first), _root(parents, tensor)
+            if one is not other:
+                parents[other] = one
+    return parents
+
+
+def _root(parents: Mapping[Tensor, Tensor], tensor: Tensor) -> Tensor:
+    while tensor in parents:
+        tensor = parents[tensor]
+    return tensor

@@ -1,0 +1,45 @@
+"""Which results may take the memory of an input that nothing reads afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from circlet.backends.cpu.lowering import Lowering
+from circlet.ir import Op, Tensor
+
+
+class InPlace:
+    """What is known of the ends of tensors, for ops that run once each, in order."""
+
+    def __init__(
+        self,
+        ops: Sequence[Op],
+        rows: Mapping[Op, Lowering],
+        readers: Mapping[Tensor, Sequence[Op]],
+    ) -> None:
+        self._rows = rows
+        self._readers = readers
+        self._positions = {op: index for index, op in enumerate(ops)}
+        self._made = {tensor: index for index, op in enumerate(ops) for tensor in op.outputs}
+
+    def sources(self, op: Op, result: Tensor) -> list[Tensor]:
+        """Inputs that an op is the last to read and that its kernel may write a result over."""
+        overwrites = self._rows[op].overwrites
+        if overwrites is None or result.is_variable:
+            return []
+        return [
+            source
+            for source in dict.fromkeys(op.inputs)
+            if source is not None
+            and not (source.is_constant or source.is_variable)
+            and source.static_shape == result.static_shape
+            and source.dtype.bits == result.dtype.bits
+            and self._readers[source][-1] is op
+            and overwrites(op, source, result)
+        ]
+
+    def is_over(self, tensor: Tensor, op: Op) -> bool:
+        """Whether only ops before this one make and read a tensor."""
+        here, readers = self._positions[op], self._readers.get(tensor)
+        last = self._positions[readers[-1]] if readers else -1
+        return max(last, self._made.get(tensor, here)) < here

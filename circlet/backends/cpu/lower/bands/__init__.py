@@ -1,1 +1,0 @@
-"""Chains of layers that run band by band."""

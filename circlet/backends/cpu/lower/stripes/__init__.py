@@ -1,0 +1,1 @@
+"""Chains of layers that run stripe by stripe."""

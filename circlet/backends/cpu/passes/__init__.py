@@ -1,0 +1,50 @@
+"""Rewrites of native partitions, whose results only native code runs: one per file.
+
+They run once over each partition, in the order of the level, after placement.
+"""
+
+from __future__ import annotations
+
+from circlet.passes import PassManager, PassTable
+
+PASSES = PassTable(
+    "circlet.backends.cpu.passes",
+    {
+        "conv3d-to-conv2d": "conv3d_to_conv2d:Conv3DToConv2D",
+        "split-broadcast-pixel": "split_broadcast_pixel:SplitBroadcastPixel",
+        "fuse-attention": "fuse_attention:FuseAttention",
+        "fuse-residual": "fuse_residual:FuseResidual",
+        "fuse-normalization": "fuse_normalization:FuseNormalization",
+        "fuse-tables": "fuse_tables:FuseTables",
+        "fuse-elementwise": "fuse_elementwise:FuseElementwise",
+        "fuse-stripes": "fuse_stripes:FuseStripes",
+        "save-memory": "save_memory:SaveMemory",
+    },
+)
+FAST = (
+    "conv3d-to-conv2d",
+    "split-broadcast-pixel",
+    "fuse-attention",
+    "fuse-residual",
+    "fuse-normalization",
+    "fuse-tables",
+    "fuse-elementwise",
+    "fuse-stripes",
+)
+SMALL = (*FAST[:-1], "save-memory", "fuse-stripes")
+LEVELS: dict[str, tuple[str, ...]] = {"O0": (), "O1": (), "O2": FAST, "Os": SMALL}
+IN_PLACE = frozenset({"O2", "Os"})  # levels whose results may take the memory of dead inputs
+# What they gain by other kernels is less than these take to be compiled.
+_FIRST_SIZES_ONLY = frozenset({"fuse-stripes"})
+
+
+def native_pipeline(level: str, *, resized: bool = False, check: bool = False) -> PassManager:
+    """The level's passes over a native partition.
+
+    Args:
+        level: One of `LEVELS`.
+        resized: Whether the network has kernels already, made for other sizes of its inputs.
+        check: Whether to verify the partition after every pass.
+    """
+    names = [name for name in LEVELS[level] if not (resized and name in _FIRST_SIZES_ONLY)]
+    return PassManager(PASSES.made(names), check=check)

@@ -1,0 +1,204 @@
+"""What passes that make layers run stripe by stripe have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from circlet.ir import DType, Graph, Op, Origin, Tensor
+from circlet.ops.conv import window_of
+from circlet.ops.fused import FUSED_RESIDUAL, FUSED_STRIPE, FusedAttrs, StripeAttrs
+from circlet.ops.geometry import Window
+from circlet.ops.operands import operand
+from circlet.ops.shape import ReshapeAttrs
+
+_FLOATS = (DType.FLOAT32,) * 3
+_BYTES = ((DType.INT8,) * 3, (DType.UINT8,) * 3)
+_CLAMPS = frozenset({"NONE", "RELU", "RELU6", "RELU_N1_TO_1"})
+_COPY = "RESHAPE"
+_IMAGE_RANK = 4
+_LEAST_SHARES = 7  # of an image: with fewer, the rows of a stripe are not much less than it
+_STRIPE_COUNTS = (8, 16, 32, 64, 128)
+
+
+class Link(NamedTuple):
+    """Two layers of which only the second reads the image that the first makes."""
+
+    maker: Op
+    reader: Op
+
+    @property
+    def image(self) -> Tensor:
+        """The image between them."""
+        return self.maker.outputs[0]
+
+    @property
+    def shared_rows(self) -> int:
+        """Rows of the image that windows of two neighbouring stripes cover."""
+        return max(0, _window(self.reader).extent - _window(self.reader).stride)
+
+
+@dataclass(frozen=True)
+class Chains:
+    """How layers are joined.
+
+    Attributes:
+        most_parts: Layers of a chain.
+        buffer_bytes: What the rows of one stripe should fit.
+    """
+
+    most_parts: int
+    buffer_bytes: int
+
+    def fuse(self, graph: Graph, links: Collection[Link]) -> None:
+        """Join linked layers of a graph."""
+        chains = _rows(links)
+        fused = {chain[-1]: self._fused(chain) for chain in chains}
+        gone = {op for chain in chains for op in chain[:-1]}
+        graph.ops[:] = [fused.get(op, op) for op in graph.ops if op not in gone]
+
+    def chosen(self, links: Iterable[Link]) -> list[Link]:
+        """Links over images of many stripes, the first ones first, that make no chain too long."""
+        taken: list[Link] = []
+        for link in links:
+            if link.image.static_shape[1] < _LEAST_SHARES * link.shared_rows:
+                continue
+            if max(map(_layers, _rows([*taken, link]))) <= self.most_parts:
+                taken.append(link)
+        return taken
+
+    def _fused(self, parts: Sequence[Op]) -> Op:
+        made = {part.outputs[0] for part in parts}
+        others = [t for part in parts for t in part.inputs[1:] if t is not None and t not in made]
+        origin = Origin.union(part.origin for part in parts)
+        attrs = StripeAttrs(tuple(parts), self._stripes(parts))
+        return Op(FUSED_STRIPE, [parts[0].inputs[0], *others], parts[-1].outputs, attrs, origin)
+
+    def _stripes(self, parts: Sequence[Op]) -> int:
+        """The fewest stripes whose rows fit the buffers, unless most rows would be shared ones."""
+        height = parts[-1].outputs[0].static_shape[1]
+        shared = max(Link(*pair).shared_rows for pair in pairwise(parts))
+        most = max(1, height // max(1, shared))
+        counts = [count for count in _STRIPE_COUNTS if count < most]
+        fits = (count for count in counts if _stripe_bytes(parts, count) <= self.buffer_bytes)
+        return next(fits, most)
+
+
+def _rows(links: Collection[Link]) -> list[list[Op]]:
+    """Layers in a row that links join."""
+    after = {link.maker: link.reader for link in links}
+    rows = [[op] for op in after if op not in set(after.values())]
+    for row in rows:
+        while row[-1] in after:
+            row.append(after[row[-1]])
+    return rows
+
+
+def _layers(row: Sequence[Op]) -> int:
+    return sum(op.kind != _COPY for op in row)
+
+
+def copy_inputs(graph: Graph) -> list[Link]:
+    """Have layers that pad an input of the graph read a copy of it; each copy and its layer.
+
+    An input is the caller's: padding around it needs a copy in any case.
+    """
+    links = []
+    for place, op in reversed(list(enumerate(graph.ops))):
+        image = op.inputs[0] if op.inputs else None
+        if image not in graph.inputs or not _pads_rows(op):
+            continue
+        assert image is not None
+        copy = image.like(f"{image.name} with border")
+        attrs = ReshapeAttrs(image.static_shape)
+        maker = Op(_COPY, [image], [copy], attrs, op.origin)
+        reader = replace(op, inputs=[copy, *op.inputs[1:]])
+        graph.ops[place : place + 1] = [maker, reader]
+        links.append(Link(maker, reader))
+    return links
+
+
+def _pads_rows(op: Op) -> bool:
+    if op.kind == FUSED_RESIDUAL or not _is_layer(op):
+        return False
+    _, height, width, _ = operand(op, 0).static_shape
+    return any(map(any, window_of(op).pads(height, width)))
+
+
+def links_of(graph: Graph) -> Iterator[Link]:
+    """Neighbouring layers of a graph that can run stripe by stripe."""
+    readers, seen = graph.consumers(), frozenset(graph.outputs)
+    for op in graph.ops:
+        if not _is_layer(op):
+            continue
+        image = op.outputs[0]
+        others = readers.get(image, ())
+        if len(others) != 1 or image in seen or others[0].inputs[0] is not image:
+            continue
+        if _is_layer(others[0]):
+            yield Link(op, others[0])
+
+
+def row_macs(op: Op) -> int:
+    """Multiply-adds of a row of outputs."""
+    layer = _layer(op)
+    _, _, width, channels = layer.outputs[0].static_shape
+    _, rows, columns, depth = operand(layer, 1).static_shape
+    return width * channels * rows * columns * (depth if layer.kind == "CONV_2D" else 1)
+
+
+def _layer(op: Op) -> Op:
+    if op.kind != FUSED_RESIDUAL:
+        return op
+    assert isinstance(op.attrs, FusedAttrs)
+    return op.attrs.parts[0]
+
+
+def _window(op: Op) -> Window:
+    return window_of(_layer(op)).rows
+
+
+def _stripe_bytes(parts: Sequence[Op], count: int) -> float:
+    """Bytes of the rows that buffers hold for one of `count` stripes."""
+    rows, needed = -(-parts[-1].outputs[0].static_shape[1] // count), 0.0
+    for maker, reader in reversed(list(pairwise(parts))):
+        window, image = _window(reader), maker.outputs[0]
+        rows = (rows - 1) * window.stride + window.extent
+        needed += rows * image.size_bytes / image.static_shape[0] / image.static_shape[1]
+    return needed
+
+
+def _is_layer(op: Op) -> bool:
+    """Whether rows of a layer's results follow from rows of its image alone."""
+    layer = _layer(op)
+    if layer.kind not in ("CONV_2D", "DEPTHWISE_CONV_2D") or layer.inputs[0] is None:
+        return False
+    if layer.kind != op.kind and not _adds_image(op):
+        return False
+    weights = layer.inputs[1:]
+    if any(t is not None and (t.data is None or t.sparsity is not None) for t in weights):
+        return False
+    data, filters = operand(layer, 0), operand(layer, 1)
+    types = data.dtype, filters.dtype, op.outputs[0].dtype
+    clamps = getattr(layer.attrs, "fused_activation_function", "NONE") in _CLAMPS
+    same_depth = data.static_shape[3] == filters.static_shape[3]
+    if data.is_constant or not clamps or not same_depth:
+        return False
+    return types in _BYTES or (types == _FLOATS and _adds_in_order(layer))
+
+
+def _adds_in_order(layer: Op) -> bool:
+    """Whether float kernels add the products of a layer in the same order for any image."""
+    window = window_of(layer)
+    steps, taps = window.rows.stride, window.rows.size * window.columns.size
+    return layer.kind == "DEPTHWISE_CONV_2D" or taps == 1 or steps > 1
+
+
+def _adds_image(op: Op) -> bool:
+    """Whether what a layer adds before it stores has rows that fit its own, or is one pixel."""
+    addend, made = op.inputs[-1], op.outputs[0].static_shape
+    if addend is None or len(addend.static_shape) != _IMAGE_RANK:
+        return False
+    return addend.static_shape[:3] == made[:3] or addend.static_shape[1:3] == (1, 1)

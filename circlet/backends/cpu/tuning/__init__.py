@@ -1,0 +1,1 @@
+"""Chooses among kernels by measuring them on this machine."""

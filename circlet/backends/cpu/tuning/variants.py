@@ -1,0 +1,411 @@
+"""The table of kernel variants: one row per C function that a plan may call.
+
+A row says what the variant computes and for whom, how its results relate to the records, which
+test reaches it and which public network measures it (`python -m bench kernels`). Questions that
+lowerings ask (`choices.py`) are named by rows, and the answers to a question of method are rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
+
+
+class Numerics(Enum):
+    """How close a variant's float results are; integers are exact in all of them.
+
+    The value is the bound of single operators on max|difference| / max(1, max|golden|).
+    """
+
+    EXACT = "exact", 0.0
+    ELEMENT = "by element", 1e-5
+    ORDERED = "in order", 1e-5
+    LANES = "by lanes", 1e-5
+    WINOGRAD = "transformed", 1e-5
+    BF16 = "rounded operands", 2e-2
+
+    @property
+    def label(self) -> str:
+        """Its name for people."""
+        return self.value[0]
+
+    @property
+    def bound(self) -> float:
+        """What errors stay within."""
+        return self.value[1]
+
+
+class Variant(NamedTuple):
+    """One kernel function.
+
+    Attributes:
+        name: The C function.
+        header: Its file in `kernels/`.
+        computes: Operators, for people.
+        numerics: The class of its results.
+        test: The file below `tests/` that compares it with the records.
+        network: The file of the public corpora that measures it; "" where none of them has it.
+        target: What to compile for to meet it.
+        precision: What to compile with to meet it.
+        asks: Questions that its lowering asks: "tile", "method", "fold".
+    """
+
+    name: str
+    header: str
+    computes: str
+    numerics: Numerics
+    test: str
+    network: str
+    target: str = "x86_64+v3"
+    precision: str = "f32"
+    asks: tuple[str, ...] = ()
+
+
+_TILE = ("tile",)
+_TESTS = "backends/cpu/test_"
+_ONE = "singleop/models/ONE_recipe__"
+_LITE = "singleop/models/LiteRT__"
+_E, _F, _O, _L = Numerics.EXACT, Numerics.ELEMENT, Numerics.ORDERED, Numerics.LANES
+_W, _B = Numerics.WINOGRAD, Numerics.BF16
+_VNNI, _BF16 = "x86_64+v4+avx512vnni", "x86_64+v4+avx512bf16"
+_AMX = f"{_VNNI}+amx_int8"
+
+
+def _row(
+    name: str,
+    header: str,
+    computes: str,
+    numerics: Numerics,
+    test: str,
+    network: str,
+    *,
+    target: str = "x86_64+v3",
+    precision: str = "f32",
+    asks: tuple[str, ...] = (),
+) -> Variant:
+    path = network if not network or "/" in network else f"models/{network}"
+    file = f"{path}.tflite" if path else ""
+    checked = f"{test}.py" if "/" in test else f"{_TESTS}{test}.py"
+    places = f"{header}.h", computes, numerics, checked, file
+    return Variant(name, *places, target, precision, asks)
+
+
+_PRODUCTS = (
+    _row(
+        "conv_f32",
+        "conv_f32",
+        "float convolutions (also grouped, transposed, with an addend), fully connected layers "
+        "and products with a constant, as implicit matrix products",
+        _O,
+        "float_conv",
+        "mobilenet_v1_0.25_224_float",
+        asks=("method", "fold", "tile"),
+    ),
+    _row(
+        "winograd_f32",
+        "winograd_f32",
+        "float convolutions of 3 x 3 and stride 1, by patches of 4 x 4",
+        _W,
+        "float_winograd",
+        "resnet8_cifar10_float",
+        asks=("method", "tile"),
+    ),
+    _row(
+        "conv_bf16",
+        "conv_bf16",
+        "what conv_f32 computes, where bfloat16 is asked for",
+        _B,
+        "bf16",
+        "mobilenet_v1_0.25_224_float",
+        target=_BF16,
+        precision="bf16",
+        asks=_TILE,
+    ),
+    _row(
+        "amx_conv_bf16",
+        "amx_conv_bf16",
+        "what conv_bf16 computes, on AMX tiles",
+        _B,
+        "amx_bf16",
+        "deeplabv3_257_float",
+        target=f"{_BF16}+amx_bf16",
+        precision="bf16",
+    ),
+    _row(
+        "conv_direct",
+        "conv_direct",
+        "3-D convolutions, and convolutions whose weights are computed",
+        _O,
+        "conv_direct",
+        f"{_LITE}tflite_testdata_conv3d_huge_im2col",
+    ),
+    _row(
+        "conv_q8",
+        "conv_q8",
+        "convolutions and fully connected layers of bytes by dot products, also with float "
+        "activations over int8 weights",
+        _E,
+        "q8_conv",
+        "vww_96_int8",
+        asks=("method", "tile"),
+    ),
+    _row(
+        "winograd_q8",
+        "winograd_q8",
+        "convolutions of bytes of 3 x 3 and stride 1, by patches of 4 x 4 in int16",
+        _E,
+        "q8_winograd",
+        "resnet8_cifar10_int8",
+        asks=("method",),
+    ),
+    _row(
+        "amx_conv_q8",
+        "amx_conv_q8",
+        "what conv_q8 computes, on AMX tiles",
+        _E,
+        "amx",
+        "mobilenet_v2_1.0_224_quant",
+        target=_AMX,
+    ),
+    _row(
+        "conv_q16",
+        "conv_q16",
+        "int16 activations over int8 weights",
+        _E,
+        "conv_int16",
+        "static_w8_a16_q_einsum",
+    ),
+    _row("conv_int", "conv_int", "int16 depthwise convolutions", _E, "conv_int16", ""),
+    _row(
+        "depthwise_f32",
+        "depthwise_f32",
+        "float depthwise convolutions",
+        _O,
+        "float_depthwise",
+        "mobilenet_v1_0.25_224_float",
+        asks=_TILE,
+    ),
+    _row(
+        "depthwise_q8",
+        "depthwise_q8",
+        "depthwise convolutions of bytes",
+        _E,
+        "q8_depthwise",
+        "mobilenet_v1_0.25_224_quant",
+        asks=_TILE,
+    ),
+    _row(
+        "stripe",
+        "stripe",
+        "chains of convolutions, a few rows at a time, by the kernels of each",
+        _O,
+        "stripes",
+        "deeplabv3_257_float",
+    ),
+    _row(
+        "block_q4",
+        "block_q4",
+        "fully connected layers over weights of 4 bits with scales per block",
+        _L,
+        "block_q4",
+        "qwen_fc_blockwise_int4",
+        target=_VNNI,
+    ),
+    _row(
+        "block_q4_digits",
+        "block_q4",
+        "rows of floats as integer digits, for block_q4",
+        _L,
+        "block_q4",
+        "qwen_fc_blockwise_int4",
+        target=_VNNI,
+    ),
+    _row(
+        "hybrid_image",
+        "hybrid_q8",
+        "float activations as bytes with a scale per row, ahead of conv_q8 and depthwise_q8",
+        _E,
+        "q8_hybrid",
+        "kws_dscnn_hybrid",
+    ),
+    _row(
+        "matmul_f32",
+        "matmul_f32",
+        "float products of two computed matrices",
+        _L,
+        "matmul",
+        "toy_llm_kv_cache_two_signatures",
+        asks=_TILE,
+    ),
+    _row(
+        "matmul_bf16",
+        "matmul_bf16",
+        "what matmul_f32 computes for many rows, where bfloat16 is asked for",
+        _B,
+        "bf16",
+        "",
+        target=_BF16,
+        precision="bf16",
+    ),
+    _row(
+        "matmul_int",
+        "matmul_int",
+        "integer products of two computed matrices",
+        _E,
+        "matmul",
+        f"{_LITE}test_testdata_matmul_quant",
+    ),
+    _row(
+        "attention_f32",
+        "attention_f32",
+        "float attention in one pass over the keys",
+        _L,
+        "attention",
+        "torchaudio_conformer",
+    ),
+    _row(
+        "attention_bf16",
+        "attention_f32",
+        "what attention_f32 computes, where bfloat16 is asked for",
+        _B,
+        "bf16",
+        "torchaudio_conformer",
+        target=_BF16,
+        precision="bf16",
+    ),
+    _row(
+        "cast_bf16",
+        "cast_bf16",
+        "floats as bfloat16, ahead of other kernels",
+        _B,
+        "bf16",
+        "mobilenet_v1_0.25_224_float",
+        target=_BF16,
+        precision="bf16",
+    ),
+)
+
+_RECURRENT = (
+    _row("lstm_f32", "lstm", "float LSTM cells", _L, "recurrent", "mnist_lstm_float"),
+    _row("lstm_hybrid", "lstm_hybrid", "float LSTM over int8 weights", _L, "recurrent", ""),
+    _row("lstm_q8", "lstm_q8", "integer LSTM cells", _E, "recurrent", "mnist_lstm_int8"),
+    _row("svdf_f32", "svdf", "float SVDF cells", _L, "recurrent", ""),
+    _row("svdf_q8", "svdf", "integer SVDF cells", _E, "recurrent", "keyword_scrambled_svdf_int8"),
+)
+
+_ROWS = (
+    _row(
+        "elementwise",
+        "elementwise",
+        "chains of element-wise operators, also fused",
+        _F,
+        "elementwise",
+        "yamnet_audio_classifier",
+    ),
+    _row(
+        "fused_rows",
+        "fused_rows",
+        "chains of row-wise operators: normalisations",
+        _L,
+        "fused_rows",
+        "torchaudio_conformer",
+    ),
+    _row(
+        "quantize",
+        "quantize",
+        "floats as bytes",
+        _E,
+        "quantize",
+        "partly_quantized_mnist",
+    ),
+    _row(
+        "lut",
+        "lut",
+        "functions of bytes by tables",
+        _E,
+        "elementwise",
+        "coco_ssd_mobilenet_v1_1.0_quant",
+    ),
+    _row("lut_pairs", "lut", "quotients of bytes by tables", _E, "bits", ""),
+    _row(
+        "lut16",
+        "lut16",
+        "functions of int16 by interpolated tables",
+        _E,
+        "math",
+        f"{_LITE}test_testdata_single_rsqrt_default_a16w8_recipe_quantized",
+    ),
+    _row(
+        "reduce",
+        "reduce",
+        "sums, means, products, extremes",
+        _L,
+        "reduce",
+        "style_transfer_f16_384",
+    ),
+    _row(
+        "arg_extreme",
+        "arg_extreme",
+        "places of extremes",
+        _E,
+        "reduce",
+        "deeplabv3_mnv2_dm05_pascal_quant",
+    ),
+    _row("softmax_f32", "softmax", "float softmax", _L, "softmax", "kws_dscnn_hybrid"),
+    _row("softmax_q8", "softmax", "integer softmax", _E, "softmax", "kws_dscnn_int8"),
+    _row("softmax_q16", "softmax16", "int16 softmax", _E, "softmax", ""),
+    _row("log_softmax_f32", "softmax", "float", _L, "softmax", f"{_ONE}LogSoftmax_000"),
+    _row("log_softmax_q8", "softmax", "integer", _E, "softmax", f"{_ONE}LogSoftmax_U8_000"),
+    _row("l2_norm", "l2_norm", "rows by their length", _L, "norm", f"{_ONE}L2Normalize_000"),
+    _row("pool", "pool", "pooling", _L, "pool", "face_detection_short_range"),
+    _row("running_sum", "order", "cumulative sums", _O, "gather", ""),
+    _row("rfft", "fft", "real Fourier transforms", _L, "fft", "yamnet_audio_classifier"),
+    _row(
+        "complex_part",
+        "fft",
+        "parts and lengths of complex numbers",
+        _F,
+        "fft",
+        "yamnet_audio_classifier",
+    ),
+    _row("resize_bilinear", "resize", "images", _F, "resize", "deeplabv3_257_float"),
+    _row("resize_nearest", "resize", "images", _E, "resize", "style_transfer_f16_384"),
+)
+
+_MOVES = (
+    _row("copy_elements", "copy", "elements at strides", _E, "shape", "torchaudio_conformer"),
+    _row("copy_rows", "copy", "rows", _E, "shape", "torchaudio_conformer"),
+    _row("fill_border", "copy", "borders around images", _E, "storage", "vww_96_float"),
+    _row("pad_rows", "copy", "padding", _E, "shape", "yamnet_audio_classifier"),
+    _row("place_rows", "moves", "blocks and mirrors", _E, "slices", "style_transfer_f16_384"),
+    _row("choose", "moves", "selection", _E, "slices", "torchaudio_conformer"),
+    _row("reverse_sequence", "moves", "sequences", _E, "gather", f"{_ONE}ReverseSequence_000"),
+    _row("gather", "gather", "gathers", _E, "gather", "movie_review"),
+    _row("lookup", "gather", "sparse and hashed look-ups", _E, "gather", ""),
+    _row("one_hot", "gather", "one-hot rows", _E, "gather", f"{_ONE}OneHot_000"),
+    _row("scatter_nd", "gather", "scatters", _O, "gather", f"{_ONE}ScatterNd_000"),
+    _row("slice_at", "gather", "places of computed starts", _E, "gather", ""),
+    _row("matmul_hybrid", "matmul_hybrid", "float rows over 8 bits", _L, "computed_weights", ""),
+    _row("segments", "gather", "rows joined by segments", _O, "bits", ""),
+    _row("sparse_to_dense", "gather", "scatters", _E, "gather", f"{_ONE}SparseToDense_000"),
+    _row("update_slice", "gather", "updates of slices", _E, "updates", "while_dynamic"),
+    _row("top", "order", "the largest of rows", _E, "gather", f"{_ONE}TopKV2_001"),
+    _row("detect", "detection", "boxes", _F, "detection", "coco_ssd_mobilenet_v1_1.0_quant"),
+    _row("suppress", "suppression", "boxes", _F, "detection", f"{_ONE}NonMaxSuppressionV4_001"),
+    _row("user_op", "user_op", "the user's operators", _F, "frontends/test_user_ops", ""),
+)
+
+VARIANTS = {row.name: row for row in (*_PRODUCTS, *_RECURRENT, *_ROWS, *_MOVES)}
+
+
+def stays_in_class(default: str, other: str) -> bool:
+    """Whether one answer to a question may stand for another: its bound is not larger."""
+    if default not in VARIANTS or other not in VARIANTS:
+        return True
+    return VARIANTS[other].numerics.bound <= VARIANTS[default].numerics.bound
+
+
+def measured() -> Iterable[Variant]:
+    """The rows that a public network measures."""
+    return (row for row in VARIANTS.values() if row.network)

@@ -1,0 +1,1 @@
+"""The numpy backend: runs any operator that has a record, exactly and slowly."""

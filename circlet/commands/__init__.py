@@ -1,0 +1,1 @@
+"""What each command does, as functions: a request in, plain data out."""

@@ -1,0 +1,118 @@
+"""What `circlet doctor` finds out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from circlet.artifact.cache import Cache
+from circlet.artifact.file import open_artifact
+from circlet.artifact.writer import write_file
+from circlet.backends.cpu.toolchain import compile_unit, find_compiler
+from circlet.errors import ArtifactError, BackendError, CacheError, CircletError, FileError
+from circlet.runtime.session import Session
+from circlet.sample import Sample
+from circlet.target.targets import native_target
+from circlet.target.threads import default_threads
+
+_ROOM_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked."""
+
+    subject: str
+    ok: bool
+    text: str
+
+
+def diagnose() -> list[Finding]:
+    """Check everything; an error of Circlet becomes a finding that is not ok."""
+    checks: dict[str, Callable[[], str]] = {
+        "cpu": _cpu,
+        "compiler": _compiler,
+        "cache": _cache,
+        "native": lambda: _sample("cpu"),
+        "reference": lambda: _sample("reference"),
+    }
+    return [_checked(subject, check) for subject, check in checks.items()]
+
+
+def _checked(subject: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(subject, True, check())
+    except CircletError as error:
+        return Finding(subject, False, str(error))
+
+
+def _cpu() -> str:
+    return f"{native_target()}, {default_threads()} threads by default"
+
+
+def _compiler() -> str:
+    compiler = find_compiler()
+    start = time.perf_counter()
+    compile_unit("int circlet_probe(void) { return 1; }\n", native_target())
+    elapsed = (time.perf_counter() - start) * 1e3
+    return f"{compiler.version()} ({compiler.command[0]}), a small unit in {elapsed:.0f} ms"
+
+
+def _cache() -> str:
+    folder = Cache().folder
+    if folder is None:
+        return "switched off, or no folder can hold it; models are compiled at each start"
+    sizes: list[int] = []
+    damaged: list[str] = []
+    for path in sorted(Path(folder).glob("*.circlet")):
+        with suppress(FileNotFoundError):  # another process may prune the cache meanwhile
+            data = path.read_bytes()
+            sizes.append(len(data))
+            damaged += [] if _is_sound(data) else [path.name]
+    if damaged:
+        raise ArtifactError(
+            "cached artifacts are damaged",
+            where=str(folder),
+            why=", ".join(damaged),
+            fix="delete them",
+        )
+    _check_room(folder)
+    count = f"{len(sizes)} artifact{'' if len(sizes) == 1 else 's'}"
+    return f"{folder}, {count}, {sum(sizes) / 1e6:.1f} MB, every hash verified"
+
+
+def _check_room(folder: str) -> None:
+    """See that a network of ordinary size could be kept."""
+    probe = Path(folder) / f"room.{os.getpid()}.tmp"
+    try:
+        write_file(probe, bytes(_ROOM_BYTES))
+    except FileError as error:
+        fix = "free some space, or set CIRCLET_CACHE_DIR"
+        what = "the cache cannot be written"
+        raise CacheError(what, where=folder, why=error.why, fix=fix) from error
+    probe.unlink()
+
+
+def _is_sound(data: bytes) -> bool:
+    try:
+        open_artifact(data).verify_full()
+    except ArtifactError:
+        return False
+    return True
+
+
+def _sample(backend: str) -> str:
+    """Run the embedded int8 sample on all its pictures; the answers must be exact."""
+    session = Session(Sample().model_path, backends=(backend,), threads=1)
+    wanted = Sample.int8_scores()
+    for picture, scores in enumerate(wanted):
+        (got,) = session.run([Sample(picture=picture).image()]).values()
+        if not np.array_equal(got[0], scores):
+            raise BackendError("the embedded sample gives a wrong answer", where=str(picture))
+    return f"the embedded sample is exact on {len(wanted)} pictures"

@@ -1,0 +1,234 @@
+"""What `circlet run` does, as a function: a request in, a report of plain data out."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from circlet.artifact.values import Value, unique_names
+from circlet.artifact.writer import write_file
+from circlet.commands.answers import Answer, Detection, answer, detections
+from circlet.commands.timing import RunTimes, time_runs
+from circlet.errors import FileError, InputError
+from circlet.formats.arrays import (
+    DEFAULT_PIXELS,
+    NO_PICTURES,
+    Normalisation,
+    Wanted,
+    random_array,
+    read_array,
+)
+from circlet.formats.paths import check_apart
+from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
+from circlet.runtime.session import Session
+from circlet.sample import Sample
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """The options of `circlet run`; `model` None is the embedded sample."""
+
+    model: Path | None = None
+    inputs: tuple[Path, ...] = ()
+    labels: Path | None = None
+    top: int = 5
+    output: Path | None = None
+    threads: int | None = None
+    backends: tuple[str, ...] = ("cpu", "reference")
+    strict: bool = False
+    signature: str = ""
+    target: str = "native"
+    level: str | None = None
+    precision: str | None = None
+    cache: bool = True
+    pixels: Normalisation = DEFAULT_PIXELS
+    sound: SoundOptions = DEFAULT_SOUND
+    seed: int = 0
+    repeat: int = 0
+    warmup: int = 0
+    delay: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What happened.
+
+    Attributes:
+        model: What ran.
+        inputs: Where each input came from.
+        answers: The outputs, made readable.
+        detections: What a detector found, if the network is one.
+        seconds: Wall time by part: "load", and "compile" or "cache".
+        times: Wall time of the runs.
+        threads: Threads of each run.
+        native_ops, ops: Operators in generated code, and in all.
+        placement: The placement table.
+        expected: For the embedded sample, the label of the picture.
+        precision: What operands of float products are rounded to.
+    """
+
+    model: str
+    inputs: tuple[str, ...]
+    answers: tuple[Answer, ...]
+    detections: tuple[Detection, ...]
+    seconds: dict[str, float]
+    times: RunTimes
+    threads: int
+    native_ops: int
+    ops: int
+    placement: list[dict[str, object]] = field(default_factory=list)
+    expected: str = ""
+    warnings: tuple[str, ...] = ()
+    precision: str = "f32"
+
+
+def run_network(
+    request: RunRequest, progress: Callable[[int], None] = lambda done: None
+) -> RunReport:
+    """Open, feed, run, time and describe a network; `progress` hears of each timed run."""
+    sample = Sample() if request.model is None else None
+    labels = sample.labels if sample and not request.labels else _labels(request.labels)
+    source = sample.model_path if sample else request.model
+    assert source is not None
+    if request.output:
+        check_apart(request.output, [*request.inputs, request.model, request.labels])
+    session = _session(source, request)
+    arrays, origins, warnings = _inputs(request, session, sample)
+    call, results = _ready(session, arrays)
+    times = time_runs(call, request.repeat, request.warmup, request.delay, progress)
+    if request.output:
+        write_outputs(request.output, session.outputs, results)
+    pairs = zip(session.outputs, results, strict=True)
+    backends = [row["backend"] for row in session.placement]
+    answers = tuple(answer(value, array, labels, request.top) for value, array in pairs)
+    found = detections(results, labels, request.top)
+    if request.labels and not (found or any(item.top or item.shares for item in answers)):
+        warnings += (f"--labels: {len(labels)} labels fit the classes of no output",)
+    return RunReport(
+        model=sample.title if sample else str(request.model),
+        inputs=origins,
+        answers=answers,
+        detections=found,
+        seconds=session.opened.seconds,
+        times=times,
+        threads=session.threads,
+        native_ops=backends.count("cpu"),
+        ops=len(backends),
+        placement=session.placement,
+        expected=sample.expected if sample and not request.inputs else "",
+        warnings=warnings,
+        precision=session.opened.metadata.get("precision", "f32"),
+    )
+
+
+def _ready(
+    session: Session, arrays: Sequence[np.ndarray]
+) -> tuple[Callable[[], None], list[np.ndarray]]:
+    """A call that runs the session on the arrays, and the list that then holds the outputs."""
+    results: list[np.ndarray] = []
+    if not any(value.is_dynamic for value in session.outputs):
+        bound = session.bind(arrays)
+        results += bound.outputs
+        return bound.run, results
+
+    def run() -> None:
+        results[:] = session.run(arrays).values()
+
+    return run, results
+
+
+def _session(source: Path, request: RunRequest) -> Session:
+    return Session(
+        source,
+        backends=request.backends,
+        threads=request.threads,
+        strict=request.strict,
+        signature=request.signature,
+        target=request.target,
+        cache=request.cache,
+        level=request.level,
+        precision=request.precision,
+    )
+
+
+def _inputs(
+    request: RunRequest, session: Session, sample: Sample | None
+) -> tuple[list[np.ndarray], tuple[str, ...], tuple[str, ...]]:
+    wanted = [_wanted(value) for value in session.inputs]
+    _check_used(request)
+    if sample and not request.inputs:
+        return [sample.image()], (sample.image_title,), ()
+    if not request.inputs:
+        arrays = [random_array(spec, request.seed) for spec in wanted]
+        warning = f"no --input: the network ran on random data (seed {request.seed})"
+        return arrays, ("random data",) * len(wanted), (warning,)
+    if len(request.inputs) != len(wanted):
+        raise InputError(
+            f"{len(request.inputs)} input files given, {len(wanted)} wanted",
+            fix=f"one --input for each of {[spec.name for spec in wanted]}, in that order",
+        )
+    pairs = zip(request.inputs, wanted, strict=True)
+    read = [_read_input(path, spec, request) for path, spec in pairs]
+    return [array for array, _ in read], tuple(origin for _, origin in read), ()
+
+
+def _check_used(request: RunRequest) -> None:
+    """InputError where options say how to read a kind of input that is not given."""
+    suffixes = {path.suffix.lower() for path in request.inputs}
+    kinds = (
+        ("--rate, --start and --features", "sounds", request.sound != DEFAULT_SOUND, {".wav"}),
+        ("--mean and --std", "pictures", request.pixels != DEFAULT_PIXELS, suffixes - NO_PICTURES),
+    )
+    for options, read, is_asked, matching in kinds:
+        if is_asked and not suffixes & matching:
+            raise InputError(
+                f"{options} are for {read}",
+                why=f"the inputs are {' and '.join(sorted(suffixes)) or 'random data'}",
+                fix="leave them out, or give such a file with --input",
+            )
+
+
+def _read_input(path: Path, wanted: Wanted, request: RunRequest) -> tuple[np.ndarray, str]:
+    """A file as an input array, and where it comes from."""
+    if path.suffix.lower() == ".wav":
+        return read_sound_input(path, wanted, request.sound)
+    return read_array(path, wanted, request.pixels), str(path)
+
+
+def _wanted(value: Value) -> Wanted:
+    return Wanted(value.name, value.dtype, value.shape, value.scale, value.zero_point)
+
+
+def _labels(path: Path | None) -> list[str]:
+    if path is None:
+        return []
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        fix = "write one label a line, in UTF-8"
+        raise FileError.unreadable("the file of labels", path, error, fix) from error
+
+
+def _storable(array: np.ndarray, name: str) -> np.ndarray:
+    """The array, strings as numpy's own byte strings."""
+    if not array.dtype.hasobject:
+        return array
+    if any(element.endswith(b"\0") for element in array.flat):
+        why = "numpy's byte strings cannot end in a zero byte"
+        raise InputError("an output of strings cannot be written", where=name, why=why)
+    return array.astype(np.bytes_)
+
+
+def write_outputs(path: Path, values: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:
+    """Write outputs by name to an .npz, whole or not at all; any name will do, unlike for savez."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, array in zip(unique_names(values), arrays, strict=True):
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, _storable(array, name), allow_pickle=False)
+    write_file(path, packed.getvalue(), 0o644)

@@ -1,0 +1,1 @@
+"""From a model and options to an artifact: check, passes, placement, plan, code."""

@@ -1,0 +1,144 @@
+"""A model that was read and checked once, and that networks for any sizes are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from circlet.errors import GraphError, InputError, UnsupportedOpsError
+from circlet.formats import load
+from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
+from circlet.ir import verify as ir_verify
+from circlet.ir.copy import copy_of_main
+from circlet.ir.regions import reachable
+from circlet.ops.facts import ShapeAttrs
+from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.verify import unsupported_ops
+from circlet.passes import PassManager, make
+from circlet.passes.fold_constants import FoldConstants
+from circlet.passes.resolve_variables import resolve_variables
+from circlet.passes.start_variables import start_variables
+
+if TYPE_CHECKING:
+    from circlet.options import OpenOptions, Source
+
+
+@dataclass(frozen=True)
+class Template:
+    """A checked model, which stays as it is, and names of its constants.
+
+    Attributes:
+        names: A name for each constant; copies of the model have the same constants.
+    """
+
+    _model: Model
+    names: Mapping[Tensor, str]
+
+    @staticmethod
+    def read(source: Source, options: OpenOptions) -> Template:
+        """The model of a file or of bytes, entered at a signature.
+
+        Raises:
+            FileError, FormatError: The source cannot be read.
+            GraphError, UnsupportedOpsError: As `check`.
+            InputError: There is no such signature.
+        """
+        return Template.of(load(source, options.limits), options)
+
+    @staticmethod
+    def of(model: Model, options: OpenOptions, *, was_checked: bool = False) -> Template:
+        """A model, entered at a signature; raises as `read`.
+
+        `was_checked` says that the same bytes passed `check` before.
+        """
+        _enter_at(model, options.signature)
+        if was_checked:
+            _simplify(model)
+        else:
+            check(model)
+        names = {
+            tensor: f"constant {number}.{index}"
+            for number, graph in enumerate(model.graphs)
+            for index, tensor in enumerate(graph.tensors)
+            if tensor.is_constant
+        }
+        return Template(model, names)
+
+    def copy(self) -> Model:
+        """The model, to be rewritten."""
+        return copy_of_main(self._model)
+
+
+def check(model: Model) -> None:
+    """See that the main graph is sound in structure, and that all its operators have records.
+
+    Resource variables become variable tensors, constants of packed forms plain ones, and what is
+    computed of constants only a constant: some operators demand one.
+
+    Raises:
+        GraphError: A rule of the graph is broken.
+        UnsupportedOpsError: Some operators have no record; all are named.
+    """
+    if not model.graphs:
+        raise GraphError("the model holds no graph", where=model.source_path)
+    graphs = reachable(model.main)
+    for graph in graphs:
+        for violation in ir_verify.violations(graph):
+            raise violation.error()
+    if not model.main.outputs:
+        raise GraphError("the network has no outputs", where=model.main.name)
+    _simplify(model)
+    missing = [e for graph in reachable(model.main) for e in unsupported_ops(graph)]
+    if missing:
+        raise UnsupportedOpsError(missing, where=model.source_path)
+
+
+def _simplify(model: Model) -> None:
+    for graph in reachable(model.main):
+        start_variables(graph)
+    resolve_variables(model.main)
+    model.graphs = reachable(model.main)  # Nothing checks or runs the others.
+    PassManager((make("unpack-constants"), FoldConstants(sizes=False))).run(model)
+
+
+def _enter_at(model: Model, key: str) -> None:
+    """Make a signature's graph the main one, its inputs and outputs named as the signature does.
+
+    Raises:
+        InputError: The model has no signature of that key; an empty key changes nothing.
+    """
+    if not key:
+        return
+    found = next((s for s in model.signatures if s.key == key), None)
+    if found is None:
+        raise InputError(
+            "there is no such signature",
+            where=key,
+            fix=f"the model has {[s.key for s in model.signatures] or 'none'}",
+        )
+    named = set(found.inputs.values())
+    for name, tensor in found.inputs.items():
+        tensor.name = name
+    for name, tensor in found.outputs.items():
+        if tensor in named:
+            _output_copy(found.graph, tensor, name)
+        else:
+            tensor.name = name
+            named.add(tensor)
+    model.graphs.sort(key=lambda graph: graph is not found.graph)
+
+
+def _output_copy(graph: Graph, tensor: Tensor, name: str) -> None:
+    """Have a graph give a tensor that has a name already under another one as well."""
+    origin = Origin.of(len(graph.ops), name)
+    sizes = graph.add_tensor(Tensor(f"{name} sizes", DType.INT32, (len(tensor.shape),)))
+    copy = graph.add_tensor(tensor.like(name))
+    graph.ops.append(Op("SHAPE", [tensor], [sizes], ShapeAttrs(), origin))
+    graph.ops.append(Op("RESHAPE", [tensor, sizes], [copy], ReshapeAttrs(), origin))
+    places = [index for index, output in enumerate(graph.outputs) if output is tensor]
+    spare = places if tensor in graph.inputs else places[1:]
+    if spare:
+        graph.outputs[spare[0]] = copy
+    else:
+        graph.outputs.append(copy)

@@ -1,0 +1,1 @@
+"""What code is compiled for: an architecture and its features, and what this machine has."""

@@ -1,0 +1,182 @@
+"""The table of kernel variants says what there is: no kernel without a row, no row without one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.lowering import KernelRef
+from circlet.backends.cpu.toolchain import KERNELS_DIR
+from circlet.backends.cpu.tuning.choices import Choices
+from circlet.backends.cpu.tuning.variants import VARIANTS, Numerics, Variant, stays_in_class
+from circlet.compiler.build import plan_model
+from circlet.errors import CircletError
+from circlet.formats import load
+from circlet.ir import DType, Graph, Quantization
+from circlet.limits import DEFAULT_LIMITS
+from circlet.ops.batch_matmul import BatchMatMulAttrs
+from circlet.ops.conv import DepthwiseConv2DAttrs
+from circlet.ops.order import CumsumAttrs
+from circlet.ops.softmax import SoftmaxAttrs
+from circlet.ops.strided_slice import StridedSliceAttrs
+from circlet.options import OpenOptions
+from circlet.plan.partition import partition
+from circlet.target.targets import parse_target
+from tests import corpora
+from tests.backends.cpu.cases import Cases
+from tests.corpora import corpus
+from tests.docs.how_to import ROOT
+from tests.recurrent import Lstm, lstm_graph, svdf_graph
+
+_STRUCT = re.compile(r"^struct (\w+)_params \{", re.MULTILINE)
+_METHODS = {"method", "fold"}
+
+
+@cache
+def compiled(network: str, target: str, precision: str) -> tuple[frozenset[str], Choices]:
+    """The kernel functions of a network's plan for a target, and the questions that were asked."""
+    options = OpenOptions(target=target, precision=precision)
+    model = load(corpus(network), DEFAULT_LIMITS)
+    found, choices = set[str](), Choices()
+    planned = plan_model(model, [parse_target(target)], options)
+    for part in planned.native:
+        done = compile_partition(
+            part, parse_target(target), 1, choices=choices, precision=precision
+        )
+        found.update(functions(done))
+    return frozenset(found), choices
+
+
+def functions(compiled: CompiledPartition) -> Iterable[str]:
+    for call in compiled.calls:
+        if call is not None:
+            yield call.kernel.function
+            yield from (r.kernel.function for r in call.operands if isinstance(r, KernelRef))
+
+
+def own(name: str) -> Graph:
+    """A graph for a row that no public network measures."""
+    cases = Cases()
+    if name == "running_sum":
+        data, axis = cases.data(DType.FLOAT32, (3, 5)), cases.constant(np.array(1, np.int32))
+        cases.op("CUMSUM", [data, axis], CumsumAttrs(False, False))
+    elif name == "lookup":
+        rows, quant = np.arange(40, dtype=np.int8).reshape(10, 4), Quantization.per_tensor(0.5, 0)
+        places = cases.given(np.arange(7, dtype=np.int32))
+        cases.op("EMBEDDING_LOOKUP", [places, cases.constant(rows, quant)], dtype=DType.FLOAT32)
+    elif name == "conv_int":
+        quant = Quantization.per_tensor(0.01)
+        data = cases.data(DType.INT16, (1, 9, 8, 3), quant)
+        weights = cases.constant(cases.values(DType.INT8, (1, 3, 3, 3)), quant)
+        attrs = DepthwiseConv2DAttrs("SAME", 1, 1, 1)
+        cases.op("DEPTHWISE_CONV_2D", [data, weights], attrs, quant=quant)
+    elif name == "matmul_bf16":
+        x, y = (cases.data(DType.FLOAT32, (96, 96)) for _ in range(2))
+        cases.op("BATCH_MATMUL", [x, y], BatchMatMulAttrs())
+    elif name == "softmax_q16":
+        data = cases.data(DType.INT16, (2, 9), Quantization.per_tensor(0.01))
+        unit = Quantization.per_tensor(1 / 32768)
+        cases.op("SOFTMAX", [data], SoftmaxAttrs(1.0), quant=unit)
+    elif name == "lut_pairs":
+        pair = [cases.data(DType.INT8, (2, 9)) for _ in range(2)]
+        cases.op("DIV", pair, quant=Quantization.per_tensor(0.1))
+    elif name == "matmul_hybrid":
+        weights = cases.constant(np.ones((2, 5, 3), np.int8), Quantization.per_tensor(0.1))
+        cases.op("BATCH_MATMUL", [cases.data(DType.FLOAT32, (2, 4, 5)), weights])
+    elif name == "slice_at":
+        starts, ends = (cases.given(np.array((0, 1), np.int32)) for _ in range(2))
+        steps = cases.constant(np.ones(2, np.int32))
+        inputs = [cases.data(DType.FLOAT32, (3, 5)), starts, ends, steps]
+        cases.op("STRIDED_SLICE", inputs, StridedSliceAttrs(1, 1, shrink_axis_mask=2))
+    elif name == "segments":
+        ids = cases.constant(np.array((0, 0, 1), np.int32))
+        cases.op("SEGMENT_SUM", [cases.data(DType.FLOAT32, (3, 5)), ids])
+    return cases.graph()
+
+
+def recurrent(name: str) -> Graph:
+    if name == "svdf_f32":
+        return svdf_graph((1, 4, 6, 2, 3), DType.FLOAT32)
+    return lstm_graph(Lstm(weights=DType.INT8))
+
+
+OWN: dict[str, Callable[[str], Graph]] = {
+    "running_sum": own,
+    "lookup": own,
+    "conv_int": own,
+    "matmul_bf16": own,
+    "softmax_q16": own,
+    "lut_pairs": own,
+    "segments": own,
+    "slice_at": own,
+    "matmul_hybrid": own,
+    "svdf_f32": recurrent,
+    "lstm_hybrid": recurrent,
+}
+
+
+def test_every_kernel_has_a_row() -> None:
+    headers = (path.read_text(encoding="utf-8") for path in KERNELS_DIR.glob("*.h"))
+    kernels = {name for text in headers for name in _STRUCT.findall(text)}
+    missing = kernels - {row.name for row in VARIANTS.values()}
+    assert not missing, (
+        "add rows to circlet/backends/cpu/tuning/variants.py, see docs/adding-a-kernel.md"
+    )
+
+
+@pytest.mark.parametrize("row", VARIANTS.values(), ids=VARIANTS)
+def test_a_row_names_what_exists(row: Variant) -> None:
+    text = (KERNELS_DIR / f"{row.header}").read_text(encoding="utf-8")
+    assert re.search(rf"\b{row.name}\(", text), row.header
+    assert (ROOT / "tests" / row.test).exists()
+
+
+@pytest.mark.parametrize("row", [r for r in VARIANTS.values() if r.network], ids=lambda r: r.name)
+def test_a_row_is_met_in_the_network_that_measures_it(row: Variant) -> None:
+    found, choices = compiled(row.network, row.target, row.precision)
+    assert row.name in found
+    asked = {q.name.split()[0] for q in choices.questions.values()}
+    assert ("tile" in row.asks) == (row.name in asked)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_row_without_a_network_is_met_elsewhere(name: str) -> None:
+    graph = OWN[name](name)
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    row = VARIANTS[name]
+    target = parse_target(row.target)
+    assert name in functions(compile_partition(whole, target, 1, precision=row.precision))
+
+
+def test_rows_without_a_network_are_those_that_are_met_elsewhere() -> None:
+    unmeasured = {row.name for row in VARIANTS.values() if not row.network}
+    assert unmeasured == {*OWN, "user_op"}  # users bring the C of the last; see its own tests
+
+
+@pytest.mark.parametrize("name", corpora.models())
+def test_every_question_is_about_a_row_that_asks_it(name: str) -> None:
+    try:
+        _, choices = compiled(f"models/{name}", "x86_64+v4+avx512vnni", "f32")
+    except CircletError as error:
+        pytest.skip(str(error.code))
+    for question in choices.questions.values():
+        subject = question.name.split()[0]
+        if subject in _METHODS:
+            assert subject in VARIANTS["conv_f32"].asks
+        else:
+            assert "tile" in VARIANTS[subject].asks
+        if subject == "method":
+            assert all("method" in VARIANTS[label].asks for label in question.labels)
+
+
+def test_answers_stay_in_their_class() -> None:
+    assert stays_in_class("conv_f32", "winograd_f32")
+    assert stays_in_class("winograd_f32", "conv_f32")
+    assert not stays_in_class("conv_f32", "conv_bf16")
+    assert stays_in_class("8x2", "4x4")
+    assert max(numerics.bound for numerics in Numerics if numerics is not Numerics.BF16) <= 1e-5
