@@ -19,14 +19,13 @@ from bench.compile_time_result import CompileTimes, Row
 from bench.measure import CORPUS, private_cache
 from bench.synthetic import KINDS, varied
 from circlet.artifact.file import open_artifact
+from circlet.backends.cpu.partition_compiler import CpuCompiler
 from circlet.backends.cpu.reuse_index import ReuseIndex
-from circlet.compiler.build import backends_of, compile_native
 from circlet.compiler.compile import compile_model
 from circlet.compiler.planning import plan
-from circlet.compiler.template import Template
-from circlet.options import OpenOptions, Source
+from circlet.compiler.template import Source, Template
+from circlet.options import Options
 from circlet.sample import Sample
-from circlet.target.targets import parse_targets
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -39,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     paths = options.paths or sorted(CORPUS.glob("*mobilenet_v2*.tflite"))
     rows = []
     with private_cache():
-        compile_model(Sample().model_path, OpenOptions())
+        compile_model(Sample().model_path, Options())
         for name, source in _networks(paths, [int(count) for count in options.ops.split(",")]):
             row = measured(name, source, options.rounds)
             print(f"{name:40} {row.ops:5} ops {row.kernels:4} kernels {row.seconds:.2f} s")
@@ -59,7 +58,7 @@ def _networks(paths: Sequence[Path], ops: Sequence[int]) -> Iterator[tuple[str, 
 
 def measured(name: str, source: Source, rounds: int) -> Row:
     """Compile a network `rounds` times."""
-    options = OpenOptions()
+    options = Options()
     seconds, plan_s = [], []
     for _ in range(rounds):
         begin = time.perf_counter()
@@ -69,16 +68,15 @@ def measured(name: str, source: Source, rounds: int) -> Row:
         _lower(source, options)
         plan_s.append(time.perf_counter() - begin)
     kept = open_artifact(artifact)
-    indexes = [
-        ReuseIndex.from_bytes(part.reuse) for part in kept.select().partitions if len(part.reuse)
-    ]
+    sections = [part.section("reuse") for part in kept.select().partitions]
+    indexes = [ReuseIndex.from_bytes(section) for section in sections if len(section)]
     kernels = sum(len(reuse.kernels) for reuse in indexes)
     return Row(name, len(kept.metadata["placement"]), kernels, min(seconds), min(plan_s))
 
 
-def _lower(source: Source, options: OpenOptions) -> None:
-    template = Template.read(source, options)
-    (target,) = parse_targets(options.target)
-    planned = plan(template.copy(), backends_of([target], options), options)
-    for part in planned.native:
-        compile_native(part, target, options, template, planned)
+def _lower(source: Source, options: Options) -> None:
+    planned = plan(Template.read(source, options), options)
+    for compiler in planned.compilers:
+        if isinstance(compiler, CpuCompiler):
+            for part in planned.partitions_of(compiler):
+                compiler.lowered(part, planned.job.targets[0])

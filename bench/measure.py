@@ -32,7 +32,7 @@ from bench.roofline import measured_peaks
 from bench.steps import profile
 from circlet.config import Config
 from circlet.errors import CircletError
-from circlet.options import OpenOptions
+from circlet.options import Options
 from circlet.runtime.opening import open_source
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpora" / "models"
@@ -187,7 +187,7 @@ def _compile(network: Network) -> tuple[float, int] | None:
     """Seconds to compile, and the size of what the cache then holds more; None if it was there."""
     before = _artifacts()
     try:
-        opened = open_source(network.path, OpenOptions())
+        opened = open_source(network.path, Options())
     except CircletError:
         return None
     grown = sum(size for path, size in _artifacts().items() if path not in before)

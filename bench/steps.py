@@ -17,13 +17,15 @@ from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.loader import Binding
 from circlet.backends.cpu.lowering import ConstantRef, KernelCall, TensorRef
 from circlet.backends.cpu.toolchain import usable_cores
-from circlet.compiler.build import plan_model
+from circlet.compiler.key import Stored
+from circlet.compiler.planning import plan
+from circlet.compiler.template import Template
 from circlet.formats import load
 from circlet.formats.arrays import Wanted, random_array
 from circlet.ir import DType, Model, Op, Tensor
 from circlet.ops import find
 from circlet.ops.fused import FusedAttrs
-from circlet.options import OpenOptions, Source
+from circlet.options import Options
 from circlet.plan.partition import Partition
 from circlet.runtime.loading import Opened
 from circlet.runtime.opening import open_source
@@ -90,14 +92,14 @@ class Profile:
     threads: int
 
 
-def profile(source: Source, threads: int, seconds: float = 0.6) -> Profile:
+def profile(source: Stored, threads: int, seconds: float = 0.6) -> Profile:
     """Run a network on random inputs for about so many seconds, timing each step.
 
     Raises:
         CircletError: It cannot be read, compiled or run.
         RuntimeError: Its shapes depend on the data, or its plan is not the one in the cache.
     """
-    options = OpenOptions()
+    options = Options()
     opened = open_source(source, options)
     if any(value.is_dynamic for value in opened.values):
         raise RuntimeError("shapes that depend on the data cannot be bound")
@@ -124,17 +126,17 @@ def profile(source: Source, threads: int, seconds: float = 0.6) -> Profile:
     return Profile(tuple(rows), call_us, median(others) if has_numpy else 0.0, resident, threads)
 
 
-def _compiled(source: Source, options: OpenOptions) -> list[tuple[Partition, CompiledPartition]]:
+def _compiled(source: Stored, options: Options) -> list[tuple[Partition, CompiledPartition]]:
     """The native partitions, planned again: what the artifact does not tell."""
     model = load(source, options.limits)
     return compiled_partitions(model, parse_targets(options.target)[0], options)
 
 
 def compiled_partitions(
-    model: Model, target: Target, options: OpenOptions
+    model: Model, target: Target, options: Options
 ) -> list[tuple[Partition, CompiledPartition]]:
     """The native partitions of a model, lowered; C is written but not compiled."""
-    planned = plan_model(model, [target], options)
+    planned = plan(Template.of(model, options), options._replace(target=str(target)))
     return [
         (part, compile_partition(part, target, usable_cores(), options.limits.loop_turns))
         for part in planned.partitions

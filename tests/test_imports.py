@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from circlet.compiler.compile import compile_model
-from circlet.options import OpenOptions
+from circlet.options import Options
 from circlet.sample import Sample
 
 NEVER_AT_RUN_TIME = [
@@ -72,7 +72,7 @@ def test_a_public_name_is_imported_when_it_is_used() -> None:
 def test_a_cached_start_loads_neither_readers_nor_compiler(kind: str, tmp_path: Path) -> None:
     if kind == "artifact":
         source = tmp_path / "sample.circlet"
-        source.write_bytes(compile_model(Sample().model_path, OpenOptions()))
+        source.write_bytes(compile_model(Sample().model_path, Options()))
     else:
         source = Sample().model_path
         loaded(RUN.format(source=str(source)))

@@ -12,15 +12,21 @@ PACKAGE = Path(__file__).parents[1] / "circlet"
 
 # Lowest first; rooms of one row do not know each other, apart from those of the first.
 LAYERS = (
-    ("errors", "limits", "config", "record", "collector", "sample"),
-    ("ir",),
+    (
+        *("errors", "limits", "options", "config", "deadline"),
+        *("struct", "garbage", "user_codes", "sample"),
+    ),
+    ("ir", "target"),
     ("ops",),
     ("formats", "passes"),
     ("quantize", "plan", "placement"),
+    ("artifact",),
     ("backends",),
+    ("compiler",),
     ("runtime",),
     ("profile", "train"),
     ("frontends",),
+    ("commands",),
     ("cli",),
 )
 HEIGHT = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}

@@ -20,12 +20,12 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.formats import save
 from circlet.ir import DType, Graph, Model, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.softmax import SoftmaxAttrs

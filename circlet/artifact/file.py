@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from circlet.target.targets import Target
 
 StrPath = str | os.PathLike[str]
+Blob = bytes | memoryview
 MAGIC = b"CIRCLETA"
-VERSION = 2
+VERSION = 3
 PAGE = 4096
 LINE = 64
 HEADER = struct.Struct("<8sIIQQ32s")  # magic, version, sections, JSON bytes, file bytes, hash
@@ -33,24 +34,31 @@ _MAX_SECTIONS = 1 << 16
 
 
 class PartitionCode(Struct):
-    """What one partition runs: its plan, its packed constants, its units.
+    """What one partition runs, in the terms of its backend.
 
-    `reuse` lists the kernels and constants that the network can use at other sizes.
+    Attributes:
+        backend: The backend's name.
+        constants: Weights and tables. They start on a page, and a start does not read them to check
+            their hash.
+        sections: Everything else by name, each a list of sections that are checked at a load.
     """
 
-    plan: bytes | memoryview
-    constants: bytes | memoryview
-    units: tuple[bytes | memoryview, ...]
-    reuse: bytes | memoryview = b""
+    backend: str
+    constants: Blob
+    sections: Mapping[str, tuple[Blob, ...]]
+
+    def section(self, name: str) -> Blob:
+        """The one section of a name, empty where there is none."""
+        found = self.sections.get(name)
+        return found[0] if found else b""
 
 
 class TargetCode(Struct):
-    """All code for one target, by its name: the runtime library and the partitions in order."""
+    """All code for one target: partitions in order, and what those of a backend share, by name."""
 
     target: str
-    runtime: bytes | memoryview
     partitions: tuple[PartitionCode, ...]
-    metadata: Mapping[str, Any]
+    shared: Mapping[str, Blob]
 
 
 class Artifact:
@@ -102,10 +110,10 @@ class Artifact:
     def _read_code(self, index: int) -> TargetCode:
         row = self._rows[index]
         try:
-            partitions = tuple(self._partition(part) for part in row["partitions"])
-            runtime = self._section(row["runtime"])
-            return TargetCode(self.target_names[index], runtime, partitions, row["metadata"])
-        except (KeyError, TypeError, ValueError) as error:
+            partitions = tuple(map(self._partition, row["partitions"]))
+            shared = {name: self._section(number) for name, number in row["shared"].items()}
+            return TargetCode(self.target_names[index], partitions, shared)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _damaged(self.name, f"its description is incomplete: {error}") from error
 
     def verify_full(self) -> None:
@@ -114,10 +122,12 @@ class Artifact:
             self._section(number)
 
     def _partition(self, part: Mapping[str, Any]) -> PartitionCode:
-        units = tuple(self._section(number) for number in part["units"])
+        sections = {
+            str(name): tuple(map(self._section, numbers))
+            for name, numbers in part["sections"].items()
+        }
         constants = self._section(part["constants"], checked=False)
-        reuse = self._section(part["reuse"]) if "reuse" in part else b""
-        return PartitionCode(self._section(part["plan"]), constants, units, reuse)
+        return PartitionCode(str(part["backend"]), constants, sections)
 
     def _section(self, number: int, *, checked: bool = True) -> memoryview:
         if not 0 <= number < len(self._sections):

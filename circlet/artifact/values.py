@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from circlet.errors import InputError, LimitError
 from circlet.struct import Struct
 
-if TYPE_CHECKING:
-    from circlet.backends.base import Named
+
+class Named(Protocol):
+    """Anything with a name that the user gave it."""
+
+    @property
+    def name(self) -> str:
+        """The name; it may be empty or repeated."""
+        ...
 
 
 class Value(Struct):

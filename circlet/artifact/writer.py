@@ -91,14 +91,15 @@ def _describe(code: TargetCode, sections: _Sections) -> dict[str, Any]:
     return {
         "target": code.target,
         "needs": parse_target(code.target).needs,
-        "metadata": code.metadata,
-        "runtime": sections.add(code.runtime),
+        "shared": {name: sections.add(blob) for name, blob in code.shared.items()},
         "partitions": [
             {
-                "plan": sections.add(part.plan),
-                "units": [sections.add(unit) for unit in part.units],
+                "backend": part.backend,
                 "constants": sections.add(part.constants, PAGE),
-                "reuse": sections.add(part.reuse),
+                "sections": {
+                    name: [sections.add(blob) for blob in blobs]
+                    for name, blobs in part.sections.items()
+                },
             }
             for part in code.partitions
         ],

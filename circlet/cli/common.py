@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from circlet.config import Config
 from circlet.errors import CircletError, InputError
+from circlet.options import DEFAULT_BACKENDS, DEFAULT_OPTIONS, Options
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 
@@ -35,7 +36,7 @@ level_option = partial(
 backend_option = click.option(
     "--backend",
     "backends",
-    default="cpu,reference",
+    default=",".join(DEFAULT_BACKENDS),
     show_default=True,
     callback=lambda ctx, param, text: tuple(filter(None, map(str.strip, text.split(",")))),
     help="Backends in order of preference, separated by commas.",
@@ -51,6 +52,12 @@ precision_option = partial(
     type=click.Choice(["f32", "bf16"]),
     help="What operands of float convolutions and matrix products may be rounded to.",
 )
+
+
+def options_of(picked: dict[str, object]) -> Options:
+    """What a session is asked for among a command's options, from which it is taken out."""
+    names = [name for name in DEFAULT_OPTIONS._asdict() if name in picked]
+    return DEFAULT_OPTIONS._replace(**{name: picked.pop(name) for name in names})
 
 
 def given_options() -> list[str]:

@@ -13,6 +13,7 @@ from circlet.cli.common import (
     given_options,
     json_option,
     level_option,
+    options_of,
     precision_option,
     print_json,
     strict_option,
@@ -52,7 +53,7 @@ def command(as_json: bool, tune: bool, tune_seconds: float, **options: object) -
     if not tune and "--tune-seconds" in given_options():
         raise click.UsageError("--tune-seconds needs --tune")
     options["tune_seconds"] = tune_seconds if tune else 0.0
-    request = CompileRequest(**options)  # type: ignore[arg-type]
+    request = CompileRequest(options=options_of(options), **options)  # type: ignore[arg-type]
     with working("compiling"):
         report = compile_to_file(request)
     if as_json:
@@ -63,4 +64,4 @@ def command(as_json: bool, tune: bool, tune_seconds: float, **options: object) -
     click.echo(f"{report.native_ops} of {report.ops} operators in native code")
     click.echo(f"arena {report.arena_bytes:,} bytes, lower bound {report.lower_bound_bytes:,}")
     for tuning in report.tuning:
-        show_tuning(tuning.summary)
+        show_tuning(tuning)

@@ -20,7 +20,7 @@ from circlet.cli.render_artifact import show_artifact
 from circlet.commands.inspect import inspect_model
 from circlet.commands.inspect_artifact import inspect_artifact
 from circlet.errors import InputError
-from circlet.options import OpenOptions
+from circlet.options import Options
 from circlet.runtime.opening import holds_artifact
 
 
@@ -53,7 +53,7 @@ def command(
         _refuse_options(given_options(), model)
         show_artifact(inspect_artifact(model), as_json=as_json)
         return
-    options = OpenOptions(backends, target=target, level=level, precision=precision)
+    options = Options(backends, target=target, level=level, precision=precision)
     found = inspect_model(model, options)
     if as_json:
         unsupported = [entry._asdict() for entry in found.unsupported]

@@ -12,6 +12,7 @@ from circlet.cli.common import (
     backend_option,
     json_option,
     level_option,
+    options_of,
     precision_option,
     print_json,
     strict_option,
@@ -81,5 +82,6 @@ def _request(options: dict[str, object]) -> RunRequest:
     pixels = Normalisation(picked.pop("mean"), picked.pop("std"))  # type: ignore[arg-type]
     features = str(picked.pop("features") or "")
     sound = SoundOptions(picked.pop("rate"), picked.pop("start"), features)  # type: ignore[arg-type]
-    cache = not picked.pop("no_cache")
-    return RunRequest(pixels=pixels, sound=sound, cache=cache, **picked)  # type: ignore[arg-type]
+    picked["cache"] = not picked.pop("no_cache")
+    chosen = options_of(picked)
+    return RunRequest(pixels=pixels, sound=sound, options=chosen, **picked)  # type: ignore[arg-type]

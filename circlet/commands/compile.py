@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from circlet.artifact.file import open_artifact
 from circlet.artifact.writer import write_file
+from circlet.backends.registry import native_count
 from circlet.compiler.compile import compile_template
 from circlet.compiler.template import Template
 from circlet.formats.paths import check_apart
-from circlet.options import OpenOptions
+from circlet.options import DEFAULT_OPTIONS, Options
 from circlet.sample import Sample
-
-if TYPE_CHECKING:
-    from circlet.backends.cpu.tuning.search import Tuning
 
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """The options of `circlet compile`; `model` None is the embedded sample."""
+    """What `circlet compile` is asked for; `model` None is the embedded sample."""
 
     output: Path
     model: Path | None = None
-    target: str = "native"
-    backends: tuple[str, ...] = ("cpu", "reference")
-    strict: bool = False
-    level: str = "O2"
-    signature: str = ""
-    precision: str = "f32"
-    tune_seconds: float = 0.0
+    options: Options = DEFAULT_OPTIONS
 
 
 @dataclass(frozen=True)
@@ -57,41 +50,33 @@ class CompileReport:
     ops: int
     arena_bytes: int
     lower_bound_bytes: int
-    tuning: tuple[Tuning, ...] = ()
+    tuning: tuple[Mapping[str, Any], ...] = ()
 
 
 def compile_to_file(request: CompileRequest) -> CompileReport:
     """Compile a model and write the artifact, or nothing.
 
     Raises:
-        CircletError: As `circlet.compiler.build.compile_model`; FileError if it cannot be written.
+        CircletError: As `circlet.compiler.compile.compile_model`; FileError if it cannot be
+            written.
     """
     start = time.perf_counter()
-    options = OpenOptions(
-        request.backends,
-        request.strict,
-        request.target,
-        request.level,
-        signature=request.signature,
-        precision=request.precision,
-        tune_seconds=request.tune_seconds,
-    )
     check_apart(request.output, [request.model])
-    template = Template.read(request.model or Sample().model_path, options)
-    data, tuning = compile_template(template, options)
-    write_file(request.output, data, 0o644)
-    artifact = open_artifact(data)
+    template = Template.read(request.model or Sample().model_path, request.options)
+    compiled = compile_template(template, request.options)
+    write_file(request.output, compiled.artifact, 0o644)
+    artifact = open_artifact(compiled.artifact)
     facts = artifact.metadata
-    backends = [row[2] for row in facts["placement"]]
-    parts = facts["partitions"]
+    backends = [str(row[2]) for row in facts["placement"]]
+    parts, reports = facts["partitions"], compiled.report.values()
     return CompileReport(
         artifact=str(request.output),
-        size_bytes=len(data),
+        size_bytes=len(compiled.artifact),
         seconds=time.perf_counter() - start,
         targets=tuple(map(str, artifact.targets)),
-        native_ops=backends.count("cpu"),
+        native_ops=native_count(backends),
         ops=len(backends),
         arena_bytes=max((part.get("arena_bytes", 0) for part in parts), default=0),
         lower_bound_bytes=max((part.get("lower_bound_bytes", 0) for part in parts), default=0),
-        tuning=tuple(tuning),
+        tuning=tuple(record for own in reports for record in own.get("tuning", ())),
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from circlet.artifact.cache import Cache
 from circlet.artifact.file import open_artifact
 from circlet.artifact.writer import write_file
-from circlet.backends.cpu.toolchain import compile_unit, find_compiler
+from circlet.backends.registry import backend_names, find_backend
 from circlet.errors import ArtifactError, BackendError, CacheError, CircletError, FileError
 from circlet.runtime.session import Session
 from circlet.sample import Sample
@@ -35,13 +35,8 @@ class Finding:
 
 def diagnose() -> list[Finding]:
     """Check everything; an error of Circlet becomes a finding that is not ok."""
-    checks: dict[str, Callable[[], str]] = {
-        "cpu": _cpu,
-        "compiler": _compiler,
-        "cache": _cache,
-        "native": lambda: _sample("cpu"),
-        "reference": lambda: _sample("reference"),
-    }
+    checks: dict[str, Callable[[], str]] = {"machine": _machine, "cache": _cache}
+    checks |= {name: partial(_backend, name) for name in backend_names()}
     return [_checked(subject, check) for subject, check in checks.items()]
 
 
@@ -52,16 +47,8 @@ def _checked(subject: str, check: Callable[[], str]) -> Finding:
         return Finding(subject, False, str(error))
 
 
-def _cpu() -> str:
+def _machine() -> str:
     return f"{native_target()}, {default_threads()} threads by default"
-
-
-def _compiler() -> str:
-    compiler = find_compiler()
-    start = time.perf_counter()
-    compile_unit("int circlet_probe(void) { return 1; }\n", native_target())
-    elapsed = (time.perf_counter() - start) * 1e3
-    return f"{compiler.version()} ({compiler.command[0]}), a small unit in {elapsed:.0f} ms"
 
 
 def _cache() -> str:
@@ -107,12 +94,13 @@ def _is_sound(data: bytes) -> bool:
     return True
 
 
-def _sample(backend: str) -> str:
+def _backend(name: str) -> str:
     """Run the embedded int8 sample on all its pictures; the answers must be exact."""
-    session = Session(Sample().model_path, backends=(backend,), threads=1)
+    facts = find_backend(name).diagnose()
+    session = Session(Sample().model_path, backends=(name,), threads=1)
     wanted = Sample.int8_scores()
     for picture, scores in enumerate(wanted):
         (got,) = session.run([Sample(picture=picture).image()]).values()
         if not np.array_equal(got[0], scores):
             raise BackendError("the embedded sample gives a wrong answer", where=str(picture))
-    return f"the embedded sample is exact on {len(wanted)} pictures"
+    return f"{facts}; the embedded sample is exact on {len(wanted)} pictures"

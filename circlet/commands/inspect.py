@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-import numpy as np
-
-from circlet.backends.cpu.compile import CompiledPartition, compile_partition
-from circlet.compiler.build import plan_model
+from circlet.compiler.planning import PlannedModel, plan
+from circlet.compiler.template import Template
 from circlet.errors import UnsupportedOp, UnsupportedOpsError
 from circlet.formats import load
 from circlet.ir import Graph, Model, Op, Tensor
 from circlet.ops import find
-from circlet.options import OpenOptions
+from circlet.options import Options
 from circlet.placement.rule import Placed
-from circlet.plan.memory import Block
-from circlet.plan.partition import Partition
-from circlet.target.targets import Target, parse_targets
 
 
 @dataclass(frozen=True)
@@ -134,15 +129,14 @@ class Inspection:
     unsupported: tuple[UnsupportedOp, ...] = ()
 
 
-def inspect_model(path: Path, options: OpenOptions | None = None) -> Inspection:
+def inspect_model(path: Path, options: Options | None = None) -> Inspection:
     """Inspect a model file; the memory plan is that of the first target.
 
     Raises:
         CircletError: As `circlet.compiler.build.compile_model`, but for unsupported operators.
     """
-    options = options or OpenOptions()
+    options = options or Options()
     model = load(path, options.limits)
-    targets = parse_targets(options.target)
     operators = _operators(model)
     tensors = tuple(_tensor_rows(model))
     weights = tuple(_weights(model))
@@ -159,11 +153,12 @@ def inspect_model(path: Path, options: OpenOptions | None = None) -> Inspection:
         placement=(),
     )
     try:
-        planned = plan_model(model, targets, options)
+        planned = plan(Template.of(model, options), options)
     except UnsupportedOpsError as error:
         return replace(found, unsupported=error.entries)
-    memory = tuple(_memory(planned.partitions, targets[0], options.precision))
-    return replace(found, memory=memory, placement=tuple(_placement(planned.placed)))
+    return replace(
+        found, memory=tuple(_memory(planned)), placement=tuple(_placement(planned.placed))
+    )
 
 
 def _operators(model: Model) -> tuple[OperatorRow, ...]:
@@ -235,55 +230,15 @@ def _weights(model: Model) -> Iterator[WeightRow]:
         yield WeightRow(dtype, len(sizes), sum(sizes.values()))
 
 
-def _memory(partitions: Sequence[Partition], target: Target, precision: str) -> Iterator[MemoryRow]:
-    for index, part in enumerate(partitions):
-        if part.backend == "cpu":
-            compiled = compile_partition(part, target, 1, precision=precision)
-            yield _memory_row(index, part, compiled)
-
-
-def _memory_row(index: int, part: Partition, compiled: CompiledPartition) -> MemoryRow:
-    step, alive = _peak(compiled.blocks)
-    op = part.ops[compiled.steps[step][0]] if compiled.steps else part.ops[0]
-    largest = sorted(alive, key=lambda block: -block.size_bytes)
-    return MemoryRow(
-        partition=index,
-        ops=len(part.ops),
-        arena_bytes=compiled.memory.arena_bytes,
-        lower_bound_bytes=compiled.memory.lower_bound_bytes,
-        planner=compiled.memory.planner,
-        peak_op=op.name,
-        peak_kind=op.label,
-        peak_tensors=tuple((block.name, block.size_bytes) for block in largest),
-        constants_bytes=len(compiled.constants),
-        rounded_ops=len({op for op, kernel in compiled.steps if "bf16" in kernel}),
-        scratch_bytes=max((c.scratch_bytes for c in compiled.calls if c is not None), default=0),
-        stripes=tuple(_stripes(compiled)),
-    )
-
-
-def _stripes(compiled: CompiledPartition) -> Iterator[tuple[str, int, int]]:
-    for call in compiled.calls:
-        if call is not None and call.kernel.function == "stripe":
-            yield call.op.name, call.tasks, int(np.asarray(call.params["buffers_bytes"]))
-
-
-def _peak(blocks: Iterable[Block]) -> tuple[int, list[Block]]:
-    """The first step at which most bytes are alive, and what is alive then.
-
-    A peak begins where a block is born, so only those steps are looked at.
-    """
-    changes: Counter[int] = Counter()
-    known = list(blocks)
-    for block in known:
-        changes[block.first] += block.size_bytes
-        changes[block.last + 1] -= block.size_bytes
-    live, best, at = 0, 0, 0
-    for step in sorted(changes):
-        live += changes[step]
-        if live > best:
-            best, at = live, step
-    return at, [block for block in known if block.first <= at <= block.last]
+def _memory(planned: PlannedModel) -> Iterator[MemoryRow]:
+    by_name = {compiler.name: compiler for compiler in planned.compilers}
+    for number, part in enumerate(planned.partitions):
+        use = by_name[part.backend].memory(part)
+        if use is not None:
+            op = part.ops[use.peak_op]
+            facts = {field.name: getattr(use, field.name) for field in fields(use)}
+            del facts["peak_op"]
+            yield MemoryRow(number, len(part.ops), peak_op=op.name, peak_kind=op.label, **facts)
 
 
 def _placement(placed: Sequence[Placed]) -> Iterator[PlaceRow]:

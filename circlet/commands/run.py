@@ -12,6 +12,7 @@ import numpy as np
 
 from circlet.artifact.values import Value, unique_names
 from circlet.artifact.writer import write_file
+from circlet.backends.registry import native_count
 from circlet.commands.answers import Answer, Detection, answer, detections
 from circlet.commands.timing import RunTimes, time_runs
 from circlet.errors import FileError, InputError
@@ -25,13 +26,14 @@ from circlet.formats.arrays import (
 )
 from circlet.formats.paths import check_apart
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
+from circlet.options import DEFAULT_OPTIONS, Options
 from circlet.runtime.session import Session
 from circlet.sample import Sample
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """The options of `circlet run`; `model` None is the embedded sample."""
+    """What `circlet run` is asked for; `model` None is the embedded sample."""
 
     model: Path | None = None
     inputs: tuple[Path, ...] = ()
@@ -39,13 +41,7 @@ class RunRequest:
     top: int = 5
     output: Path | None = None
     threads: int | None = None
-    backends: tuple[str, ...] = ("cpu", "reference")
-    strict: bool = False
-    signature: str = ""
-    target: str = "native"
-    level: str | None = None
-    precision: str | None = None
-    cache: bool = True
+    options: Options = DEFAULT_OPTIONS
     pixels: Normalisation = DEFAULT_PIXELS
     sound: SoundOptions = DEFAULT_SOUND
     seed: int = 0
@@ -97,14 +93,14 @@ def run_network(
     assert source is not None
     if request.output:
         check_apart(request.output, [*request.inputs, request.model, request.labels])
-    session = _session(source, request)
+    session = Session.of(source, request.options, threads=request.threads)
     arrays, origins, warnings = _inputs(request, session, sample)
     call, results = _ready(session, arrays)
     times = time_runs(call, request.repeat, request.warmup, request.delay, progress)
     if request.output:
         write_outputs(request.output, session.outputs, results)
     pairs = zip(session.outputs, results, strict=True)
-    backends = [row["backend"] for row in session.placement]
+    backends = [str(row["backend"]) for row in session.placement]
     answers = tuple(answer(value, array, labels, request.top) for value, array in pairs)
     found = detections(results, labels, request.top)
     if request.labels and not (found or any(item.top or item.shares for item in answers)):
@@ -117,7 +113,7 @@ def run_network(
         seconds=session.opened.seconds,
         times=times,
         threads=session.threads,
-        native_ops=backends.count("cpu"),
+        native_ops=native_count(backends),
         ops=len(backends),
         placement=session.placement,
         expected=sample.expected if sample and not request.inputs else "",
@@ -140,20 +136,6 @@ def _ready(
         results[:] = session.run(arrays).values()
 
     return run, results
-
-
-def _session(source: Path, request: RunRequest) -> Session:
-    return Session(
-        source,
-        backends=request.backends,
-        threads=request.threads,
-        strict=request.strict,
-        signature=request.signature,
-        target=request.target,
-        cache=request.cache,
-        level=request.level,
-        precision=request.precision,
-    )
 
 
 def _inputs(

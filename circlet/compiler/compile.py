@@ -1,21 +1,32 @@
-"""The artifact of a network, with kernels as predicted, or measured where time is given."""
+"""A model and options to an artifact, in one straight line."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from circlet.compiler.build import artifact_of, backends_of, compile_native
+from circlet.compiler.build import artifact_of
 from circlet.compiler.planning import plan
-from circlet.compiler.template import Template
-from circlet.options import OpenOptions, Source
-from circlet.target.targets import parse_targets
-
-if TYPE_CHECKING:
-    from circlet.backends.cpu.tuning.search import Tuning
+from circlet.compiler.template import Source, Template
+from circlet.options import Options
 
 
-def compile_model(source: Source, options: OpenOptions) -> bytes:
-    """The artifact of a model file or of its bytes.
+@dataclass(frozen=True)
+class Compilation:
+    """What compiling gave.
+
+    Attributes:
+        artifact: The bytes of the artifact.
+        report: What backends tell of it besides, as plain data by backend.
+    """
+
+    artifact: bytes
+    report: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def compile_model(source: Source, options: Options) -> bytes:
+    """The artifact of a model, of its file or of its bytes.
 
     Raises:
         FileError, FormatError: The source cannot be read.
@@ -24,21 +35,15 @@ def compile_model(source: Source, options: OpenOptions) -> bytes:
         PlacementError: `strict`, and an op did not go to the first backend.
         LimitError: A tensor or the arena is larger than allowed.
     """
-    return compile_template(Template.read(source, options), options)[0]
+    return compile_template(Template.read(source, options), options).artifact
 
 
-def compile_template(template: Template, options: OpenOptions) -> tuple[bytes, list[Tuning]]:
-    """The artifact of a model that is read, and what tuning did; raises as `compile_model`."""
-    if options.tune_seconds:
-        from circlet.backends.cpu.tuning.tuned import compile_tuned
-
-        return compile_tuned(template, options)
-    targets = parse_targets(options.target)
-    planned = plan(template.copy(), backends_of(targets, options), options)
+def compile_template(template: Template, options: Options) -> Compilation:
+    """The artifact of a model that is read and checked; raises as `compile_model`."""
+    planned = plan(template, options)
     compiled = {
-        target: [
-            compile_native(part, target, options, template, planned) for part in planned.native
-        ]
-        for target in targets
+        compiler.name: compiler.compile(planned.partitions_of(compiler))
+        for compiler in planned.compilers
     }
-    return artifact_of(planned, compiled), []
+    report = {name: own.report for name, own in compiled.items()}
+    return Compilation(artifact_of(planned, compiled), report)

@@ -1,26 +1,25 @@
-"""From a checked model to partitions: sizes, passes, placement."""
+"""From a checked model to partitions: sizes, passes, placement, the backends' own passes."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from circlet.artifact.values import unique_names
-from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
+from circlet.backends.base import CompileJob, PartitionCompiler
+from circlet.backends.registry import find_backend
+from circlet.compiler.template import Template
 from circlet.errors import InputError
 from circlet.ir import Graph, Model, Op, Origin, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops.shape import ReshapeAttrs
+from circlet.options import Options, Shapes
 from circlet.passes import pipeline
-from circlet.placement.interface import Backend
 from circlet.placement.rule import Placed, place
 from circlet.plan.partition import Partition, partition
 from circlet.plan.shapes import fix_shapes
-
-if TYPE_CHECKING:
-    from circlet.options import OpenOptions, Shapes
+from circlet.target.targets import parse_targets
 
 LOGGER = logging.getLogger(__name__)
 
@@ -29,50 +28,63 @@ LOGGER = logging.getLogger(__name__)
 class PlannedModel:
     """A model after its passes, with the place of every op.
 
-    `open_sizes` are the dimensions of the inputs that the file leaves open; `level` and `precision`
-    are those of the options.
+    Attributes:
+        job: The options, resolved.
+        model: The rewritten model.
+        placed: The placement table.
+        partitions: In the order of execution, after the passes of their backends.
+        open_sizes: The dimensions of the inputs that the file leaves open.
+        compilers: The backends at work, in the order of the options.
     """
 
+    job: CompileJob
     model: Model
     placed: list[Placed]
     partitions: list[Partition]
     open_sizes: dict[Tensor, tuple[int, ...]]
-    backends: Sequence[Backend]
-    level: str
-    precision: str
+    compilers: Sequence[PartitionCompiler]
 
-    @property
-    def native(self) -> list[Partition]:
-        """The partitions that are compiled to native code."""
-        return [part for part in self.partitions if is_native(part)]
+    def partitions_of(self, compiler: PartitionCompiler) -> list[Partition]:
+        """The partitions of one backend."""
+        return [part for part in self.partitions if part.backend == compiler.name]
 
 
-def plan(
-    model: Model, backends: Sequence[Backend], options: OpenOptions, *, resized: bool = False
-) -> PlannedModel:
-    """Optimise, place and partition a checked model, in place.
+def plan(template: Template, options: Options, *, resized: bool = False) -> PlannedModel:
+    """Optimise, place and partition a copy of a checked model.
 
-    `resized` says that the same model was planned before, for other sizes.
+    Args:
+        resized: Whether the network was compiled before, for other sizes of its inputs.
 
     Raises:
+        InputError: There is no such backend, level or precision.
         GraphError: A rule of an operator is broken, or the network does not work for the sizes.
         UnsupportedOpsError: Ops that no backend takes, all in one report.
         PlacementError: `strict`, and an op did not go to the first backend.
         LimitError: A tensor is larger than allowed.
     """
+    job = CompileJob(options, parse_targets(options.target), template.names, resized)
+    compilers = _compilers(job)
+    model = template.copy()
     graph = model.main
     graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
     open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
     _set_input_shapes(graph, options.shapes)
     fix_shapes(graph, options.limits, resized=resized)
-    log = pipeline(options.level).run(model)
+    log = pipeline(job.level).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
-    placed = place(graph, backends, strict=options.strict)
-    partitions = partition(graph, {row.op: row.backend for row in placed})
-    partitions = [_fused(part, options.level, resized) for part in partitions]
-    chosen = options.level, options.precision
-    return PlannedModel(model, placed, partitions, open_sizes, backends, *chosen)
+    placed = place(graph, compilers, strict=options.strict)
+    by_name = {compiler.name: compiler for compiler in compilers}
+    parts = partition(graph, {row.op: row.backend for row in placed})
+    optimized = [by_name[part.backend].optimize(part) for part in parts]
+    return PlannedModel(job, model, placed, optimized, open_sizes, compilers)
+
+
+def _compilers(job: CompileJob) -> list[PartitionCompiler]:
+    """The backends that were asked for at work, in order."""
+    if not job.options.backends:
+        raise InputError("no backend is given", where="backends", fix="name at least one")
+    return [find_backend(name).compiler(job) for name in job.options.backends]
 
 
 def _forget_computed_sizes(graph: Graph) -> None:
@@ -100,20 +112,6 @@ def _set_input_shapes(graph: Graph, shapes: Shapes) -> None:
                 why=f"{list(shape)} were given, the file has {list(tensor.static_shape)}",
             )
         tensor.shape, tensor.default_shape = shape, None
-
-
-def is_native(part: Partition) -> bool:
-    """Whether a partition is compiled to native code."""
-    return part.backend == "cpu"
-
-
-def _fused(part: Partition, level: str, resized: bool) -> Partition:
-    """A native partition after the level's passes over such; others as they are."""
-    if not is_native(part):
-        return part
-    graph = Graph("native", list(part.inputs), list(part.outputs), list(part.ops))
-    native_pipeline(level, resized=resized).run(graph)
-    return replace(part, ops=tuple(graph.ops), in_place=level in IN_PLACE)
 
 
 def _copy_outputs(graph: Graph) -> None:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from circlet.compiler.key import Stored
 from circlet.errors import GraphError, InputError, UnsupportedOpsError
 from circlet.formats import load
 from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
-from circlet.ir.copy import copy_of_main
+from circlet.ir.copy import copy_of, copy_of_main
 from circlet.ir.regions import reachable
 from circlet.ops.facts import ShapeAttrs
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.verify import unsupported_ops
+from circlet.options import Options
 from circlet.passes import PassManager, make
 from circlet.passes.fold_constants import FoldConstants
 from circlet.passes.resolve_variables import resolve_variables
 from circlet.passes.start_variables import start_variables
 
-if TYPE_CHECKING:
-    from circlet.options import OpenOptions, Source
+Source = Stored | Model
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,20 @@ class Template:
     names: Mapping[Tensor, str]
 
     @staticmethod
-    def read(source: Source, options: OpenOptions) -> Template:
-        """The model of a file or of bytes, entered at a signature.
+    def read(source: Source, options: Options) -> Template:
+        """A model, of a file or of bytes or as it is, entered at a signature.
 
         Raises:
             FileError, FormatError: The source cannot be read.
             GraphError, UnsupportedOpsError: As `check`.
             InputError: There is no such signature.
         """
+        if isinstance(source, Model):
+            return Template.of(copy_of(source), options)
         return Template.of(load(source, options.limits), options)
 
     @staticmethod
-    def of(model: Model, options: OpenOptions, *, was_checked: bool = False) -> Template:
+    def of(model: Model, options: Options, *, was_checked: bool = False) -> Template:
         """A model, entered at a signature; raises as `read`.
 
         `was_checked` says that the same bytes passed `check` before.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from circlet.ir.graph import Graph, Model, Op, Tensor
+from circlet.ir.graph import Graph, Model, Op, Signature, Tensor
 from circlet.ir.regions import reachable
 
 Node = TypeVar("Node", Model, Graph, Op, Tensor)
@@ -16,17 +16,42 @@ def copy_of_main(model: Model) -> Model:
     Constants are the same objects in both; everything else of the model is left out but for what
     it says of itself.
     """
-    graphs = reachable(model.main)
-    tensors: dict[Tensor, Tensor] = {}
+    made = _twin(model)
+    copies = _copied(reachable(model.main), {})
+    made.graphs, made.signatures = list(copies.values()), []
+    return made
+
+
+def copy_of(model: Model) -> Model:
+    """A whole model with graphs, ops and tensors of its own, and signatures of these.
+
+    Constants have the same elements, which are not copied.
+    """
+    made = _twin(model)
+    used = (tensor for graph in model.graphs for tensor in graph.used_tensors())
+    tensors = {tensor: _twin(tensor) for tensor in used}
+    copies = _copied(model.graphs, tensors)
+
+    def renamed(named: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name: _copy(tensor, tensors) for name, tensor in named.items()}
+
+    made.graphs = list(copies.values())
+    made.signatures = [
+        Signature(s.key, copies[s.graph], renamed(s.inputs), renamed(s.outputs))
+        for s in model.signatures
+    ]
+    return made
+
+
+def _copied(graphs: list[Graph], tensors: dict[Tensor, Tensor]) -> dict[Graph, Graph]:
+    """Copies of graphs by what they are copies of, with the copies of tensors that are given."""
     copies = {graph: _twin(graph) for graph in graphs}
     for graph, twin in copies.items():
         twin.ops = [_copy_op(op, tensors, copies) for op in graph.ops]
         twin.inputs = _copies(graph.inputs, tensors)
         twin.outputs = _copies(graph.outputs, tensors)
         twin.tensors = _copies(graph.tensors, tensors)
-    made = _twin(model)
-    made.graphs, made.signatures = list(copies.values()), []
-    return made
+    return copies
 
 
 def _copy_op(op: Op, tensors: dict[Tensor, Tensor], graphs: dict[Graph, Graph]) -> Op:
@@ -43,11 +68,12 @@ def _copies(given: list[Tensor], tensors: dict[Tensor, Tensor]) -> list[Tensor]:
 
 
 def _copy(tensor: Tensor, tensors: dict[Tensor, Tensor]) -> Tensor:
+    twin = tensors.get(tensor)
+    if twin is not None:
+        return twin
     if tensor.data is not None:
         return tensor
-    twin = tensors.get(tensor)
-    if twin is None:
-        twin = tensors[tensor] = _twin(tensor)
+    twin = tensors[tensor] = _twin(tensor)
     return twin
 
 

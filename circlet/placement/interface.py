@@ -1,4 +1,4 @@
-"""What every backend can be asked: does it take an op, and if not, why."""
+"""What placement asks of a backend: does it take an op, and if not, why."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Reason:
     text: str
 
 
-class Backend(Protocol):
-    """The interface that placement sees."""
+class Candidate(Protocol):
+    """A backend as placement sees it."""
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from circlet.errors import PlacementError, UnsupportedOp, UnsupportedOpsError
 from circlet.ir import Graph, Op
 from circlet.ops import dtype_text
-from circlet.placement.interface import Backend, Supported
+from circlet.placement.interface import Candidate, Supported
 
 
 class Placed(NamedTuple):
@@ -25,7 +25,7 @@ class Placed(NamedTuple):
     refused: tuple[tuple[str, str], ...] = ()
 
 
-def place(graph: Graph, backends: Sequence[Backend], *, strict: bool = False) -> list[Placed]:
+def place(graph: Graph, backends: Sequence[Candidate], *, strict: bool = False) -> list[Placed]:
     """The placement table of a graph.
 
     Raises:
@@ -43,7 +43,7 @@ def place(graph: Graph, backends: Sequence[Backend], *, strict: bool = False) ->
     return table
 
 
-def _place_op(op: Op, backends: Sequence[Backend]) -> Placed:
+def _place_op(op: Op, backends: Sequence[Candidate]) -> Placed:
     refused: list[tuple[str, str]] = []
     for backend in backends:
         answer = backend.supports(op)

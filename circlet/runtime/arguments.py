@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from operator import index
+from types import UnionType
 
 from circlet.config import Config
+from circlet.deadline import NANOSECONDS
 from circlet.errors import InputError, check_type
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.options import OpenOptions, Shapes
-from circlet.runtime.executor import NANOSECONDS
+from circlet.options import Options, Shapes
 
 _LONGEST_NS = 1 << 62
 _MOST_THREADS = 64  # CIRCLET_MAX_THREADS of the runtime library
-_TYPES: dict[str, tuple[type, str]] = {
+_TYPES: dict[str, tuple[type | UnionType, str]] = {
     "strict": (bool, "True or False"),
     "target": (str, "a name, such as 'native' or 'baseline'"),
-    "level": (str, "one of 'O0', 'O1', 'O2' and 'Os'"),
-    "precision": (str, "'f32' or 'bf16'"),
+    "level": (str | None, "one of 'O0', 'O1', 'O2' and 'Os'"),
+    "precision": (str | None, "'f32' or 'bf16'"),
     "cache": (bool, "True or False"),
     "limits": (Limits, "a circlet.limits.Limits"),
     "signature": (str, "the key of a signature, or '' for the first graph"),
 }
 
 
-def check_options(options: OpenOptions) -> None:
+def check_options(options: Options) -> None:
     """See that options which nothing else looks at first have the right types."""
     for name, (kind, wanted) in _TYPES.items():
         check_type(getattr(options, name), kind, name, wanted)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from circlet.artifact.values import Value
-from circlet.errors import CancelledError, DeadlineError
+from circlet.deadline import deadline_after, time_left
+from circlet.errors import CancelledError
 from circlet.struct import Struct
 
 if TYPE_CHECKING:
-    from circlet.backends.base import BoundPartition, Setter
+    from circlet.backends.base import Executable, Setter
 
-NANOSECONDS = 1_000_000_000
 _MOST_COPIED_BYTES = 32768
 
 
@@ -25,7 +24,7 @@ class LoadedPartition(Struct):
     `dynamic` are the values written whose shapes only a run decides.
     """
 
-    code: BoundPartition
+    code: Executable
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     dynamic: tuple[int, ...] = ()
@@ -184,22 +183,3 @@ def living(
 def is_copied(value: Value) -> bool:
     """Whether calls copy the arrays of a value rather than bind them."""
     return not value.is_text and not value.is_dynamic and value.bytes <= _MOST_COPIED_BYTES
-
-
-def deadline_after(timeout_ns: int) -> int:
-    """When a timeout that starts now ends, on the monotonic clock; 0 for no timeout."""
-    return time.monotonic_ns() + timeout_ns if timeout_ns else 0
-
-
-def time_left(deadline: int) -> int:
-    """Nanoseconds until a deadline, 0 where there is none.
-
-    Raises:
-        DeadlineError: It has passed.
-    """
-    if not deadline:
-        return 0
-    left = deadline - time.monotonic_ns()
-    if left <= 0:
-        raise DeadlineError.passed()
-    return left

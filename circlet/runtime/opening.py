@@ -7,43 +7,47 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from circlet.artifact.cache import Cache
-from circlet.artifact.file import MAGIC, is_artifact, open_artifact
-from circlet.errors import FileError, InputError, PlacementError, check_type
-from circlet.options import (
-    NO_COMPILER,
-    OpenOptions,
-    Source,
-    artifact_key,
-    compiler_named,
-)
+from circlet.artifact.file import MAGIC, Artifact, is_artifact, open_artifact
+from circlet.backends.registry import find_backend
+from circlet.compiler.key import artifact_key
+from circlet.errors import CircletError, FileError, InputError, PlacementError, check_type
+from circlet.options import Options
 from circlet.runtime.loading import Opened, load_artifact
 
 if TYPE_CHECKING:
-    from circlet.compiler.template import Template
+    from circlet.compiler.key import Stored
+    from circlet.compiler.template import Source, Template
 
 _COMPILED_IN = ("backends", "target", "shapes", "signature", "tune_seconds")
 
 
-def open_source(source: Source, options: OpenOptions) -> Opened:
+def open_source(source: Source, options: Options) -> Opened:
     """Load an artifact, or the artifact of a model: from the cache, or compiled now."""
-    if holds_artifact(source):
-        _check_unchanged(options)
-        start = time.perf_counter()
-        opened = load_artifact(open_artifact(_plain(source)), options.limits)
-        opened.seconds["load"] = time.perf_counter() - start
-        if options.strict:
-            _check_strict(opened)
-        return opened
-    return _open_model(source, options)
+    if type(source).__module__ == "circlet.ir.graph":  # a Model; no cached start imports that
+        return _compiled_now(source, options)
+    stored = cast("Stored", source)
+    if holds_artifact(stored):
+        return _open_artifact(stored, options)
+    return _open_stored(stored, options)
 
 
-def _check_unchanged(options: OpenOptions) -> None:
+def _open_artifact(source: Stored, options: Options) -> Opened:
+    _check_unchanged(options)
+    start = time.perf_counter()
+    opened = load_artifact(open_artifact(_plain(source)), options.limits)
+    opened.seconds["load"] = time.perf_counter() - start
+    _check_made_for(opened, options)
+    if options.strict:
+        _check_strict(opened)
+    return opened
+
+
+def _check_unchanged(options: Options) -> None:
     """InputError where options ask for what only compiling could give."""
-    asked = [name for name in _COMPILED_IN if getattr(options, name) != getattr(OpenOptions, name)]
+    asked = [name for name in _COMPILED_IN if getattr(options, name) != getattr(Options, name)]
     if asked:
         raise InputError(
             "an artifact keeps what it was compiled for",
@@ -61,9 +65,9 @@ def _check_strict(opened: Opened) -> None:
         raise PlacementError.moved(first, moved)
 
 
-def check_made_for(opened: Opened, asked: Mapping[str, str | None]) -> None:
+def _check_made_for(opened: Opened, options: Options) -> None:
     """InputError where an artifact was compiled for another level or precision than asked for."""
-    for name, wanted in asked.items():
+    for name, wanted in (("level", options.level), ("precision", options.precision)):
         made = opened.metadata.get(name, wanted)
         if wanted not in (None, made):
             raise InputError(
@@ -74,42 +78,65 @@ def check_made_for(opened: Opened, asked: Mapping[str, str | None]) -> None:
             )
 
 
-def _open_model(source: Source, options: OpenOptions) -> Opened:
+def _open_stored(source: Stored, options: Options) -> Opened:
+    """The artifact of a model's file or bytes: from the cache where that has it."""
+    start = time.perf_counter()
+    key = artifact_key(source, options)
+    if not key:
+        return _compiled_now(source, options)
     templates: list[Template] = []
 
     def compile_now() -> bytes:
-        from circlet.compiler.compile import compile_template
-        from circlet.compiler.template import Template
+        artifact, template = _compiled(source, options)
+        templates.append(template)
+        return artifact
 
-        templates.append(Template.read(source, options))
-        return compile_template(templates[0], options)[0]
-
-    start = time.perf_counter()
-    key = artifact_key(source, options)
-    if key:
-        found = Cache().load(key, compile_now)
-        artifact, hit = found.artifact, found.hit
-    else:
-        artifact, hit = open_artifact(compile_now()), False
-    middle = time.perf_counter()
-    opened = load_artifact(artifact, options.limits)
-    opened.seconds["cache" if hit else "compile"] = middle - start
-    opened.seconds["load"] = time.perf_counter() - middle
-    if hit and not opened.is_native and compiler_named(options) == NO_COMPILER:
-        _warn_of_numpy()
+    found = Cache().load(key, compile_now)
+    opened = _loaded(found.artifact, options, "cache" if found.hit else "compile", start)
+    if found.hit:
+        _warn_of_missing(opened, options)
     return opened._replace(key=key, template=templates[0] if templates else None)
 
 
-def _warn_of_numpy() -> None:
-    """Say at every start what the first one said: a compiler would make this faster."""
-    import logging
-
-    logging.getLogger(__name__).warning(
-        "no C compiler was found, numpy runs what was cached: pip install 'circlet[compile]'"
-    )
+def _compiled_now(source: Source, options: Options) -> Opened:
+    start = time.perf_counter()
+    artifact, template = _compiled(source, options)
+    opened = _loaded(open_artifact(artifact), options, "compile", start)
+    return opened._replace(template=template)
 
 
-def holds_artifact(source: Source) -> bool:
+def _compiled(source: Source, options: Options) -> tuple[bytes, Template]:
+    from circlet.compiler.compile import compile_template
+    from circlet.compiler.template import Template
+
+    template = Template.read(source, options)
+    return compile_template(template, options).artifact, template
+
+
+def _loaded(artifact: Artifact, options: Options, how: str, start: float) -> Opened:
+    middle = time.perf_counter()
+    opened = load_artifact(artifact, options.limits)
+    opened.seconds[how] = middle - start
+    opened.seconds["load"] = time.perf_counter() - middle
+    return opened
+
+
+def _warn_of_missing(opened: Opened, options: Options) -> None:
+    """Say at every start what the first one said: what compiles for a backend is not there."""
+    used = {part["backend"] for part in opened.metadata["partitions"]}
+    for name in options.backends:
+        if name in used:
+            continue
+        try:
+            find_backend(name).toolchain()
+        except CircletError as error:
+            import logging
+
+            message = "nothing is compiled for backend %s: %s"
+            logging.getLogger(__name__).warning(message, name, error)
+
+
+def holds_artifact(source: Stored) -> bool:
     """Whether a source starts as an artifact does.
 
     Raises:
@@ -117,7 +144,8 @@ def holds_artifact(source: Source) -> bool:
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return is_artifact(bytes(source[: len(MAGIC)]))
-    check_type(source, str | os.PathLike, "source", "the path or the bytes of a network")
+    wanted = "the path or the bytes of a network, or a circlet.ir.Model"
+    check_type(source, str | os.PathLike, "source", wanted)
     try:
         with open(source, "rb") as file:
             return is_artifact(file.read(len(MAGIC)))
@@ -125,5 +153,5 @@ def holds_artifact(source: Source) -> bool:
         raise FileError.unreadable("the model file", source, error) from error
 
 
-def _plain(source: Source) -> str | os.PathLike[str] | bytes:
+def _plain(source: Stored) -> str | os.PathLike[str] | bytes:
     return source if isinstance(source, (str, os.PathLike)) else bytes(source)

@@ -20,7 +20,7 @@ from circlet.artifact.values import (
 )
 from circlet.errors import InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.options import DEFAULT_LEVEL, DEFAULT_PRECISION, OpenOptions, Source
+from circlet.options import DEFAULT_BACKENDS, Options
 from circlet.runtime.arguments import (
     check_options,
     checked_names,
@@ -31,9 +31,10 @@ from circlet.runtime.arguments import (
 )
 from circlet.runtime.executor import Call, Execution, LoadedPartition, is_copied, living
 from circlet.runtime.loading import Opened
-from circlet.runtime.opening import check_made_for, open_source
+from circlet.runtime.opening import open_source
 
 if TYPE_CHECKING:
+    from circlet.compiler.template import Source
     from circlet.runtime.resizing import Resizer
 
 Given = Sequence[object] | Mapping[str, object]
@@ -81,7 +82,7 @@ class Session:
 
     Args:
         source: Path or bytes of a .tflite or .circle model, or of an artifact made by
-            `circlet compile`.
+            `circlet compile`; or a `circlet.ir.Model`, which is copied and never cached.
         backends: Backends in order of preference; an op goes to the first that takes it.
         threads: Threads of a run, the calling one included, at most 64; by default the cores that
             the process may use.
@@ -111,7 +112,7 @@ class Session:
         self,
         source: Source,
         *,
-        backends: Sequence[str] = ("cpu", "reference"),
+        backends: Sequence[str] = DEFAULT_BACKENDS,
         threads: int | None = None,
         strict: bool = False,
         target: str = "native",
@@ -124,28 +125,34 @@ class Session:
         tune_seconds: float = 0.0,
     ) -> None:
         self.threads = thread_count(threads)
-        checked = checked_shapes(shapes or {})
-        options = OpenOptions(
+        options = Options(
             checked_names(backends),
             strict,
             target,
-            DEFAULT_LEVEL if level is None else level,
-            cache=cache,
-            shapes=checked,
-            limits=limits,
-            signature=signature,
-            precision=DEFAULT_PRECISION if precision is None else precision,
-            tune_seconds=checked_seconds(tune_seconds),
+            level,
+            cache,
+            checked_shapes(shapes or {}),
+            limits,
+            signature,
+            checked_seconds(tune_seconds),
+            precision,
         )
         check_options(options)
-        opened = open_source(source, options)
-        check_made_for(opened, {"level": level, "precision": precision})
-        self._set_up(source, options, opened)
+        self._set_up(source, options, open_source(source, options))
+
+    @classmethod
+    def of(cls, source: Source, options: Options, *, threads: int | None = None) -> Session:
+        """A session whose options are one object; raises as `Session`."""
+        check_options(options)
+        session = object.__new__(cls)
+        session.threads = thread_count(threads)
+        session._set_up(source, options, open_source(source, options))
+        return session
 
     def _set_up(
         self,
         source: Source,
-        options: OpenOptions,
+        options: Options,
         opened: Opened,
         resizer: Resizer | None = None,
     ) -> None:
@@ -303,7 +310,7 @@ class Session:
         return self._with(options)
 
     def _with(
-        self, options: OpenOptions, opened: Opened | None = None, resizer: Resizer | None = None
+        self, options: Options, opened: Opened | None = None, resizer: Resizer | None = None
     ) -> Session:
         """A session of the same source with other options, opened now where it was not before."""
         session = object.__new__(Session)

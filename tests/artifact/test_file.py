@@ -27,8 +27,9 @@ WEIGHTS = np.arange(5000, dtype=np.int32).tobytes()
 
 
 def code(target: Target, runtime: bytes = b"runtime") -> TargetCode:
-    partition = PartitionCode(b"plan" * 30, WEIGHTS, (b"unit 0", b"unit 1"))
-    return TargetCode(str(target), runtime, (partition, partition), {"steps": [1, 2]})
+    sections = {"plan": (b"plan" * 30,), "units": (b"unit 0", b"unit 1")}
+    partition = PartitionCode("some", WEIGHTS, sections)
+    return TargetCode(str(target), (partition, partition), {"some": runtime})
 
 
 def small() -> bytes:
@@ -43,10 +44,10 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     assert artifact.metadata == {"model": "x", "shapes": [[1, None]]}
     assert [str(target) for target in artifact.targets] == [target.target for target in targets]
     read = artifact.code(1)
-    assert bytes(read.runtime) == b"other"
-    assert [bytes(unit) for unit in read.partitions[1].units] == [b"unit 0", b"unit 1"]
+    assert bytes(read.shared["some"]) == b"other"
+    assert [bytes(unit) for unit in read.partitions[1].sections["units"]] == [b"unit 0", b"unit 1"]
     assert bytes(read.partitions[0].constants) == WEIGHTS
-    assert read.metadata == {"steps": [1, 2]}
+    assert read.partitions[1].backend == "some" and not read.partitions[1].section("none")
     artifact.verify_full()
 
 
@@ -69,19 +70,21 @@ def test_constants_start_on_pages(from_file: bool, tmp_path: Path) -> None:
     path.write_bytes(small())
     part = open_artifact(path if from_file else small()).select().partitions[0]
     constants = np.frombuffer(part.constants, np.uint8)
-    plan = np.frombuffer(part.plan, np.uint8)
+    plan = np.frombuffer(part.section("plan"), np.uint8)
     assert constants.__array_interface__["data"][0] % PAGE == 0
     assert plan.__array_interface__["data"][0] % 64 == 0
 
 
 def test_a_plan_runs_from_the_mapped_file(tmp_path: Path) -> None:
-    partition = PartitionCode(native.chain_plan(3, 8), b"", (native.unit_image(),))
-    made = TargetCode(str(native_target()), native.runtime_image(), (partition,), {})
+    sections = {"plan": (native.chain_plan(3, 8),), "units": (native.unit_image(),)}
+    partition = PartitionCode("cpu", b"", sections)
+    made = TargetCode(str(native_target()), (partition,), {"cpu": native.runtime_image()})
     write_file(tmp_path / "a", artifact_bytes({}, [made]))
     read = open_artifact(tmp_path / "a").select()
     (tmp_path / "a").unlink()
     part = read.partitions[0]
-    executable = Executable(load_runtime(read.runtime), part.plan, part.constants, part.units)
+    runtime = load_runtime(read.shared["cpu"])
+    executable = Executable(runtime, part.section("plan"), part.constants, part.sections["units"])
     del read, part
     gc.collect()
     source, target = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)

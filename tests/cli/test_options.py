@@ -14,7 +14,7 @@ from circlet.compiler.compile import compile_model
 from circlet.errors import InputError, PlacementError
 from circlet.ir import DType
 from circlet.ops.build import builder
-from circlet.options import OpenOptions
+from circlet.options import Options
 from tests.cli.call import as_json, circlet, in_shell
 from tests.runtime import networks
 
@@ -29,7 +29,7 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def artifact(tmp_path: Path) -> Path:
     path = tmp_path / "relu.circlet"
-    path.write_bytes(compile_model(networks.relu(), OpenOptions()))
+    path.write_bytes(compile_model(networks.relu(), Options()))
     return path
 
 
@@ -59,7 +59,7 @@ def test_an_artifact_takes_options_that_it_fulfils(artifact: Path, option: tuple
 def test_strict_holds_for_what_an_artifact_runs_in_numpy() -> None:
     b = builder()
     b.output(b.op("WHERE", [b.input("x", DType.BOOL, (4,))], name="found"))
-    plain = compile_model(networks.tflite(b), OpenOptions())
+    plain = compile_model(networks.tflite(b), Options())
     assert Session(plain).placement[0]["backend"] == "reference"
     with pytest.raises(PlacementError, match="not taken by 'cpu'"):
         Session(plain, strict=True)

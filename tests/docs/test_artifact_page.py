@@ -14,7 +14,7 @@ import pytest
 
 from circlet import Session
 from circlet.compiler.compile import compile_model
-from circlet.options import OpenOptions
+from circlet.options import Options
 from circlet.sample import Sample
 from tests.docs.how_to import ROOT, blocks
 
@@ -25,7 +25,7 @@ SAMPLE = Sample("float")
 @pytest.fixture(scope="module")
 def artifact() -> bytes:
     pytest.importorskip("ziglang", reason="an artifact is compiled")
-    return compile_model(SAMPLE.model_path, OpenOptions())
+    return compile_model(SAMPLE.model_path, Options())
 
 
 def test_a_c_program_runs_the_parts(artifact: bytes, tmp_path: Path) -> None:

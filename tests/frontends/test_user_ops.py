@@ -22,7 +22,7 @@ from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.ops.user import UserAttrs
-from circlet.options import OpenOptions
+from circlet.options import Options
 from tests.corpora import corpus
 
 Arrays = Sequence[Any]
@@ -148,7 +148,7 @@ def test_other_networks_are_cached_while_an_op_is_registered() -> None:
 
 def test_an_artifact_needs_the_op_where_it_is_loaded() -> None:
     with circlet.register_op("Cube", same, cube):
-        artifact = compile_model(cubed(), OpenOptions())
+        artifact = compile_model(cubed(), Options())
         assert answer(circlet.Session(artifact)).any()
     with pytest.raises(UnsupportedOpsError, match="Cube"):
         circlet.Session(artifact)

@@ -10,7 +10,7 @@ import pytest
 from circlet import Session
 from circlet.compiler.compile import compile_model
 from circlet.errors import InputError
-from circlet.options import OpenOptions
+from circlet.options import Options
 from tests.cli.call import circlet
 from tests.runtime import networks
 
@@ -45,7 +45,7 @@ def test_an_unknown_level_is_refused() -> None:
 
 
 def test_an_artifact_keeps_its_level_and_is_not_tuned() -> None:
-    artifact = compile_model(networks.relu(), OpenOptions(level="Os"))
+    artifact = compile_model(networks.relu(), Options(level="Os"))
     for level in (None, "Os"):
         assert Session(artifact, level=level).opened.metadata["level"] == "Os"
     with pytest.raises(InputError, match="keeps the level"):

@@ -111,9 +111,9 @@ def test_an_artifact_runs_without_a_compiler(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.MonkeyPatch.context():
         monkeypatch.undo()
         from circlet.compiler.compile import compile_model
-        from circlet.options import OpenOptions
+        from circlet.options import Options
 
-        artifact = compile_model(networks.mixed(), OpenOptions())
+        artifact = compile_model(networks.mixed(), Options())
     monkeypatch.setenv("CIRCLET_CC", "/nowhere/cc")
     session = Session(artifact, strict=True)
     assert backends(session) == ["cpu"] * 3

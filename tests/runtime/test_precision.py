@@ -12,7 +12,7 @@ from bench.networks import described
 from circlet import Session
 from circlet.compiler.compile import compile_model
 from circlet.errors import InputError
-from circlet.options import OpenOptions
+from circlet.options import Options
 from tests.cli.call import as_json, circlet
 from tests.corpora import corpus, models
 from tests.runtime import networks
@@ -64,7 +64,7 @@ def test_sessions_for_other_sizes_keep_the_precision() -> None:
 
 def test_a_target_without_instructions_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     both = "x86_64_v3,x86_64_v4+avx512bf16"
-    compile_model(_network(), OpenOptions(target=both, precision="bf16"))
+    compile_model(_network(), Options(target=both, precision="bf16"))
     (record,) = [r for r in caplog.records if "bf16" in r.message]
     assert "x86_64_v3" in record.message and "avx512bf16" not in record.message
 
@@ -75,8 +75,8 @@ def test_an_unknown_precision_is_refused() -> None:
 
 
 def test_an_artifact_keeps_its_precision() -> None:
-    plain = compile_model(_network(), OpenOptions())
-    rounded = compile_model(_network(), OpenOptions(precision="bf16"))
+    plain = compile_model(_network(), Options())
+    rounded = compile_model(_network(), Options(precision="bf16"))
     assert Session(rounded, precision="bf16").opened.metadata["precision"] == "bf16"
     assert "conv_bf16" in _kernels(Session(rounded))
     for artifact, other in ((plain, "bf16"), (rounded, "f32")):

@@ -11,12 +11,12 @@ import pytest
 
 from bench.synthetic import KINDS, network
 from circlet import Session
+from circlet.backends.cpu.loader import Executable
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.compiler.compile import compile_model
 from circlet.errors import GraphError, InputError
-from circlet.options import OpenOptions
+from circlet.options import Options
 from circlet.runtime import resizing
-from circlet.runtime.loading import NativePartition
 from tests.runtime import networks
 
 
@@ -43,7 +43,7 @@ def test_sizes_that_do_not_fit_are_refused(name: str, shape: tuple[int, ...]) ->
 
 
 def test_an_artifact_is_not_resized() -> None:
-    artifact = compile_model(networks.relu(), OpenOptions())
+    artifact = compile_model(networks.relu(), Options())
     with pytest.raises(InputError, match="keeps what it was compiled for"):
         Session(artifact, shapes={"x": (7,)})
 
@@ -92,11 +92,10 @@ def test_packed_weights_are_those_of_the_first_session(kind: str) -> None:
     first = Session(network(kind, 2, 64))
     second = first.resized({"x": (1, 80, 80, 3)})
     (one,), (other,) = first.opened.partitions, second.opened.partitions
-    assert isinstance(one.code, NativePartition)
-    assert isinstance(other.code, NativePartition)
-    constants = one.code.executable.constants, other.code.executable.constants
-    assert np.shares_memory(*constants)
-    assert one.code.executable.units == other.code.executable.units
+    assert isinstance(one.code, Executable)
+    assert isinstance(other.code, Executable)
+    assert np.shares_memory(one.code.constants, other.code.constants)
+    assert one.code.units == other.code.units
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,7 +12,7 @@ from circlet.errors import CircletError, FileError, FormatError, InputError, Lim
 from circlet.ir import DType
 from circlet.limits import Limits
 from circlet.ops.build import builder
-from circlet.options import OpenOptions
+from circlet.options import Options
 from tests.runtime import networks
 
 LEFT = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -162,7 +162,7 @@ def test_a_scalar_network_runs() -> None:
 
 def test_models_and_artifacts_open_from_paths_and_bytes(tmp_path: Path) -> None:
     model = networks.relu()
-    artifact = compile_model(model, OpenOptions())
+    artifact = compile_model(model, Options())
     x = np.linspace(-1, 1, 6, dtype=np.float32)
     for name, data in (("m.tflite", model), ("m.circlet", artifact)):
         path = tmp_path / name
@@ -172,7 +172,7 @@ def test_models_and_artifacts_open_from_paths_and_bytes(tmp_path: Path) -> None:
 
 
 def test_an_artifact_of_numpy_only_runs() -> None:
-    artifact = compile_model(networks.relu(), OpenOptions(backends=("reference",)))
+    artifact = compile_model(networks.relu(), Options(backends=("reference",)))
     session = Session(artifact)
     assert {row["backend"] for row in session.placement} == {"reference"}
     assert session.run([np.full(6, -1, np.float32)])["y"].max() == 0
@@ -223,4 +223,4 @@ def test_a_timeout_must_be_positive(two: Session, timeout: float) -> None:
 
 def test_too_large_an_arena_is_refused() -> None:
     with pytest.raises(LimitError, match="arena_bytes"):
-        compile_model(networks.convolutions(), OpenOptions(limits=Limits(arena_bytes=1000)))
+        compile_model(networks.convolutions(), Options(limits=Limits(arena_bytes=1000)))

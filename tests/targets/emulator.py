@@ -112,7 +112,7 @@ def run_emulated(
     for number, array in zip(artifact.metadata["inputs"], inputs, strict=True):
         buffers[number] = array
     folder.mkdir()
-    _write_parts(folder, _code_for(artifact, machine).runtime, code)
+    _write_parts(folder, _code_for(artifact, machine).shared["cpu"], code)
     for side in ("input", "output"):
         for position, number in enumerate(part[f"{side}s"]):
             (folder / f"{side}{position}.bin").write_bytes(buffers[number].tobytes())
@@ -146,8 +146,9 @@ def _start(value: Value) -> np.ndarray:
 
 
 def _write_parts(folder: Path, runtime: bytes | memoryview, code: PartitionCode) -> None:
-    units = {f"unit{number}.so": unit for number, unit in enumerate(code.units)}
-    rest = {"runtime.so": runtime, "plan.bin": code.plan, "constants.bin": code.constants}
+    units = {f"unit{number}.so": unit for number, unit in enumerate(code.sections["units"])}
+    plan = code.section("plan")
+    rest = {"runtime.so": runtime, "plan.bin": plan, "constants.bin": code.constants}
     for name, data in (units | rest).items():
         (folder / name).write_bytes(data)
 

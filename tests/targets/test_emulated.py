@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from circlet.artifact.file import Artifact, open_artifact
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.compiler.compile import compile_model
 from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model
 from circlet.ops.build import builder
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from circlet.options import OpenOptions
+from circlet.options import Options
 from tests.backends.cpu.q8_graphs import conv_graph
 from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_q4 import weights as block_weights
@@ -49,7 +49,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
 def _artifact(path: Path) -> Artifact:
     """One artifact with the code of every target."""
     targets = ",".join(machine.target for machine in MACHINES)
-    return open_artifact(compile_model(path, OpenOptions(("cpu",), strict=True, target=targets)))
+    return open_artifact(compile_model(path, Options(("cpu",), strict=True, target=targets)))
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
@@ -96,7 +96,7 @@ def test_floats_meet_four_bit_weights_on_emulated_arm(
 def _answers(
     graph: Graph, inputs: list[np.ndarray], machine: Machine, hosts: Hosts, folder: Path
 ) -> list[np.ndarray]:
-    options = OpenOptions(("cpu",), strict=True, target=machine.target)
+    options = Options(("cpu",), strict=True, target=machine.target)
     artifact = open_artifact(compile_model(dumps(Model([graph]), "tflite"), options))
     return run_emulated(artifact, machine, hosts[machine.arch], inputs, folder)
 
@@ -107,7 +107,7 @@ def test_rounded_products_are_those_of_every_target(cpu: str, hosts: Hosts, tmp_
     if machine.missing:
         pytest.skip(machine.missing)
     graph, x = dense(30, 97, 130), values(3, 30, 97)
-    options = OpenOptions(("cpu",), strict=True, target=cpu, precision="bf16")
+    options = Options(("cpu",), strict=True, target=cpu, precision="bf16")
     artifact = open_artifact(compile_model(dumps(Model([graph]), "tflite"), options))
     (got,) = run_emulated(artifact, machine, hosts["aarch64"], [x], tmp_path / "parts")
     np.testing.assert_array_equal(got, sums_of(graph, x))

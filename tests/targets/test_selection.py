@@ -8,7 +8,7 @@ from circlet import Session
 from circlet.artifact.file import Artifact, open_artifact
 from circlet.compiler.compile import compile_model
 from circlet.errors import TargetError
-from circlet.options import OpenOptions
+from circlet.options import Options
 from circlet.target import host, targets
 from circlet.target.targets import missing_on_host, parse_target
 from tests.targets.networks import NETWORKS, model_path
@@ -22,7 +22,7 @@ FORCED = ("x86_64", "x86_64_v2", "x86_64_v3", "x86_64_v4", "x86_64_v4+avx512vnni
 def image() -> bytes:
     """The sample for three levels of x86-64, the best one in the middle."""
     chosen = ",".join((LEVELS[0], LEVELS[2], LEVELS[1]))
-    return compile_model(model_path("int8 sample"), OpenOptions(("cpu",), target=chosen))
+    return compile_model(model_path("int8 sample"), Options(("cpu",), target=chosen))
 
 
 def _pretend(patch: pytest.MonkeyPatch, cpu: str) -> None:
@@ -66,7 +66,7 @@ def test_a_cpu_that_fits_no_target_is_refused(
 def arm_image() -> bytes:
     """The sample for three kinds of Arm processors."""
     chosen = "aarch64,aarch64+dotprod,aarch64+i8mm"
-    return compile_model(model_path("int8 sample"), OpenOptions(("cpu",), target=chosen))
+    return compile_model(model_path("int8 sample"), Options(("cpu",), target=chosen))
 
 
 @pytest.mark.parametrize(
@@ -110,5 +110,5 @@ def test_a_forced_target_answers_as_numpy_does(network: str, target: str) -> Non
     if missing := missing_on_host(parse_target(target)):
         pytest.skip(f"this CPU lacks {', '.join(missing)}")
     inputs, wanted = question(path)
-    options = OpenOptions(("cpu",), strict=True, target=target)
+    options = Options(("cpu",), strict=True, target=target)
     assert_same(list(Session(compile_model(path, options)).run(inputs).values()), wanted)

@@ -1,52 +1,95 @@
-"""The cpu backend as placement and the builder see it."""
+"""The cpu backend: generated C, compiled for a target and loaded into the process."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
-from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
-from circlet.backends.cpu.control import is_control, refusal
-from circlet.backends.cpu.lowering import LOWERINGS, Lowering
-from circlet.ir import DType, Op
-from circlet.ops import unsupported_reason
-from circlet.placement.interface import Reason, Supported
-from circlet.target.targets import Target
+from circlet.backends.cpu.loader import Executable, load_runtime
+from circlet.errors import CompilerMissingError, InputError
+
+if TYPE_CHECKING:
+    import logging
+
+    from circlet.artifact.file import Blob, PartitionCode
+    from circlet.backends import base
+    from circlet.limits import Limits
+    from circlet.target.targets import Target
+
+PRECISIONS = ("f32", "bf16")
 
 
 class CpuBackend:
-    """Generated native code; takes an op when every target of the build has a kernel for it.
-
-    Attributes:
-        rows: The lowerings of ops that it took, for each target.
-    """
+    """Runs partitions on the cores of this machine."""
 
     name = "cpu"
 
-    def __init__(self, targets: Sequence[Target]) -> None:
-        self._targets = tuple(targets)
-        self.rows: dict[tuple[Op, Target], Lowering] = {}
+    def describe(self) -> base.BackendInfo:
+        """Native code in host memory, on the session's threads."""
+        from circlet.backends.base import BackendInfo
 
-    def supports(self, op: Op) -> Supported | Reason:
-        """The name of the lowering, or the reasons of all rows of the kind."""
-        unsupported = unsupported_reason(op)
-        if unsupported is not None:
-            return Reason(unsupported)
-        for tensor in (*op.inputs, *op.outputs):
-            if tensor is not None and None in tensor.shape:
-                return Reason("a shape depends on the data of a run")
-            if tensor is not None and tensor.dtype is DType.STRING:
-                return Reason("strings have no fixed size in memory")
-        names = []
-        for target in self._targets:
-            if is_control(op):
-                reason = refusal(op, target)
-                if reason is not None:
-                    return Reason(reason)
-                names.append("jumps")
-                continue
-            row = LOWERINGS.choose(op, target)
-            if isinstance(row, str):
-                return Reason(row)
-            self.rows[op, target] = row
-            names.append(row.name)
-        return Supported(names[0])
+        return BackendInfo(is_native=True, uses_threads=True)
+
+    def toolchain(self) -> str:
+        """What tells one C compiler from another; CompilerMissingError where there is none."""
+        from circlet.backends.cpu.compiler import compiler_identity
+
+        return compiler_identity()
+
+    def diagnose(self) -> str:
+        """The C compiler, and how long it takes for a small unit."""
+        from circlet.backends.cpu.diagnosis import compiler_facts
+
+        return compiler_facts()
+
+    def compiler(self, job: base.CompileJob) -> base.PartitionCompiler:
+        """What lowers partitions to C and compiles that.
+
+        Raises:
+            InputError: There is no such precision.
+            CompilerMissingError: There is no C compiler, and no other backend may stand in.
+        """
+        from circlet.backends.base import Unavailable
+        from circlet.backends.cpu.partition_compiler import CpuCompiler
+
+        options = job.options
+        if job.precision not in PRECISIONS:
+            fix = f"choose {' or '.join(PRECISIONS)}"
+            raise InputError("there is no such precision", where=job.precision, fix=fix)
+        if job.is_resized:  # over code that is loaded: a compiler may not be needed
+            return CpuCompiler(job)
+        try:
+            self.toolchain()
+        except CompilerMissingError as error:
+            if options.strict or options.backends == (self.name,):
+                raise
+            _log().warning("nothing is compiled to native code: %s", error)
+            why = "there is no C compiler: pip install 'circlet[compile]'"
+            return Unavailable(self.name, why)
+        return CpuCompiler(job)
+
+    def load(self, code: PartitionCode, shared: Blob, limits: Limits) -> Executable:
+        """A plan over its units, mapped constants and the runtime library."""
+        return Executable(
+            load_runtime(shared),
+            code.section("plan"),
+            code.constants,
+            code.sections.get("units", ()),
+            code.section("reuse"),
+        )
+
+    def resizer(self, loaded: Sequence[base.Executable], target: Target) -> base.Resizer:
+        """Other sizes over the kernels that are loaded and the weights that are mapped."""
+        from circlet.backends.base import CompileAnew
+        from circlet.backends.cpu.resizer import CpuResizer
+
+        if not loaded:
+            return CompileAnew(self, target)
+        return CpuResizer(cast(Sequence[Executable], loaded), target)
+
+
+def _log() -> logging.Logger:
+    """The logger, imported here: a start that finds its artifact has nothing to say."""
+    import logging
+
+    return logging.getLogger(__name__)

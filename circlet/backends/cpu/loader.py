@@ -137,6 +137,7 @@ class Executable:
     Attributes:
         constants: Packed constants.
         units: The loaded units; several executables may share them.
+        reuse: What of it serves other sizes, as `ReuseIndex` reads it.
     """
 
     def __init__(
@@ -145,8 +146,10 @@ class Executable:
         plan: Image,
         constants: Image | Array,
         units: Sequence[Image | Library],
+        reuse: Image = b"",
     ) -> None:
         self.runtime = runtime
+        self.reuse = reuse
         self._plan = _aligned(plan)
         self.constants = _aligned(constants)
         self.units = [u if isinstance(u, Library) else Library(u, "unit") for u in units]
@@ -174,6 +177,10 @@ class Executable:
     def handle(self) -> int:
         """The address of the C object."""
         return self._handle
+
+    def bind(self, inputs: Sequence[Array], outputs: Sequence[Array], threads: int) -> Binding:
+        """Give the plan an arena and these buffers."""
+        return Binding(self, inputs, outputs, threads)
 
 
 class _Bound:

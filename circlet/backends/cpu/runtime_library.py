@@ -12,6 +12,7 @@ from circlet.config import Config
 from circlet.errors import CacheError
 from circlet.target.targets import Target
 
+_SHARED = "cpu"
 _TEXT = '#include "circlet_runtime.c"\n'
 
 
@@ -33,10 +34,10 @@ def runtime_image(plain: Target, config: Config | None = None) -> bytes:
 
     def build() -> bytes:
         image = compile_unit(_TEXT, plain, config=config)
-        return artifact_bytes({}, [TargetCode(str(plain), image, (), {})])
+        return artifact_bytes({}, [TargetCode(str(plain), (), {_SHARED: image})])
 
     key = cache_key("runtime", str(plain), compiler_identity(config))
-    return bytes(_cache(config).load(key, build).artifact.code(0).runtime)
+    return bytes(_cache(config).load(key, build).artifact.code(0).shared[_SHARED])
 
 
 def _cache(config: Config) -> Cache:

@@ -1,4 +1,4 @@
-"""The partitions of a plan that numpy runs."""
+"""Partitions that numpy runs: models in artifacts, evaluated by the records of their ops."""
 
 from __future__ import annotations
 
@@ -6,14 +6,61 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlet.backends.reference.backend import evaluate_graph
-from circlet.errors import BackendError, CancelledError
-from circlet.formats import load
-from circlet.ir import Graph
+from circlet.artifact.file import PartitionCode
+from circlet.backends.base import Compiled, CompiledPartition
+from circlet.backends.submodel import submodel
+from circlet.deadline import deadline_after, time_left
+from circlet.errors import BackendError, CancelledError, FormatError
+from circlet.formats import dumps, load
+from circlet.ir import Graph, Op
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.ops.evaluate import Guard
+from circlet.ops import unsupported_reason
+from circlet.ops.evaluate import Guard, evaluate_graph
 from circlet.ops.verify import unsupported_report
-from circlet.runtime.executor import deadline_after, time_left
+from circlet.placement.interface import Reason, Supported
+from circlet.plan.partition import Partition
+from circlet.target.targets import Target
+
+
+class ReferenceCompiler:
+    """Takes every op whose record covers its types."""
+
+    name = "reference"
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        self._targets = targets
+
+    def supports(self, op: Op) -> Supported | Reason:
+        """Whether the op has a record for its types."""
+        reason = unsupported_reason(op)
+        return Supported("numpy") if reason is None else Reason(reason)
+
+    def optimize(self, partition: Partition) -> Partition:
+        """The partition as it is."""
+        return partition
+
+    def compile(self, partitions: Sequence[Partition]) -> Compiled:
+        """Each partition as a model where native code has its constants, the same for all targets.
+
+        Raises:
+            FormatError: An op cannot be stored.
+        """
+        return Compiled(tuple(map(self._compiled, partitions)))
+
+    def memory(self, partition: Partition) -> None:
+        """numpy allocates as it goes."""
+
+    def _compiled(self, partition: Partition) -> CompiledPartition:
+        code = PartitionCode(self.name, _stored(partition), {})
+        return CompiledPartition(dict.fromkeys(self._targets, code))
+
+
+def _stored(partition: Partition) -> bytes:
+    model = submodel(partition)
+    try:
+        return dumps(model, "circle")
+    except FormatError:  # Newer types and options of TFLite are unknown to Circle.
+        return dumps(model, "tflite", origins=True)
 
 
 class ReferencePartition:

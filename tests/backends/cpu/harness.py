@@ -10,8 +10,8 @@ import numpy as np
 from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.loader import Binding, Executable, Runtime
 from circlet.backends.cpu.toolchain import UnitSource, compile_unit, compile_units
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import Graph
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.state import initial_value, variables
 from circlet.plan.partition import partition
 from circlet.target.targets import Target, missing_on_host, parse_target

@@ -12,10 +12,10 @@ from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.loader import Binding, Executable
 from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.errors import CompileError, TargetError
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
+from circlet.ops.evaluate import evaluate_graph
 from circlet.plan.partition import partition
 from circlet.target.features import host_features
 from circlet.target.targets import Target, parse_target

@@ -7,8 +7,8 @@ import pytest
 
 from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.lower.floats import bf16
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import Graph
+from circlet.ops.evaluate import evaluate_graph
 from circlet.plan.partition import partition
 from circlet.target.targets import Target
 from tests.backends.cpu.harness import run_native, runnable

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.passes import native_pipeline
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs
 from circlet.ops.batch_matmul import BatchMatMulAttrs
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.softmax import SoftmaxAttrs
 from tests.backends.cpu.cases import Cases
 from tests.backends.cpu.harness import TARGETS, run_native, runnable

@@ -7,10 +7,10 @@ import pytest
 
 from circlet.backends.cpu.lower.floats import bf16, float_matrix
 from circlet.backends.cpu.lower.floats.bf16 import pairs, to_bf16
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu import test_attention as attention
 from tests.backends.cpu.cases import Cases

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.backends.cpu.backend import CpuBackend
+from circlet.backends.base import CompileJob
 from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES
+from circlet.backends.cpu.partition_compiler import CpuCompiler
 from circlet.ir import DType
 from circlet.ops.quantize import CastAttrs
+from circlet.options import Options
 from circlet.placement.interface import Reason
-from circlet.target.targets import parse_target
+from circlet.target.targets import parse_targets
 from tests.backends.cpu.cases import Cases, each_target
 
 WITHOUT_VECTORS = {(DType.FLOAT32, DType.INT64), (DType.INT64, DType.FLOAT32)}
@@ -37,7 +39,7 @@ def test_casts_equal_the_record(target: str) -> None:
 
 
 def test_only_floats_and_64_bit_integers_are_left_to_numpy() -> None:
-    cases, backend = Cases(), CpuBackend([parse_target("native")])
+    cases, backend = Cases(), CpuCompiler(CompileJob(Options(), parse_targets("native")))
     for source, result in WITHOUT_VECTORS:
         data = cases.data(source, (4,), None)
         cases.op("CAST", [data], CastAttrs(source.value, result.value), dtype=result)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.backend import CpuBackend
+from circlet.backends.base import CompileJob
+from circlet.backends.cpu.partition_compiler import CpuCompiler
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from circlet.ops.control import IfAttrs, WhileAttrs
 from circlet.ops.conv import Conv2DAttrs
+from circlet.options import Options
 from circlet.placement.interface import Reason
 from circlet.target.targets import native_target
 from tests.backends.cpu.harness import check_native
@@ -125,6 +127,6 @@ def test_a_loop_turns_until_its_condition_fails(start: int, swap: bool, target: 
 def test_a_loop_whose_shapes_change_is_refused_with_the_reason() -> None:
     graph = looping(False)
     graph.ops[0].regions[1].outputs[2].shape = (2, 4)
-    answer = CpuBackend([native_target()]).supports(graph.ops[0])
+    answer = CpuCompiler(CompileJob(Options(), (native_target(),))).supports(graph.ops[0])
     assert isinstance(answer, Reason)
     assert "shape" in answer.text

@@ -9,9 +9,9 @@ import pytest
 
 from circlet.backends.cpu.lower.pointwise.affine import affine_params
 from circlet.backends.cpu.lower.pointwise.small_rows import repeat_constant
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.opdef import find
 from tests.backends.cpu.cases import Cases, each_target
 from tests.backends.cpu.harness import run_native, runnable

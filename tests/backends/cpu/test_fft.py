@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType
+from circlet.ops.evaluate import evaluate_graph
 from tests.backends.cpu.cases import Cases, each_target
 from tests.backends.cpu.harness import run_native, runnable
 

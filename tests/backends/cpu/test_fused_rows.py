@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.passes import native_pipeline
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fused import FusedRowsAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.quotient import DivAttrs

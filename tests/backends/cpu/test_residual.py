@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.passes import native_pipeline
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.conv import Conv2DAttrs
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.shape import ReshapeAttrs

@@ -9,9 +9,9 @@ import pytest
 
 from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.quantize import CastAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.shape import ReshapeAttrs

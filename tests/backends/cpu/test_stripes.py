@@ -13,10 +13,10 @@ from circlet.backends.cpu.loader import Binding, Executable
 from circlet.backends.cpu.passes import PASSES
 from circlet.backends.cpu.passes.stripes import Chains, copy_inputs, links_of
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fused import FUSED_STRIPE
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.plan.partition import partition

@@ -15,11 +15,11 @@ import numpy as np
 
 from circlet.backends.cpu.compile import CompiledPartition
 from circlet.backends.cpu.toolchain import usable_cores
-from circlet.backends.cpu.tuning.candidates import CandidateBuilder, Plan
+from circlet.backends.cpu.tuning.candidates import Candidate, CandidateBuilder
 from circlet.backends.cpu.tuning.choices import Question
 from circlet.backends.cpu.tuning.timer import BenchmarkTimer, Running, Timer, Times, is_faster
 from circlet.backends.cpu.tuning.variants import stays_in_class
-from circlet.errors import TargetError
+from circlet.errors import CircletError, TargetError
 from circlet.target.host import host_model
 from circlet.target.targets import Target, missing_on_host
 
@@ -109,11 +109,14 @@ def tune(
         timer: What measures; this machine by default.
     """
     start = perf_counter()
+    watch = timer or BenchmarkTimer()
     plain, found = builder.plain, Findings({}, [])
     ratios: dict[str, float] = {}
-    kept, why = plain, "sizes depend on the data of a run, so nothing was timed"
-    if not any(value.is_dynamic for value in plain.opened.values):
-        watch = timer or BenchmarkTimer()
+    try:
+        Running(plain).run()
+    except CircletError as error:  # an index that a network computes may not be any number
+        kept, why = plain, f"its partitions do not run on random data: {error.what}"
+    else:
         found = _Search(builder, watch, (1 - _VERIFY_SHARE) * seconds).found()
         kept, ratios, why = _verdict(builder, found.wanted, watch, _VERIFY_SHARE * seconds)
     return kept.compiled, Tuning(
@@ -130,17 +133,17 @@ def tune(
 
 def _verdict(
     builder: CandidateBuilder, wanted: Mapping[str, str], timer: Timer, seconds: float
-) -> tuple[Plan, dict[str, float], str]:
+) -> tuple[Candidate, dict[str, float], str]:
     """The plan to keep, the ratios of the whole network by threads, and the reason."""
     plain = builder.plain
     if not wanted:
         return plain, {}, "no candidate was faster than the default"
     tuned = builder.whole(wanted)
-    first, second = (Running(plan.opened).outputs() for plan in (plain, tuned))
+    first, second = (Running(plan).outputs() for plan in (plain, tuned))
     if not all(map(agree, first, second)):
         return plain, {}, "the tuned network's results differ by too much"
     counts = sorted({1, usable_cores()})
-    pair, each = [plain.opened, tuned.opened], seconds / len(counts)
+    pair, each = [plain, tuned], seconds / len(counts)
     rounds = {str(n): timer.runs(pair, n, each) for n in counts}
     ratios = {n: round(float(np.median(r[:, 1] / r[:, 0])), 4) for n, r in rounds.items()}
     gains = any(is_faster(r[:, 0], r[:, 1], _NETWORK_MARGIN) for r in rounds.values())
@@ -192,7 +195,7 @@ class _Search:
     def _left(self) -> float:
         return self._deadline - perf_counter()
 
-    def _answers(self, stage: Sequence[Question], current: Plan) -> list[Answer]:
+    def _answers(self, stage: Sequence[Question], current: Candidate) -> list[Answer]:
         """Answers of one stage, from as many plans as a question has candidates."""
         labels = {question.key: _worth_trying(question) for question in stage}
         plans, half = [current], self._left() / 2
@@ -201,11 +204,11 @@ class _Search:
             plans.append(self._workshop.variant({**self._found.wanted, **tried}))
             if self._left() < half:
                 break
-        times = self._timer.steps([plan.opened for plan in plans], self._left() / 2)
+        times = self._timer.steps(plans, self._left() / 2)
         return [_answer(question, labels[question.key], plans, times) for question in stage]
 
 
-def _to_measure(plan: Plan) -> list[Question]:
+def _to_measure(plan: Candidate) -> list[Question]:
     """Questions with several answers worth trying, about ops that have steps of their own."""
     timed = frozenset(plan.subjects)
     asked = plan.choices.questions.values()
@@ -230,7 +233,7 @@ def _worth_trying(question: Question) -> list[str]:
 
 
 def _answer(
-    question: Question, labels: Sequence[str], plans: Sequence[Plan], times: Times
+    question: Question, labels: Sequence[str], plans: Sequence[Candidate], times: Times
 ) -> Answer:
     """The candidate with the least time, where rounds agree that it is faster."""
     rounds = np.stack(
@@ -254,7 +257,7 @@ def _answer(
     )
 
 
-def _of_subject(subject: str, plan: Plan, times: Times) -> Times:
+def _of_subject(subject: str, plan: Candidate, times: Times) -> Times:
     """Nanoseconds by round that the steps of a kind of op take in a plan."""
     own = [step for step, name in enumerate(plan.subjects) if name == subject]
     total: Times = times[:, own].sum(axis=1)

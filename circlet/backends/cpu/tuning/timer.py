@@ -1,4 +1,4 @@
-"""Times plans of one network against each other, in turn, so that all meet the same noise."""
+"""Times candidates of one network against each other, in turn, so that all meet the same noise."""
 
 from __future__ import annotations
 
@@ -9,54 +9,84 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.loader import Binding
+from circlet.backends.cpu.tuning.candidates import Candidate
 from circlet.formats.arrays import Wanted, random_array
-from circlet.runtime.executor import Execution, living
-from circlet.runtime.loading import Opened
+from circlet.ir import Tensor
+from circlet.ops.state import initial_value
 
 Times = npt.NDArray[np.float64]
 R = TypeVar("R")
 _VISIT_S = 4e-3
 _MOST_RUNS = 50
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 40
+_ALIGNMENT = 64
 
 
-class Running(Execution):
-    """A loaded plan on buffers of its own, whose inputs hold the same random data each time."""
+class Running:
+    """A candidate on buffers of its own; what crosses partitions is random at the first run."""
 
-    def __init__(self, opened: Opened, threads: int = 1) -> None:
-        self._opened = opened
-        self._buffers = [value.empty() for value in opened.values]
-        state = living(opened.values, self._buffers)
-        super().__init__(opened.partitions, self._buffers, threads, state)
+    def __init__(self, candidate: Candidate, threads: int = 1) -> None:
+        parts = candidate.partitions
+        crossing = dict.fromkeys(t for part in parts for t in (*part.inputs, *part.outputs))
+        self._buffers = {tensor: _aligned(tensor) for tensor in crossing}
+        made = {tensor for part in parts for tensor in part.outputs}
+        self._given = [tensor for tensor in crossing if tensor not in made]
+        self._outputs = [tensor for tensor in crossing if tensor in made]
+        self._bindings = [
+            executable.bind(self._arrays(part.inputs), self._arrays(part.outputs), threads)
+            for executable, part in zip(candidate.executables, parts, strict=True)
+        ]
+        self.reset()
+
+    def _arrays(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
+        return [self._buffers[tensor] for tensor in tensors]
 
     def reset(self) -> None:
-        """Fill inputs, and set what lives on from run to run back to its start."""
-        super().reset()
-        for index in self._opened.inputs:
-            value = self._opened.values[index]
-            wanted = Wanted(value.name, value.dtype, value.shape)
-            self._buffers[index][...] = random_array(wanted)
+        """Fill what is given with the same random data, and variables with their start."""
+        for tensor in self._given:
+            if tensor.is_variable:
+                self._buffers[tensor][...] = initial_value(tensor)
+            else:
+                buffer = self._buffers[tensor]
+                wanted = Wanted(tensor.name, buffer.dtype.name, buffer.shape)
+                buffer[...] = random_array(wanted)
+
+    def run(self) -> None:
+        """Run every partition in order."""
+        for binding in self._bindings:
+            binding.run()
+
+    def fastest(self) -> Callable[[], None]:
+        """The cheapest way to run again and again."""
+        return self._bindings[0].run if len(self._bindings) == 1 else self.run
 
     def outputs(self) -> list[np.ndarray]:
-        """The outputs of one run from the start."""
+        """What one run from the start computes."""
         self.reset()
         self.run()
-        return [self._buffers[index].copy() for index in self._opened.outputs]
+        return [self._buffers[tensor].copy() for tensor in self._outputs]
 
     def clocks(self) -> list[npt.NDArray[np.uint64]]:
-        """Arrays that every run from now on fills with the nanoseconds of each native step."""
-        return [runner.profile() for runner in self._runners if isinstance(runner, Binding)]
+        """Arrays that every run from now on fills with the nanoseconds of each step."""
+        return [binding.profile() for binding in self._bindings]
+
+
+def _aligned(tensor: Tensor) -> np.ndarray:
+    """A new array for a tensor that starts on a cache line."""
+    dtype = tensor.dtype.numpy
+    raw = np.zeros(tensor.elements * dtype.itemsize + _ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % _ALIGNMENT
+    return np.ndarray(tensor.static_shape, dtype, raw, start)
 
 
 class Timer(Protocol):
     """What tuning knows of time."""
 
-    def steps(self, plans: Sequence[Opened], seconds: float) -> Times:
+    def steps(self, plans: Sequence[Candidate], seconds: float) -> Times:
         """Nanoseconds by round, plan and native step; steps that a plan lacks take none."""
         ...
 
-    def runs(self, plans: Sequence[Opened], threads: int, seconds: float) -> Times:
+    def runs(self, plans: Sequence[Candidate], threads: int, seconds: float) -> Times:
         """Seconds of a run by round and plan."""
         ...
 
@@ -64,7 +94,7 @@ class Timer(Protocol):
 class BenchmarkTimer:
     """Times plans on this machine."""
 
-    def steps(self, plans: Sequence[Opened], seconds: float) -> Times:
+    def steps(self, plans: Sequence[Candidate], seconds: float) -> Times:
         """Nanoseconds by round, plan and native step, the least of several runs on one thread."""
         running = [Running(plan) for plan in plans]
         clocks = [each.clocks() for each in running]
@@ -79,7 +109,7 @@ class BenchmarkTimer:
 
         return np.array(_rounds(len(plans), visit, seconds))
 
-    def runs(self, plans: Sequence[Opened], threads: int, seconds: float) -> Times:
+    def runs(self, plans: Sequence[Candidate], threads: int, seconds: float) -> Times:
         """Seconds by round and plan, the least of several runs."""
         running = [Running(plan, threads) for plan in plans]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.passes import PASSES
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph
 from circlet.ops.conv3d import Conv3DAttrs
+from circlet.ops.evaluate import evaluate_graph
 from tests.backends.cpu.cases import Cases
 from tests.backends.cpu.harness import run_native
 

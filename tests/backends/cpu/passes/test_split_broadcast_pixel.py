@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.passes import PASSES, native_pipeline
-from circlet.backends.reference.backend import evaluate_graph
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.conv import Conv2DAttrs
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.resize import ResizeBilinearAttrs
 from tests.backends.cpu.cases import Cases

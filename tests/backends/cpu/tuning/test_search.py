@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from circlet import Session
-from circlet.artifact.file import open_artifact
-from circlet.backends.cpu.tuning.candidates import CandidateBuilder, Images
-from circlet.backends.cpu.tuning.search import MOST_CANDIDATES, Tuning, agree
+from circlet.artifact.file import PartitionCode, open_artifact
+from circlet.backends.base import Compiled
+from circlet.backends.cpu.partition_compiler import CpuCompiler
+from circlet.backends.cpu.tuning.candidates import Candidate, CandidateBuilder, Images
+from circlet.backends.cpu.tuning.search import MOST_CANDIDATES, agree
 from circlet.backends.cpu.tuning.timer import BenchmarkTimer, Running, Times, is_faster
 from circlet.backends.cpu.tuning.tuned import compile_tuned
 from circlet.backends.cpu.tuning.variants import VARIANTS
-from circlet.compiler.build import backends_of
 from circlet.compiler.compile import compile_model
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
@@ -24,13 +26,12 @@ from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model, Quantization
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
-from circlet.options import OpenOptions
-from circlet.runtime.loading import NativePartition, Opened
-from circlet.target.targets import parse_targets
+from circlet.options import Options
+from circlet.plan.partition import Partition
 from tests.backends.cpu.cases import Cases
 
 pytest.importorskip("ziglang", reason="candidates are compiled")
-OPTIONS = OpenOptions(tune_seconds=60.0)
+OPTIONS = Options(tune_seconds=60.0)
 
 
 class FakeTimer:
@@ -43,20 +44,19 @@ class FakeTimer:
         self.network = list(network)
         self.stages: list[int] = []
 
-    def steps(self, plans: Sequence[Opened], seconds: float) -> Times:
+    def steps(self, plans: Sequence[Candidate], seconds: float) -> Times:
         self.stages.append(len(plans))
         widest = max(_step_count(plan) for plan in plans)
         factors = [*self.factors, *[1.0] * len(plans)][: len(plans)]
         times = np.ones((4, len(plans), widest)) * np.array(factors)[None, :, None]
         return 1e3 * times
 
-    def runs(self, plans: Sequence[Opened], threads: int, seconds: float) -> Times:
+    def runs(self, plans: Sequence[Candidate], threads: int, seconds: float) -> Times:
         return np.array([[1.0, ratio] for ratio in self.network])
 
 
-def _step_count(plan: Opened) -> int:
-    codes = [part.code for part in plan.partitions]
-    return sum(code.executable.step_count for code in codes if isinstance(code, NativePartition))
+def _step_count(plan: Candidate) -> int:
+    return sum(executable.step_count for executable in plan.executables)
 
 
 def strided() -> Graph:
@@ -67,7 +67,7 @@ def strided() -> Graph:
     return b.output(b.op("CONV_2D", [x, w, None], Conv2DAttrs("SAME", 2, 2), name="conv")).build()
 
 
-def of_bytes() -> Graph:
+def int8_layers() -> Graph:
     cases, quant = Cases(), Quantization.per_tensor(0.05, 3)
     fine = Quantization.per_tensor(0.01)
     data = cases.data(DType.INT8, (1, 14, 14, 32), quant)
@@ -81,69 +81,86 @@ def of_bytes() -> Graph:
 
 
 MODEL = bytes(dumps(Model([strided()]), "tflite"))
-BYTES = bytes(dumps(Model([of_bytes()]), "tflite"))
+INT8 = bytes(dumps(Model([int8_layers()]), "tflite"))
 
 
-def tuned(timer: FakeTimer, options: OpenOptions = OPTIONS) -> tuple[bytes, Tuning]:
-    data, (record,) = compile_tuned(Template.read(MODEL, options), options, timer)
-    return data, record
+def native(source: bytes, options: Options = OPTIONS) -> tuple[CpuCompiler, list[Partition]]:
+    planned = plan(Template.read(source, options), options)
+    compiler = planned.compilers[0]
+    assert isinstance(compiler, CpuCompiler)
+    return compiler, planned.partitions_of(compiler)
 
 
-def code(artifact: bytes) -> list[bytes]:
-    (part,) = open_artifact(artifact).code(0).partitions
-    return [bytes(part.plan), bytes(part.constants), *map(bytes, part.units)]
+def tuned(timer: FakeTimer, options: Options = OPTIONS) -> tuple[Compiled, dict[str, Any]]:
+    compiled = compile_tuned(*native(MODEL, options), timer)
+    return compiled, compiled.report["tuning"][0]
 
 
-UNTUNED = code(compile_model(MODEL, OpenOptions(cache=False)))
+def code(compiled: Compiled) -> list[bytes]:
+    (part,) = compiled.partitions
+    return sections(next(iter(part.codes.values())))
 
 
-def test_without_a_winner_the_code_is_that_of_the_untuned_network() -> None:
-    data, record = tuned(FakeTimer([1.0, 1.2, 1.0, 0.99]))
-    assert (record.kept, record.choices) == (False, {})
-    assert code(data) == UNTUNED
+def sections(part: PartitionCode) -> list[bytes]:
+    units = map(bytes, part.sections["units"])
+    return [bytes(part.section("plan")), bytes(part.constants), *units]
 
 
-def test_a_winner_is_kept_and_stands_in_the_artifact() -> None:
-    timer = FakeTimer([1.0, 1.1, 0.8, 0.9])
-    data, record = tuned(timer)
-    (answer,) = record.answers
-    assert record.kept
-    assert answer.ops == ("conv",)
-    assert answer.taken == answer.measured[2].label != answer.default
-    assert record.choices == {answer.question: answer.taken}
-    assert code(data) != UNTUNED
-    (kept,) = open_artifact(data).metadata["tuning"]
-    assert kept["choices"] == record.choices
-    assert kept["ratios"] == dict.fromkeys(record.ratios, 0.5)
+@pytest.fixture(scope="module")
+def untuned() -> list[bytes]:
+    artifact = open_artifact(compile_model(MODEL, Options(cache=False)))
+    return sections(artifact.code(0).partitions[0])
+
+
+def test_without_a_winner_the_code_is_that_of_the_untuned_network(untuned: list[bytes]) -> None:
+    compiled, record = tuned(FakeTimer([1.0, 1.2, 1.0, 0.99]))
+    assert (record["kept"], record["choices"]) == (False, {})
+    assert code(compiled) == untuned
+
+
+def test_a_winner_is_kept_and_reported(untuned: list[bytes]) -> None:
+    compiled, record = tuned(FakeTimer([1.0, 1.1, 0.8, 0.9]))
+    (answer,) = record["answers"]
+    assert record["kept"]
+    assert answer["ops"] == ("conv",)
+    assert answer["taken"] == answer["measured"][2]["label"] != answer["default"]
+    assert record["choices"] == {answer["question"]: answer["taken"]}
+    assert code(compiled) != untuned
+    kept = cast(list[dict[str, Any]], compiled.facts["tuning"])[0]
+    assert kept["choices"] == record["choices"] and "answers" not in kept
+    assert kept["ratios"] == dict.fromkeys(record["ratios"], 0.5)
 
 
 def test_the_code_follows_from_the_choices_alone() -> None:
-    assert code(tuned(FakeTimer([1.0, 1.1, 0.8]))[0]) == code(tuned(FakeTimer([1.0, 1.1, 0.7]))[0])
+    first, second = tuned(FakeTimer([1.0, 1.1, 0.8])), tuned(FakeTimer([1.0, 1.1, 0.7]))
+    assert code(first[0]) == code(second[0])
 
 
 @pytest.mark.parametrize("network", [[1.2, 1.1, 1.2], [1.0, 1.0, 1.0], [0.995, 0.993, 0.994]])
-def test_a_network_that_is_not_faster_stays_untuned(network: list[float]) -> None:
-    data, record = tuned(FakeTimer([1.0, 0.5], network))
-    assert record.choices
-    assert not record.kept
-    assert code(data) == UNTUNED
+def test_a_network_that_is_not_faster_stays_untuned(
+    network: list[float], untuned: list[bytes]
+) -> None:
+    compiled, record = tuned(FakeTimer([1.0, 0.5], network))
+    assert record["choices"]
+    assert not record["kept"]
+    assert code(compiled) == untuned
 
 
 def test_no_more_plans_run_than_a_question_has_candidates_worth_trying() -> None:
     timer = FakeTimer([])
     _, record = tuned(timer)
-    assert timer.stages == [len(record.answers[0].measured)]
+    assert timer.stages == [len(record["answers"][0]["measured"])]
     assert 2 <= timer.stages[0] <= MOST_CANDIDATES
 
 
 def test_a_tuned_network_computes_the_same() -> None:
-    untuned = compile_model(MODEL, OpenOptions(cache=False))
-    data, _ = tuned(FakeTimer([1.0, 1.0, 0.5]))
     x = np.random.default_rng(1).standard_normal((1, 33, 33, 16)).astype(np.float32)
-    (wanted,) = Session(untuned, threads=1).run([x]).values()
+    (wanted,) = Session(MODEL, threads=1).run([x]).values()
     for threads in (1, 2):
-        (got,) = Session(data, threads=threads).run([x]).values()
+        session = Session(MODEL, threads=threads, tune_seconds=0.5, cache=False)
+        (got,) = session.run([x]).values()
         np.testing.assert_array_equal(got, wanted)
+        assert len(session.opened.metadata["tuning"]) == 1
 
 
 def test_code_for_another_machine_cannot_be_tuned() -> None:
@@ -154,15 +171,18 @@ def test_code_for_another_machine_cannot_be_tuned() -> None:
 
 def test_each_target_is_tuned_by_itself() -> None:
     options = OPTIONS._replace(target="x86_64+v3,x86_64")
-    data, records = compile_tuned(Template.read(MODEL, options), options, FakeTimer([1.0, 0.5]))
-    assert [record.target for record in records] == open_artifact(data).target_names
-    assert all(record.kept for record in records)
+    compiler, parts = native(MODEL, options)
+    compiled = compile_tuned(compiler, parts, FakeTimer([1.0, 0.5]))
+    records = compiled.report["tuning"]
+    assert [record["target"] for record in records] == list(map(str, compiler.job.targets))
+    assert all(record["kept"] for record in records)
 
 
 def test_a_network_that_numpy_runs_has_nothing_to_tune() -> None:
-    data, record = tuned(FakeTimer([]), OPTIONS._replace(backends=("reference",)))
-    assert (record.kept, record.answers) == (False, ())
-    assert not open_artifact(data).code(0).partitions[0].units
+    options = OPTIONS._replace(backends=("reference",))
+    artifact = open_artifact(compile_model(MODEL, options))
+    assert "tuning" not in artifact.metadata
+    assert artifact.code(0).partitions[0].sections == {}
 
 
 def test_tuned_artifacts_have_a_place_of_their_own_in_the_cache(
@@ -177,41 +197,39 @@ def test_tuned_artifacts_have_a_place_of_their_own_in_the_cache(
     assert "tuning" not in Session(MODEL).opened.metadata
 
 
-def shop_of(source: bytes) -> CandidateBuilder:
-    template, targets = Template.read(source, OPTIONS), parse_targets("native")
-    planned = plan(template.copy(), backends_of(targets, OPTIONS), OPTIONS)
-    return CandidateBuilder(planned, targets[0], template, OPTIONS, Images())
+def builder_of(source: bytes) -> CandidateBuilder:
+    compiler, parts = native(source)
+    return CandidateBuilder(compiler, parts, compiler.job.targets[0], Images())
 
 
 def test_a_variant_takes_what_is_wanted() -> None:
-    shop = shop_of(MODEL)
-    (question,) = shop.plain.choices.questions.values()
-    other = shop.variant({question.key: question.labels[1]})
+    candidates = builder_of(MODEL)
+    (question,) = candidates.plain.choices.questions.values()
+    other = candidates.variant({question.key: question.labels[1]})
     assert other.choices.questions[question.key].taken == question.labels[1]
     assert other.subjects.count(question.subject) >= 1
 
 
-@pytest.mark.parametrize("source", [MODEL, BYTES], ids=["floats", "bytes"])
+@pytest.mark.parametrize("source", [MODEL, INT8], ids=["float", "int8"])
 def test_all_tiles_of_a_kernel_give_the_same_bits(source: bytes) -> None:
-    shop = shop_of(source)
-    wanted = Running(shop.plain.opened).outputs()
-    tiles = [q for q in shop.plain.choices.questions.values() if q.name.split()[0] in VARIANTS]
+    candidates = builder_of(source)
+    wanted = Running(candidates.plain).outputs()
+    questions = candidates.plain.choices.questions.values()
+    tiles = [question for question in questions if question.name.split()[0] in VARIANTS]
     assert tiles
     for question in tiles:
         for label in question.labels[1:6]:
-            got = Running(shop.variant({question.key: label}).opened).outputs()
+            got = Running(candidates.variant({question.key: label})).outputs()
             for first, second in zip(wanted, got, strict=True):
                 np.testing.assert_array_equal(first, second, err_msg=f"{question.key}: {label}")
 
 
-def test_the_stopwatch_times_every_step() -> None:
-    from circlet.runtime.opening import open_source
-
-    opened = open_source(MODEL, OpenOptions(cache=False))
-    times = BenchmarkTimer().steps([opened, opened], 0.01)
-    assert times.shape[1:] == (2, _step_count(opened))
+def test_every_step_is_timed() -> None:
+    plain = builder_of(MODEL).plain
+    times = BenchmarkTimer().steps([plain, plain], 0.01)
+    assert times.shape[1:] == (2, _step_count(plain))
     assert (times > 0).all()
-    runs = BenchmarkTimer().runs([opened, opened], 2, 0.01)
+    runs = BenchmarkTimer().runs([plain, plain], 2, 0.01)
     assert runs.shape[1:] == (2,)
     assert (runs > 0).all()
 
@@ -255,10 +273,11 @@ def test_a_time_that_is_none_is_refused(seconds: float) -> None:
         Session(MODEL, tune_seconds=seconds)
 
 
-def test_sizes_that_depend_on_data_are_not_timed() -> None:
+def test_partitions_that_random_data_stop_are_not_tuned() -> None:
     b = builder()
-    x = b.input("x", DType.BOOL, (4,))
-    model = bytes(dumps(b.output(b.op("WHERE", [x], name="where")).model(), "tflite"))
-    _, (record,) = compile_tuned(Template.read(model, OPTIONS), OPTIONS, FakeTimer([]))
-    assert (record.kept, record.answers) == (False, ())
-    assert "depend on the data" in record.why
+    x = b.input("x", DType.FLOAT32, (4, 8))
+    rows = b.input("rows", DType.INT32, (2,))
+    model = bytes(dumps(b.output(b.op("GATHER", [x, rows], name="rows of x")).model(), "tflite"))
+    record = compile_tuned(*native(model), FakeTimer([])).report["tuning"][0]
+    assert (record["kept"], record["answers"]) == (False, ())
+    assert "random data" in record["why"]

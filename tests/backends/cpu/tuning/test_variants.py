@@ -14,7 +14,8 @@ from circlet.backends.cpu.lowering import KernelRef
 from circlet.backends.cpu.toolchain import KERNELS_DIR
 from circlet.backends.cpu.tuning.choices import Choices
 from circlet.backends.cpu.tuning.variants import VARIANTS, Numerics, Variant, stays_in_class
-from circlet.compiler.build import plan_model
+from circlet.compiler.planning import plan
+from circlet.compiler.template import Template
 from circlet.errors import CircletError
 from circlet.formats import load
 from circlet.ir import DType, Graph, Quantization
@@ -24,7 +25,7 @@ from circlet.ops.conv import DepthwiseConv2DAttrs
 from circlet.ops.order import CumsumAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
-from circlet.options import OpenOptions
+from circlet.options import Options
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests import corpora
@@ -40,11 +41,11 @@ _METHODS = {"method", "fold"}
 @cache
 def compiled(network: str, target: str, precision: str) -> tuple[frozenset[str], Choices]:
     """The kernel functions of a network's plan for a target, and the questions that were asked."""
-    options = OpenOptions(target=target, precision=precision)
+    options = Options(target=target, precision=precision)
     model = load(corpus(network), DEFAULT_LIMITS)
     found, choices = set[str](), Choices()
-    planned = plan_model(model, [parse_target(target)], options)
-    for part in planned.native:
+    planned = plan(Template.of(model, options), options)
+    for part in planned.partitions_of(planned.compilers[0]):
         done = compile_partition(
             part, parse_target(target), 1, choices=choices, precision=precision
         )

@@ -1,0 +1,186 @@
+"""Partitions of a network to native code: for each target lowered to C, all of it built at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from circlet.artifact.file import PartitionCode
+from circlet.backends import base
+from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
+from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.control import is_control, refusal
+from circlet.backends.cpu.lower.floats.bf16 import has_bf16
+from circlet.backends.cpu.lowering import LOWERINGS, Lowering
+from circlet.backends.cpu.memory_use import memory_use
+from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
+from circlet.backends.cpu.reuse_index import ReuseIndex
+from circlet.backends.cpu.runtime_library import plain_target, runtime_image
+from circlet.backends.cpu.toolchain import UnitSource, compile_units, usable_cores
+from circlet.backends.cpu.tuning.choices import Choices
+from circlet.errors import LimitError
+from circlet.ir import DType, Graph, Op
+from circlet.ops import unsupported_reason
+from circlet.placement.interface import Reason, Supported
+from circlet.plan.partition import Partition
+from circlet.target.targets import Target
+
+LOGGER = logging.getLogger(__name__)
+Build = Callable[[Sequence[UnitSource]], list[bytes]]
+Lowered = Mapping[Target, Sequence[CompiledPartition]]
+
+
+class CpuCompiler:
+    """The cpu backend at work on one network; takes an op when every target has a kernel for it."""
+
+    name = "cpu"
+
+    def __init__(self, job: base.CompileJob) -> None:
+        self.job = job
+        self._rows: dict[tuple[Op, Target], Lowering] = {}
+        lacking = [str(target) for target in job.targets if not has_bf16(target)]
+        if job.precision == "bf16" and lacking and not job.is_resized:
+            names = ", ".join(lacking)
+            LOGGER.warning("no instructions for bf16, which may take longer than f32: %s", names)
+
+    def supports(self, op: Op) -> Supported | Reason:
+        """The name of the lowering, or the reasons of all rows of the kind."""
+        unsupported = unsupported_reason(op)
+        if unsupported is not None:
+            return Reason(unsupported)
+        for tensor in (*op.inputs, *op.outputs):
+            if tensor is not None and None in tensor.shape:
+                return Reason("a shape depends on the data of a run")
+            if tensor is not None and tensor.dtype is DType.STRING:
+                return Reason("strings have no fixed size in memory")
+        names = []
+        for target in self.job.targets:
+            if is_control(op):
+                reason = refusal(op, target)
+                if reason is not None:
+                    return Reason(reason)
+                names.append("jumps")
+                continue
+            row = LOWERINGS.choose(op, target)
+            if isinstance(row, str):
+                return Reason(row)
+            self._rows[op, target] = row
+            names.append(row.name)
+        return Supported(names[0])
+
+    def optimize(self, partition: Partition) -> Partition:
+        """The partition after the level's passes over native code."""
+        level = self.job.level
+        graph = Graph("native", [*partition.inputs], [*partition.outputs], [*partition.ops])
+        native_pipeline(level, resized=self.job.is_resized).run(graph)
+        return replace(partition, ops=tuple(graph.ops), in_place=level in IN_PLACE)
+
+    def compile(self, partitions: Sequence[Partition]) -> base.Compiled:
+        """Plans, packed constants and units of partitions, measured where time is given for that.
+
+        Raises:
+            TargetError: Code is to be tuned for a target that this machine cannot run.
+            CompilerMissingError, CompileError, CacheError: The C cannot be compiled.
+            LimitError: An arena is larger than allowed.
+        """
+        if not partitions:
+            return base.Compiled(())
+        if self.job.options.tune_seconds:
+            from circlet.backends.cpu.tuning.tuned import compile_tuned
+
+            return compile_tuned(self, partitions)
+        targets = self.job.targets
+        return self.built({t: [self.lowered(part, t) for part in partitions] for t in targets})
+
+    def memory(self, partition: Partition) -> base.MemoryUse:
+        """What a partition needs for the first target."""
+        target, precision = self.job.targets[0], self.job.precision
+        return memory_use(compile_partition(partition, target, 1, precision=precision))
+
+    def lowered(
+        self,
+        partition: Partition,
+        target: Target,
+        reuse: ReuseIndex | None = None,
+        choices: Choices | None = None,
+    ) -> CompiledPartition:
+        """A partition as C and a plan.
+
+        Args:
+            reuse: Kernels and constants of another size of the network that are loaded.
+            choices: What lowerings are to choose; takes down what they asked.
+
+        Raises:
+            LimitError: The arena is larger than allowed.
+        """
+        options = self.job.options
+        compiled = compile_partition(
+            partition,
+            target,
+            usable_cores(),
+            options.limits.loop_turns,
+            names=self.job.constant_names,
+            reuse=reuse,
+            rows=self._rows,
+            choices=choices,
+            precision=self.job.precision,
+        )
+        needed, allowed = compiled.memory.arena_bytes, options.limits.arena_bytes
+        if needed > allowed:
+            raise LimitError(
+                "the network needs more working memory than allowed",
+                why=f"{needed} bytes, the limit is {allowed}",
+                fix="raise `arena_bytes` of circlet.limits.Limits if this is meant",
+            )
+        return compiled
+
+    def built(self, lowered: Lowered, build: Build = compile_units) -> base.Compiled:
+        """Partitions that are lowered, for each target in the same order, all C built at once."""
+        sources = [
+            UnitSource(text, target)
+            for target, parts in lowered.items()
+            for part in parts
+            for text in part.units
+        ]
+        plain = {target: plain_target(target) for target in lowered}
+        with ThreadPoolExecutor() as pool:
+            kinds = list(dict.fromkeys(plain.values()))
+            runtimes = pool.map(runtime_image, kinds)
+            images = iter(build(sources) if sources else [])
+            runtime_of = dict(zip(kinds, runtimes, strict=True))
+        codes = {
+            target: [partition_code(part, images) for part in parts]
+            for target, parts in lowered.items()
+        }
+        first = next(iter(lowered.values()))
+        partitions = tuple(
+            base.CompiledPartition(
+                {target: own[number] for target, own in codes.items()}, facts_of(part)
+            )
+            for number, part in enumerate(first)
+        )
+        return base.Compiled(partitions, {t: runtime_of[own] for t, own in plain.items()})
+
+
+def partition_code(compiled: CompiledPartition, images: Iterator[bytes]) -> PartitionCode:
+    """What an artifact keeps of a partition, whose units are the next images."""
+    sections = {
+        "plan": (compiled.plan,),
+        "units": tuple(next(images) for _ in compiled.units),
+        "reuse": (compiled.reuse.to_bytes(),),
+    }
+    return PartitionCode("cpu", compiled.constants, sections)
+
+
+def facts_of(compiled: CompiledPartition) -> dict[str, object]:
+    """What loading, and a user, may ask of a partition."""
+    memory = compiled.memory
+    return {
+        "lowerings": compiled.lowerings,
+        "steps": compiled.steps,
+        "arena_bytes": memory.arena_bytes,
+        "lower_bound_bytes": memory.lower_bound_bytes,
+        "planner": memory.planner,
+    }

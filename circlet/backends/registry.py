@@ -1,0 +1,76 @@
+"""Backends by name: those of this package, and those that others install as entry points.
+
+Another package adds one by an entry point of the group `circlet.backends`, whose name is the
+backend's and whose object makes a `circlet.backends.base.Backend` when it is called.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from circlet.errors import BackendError, InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from circlet.backends.base import Backend
+
+GROUP = "circlet.backends"
+_OWN = {
+    "cpu": ("circlet.backends.cpu.backend", "CpuBackend"),
+    "reference": ("circlet.backends.reference.backend", "ReferenceBackend"),
+}
+
+
+@lru_cache(maxsize=32)
+def find_backend(name: str) -> Backend:
+    """The backend of a name, imported when it is first asked for.
+
+    Raises:
+        InputError: There is no such backend.
+    """
+    made: Backend
+    if name in _OWN:
+        module, factory = _OWN[name]
+        made = getattr(import_module(module), factory)()
+        return made
+    for entry in _installed():
+        if entry.name == name:
+            return _loaded(entry)
+    fix = f"choose among {', '.join(backend_names())}"
+    raise InputError("there is no such backend", where=name, fix=fix)
+
+
+def _loaded(entry: EntryPoint) -> Backend:
+    try:
+        made: Backend = entry.load()()
+    except Exception as error:  # whatever another package's code raises
+        raise BackendError(
+            "an installed backend cannot be loaded",
+            where=entry.name,
+            why=f"{entry.value}: {type(error).__name__}: {error}",
+            fix="mend or uninstall the package that provides it",
+        ) from error
+    return made
+
+
+def backend_names() -> list[str]:
+    """The names of all backends, those of this package first."""
+    return list(dict.fromkeys([*_OWN, *(entry.name for entry in _installed())]))
+
+
+def native_count(names: Iterable[str]) -> int:
+    """How many of some ops, each given by the backend that runs it, are native code."""
+    counts = Counter(names)
+    return sum(count for name, count in counts.items() if find_backend(name).describe().is_native)
+
+
+def _installed() -> Iterator[EntryPoint]:
+    """Entry points of other packages; reading them takes a start longer than its own code."""
+    from importlib.metadata import entry_points
+
+    yield from entry_points(group=GROUP)

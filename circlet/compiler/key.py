@@ -1,0 +1,60 @@
+"""The cache's name for an artifact; on the path of every cached start, so it imports little."""
+
+from __future__ import annotations
+
+import os
+
+from circlet.artifact.cache import Cache, cache_key
+from circlet.backends.registry import find_backend
+from circlet.errors import CircletError, FileError
+from circlet.options import DEFAULT_LEVEL, DEFAULT_PRECISION, Options
+from circlet.target.host import host_architecture, host_model, host_words
+from circlet.user_codes import may_use_user_codes
+
+Stored = str | os.PathLike[str] | bytes | memoryview
+
+
+def artifact_key(source: Stored, options: Options) -> str:
+    """A name for the model's bytes and everything that shapes the code.
+
+    It is "" where the cache is not to be used.
+
+    Raises:
+        FileError: The model cannot be read.
+        InputError: There is no such backend.
+    """
+    try:
+        if not options.cache or may_use_user_codes(source):
+            return ""
+        if isinstance(source, (str, os.PathLike)):
+            model: str | bytes | memoryview = Cache().file_digest(source)
+        else:
+            model = source
+    except OSError as error:
+        raise FileError.unreadable("the model file", source, error) from error
+    targets = _target_identity(options.target)
+    limits = options.limits._replace(run_seconds=None)
+    entry = (options.signature, options.shapes)
+    made = options.level or DEFAULT_LEVEL, options.precision or DEFAULT_PRECISION
+    plan = repr((options.backends, options.strict, made, entry, limits))
+    if options.tune_seconds:
+        plan += repr((host_model(), options.tune_seconds))
+    toolchains = "\n".join(map(_toolchain, options.backends))
+    return cache_key(model, targets, plan, toolchains)
+
+
+def _target_identity(text: str) -> str:
+    """What code is for; this machine by its own words, for whose meanings no table is loaded."""
+    if text == "native":
+        return " ".join((host_architecture(), *sorted(host_words())))
+    from circlet.target.targets import parse_targets
+
+    return ",".join(map(str, parse_targets(text)))
+
+
+def _toolchain(backend: str) -> str:
+    """What compiles for a backend, or why nothing does: either makes other artifacts."""
+    try:
+        return f"{backend} {find_backend(backend).toolchain()}"
+    except CircletError as error:
+        return f"{backend} {error.code}"
