@@ -137,7 +137,7 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
 def test_a_newer_version_says_so() -> None:
     data = bytearray(small())
     data[8] += 1
-    with pytest.raises(ArtifactError, match="version 3"):
+    with pytest.raises(ArtifactError, match="version 4"):
         open_artifact(bytes(data))
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from bench.synthetic import KINDS, network
 from circlet import Session
+from circlet.backends.cpu import resizer
 from circlet.backends.cpu.loader import Executable
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.compiler.compile import compile_model
 from circlet.errors import GraphError, InputError
 from circlet.options import Options
-from circlet.runtime import resizing
 from tests.runtime import networks
 
 
@@ -65,7 +65,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(units: object) -> list[bytes]:
         raise AssertionError("a unit was compiled")
 
-    monkeypatch.setattr(resizing, "compile_units", refuse)
+    monkeypatch.setattr(resizer, "compile_units", refuse)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,7 +106,7 @@ def test_kernels_that_lack_are_compiled_once(kind: str, monkeypatch: pytest.Monk
         compiled.append(len(units))
         return compile_units(units)
 
-    monkeypatch.setattr(resizing, "compile_units", counted)
+    monkeypatch.setattr(resizer, "compile_units", counted)
     source = network(kind, 2, 64)
     first = Session(source, cache=False)
     for batch in (1, 2):

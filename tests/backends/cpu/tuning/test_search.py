@@ -21,7 +21,7 @@ from circlet.backends.cpu.tuning.variants import VARIANTS
 from circlet.compiler.compile import compile_model
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
-from circlet.errors import InputError, TargetError
+from circlet.errors import InputError, LimitError, TargetError
 from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model, Quantization
 from circlet.ops.build import builder
@@ -273,11 +273,14 @@ def test_a_time_that_is_none_is_refused(seconds: float) -> None:
         Session(MODEL, tune_seconds=seconds)
 
 
-def test_partitions_that_random_data_stop_are_not_tuned() -> None:
-    b = builder()
-    x = b.input("x", DType.FLOAT32, (4, 8))
-    rows = b.input("rows", DType.INT32, (2,))
-    model = bytes(dumps(b.output(b.op("GATHER", [x, rows], name="rows of x")).model(), "tflite"))
-    record = compile_tuned(*native(model), FakeTimer([])).report["tuning"][0]
+def test_partitions_that_stop_on_random_data_are_not_tuned(
+    monkeypatch: pytest.MonkeyPatch, untuned: list[bytes]
+) -> None:
+    def stop(running: Running) -> None:
+        raise LimitError("a loop of the network did not end")
+
+    monkeypatch.setattr(Running, "run", stop)
+    compiled, record = tuned(FakeTimer([1.0, 0.5]))
     assert (record["kept"], record["answers"]) == (False, ())
-    assert "random data" in record["why"]
+    assert "random data: a loop" in record["why"]
+    assert code(compiled) == untuned
