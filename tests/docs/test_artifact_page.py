@@ -53,7 +53,7 @@ def test_a_c_program_runs_the_parts(artifact: bytes, tmp_path: Path) -> None:
 
 def test_the_header_is_laid_out_as_the_page_says(artifact: bytes) -> None:
     magic, version, sections, text_bytes, file_bytes = struct.unpack_from("<8sIIQQ", artifact)
-    assert (magic, version, file_bytes) == (b"CIRCLETA", 2, len(artifact))
+    assert (magic, version, file_bytes) == (b"CIRCLETA", 3, len(artifact))
     table = [struct.unpack_from("<QQ", artifact, 64 + 48 * i) for i in range(sections)]
     assert all(start % 64 == 0 and start + size <= file_bytes for start, size in table)
     assert artifact[64 + 48 * sections :][:text_bytes].startswith(b'{"metadata":')

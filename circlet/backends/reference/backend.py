@@ -38,7 +38,7 @@ class ReferenceBackend:
         """What stores partitions as models."""
         from circlet.backends.reference.partition import ReferenceCompiler
 
-        return ReferenceCompiler(job.targets)
+        return ReferenceCompiler(job)
 
     def load(self, code: PartitionCode, shared: Blob, limits: Limits) -> ReferencePartition:
         """The graph of a partition."""

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlet.artifact.file import PartitionCode
-from circlet.backends.base import Compiled, CompiledPartition
-from circlet.backends.submodel import submodel
+from circlet.backends.models import ArrayRunner, ModelCompiler, submodel
 from circlet.deadline import deadline_after, time_left
 from circlet.errors import BackendError, CancelledError, FormatError
 from circlet.formats import dumps, load
@@ -19,52 +17,28 @@ from circlet.ops.evaluate import Guard, evaluate_graph
 from circlet.ops.verify import unsupported_report
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
-from circlet.target.targets import Target
 
 
-class ReferenceCompiler:
+class ReferenceCompiler(ModelCompiler):
     """Takes every op whose record covers its types."""
 
     name = "reference"
-
-    def __init__(self, targets: Sequence[Target]) -> None:
-        self._targets = targets
 
     def supports(self, op: Op) -> Supported | Reason:
         """Whether the op has a record for its types."""
         reason = unsupported_reason(op)
         return Supported("numpy") if reason is None else Reason(reason)
 
-    def optimize(self, partition: Partition) -> Partition:
-        """The partition as it is."""
-        return partition
-
-    def compile(self, partitions: Sequence[Partition]) -> Compiled:
-        """Each partition as a model where native code has its constants, the same for all targets.
-
-        Raises:
-            FormatError: An op cannot be stored.
-        """
-        return Compiled(tuple(map(self._compiled, partitions)))
-
-    def memory(self, partition: Partition) -> None:
-        """numpy allocates as it goes."""
-
-    def _compiled(self, partition: Partition) -> CompiledPartition:
-        code = PartitionCode(self.name, _stored(partition), {})
-        return CompiledPartition(dict.fromkeys(self._targets, code))
-
-
-def _stored(partition: Partition) -> bytes:
-    model = submodel(partition)
-    try:
-        return dumps(model, "circle")
-    except FormatError:  # Newer types and options of TFLite are unknown to Circle.
-        return dumps(model, "tflite", origins=True)
+    def stored(self, partition: Partition) -> bytes:
+        """The partition as a .circle file; newer types and options of TFLite as a .tflite one."""
+        try:
+            return dumps(submodel(partition), "circle")
+        except FormatError:
+            return super().stored(partition)
 
 
 class ReferencePartition:
-    """A graph, read from the .circle bytes in the artifact, that its records evaluate."""
+    """A graph, read from the model in the artifact, that its records evaluate."""
 
     def __init__(self, model: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> None:
         self._graph = load(model, limits).main
@@ -73,57 +47,40 @@ class ReferencePartition:
 
     def bind(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
-    ) -> _BoundReference:
+    ) -> _Runner:
         """Read and write these buffers; numpy decides about threads itself."""
-        return _BoundReference(self._graph, self._limits, list(inputs), list(outputs))
+        return _Runner(self._graph, self._limits, inputs, outputs)
 
 
-class _BoundReference:
+class _Runner(ArrayRunner):
     def __init__(
         self,
         graph: Graph,
         limits: Limits,
-        inputs: list[np.ndarray],
-        outputs: list[np.ndarray],
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
     ) -> None:
-        self._graph = graph
-        self._limits = limits
-        self._inputs = inputs
-        self._outputs = outputs
-        self._cancelled = False
+        super().__init__(inputs, outputs)
+        self._graph, self._limits = graph, limits
 
     def run(self, timeout_ns: int = 0) -> None:
-        self._cancelled = False
+        self.is_cancelled = False
         deadline = deadline_after(timeout_ns)
 
         def check() -> None:
-            if self._cancelled:
+            if self.is_cancelled:
                 raise CancelledError("the run was cancelled")
             time_left(deadline)
 
-        results = evaluate_graph(self._graph, self._inputs, Guard(check, self._limits))
+        results = evaluate_graph(self._graph, self.inputs, Guard(check, self._limits))
         for index, (tensor, result) in enumerate(zip(self._graph.outputs, results, strict=True)):
             if None in tensor.shape:
-                self._outputs[index] = result
+                self.outputs[index] = result
                 continue
-            target = self._outputs[index]
+            target = self.outputs[index]
             if target.shape != result.shape:
                 raise _other_shape(tensor.name, target.shape, result.shape)
             target[...] = result
-
-    def output(self, index: int) -> np.ndarray:
-        """The array that the last run left at output `index`."""
-        return self._outputs[index]
-
-    def set_input(self, index: int, buffer: np.ndarray) -> None:
-        self._inputs[index] = buffer
-
-    def set_output(self, index: int, buffer: np.ndarray) -> None:
-        self._outputs[index] = buffer
-
-    def cancel(self) -> None:
-        """Stop a run in progress before its next operator."""
-        self._cancelled = True
 
 
 def _other_shape(name: str, planned: tuple[int, ...], got: tuple[int, ...]) -> BackendError:
