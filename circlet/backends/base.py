@@ -139,6 +139,43 @@ class MemoryUse:
     stripes: tuple[tuple[str, int, int], ...] = ()
 
 
+@dataclass(frozen=True)
+class ObservedValue:
+    """A result of an op that has just run.
+
+    Attributes:
+        name: The tensor's name.
+        array: A read-only view, valid until the observer returns; copy what is to be kept.
+        scale, zero_point: Quantisation along `axis`, empty where there is none.
+    """
+
+    name: str
+    array: np.ndarray
+    scale: tuple[float, ...] = ()
+    zero_point: tuple[int, ...] = ()
+    axis: int = 0
+
+
+@dataclass(frozen=True)
+class Observation:
+    """An op that has just run.
+
+    Attributes:
+        kind: The op's kind; fused ops are one op.
+        name: The user's names of what it descends from.
+        ns: Nanoseconds that it took.
+        values: Its results, as far as they lie in memory.
+    """
+
+    kind: str
+    name: str
+    ns: int
+    values: tuple[ObservedValue, ...]
+
+
+Observer = Callable[[Observation], None]
+
+
 class Runner(Protocol):
     """One partition on bound buffers."""
 
@@ -161,6 +198,16 @@ class Runner(Protocol):
 
     def cancel(self) -> None:
         """Stop a run in progress at its next step."""
+        ...
+
+    def observe(self, observer: Observer | None) -> None:
+        """Tell an observer of every op that runs from now on, or nobody any more.
+
+        An error that it raises ends the run.
+
+        Raises:
+            BackendError: The backend cannot look into its partitions.
+        """
         ...
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.artifact.file import PartitionCode
-from circlet.backends.base import CompileJob, Compiled, CompiledPartition
+from circlet.backends.base import Compiled, CompiledPartition, CompileJob, Observer
+from circlet.errors import BackendError
 from circlet.formats import dumps
 from circlet.ir import Graph, Model, Op
 from circlet.ir.regions import reachable
@@ -83,3 +84,12 @@ class ArrayRunner:
     def cancel(self) -> None:
         """Ask a run in progress to stop where it looks next."""
         self.is_cancelled = True
+
+    def observe(self, observer: Observer | None) -> None:
+        """Refuse: what runs whole models does not show their ops."""
+        if observer is not None:
+            raise BackendError(
+                "a backend shows nothing of its operators",
+                why="it runs partitions as a whole",
+                fix="run the network on the backends cpu and reference to observe it",
+            )

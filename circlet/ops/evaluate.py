@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from time import perf_counter_ns
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from circlet.ops.growth import check_growth
 from circlet.ops.opdef import get
 from circlet.ops.state import initial_value, split_results, variables
 from circlet.ops.strings import unpack_strings
+
+AfterOp = Callable[[Op, Sequence[np.ndarray], int], None]
 
 
 def _go_on() -> None:
@@ -29,11 +32,13 @@ class Guard:
         before_op: Called ahead of each op; may raise.
         limits: Bounds of the run.
         turns: Turns that all loops have done.
+        after_op: Called behind each op with its results and the nanoseconds it took; may raise.
     """
 
     before_op: Callable[[], None] = _go_on
     limits: Limits = DEFAULT_LIMITS
     turns: int = 0
+    after_op: AfterOp | None = None
 
     def count_turn(self, name: str) -> None:
         """Count one turn of the loop of this name; LimitError for one too many."""
@@ -82,7 +87,10 @@ def _evaluate_ops(graph: Graph, inputs: Sequence[np.ndarray], guard: Guard) -> l
     keep = set(graph.outputs)
     for index, op in enumerate(graph.ops):
         guard.before_op()
+        start = perf_counter_ns()
         results, updates = split_results(op, _evaluate(op, values, guard.limits))
+        if guard.after_op is not None:
+            guard.after_op(op, results, perf_counter_ns() - start)
         values.update(zip(op.outputs, results, strict=True))
         for variable, value in updates:
             np.copyto(values[variable], value)

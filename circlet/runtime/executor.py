@@ -13,7 +13,7 @@ from circlet.errors import CancelledError
 from circlet.struct import Struct
 
 if TYPE_CHECKING:
-    from circlet.backends.base import Executable, Setter
+    from circlet.backends.base import Executable, Observer, Setter
 
 _MOST_COPIED_BYTES = 32768
 
@@ -106,6 +106,15 @@ class Execution:
         self._cancelled = True
         for runner in self._runners:
             runner.cancel()
+
+    def observe(self, observer: Observer | None) -> None:
+        """Tell an observer of every op that runs from now on, or nobody any more.
+
+        Raises:
+            BackendError: A backend cannot look into its partitions.
+        """
+        for runner in self._runners:
+            runner.observe(observer)
 
     def fastest(self) -> Callable[..., None]:
         """The cheapest way to run again and again without a timeout."""

@@ -34,6 +34,7 @@ from circlet.runtime.loading import Opened
 from circlet.runtime.opening import open_source
 
 if TYPE_CHECKING:
+    from circlet.backends.base import Observer
     from circlet.compiler.template import Source
     from circlet.runtime.resizing import Resizer
 
@@ -185,17 +186,26 @@ class Session:
         """One row per operator: kind, source name, backend, and who refused it and why."""
         return self._opened.placement
 
-    def run(self, inputs: Given = (), *, timeout: float | None = None) -> dict[str, np.ndarray]:
+    def run(
+        self,
+        inputs: Given = (),
+        *,
+        timeout: float | None = None,
+        observer: Observer | None = None,
+    ) -> dict[str, np.ndarray]:
         """Outputs by name for inputs given in order or by name.
 
         Args:
             inputs: Arrays of the dtypes and shapes of `self.inputs`. Sizes that the file leaves
                 open may differ; the network is then made ready for them, and kept so.
             timeout: Seconds after which the run is stopped; `run_seconds` of the limits by default.
+            observer: Called with an `Observation` of every op as soon as it has run; what it raises
+                ends the run.
 
         Raises:
             InputError: An input is missing or does not fit.
             DeadlineError, CancelledError: The run was stopped.
+            BackendError: A backend has no ops to show to an observer.
         """
         arrays = self._at_once(inputs)
         if arrays is None:
@@ -203,14 +213,16 @@ class Session:
             given = [as_array(array, "input", value.name) for value, array in named]
             fitting = self._fitting(given)
             if fitting is not self:
-                return fitting.run(given, timeout=timeout)
+                return fitting.run(given, timeout=timeout, observer=observer)
             pairs = zip(self.inputs, given, strict=True)
             arrays = [value.check(array, "input") for value, array in pairs]
         limit_ns = self._limit_ns if timeout is None else nanoseconds(timeout)
         with self._turn:
             call = self._idle_call()
             try:
-                return call(arrays, limit_ns)
+                if observer is None:
+                    return call(arrays, limit_ns)
+                return _observed(call, arrays, limit_ns, observer)
             finally:
                 self._idle.append(call)
 
@@ -369,3 +381,14 @@ class Session:
             call = Call(execution, opened.inputs, opened.outputs, opened.values, self._output_names)
             self._calls.append(call)
             return call
+
+
+def _observed(
+    call: Call, arrays: Sequence[np.ndarray], limit_ns: int, observer: Observer
+) -> dict[str, np.ndarray]:
+    execution = call.execution
+    try:
+        execution.observe(observer)
+        return call(arrays, limit_ns)
+    finally:
+        execution.observe(None)

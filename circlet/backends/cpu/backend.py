@@ -76,6 +76,7 @@ class CpuBackend:
             code.constants,
             code.sections.get("units", ()),
             code.section("reuse"),
+            code.section("values"),
         )
 
     def resizer(self, loaded: Sequence[base.Executable], target: Target) -> base.Resizer:

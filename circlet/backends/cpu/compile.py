@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
@@ -24,6 +25,7 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
+from circlet.backends.cpu.observation_table import observation_table
 from circlet.backends.cpu.params import params_packer
 from circlet.backends.cpu.reuse_index import NO_REUSE, Place, ReuseIndex, Signatures, kernel_key
 from circlet.backends.cpu.storage import Buffer, Storage
@@ -54,6 +56,7 @@ class CompiledPartition:
         blocks: What the arena holds, and in which steps.
         calls: The kernel call of each step, None for a jump.
         reuse: What of it serves other sizes of the network's inputs.
+        values: Makes the table of where results of ops lie, for those who observe a run.
     """
 
     units: tuple[str, ...]
@@ -65,6 +68,7 @@ class CompiledPartition:
     blocks: tuple[Block, ...] = ()
     calls: tuple[KernelCall | None, ...] = ()
     reuse: ReuseIndex = NO_REUSE
+    values: Callable[[], bytes] = bytes
 
 
 def compile_partition(
@@ -104,6 +108,10 @@ def compile_partition(
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
     kept = lowered.reuse(places, units)
     plan = _assemble(partition, lowered, memory, offsets, places, kept, sources, most_turns)
+
+    def locate(tensor: Tensor) -> Operand:
+        return _operand(TensorRef(tensor), lowered.storage, offsets, {})
+
     steps = tuple((sources[step.op], _step_name(step)) for step in lowered.steps)
     return CompiledPartition(
         units=units,
@@ -115,6 +123,7 @@ def compile_partition(
         blocks=blocks,
         calls=tuple(step if isinstance(step, KernelCall) else None for step in lowered.steps),
         reuse=kept,
+        values=partial(observation_table, lowered, locate),
     )
 
 

@@ -34,7 +34,13 @@ class LoadedCode:
         """A plan over these units and the constants of the partition that was loaded first."""
         index = compiled.reuse
         constants = first.constants if index.constants_bytes else b""
-        return Executable(first.runtime, compiled.plan, constants, self.units[: index.units])
+        return Executable(
+            first.runtime,
+            compiled.plan,
+            constants,
+            self.units[: index.units],
+            values=compiled.values,
+        )
 
 
 def loaded_code_of(executables: Sequence[Executable]) -> LoadedCode:

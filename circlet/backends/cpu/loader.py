@@ -18,6 +18,9 @@ from circlet.errors import ArtifactError, InputError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from circlet.backends.base import Observer
+    from circlet.backends.cpu.observation import Observing
+
     Array = npt.NDArray[np.generic]
     Image = bytes | memoryview
 
@@ -138,6 +141,7 @@ class Executable:
         constants: Packed constants.
         units: The loaded units; several executables may share them.
         reuse: What of it serves other sizes, as `ReuseIndex` reads it.
+        values: Where results of ops lie, as `Observing` reads it, or what makes that.
     """
 
     def __init__(
@@ -147,9 +151,10 @@ class Executable:
         constants: Image | Array,
         units: Sequence[Image | Library],
         reuse: Image = b"",
+        values: Image | Callable[[], Image] = b"",
     ) -> None:
         self.runtime = runtime
-        self.reuse = reuse
+        self.reuse, self.values = reuse, values
         self._plan = _aligned(plan)
         self.constants = _aligned(constants)
         self.units = [u if isinstance(u, Library) else Library(u, "unit") for u in units]
@@ -191,6 +196,7 @@ class _Bound:
         self.inputs = inputs
         self.outputs = outputs
         self.step_ns: npt.NDArray[np.uint64] | None = None
+        self.observing: Observing | None = None
 
 
 class Binding:
@@ -251,6 +257,19 @@ class Binding:
         self._bound.step_ns = step_ns
         return step_ns
 
+    def observe(self, observer: Observer | None) -> None:
+        """Tell an observer of every op that runs from now on, or nobody any more."""
+        from circlet.backends.cpu.observation import Observing
+
+        bound = self._bound
+        if observer is None:
+            bound.observing = None
+            check(Observing.function(self._runtime.library)(self._handle, None, None))
+            return
+        observing = Observing(bound.executable, self._handle, observer, bound.inputs, bound.outputs)
+        check(observing.start())
+        bound.observing = observing
+
 
 def _destroy(executable: Executable, handle: int) -> None:
     executable.runtime.binding_destroy(handle)
@@ -261,7 +280,9 @@ def _run_function(native: Callable[..., int], handle: int, bound: _Bound) -> Cal
 
     def run(timeout_ns: int = 0, _keep: _Bound = bound) -> None:
         status = native(address, timeout_ns)
-        if status:
+        if status or _keep.observing is not None:
+            if _keep.observing is not None:
+                _keep.observing.raise_error()
             check(status)
 
     return run

@@ -170,6 +170,7 @@ def partition_code(compiled: CompiledPartition, images: Iterator[bytes]) -> Part
         "plan": (compiled.plan,),
         "units": tuple(next(images) for _ in compiled.units),
         "reuse": (compiled.reuse.to_bytes(),),
+        "values": (compiled.values(),),
     }
     return PartitionCode("cpu", compiled.constants, sections)
 

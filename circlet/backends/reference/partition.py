@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
+from circlet.backends.base import Observation, ObservedValue, Observer
 from circlet.backends.models import ArrayRunner, ModelCompiler, submodel
 from circlet.deadline import deadline_after, time_left
 from circlet.errors import BackendError, CancelledError, FormatError
 from circlet.formats import dumps, load
-from circlet.ir import Graph, Op
+from circlet.ir import Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import unsupported_reason
-from circlet.ops.evaluate import Guard, evaluate_graph
+from circlet.ops.evaluate import AfterOp, Guard, evaluate_graph
 from circlet.ops.verify import unsupported_report
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
@@ -62,6 +64,7 @@ class _Runner(ArrayRunner):
     ) -> None:
         super().__init__(inputs, outputs)
         self._graph, self._limits = graph, limits
+        self._after_op: AfterOp | None = None
 
     def run(self, timeout_ns: int = 0) -> None:
         self.is_cancelled = False
@@ -72,7 +75,8 @@ class _Runner(ArrayRunner):
                 raise CancelledError("the run was cancelled")
             time_left(deadline)
 
-        results = evaluate_graph(self._graph, self.inputs, Guard(check, self._limits))
+        guard = Guard(check, self._limits, after_op=self._after_op)
+        results = evaluate_graph(self._graph, self.inputs, guard)
         for index, (tensor, result) in enumerate(zip(self._graph.outputs, results, strict=True)):
             if None in tensor.shape:
                 self.outputs[index] = result
@@ -81,6 +85,25 @@ class _Runner(ArrayRunner):
             if target.shape != result.shape:
                 raise _other_shape(tensor.name, target.shape, result.shape)
             target[...] = result
+
+    def observe(self, observer: Observer | None) -> None:
+        """Tell an observer of every op, those of branches and loops included."""
+        self._after_op = None if observer is None else partial(_tell, observer)
+
+
+def _tell(observer: Observer, op: Op, results: Sequence[np.ndarray], ns: int) -> None:
+    pairs = zip(op.outputs, results, strict=False)
+    observer(Observation(op.label, op.name, ns, tuple(_seen(*pair) for pair in pairs)))
+
+
+def _seen(tensor: Tensor, array: np.ndarray) -> ObservedValue:
+    view = array.view()
+    view.flags.writeable = False
+    quant = tensor.quant
+    if quant is None or not quant.is_affine:
+        return ObservedValue(tensor.name, view)
+    scale, zero_point = tuple(quant.scale.tolist()), tuple(quant.zero_point.tolist())
+    return ObservedValue(tensor.name, view, scale, zero_point, quant.axis)
 
 
 def _other_shape(name: str, planned: tuple[int, ...], got: tuple[int, ...]) -> BackendError:

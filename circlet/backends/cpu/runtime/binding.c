@@ -24,6 +24,8 @@ struct circlet_binding {
     char *arena;
     scratch_area scratch;
     uint64_t *step_ns;
+    circlet_observer *observer;
+    void *observer_context;
     size_t bytes;
     uint32_t step_count;
     uint32_t threads;
@@ -206,6 +208,16 @@ CIRCLET_EXPORT uint32_t circlet_binding_profile(circlet_binding *binding, uint64
     return CIRCLET_OK;
 }
 
+CIRCLET_EXPORT uint32_t circlet_binding_observe(circlet_binding *binding,
+                                                circlet_observer *observer, void *context) {
+    if (!enter_now(binding))
+        return CIRCLET_BUSY;
+    binding->observer = observer;
+    binding->observer_context = context;
+    leave(binding);
+    return CIRCLET_OK;
+}
+
 static inline void run_step(const circlet_binding *binding, const bound_step *step,
                             uint32_t threads) {
     if (threads > 1 && !step->alone)
@@ -223,8 +235,9 @@ static inline uint32_t step_after(const bound_step *control, uint32_t index) {
 static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32_t threads) {
     uint64_t *step_ns = binding->step_ns;
     schedule *schedule = &binding->schedule;
-    uint32_t lesson = schedule_next(schedule, binding->steps, binding->step_count, threads);
-    uint32_t timed = deadline_ns || step_ns || lesson;
+    uint32_t lesson = !binding->observer && /* what an observer does is not the steps' time */
+                      schedule_next(schedule, binding->steps, binding->step_count, threads);
+    uint32_t timed = deadline_ns || step_ns || lesson || binding->observer;
     uint64_t start = timed ? sys_now_ns() : 0, before = start;
     uint32_t turns_left = binding->executable->plan->most_turns;
     for (uint32_t i = 0; step_ns && i < binding->step_count; i++)
@@ -249,6 +262,10 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
             step_ns[i] += now - before;
         if (lesson)
             schedule_learn_step(schedule, step, now - before);
+        if (binding->observer) {
+            binding->observer(binding->observer_context, i, now - before);
+            now = sys_now_ns();
+        }
         before = now;
     }
     if (lesson)

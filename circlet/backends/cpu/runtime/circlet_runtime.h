@@ -57,6 +57,15 @@ CIRCLET_EXPORT void *circlet_binding_arena(circlet_binding *binding);
 /* Has every run write the nanoseconds of each step to `step_ns`; null stops it. */
 CIRCLET_EXPORT uint32_t circlet_binding_profile(circlet_binding *binding, uint64_t *step_ns);
 
+/* Is told of a step that has run, on the thread that called circlet_run. It may call
+ * circlet_cancel on the binding, and nothing else of it. */
+typedef void circlet_observer(void *context, uint32_t step, uint64_t ns);
+
+/* Has every run tell `observer` of each step, the time that it takes itself left out; null stops
+ * it. */
+CIRCLET_EXPORT uint32_t circlet_binding_observe(circlet_binding *binding,
+                                                circlet_observer *observer, void *context);
+
 /* Runs all steps. With a timeout other than 0 the run stops at the first step that would start
  * after it; the outputs are then undefined. The floating-point state of the caller is kept. */
 CIRCLET_EXPORT uint32_t circlet_run(circlet_binding *binding, uint64_t timeout_ns);
