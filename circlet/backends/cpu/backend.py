@@ -66,6 +66,10 @@ class CpuBackend:
             _log().warning("nothing is compiled to native code: %s", error)
             why = "there is no C compiler: pip install 'circlet[compile]'"
             return Unavailable(self.name, why)
+        if options.tune_seconds:
+            from circlet.backends.cpu.tuning.tuned import TuningCompiler
+
+            return TuningCompiler(job)
         return CpuCompiler(job)
 
     def load(self, code: PartitionCode, shared: Blob, limits: Limits) -> Executable:

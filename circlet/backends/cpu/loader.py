@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Image = bytes | memoryview
 
 _ALIGNMENT = 64
+_ARENA, _INPUT = 1, 3  # of `enum circlet_space`
 _load_numbers = itertools.count(1)
 
 
@@ -259,16 +260,29 @@ class Binding:
 
     def observe(self, observer: Observer | None) -> None:
         """Tell an observer of every op that runs from now on, or nobody any more."""
+        pointer = ctypes.c_void_p
+        library = self._runtime.library
+        tell = library.function("circlet_binding_observe", pointer, pointer, pointer)
+        if observer is None:
+            check(tell(self._handle, None, None))
+            self._bound.observing = None
+            return
         from circlet.backends.cpu.observation import Observing
 
-        bound = self._bound
-        if observer is None:
-            bound.observing = None
-            check(Observing.function(self._runtime.library)(self._handle, None, None))
-            return
-        observing = Observing(bound.executable, self._handle, observer, bound.inputs, bound.outputs)
-        check(observing.start())
-        bound.observing = observing
+        values = self._bound.executable.values
+        table = values() if callable(values) else values
+        observing = Observing(table, observer, self._address, self.cancel)
+        check(tell(self._handle, ctypes.cast(observing.callback, pointer), None))
+        self._bound.observing = observing
+
+    def _address(self, space: int, buffer: int, offset: int) -> int:
+        """The address of a place, whose space is one of `enum circlet_space`."""
+        if space == _ARENA:
+            arena = self._runtime.library.function("circlet_binding_arena", ctypes.c_void_p)
+            arena.restype = ctypes.c_void_p  # type: ignore[attr-defined]
+            return (arena(self._handle) or 0) + offset
+        arrays = self._bound.inputs if space == _INPUT else self._bound.outputs
+        return address_of(arrays[buffer]) + offset
 
 
 def _destroy(executable: Executable, handle: int) -> None:

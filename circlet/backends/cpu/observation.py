@@ -7,53 +7,38 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from circlet.backends.base import Observation, ObservedValue, Observer
-from circlet.backends.cpu.loader import Executable, Library, address_of
 from circlet.errors import ArtifactError
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64)
-_ARENA, _INPUT, _OUTPUT = 1, 3, 4  # `enum circlet_space` of circlet_abi.h
 
 
 class Observing:
-    """An observer of a binding: C tells of steps, this makes them observations of ops."""
+    """An observer of a binding: C tells of steps, this makes them observations of ops.
+
+    Attributes:
+        callback: What C calls behind each step, as long as this object lives.
+    """
 
     def __init__(
         self,
-        executable: Executable,
-        handle: int,
+        table: bytes | memoryview,
         observer: Observer,
-        inputs: Sequence[np.ndarray],
-        outputs: Sequence[np.ndarray],
+        address: Callable[[int, int, int], int],
+        cancel: Callable[[], None],
     ) -> None:
-        library, values = executable.runtime.library, executable.values
-        self._handle, self._observer = handle, observer
-        self._cancel = executable.runtime.cancel
-        self._start = self.function(library)
-        arena = library.function("circlet_binding_arena", ctypes.c_void_p)
-        arena.restype = ctypes.c_void_p  # type: ignore[attr-defined]
-        self._arena = arena(handle) or 0
-        self._buffers = {_INPUT: inputs, _OUTPUT: outputs}
-        self._owners, self._rows = _parsed(values() if callable(values) else values)
+        """`address` is that of a space, a buffer in it and an offset; `cancel` stops the run."""
+        self._owners, self._rows = _parsed(table)
+        self._observer, self._address, self._cancel = observer, address, cancel
         self._pending_ns: dict[int, int] = {}
         self._error: BaseException | None = None
-        self._callback = _CALLBACK(self._after_step)  # C calls it as long as this lives
-
-    @staticmethod
-    def function(library: Library) -> Callable[..., int]:
-        """The C function that sets an observer."""
-        pointer = ctypes.c_void_p
-        return library.function("circlet_binding_observe", pointer, pointer, pointer)
-
-    def start(self) -> int:
-        """Have every run tell this; the status."""
-        return self._start(self._handle, ctypes.cast(self._callback, ctypes.c_void_p), None)
+        self.callback = _CALLBACK(self._after_step)
 
     def raise_error(self) -> None:
         """Raise what the observer raised in the run that has ended."""
@@ -75,12 +60,7 @@ class Observing:
                 self._observer(Observation(row["kind"], row["name"], spent, values))
         except BaseException as error:  # must not cross C; the run raises it when it has ended
             self._error = error
-            self._cancel(self._handle)
-
-    def _address(self, space: int, index: int, offset: int) -> int:
-        if space == _ARENA:
-            return self._arena + offset
-        return address_of(self._buffers[space][index]) + offset
+            self._cancel()
 
     def _value(self, facts: Mapping[str, Any]) -> ObservedValue:
         dtype = np.dtype(facts["dtype"])

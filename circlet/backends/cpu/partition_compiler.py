@@ -78,19 +78,14 @@ class CpuCompiler:
         return replace(partition, ops=tuple(graph.ops), in_place=level in IN_PLACE)
 
     def compile(self, partitions: Sequence[Partition]) -> base.Compiled:
-        """Plans, packed constants and units of partitions, measured where time is given for that.
+        """Plans, packed constants and units of partitions.
 
         Raises:
-            TargetError: Code is to be tuned for a target that this machine cannot run.
             CompilerMissingError, CompileError, CacheError: The C cannot be compiled.
             LimitError: An arena is larger than allowed.
         """
         if not partitions:
             return base.Compiled(())
-        if self.job.options.tune_seconds:
-            from circlet.backends.cpu.tuning.tuned import compile_tuned
-
-            return compile_tuned(self, partitions)
         targets = self.job.targets
         return self.built({t: [self.lowered(part, t) for part in partitions] for t in targets})
 

@@ -17,7 +17,7 @@ from circlet.backends.cpu.compile import CompiledPartition
 from circlet.backends.cpu.toolchain import usable_cores
 from circlet.backends.cpu.tuning.candidates import Candidate, CandidateBuilder
 from circlet.backends.cpu.tuning.choices import Question
-from circlet.backends.cpu.tuning.timer import BenchmarkTimer, Running, Timer, Times, is_faster
+from circlet.backends.cpu.tuning.timer import Running, Timer, Times, is_faster
 from circlet.backends.cpu.tuning.variants import stays_in_class
 from circlet.errors import CircletError, TargetError
 from circlet.target.host import host_model
@@ -100,16 +100,15 @@ def check_measurable(targets: Iterable[Target]) -> None:
 
 
 def tune(
-    builder: CandidateBuilder, target: Target, seconds: float, timer: Timer | None = None
+    builder: CandidateBuilder, target: Target, seconds: float, timer: Timer
 ) -> tuple[Sequence[CompiledPartition], Tuning]:
     """The native partitions with the choices to keep, and what was found out.
 
     Args:
         seconds: How long to measure, compiling the candidates included.
-        timer: What measures; this machine by default.
+        timer: What measures.
     """
     start = perf_counter()
-    watch = timer or BenchmarkTimer()
     plain, found = builder.plain, Findings({}, [])
     ratios: dict[str, float] = {}
     try:
@@ -117,8 +116,8 @@ def tune(
     except CircletError as error:  # an index that a network computes may not be any number
         kept, why = plain, f"its partitions do not run on random data: {error.what}"
     else:
-        found = _Search(builder, watch, (1 - _VERIFY_SHARE) * seconds).found()
-        kept, ratios, why = _verdict(builder, found.wanted, watch, _VERIFY_SHARE * seconds)
+        found = _Search(builder, timer, (1 - _VERIFY_SHARE) * seconds).found()
+        kept, ratios, why = _verdict(builder, found.wanted, timer, _VERIFY_SHARE * seconds)
     return kept.compiled, Tuning(
         target=str(target),
         machine=host_model(),

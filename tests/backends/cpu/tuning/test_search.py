@@ -12,11 +12,10 @@ import pytest
 from circlet import Session
 from circlet.artifact.file import PartitionCode, open_artifact
 from circlet.backends.base import Compiled
-from circlet.backends.cpu.partition_compiler import CpuCompiler
 from circlet.backends.cpu.tuning.candidates import Candidate, CandidateBuilder, Images
 from circlet.backends.cpu.tuning.search import MOST_CANDIDATES, agree
 from circlet.backends.cpu.tuning.timer import BenchmarkTimer, Running, Times, is_faster
-from circlet.backends.cpu.tuning.tuned import compile_tuned
+from circlet.backends.cpu.tuning.tuned import TuningCompiler
 from circlet.backends.cpu.tuning.variants import VARIANTS
 from circlet.compiler.compile import compile_model
 from circlet.compiler.planning import plan
@@ -84,15 +83,17 @@ MODEL = bytes(dumps(Model([strided()]), "tflite"))
 INT8 = bytes(dumps(Model([int8_layers()]), "tflite"))
 
 
-def native(source: bytes, options: Options = OPTIONS) -> tuple[CpuCompiler, list[Partition]]:
+def native(source: bytes, options: Options = OPTIONS) -> tuple[TuningCompiler, list[Partition]]:
     planned = plan(Template.read(source, options), options)
     compiler = planned.compilers[0]
-    assert isinstance(compiler, CpuCompiler)
+    assert isinstance(compiler, TuningCompiler)
     return compiler, planned.partitions_of(compiler)
 
 
 def tuned(timer: FakeTimer, options: Options = OPTIONS) -> tuple[Compiled, dict[str, Any]]:
-    compiled = compile_tuned(*native(MODEL, options), timer)
+    compiler, parts = native(MODEL, options)
+    compiler.timer = timer
+    compiled = compiler.compile(parts)
     return compiled, compiled.report["tuning"][0]
 
 
@@ -172,7 +173,8 @@ def test_code_for_another_machine_cannot_be_tuned() -> None:
 def test_each_target_is_tuned_by_itself() -> None:
     options = OPTIONS._replace(target="x86_64+v3,x86_64")
     compiler, parts = native(MODEL, options)
-    compiled = compile_tuned(compiler, parts, FakeTimer([1.0, 0.5]))
+    compiler.timer = FakeTimer([1.0, 0.5])
+    compiled = compiler.compile(parts)
     records = compiled.report["tuning"]
     assert [record["target"] for record in records] == list(map(str, compiler.job.targets))
     assert all(record["kept"] for record in records)
