@@ -114,7 +114,7 @@ for _kind, _low, _high, _types in (
 
 def leaky(op: Op) -> Scalar:
     """LEAKY_RELU: each side has its own factor."""
-    alpha = float(np.float32(getattr(op.attrs, "alpha", 0.0)))
+    alpha = float(np.float32(op.attributes(LeakyReluAttrs).alpha))
     if not is_quantised(op):
         x = Var(0)
         return Scalar(call("select", x > 0.0, x, x * Param("alpha", "f32")), {"alpha": alpha})
@@ -135,7 +135,7 @@ unary(
     "FLOAT32 INT8 UINT8 INT16",
     attrs=LeakyReluAttrs,
     options="LeakyReluOptions",
-    rules=(affine(0), in_reach(lambda op: float(getattr(op.attrs, "alpha", 0.0)))),
+    rules=(affine(0), in_reach(lambda op: op.attributes(LeakyReluAttrs).alpha)),
     numerics="exact",
     rounding="double",
 )

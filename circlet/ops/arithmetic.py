@@ -39,11 +39,8 @@ class AddAttrs:
 
 
 @dataclass(frozen=True)
-class SubAttrs:
-    """SUB's options."""
-
-    fused_activation_function: str = "NONE"
-    pot_scale_int16: bool = True
+class SubAttrs(AddAttrs):
+    """SUB's attributes."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ def _is_power_of_two(tensor: Tensor) -> bool:
 def _general_int16(op: Op) -> bool:
     """Whether an int16 sum takes the general path, not the power-of-two one."""
     tensors = [operand(op, 0), operand(op, 1), op.outputs[0]]
-    if tensors[0].dtype != DType.INT16 or not getattr(op.attrs, "pot_scale_int16", False):
+    if tensors[0].dtype != DType.INT16 or not op.attributes(AddAttrs).pot_scale_int16:
         return True
     return not all(_is_power_of_two(tensor) for tensor in tensors)
 

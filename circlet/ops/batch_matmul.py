@@ -44,7 +44,8 @@ class BatchMatMulAttrs:
 
 def adjoint(op: Op) -> tuple[bool, bool]:
     """Whether the first and the second operand are stored transposed."""
-    return bool(getattr(op.attrs, "adj_x", False)), bool(getattr(op.attrs, "adj_y", False))
+    attrs = op.attributes(BatchMatMulAttrs)
+    return attrs.adj_x, attrs.adj_y
 
 
 def _matrix(shape: Shape, transposed: bool) -> Shape:
@@ -103,7 +104,7 @@ def is_hybrid(op: Op) -> bool:
 
 def _hybrid(op: Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Rows that are quantised by themselves, times stored values, times both scales."""
-    asymmetric = bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))
+    asymmetric = op.attributes(BatchMatMulAttrs).asymmetric_quantize_inputs
     rows = quantise_rows(x.reshape(-1, x.shape[-1]), asymmetric=asymmetric)
     values, scales = rows.values.reshape(x.shape), rows.scales.reshape(*x.shape[:-1], 1)
     total: np.ndarray = np.matmul(values, y.astype(np.float64)) * (scales * column_scales(op))

@@ -48,7 +48,7 @@ class BucketizeAttrs:
 
 
 def _boundaries(op: Op) -> tuple[float, ...]:
-    return tuple(getattr(op.attrs, "boundaries", ()))
+    return op.attributes(BucketizeAttrs).boundaries
 
 
 def bucket(op: Op) -> Scalar:

@@ -172,7 +172,7 @@ class DepthAttrs:
 
 def block_size(op: Op) -> int:
     """Side of the block of a SPACE_TO_DEPTH or DEPTH_TO_SPACE."""
-    return int(getattr(op.attrs, "block_size", 0))
+    return op.attributes(DepthAttrs).block_size
 
 
 def _times(size: int | None, factor: int) -> int | None:

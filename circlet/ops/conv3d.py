@@ -14,7 +14,7 @@ from circlet.ops import checks
 from circlet.ops.geometry import Window, output_size, padding_sizes
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import known_ints, moves_bytes, operand, present
-from circlet.ops.requantize import activate_float
+from circlet.ops.requantize import activate_float, activation_of
 
 _SIZES = ("stride_d", "stride_h", "stride_w")
 _DILATIONS = ("dilation_d_factor", "dilation_h_factor", "dilation_w_factor")
@@ -43,7 +43,7 @@ def windows_of(op: Op) -> tuple[Window, ...]:
 
 
 def _padding(op: Op) -> str:
-    return str(getattr(op.attrs, "padding", "SAME"))
+    return op.attributes(Conv3DAttrs).padding
 
 
 def _infer(op: Op) -> list[TensorType]:
@@ -89,7 +89,7 @@ def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
 
 def _finished(op: Op, total: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
     biased = total if bias is None else total + bias.reshape(-1)
-    activation = str(getattr(op.attrs, "fused_activation_function", "NONE"))
+    activation = activation_of(op)
     return activate_float(np.asarray(biased, np.float32), activation)
 
 

@@ -20,7 +20,7 @@ from circlet.ops.opdef import (
     register,
 )
 from circlet.ops.operands import count, operand, present, same_as_first, same_dtypes
-from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES
+from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_of
 
 _FREE = QuantRule()
 _KINDS = {DType.FLOAT32: "f32", DType.INT64: "i64"}
@@ -43,7 +43,7 @@ def evaluate_scalar(scalar: Scalar, op: Op, inputs: Arrays) -> list[np.ndarray]:
 
 def activated(value: Expr, op: Op) -> Scalar:
     """A float or plain integer value with the op's fused activation as a clamp."""
-    low, high = FLOAT_ACTIVATION_RANGES[getattr(op.attrs, "fused_activation_function", "NONE")]
+    low, high = FLOAT_ACTIVATION_RANGES[activation_of(op)]
     if low == -np.inf:
         return Scalar(value)
     if high == np.inf:
@@ -98,7 +98,7 @@ def _broadcasts(op: Op) -> bool:
 
 
 def _known_activation(op: Op) -> bool:
-    return getattr(op.attrs, "fused_activation_function", "NONE") in FLOAT_ACTIVATION_RANGES
+    return activation_of(op) in FLOAT_ACTIVATION_RANGES
 
 
 BROADCASTS = Rule("broadcast", _broadcasts, "sizes must be equal or 1, counted from the last")

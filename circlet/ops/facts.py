@@ -41,7 +41,7 @@ register(
         rules=(
             Rule(
                 "type",
-                lambda op: getattr(op.attrs, "out_type", "") == op.outputs[0].dtype.name,
+                lambda op: op.attributes(ShapeAttrs).out_type == op.outputs[0].dtype.name,
                 "out_type must be the output's type",
             ),
         ),

@@ -10,7 +10,12 @@ from circlet.ir import Op, Shape
 from circlet.ops import checks
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import affine, count, moves_bytes, operand
-from circlet.ops.weighted import centred_int16, evaluate_fully_connected, factor_in_reach
+from circlet.ops.weighted import (
+    centred_int16,
+    convolution_is_asymmetric,
+    evaluate_fully_connected,
+    factor_in_reach,
+)
 
 _INTEGER_FORMS = ("UINT8 UINT8", "INT8 INT8", "INT16 INT8")
 _FLOAT_FORMS = ("FLOAT32 FLOAT32", "FLOAT32 INT8")
@@ -29,10 +34,9 @@ class FullyConnectedAttrs:
 
 
 def _infer(op: Op) -> list[TensorType]:
-    assert isinstance(op.attrs, FullyConnectedAttrs)
     data = operand(op, 0)
     units, depth = operand(op, 1).shape
-    if op.attrs.keep_num_dims:
+    if op.attributes(FullyConnectedAttrs).keep_num_dims:
         return [TensorType(data.dtype, (*data.shape[:-1], units))]
     elements = count(data.shape) if data.has_rank else None
     rows = elements // depth if elements is not None and depth else None
@@ -41,14 +45,20 @@ def _infer(op: Op) -> list[TensorType]:
 
 
 def _depth_fits(op: Op) -> bool:
-    assert isinstance(op.attrs, FullyConnectedAttrs)
     data, depth = operand(op, 0), operand(op, 1).shape[1]
     if not data.has_rank:
         return True
-    if op.attrs.keep_num_dims:
+    if op.attributes(FullyConnectedAttrs).keep_num_dims:
         return bool(data.shape) and (None in (depth, data.shape[-1]) or depth == data.shape[-1])
     elements = count(data.shape)
     return elements is None or depth is None or elements % depth == 0
+
+
+def hybrid_is_asymmetric(op: Op) -> bool:
+    """Whether a hybrid op with weights, this one or a convolution, gives rows a zero point."""
+    if isinstance(op.attrs, FullyConnectedAttrs):
+        return op.attrs.asymmetric_quantize_inputs
+    return convolution_is_asymmetric(op)
 
 
 def _units(op: Op) -> int | None:
@@ -61,12 +71,14 @@ def _cost(op: Op) -> Cost:
 
 
 def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
-    assert isinstance(op.attrs, FullyConnectedAttrs)
+    attrs = op.attributes(FullyConnectedAttrs)
     data, weights = arrays[0], arrays[1]
     assert data is not None and weights is not None
     rows = data.reshape(-1, weights.shape[1])
-    result = evaluate_fully_connected(op, [rows, *arrays[1:]])
-    sizes = data.shape[:-1] if op.attrs.keep_num_dims else rows.shape[:1]
+    result = evaluate_fully_connected(
+        op, [rows, *arrays[1:]], asymmetric=attrs.asymmetric_quantize_inputs
+    )
+    sizes = data.shape[:-1] if attrs.keep_num_dims else rows.shape[:1]
     return [result.reshape(*sizes, weights.shape[0])]
 
 

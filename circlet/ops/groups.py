@@ -105,7 +105,7 @@ def _infer_unique(op: Op) -> list[TensorType]:
 
 
 def _index_type_fits(op: Op) -> bool:
-    wanted = getattr(op.attrs, "idx_out_type", "")
+    wanted = op.attributes(UniqueAttrs).idx_out_type
     return op.outputs[1].dtype.name == wanted and wanted in ("INT32", "INT64")
 
 

@@ -28,6 +28,7 @@ from circlet.ops.operands import (
 from circlet.ops.requantize import (
     INT32_MAX,
     INT32_MIN,
+    activation_of,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
     rounding_divide_by_pot,
@@ -220,7 +221,7 @@ register(
             ),
             Rule(
                 "activation",
-                lambda op: getattr(op.attrs, "fused_activation_function", "NONE") == "NONE",
+                lambda op: activation_of(op) == "NONE",
                 "a fused activation is not defined here",
             ),
             affine(0),

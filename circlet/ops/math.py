@@ -123,8 +123,7 @@ def nudged_range(attrs: FakeQuantAttrs) -> tuple[np.float32, np.float32, np.floa
 
 def fake_quant(op: Op) -> Scalar:
     """A real value moved to the nearest step of the nudged range."""
-    attrs = op.attrs
-    assert isinstance(attrs, FakeQuantAttrs)
+    attrs = op.attributes(FakeQuantAttrs)
     low, high, step = nudged_range(attrs)
     inside = clamp(Var(0), Param("low", "f32"), Param("high", "f32"))
     steps = call("round_half_away", (inside - Param("low", "f32")) * Param("inverse", "f32"))
@@ -135,8 +134,7 @@ def fake_quant(op: Op) -> Scalar:
 
 
 def _range_valid(op: Op) -> bool:
-    attrs = op.attrs
-    assert isinstance(attrs, FakeQuantAttrs)
+    attrs = op.attributes(FakeQuantAttrs)
     width = attrs.max - attrs.min
     return attrs.min <= 0 <= attrs.max and 2.0**-60 <= width <= 2.0**60
 
@@ -150,7 +148,7 @@ unary(
     rules=(
         Rule(
             "bits",
-            lambda op: 2 <= getattr(op.attrs, "num_bits", 0) <= _MOST_BITS,
+            lambda op: 2 <= op.attributes(FakeQuantAttrs).num_bits <= _MOST_BITS,
             f"num_bits must be between 2 and {_MOST_BITS}",
         ),
         Rule("range", _range_valid, "the range must be finite, wider than 0 and hold 0"),

@@ -70,7 +70,8 @@ class ReverseSequenceAttrs:
 
 def sequence_axes(op: Op, rank: int) -> tuple[int, int]:
     """(axis to turn round, axis of the lengths), counted from the front."""
-    seq, batch = int(getattr(op.attrs, "seq_dim", 0)), int(getattr(op.attrs, "batch_dim", 0))
+    attrs = op.attributes(ReverseSequenceAttrs)
+    seq, batch = attrs.seq_dim, attrs.batch_dim
     return from_front(seq, rank), from_front(batch, rank)
 
 
@@ -152,10 +153,10 @@ def _evaluate_cumsum(op: Op, inputs: Arrays) -> list[np.ndarray]:
     axis = from_front(axes[0], data.ndim) if len(axes) == 1 else -1
     if not 0 <= axis < data.ndim:
         raise GraphError(f"CUMSUM has no axis {axes} in {data.shape}", where=op.name)
-    is_reverse = bool(getattr(op.attrs, "reverse", False))
+    is_reverse = op.attributes(CumsumAttrs).reverse
     source = np.flip(data, axis) if is_reverse else data
     sums = np.cumsum(source, axis, dtype=data.dtype)
-    if getattr(op.attrs, "exclusive", False):
+    if op.attributes(CumsumAttrs).exclusive:
         sums = np.roll(sums, 1, axis)
         np.moveaxis(sums, axis, 0)[:1] = 0
     return [(np.flip(sums, axis) if is_reverse else sums).copy()]
@@ -243,7 +244,7 @@ class OneHotAttrs:
 
 def one_hot_axis(op: Op, rank: int) -> int:
     """The new axis counted from the front, for indices of a rank."""
-    axis = int(getattr(op.attrs, "axis", 0))
+    axis = op.attributes(OneHotAttrs).axis
     return rank if axis == -1 else axis
 
 

@@ -41,8 +41,7 @@ class Pool2DAttrs:
 
 def pool_window_of(op: Op) -> Window2D:
     """The windows of a pooling operator."""
-    attrs = op.attrs
-    assert isinstance(attrs, Pool2DAttrs)
+    attrs = op.attributes(Pool2DAttrs)
     rows = Window(attrs.filter_height, attrs.stride_h)
     return Window2D(attrs.padding, rows, Window(attrs.filter_width, attrs.stride_w))
 
@@ -55,14 +54,13 @@ def _infer(op: Op) -> list[TensorType]:
 
 
 def _cost(op: Op) -> Cost:
-    assert isinstance(op.attrs, Pool2DAttrs)
-    taps = op.attrs.filter_height * op.attrs.filter_width
+    attrs = op.attributes(Pool2DAttrs)
+    taps = attrs.filter_height * attrs.filter_width
     return Cost(macs=prod(op.outputs[0].static_shape) * taps, bytes=moves_bytes(op).bytes)
 
 
 def _activated(op: Op, values: np.ndarray) -> np.ndarray:
-    assert isinstance(op.attrs, Pool2DAttrs)
-    activation = op.attrs.fused_activation_function
+    activation = op.attributes(Pool2DAttrs).fused_activation_function
     if op.outputs[0].dtype.is_float:
         return activate_float(values, activation)
     low, high = activation_range(activation, op.outputs[0])

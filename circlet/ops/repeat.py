@@ -202,7 +202,7 @@ def _reaches(op: Op) -> bool:
 
 
 def _pad_fits(op: Op, size: int, pad: tuple[int, int]) -> bool:
-    most = size - (getattr(op.attrs, "mode", "") == "REFLECT")
+    most = size - (op.attributes(MirrorPadAttrs).mode == "REFLECT")
     return min(pad) >= 0 and (max(pad) <= most or max(pad) == 0)
 
 
@@ -217,7 +217,7 @@ def _evaluate_mirror_pad(op: Op, inputs: Arrays) -> list[np.ndarray]:
         raise GraphError(f"MIRROR_PAD cannot pad {data.shape} by {amounts}", where=op.name)
     if not amounts:
         return [data]
-    symmetric = getattr(op.attrs, "mode", "") == "SYMMETRIC"
+    symmetric = op.attributes(MirrorPadAttrs).mode == "SYMMETRIC"
     return [np.pad(data, amounts, "symmetric" if symmetric else "reflect")]
 
 

@@ -8,7 +8,7 @@ from math import floor, frexp
 import numpy as np
 import numpy.typing as npt
 
-from circlet.ir import DType, Tensor
+from circlet.ir import DType, Op, Tensor
 
 Int64 = npt.NDArray[np.int64]
 
@@ -114,6 +114,11 @@ def integer_range(dtype: DType) -> tuple[int, int]:
     """Smallest and largest value of a plain integer type."""
     limits = np.iinfo(np.dtype(dtype.value.lower()))
     return int(limits.min), int(limits.max)
+
+
+def activation_of(op: Op) -> str:
+    """The name of the activation fused into an op; "NONE" too where its kind takes none."""
+    return str(getattr(op.attrs, "fused_activation_function", "NONE"))
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:

@@ -173,7 +173,7 @@ _transcendental(
 def gelu(op: Op) -> Expr:
     """GELU by the error function, or by tanh where the op asks for it."""
     x = Var(0)
-    if not getattr(op.attrs, "approximate", False):
+    if not op.attributes(GeluAttrs).approximate:
         return x * 0.5 * (call("erf", x * sqrt(0.5)) + 1.0)
     inner = (x + x * x * x * 0.044715) * sqrt(2 / pi)
     return x * 0.5 * (call("tanh", inner) + 1.0)

@@ -32,9 +32,8 @@ class TransposeConvAttrs:
 
 def transposed_window_of(op: Op) -> Window2D:
     """The windows, over the output image, of a transposed convolution."""
-    assert isinstance(op.attrs, TransposeConvAttrs)
     _, rows, columns, _ = operand(op, _WEIGHTS).static_shape
-    attrs = op.attrs
+    attrs = op.attributes(TransposeConvAttrs)
     return Window2D(attrs.padding, Window(rows, attrs.stride_h), Window(columns, attrs.stride_w))
 
 

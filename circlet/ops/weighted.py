@@ -15,6 +15,7 @@ from circlet.ops.requantize import (
     INT32_MAX,
     INT32_MIN,
     activate_float,
+    activation_of,
     activation_range,
     multiply_by_quantized_multiplier,
     multiply_wide,
@@ -71,15 +72,13 @@ def factor_in_reach(data: int = 0, weights: int = 1) -> Rule:
     return Rule("factor_in_reach", holds, message, sized=False)
 
 
-def hybrid_is_asymmetric(op: Op) -> bool:
-    """Whether a hybrid op gives its float rows a zero point.
+def convolution_is_asymmetric(op: Op) -> bool:
+    """Whether a hybrid convolution gives its float rows a zero point.
 
-    FULLY_CONNECTED says so itself; CONV_2D does where its weights have several scales;
-    DEPTHWISE_CONV_2D and TRANSPOSE_CONV always do.
+    CONV_2D does where its weights have several scales; DEPTHWISE_CONV_2D and TRANSPOSE_CONV
+    always do.
     """
     weights = operand(op, 1)
-    if op.kind == "FULLY_CONNECTED":
-        return bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))
     several = weights.quant is not None and weights.quant.is_per_channel
     return several or op.kind in ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 
@@ -107,10 +106,11 @@ def evaluate_weighted(
     return [_integer_output(op, multiply_by_quantized_multiplier(total, mantissa, shift))]
 
 
-def evaluate_fully_connected(op: Op, arrays: Arrays) -> np.ndarray:
+def evaluate_fully_connected(op: Op, arrays: Arrays, *, asymmetric: bool) -> np.ndarray:
     """Rows [rows, depth] times weights [units, depth], of any family.
 
-    Beside float rows the bytes of uint8 weights count as int8, as the reference reads them.
+    Beside float rows the bytes of uint8 weights count as int8, as the reference reads them;
+    `asymmetric` gives such rows a zero point.
     """
     data, weights = operand(op, 0), operand(op, 1)
     x, w = present(arrays[0]), present(arrays[1])
@@ -118,7 +118,7 @@ def evaluate_fully_connected(op: Op, arrays: Arrays) -> np.ndarray:
     if w.dtype == np.float32:
         return _float_output(op, _matmul(x, w), bias)
     if x.dtype == np.float32:
-        return _hybrid_rows(op, weights, (x, w.view(np.int8), bias))
+        return _hybrid_rows(op, weights, (x, w.view(np.int8), bias), asymmetric)
 
     if weights.dtype is DType.INT16:
         steps = _sixteen_bit_steps(op, (data, weights), (x, w, bias), _matmul)
@@ -195,18 +195,14 @@ def _matmul(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def _float_output(op: Op, total: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
     biased = total if bias is None else total + bias.reshape(-1)
-    return activate_float(biased.astype(np.float32), _activation(op))
+    return activate_float(biased.astype(np.float32), activation_of(op))
 
 
 def _integer_output(op: Op, steps: npt.NDArray[np.int64]) -> np.ndarray:
     output = op.outputs[0]
-    low, high = activation_range(_activation(op), output)
+    low, high = activation_range(activation_of(op), output)
     stored = np.clip(steps + scalar_quant(output)[1], low, high)
     return stored.astype(output.dtype.numpy)
-
-
-def _activation(op: Op) -> str:
-    return str(getattr(op.attrs, "fused_activation_function"))  # noqa: B009
 
 
 def _float_requantise(
@@ -225,17 +221,20 @@ def _hybrid_convolution(
 ) -> np.ndarray:
     x, w, bias = arrays
     assert weights.quant is not None
-    rows = quantise_rows(x.reshape(x.shape[0], -1), asymmetric=hybrid_is_asymmetric(op))
+    rows = quantise_rows(x.reshape(x.shape[0], -1), asymmetric=convolution_is_asymmetric(op))
     total = product(rows.values.reshape(x.shape), w.astype(np.float64)).astype(np.float32)
     scaled = total * weights.quant.scale * rows.scales.reshape(-1, 1, 1, 1)
     return _float_output(op, scaled, bias)
 
 
 def _hybrid_rows(
-    op: Op, weights: Tensor, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None]
+    op: Op,
+    weights: Tensor,
+    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    asymmetric: bool,
 ) -> np.ndarray:
     x, w, bias = arrays
     assert weights.quant is not None
-    rows = quantise_rows(x, asymmetric=hybrid_is_asymmetric(op))
+    rows = quantise_rows(x, asymmetric=asymmetric)
     total = _matmul(rows.values, w.astype(np.float64)).astype(np.float32)
     return _float_output(op, total * rows.scales[:, None] * weights.quant.scale, bias)

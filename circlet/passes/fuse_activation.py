@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, is_dataclass, replace
 
 from circlet.ir import DType, Graph, Op, Tensor
+from circlet.ops.requantize import activation_of
 from circlet.passes.match import same_meaning
 from circlet.passes.rewriter import Rewriter
 
@@ -55,7 +56,7 @@ def _can_clamp(producer: Op, middle: Tensor, result: Tensor) -> bool:
     if producer.kind not in _PRODUCERS or not same_meaning(middle, result):
         return False
     affine = result.dtype in _AFFINE and result.quant is not None and result.quant.is_affine
-    plain = getattr(producer.attrs, "fused_activation_function", "") == "NONE"
+    plain = activation_of(producer) == "NONE"
     return plain and (affine or result.dtype is DType.FLOAT32)
 
 

@@ -55,8 +55,7 @@ def _can_be_images(op: Op) -> bool:
 
 def _images(op: Op) -> list[Op]:
     maker = _Maker(op)
-    attrs, weights = op.attrs, np.asarray(operand(op, 1).data)
-    assert isinstance(attrs, Conv3DAttrs)
+    attrs, weights = op.attributes(Conv3DAttrs), np.asarray(operand(op, 1).data)
     taps, rows, columns, channels, filters = weights.shape
     source = maker.planes(operand(op, 0))
     flat = maker.reshaped(source, (-1, *source.static_shape[2:]))

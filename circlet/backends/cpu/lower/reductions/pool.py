@@ -33,8 +33,7 @@ _KINDS = {
 
 
 def _refuses(op: Op, target: Target) -> str | None:
-    source, attrs = operand(op, 0), op.attrs
-    assert isinstance(attrs, Pool2DAttrs)
+    source, attrs = operand(op, 0), op.attributes(Pool2DAttrs)
     if source.dtype not in (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16):
         return f"does not take {source.dtype.name}"
     if source.is_constant:
@@ -76,8 +75,7 @@ def _geometry(op: Op, context: Context) -> dict[str, ParamValue]:
 
 
 def _activation(op: Op) -> dict[str, ParamValue]:
-    assert isinstance(op.attrs, Pool2DAttrs)
-    activation = op.attrs.fused_activation_function
+    activation = op.attributes(Pool2DAttrs).fused_activation_function
     if op.outputs[0].dtype.is_float:
         low, high = FLOAT_ACTIVATION_RANGES[activation]
         return {"low_int": 0, "high_int": 0, "low": low, "high": high}

@@ -42,8 +42,7 @@ class Part:
         """The convolution in it."""
         if self.op.kind != FUSED_RESIDUAL:
             return self.op
-        assert isinstance(self.op.attrs, FusedAttrs)
-        return self.op.attrs.parts[0]
+        return self.op.attributes(FusedAttrs).parts[0]
 
     @property
     def is_copy(self) -> bool:
@@ -132,8 +131,7 @@ def rows_of(part: Part, count: int, places: Places) -> RowsOp:
     addend = _addend(part, count)
     layouts[addend] = places.addend.layout(addend)
     inputs = [source, *part.op.inputs[1:_ADDEND], addend]
-    assert isinstance(part.op.attrs, FusedAttrs)
-    fused = FusedAttrs((layer, *part.op.attrs.parts[1:]))
+    fused = FusedAttrs((layer, *part.op.attributes(FusedAttrs).parts[1:]))
     whole = replace(part.op, inputs=inputs, outputs=[result], attrs=fused)
     return RowsOp(whole, source, result, addend, layouts)
 
