@@ -7,7 +7,6 @@ from heapq import heapify, heappop, heappush
 
 from circlet.errors import GraphError, LimitError
 from circlet.ir import BlockwiseQuant, Graph, Model, Op, Tensor
-from circlet.ir.regions import link_regions
 from circlet.limits import Limits
 
 
@@ -88,9 +87,8 @@ def _sorted(waits: list[set[int]], ops: Sequence[Op]) -> list[int]:
     return done
 
 
-def link_calls(model: Model, limits: Limits) -> None:
-    """Fill every op's `regions`; refuse graphs that do not exist, recursion, and deep nesting."""
-    link_regions(model)
+def check_calls(model: Model, limits: Limits) -> None:
+    """Refuse recursion and deep nesting."""
     places = {graph: index for index, graph in enumerate(model.graphs)}
     calls = [
         sorted({places[region] for op in graph.ops for region in op.regions})

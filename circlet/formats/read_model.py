@@ -8,12 +8,13 @@ import numpy as np
 
 from circlet.errors import FormatError, GraphError, LimitError
 from circlet.formats import schema
-from circlet.formats.check import check_producers, check_scale_tensors, link_calls, order
+from circlet.formats.check import check_calls, check_producers, check_scale_tensors, order
 from circlet.formats.flatbuffer import Reader, Table
 from circlet.formats.origin_tables import OP_TABLE, SOURCE_TABLE, read_origins, read_sources
 from circlet.formats.read_op import read_op, read_operator_code
 from circlet.formats.read_tensor import extra_fields, mark_empty_constants, read_tensor
 from circlet.ir import Graph, Model, Op, Origin, Signature, Tensor
+from circlet.ir.regions import link_regions
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 _MODEL_FIELDS = {
@@ -40,7 +41,7 @@ def read_model(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
             why=f"known is {' or '.join(map(str, known))}",
         )
     model = _Importer(reader, root).model()
-    link_calls(model, limits)
+    check_calls(model, limits)
     return model
 
 
@@ -97,6 +98,7 @@ class _Importer:
         self.repeated = list(self._read_metadata())
         self.origin = self._origins()
         self.op_count = 0
+        self.calls: dict[Op, list[int]] = {}
 
     def model(self) -> Model:
         limits = self.reader.limits
@@ -105,6 +107,7 @@ class _Importer:
         graphs = [self._graph(t, i) for i, t in enumerate(self.root.tables("subgraphs"))]
         if not graphs:
             raise GraphError("the file holds no graph", why="its list of subgraphs is empty")
+        link_regions(graphs, self.calls)
         return Model(
             graphs,
             self.root.text("description"),
@@ -143,8 +146,10 @@ class _Importer:
         for operator in table.tables("operators"):
             if self.op_count >= self.reader.limits.ops:
                 raise LimitError("the file has too many operators", why=f"{self.op_count}")
-            op = read_op(operator, self.op_count, self.codes, graph.tensors, self.origin)
+            op, runs = read_op(operator, self.op_count, self.codes, graph.tensors, self.origin)
             graph.ops.append(op)
+            if runs:
+                self.calls[op] = runs
             self.op_count += 1
         written = {tensor: op for op in graph.ops for tensor in op.outputs}
         for tensor, op in written.items():

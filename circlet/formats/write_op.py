@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from circlet import ops
 from circlet.errors import FormatError, GraphError
+from circlet.formats.options import codec_of, decode_custom
+from circlet.formats.options.regions import graph_fields
 from circlet.formats.schema import Schema
-from circlet.formats.write_tensor import BufferPool, Values, attribute_values, refuse_unknown
+from circlet.formats.write_tensor import BufferPool, Values, refuse_unknown
 from circlet.ir import Graph, Op, RawAttrs, Tensor
-from circlet.ir.regions import is_graph_field
 
 _PLACEHOLDER_CODE = 127
-_NEWER_FIELDS = {"quant_spec"}
 _OWN_KEYS = ("options", "options_table", "custom_options")
 
 
@@ -82,7 +82,7 @@ def _options(op: Op, graphs: Sequence[Graph], where: str, schema: Schema) -> Val
     """The union field that holds the operator's options."""
     table, fields = _options_table(op)
     if op.regions:
-        fields |= _region_indices(op, fields, graphs, where)
+        fields |= graph_fields(table, _numbers(op, graphs, where))
     if not table:
         return {}
     for union in ("builtin_options", "builtin_options2"):
@@ -97,34 +97,28 @@ def _options(op: Op, graphs: Sequence[Graph], where: str, schema: Schema) -> Val
     )
 
 
-def _region_indices(op: Op, fields: Values, graphs: Sequence[Graph], where: str) -> Values:
-    """The fields that number graphs, with the numbers that the regions have in this model."""
+def _numbers(op: Op, graphs: Sequence[Graph], where: str) -> list[int]:
+    """The numbers that the graphs that an op runs have in this model."""
     places = {graph: index for index, graph in enumerate(graphs)}
     if any(region not in places for region in op.regions):
         raise GraphError("an operator runs a graph of another model", where=where)
-    numbers = iter([places[region] for region in op.regions])
-    changed: Values = {}
-    for name, value in fields.items():
-        if is_graph_field(name) and isinstance(value, int):
-            changed[name] = next(numbers)
-        elif is_graph_field(name) and isinstance(value, (tuple, list)):
-            changed[name] = [next(numbers) for _ in value]
-    return changed
+    return [places[region] for region in op.regions]
 
 
 def _options_table(op: Op) -> tuple[str, Values]:
     if isinstance(op.attrs, RawAttrs):
         return op.attrs.table, dict(op.attrs.fields)
     record = ops.find(op.label)
-    rest = op.extra.get("options", {})
+    if record is None or decode_custom(op.custom_code) is not None:
+        return "", {}
+    codec, rest = codec_of(op.kind), op.extra.get("options", {})
     kept = dict(rest) if isinstance(rest, Mapping) else {}
-    table = str(op.extra.get("options_table", "")) or (record.options if record else "")
-    return table, attribute_values(op.attrs) | kept
+    return str(op.extra.get("options_table", codec.table)), codec.encode(record.attrs, op) | kept
 
 
 def _storable(fields: Values, table: str, where: str, schema: Schema) -> Values:
     """The fields without those that are unset and that this schema or an older one lacks."""
-    required = schema.tables[table].fields.keys() - _NEWER_FIELDS
+    required = schema.tables[table].fields
     return refuse_unknown(
         {name: value for name, value in fields.items() if name in required or value not in (0, ())},
         table,

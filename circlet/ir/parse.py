@@ -48,6 +48,7 @@ class _Parser:
         self._scopes: list[_Scope] = []
         self._stored: list[tuple[Callable[[np.ndarray], None], str]] = []
         self._payloads: dict[str, np.ndarray] = {}
+        self.calls: dict[Op, list[int]] = {}
 
     def model(self) -> Model:
         """Parse all statements."""
@@ -58,7 +59,7 @@ class _Parser:
         self._fill()
         for scope in self._scopes:
             scope.finish()
-        link_regions(self._model)
+        link_regions(self._model.graphs, self.calls)
         return self._model
 
     def _statement(self) -> None:
@@ -231,6 +232,7 @@ class _Scope:
         attrs = _attributes(kind, parser)
         facts = parser.options(("version", "code", "extra"))
         inner = self._intermediates(cursor)
+        regions = self._regions(cursor)
         origin = _origin(cursor)
         version, code, extra = (
             facts.get("version", 1),
@@ -241,7 +243,10 @@ class _Scope:
             cursor.fail("version, code or extra has a value of the wrong type", back=1)
         if isinstance(attrs, dict):
             attrs = _made(f"CUSTOM:{code}", attrs, parser)
-        self.graph.ops.append(Op(kind, inputs, outputs, attrs, origin, version, code, inner, extra))
+        op = Op(kind, inputs, outputs, attrs, origin, version, code, inner, extra)
+        self.graph.ops.append(op)
+        if regions:
+            parser.calls[op] = regions
 
     def reference(self, cursor: Cursor) -> Tensor:
         """A tensor defined before."""
@@ -267,6 +272,12 @@ class _Scope:
             return []
         cursor.expect("(")
         return cursor.listed(")", lambda: self.reference(cursor))
+
+    def _regions(self, cursor: Cursor) -> list[int]:
+        if not cursor.accept("regions"):
+            return []
+        cursor.expect("(")
+        return cursor.listed(")", cursor.integer)
 
 
 def _origin(cursor: Cursor) -> Origin:

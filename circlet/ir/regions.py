@@ -1,27 +1,30 @@
-"""Links ops to the graphs that they run, which files name by number."""
+"""Ops that run graphs: links to them, and what can be reached through them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 
 from circlet.errors import GraphError
-from circlet.ir.graph import Graph, Model, Op, RawAttrs
+from circlet.ir.graph import Graph, Op
+
+Calls = Mapping[Op, Sequence[int]]
 
 
-def is_graph_field(name: str) -> bool:
-    """Whether an attribute numbers graphs of the model."""
-    return name == "subgraph" or "subgraph_ind" in name
-
-
-def link_regions(model: Model) -> None:
-    """Fill `Op.regions` from the attributes that number graphs, in the order of the attributes.
+def link_regions(graphs: Sequence[Graph], calls: Calls) -> None:
+    """Fill `Op.regions` where a file, which names graphs by number, says which an op runs.
 
     Raises:
         GraphError: An op names a graph that does not exist.
     """
-    for graph in model.graphs:
-        for op in graph.ops:
-            op.regions = [model.graphs[i] for i in _checked(op, len(model.graphs))]
+    for op, numbers in calls.items():
+        missing = [index for index in numbers if not 0 <= index < len(graphs)]
+        if missing:
+            raise GraphError(
+                "an operator refers to a graph that does not exist",
+                where=f"{op.name} ({op.label})",
+                why=f"subgraph {missing[0]} of {len(graphs)}",
+            )
+        op.regions = [graphs[index] for index in numbers]
 
 
 def reachable(graph: Graph) -> list[Graph]:
@@ -33,25 +36,3 @@ def reachable(graph: Graph) -> list[Graph]:
         waiting += [region for region in dict.fromkeys(inner) if region not in found]
         found |= dict.fromkeys(inner)
     return list(found)
-
-
-def _checked(op: Op, count: int) -> Iterator[int]:
-    fields = op.attrs.fields if isinstance(op.attrs, RawAttrs) else vars(op.attrs)
-    for index in _numbers(fields):
-        if not 0 <= index < count:
-            raise GraphError(
-                "an operator refers to a graph that does not exist",
-                where=f"{op.name} ({op.label})",
-                why=f"subgraph {index} of {count}",
-            )
-        yield index
-
-
-def _numbers(fields: Mapping[str, object]) -> Iterator[int]:
-    for name, value in fields.items():
-        if not is_graph_field(name):
-            continue
-        if isinstance(value, int):
-            yield value
-        elif isinstance(value, (tuple, list)):
-            yield from (item for item in value if isinstance(item, int))

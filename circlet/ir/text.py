@@ -53,6 +53,7 @@ class _Printer:
         self.lines: list[str] = []
         self._data = data
         self._payloads: list[np.ndarray] = []
+        self._graphs: dict[Graph, int] = {}
 
     def model(self, model: Model) -> None:
         facts = {
@@ -62,6 +63,7 @@ class _Printer:
             "extra": model.extra,
         }
         self.lines.append(_joined("model", *_options(facts)))
+        self._graphs = {graph: index for index, graph in enumerate(model.graphs)}
         names = [self.graph(graph) for graph in model.graphs]
         for signature in model.signatures:
             self._signature(signature, model, names)
@@ -109,8 +111,15 @@ class _Printer:
             attributes_text(op.attrs),
             *_options(facts | {"extra": op.extra}),
             inner,
+            self._regions(op),
             f"from {_origin_text(op.origin)}",
         )
+
+    def _regions(self, op: Op) -> str:
+        """The graphs that the op runs, by number; a graph printed alone has no numbers."""
+        if not op.regions or not self._graphs:
+            return ""
+        return f"regions({', '.join(str(self._graphs[region]) for region in op.regions)})"
 
     def _constant(self, tensor: Tensor, data: np.ndarray) -> str:
         plain = data.dtype.kind in "iufb" and data.shape == tensor.shape

@@ -32,7 +32,7 @@ _GUARD_BITS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
 
 @dataclass(frozen=True)
 class AddAttrs:
-    """ADD's options."""
+    """ADD's attributes."""
 
     fused_activation_function: str = "NONE"
     pot_scale_int16: bool = True
@@ -45,7 +45,7 @@ class SubAttrs(AddAttrs):
 
 @dataclass(frozen=True)
 class MulAttrs:
-    """MUL's options."""
+    """MUL's attributes."""
 
     fused_activation_function: str = "NONE"
 
@@ -160,27 +160,21 @@ binary(
     sum_or_difference("add"),
     _SUM_TYPES,
     attrs=AddAttrs,
-    options="AddOptions",
     rules=_SUM_RULES,
-    rounding="double",
 )
 binary(
     "SUB",
     sum_or_difference("sub"),
     _SUM_TYPES,
     attrs=SubAttrs,
-    options="SubOptions",
     rules=_SUM_RULES,
-    rounding="double",
 )
 binary(
     "MUL",
     product,
     _SUM_TYPES,
     attrs=MulAttrs,
-    options="MulOptions",
     rules=_PRODUCT_RULES,
-    rounding="double",
 )
 
 
@@ -188,13 +182,11 @@ binary(
     "MAXIMUM",
     plain(lambda a, b: call("max", a, b)),
     _ORDERED_TYPES,
-    options="MaximumMinimumOptions",
 )
 binary(
     "MINIMUM",
     plain(lambda a, b: call("min", a, b)),
     _ORDERED_TYPES,
-    options="MaximumMinimumOptions",
 )
 
 
@@ -237,12 +229,10 @@ binary(
     "SQUARED_DIFFERENCE",
     squared_difference,
     "FLOAT32 INT8 INT32",
-    options="SquaredDifferenceOptions",
     rules=(
         affine(0, 1),
         Rule("output-scale", _square_in_reach, "the output scale is too small", sized=False),
     ),
-    rounding="double",
 )
 
 
@@ -261,10 +251,8 @@ unary(
     "ABS",
     magnitude,
     "FLOAT32 INT32 INT8 INT16",
-    options="AbsOptions",
     rules=(affine(0), in_reach()),
-    rounding="double",
 )
-unary("NEG", plain(lambda x: -x), "FLOAT32 INT32 INT64", options="NegOptions")
+unary("NEG", plain(lambda x: -x), "FLOAT32 INT32 INT64")
 unary("FLOOR", plain(lambda x: call("floor", x)), "FLOAT32", numerics="exact")
-unary("SQUARE", plain(lambda x: x * x), "FLOAT32", options="SquareOptions")
+unary("SQUARE", plain(lambda x: x * x), "FLOAT32")

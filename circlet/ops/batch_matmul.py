@@ -171,7 +171,6 @@ register(
     OpDef(
         kind="BATCH_MATMUL",
         attrs=BatchMatMulAttrs,
-        options="BatchMatMulOptions",
         arity=(2, 2),
         required=2,
         dtypes=(
@@ -196,8 +195,6 @@ register(
             Rule("output-scale", _factors_in_reach, "the output scale is out of reach"),
         ),
         numerics="tolerance",
-        accumulator="int64",
-        rounding="double",
         cost=matmul_cost,
     )
 )

@@ -157,7 +157,6 @@ CONV_2D = register(
     OpDef(
         kind="CONV_2D",
         attrs=Conv2DAttrs,
-        options="Conv2DOptions",
         arity=(2, 3),
         required=2,
         dtypes=FORMS,
@@ -171,8 +170,6 @@ CONV_2D = register(
             ),
         ),
         evaluate=_evaluate_conv,
-        accumulator="int32",
-        rounding="double",
         cost=_cost,
     )
 )
@@ -181,7 +178,6 @@ DEPTHWISE_CONV_2D = register(
     OpDef(
         kind="DEPTHWISE_CONV_2D",
         attrs=DepthwiseConv2DAttrs,
-        options="DepthwiseConv2DOptions",
         arity=(2, 3),
         required=2,
         dtypes=FORMS,
@@ -195,8 +191,6 @@ DEPTHWISE_CONV_2D = register(
             ),
         ),
         evaluate=_evaluate_depthwise,
-        accumulator="int32",
-        rounding="double",
         cost=_cost,
     )
 )

@@ -111,7 +111,6 @@ register(
     OpDef(
         kind="CONV_3D",
         attrs=Conv3DAttrs,
-        options="Conv3DOptions",
         arity=(2, 3),
         required=2,
         dtypes=("FLOAT32 FLOAT32 FLOAT32 -> FLOAT32", "FLOAT32 FLOAT32 _ -> FLOAT32"),
@@ -197,7 +196,6 @@ register(
     OpDef(
         kind="CONV_3D_TRANSPOSE",
         attrs=Conv3DAttrs,
-        options="Conv3DOptions",
         arity=(3, 4),
         required=3,
         dtypes=("INT32 FLOAT32 FLOAT32 FLOAT32 -> FLOAT32", "INT32 FLOAT32 FLOAT32 _ -> FLOAT32"),

@@ -118,10 +118,8 @@ def binary(
     types: str,
     *,
     attrs: type = NoAttrs,
-    options: str = "",
     rules: tuple[Rule, ...] = (),
     numerics: str = "exact",
-    rounding: str = "",
     evaluate: Callable[[Op, Arrays], list[np.ndarray]] | None = None,
 ) -> OpDef:
     """Register a kind of two broadcast operands of one type; `types` names those types.
@@ -136,7 +134,6 @@ def binary(
         OpDef(
             kind=kind,
             attrs=attrs,
-            options=options,
             arity=(2, 2),
             required=2,
             dtypes=tuple(f"{name} {name} -> {name}" for name in types.split()),
@@ -144,8 +141,6 @@ def binary(
             evaluate=evaluate or by_scalar,
             rules=(same_dtypes(0, 1), BROADCASTS, ACTIVATION, *rules),
             numerics=numerics,
-            accumulator="int32" if rounding else "",
-            rounding=rounding,
             cost=element_cost,
             scalar=scalar,
         )
@@ -158,10 +153,8 @@ def unary(
     types: str,
     *,
     attrs: type = NoAttrs,
-    options: str = "",
     rules: tuple[Rule, ...] = (),
     numerics: str = "tolerance",
-    rounding: str = "",
     quant: QuantRule = _FREE,
     evaluate: Callable[[Op, Arrays], list[np.ndarray]] | None = None,
 ) -> OpDef:
@@ -174,15 +167,12 @@ def unary(
         OpDef(
             kind=kind,
             attrs=attrs,
-            options=options,
             arity=(1, 1),
             dtypes=tuple(f"{name} -> {name}" for name in types.split()),
             infer=same_as_first,
             evaluate=evaluate or by_scalar,
             rules=rules,
             numerics=numerics,
-            accumulator="int32" if rounding == "double" else "",
-            rounding=rounding,
             quant=quant,
             cost=element_cost,
             scalar=scalar,

@@ -30,7 +30,6 @@ class FullyConnectedAttrs:
     keep_num_dims: bool = False
     asymmetric_quantize_inputs: bool = False
     quantized_bias_type: str = "FLOAT32"
-    quant_spec: tuple[int, ...] = ()
 
 
 def _infer(op: Op) -> list[TensorType]:
@@ -86,7 +85,6 @@ FULLY_CONNECTED = register(
     OpDef(
         kind="FULLY_CONNECTED",
         attrs=FullyConnectedAttrs,
-        options="FullyConnectedOptions",
         arity=(2, 3),
         required=2,
         dtypes=(
@@ -119,8 +117,6 @@ FULLY_CONNECTED = register(
             centred_int16(),
         ),
         evaluate=_evaluate,
-        accumulator="int32",
-        rounding="float",
         cost=_cost,
     )
 )

@@ -91,7 +91,6 @@ register(
     OpDef(
         kind="GATHER",
         attrs=GatherAttrs,
-        options="GatherOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *", "* INT16 -> *"),
@@ -145,7 +144,6 @@ def _evaluate_gather_nd(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="GATHER_ND",
-        options="GatherNdOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *", "* INT16 -> *"),

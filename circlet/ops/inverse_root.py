@@ -138,7 +138,6 @@ unary(
         affine(0),
         Rule("output-scale", _root_in_reach, "the scales of input and output are out of reach"),
     ),
-    rounding="double",
     evaluate=_evaluate_rsqrt,
 )
 
@@ -166,14 +165,13 @@ unary(
     sqrt_scalar,
     "FLOAT32 INT8 INT16",
     rules=(affine(0),),
-    rounding="lut",
     evaluate=_evaluate_sqrt,
 )
 
 
 @dataclass(frozen=True)
 class L2NormAttrs:
-    """L2_NORMALIZATION's options."""
+    """L2_NORMALIZATION's attributes."""
 
     fused_activation_function: str = "NONE"
 
@@ -208,7 +206,6 @@ register(
     OpDef(
         kind="L2_NORMALIZATION",
         attrs=L2NormAttrs,
-        options="L2NormOptions",
         arity=(1, 1),
         dtypes=("FLOAT32 -> FLOAT32", "INT8 -> INT8", "UINT8 -> UINT8"),
         infer=same_as_first,
@@ -228,8 +225,6 @@ register(
             Rule("output-scale", _norm_output, "the output needs scale 1/128 and its zero point"),
         ),
         numerics="tolerance",
-        accumulator="int32",
-        rounding="double",
         quant=QuantRule(fixed=((DType.INT8, 1 / 128, 0), (DType.UINT8, 1 / 128, 128))),
         cost=element_cost,
     )

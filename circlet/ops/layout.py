@@ -102,7 +102,6 @@ _PAD_RULES = (
 register(
     OpDef(
         kind="PAD",
-        options="PadOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),
@@ -117,7 +116,6 @@ register(
 register(
     OpDef(
         kind="PADV2",
-        options="PadV2Options",
         arity=(2, 3),
         required=2,
         dtypes=("* INT32 * -> *", "* INT64 * -> *"),
@@ -161,7 +159,6 @@ def _evaluate_transpose(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="TRANSPOSE",
-        options="TransposeOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *",),
@@ -267,7 +264,6 @@ register(
     OpDef(
         kind="CONCATENATION",
         attrs=ConcatenationAttrs,
-        options="ConcatenationOptions",
         arity=(1, 1 << 16),
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_concatenation),

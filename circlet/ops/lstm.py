@@ -63,7 +63,6 @@ def _record(kind: str, attrs: type, rank: int, own: Rule) -> OpDef:
     return OpDef(
         kind=kind,
         attrs=attrs,
-        options=f"{'LSTM' if kind == 'LSTM' else 'UnidirectionalSequenceLSTM'}Options",
         arity=(20, 24),
         required=1,
         dtypes=_FORMS,
@@ -75,8 +74,6 @@ def _record(kind: str, attrs: type, rank: int, own: Rule) -> OpDef:
             *RULES,
         ),
         evaluate=_evaluate,
-        accumulator="int32",
-        rounding="double",
         cost=_cost,
         updates=(OUTPUT_STATE, CELL_STATE),
     )

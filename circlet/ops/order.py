@@ -47,7 +47,6 @@ def _evaluate_reverse(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="REVERSE_V2",
-        options="ReverseV2Options",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *",),
@@ -102,7 +101,6 @@ register(
     OpDef(
         kind="REVERSE_SEQUENCE",
         attrs=ReverseSequenceAttrs,
-        options="ReverseSequenceOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),
@@ -166,7 +164,6 @@ register(
     OpDef(
         kind="CUMSUM",
         attrs=CumsumAttrs,
-        options="CumsumOptions",
         arity=(2, 2),
         required=2,
         dtypes=("FLOAT32 INT32 -> FLOAT32", "INT32 INT32 -> INT32", "INT64 INT32 -> INT64"),
@@ -213,7 +210,6 @@ def _evaluate_top(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="TOPK_V2",
-        options="TopKV2Options",
         arity=(2, 2),
         required=2,
         outputs=2,
@@ -282,7 +278,6 @@ register(
     OpDef(
         kind="ONE_HOT",
         attrs=OneHotAttrs,
-        options="OneHotOptions",
         arity=(4, 4),
         required=4,
         dtypes=tuple(

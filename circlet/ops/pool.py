@@ -75,7 +75,6 @@ def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
     return OpDef(
         kind=kind,
         attrs=Pool2DAttrs,
-        options="Pool2DOptions",
         arity=(1, 1),
         dtypes=tuple(f"{name} -> {name}" for name in types),
         infer=_infer,
@@ -95,7 +94,6 @@ def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
         ),
         evaluate=evaluate,
         numerics="exact" if len(types) > 1 else "tolerance",
-        accumulator="int32" if len(types) > 1 else "",
         quant=QuantRule(same_as_input=True),
         cost=_cost,
     )

@@ -206,7 +206,6 @@ def _reducer(
         OpDef(
             kind=kind,
             attrs=ReducerAttrs,
-            options="ReducerOptions",
             arity=(2, 2),
             required=2,
             dtypes=tuple(f"{name} INT32 -> {name}" for name in types),
@@ -214,8 +213,6 @@ def _reducer(
             evaluate=evaluate,
             rules=(*_AXES, *rules),
             numerics="exact",
-            accumulator="int32" if requantises else "",
-            rounding="double" if requantises else "",
             quant=QuantRule(same_as_input=not requantises),
             cost=reduce_cost,
         )
@@ -278,7 +275,6 @@ def _arg_reducer(kind: str, choose: Callable[..., np.ndarray]) -> None:
         OpDef(
             kind=kind,
             attrs=ArgAttrs,
-            options="ArgMaxOptions" if kind == "ARG_MAX" else "ArgMinOptions",
             arity=(2, 2),
             required=2,
             dtypes=tuple(forms),

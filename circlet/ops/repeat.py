@@ -55,7 +55,6 @@ def _evaluate_tile(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="TILE",
-        options="TileOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),
@@ -111,7 +110,6 @@ def _evaluate_broadcast_to(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="BROADCAST_TO",
-        options="BroadcastToOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),
@@ -146,7 +144,6 @@ def _evaluate_fill(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="FILL",
-        options="FillOptions",
         arity=(2, 2),
         required=2,
         dtypes=("INT32 * -> *", "INT64 * -> *"),
@@ -164,7 +161,6 @@ register(
 register(
     OpDef(
         kind="ZEROS_LIKE",
-        options="ZerosLikeOptions",
         arity=(1, 1),
         dtypes=("FLOAT32 -> FLOAT32", "INT32 -> INT32", "INT64 -> INT64"),
         infer=infer_ranked(same_as_first),
@@ -225,7 +221,6 @@ register(
     OpDef(
         kind="MIRROR_PAD",
         attrs=MirrorPadAttrs,
-        options="MirrorPadOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),

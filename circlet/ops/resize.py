@@ -198,7 +198,6 @@ def _resizer(
         OpDef(
             kind=kind,
             attrs=attrs,
-            options=f"{attrs.__name__.removesuffix('Attrs')}Options",
             arity=(2, 2),
             required=2,
             dtypes=tuple(f"{name} INT32 -> {name}" for name in names.split()),

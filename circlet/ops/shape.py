@@ -112,7 +112,6 @@ register(
     OpDef(
         kind="RESHAPE",
         attrs=ReshapeAttrs,
-        options="ReshapeOptions",
         arity=(1, 2),
         dtypes=("* -> *",),
         infer=_infer_reshape,
@@ -160,7 +159,6 @@ register(
     OpDef(
         kind="SQUEEZE",
         attrs=SqueezeAttrs,
-        options="SqueezeOptions",
         arity=(1, 1),
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_squeeze),
@@ -211,7 +209,6 @@ def _evaluate_expand_dims(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="EXPAND_DIMS",
-        options="ExpandDimsOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),

@@ -148,7 +148,6 @@ register(
     OpDef(
         kind="SOFTMAX",
         attrs=SoftmaxAttrs,
-        options="SoftmaxOptions",
         arity=(1, 1),
         dtypes=_TYPES,
         infer=_infer_softmax,
@@ -165,8 +164,6 @@ register(
             ),
         ),
         numerics="tolerance",
-        accumulator="int32",
-        rounding="double",
         quant=QuantRule(fixed=((DType.INT8, 1 / 256, -128), (DType.UINT8, 1 / 256, 0))),
         cost=softmax_cost,
     )
@@ -195,7 +192,6 @@ def _evaluate_log_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="LOG_SOFTMAX",
-        options="LogSoftmaxOptions",
         arity=(1, 1),
         dtypes=("FLOAT32 -> FLOAT32", "UINT8 -> UINT8", "INT8 -> INT8"),
         infer=same_as_first,

@@ -164,7 +164,6 @@ register(
     OpDef(
         kind="SPLIT",
         attrs=SplitAttrs,
-        options="SplitOptions",
         arity=(2, 2),
         required=2,
         outputs=None,
@@ -184,7 +183,6 @@ register(
     OpDef(
         kind="SPLIT_V",
         attrs=SplitAttrs,
-        options="SplitVOptions",
         arity=(3, 3),
         required=3,
         outputs=None,
@@ -242,7 +240,6 @@ register(
     OpDef(
         kind="UNPACK",
         attrs=UnpackAttrs,
-        options="UnpackOptions",
         arity=(1, 1),
         outputs=None,
         dtypes=("* -> *",),
@@ -321,7 +318,6 @@ register(
     OpDef(
         kind="PACK",
         attrs=PackAttrs,
-        options="PackOptions",
         arity=(1, _MOST_PARTS),
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_pack),

@@ -166,7 +166,6 @@ SVDF = register(
     OpDef(
         kind="SVDF",
         attrs=SvdfAttrs,
-        options="SVDFOptions",
         arity=(5, 5),
         required=3,
         dtypes=tuple(
@@ -199,8 +198,6 @@ SVDF = register(
             ),
         ),
         evaluate=_evaluate,
-        accumulator="int32",
-        rounding="double",
         cost=_cost,
         updates=(STATE,),
     )

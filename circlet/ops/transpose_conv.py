@@ -102,7 +102,6 @@ TRANSPOSE_CONV = register(
     OpDef(
         kind="TRANSPOSE_CONV",
         attrs=TransposeConvAttrs,
-        options="TransposeConvOptions",
         arity=(3, 4),
         required=3,
         dtypes=tuple(
@@ -145,8 +144,6 @@ TRANSPOSE_CONV = register(
             centred_int16(_DATA),
         ),
         evaluate=_evaluate,
-        accumulator="int32",
-        rounding="double",
         cost=_cost,
     )
 )

@@ -9,7 +9,6 @@ from circlet.backends.cpu.backend import CpuBackend
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
-from circlet.ops.control import IfAttrs, WhileAttrs
 from circlet.ops.conv import Conv2DAttrs
 from circlet.placement.interface import Reason
 from circlet.target.targets import native_target
@@ -33,7 +32,7 @@ def branching(nested: bool = False) -> Graph:
     x = b.input("x", DType.FLOAT32, FLOATS)
     doubled = b.op("MUL", [x, x], name="squared")
     result = Tensor("result", DType.FLOAT32, FLOATS)
-    b.op_many("IF", [flag, doubled], [result], IfAttrs())
+    b.op_many("IF", [flag, doubled], [result])
     graph = b.output(b.op("NEG", [result], name="negated")).build()
     otherwise = branching() if nested else add(-1, "otherwise")
     if nested:
@@ -41,7 +40,7 @@ def branching(nested: bool = False) -> Graph:
         y = inner.input("y", DType.FLOAT32, FLOATS)
         no = inner.constant("no", np.array([False]))
         chosen = Tensor("chosen", DType.FLOAT32, FLOATS)
-        inner.op_many("IF", [no, y], [chosen], IfAttrs())
+        inner.op_many("IF", [no, y], [chosen])
         otherwise = inner.output(chosen).build()
         otherwise.ops[0].regions = [add(5, "five"), add(7, "seven")]
     next(op for op in graph.ops if op.kind == "IF").regions = [add(1, "then"), otherwise]
@@ -64,7 +63,7 @@ def padding_branches() -> Graph:
     main = builder("main")
     given = main.input("flag", DType.BOOL, (1,)), main.input("x", DType.INT8, shape, quant)
     result = Tensor("result", DType.INT8, shape, quant)
-    main.op_many("IF", list(given), [result], IfAttrs())
+    main.op_many("IF", list(given), [result])
     graph = main.output(result, convolved(main, given[1], 3)).build()
     graph.ops[0].regions = [branch(1), branch(2)]
     return graph
@@ -92,7 +91,7 @@ def looping(swap: bool, turns: int = 7) -> Graph:
         main.input("b", DType.FLOAT32, FLOATS),
     ]
     results = [Tensor(f"{t.name} after", t.dtype, t.shape) for t in given]
-    main.op_many("WHILE", list(given), results, WhileAttrs())
+    main.op_many("WHILE", list(given), results)
     for result in results:
         main.output(result)
     graph = main.build()

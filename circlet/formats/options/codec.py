@@ -1,0 +1,100 @@
+"""Which options table a kind of operator has, and how its fields become attributes.
+
+A kind has the table of its own name, and fields mean the attributes of the same names: a kind
+stands in `CODECS` where that is not so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache, lru_cache
+
+from circlet.formats import schema
+from circlet.formats.options.part import Part
+from circlet.ir import Op
+
+Fields = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class OptionCodec:
+    """How one kind stores its attributes.
+
+    Attributes:
+        table: The options table, "" where the kind has none.
+        parts: Fields that are not the attribute of the same name.
+    """
+
+    table: str = ""
+    parts: tuple[Part, ...] = ()
+
+    def fields(self, attrs: type) -> frozenset[str]:
+        """The fields that become attributes of a class; a file's others are kept as they are."""
+        return _fields(self, attrs)
+
+    def decode(self, attrs: type, fields: Fields) -> object:
+        """The attributes that the fields of a table say."""
+        values = {name: fields[name] for name in _plain(self, attrs) if name in fields}
+        values |= {p.attribute: p.decode(fields) for p in self.parts if p.fields[0] in fields}
+        made: object = attrs(**values)
+        return made
+
+    def encode(self, attrs: type, op: Op) -> dict[str, object]:
+        """The fields that say an op's attributes.
+
+        Raises:
+            FormatError: The table cannot say them.
+        """
+        given = vars(op.attributes(attrs))
+        said = {name: given[name] for name in _plain(self, attrs)}
+        for part in self.parts:
+            said |= part.encode(op)
+        return said
+
+
+@lru_cache(maxsize=512)
+def _plain(codec: OptionCodec, attrs: type) -> tuple[str, ...]:
+    """The attributes that are the field of the same name."""
+    own = {part.attribute for part in codec.parts}
+    return tuple(field.name for field in fields(attrs) if field.name not in own)
+
+
+@lru_cache(maxsize=512)
+def _fields(codec: OptionCodec, attrs: type) -> frozenset[str]:
+    return frozenset((*_plain(codec, attrs), *(n for part in codec.parts for n in part.fields)))
+
+
+_REDUCER = OptionCodec("ReducerOptions")
+_POOL = OptionCodec("Pool2DOptions")
+
+CODECS: dict[str, OptionCodec] = {
+    "AVERAGE_POOL_2D": _POOL,
+    "CONV_3D_TRANSPOSE": OptionCodec("Conv3DOptions"),
+    "L2_NORMALIZATION": OptionCodec("L2NormOptions"),
+    "L2_POOL_2D": _POOL,
+    "MAXIMUM": OptionCodec("MaximumMinimumOptions"),
+    "MAX_POOL_2D": _POOL,
+    "MEAN": _REDUCER,
+    "MINIMUM": OptionCodec("MaximumMinimumOptions"),
+    "REDUCE_ALL": _REDUCER,
+    "REDUCE_ANY": _REDUCER,
+    "REDUCE_MAX": _REDUCER,
+    "REDUCE_MIN": _REDUCER,
+    "REDUCE_PROD": _REDUCER,
+    "SUM": _REDUCER,
+}
+
+
+@cache
+def codec_of(kind: str) -> OptionCodec:
+    """The codec of a kind."""
+    return CODECS.get(kind) or OptionCodec(_tables().get(kind.replace("_", "").lower(), ""))
+
+
+@cache
+def _tables() -> dict[str, str]:
+    """Options tables of both schemas by the kind they are named after, as `codec_of` spells it."""
+    names = [*schema.by_name("circle").tables, *schema.by_name("tflite").tables]
+    suffix = "Options"
+    return {n.removesuffix(suffix).lower(): n for n in names if n.endswith(suffix)}
