@@ -3,7 +3,7 @@
 graph "main"
 in %x: INT8[1,4] scale=[0.5] zero=-3
 const %w: FLOAT32[2] = [1.0, 2.0]
-%y: FLOAT32[?,2] = ADD(%x, %w, _) {fused_activation_function="RELU"} from 3 "y"
+%y: FLOAT32[?,2] = ADD(%x, %w, _) {activation="RELU"} from 3 "y"
 out %y
 """
 

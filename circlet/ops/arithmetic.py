@@ -34,7 +34,7 @@ _GUARD_BITS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
 class AddAttrs:
     """ADD's attributes."""
 
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
     pot_scale_int16: bool = True
 
 
@@ -47,7 +47,7 @@ class SubAttrs(AddAttrs):
 class MulAttrs:
     """MUL's attributes."""
 
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
 
 
 def sum_or_difference(function: str) -> Callable[[Op], Scalar]:

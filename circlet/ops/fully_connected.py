@@ -25,7 +25,7 @@ _FLOAT_FORMS = ("FLOAT32 FLOAT32", "FLOAT32 INT8")
 class FullyConnectedAttrs:
     """Options of FULLY_CONNECTED."""
 
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
     weights_format: str = "DEFAULT"
     keep_num_dims: bool = False
     asymmetric_quantize_inputs: bool = False
@@ -103,7 +103,7 @@ FULLY_CONNECTED = register(
         rules=(
             checks.rank_is(1, 2, "weights"),
             checks.not_empty(1),
-            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
+            checks.one_of("activation", checks.ACTIVATIONS),
             checks.one_of("weights_format", ("DEFAULT",)),
             Rule(
                 "depth_fits",

@@ -173,7 +173,7 @@ unary(
 class L2NormAttrs:
     """L2_NORMALIZATION's attributes."""
 
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
 
 
 def _stored_norm(op: Op, values: np.ndarray) -> np.ndarray:

@@ -178,7 +178,7 @@ class ConcatenationAttrs:
     """The axis along which inputs follow each other."""
 
     axis: int = 0
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
 
 
 def concatenation_axis(op: Op) -> int:

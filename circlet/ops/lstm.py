@@ -69,7 +69,7 @@ def _record(kind: str, attrs: type, rank: int, own: Rule) -> OpDef:
         infer=_infer,
         rules=(
             own,
-            checks.one_of("fused_activation_function", ACTIVATIONS),
+            checks.one_of("activation", ACTIVATIONS),
             checks.rank_is(0, rank, "input"),
             *RULES,
         ),

@@ -27,7 +27,7 @@ class Gate:
 class LstmAttrs:
     """What both kinds say: the activation of cells, and the largest magnitudes kept, 0 for any."""
 
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
     cell_clip: float = 0.0
     proj_clip: float = 0.0
     asymmetric_quantize_inputs: bool = False

@@ -23,7 +23,7 @@ _WORD = 31
 class DivAttrs:
     """DIV's attributes."""
 
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
 
 
 def quotient(op: Op) -> Scalar:

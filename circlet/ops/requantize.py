@@ -118,7 +118,7 @@ def integer_range(dtype: DType) -> tuple[int, int]:
 
 def activation_of(op: Op) -> str:
     """The name of the activation fused into an op; "NONE" too where its kind takes none."""
-    return str(getattr(op.attrs, "fused_activation_function", "NONE"))
+    return str(getattr(op.attrs, "activation", "NONE"))
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:

@@ -29,7 +29,7 @@ class SvdfAttrs:
     """Options of SVDF."""
 
     rank: int = 0
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
     asymmetric_quantize_inputs: bool = False
 
 
@@ -182,7 +182,7 @@ SVDF = register(
         rules=(
             Rule("state_given", lambda op: op.input(STATE) is not None, "the state is missing"),
             checks.at_least(("rank",), 1),
-            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
+            checks.one_of("activation", checks.ACTIVATIONS),
             Rule("sizes", _shapes_hold, "input, weights, bias and state do not fit each other"),
             Rule(
                 "operands",

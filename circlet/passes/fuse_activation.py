@@ -28,7 +28,7 @@ _AFFINE = frozenset({DType.INT8, DType.UINT8, DType.INT16})
 
 @dataclass(frozen=True)
 class FuseActivation:
-    """Move a clamp into `fused_activation_function` of the op before it.
+    """Move a clamp into the `activation` of the op before it.
 
     Before: `CONV_2D -> t -> RELU6 -> y`. After: `CONV_2D{RELU6} -> y`. Only where the clamp alone
     reads t, and for quantised values only where t and y have one scale, so results stay equal bit
@@ -63,4 +63,4 @@ def _can_clamp(producer: Op, middle: Tensor, result: Tensor) -> bool:
 def _with_activation(attrs: object, kind: str) -> object:
     if not is_dataclass(attrs) or isinstance(attrs, type):
         return attrs
-    return replace(attrs, fused_activation_function=kind)
+    return replace(attrs, activation=kind)

@@ -11,7 +11,20 @@ from dataclasses import dataclass, fields
 from functools import cache, lru_cache
 
 from circlet.formats import schema
-from circlet.formats.options.part import Part
+from circlet.formats.options.part import ACTIVATION, Part
+from circlet.formats.options.resize import COORDINATES
+from circlet.formats.options.windows import (
+    DILATIONS,
+    DILATIONS_3D,
+    KERNEL,
+    PADDING,
+    PADDING_3D,
+    POOL_PADDING,
+    STRIDES,
+    STRIDES_3D,
+    TRANSPOSED_PADDING,
+    TRANSPOSED_PADDING_3D,
+)
 from circlet.ir import Op
 
 Fields = Mapping[str, object]
@@ -24,10 +37,12 @@ class OptionCodec:
     Attributes:
         table: The options table, "" where the kind has none.
         parts: Fields that are not the attribute of the same name.
+        derived: Attributes that no field says, as they follow from the operands.
     """
 
     table: str = ""
     parts: tuple[Part, ...] = ()
+    derived: tuple[str, ...] = ()
 
     def fields(self, attrs: type) -> frozenset[str]:
         """The fields that become attributes of a class; a file's others are kept as they are."""
@@ -56,7 +71,7 @@ class OptionCodec:
 @lru_cache(maxsize=512)
 def _plain(codec: OptionCodec, attrs: type) -> tuple[str, ...]:
     """The attributes that are the field of the same name."""
-    own = {part.attribute for part in codec.parts}
+    own = {*codec.derived, *(part.attribute for part in codec.parts)}
     return tuple(field.name for field in fields(attrs) if field.name not in own)
 
 
@@ -66,23 +81,44 @@ def _fields(codec: OptionCodec, attrs: type) -> frozenset[str]:
 
 
 _REDUCER = OptionCodec("ReducerOptions")
-_POOL = OptionCodec("Pool2DOptions")
+_POOL = OptionCodec("Pool2DOptions", (POOL_PADDING, STRIDES, KERNEL, ACTIVATION))
+_ACTIVATED = (ACTIVATION,)
+_CONV = (PADDING, STRIDES, DILATIONS, ACTIVATION)
 
 CODECS: dict[str, OptionCodec] = {
+    "ADD": OptionCodec("AddOptions", _ACTIVATED),
     "AVERAGE_POOL_2D": _POOL,
-    "CONV_3D_TRANSPOSE": OptionCodec("Conv3DOptions"),
-    "L2_NORMALIZATION": OptionCodec("L2NormOptions"),
+    "CONCATENATION": OptionCodec("ConcatenationOptions", _ACTIVATED),
+    "CONV_2D": OptionCodec("Conv2DOptions", _CONV, derived=("groups",)),
+    "CONV_3D": OptionCodec("Conv3DOptions", (PADDING_3D, STRIDES_3D, DILATIONS_3D, ACTIVATION)),
+    "CONV_3D_TRANSPOSE": OptionCodec(
+        "Conv3DOptions", (TRANSPOSED_PADDING_3D, STRIDES_3D, DILATIONS_3D, ACTIVATION)
+    ),
+    "DEPTHWISE_CONV_2D": OptionCodec("DepthwiseConv2DOptions", _CONV),
+    "DIV": OptionCodec("DivOptions", _ACTIVATED),
+    "FULLY_CONNECTED": OptionCodec("FullyConnectedOptions", _ACTIVATED),
+    "L2_NORMALIZATION": OptionCodec("L2NormOptions", _ACTIVATED),
     "L2_POOL_2D": _POOL,
+    "LSTM": OptionCodec("LSTMOptions", _ACTIVATED),
     "MAXIMUM": OptionCodec("MaximumMinimumOptions"),
     "MAX_POOL_2D": _POOL,
     "MEAN": _REDUCER,
     "MINIMUM": OptionCodec("MaximumMinimumOptions"),
+    "MUL": OptionCodec("MulOptions", _ACTIVATED),
     "REDUCE_ALL": _REDUCER,
     "REDUCE_ANY": _REDUCER,
     "REDUCE_MAX": _REDUCER,
     "REDUCE_MIN": _REDUCER,
     "REDUCE_PROD": _REDUCER,
+    "RESIZE_BILINEAR": OptionCodec("ResizeBilinearOptions", (COORDINATES,)),
+    "RESIZE_NEAREST_NEIGHBOR": OptionCodec("ResizeNearestNeighborOptions", (COORDINATES,)),
+    "SUB": OptionCodec("SubOptions", _ACTIVATED),
     "SUM": _REDUCER,
+    "SVDF": OptionCodec("SVDFOptions", _ACTIVATED),
+    "TRANSPOSE_CONV": OptionCodec(
+        "TransposeConvOptions", (TRANSPOSED_PADDING, STRIDES, ACTIVATION)
+    ),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": OptionCodec("UnidirectionalSequenceLSTMOptions", _ACTIVATED),
 }
 
 

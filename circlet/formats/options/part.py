@@ -43,3 +43,6 @@ def paired(attribute: str, *names: str) -> Part:
         lambda fields: tuple(fields[name] for name in names),
         lambda op: dict(zip(names, vars(op.attrs)[attribute], strict=True)),
     )
+
+
+ACTIVATION = renamed("activation", "fused_activation_function")

@@ -9,10 +9,10 @@ from circlet.backends.cpu.backend import CpuBackend
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
 from circlet.placement.interface import Reason
 from circlet.target.targets import native_target
 from tests.backends.cpu.harness import check_native
+from tests.windows import conv2d_attrs
 
 TARGETS = ("native", "generic")
 FLOATS, COUNT = (2, 3), (1,)
@@ -54,7 +54,7 @@ def padding_branches() -> Graph:
     def convolved(b: Builder, x: Tensor, seed: int) -> Tensor:
         values = np.random.default_rng(seed).integers(-127, 128, (4, 3, 3, 4)).astype(np.int8)
         weights = b.constant("w", values, Quantization.per_tensor(0.01))
-        return b.op("CONV_2D", [x, weights, None], Conv2DAttrs("SAME", 1, 1), quant=quant)
+        return b.op("CONV_2D", [x, weights, None], conv2d_attrs("SAME", 1, 1), quant=quant)
 
     def branch(seed: int) -> Graph:
         b = builder(f"branch{seed}")

@@ -101,7 +101,7 @@ def _is_point(op: Op) -> bool:
     attrs = op.attributes(Conv2DAttrs)
     constant = all(t.data is not None and t.sparsity is None for t in (weights, bias))
     floats = {t.dtype for t in (operand(op, 0), weights, bias, op.outputs[0])} == {DType.FLOAT32}
-    single = weights.static_shape[1:3] == (1, 1) and attrs.stride_h == attrs.stride_w == 1
+    single = weights.static_shape[1:3] == (1, 1) and attrs.strides == (1, 1)
     ungrouped = weights.static_shape[3] == operand(op, 0).static_shape[3]
     return constant and floats and single and ungrouped
 
@@ -117,14 +117,14 @@ def _split(op: Op, join: Op, pixels: Sequence[Tensor | None]) -> list[Op]:
     rest = np.concatenate([w for w, p in zip(parts, pixels, strict=True) if p is None], axis=3)
     image, ahead = _joined(op, join, whole)
     result, attrs = op.outputs[0], op.attributes(Conv2DAttrs)
-    plain = replace(attrs, fused_activation_function="NONE")
+    plain = replace(attrs, activation="NONE")
     shape = result.static_shape
     once = result.like(f"{result.name} of one pixel")
     once.shape, once.default_shape = (shape[0], 1, 1, shape[3]), None
     many = result.like(f"{result.name} of all pixels")
     first = _conv(op, [pixel, _constant(op, own, "of one pixel"), op.inputs[2]], once, plain)
     second = _conv(op, [image, _constant(op, rest, "of all pixels"), None], many, plain)
-    add = AddAttrs(attrs.fused_activation_function)
+    add = AddAttrs(attrs.activation)
     return [*ahead, first, second, Op("ADD", [many, once], [result], add, op.origin)]
 
 

@@ -23,11 +23,11 @@ from circlet.errors import InputError, TargetError
 from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model, Quantization
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.options import OpenOptions
 from circlet.runtime.loading import NativePartition, Opened
 from circlet.target.targets import parse_targets
 from tests.backends.cpu.cases import Cases
+from tests.windows import conv2d_attrs, depthwise_attrs
 
 pytest.importorskip("ziglang", reason="candidates are compiled")
 OPTIONS = OpenOptions(tune_seconds=60.0)
@@ -64,7 +64,7 @@ def strided() -> Graph:
     b = builder()
     x = b.input("x", DType.FLOAT32, (1, 33, 33, 16))
     w = b.constant("w", random.standard_normal((64, 3, 3, 16)).astype(np.float32))
-    return b.output(b.op("CONV_2D", [x, w, None], Conv2DAttrs("SAME", 2, 2), name="conv")).build()
+    return b.output(b.op("CONV_2D", [x, w, None], conv2d_attrs("SAME", 2, 2), name="conv")).build()
 
 
 def of_bytes() -> Graph:
@@ -74,9 +74,9 @@ def of_bytes() -> Graph:
     weights = cases.constant(
         cases.values(DType.INT8, (48, 3, 3, 32)), Quantization.per_tensor(0.01)
     )
-    wide = cases.op("CONV_2D", [data, weights], Conv2DAttrs("SAME", 1, 1), quant=quant)
+    wide = cases.op("CONV_2D", [data, weights], conv2d_attrs("SAME", 1, 1), quant=quant)
     taps = cases.constant(cases.values(DType.INT8, (1, 3, 3, 48)), fine)
-    cases.op("DEPTHWISE_CONV_2D", [wide, taps], DepthwiseConv2DAttrs("SAME", 1, 1, 1), quant=quant)
+    cases.op("DEPTHWISE_CONV_2D", [wide, taps], depthwise_attrs("SAME", 1, 1, 1), quant=quant)
     return cases.graph()
 
 
