@@ -12,6 +12,7 @@ from circlet.formats.options import codec_of, decode_custom
 from circlet.formats.options.regions import GRAPH_FIELDS, graph_numbers
 from circlet.formats.read_tensor import extra_fields
 from circlet.ir import Op, Origin, RawAttrs, Tensor
+from circlet.ops.requantization import litert_requantization
 
 _READ = {
     *("opcode_index", "inputs", "outputs", "intermediates", "builtin_options", "builtin_options2"),
@@ -78,6 +79,7 @@ def read_op(
         ],
         extra=extra_fields(table, _READ, where),
     )
+    op.requantization = litert_requantization(op) if outputs else None
     return op, _read_attrs(op, table, where)
 
 

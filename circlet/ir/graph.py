@@ -19,6 +19,7 @@ from circlet.errors import GraphError
 from circlet.ir.dtype import DType
 from circlet.ir.origin import Origin
 from circlet.ir.quant import Quantization
+from circlet.ir.requantization import Requantization
 
 Shape = tuple[int | None, ...]
 Attrs = TypeVar("Attrs")
@@ -120,6 +121,8 @@ class Op:
         intermediates: The file's intermediate tensors (quantised LSTM).
         extra: Fields of the file's operator table that nothing here reads, kept for writing back.
         regions: Graphs of the same model that the op runs: branches, loop condition and body.
+        requantization: How integer sums become stored values, as the door through which the op
+            came has it; None for what has no such sums, and for the default of the records.
     """
 
     kind: str
@@ -132,6 +135,7 @@ class Op:
     intermediates: list[Tensor] = field(default_factory=list)
     extra: dict[str, object] = field(default_factory=dict)
     regions: list[Graph] = field(default_factory=list)
+    requantization: Requantization | None = None
 
     @property
     def name(self) -> str:

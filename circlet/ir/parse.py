@@ -16,6 +16,7 @@ from circlet.ir.graph import Graph, Model, Op, RawAttrs, Signature, Tensor
 from circlet.ir.origin import Origin, SourceOp
 from circlet.ir.parse_tensor import parse_inline_data, parse_shape, parse_tensor
 from circlet.ir.regions import link_regions
+from circlet.ir.requantization import Requantization
 from circlet.ir.text_values import Cursor, parse_value
 
 AttrsOf = Callable[[str], type | None]
@@ -230,7 +231,7 @@ class _Scope:
         cursor.expect("(")
         inputs = cursor.listed(")", lambda: self._operand(cursor))
         attrs = _attributes(kind, parser)
-        facts = parser.options(("version", "code", "extra"))
+        facts = parser.options(("version", "code", "requantization", "extra"))
         inner = self._intermediates(cursor)
         regions = self._regions(cursor)
         origin = _origin(cursor)
@@ -244,6 +245,7 @@ class _Scope:
         if isinstance(attrs, dict):
             attrs = _made(f"CUSTOM:{code}", attrs, parser)
         op = Op(kind, inputs, outputs, attrs, origin, version, code, inner, extra)
+        op.requantization = _requantization(facts, cursor)
         self.graph.ops.append(op)
         if regions:
             parser.calls[op] = regions
@@ -278,6 +280,16 @@ class _Scope:
             return []
         cursor.expect("(")
         return cursor.listed(")", cursor.integer)
+
+
+def _requantization(facts: dict[str, object], cursor: Cursor) -> Requantization | None:
+    stated = facts.get("requantization")
+    if stated is None:
+        return None
+    rounding, bits = stated if isinstance(stated, tuple) and len(stated) == 2 else (None, None)
+    if not isinstance(rounding, str) or not isinstance(bits, int):
+        cursor.fail("requantization must be (rounding, accumulator bits)", back=1)
+    return Requantization(rounding, bits)
 
 
 def _origin(cursor: Cursor) -> Origin:

@@ -104,12 +104,14 @@ class _Printer:
     def _op(self, op: Op, scope: _Scope) -> str:
         outputs = ", ".join(self._definition(tensor, scope) for tensor in op.outputs)
         facts = {"version": op.version if op.version != 1 else None, "code": op.custom_code}
+        policy = op.requantization
+        stated = None if policy is None else (policy.rounding, policy.accumulator_bits)
         inner = f"intermediates({scope.references(op.intermediates)})" if op.intermediates else ""
         return _joined(
             outputs or "_",
             f"= {op.kind}({scope.references(op.inputs)})",
             attributes_text(op.attrs),
-            *_options(facts | {"extra": op.extra}),
+            *_options(facts | {"requantization": stated, "extra": op.extra}),
             inner,
             self._regions(op),
             f"from {_origin_text(op.origin)}",

@@ -135,9 +135,19 @@ def _repeated(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
     return (tensor for tensor, count in Counter(tensors).items() if count > 1)
 
 
+def _unknown_requantization(op: Op, facts: Facts) -> Iterator[None]:
+    if op.requantization is not None and not op.requantization.is_known:
+        yield None
+
+
 OP_RULES: tuple[FactRule[Op], ...] = (
     FactRule("kind", _unnamed_kind, "an operator has no kind, or a custom one no code"),
     FactRule("origin", _without_origin, "an operator has no origin"),
+    FactRule(
+        "requantization",
+        _unknown_requantization,
+        "an operator requantises in a way that is not defined",
+    ),
     FactRule("op-tensors", _op_unlisted, "an operator uses a tensor of another graph"),
     FactRule("constant-written", _written_constants, "an operator writes a constant"),
     FactRule("input-written", _written_inputs, "an operator writes a graph input"),

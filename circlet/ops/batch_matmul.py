@@ -25,6 +25,7 @@ from circlet.ops.operands import (
     when_ranked,
     zero_of,
 )
+from circlet.ops.requantization import requantization_of
 from circlet.ops.requantize import (
     multiply_by_quantized_multiplier,
     multiply_wide,
@@ -87,7 +88,7 @@ def _integer(op: Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     centred = x.astype(np.float64) - zero_of(operand(op, 0))
     total = (centred @ (y.astype(np.float64) - zero_of(operand(op, 1)))).astype(np.int64)
     mantissa, shift = factors(op)
-    wide = operand(op, 0).dtype == DType.INT16
+    wide = requantization_of(op).accumulator_bits == 64
     scaled = (
         multiply_wide(total, mantissa, shift)
         if wide

@@ -12,6 +12,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ops.expr import Scalar
+from circlet.ops.requantization import is_evaluated
 
 Arrays = Sequence[np.ndarray | None]
 
@@ -158,9 +159,9 @@ def unsupported_reason(op: Op) -> str | None:
         if tensor is not None and tensor.sparsity is not None:
             return "constants in sparse storage are not read"
         inputs.append(None if tensor is None else tensor.dtype)
-    if _takes(record.dtypes, tuple(inputs), op.outputs[0].dtype if op.outputs else None):
-        return None
-    return f"types are not among: {'; '.join(record.dtypes)}"
+    if not _takes(record.dtypes, tuple(inputs), op.outputs[0].dtype if op.outputs else None):
+        return f"types are not among: {'; '.join(record.dtypes)}"
+    return None if is_evaluated(op) else f"{op.requantization} is not known for these types"
 
 
 def dtype_text(op: Op) -> str:

@@ -82,6 +82,18 @@ def multiply_by_quantized_multiplier(
     return rounding_divide_by_pot(scaled, np.maximum(-shifts, 0))
 
 
+def multiply_rounding_once(
+    values: npt.ArrayLike, mantissa: npt.ArrayLike, shift: npt.ArrayLike
+) -> Int64:
+    """values * mantissa * 2**(shift - 31) of int32 sums, rounded once, halves up, as ruy does it.
+
+    The product has 64 bits; what leaves the int32 range wraps.
+    """
+    right = 31 - np.asarray(shift, np.int64)
+    product = np.asarray(values, np.int64) * np.asarray(mantissa, np.int64)
+    return wrap_int32((product + (np.int64(1) << (right - 1))) >> right)
+
+
 def multiply_wide(values: npt.ArrayLike, mantissa: npt.ArrayLike, shift: npt.ArrayLike) -> Int64:
     """values * mantissa * 2**(shift - 31) of 64-bit accumulators, rounded once, halves up.
 

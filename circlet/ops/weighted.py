@@ -11,6 +11,7 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ops.hybrid import quantise_rows
 from circlet.ops.opdef import Arrays, Rule
 from circlet.ops.operands import operand, present
+from circlet.ops.requantization import requantization_of
 from circlet.ops.requantize import (
     INT32_MAX,
     INT32_MIN,
@@ -18,6 +19,7 @@ from circlet.ops.requantize import (
     activation_of,
     activation_range,
     multiply_by_quantized_multiplier,
+    multiply_rounding_once,
     multiply_wide,
     quantize_multipliers,
     scalar_quant,
@@ -98,12 +100,9 @@ def evaluate_weighted(
         return [_float_output(op, product(x, w), bias)]
     if x.dtype == np.float32:
         return [_hybrid_convolution(op, weights, (x, w, bias), product)]
-    if data.dtype is DType.INT16:
-        return [_integer_output(op, _sixteen_bit_steps(op, (data, weights), (x, w, bias), product))]
     weight_zero = scalar_quant(weights)[1] if data.dtype is DType.UINT8 else 0
-    total = integer_sum(data, weight_zero, (x, w, bias), product)
-    mantissa, shift = quantize_multipliers(output_factors(data, weights, op.outputs[0]))
-    return [_integer_output(op, multiply_by_quantized_multiplier(total, mantissa, shift))]
+    total = _integer_sums(data, weight_zero, (x, w, bias), product)
+    return [_integer_output(op, _requantised(op, total, (data, weights)))]
 
 
 def evaluate_fully_connected(op: Op, arrays: Arrays, *, asymmetric: bool) -> np.ndarray:
@@ -119,35 +118,36 @@ def evaluate_fully_connected(op: Op, arrays: Arrays, *, asymmetric: bool) -> np.
         return _float_output(op, _matmul(x, w), bias)
     if x.dtype == np.float32:
         return _hybrid_rows(op, weights, (x, w.view(np.int8), bias), asymmetric)
-
-    if weights.dtype is DType.INT16:
-        steps = _sixteen_bit_steps(op, (data, weights), (x, w, bias), _matmul)
-        return _integer_output(op, steps)
-    if data.dtype is DType.INT16:
-        total = _sixteen_bit_sums((x, w, bias), _matmul)
-    else:
-        total = integer_sum(data, scalar_quant(weights)[1], (x, w, bias), _matmul)
-    return _integer_output(op, _float_requantise(total, real_factors(data, weights, op.outputs[0])))
+    total = _integer_sums(data, scalar_quant(weights)[1], (x, w, bias), _matmul)
+    return _integer_output(op, _requantised(op, total, (data, weights)))
 
 
-def sums_are_wide(bias: DType | None) -> bool:
-    """Whether sums over int16 activations have 64 bits: all but those of a 32-bit bias."""
-    return bias is not DType.INT32
-
-
-def _sixteen_bit_steps(
-    op: Op,
-    operands: tuple[Tensor, Tensor],
+def _integer_sums(
+    data: Tensor,
+    weight_zero: int,
     arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
     product: Product,
 ) -> npt.NDArray[np.int64]:
-    """Output steps of int16 activations times weights, whose zero points are 0."""
-    bias = arrays[2]
-    total = _sixteen_bit_sums(arrays, product)
-    mantissa, shift = quantize_multipliers(output_factors(*operands, op.outputs[0]))
-    if sums_are_wide(None if bias is None else DType.of(bias)):
+    """Sums of products and bias; int16 values and their weights have zero points of 0."""
+    if data.dtype is DType.INT16:
+        return _sixteen_bit_sums(arrays, product)
+    return integer_sum(data, weight_zero, arrays, product)
+
+
+def _requantised(
+    op: Op, total: npt.NDArray[np.int64], operands: tuple[Tensor, Tensor]
+) -> npt.NDArray[np.int64]:
+    """Output steps of sums, by the op's policy."""
+    policy, tensors = requantization_of(op), (*operands, op.outputs[0])
+    wraps = policy.accumulator_bits == 32
+    if policy.rounding == "float":
+        return _float_requantise(wrap_int32(total) if wraps else total, real_factors(*tensors))
+    mantissa, shift = quantize_multipliers(output_factors(*tensors))
+    if not wraps:
         return multiply_wide(total, mantissa, shift)
-    return multiply_by_quantized_multiplier(wrap_int32(total), mantissa, shift)
+    single = policy.rounding == "single"
+    multiply = multiply_rounding_once if single else multiply_by_quantized_multiplier
+    return multiply(wrap_int32(total), mantissa, shift)
 
 
 def _sixteen_bit_sums(

@@ -14,6 +14,7 @@ from circlet.ir import (
     OpaqueQuant,
     Quantization,
     RawAttrs,
+    Requantization,
     Sparsity,
     Tensor,
 )
@@ -118,6 +119,7 @@ def special_ops() -> Model:
     b.op_many("TOY", [x], [Tensor("l", DType.INT32, ()), Tensor("r", DType.BOOL, (0,))], ToyAttrs())
     b.op_many("CALL_ONCE", [], [], RawAttrs("CallOnceOptions"))
     b.graph.ops[-1].regions = [b.graph]
+    b.graph.ops[1].requantization = Requantization("single", 64)
     b.graph.ops[0].intermediates.append(b.tensor("inner", DType.INT8, (1,)))
     b.graph.ops[0].extra["left"] = {"over": 1}
     sparse = b.constant("sparse", np.ones(2, np.float32), shape=(4,))

@@ -9,6 +9,7 @@ from circlet.backends.cpu.control import is_control, refusal
 from circlet.backends.cpu.lowering import LOWERINGS, Lowering
 from circlet.ir import DType, Op
 from circlet.ops import unsupported_reason
+from circlet.ops.requantization import is_default
 from circlet.placement.interface import Reason, Supported
 from circlet.target.targets import Target
 
@@ -31,6 +32,8 @@ class CpuBackend:
         unsupported = unsupported_reason(op)
         if unsupported is not None:
             return Reason(unsupported)
+        if not is_default(op):
+            return Reason(f"no kernel for {op.requantization}")
         for tensor in (*op.inputs, *op.outputs):
             if tensor is not None and None in tensor.shape:
                 return Reason("a shape depends on the data of a run")
