@@ -8,13 +8,18 @@ import numpy as np
 
 from circlet.errors import FormatError, GraphError, LimitError
 from circlet.formats import schema
-from circlet.formats.check import check_calls, check_producers, check_scale_tensors, order
 from circlet.formats.flatbuffer import Reader, Table
 from circlet.formats.origin_tables import OP_TABLE, SOURCE_TABLE, read_origins, read_sources
 from circlet.formats.read_op import read_op, read_operator_code
-from circlet.formats.read_tensor import extra_fields, mark_empty_constants, read_tensor
+from circlet.formats.read_tensor import (
+    check_scale_tensors,
+    extra_fields,
+    mark_empty_constants,
+    read_tensor,
+)
 from circlet.ir import Graph, Model, Op, Origin, Signature, Tensor
-from circlet.ir.regions import link_regions
+from circlet.ir.order import check_producers, order
+from circlet.ir.regions import call_depth, link_regions
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 _MODEL_FIELDS = {
@@ -41,8 +46,17 @@ def read_model(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
             why=f"known is {' or '.join(map(str, known))}",
         )
     model = _Importer(reader, root).model()
-    check_calls(model, limits)
+    _check_depth(model, limits)
     return model
+
+
+def _check_depth(model: Model, limits: Limits) -> None:
+    depth = call_depth(model)
+    if depth > limits.call_depth:
+        raise LimitError(
+            "graphs call each other too deeply",
+            why=f"{depth} levels, the limit is {limits.call_depth}",
+        )
 
 
 def open_tables(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Reader:

@@ -16,6 +16,7 @@ from circlet.errors import GraphError
 from circlet.ir import verify_tensor
 from circlet.ir.graph import Graph, Model, Op, Signature, Tensor
 from circlet.ir.origin import Origin
+from circlet.ir.regions import call_depth
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ SIGNATURE_RULES: tuple[SignatureRule, ...] = (
 def rule_names() -> list[str]:
     """Names of all rules of this module, tensors' included."""
     tables = (verify_tensor.TENSOR_RULES, OP_RULES, GRAPH_RULES, SIGNATURE_RULES)
-    return [rule.name for table in tables for rule in table]
+    return [rule.name for table in tables for rule in table] + ["regions", "recursion"]
 
 
 def violations(subject: Model | Graph) -> Iterator[Violation]:
@@ -219,6 +220,7 @@ def violations(subject: Model | Graph) -> Iterator[Violation]:
         yield from _graph_violations(graph)
     if isinstance(subject, Model):
         yield from _signature_violations(subject)
+        yield from _call_violations(subject)
 
 
 def verify(subject: Model | Graph) -> None:
@@ -261,3 +263,17 @@ def _signature_violations(model: Model) -> Iterator[Violation]:
         for rule in broken:
             yield Violation(rule.name, rule.message, signature.graph.name, tensor=signature.key)
             break
+
+
+def _call_violations(model: Model) -> Iterator[Violation]:
+    """Ops that run graphs of other models, and graphs that run themselves."""
+    known = frozenset(model.graphs)
+    for graph in model.graphs:
+        for op in graph.ops:
+            if not known.issuperset(op.regions):
+                message = "an operator runs a graph that is not in the model"
+                yield Violation("regions", message, graph.name, _op_name(op))
+    try:
+        call_depth(model)
+    except GraphError as error:
+        yield Violation("recursion", error.what, error.where)

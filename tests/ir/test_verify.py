@@ -101,6 +101,8 @@ BAD: dict[str, Callable[[], Model]] = {
     "inputs-once": lambda: changed(lambda g: g.inputs.append(g.inputs[0])),
     "boundary": lambda: changed(lambda g: g.inputs.append(Tensor("bad", F32, ()))),
     "output-defined": lambda: changed(lambda g: g.ops.pop()),
+    "regions": lambda: changed(lambda g: g.ops[0].regions.append(Graph("elsewhere"))),
+    "recursion": lambda: changed(lambda g: g.ops[0].regions.append(g)),
     "signature-graph": foreign_signature,
     "signature-tensors": signature_of_foreign_tensor,
 }

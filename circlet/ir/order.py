@@ -1,13 +1,12 @@
-"""Structure of a graph as read: one producer per tensor, an order to run in, no recursion."""
+"""One producer for each tensor, and an order to run in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
-from circlet.errors import GraphError, LimitError
-from circlet.ir import BlockwiseQuant, Graph, Model, Op, Tensor
-from circlet.limits import Limits
+from circlet.errors import GraphError
+from circlet.ir.graph import Graph, Op, Tensor
 
 
 def check_producers(graph: Graph) -> None:
@@ -33,22 +32,10 @@ def _conflict(op: Op, tensor: Tensor, why: str) -> GraphError:
     )
 
 
-def check_scale_tensors(tensors: Sequence[Tensor]) -> None:
-    """Refuse block quantisation whose scales are said to lie in a tensor that does not exist."""
-    for tensor in tensors:
-        details = tensor.quant.details if tensor.quant else None
-        if isinstance(details, BlockwiseQuant) and not 0 <= details.scales_tensor < len(tensors):
-            raise GraphError(
-                "the scales of a tensor lie in a tensor that does not exist",
-                where=tensor.name,
-                why=f"tensor {details.scales_tensor} of {len(tensors)}",
-            )
-
-
 def order(graph: Graph) -> None:
     """Put the ops into an order in which each runs after those that it reads from.
 
-    The file's order is kept where it is one, and as far as possible where it is not.
+    The given order is kept where it is one, and as far as possible where it is not.
     """
     waits = _dependencies(graph.ops)
     if all(before < op for op, earlier in enumerate(waits) for before in earlier):
@@ -85,41 +72,3 @@ def _sorted(waits: list[set[int]], ops: Sequence[Op]) -> list[int]:
             why=", ".join(op.name for op in stuck[:8]),
         )
     return done
-
-
-def check_calls(model: Model, limits: Limits) -> None:
-    """Refuse recursion and deep nesting."""
-    places = {graph: index for index, graph in enumerate(model.graphs)}
-    calls = [
-        sorted({places[region] for op in graph.ops for region in op.regions})
-        for graph in model.graphs
-    ]
-    depths: dict[int, int] = {}
-    for start in range(len(calls)):
-        _walk(start, calls, depths, model)
-    if max(depths.values()) > limits.call_depth:
-        raise LimitError(
-            "graphs call each other too deeply",
-            why=f"{max(depths.values())} levels, the limit is {limits.call_depth}",
-        )
-
-
-def _walk(start: int, calls: list[list[int]], depths: dict[int, int], model: Model) -> None:
-    """Find the depth below each graph; without recursion, as the depth is the file's choice."""
-    path: set[int] = set()
-    stack = [(start, False)]
-    while stack:
-        graph, leaving = stack.pop()
-        if leaving:
-            path.remove(graph)
-            depths[graph] = 1 + max((depths[callee] for callee in calls[graph]), default=0)
-        elif graph in path:
-            raise GraphError(
-                "a graph calls itself",
-                where=model.graphs[graph].name or f"subgraph {graph}",
-                why="recursion has no end that can be planned for",
-            )
-        elif graph not in depths:
-            path.add(graph)
-            stack.append((graph, True))
-            stack += [(callee, False) for callee in calls[graph]]
