@@ -28,12 +28,11 @@ from circlet.compiler.planning import PlannedModel, is_native, plan
 from circlet.compiler.template import Template, check
 from circlet.errors import (
     CompilerMissingError,
-    FormatError,
     GraphError,
     InputError,
     LimitError,
 )
-from circlet.formats import dumps
+from circlet.formats import dumps_whole
 from circlet.ir import Graph, Model, Op, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops.state import initial_bytes, variables
@@ -216,11 +215,7 @@ def _submodel(part: Partition) -> bytes:
     graph = Graph("reference", inputs, outputs, ops)
     intermediates = (tensor for op in ops for tensor in op.intermediates)
     graph.tensors = list(dict.fromkeys([*graph.used_tensors(), *intermediates]))
-    model = Model(reachable(graph))
-    try:
-        return dumps(model, "circle")
-    except FormatError:  # Newer types and options of TFLite are unknown to Circle.
-        return dumps(model, "tflite", origins=True)
+    return dumps_whole(Model(reachable(graph)))
 
 
 def _target_codes(

@@ -61,20 +61,30 @@ def _check_depth(model: Model, limits: Limits) -> None:
 
 def open_tables(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Reader:
     """A reader of the tables that the bytes hold."""
+    check_size(data, limits)
+    known = schema.by_identifier(bytes(data[4:8]))
+    if known is None:
+        raise unknown_file(data)
+    return Reader(data, known, limits)
+
+
+def check_size(data: memoryview, limits: Limits) -> None:
+    """Refuse more bytes than a model file may have."""
     if len(data) > limits.file_bytes:
         raise LimitError(
             "the file is too big",
             why=f"{len(data)} bytes, the limit is {limits.file_bytes}",
             fix="raise `file_bytes` of circlet.limits.Limits if this is meant",
         )
-    known = schema.by_identifier(bytes(data[4:8]))
-    if known is None:
-        raise FormatError(
-            "this is neither a .tflite nor a .circle file",
-            why=_looks_like(bytes(data[:512])),
-            fix="give the .tflite or .circle file itself",
-        )
-    return Reader(data, known, limits)
+
+
+def unknown_file(data: memoryview) -> FormatError:
+    """The error for bytes that are no model file; it says what they seem to be."""
+    return FormatError(
+        "this is neither a .tflite nor a .circle file",
+        why=_looks_like(bytes(data[:512])),
+        fix="give the .tflite or .circle file itself",
+    )
 
 
 def _looks_like(head: bytes) -> str:

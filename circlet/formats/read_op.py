@@ -125,7 +125,7 @@ def _keep_fields(op: Op, options: Table | None, custom: bytes, where: str) -> li
 def _read_record_attrs(
     op: Op, record: ops.OpDef, table: Table, options: Table | None, where: str
 ) -> list[int]:
-    codec = codec_of(op.kind)
+    codec = codec_of(op.kind, table.file.schema.name)
     name = options.spec.name if options else codec.table
     if codec.table and name != codec.table:
         raise FormatError(

@@ -11,6 +11,7 @@ from circlet.formats.options.regions import graph_fields
 from circlet.formats.schema import Schema
 from circlet.formats.write_tensor import BufferPool, Values, refuse_unknown
 from circlet.ir import Graph, Op, RawAttrs, Tensor
+from circlet.ops.requantization import is_default
 
 _PLACEHOLDER_CODE = 127
 _OWN_KEYS = ("options", "options_table", "custom_options")
@@ -58,6 +59,7 @@ def op_values(
 ) -> Values:
     """The fields of an operator table; `graphs` are those of the model that is written."""
     where = f"{op.name} ({op.label})"
+    _refuse_other_rounding(op, where)
     values: Values = {
         "opcode_index": code,
         "inputs": [-1 if t is None else _index(index_of, t, where) for t in op.inputs],
@@ -72,6 +74,15 @@ def op_values(
     return refuse_unknown(values, "Operator", where, schema)
 
 
+def _refuse_other_rounding(op: Op, where: str) -> None:
+    if not is_default(op):
+        raise FormatError(
+            "how an operator requantises cannot be stored",
+            where=where,
+            why=f"files mean what LiteRT does, not {op.requantization}",
+        )
+
+
 def _index(index_of: Mapping[Tensor, int], tensor: Tensor, where: str) -> int:
     if tensor not in index_of:
         raise GraphError("an operator refers to a tensor of another graph", where=where)
@@ -80,7 +91,7 @@ def _index(index_of: Mapping[Tensor, int], tensor: Tensor, where: str) -> int:
 
 def _options(op: Op, graphs: Sequence[Graph], where: str, schema: Schema) -> Values:
     """The union field that holds the operator's options."""
-    table, fields = _options_table(op)
+    table, fields = _options_table(op, schema)
     if op.regions:
         fields |= graph_fields(table, _numbers(op, graphs, where))
     if not table:
@@ -105,13 +116,13 @@ def _numbers(op: Op, graphs: Sequence[Graph], where: str) -> list[int]:
     return [places[region] for region in op.regions]
 
 
-def _options_table(op: Op) -> tuple[str, Values]:
+def _options_table(op: Op, schema: Schema) -> tuple[str, Values]:
     if isinstance(op.attrs, RawAttrs):
         return op.attrs.table, dict(op.attrs.fields)
     record = ops.find(op.label)
     if record is None or decode_custom(op.custom_code) is not None:
         return "", {}
-    codec, rest = codec_of(op.kind), op.extra.get("options", {})
+    codec, rest = codec_of(op.kind, schema.name), op.extra.get("options", {})
     kept = dict(rest) if isinstance(rest, Mapping) else {}
     return str(op.extra.get("options_table", codec.table)), codec.encode(record.attrs, op) | kept
 

@@ -33,7 +33,7 @@ def change_attribute(op: Op, random: Random) -> None:
     record = find(op.label)
     if names and record is not None:
         name = random.choice(names)
-        changed = another(getattr(op.attrs, name), codec_of(op.kind).table, name, random)
+        changed = another(getattr(op.attrs, name), codec_of(op.kind, "tflite").table, name, random)
         op.attrs = replace(op.attrs, **{name: changed})
 
 

@@ -123,14 +123,14 @@ CODECS: dict[str, OptionCodec] = {
 
 
 @cache
-def codec_of(kind: str) -> OptionCodec:
-    """The codec of a kind."""
-    return CODECS.get(kind) or OptionCodec(_tables().get(kind.replace("_", "").lower(), ""))
+def codec_of(kind: str, format: str) -> OptionCodec:
+    """The codec of a kind in "tflite" or "circle" files."""
+    named = _tables(format).get(kind.replace("_", "").lower(), "")
+    return CODECS.get(kind) or OptionCodec(named)
 
 
 @cache
-def _tables() -> dict[str, str]:
-    """Options tables of both schemas by the kind they are named after, as `codec_of` spells it."""
-    names = [*schema.by_name("circle").tables, *schema.by_name("tflite").tables]
-    suffix = "Options"
+def _tables(format: str) -> dict[str, str]:
+    """Options tables by the kind that they are named after, as `codec_of` spells it."""
+    names, suffix = schema.by_name(format).tables, "Options"
     return {n.removesuffix(suffix).lower(): n for n in names if n.endswith(suffix)}
