@@ -22,7 +22,7 @@ class FusePad:
     """Drop a zero padding before an unpadded convolution that SAME_UPPER would do by itself.
 
     Before: `x -> PAD [0,0][1,1][1,1][0,0] -> CONV_2D{3x3}`. After: `x -> CONV_2D{SAME_UPPER}`.
-    Circle has no explicit paddings, so every other PAD stays an op.
+    Other amounts stay an op, so that files can store what comes out.
     """
 
     name = "fuse-pad"
