@@ -10,6 +10,7 @@ from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.geometry import SAME_UPPER
 
 CHANNELS = 64
 CLASSES = 10
@@ -25,12 +26,14 @@ def network(kind: str, depth: int, size: int) -> bytes:
     """
     layers = _Layers(kind)
     x = layers.build.input("x", layers.dtype, (1, size, size, 3), layers.quant)
-    y = layers.weighted("CONV_2D", x, (CHANNELS, 3, 3, 3), Conv2DAttrs("SAME", 2, 2, "RELU6"))
+    y = layers.weighted(
+        "CONV_2D", x, (CHANNELS, 3, 3, 3), Conv2DAttrs(SAME_UPPER, (2, 2), activation="RELU6")
+    )
     for _ in range(depth):
         shape = (1, 3, 3, CHANNELS)
-        attrs = DepthwiseConv2DAttrs("SAME", 1, 1, 1, "RELU6")
+        attrs = DepthwiseConv2DAttrs(SAME_UPPER, (1, 1), depth_multiplier=1, activation="RELU6")
         y = layers.weighted("DEPTHWISE_CONV_2D", y, shape, attrs)
-        pointwise = Conv2DAttrs("SAME", 1, 1, "RELU6")
+        pointwise = Conv2DAttrs(SAME_UPPER, (1, 1), activation="RELU6")
         y = layers.weighted("CONV_2D", y, (CHANNELS, 1, 1, CHANNELS), pointwise)
     axes = layers.build.constant("axes", np.array([1, 2], np.int32))
     y = layers.build.op("MEAN", [y, axes], quant=layers.quant)
@@ -92,16 +95,18 @@ def varied(kind: str, ops: int, *, alike: bool) -> bytes:
     for block in range(ops // 5):
         wider = width if alike else _WIDTHS[(block + 1) % len(_WIDTHS)] + block // len(_WIDTHS)
         first = layers.weighted(
-            "CONV_2D", y, (wider, 3, 3, width), Conv2DAttrs("SAME", 1, 1, "RELU6")
+            "CONV_2D", y, (wider, 3, 3, width), Conv2DAttrs(SAME_UPPER, (1, 1), activation="RELU6")
         )
         y = layers.weighted(
             "DEPTHWISE_CONV_2D",
             first,
             (1, 3, 3, wider),
-            DepthwiseConv2DAttrs("SAME", 1, 1, 1, "RELU6"),
+            DepthwiseConv2DAttrs(SAME_UPPER, (1, 1), depth_multiplier=1, activation="RELU6"),
         )
         y = layers.build.op("ADD", [y, first], quant=layers.quant)
-        y = layers.weighted("CONV_2D", y, (wider, 1, 1, wider), Conv2DAttrs("SAME", 1, 1, "NONE"))
+        y = layers.weighted(
+            "CONV_2D", y, (wider, 1, 1, wider), Conv2DAttrs(SAME_UPPER, (1, 1), activation="NONE")
+        )
         y = layers.build.op("LOGISTIC", [y], quant=layers.logistic_quant)
         width = wider
     return dumps(layers.build.output(y).model(), "tflite")

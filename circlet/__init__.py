@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from circlet.errors import CircletError
     from circlet.formats import load, save
+    from circlet.formats.flexbuffer import flexbuffer
     from circlet.frontends.interpreter import Interpreter, OpResolverType, load_delegate
     from circlet.frontends.user_ops import register_op
-    from circlet.ops.flexbuffer import flexbuffer
     from circlet.runtime.session import Session
 
 __version__ = "0.1.0"
@@ -24,7 +24,7 @@ _HOMES = {
     "Interpreter": "circlet.frontends.interpreter",
     "OpResolverType": "circlet.frontends.interpreter",
     "Session": "circlet.runtime.session",
-    "flexbuffer": "circlet.ops.flexbuffer",
+    "flexbuffer": "circlet.formats.flexbuffer",
     "load": "circlet.formats",
     "load_delegate": "circlet.frontends.interpreter",
     "register_op": "circlet.frontends.user_ops",

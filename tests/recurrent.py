@@ -10,8 +10,7 @@ import numpy as np
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ops.build import builder
 from circlet.ops.evaluate import evaluate_graph
-from circlet.ops.lstm import LstmAttrs, SequenceLstmAttrs
-from circlet.ops.lstm_operands import GATES, Gate
+from circlet.ops.lstm_operands import GATES, Gate, OneLstmAttrs, SequenceLstmAttrs
 from circlet.ops.state import initial_value, variables
 from circlet.ops.svdf import SvdfAttrs
 
@@ -137,8 +136,8 @@ def _gate(made: _Operands, gate: Gate) -> None:
 
 def _attrs(form: Lstm) -> object:
     if form.sequence:
-        return SequenceLstmAttrs(form.activation, *form.clips, form.time_major, form.asymmetric)
-    return LstmAttrs(form.activation, *form.clips, "FULL", form.asymmetric)
+        return SequenceLstmAttrs(form.activation, *form.clips, form.asymmetric, form.time_major)
+    return OneLstmAttrs(form.activation, *form.clips, form.asymmetric)
 
 
 def _add_intermediates(graph: Graph, form: Lstm) -> None:

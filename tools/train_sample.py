@@ -27,6 +27,7 @@ from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.geometry import SAME_UPPER
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 
@@ -142,10 +143,12 @@ def attributes(layer: Layer) -> object:
     activation = "RELU" if layer.relu else "NONE"
     stride = layer.stride
     if layer.kind == "CONV_2D":
-        return Conv2DAttrs("SAME", stride, stride, activation)
+        return Conv2DAttrs(SAME_UPPER, (stride, stride), activation=activation)
     if layer.kind == "DEPTHWISE_CONV_2D":
-        return DepthwiseConv2DAttrs("SAME", stride, stride, 1, activation)
-    return FullyConnectedAttrs(fused_activation_function=activation)
+        return DepthwiseConv2DAttrs(
+            SAME_UPPER, (stride, stride), depth_multiplier=1, activation=activation
+        )
+    return FullyConnectedAttrs(activation=activation)
 
 
 AddConstants = Callable[[Builder, Layer, Tensor], tuple[Tensor, Tensor]]

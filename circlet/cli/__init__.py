@@ -19,7 +19,7 @@ _COMMANDS = {
     "dump": "print what a model file holds",
     "inspect": "say what a network costs: operators, memory, weights, placement",
     "verify": "check a network against every rule, and list what cannot be run",
-    "convert": "turn a .tflite file into a .circle file, or back",
+    "convert": "turn a model file into one of another format",
     "doctor": "say what this machine offers: CPU, compiler, cache, backends",
 }
 

@@ -1,4 +1,4 @@
-"""Model files: .tflite and .circle to `circlet.ir.Model` and back."""
+"""Model files to `circlet.ir.Model` and back; `registry` knows the kinds of files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from circlet.formats.files import FORMATS, dumps, load, located, open_reader, save
+    from circlet.formats.files import dumps, dumps_whole, load, located, open_reader, save
 
-__all__ = ["FORMATS", "dumps", "load", "located", "open_reader", "save"]
+__all__ = ["dumps", "dumps_whole", "load", "located", "open_reader", "save"]
 
 
 def __getattr__(name: str) -> object:

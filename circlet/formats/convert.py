@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from circlet.errors import InputError
-from circlet.formats import FORMATS, load, save
+from circlet.formats import load, save
 from circlet.formats.paths import check_apart
+from circlet.formats.registry import all_formats, format_of_suffix
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 
@@ -32,22 +33,26 @@ def convert(source: Path, target: Path, limits: Limits = DEFAULT_LIMITS) -> Conv
         CircletError: As `load` and `save`; where the target's format cannot hold the model, it
             says which operator or field, and nothing is written.
     """
-    chosen = target.suffix.removeprefix(".").lower()
-    if chosen not in FORMATS:
+    chosen = format_of_suffix(target.suffix)
+    if chosen is None or chosen.write is None:
         raise InputError(
             "the suffix names no format",
             where=str(target),
-            fix=f"end the name in one of {', '.join(f'.{name}' for name in FORMATS)}",
+            fix=f"end the name in one of {', '.join(_written_suffixes())}",
         )
     check_apart(target, [source])
     model = load(source, limits)
-    save(model, target, chosen)
+    save(model, target, chosen.name)
     return Conversion(
         str(source),
         str(target),
-        chosen,
+        chosen.name,
         target.stat().st_size,
         len(model.graphs),
         sum(len(graph.ops) for graph in model.graphs),
         sum(len(graph.tensors) for graph in model.graphs),
     )
+
+
+def _written_suffixes() -> list[str]:
+    return [suffix for known in all_formats() if known.write for suffix in known.suffixes]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from circlet.errors import FormatError
 from circlet.formats.flatbuffer import Table, Value
-from circlet.ops.flexbuffer import Value as OptionValue
-from circlet.ops.flexbuffer import flexbuffer
+from circlet.formats.flexbuffer import Value as OptionValue
+from circlet.formats.flexbuffer import flexbuffer
 
 _ACTIVATION = {"fused_activation_function": "Activation"}
 _STRIDES = {"padding": "Padding", "stride_w": "Stride.W", "stride_h": "Stride.H"}

@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from circlet.errors import CircletError, FileError, InputError, check_type
-from circlet.formats import schema
+from circlet.errors import CircletError, FileError, FormatError, InputError, check_type
 from circlet.formats.flatbuffer import Reader
-from circlet.formats.read_model import open_tables, read_model
+from circlet.formats.read_model import check_size, open_tables, unknown_file
+from circlet.formats.registry import all_formats, format_named, format_of, format_of_suffix
 from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview
-FORMATS = ("tflite", "circle")
 
 
 def load(source: Source, limits: Limits = DEFAULT_LIMITS) -> Model:
@@ -28,12 +27,12 @@ def load(source: Source, limits: Limits = DEFAULT_LIMITS) -> Model:
         FormatError, GraphError, LimitError: The contents are not a model that can be used.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return read_model(memoryview(source).toreadonly().cast("B"), limits)
+        return _read(memoryview(source).toreadonly().cast("B"), limits)
     check_type(limits, Limits, "limits", "a circlet.limits.Limits")
     check_type(source, str | os.PathLike, "source", "the path or the bytes of a network")
     path = Path(source)
     with located(path):
-        model = read_model(_map(path), limits)
+        model = _read(_map(path), limits)
     model.source_path = str(path)
     return model
 
@@ -65,9 +64,10 @@ def dumps(model: Model, format: str | None = None, *, origins: bool | None = Non
     """The model as the bytes of a file.
 
     Args:
-        format: "tflite" or "circle"; the format it was read from when None.
+        format: The name of a format that can be written, such as "tflite" or "circle"; the one it
+            was read from when None.
         origins: Whether to store which source operators each operator descends from; None means
-            in .circle files only.
+            where the format is our own or ONE's, not in .tflite files.
     """
     return bytes(_encode(model, format, origins))
 
@@ -85,27 +85,44 @@ def save(
     """
     check_type(path, str | os.PathLike, "path", "the path of the file to write")
     target = Path(path)
-    suffix = target.suffix.removeprefix(".")
-    _write(target, _encode(model, format or (suffix if suffix in FORMATS else None), origins))
+    known = None if format else format_of_suffix(target.suffix)
+    _write(target, _encode(model, known.name if known else format, origins))
 
 
-def _encode(model: Model, format: str | None, origins: bool | None) -> bytearray:
+def dumps_whole(model: Model) -> bytes:
+    """The model, origins included, in the first format that can say all of it."""
+    for name in ("circle", "tflite"):
+        with suppress(FormatError):
+            return dumps(model, name, origins=True)
+    return dumps(model, "text")
+
+
+def _encode(model: Model, format: str | None, origins: bool | None) -> bytes | bytearray:
     check_type(model, Model, "model", "a network that circlet.load has read")
     wanted = format or model.source_format
-    if wanted not in FORMATS:
+    known = format_named(wanted)
+    if known is None or known.write is None:
+        names = ", ".join(f.name for f in all_formats() if f.write is not None)
         raise InputError(
             "this file format cannot be written",
             where=wanted or "(none given)",
-            fix=f"choose one of {', '.join(FORMATS)}",
+            fix=f"choose one of {names}",
         )
-    # Imported here, because running a model needs no writer.
-    from circlet.formats.write_model import write_model
-
-    with_origins = wanted == "circle" if origins is None else origins
-    return write_model(model, schema.by_name(wanted), with_origins)
+    return known.write(model, known.stores_origins if origins is None else origins)
 
 
-def _write(target: Path, data: bytearray) -> None:
+def _read(data: memoryview, limits: Limits) -> Model:
+    """The model, by the kind of file that the bytes are."""
+    check_size(data, limits)
+    known = format_of(data)
+    if known is None:
+        raise unknown_file(data)
+    model = known.read(data, limits)
+    model.source_format = model.source_format or known.name
+    return model
+
+
+def _write(target: Path, data: bytes | bytearray) -> None:
     """Write under a temporary name in the same directory, then rename."""
     temporary = target.parent / f".{target.name}.{os.getpid()}.tmp"
     try:

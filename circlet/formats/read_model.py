@@ -8,12 +8,18 @@ import numpy as np
 
 from circlet.errors import FormatError, GraphError, LimitError
 from circlet.formats import schema
-from circlet.formats.check import check_producers, check_scale_tensors, link_calls, order
 from circlet.formats.flatbuffer import Reader, Table
 from circlet.formats.origin_tables import OP_TABLE, SOURCE_TABLE, read_origins, read_sources
 from circlet.formats.read_op import read_op, read_operator_code
-from circlet.formats.read_tensor import extra_fields, mark_empty_constants, read_tensor
+from circlet.formats.read_tensor import (
+    check_scale_tensors,
+    extra_fields,
+    mark_empty_constants,
+    read_tensor,
+)
 from circlet.ir import Graph, Model, Op, Origin, Signature, Tensor
+from circlet.ir.order import check_producers, order
+from circlet.ir.regions import call_depth, link_regions
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 _MODEL_FIELDS = {
@@ -40,26 +46,45 @@ def read_model(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
             why=f"known is {' or '.join(map(str, known))}",
         )
     model = _Importer(reader, root).model()
-    link_calls(model, limits)
+    _check_depth(model, limits)
     return model
+
+
+def _check_depth(model: Model, limits: Limits) -> None:
+    depth = call_depth(model)
+    if depth > limits.call_depth:
+        raise LimitError(
+            "graphs call each other too deeply",
+            why=f"{depth} levels, the limit is {limits.call_depth}",
+        )
 
 
 def open_tables(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Reader:
     """A reader of the tables that the bytes hold."""
+    check_size(data, limits)
+    known = schema.by_identifier(bytes(data[4:8]))
+    if known is None:
+        raise unknown_file(data)
+    return Reader(data, known, limits)
+
+
+def check_size(data: memoryview, limits: Limits) -> None:
+    """Refuse more bytes than a model file may have."""
     if len(data) > limits.file_bytes:
         raise LimitError(
             "the file is too big",
             why=f"{len(data)} bytes, the limit is {limits.file_bytes}",
             fix="raise `file_bytes` of circlet.limits.Limits if this is meant",
         )
-    known = schema.by_identifier(bytes(data[4:8]))
-    if known is None:
-        raise FormatError(
-            "this is neither a .tflite nor a .circle file",
-            why=_looks_like(bytes(data[:512])),
-            fix="give the .tflite or .circle file itself",
-        )
-    return Reader(data, known, limits)
+
+
+def unknown_file(data: memoryview) -> FormatError:
+    """The error for bytes that are no model file; it says what they seem to be."""
+    return FormatError(
+        "this is neither a .tflite nor a .circle file",
+        why=_looks_like(bytes(data[:512])),
+        fix="give the .tflite or .circle file itself",
+    )
 
 
 def _looks_like(head: bytes) -> str:
@@ -97,6 +122,7 @@ class _Importer:
         self.repeated = list(self._read_metadata())
         self.origin = self._origins()
         self.op_count = 0
+        self.calls: dict[Op, list[int]] = {}
 
     def model(self) -> Model:
         limits = self.reader.limits
@@ -105,6 +131,7 @@ class _Importer:
         graphs = [self._graph(t, i) for i, t in enumerate(self.root.tables("subgraphs"))]
         if not graphs:
             raise GraphError("the file holds no graph", why="its list of subgraphs is empty")
+        link_regions(graphs, self.calls)
         return Model(
             graphs,
             self.root.text("description"),
@@ -143,8 +170,10 @@ class _Importer:
         for operator in table.tables("operators"):
             if self.op_count >= self.reader.limits.ops:
                 raise LimitError("the file has too many operators", why=f"{self.op_count}")
-            op = read_op(operator, self.op_count, self.codes, graph.tensors, self.origin)
+            op, runs = read_op(operator, self.op_count, self.codes, graph.tensors, self.origin)
             graph.ops.append(op)
+            if runs:
+                self.calls[op] = runs
             self.op_count += 1
         written = {tensor: op for op in graph.ops for tensor in op.outputs}
         for tensor, op in written.items():

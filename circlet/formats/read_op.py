@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from circlet import ops
 from circlet.errors import FormatError, GraphError
 from circlet.formats.flatbuffer import Table, Value
+from circlet.formats.options import codec_of, decode_custom
+from circlet.formats.options.regions import GRAPH_FIELDS, graph_numbers
 from circlet.formats.read_tensor import extra_fields
 from circlet.ir import Op, Origin, RawAttrs, Tensor
+from circlet.ops.requantization import litert_requantization
 
 _READ = {
     *("opcode_index", "inputs", "outputs", "intermediates", "builtin_options", "builtin_options2"),
@@ -47,8 +50,11 @@ def read_op(
     codes: Sequence[OperatorCode],
     tensors: Sequence[Tensor],
     origin: Callable[[int, str], Origin],
-) -> Op:
-    """One operator; `origin` makes its origin from its running index and name."""
+) -> tuple[Op, list[int]]:
+    """One operator and the numbers of the graphs that it runs.
+
+    `origin` makes its origin from its running index and name.
+    """
     number = table.integer("opcode_index")
     if number >= len(codes):
         raise FormatError(
@@ -73,8 +79,8 @@ def read_op(
         ],
         extra=extra_fields(table, _READ, where),
     )
-    _read_attrs(op, table, where)
-    return op
+    op.requantization = litert_requantization(op) if outputs else None
+    return op, _read_attrs(op, table, where)
 
 
 def _tensor(tensors: Sequence[Tensor], index: int, op_index: int, where: str) -> Tensor:
@@ -87,42 +93,56 @@ def _tensor(tensors: Sequence[Tensor], index: int, op_index: int, where: str) ->
     return tensors[index]
 
 
-def _read_attrs(op: Op, table: Table, where: str) -> None:
-    """Set `attrs`: the record's dataclass where the kind has one, else the raw fields."""
+def _read_attrs(op: Op, table: Table, where: str) -> list[int]:
+    """Set `attrs`: the record's dataclass where the kind has one, else the raw fields.
+
+    Gives the numbers of the graphs that the op runs.
+    """
     options = table.union("builtin_options") or table.union("builtin_options2")
     custom = _custom_options(table, where)
     record = ops.find(op.label)
     if record is None:
-        fields = options.unpack(where) if options else {}
-        op.attrs = RawAttrs(options.spec.name if options else "", dict(fields), custom)
-        return
+        return _keep_fields(op, options, custom, where)
     if custom:
         op.extra["custom_options"] = custom
-    if record.decode is not None:
-        op.attrs = record.decode(custom)
-        return
-    _read_record_attrs(op, record, table, options, where)
+    decode = decode_custom(op.custom_code)
+    if decode is None:
+        return _read_record_attrs(op, record, table, options, where)
+    op.attrs = decode(custom)
+    return []
+
+
+def _keep_fields(op: Op, options: Table | None, custom: bytes, where: str) -> list[int]:
+    name = options.spec.name if options else ""
+    fields: dict[str, object] = dict(options.unpack(where)) if options else {}
+    numbers = list(graph_numbers(name, fields))
+    for field in GRAPH_FIELDS.get(name, ()):
+        fields.pop(field, None)
+    op.attrs = RawAttrs(name, fields, custom)
+    return numbers
 
 
 def _read_record_attrs(
     op: Op, record: ops.OpDef, table: Table, options: Table | None, where: str
-) -> None:
-    wanted = set(ops.attribute_names(record))
-    name = options.spec.name if options else record.options
-    if record.options and name != record.options:
+) -> list[int]:
+    codec = codec_of(op.kind, table.file.schema.name)
+    name = options.spec.name if options else codec.table
+    if codec.table and name != codec.table:
         raise FormatError(
             "an operator carries the options of another kind",
             where=where,
-            why=f"{name} instead of {record.options}",
+            why=f"{name} instead of {codec.table}",
         )
     absent = _defaults(table, name)
     fields = options.unpack(where) if options else absent
-    op.attrs = record.attrs(**{key: value for key, value in fields.items() if key in wanted})
-    rest = {key: value for key, value in fields.items() if key not in wanted}
+    op.attrs = codec.decode(record.attrs, fields)
+    known = codec.fields(record.attrs) | set(GRAPH_FIELDS.get(name, ()))
+    rest = {key: value for key, value in fields.items() if key not in known}
     if any(rest[key] != value for key, value in absent.items() if key in rest):
         op.extra["options"] = rest
-    if options and not record.options:
+    if options and not codec.table:
         op.extra["options_table"] = name
+    return list(graph_numbers(name, fields))
 
 
 def _defaults(table: Table, name: str) -> Mapping[str, Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -47,6 +48,18 @@ def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
     _attach(tensor, size_bytes, _buffer(table, buffers, where), table.file, where)
     tensor.has_rank = tensor.has_rank or tensor.is_constant
     return tensor
+
+
+def check_scale_tensors(tensors: Sequence[Tensor]) -> None:
+    """Refuse block quantisation whose scales are said to lie in a tensor that does not exist."""
+    for tensor in tensors:
+        details = tensor.quant.details if tensor.quant else None
+        if isinstance(details, BlockwiseQuant) and not 0 <= details.scales_tensor < len(tensors):
+            raise GraphError(
+                "the scales of a tensor lie in a tensor that does not exist",
+                where=tensor.name,
+                why=f"tensor {details.scales_tensor} of {len(tensors)}",
+            )
 
 
 def extra_fields(table: Table, read: set[str], where: str) -> dict[str, object]:

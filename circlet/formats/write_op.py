@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from circlet import ops
 from circlet.errors import FormatError, GraphError
+from circlet.formats.options import codec_of, decode_custom
+from circlet.formats.options.regions import graph_fields
 from circlet.formats.schema import Schema
-from circlet.formats.write_tensor import BufferPool, Values, attribute_values, refuse_unknown
+from circlet.formats.write_tensor import BufferPool, Values, refuse_unknown
 from circlet.ir import Graph, Op, RawAttrs, Tensor
-from circlet.ir.regions import is_graph_field
+from circlet.ops.requantization import is_default
 
 _PLACEHOLDER_CODE = 127
-_NEWER_FIELDS = {"quant_spec"}
 _OWN_KEYS = ("options", "options_table", "custom_options")
 
 
@@ -58,6 +59,7 @@ def op_values(
 ) -> Values:
     """The fields of an operator table; `graphs` are those of the model that is written."""
     where = f"{op.name} ({op.label})"
+    _refuse_other_rounding(op, where)
     values: Values = {
         "opcode_index": code,
         "inputs": [-1 if t is None else _index(index_of, t, where) for t in op.inputs],
@@ -72,6 +74,15 @@ def op_values(
     return refuse_unknown(values, "Operator", where, schema)
 
 
+def _refuse_other_rounding(op: Op, where: str) -> None:
+    if not is_default(op):
+        raise FormatError(
+            "how an operator requantises cannot be stored",
+            where=where,
+            why=f"files mean what LiteRT does, not {op.requantization}",
+        )
+
+
 def _index(index_of: Mapping[Tensor, int], tensor: Tensor, where: str) -> int:
     if tensor not in index_of:
         raise GraphError("an operator refers to a tensor of another graph", where=where)
@@ -80,9 +91,9 @@ def _index(index_of: Mapping[Tensor, int], tensor: Tensor, where: str) -> int:
 
 def _options(op: Op, graphs: Sequence[Graph], where: str, schema: Schema) -> Values:
     """The union field that holds the operator's options."""
-    table, fields = _options_table(op)
+    table, fields = _options_table(op, schema)
     if op.regions:
-        fields |= _region_indices(op, fields, graphs, where)
+        fields |= graph_fields(table, _numbers(op, graphs, where))
     if not table:
         return {}
     for union in ("builtin_options", "builtin_options2"):
@@ -97,34 +108,28 @@ def _options(op: Op, graphs: Sequence[Graph], where: str, schema: Schema) -> Val
     )
 
 
-def _region_indices(op: Op, fields: Values, graphs: Sequence[Graph], where: str) -> Values:
-    """The fields that number graphs, with the numbers that the regions have in this model."""
+def _numbers(op: Op, graphs: Sequence[Graph], where: str) -> list[int]:
+    """The numbers that the graphs that an op runs have in this model."""
     places = {graph: index for index, graph in enumerate(graphs)}
     if any(region not in places for region in op.regions):
         raise GraphError("an operator runs a graph of another model", where=where)
-    numbers = iter([places[region] for region in op.regions])
-    changed: Values = {}
-    for name, value in fields.items():
-        if is_graph_field(name) and isinstance(value, int):
-            changed[name] = next(numbers)
-        elif is_graph_field(name) and isinstance(value, (tuple, list)):
-            changed[name] = [next(numbers) for _ in value]
-    return changed
+    return [places[region] for region in op.regions]
 
 
-def _options_table(op: Op) -> tuple[str, Values]:
+def _options_table(op: Op, schema: Schema) -> tuple[str, Values]:
     if isinstance(op.attrs, RawAttrs):
         return op.attrs.table, dict(op.attrs.fields)
     record = ops.find(op.label)
-    rest = op.extra.get("options", {})
+    if record is None or decode_custom(op.custom_code) is not None:
+        return "", {}
+    codec, rest = codec_of(op.kind, schema.name), op.extra.get("options", {})
     kept = dict(rest) if isinstance(rest, Mapping) else {}
-    table = str(op.extra.get("options_table", "")) or (record.options if record else "")
-    return table, attribute_values(op.attrs) | kept
+    return str(op.extra.get("options_table", codec.table)), codec.encode(record.attrs, op) | kept
 
 
 def _storable(fields: Values, table: str, where: str, schema: Schema) -> Values:
     """The fields without those that are unset and that this schema or an older one lacks."""
-    required = schema.tables[table].fields.keys() - _NEWER_FIELDS
+    required = schema.tables[table].fields
     return refuse_unknown(
         {name: value for name, value in fields.items() if name in required or value not in (0, ())},
         table,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 
 from circlet.errors import FormatError
@@ -154,8 +152,3 @@ def _sparsity(tensor: Tensor) -> Values | None:
 
 def _unless_empty(array: np.ndarray) -> np.ndarray | None:
     return array if array.size else None
-
-
-def attribute_values(attrs: object) -> Values:
-    """The fields of an attribute dataclass."""
-    return {field.name: getattr(attrs, field.name) for field in fields(attrs)}  # type: ignore[arg-type]

@@ -10,8 +10,9 @@ from circlet.backends.cpu import lower  # noqa: F401  (fills the table of loweri
 from circlet.backends.cpu.lower.user_op import user_lowering
 from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.errors import InputError, check_type
+from circlet.formats.options import register_custom_options, unregister_custom_options
 from circlet.ops import find, register, unregister
-from circlet.ops.user import Infer, ParseOptions, Run, UserOp
+from circlet.ops.user import Infer, ParseOptions, Run, UserAttrs, UserOp
 from circlet.user_codes import add_user_code, forget_user_code, is_user_code
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -82,6 +83,7 @@ def register_op(
         )
     _forget(name)
     register(UserOp(name, infer, run, options or bytes).record())
+    register_custom_options(name, UserAttrs)
     add_user_code(name)
     if c_source:
         LOWERINGS.add(user_lowering(label, c_source, c_function))
@@ -100,5 +102,6 @@ def _check(name: str, label: str, *functions: Callable[..., object]) -> None:
 def _forget(name: str) -> None:
     if is_user_code(name):
         unregister(f"CUSTOM:{name}")
+        unregister_custom_options(name)
         LOWERINGS.remove(f"CUSTOM:{name}")
         forget_user_code(name)

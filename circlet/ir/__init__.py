@@ -4,6 +4,7 @@ from circlet.ir.dtype import DType
 from circlet.ir.graph import Graph, Model, Op, RawAttrs, Shape, Signature, Sparsity, Tensor
 from circlet.ir.origin import Origin, SourceOp
 from circlet.ir.quant import BlockwiseQuant, OpaqueQuant, Quantization
+from circlet.ir.requantization import Requantization
 
 __all__ = [
     "BlockwiseQuant",
@@ -15,6 +16,7 @@ __all__ = [
     "Origin",
     "Quantization",
     "RawAttrs",
+    "Requantization",
     "Shape",
     "Signature",
     "SourceOp",

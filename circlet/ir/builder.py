@@ -14,6 +14,7 @@ from circlet.ir.dtype import DType
 from circlet.ir.graph import Graph, Model, Op, Shape, Signature, Tensor
 from circlet.ir.origin import Origin
 from circlet.ir.quant import Quantization
+from circlet.ir.requantization import Requantization
 
 
 class OutputType(Protocol):
@@ -32,6 +33,7 @@ class OutputType(Protocol):
 
 Infer = Callable[[Op], Sequence[OutputType]]
 DefaultAttrs = Callable[[str], object]
+Policy = Callable[[Op], Requantization | None]
 
 
 def constant(
@@ -61,6 +63,7 @@ class Builder:
         infer: Output types of an op, used where none are given; `circlet.ops.build` binds it to
             the operator records.
         default_attrs: Attributes of a kind, used where none are given.
+        requantization: The policy of an op, which is set on every op made.
         first_id: Source id of the first op, for further subgraphs of one file.
 
     Example:
@@ -74,6 +77,7 @@ class Builder:
     infer: Infer | None = None
     default_attrs: DefaultAttrs | None = None
     first_id: int = 0
+    requantization: Policy | None = None
     graph: Graph = field(init=False)
 
     def __post_init__(self) -> None:
@@ -191,6 +195,8 @@ class Builder:
         source = outputs[0].name if outputs else kind.lower()
         origin = origin or Origin.of(self.first_id + len(self.graph.ops), source)
         op = Op(kind, list(inputs), outputs, attrs, origin, version, custom_code)
+        if self.requantization is not None:
+            op.requantization = self.requantization(op)
         self.graph.ops.append(op)
         self.graph.tensors.extend(outputs)
         return op

@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
+from circlet.errors import GraphError
 from circlet.ir.dtype import DType
 from circlet.ir.origin import Origin
 from circlet.ir.quant import Quantization
+from circlet.ir.requantization import Requantization
 
 Shape = tuple[int | None, ...]
+Attrs = TypeVar("Attrs")
 
 
 @dataclass(eq=False)
@@ -117,6 +121,8 @@ class Op:
         intermediates: The file's intermediate tensors (quantised LSTM).
         extra: Fields of the file's operator table that nothing here reads, kept for writing back.
         regions: Graphs of the same model that the op runs: branches, loop condition and body.
+        requantization: How integer sums become stored values, as the door through which the op
+            came has it; None for what has no such sums, and for the default of the records.
     """
 
     kind: str
@@ -129,6 +135,7 @@ class Op:
     intermediates: list[Tensor] = field(default_factory=list)
     extra: dict[str, object] = field(default_factory=dict)
     regions: list[Graph] = field(default_factory=list)
+    requantization: Requantization | None = None
 
     @property
     def name(self) -> str:
@@ -143,6 +150,21 @@ class Op:
     def input(self, index: int) -> Tensor | None:
         """Input `index`, or None where it is omitted or beyond the end."""
         return self.inputs[index] if index < len(self.inputs) else None
+
+    def attributes(self, kind: type[Attrs]) -> Attrs:
+        """`attrs`, which must be of this class.
+
+        Raises:
+            GraphError: They are of another, so somebody made the op with wrong attributes.
+        """
+        attrs = self.attrs
+        if isinstance(attrs, kind):
+            return attrs
+        raise GraphError(
+            "an operator has the attributes of another kind",
+            where=f"{self.name} ({self.label})",
+            why=f"{type(attrs).__name__} instead of {kind.__name__}",
+        )
 
     def __repr__(self) -> str:
         return f"Op({self.label}, {self.name!r})"

@@ -16,6 +16,7 @@ from circlet.ir.graph import Graph, Model, Op, RawAttrs, Signature, Tensor
 from circlet.ir.origin import Origin, SourceOp
 from circlet.ir.parse_tensor import parse_inline_data, parse_shape, parse_tensor
 from circlet.ir.regions import link_regions
+from circlet.ir.requantization import Requantization
 from circlet.ir.text_values import Cursor, parse_value
 
 AttrsOf = Callable[[str], type | None]
@@ -48,6 +49,7 @@ class _Parser:
         self._scopes: list[_Scope] = []
         self._stored: list[tuple[Callable[[np.ndarray], None], str]] = []
         self._payloads: dict[str, np.ndarray] = {}
+        self.calls: dict[Op, list[int]] = {}
 
     def model(self) -> Model:
         """Parse all statements."""
@@ -58,7 +60,7 @@ class _Parser:
         self._fill()
         for scope in self._scopes:
             scope.finish()
-        link_regions(self._model)
+        link_regions(self._model.graphs, self.calls)
         return self._model
 
     def _statement(self) -> None:
@@ -229,8 +231,9 @@ class _Scope:
         cursor.expect("(")
         inputs = cursor.listed(")", lambda: self._operand(cursor))
         attrs = _attributes(kind, parser)
-        facts = parser.options(("version", "code", "extra"))
+        facts = parser.options(("version", "code", "requantization", "extra"))
         inner = self._intermediates(cursor)
+        regions = self._regions(cursor)
         origin = _origin(cursor)
         version, code, extra = (
             facts.get("version", 1),
@@ -241,7 +244,11 @@ class _Scope:
             cursor.fail("version, code or extra has a value of the wrong type", back=1)
         if isinstance(attrs, dict):
             attrs = _made(f"CUSTOM:{code}", attrs, parser)
-        self.graph.ops.append(Op(kind, inputs, outputs, attrs, origin, version, code, inner, extra))
+        op = Op(kind, inputs, outputs, attrs, origin, version, code, inner, extra)
+        op.requantization = _requantization(facts, cursor)
+        self.graph.ops.append(op)
+        if regions:
+            parser.calls[op] = regions
 
     def reference(self, cursor: Cursor) -> Tensor:
         """A tensor defined before."""
@@ -267,6 +274,22 @@ class _Scope:
             return []
         cursor.expect("(")
         return cursor.listed(")", lambda: self.reference(cursor))
+
+    def _regions(self, cursor: Cursor) -> list[int]:
+        if not cursor.accept("regions"):
+            return []
+        cursor.expect("(")
+        return cursor.listed(")", cursor.integer)
+
+
+def _requantization(facts: dict[str, object], cursor: Cursor) -> Requantization | None:
+    stated = facts.get("requantization")
+    if stated is None:
+        return None
+    rounding, bits = stated if isinstance(stated, tuple) and len(stated) == 2 else (None, None)
+    if not isinstance(rounding, str) or not isinstance(bits, int):
+        cursor.fail("requantization must be (rounding, accumulator bits)", back=1)
+    return Requantization(rounding, bits)
 
 
 def _origin(cursor: Cursor) -> Origin:

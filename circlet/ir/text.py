@@ -3,7 +3,7 @@
 graph "main"
 in %x: INT8[1,4] scale=[0.5] zero=-3
 const %w: FLOAT32[2] = [1.0, 2.0]
-%y: FLOAT32[?,2] = ADD(%x, %w, _) {fused_activation_function="RELU"} from 3 "y"
+%y: FLOAT32[?,2] = ADD(%x, %w, _) {activation="RELU"} from 3 "y"
 out %y
 """
 
@@ -53,6 +53,7 @@ class _Printer:
         self.lines: list[str] = []
         self._data = data
         self._payloads: list[np.ndarray] = []
+        self._graphs: dict[Graph, int] = {}
 
     def model(self, model: Model) -> None:
         facts = {
@@ -62,6 +63,7 @@ class _Printer:
             "extra": model.extra,
         }
         self.lines.append(_joined("model", *_options(facts)))
+        self._graphs = {graph: index for index, graph in enumerate(model.graphs)}
         names = [self.graph(graph) for graph in model.graphs]
         for signature in model.signatures:
             self._signature(signature, model, names)
@@ -102,15 +104,24 @@ class _Printer:
     def _op(self, op: Op, scope: _Scope) -> str:
         outputs = ", ".join(self._definition(tensor, scope) for tensor in op.outputs)
         facts = {"version": op.version if op.version != 1 else None, "code": op.custom_code}
+        policy = op.requantization
+        stated = None if policy is None else (policy.rounding, policy.accumulator_bits)
         inner = f"intermediates({scope.references(op.intermediates)})" if op.intermediates else ""
         return _joined(
             outputs or "_",
             f"= {op.kind}({scope.references(op.inputs)})",
             attributes_text(op.attrs),
-            *_options(facts | {"extra": op.extra}),
+            *_options(facts | {"requantization": stated, "extra": op.extra}),
             inner,
+            self._regions(op),
             f"from {_origin_text(op.origin)}",
         )
+
+    def _regions(self, op: Op) -> str:
+        """The graphs that the op runs, by number; a graph printed alone has no numbers."""
+        if not op.regions or not self._graphs:
+            return ""
+        return f"regions({', '.join(str(self._graphs[region]) for region in op.regions)})"
 
     def _constant(self, tensor: Tensor, data: np.ndarray) -> str:
         plain = data.dtype.kind in "iufb" and data.shape == tensor.shape

@@ -16,6 +16,7 @@ from circlet.errors import GraphError
 from circlet.ir import verify_tensor
 from circlet.ir.graph import Graph, Model, Op, Signature, Tensor
 from circlet.ir.origin import Origin
+from circlet.ir.regions import call_depth
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,19 @@ def _repeated(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
     return (tensor for tensor, count in Counter(tensors).items() if count > 1)
 
 
+def _unknown_requantization(op: Op, facts: Facts) -> Iterator[None]:
+    if op.requantization is not None and not op.requantization.is_known:
+        yield None
+
+
 OP_RULES: tuple[FactRule[Op], ...] = (
     FactRule("kind", _unnamed_kind, "an operator has no kind, or a custom one no code"),
     FactRule("origin", _without_origin, "an operator has no origin"),
+    FactRule(
+        "requantization",
+        _unknown_requantization,
+        "an operator requantises in a way that is not defined",
+    ),
     FactRule("op-tensors", _op_unlisted, "an operator uses a tensor of another graph"),
     FactRule("constant-written", _written_constants, "an operator writes a constant"),
     FactRule("input-written", _written_inputs, "an operator writes a graph input"),
@@ -200,7 +211,7 @@ SIGNATURE_RULES: tuple[SignatureRule, ...] = (
 def rule_names() -> list[str]:
     """Names of all rules of this module, tensors' included."""
     tables = (verify_tensor.TENSOR_RULES, OP_RULES, GRAPH_RULES, SIGNATURE_RULES)
-    return [rule.name for table in tables for rule in table]
+    return [rule.name for table in tables for rule in table] + ["regions", "recursion"]
 
 
 def violations(subject: Model | Graph) -> Iterator[Violation]:
@@ -209,6 +220,7 @@ def violations(subject: Model | Graph) -> Iterator[Violation]:
         yield from _graph_violations(graph)
     if isinstance(subject, Model):
         yield from _signature_violations(subject)
+        yield from _call_violations(subject)
 
 
 def verify(subject: Model | Graph) -> None:
@@ -251,3 +263,17 @@ def _signature_violations(model: Model) -> Iterator[Violation]:
         for rule in broken:
             yield Violation(rule.name, rule.message, signature.graph.name, tensor=signature.key)
             break
+
+
+def _call_violations(model: Model) -> Iterator[Violation]:
+    """Ops that run graphs of other models, and graphs that run themselves."""
+    known = frozenset(model.graphs)
+    for graph in model.graphs:
+        for op in graph.ops:
+            if not known.issuperset(op.regions):
+                message = "an operator runs a graph that is not in the model"
+                yield Violation("regions", message, graph.name, _op_name(op))
+    try:
+        call_depth(model)
+    except GraphError as error:
+        yield Violation("recursion", error.what, error.where)

@@ -107,14 +107,13 @@ for _kind, _low, _high, _types in (
         _types,
         rules=(affine(0), in_reach()),
         numerics="exact",
-        rounding="double",
         quant=QuantRule(same_as_input=True),
     )
 
 
 def leaky(op: Op) -> Scalar:
     """LEAKY_RELU: each side has its own factor."""
-    alpha = float(np.float32(getattr(op.attrs, "alpha", 0.0)))
+    alpha = float(np.float32(op.attributes(LeakyReluAttrs).alpha))
     if not is_quantised(op):
         x = Var(0)
         return Scalar(call("select", x > 0.0, x, x * Param("alpha", "f32")), {"alpha": alpha})
@@ -134,10 +133,8 @@ unary(
     leaky,
     "FLOAT32 INT8 UINT8 INT16",
     attrs=LeakyReluAttrs,
-    options="LeakyReluOptions",
-    rules=(affine(0), in_reach(lambda op: float(getattr(op.attrs, "alpha", 0.0)))),
+    rules=(affine(0), in_reach(lambda op: op.attributes(LeakyReluAttrs).alpha)),
     numerics="exact",
-    rounding="double",
 )
 
 
@@ -185,8 +182,6 @@ register(
             affine(0, 1),
             in_reach(lambda op: scale_of(operand(op, 1))),
         ),
-        accumulator="int32",
-        rounding="double",
         cost=element_cost,
         scalar=parametric,
     )

@@ -32,25 +32,22 @@ _GUARD_BITS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
 
 @dataclass(frozen=True)
 class AddAttrs:
-    """ADD's options."""
+    """ADD's attributes."""
 
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
     pot_scale_int16: bool = True
 
 
 @dataclass(frozen=True)
-class SubAttrs:
-    """SUB's options."""
-
-    fused_activation_function: str = "NONE"
-    pot_scale_int16: bool = True
+class SubAttrs(AddAttrs):
+    """SUB's attributes."""
 
 
 @dataclass(frozen=True)
 class MulAttrs:
-    """MUL's options."""
+    """MUL's attributes."""
 
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
 
 
 def sum_or_difference(function: str) -> Callable[[Op], Scalar]:
@@ -141,7 +138,7 @@ def _is_power_of_two(tensor: Tensor) -> bool:
 def _general_int16(op: Op) -> bool:
     """Whether an int16 sum takes the general path, not the power-of-two one."""
     tensors = [operand(op, 0), operand(op, 1), op.outputs[0]]
-    if tensors[0].dtype != DType.INT16 or not getattr(op.attrs, "pot_scale_int16", False):
+    if tensors[0].dtype != DType.INT16 or not op.attributes(AddAttrs).pot_scale_int16:
         return True
     return not all(_is_power_of_two(tensor) for tensor in tensors)
 
@@ -163,27 +160,21 @@ binary(
     sum_or_difference("add"),
     _SUM_TYPES,
     attrs=AddAttrs,
-    options="AddOptions",
     rules=_SUM_RULES,
-    rounding="double",
 )
 binary(
     "SUB",
     sum_or_difference("sub"),
     _SUM_TYPES,
     attrs=SubAttrs,
-    options="SubOptions",
     rules=_SUM_RULES,
-    rounding="double",
 )
 binary(
     "MUL",
     product,
     _SUM_TYPES,
     attrs=MulAttrs,
-    options="MulOptions",
     rules=_PRODUCT_RULES,
-    rounding="double",
 )
 
 
@@ -191,13 +182,11 @@ binary(
     "MAXIMUM",
     plain(lambda a, b: call("max", a, b)),
     _ORDERED_TYPES,
-    options="MaximumMinimumOptions",
 )
 binary(
     "MINIMUM",
     plain(lambda a, b: call("min", a, b)),
     _ORDERED_TYPES,
-    options="MaximumMinimumOptions",
 )
 
 
@@ -240,12 +229,10 @@ binary(
     "SQUARED_DIFFERENCE",
     squared_difference,
     "FLOAT32 INT8 INT32",
-    options="SquaredDifferenceOptions",
     rules=(
         affine(0, 1),
         Rule("output-scale", _square_in_reach, "the output scale is too small", sized=False),
     ),
-    rounding="double",
 )
 
 
@@ -264,10 +251,8 @@ unary(
     "ABS",
     magnitude,
     "FLOAT32 INT32 INT8 INT16",
-    options="AbsOptions",
     rules=(affine(0), in_reach()),
-    rounding="double",
 )
-unary("NEG", plain(lambda x: -x), "FLOAT32 INT32 INT64", options="NegOptions")
+unary("NEG", plain(lambda x: -x), "FLOAT32 INT32 INT64")
 unary("FLOOR", plain(lambda x: call("floor", x)), "FLOAT32", numerics="exact")
-unary("SQUARE", plain(lambda x: x * x), "FLOAT32", options="SquareOptions")
+unary("SQUARE", plain(lambda x: x * x), "FLOAT32")

@@ -25,6 +25,7 @@ from circlet.ops.operands import (
     when_ranked,
     zero_of,
 )
+from circlet.ops.requantization import requantization_of
 from circlet.ops.requantize import (
     multiply_by_quantized_multiplier,
     multiply_wide,
@@ -44,7 +45,8 @@ class BatchMatMulAttrs:
 
 def adjoint(op: Op) -> tuple[bool, bool]:
     """Whether the first and the second operand are stored transposed."""
-    return bool(getattr(op.attrs, "adj_x", False)), bool(getattr(op.attrs, "adj_y", False))
+    attrs = op.attributes(BatchMatMulAttrs)
+    return attrs.adj_x, attrs.adj_y
 
 
 def _matrix(shape: Shape, transposed: bool) -> Shape:
@@ -86,7 +88,7 @@ def _integer(op: Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     centred = x.astype(np.float64) - zero_of(operand(op, 0))
     total = (centred @ (y.astype(np.float64) - zero_of(operand(op, 1)))).astype(np.int64)
     mantissa, shift = factors(op)
-    wide = operand(op, 0).dtype == DType.INT16
+    wide = requantization_of(op).accumulator_bits == 64
     scaled = (
         multiply_wide(total, mantissa, shift)
         if wide
@@ -103,7 +105,7 @@ def is_hybrid(op: Op) -> bool:
 
 def _hybrid(op: Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Rows that are quantised by themselves, times stored values, times both scales."""
-    asymmetric = bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))
+    asymmetric = op.attributes(BatchMatMulAttrs).asymmetric_quantize_inputs
     rows = quantise_rows(x.reshape(-1, x.shape[-1]), asymmetric=asymmetric)
     values, scales = rows.values.reshape(x.shape), rows.scales.reshape(*x.shape[:-1], 1)
     total: np.ndarray = np.matmul(values, y.astype(np.float64)) * (scales * column_scales(op))
@@ -170,7 +172,6 @@ register(
     OpDef(
         kind="BATCH_MATMUL",
         attrs=BatchMatMulAttrs,
-        options="BatchMatMulOptions",
         arity=(2, 2),
         required=2,
         dtypes=(
@@ -195,8 +196,6 @@ register(
             Rule("output-scale", _factors_in_reach, "the output scale is out of reach"),
         ),
         numerics="tolerance",
-        accumulator="int64",
-        rounding="double",
         cost=matmul_cost,
     )
 )

@@ -27,7 +27,6 @@ binary(
     "BITWISE_XOR",
     plain(lambda a, b: call("xor", a, b)),
     _INTEGERS,
-    options="BitwiseXorOptions",
 )
 
 
@@ -37,7 +36,7 @@ def _shifted(op: Op) -> Scalar:
     return Scalar(call("shr", Var(0, "i32"), count))
 
 
-binary("RIGHT_SHIFT", _shifted, _INTEGERS, options="RightShiftOptions")
+binary("RIGHT_SHIFT", _shifted, _INTEGERS)
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class BucketizeAttrs:
 
 
 def _boundaries(op: Op) -> tuple[float, ...]:
-    return tuple(getattr(op.attrs, "boundaries", ()))
+    return op.attributes(BucketizeAttrs).boundaries
 
 
 def bucket(op: Op) -> Scalar:
@@ -77,7 +76,6 @@ register(
     OpDef(
         kind="BUCKETIZE",
         attrs=BucketizeAttrs,
-        options="BucketizeOptions",
         arity=(1, 1),
         dtypes=("FLOAT32 -> INT32", "INT32 -> INT32"),
         infer=lambda op: [TensorType(DType.INT32, operand(op, 0).shape)],
@@ -122,7 +120,6 @@ def _evaluate_bitcast(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="BITCAST",
-        options="BitcastOptions",
         arity=(1, 1),
         dtypes=tuple(f"{given} -> {wanted}" for given in _CAST for wanted in _CAST),
         infer=infer_ranked(_infer_bitcast),

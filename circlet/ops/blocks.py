@@ -136,11 +136,10 @@ def _evaluate_to_space(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [whole[(slice(None), *cut)].copy()]
 
 
-def _register_blocks(kind: str, options: str, evaluate: object) -> None:
+def _register_blocks(kind: str, evaluate: object) -> None:
     register(
         OpDef(
             kind=kind,
-            options=options,
             arity=(3, 3),
             required=3,
             dtypes=tuple(
@@ -159,8 +158,8 @@ def _register_blocks(kind: str, options: str, evaluate: object) -> None:
     )
 
 
-_register_blocks("SPACE_TO_BATCH_ND", "SpaceToBatchNDOptions", _evaluate_to_batch)
-_register_blocks("BATCH_TO_SPACE_ND", "BatchToSpaceNDOptions", _evaluate_to_space)
+_register_blocks("SPACE_TO_BATCH_ND", _evaluate_to_batch)
+_register_blocks("BATCH_TO_SPACE_ND", _evaluate_to_space)
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ class DepthAttrs:
 
 def block_size(op: Op) -> int:
     """Side of the block of a SPACE_TO_DEPTH or DEPTH_TO_SPACE."""
-    return int(getattr(op.attrs, "block_size", 0))
+    return op.attributes(DepthAttrs).block_size
 
 
 def _times(size: int | None, factor: int) -> int | None:
@@ -242,7 +241,6 @@ register(
     OpDef(
         kind="SPACE_TO_DEPTH",
         attrs=DepthAttrs,
-        options="SpaceToDepthOptions",
         arity=(1, 1),
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_to_depth),
@@ -257,7 +255,6 @@ register(
     OpDef(
         kind="DEPTH_TO_SPACE",
         attrs=DepthAttrs,
-        options="DepthToSpaceOptions",
         arity=(1, 1),
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_from_depth),

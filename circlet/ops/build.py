@@ -8,11 +8,15 @@ from circlet.errors import GraphError
 from circlet.ir import Op
 from circlet.ir.builder import Builder
 from circlet.ops.opdef import NoAttrs, TensorType, find, get
+from circlet.ops.requantization import litert_requantization
 
 
 def builder(name: str = "main", first_id: int = 0) -> Builder:
-    """A `Builder` bound to the records: outputs are inferred, omitted attributes default."""
-    return Builder(name, infer_types, default_attrs, first_id)
+    """A `Builder` bound to the records: outputs are inferred, omitted attributes default.
+
+    Ops requantise as LiteRT does.
+    """
+    return Builder(name, infer_types, default_attrs, first_id, litert_requantization)
 
 
 def infer_types(op: Op) -> Sequence[TensorType]:

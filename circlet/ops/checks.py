@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from circlet.ir import Op, Shape, Tensor
+from circlet.ops.geometry import SAME_UPPER
 from circlet.ops.opdef import Rule
 from circlet.ops.operands import QUANTISED, limits, operand
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
-PADDINGS = ("SAME", "VALID")
+_MOST = 1 << 16
 
 
 def rank_is(index: int, rank: int, name: str) -> Rule:
@@ -45,6 +46,30 @@ def at_least(fields: Sequence[str], least: int, most: int = 1 << 16) -> Rule:
         f"{', '.join(fields)} must be between {least} and {most}",
         sized=False,
     )
+
+
+def steps(*fields: str) -> Rule:
+    """Rule: every element of the named tuples of whole numbers is 1 to 65536."""
+
+    def holds(op: Op) -> bool:
+        return all(1 <= step <= _MOST for field in fields for step in vars(op.attrs)[field])
+
+    names = ", ".join(fields)
+    return Rule(f"{'_'.join(fields)}_in_range", holds, f"{names} must be 1 to {_MOST}", sized=False)
+
+
+def padding(rank: int) -> Rule:
+    """Rule: padding is SAME_UPPER, or amounts before and after each of `rank` axes."""
+
+    def holds(op: Op) -> bool:
+        given = vars(op.attrs)["padding"]
+        if not isinstance(given, tuple):
+            return bool(given == SAME_UPPER)
+        pairs = all(isinstance(pads, tuple) and len(pads) == 2 for pads in given)
+        return pairs and len(given) == rank and all(0 <= n <= _MOST for p in given for n in p)
+
+    message = f"padding must be {SAME_UPPER}, or two amounts, 0 to {_MOST}, for each axis"
+    return Rule("padding_known", holds, message, sized=False)
 
 
 def known_sizes(index: int, name: str) -> Rule:

@@ -52,7 +52,6 @@ def _evaluate_select(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="SELECT",
-        options="SelectOptions",
         arity=(3, 3),
         required=3,
         dtypes=("BOOL * * -> *",),
@@ -94,7 +93,6 @@ def _evaluate_select_v2(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="SELECT_V2",
-        options="SelectV2Options",
         arity=(3, 3),
         required=3,
         dtypes=("BOOL * * -> *",),
@@ -123,7 +121,6 @@ def _evaluate_where(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="WHERE",
-        options="WhereOptions",
         arity=(1, 1),
         dtypes=tuple(
             f"{name} -> INT64"

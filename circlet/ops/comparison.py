@@ -63,7 +63,6 @@ def _binary(
     kind: str,
     scalar: Callable[[Op], Scalar],
     types: str,
-    options: str,
     rules: tuple[Rule, ...] = (),
 ) -> None:
     def evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
@@ -74,7 +73,6 @@ def _binary(
     register(
         OpDef(
             kind=kind,
-            options=options,
             arity=(2, 2),
             required=2,
             dtypes=tuple(f"{name} {name} -> BOOL" for name in types.split()),
@@ -92,16 +90,16 @@ _SCALES = (
     Rule("input-scales", _scales_below_one, "scales of compared values must be below 1"),
 )
 _COMPARISONS = {
-    "EQUAL": ("eq", "EqualOptions"),
-    "NOT_EQUAL": ("ne", "NotEqualOptions"),
-    "GREATER": ("gt", "GreaterOptions"),
-    "GREATER_EQUAL": ("ge", "GreaterEqualOptions"),
-    "LESS": ("lt", "LessOptions"),
-    "LESS_EQUAL": ("le", "LessEqualOptions"),
+    "EQUAL": "eq",
+    "NOT_EQUAL": "ne",
+    "GREATER": "gt",
+    "GREATER_EQUAL": "ge",
+    "LESS": "lt",
+    "LESS_EQUAL": "le",
 }
-for _kind, (_function, _options) in _COMPARISONS.items():
+for _kind, _function in _COMPARISONS.items():
     _types = f"{_NUMBERS} BOOL STRING" if _function in ("eq", "ne") else _NUMBERS
-    _binary(_kind, comparison(_function), _types, _options, _SCALES)
+    _binary(_kind, comparison(_function), _types, _SCALES)
 
 
 def _logic(build: Callable[..., Expr]) -> Callable[[Op], Scalar]:
@@ -111,12 +109,11 @@ def _logic(build: Callable[..., Expr]) -> Callable[[Op], Scalar]:
     return scalar
 
 
-_binary("LOGICAL_AND", _logic(lambda a, b: call("min", a, b)), "BOOL", "LogicalAndOptions")
-_binary("LOGICAL_OR", _logic(lambda a, b: call("max", a, b)), "BOOL", "LogicalOrOptions")
+_binary("LOGICAL_AND", _logic(lambda a, b: call("min", a, b)), "BOOL")
+_binary("LOGICAL_OR", _logic(lambda a, b: call("max", a, b)), "BOOL")
 unary(
     "LOGICAL_NOT",
     _logic(lambda x: x.equals(0)),
     "BOOL",
-    options="LogicalNotOptions",
     numerics="exact",
 )

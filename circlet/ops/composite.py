@@ -15,10 +15,9 @@ _MANY = 1 << 16
 
 @dataclass(frozen=True)
 class CompositeAttrs:
-    """What the composite is called, and the number of the graph in `Op.regions` that defines it."""
+    """What the composite is called; the graph in `Op.regions` defines it."""
 
     name: str = ""
-    decomposition_subgraph_index: int = 0
     composite_attributes: tuple[int, ...] = ()
     composite_attributes_format: str = "FLEXBUFFERS"
     version: int = 0
@@ -50,7 +49,6 @@ register(
         arity=(0, _MANY),
         dtypes=("* -> *",),
         attrs=CompositeAttrs,
-        options="StableHLOCompositeOptions",
         outputs=None,
         required=0,
         rules=(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,22 +11,6 @@ from circlet.ops.evaluate import current_guard, evaluate_graph
 from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 
 MANY = 1 << 16
-
-
-@dataclass(frozen=True)
-class IfAttrs:
-    """Options of IF: the numbers of the graphs in `Op.regions`."""
-
-    then_subgraph_index: int = 0
-    else_subgraph_index: int = 0
-
-
-@dataclass(frozen=True)
-class WhileAttrs:
-    """Options of WHILE: the numbers of the graphs in `Op.regions`."""
-
-    cond_subgraph_index: int = 0
-    body_subgraph_index: int = 0
 
 
 def _infer_if(op: Op) -> list[TensorType]:
@@ -91,8 +74,6 @@ register(
         evaluate=_evaluate_if,
         arity=(1, MANY),
         dtypes=("BOOL -> *",),
-        attrs=IfAttrs,
-        options="IfOptions",
         outputs=None,
         rules=(
             Rule("if-regions", lambda op: len(op.regions) == 2, "it needs two branches"),
@@ -119,8 +100,6 @@ register(
         evaluate=_evaluate_while,
         arity=(1, MANY),
         dtypes=("* -> *",),
-        attrs=WhileAttrs,
-        options="WhileOptions",
         outputs=None,
         rules=(
             Rule("while-regions", lambda op: len(op.regions) == 2, "it needs condition and body"),

@@ -11,7 +11,7 @@ import numpy as np
 from circlet.ir import Op
 from circlet.ops import checks
 from circlet.ops.convolve import convolve, convolve_depthwise
-from circlet.ops.geometry import Window, Window2D
+from circlet.ops.geometry import UNPADDED, Padding, Window, Window2D
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import affine, moves_bytes, operand
 from circlet.ops.weighted import centred_int16, evaluate_weighted, factor_in_reach
@@ -32,28 +32,28 @@ FORMS = tuple(
 
 @dataclass(frozen=True)
 class Conv2DAttrs:
-    """Options of CONV_2D."""
+    """Attributes of CONV_2D; pairs are for rows and columns.
 
-    padding: str = "SAME"
-    stride_w: int = 0
-    stride_h: int = 0
-    fused_activation_function: str = "NONE"
-    dilation_w_factor: int = 1
-    dilation_h_factor: int = 1
+    `groups` may be None: as many as the depth of the weights divides the channels into.
+    """
+
+    padding: Padding = UNPADDED
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    groups: int | None = None
+    activation: str = "NONE"
     quantized_bias_type: str = "FLOAT32"
 
 
 @dataclass(frozen=True)
 class DepthwiseConv2DAttrs:
-    """Options of DEPTHWISE_CONV_2D; the multiplier that counts is the one of the shapes."""
+    """Attributes of DEPTHWISE_CONV_2D; the multiplier that counts is the one of the shapes."""
 
-    padding: str = "SAME"
-    stride_w: int = 0
-    stride_h: int = 0
+    padding: Padding = UNPADDED
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
     depth_multiplier: int = 0
-    fused_activation_function: str = "NONE"
-    dilation_w_factor: int = 1
-    dilation_h_factor: int = 1
+    activation: str = "NONE"
 
 
 def window_of(op: Op) -> Window2D:
@@ -62,24 +62,14 @@ def window_of(op: Op) -> Window2D:
     assert isinstance(attrs, (Conv2DAttrs, DepthwiseConv2DAttrs))
     assert weights is not None
     _, rows, columns, _ = weights.static_shape
-    strides = attrs.stride_h, attrs.stride_w
-    return _windows(
-        attrs.padding, rows, columns, *strides, attrs.dilation_h_factor, attrs.dilation_w_factor
-    )
+    return _windows(attrs.padding, (rows, columns), attrs.strides, attrs.dilations)
 
 
 @lru_cache(maxsize=1024)
 def _windows(
-    padding: str,
-    rows: int,
-    columns: int,
-    stride_h: int,
-    stride_w: int,
-    dilation_h: int,
-    dilation_w: int,
+    padding: Padding, sizes: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]
 ) -> Window2D:
-    down, across = Window(rows, stride_h, dilation_h), Window(columns, stride_w, dilation_w)
-    return Window2D(padding, down, across)
+    return Window2D(padding, *map(Window, sizes, strides, dilations))
 
 
 def _infer(op: Op, channel_axis: int) -> list[TensorType]:
@@ -106,7 +96,10 @@ def _groups_fit(op: Op) -> bool:
     channels, (filters, *_, depth) = checks.image_shape(operand(op, 0))[3], operand(op, 1).shape
     if channels is None or depth is None or filters is None:
         return True
-    return channels % depth == 0 and filters % (channels // depth) == 0
+    groups = op.attributes(Conv2DAttrs).groups
+    if channels % depth or groups not in (None, channels // depth):
+        return False
+    return filters % (channels // depth) == 0
 
 
 def _multiplier_fits(op: Op) -> bool:
@@ -124,9 +117,9 @@ def _rules(axis: int, channels: Rule) -> tuple[Rule, ...]:
         checks.rank_is(1, 4, "weights"),
         checks.not_empty(0, 1),
         checks.known_sizes(1, "weights"),
-        checks.one_of("padding", checks.PADDINGS),
-        checks.one_of("fused_activation_function", checks.ACTIVATIONS),
-        checks.at_least(("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"), 1),
+        checks.padding(2),
+        checks.one_of("activation", checks.ACTIVATIONS),
+        checks.steps("strides", "dilations"),
         channels,
         checks.bias_fits(2, filters),
         Rule("window_fits", _window_fits, "the dilated window must fit into the input"),
@@ -157,7 +150,6 @@ CONV_2D = register(
     OpDef(
         kind="CONV_2D",
         attrs=Conv2DAttrs,
-        options="Conv2DOptions",
         arity=(2, 3),
         required=2,
         dtypes=FORMS,
@@ -171,8 +163,6 @@ CONV_2D = register(
             ),
         ),
         evaluate=_evaluate_conv,
-        accumulator="int32",
-        rounding="double",
         cost=_cost,
     )
 )
@@ -181,7 +171,6 @@ DEPTHWISE_CONV_2D = register(
     OpDef(
         kind="DEPTHWISE_CONV_2D",
         attrs=DepthwiseConv2DAttrs,
-        options="DepthwiseConv2DOptions",
         arity=(2, 3),
         required=2,
         dtypes=FORMS,
@@ -195,8 +184,6 @@ DEPTHWISE_CONV_2D = register(
             ),
         ),
         evaluate=_evaluate_depthwise,
-        accumulator="int32",
-        rounding="double",
         cost=_cost,
     )
 )

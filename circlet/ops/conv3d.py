@@ -11,56 +11,47 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import Op, Shape
 from circlet.ops import checks
-from circlet.ops.geometry import Window, output_size, padding_sizes
+from circlet.ops.geometry import Padding, Window, axis_padding, output_size, padding_sizes
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import known_ints, moves_bytes, operand, present
-from circlet.ops.requantize import activate_float
-
-_SIZES = ("stride_d", "stride_h", "stride_w")
-_DILATIONS = ("dilation_d_factor", "dilation_h_factor", "dilation_w_factor")
+from circlet.ops.requantize import activate_float, activation_of
 
 
 @dataclass(frozen=True)
 class Conv3DAttrs:
-    """Options of both; a transposed one's are those of the convolution that it transposes."""
+    """Attributes of both; a transposed one's are those of the convolution that it transposes."""
 
-    padding: str = "SAME"
-    stride_d: int = 0
-    stride_w: int = 0
-    stride_h: int = 0
-    fused_activation_function: str = "NONE"
-    dilation_d_factor: int = 1
-    dilation_w_factor: int = 1
-    dilation_h_factor: int = 1
+    padding: Padding = ((0, 0), (0, 0), (0, 0))
+    strides: tuple[int, int, int] = (1, 1, 1)
+    dilations: tuple[int, int, int] = (1, 1, 1)
+    activation: str = "NONE"
 
 
 def windows_of(op: Op) -> tuple[Window, ...]:
     """The windows along depth, height and width, over concrete weights [d, h, w, in, out]."""
     sizes = operand(op, 1).static_shape[:3]
-    steps = [getattr(op.attrs, name) for name in _SIZES]
-    dilations = [getattr(op.attrs, name) for name in _DILATIONS]
-    return tuple(Window(*each) for each in zip(sizes, steps, dilations, strict=True))
+    attrs = op.attributes(Conv3DAttrs)
+    return tuple(map(Window, sizes, attrs.strides, attrs.dilations))
 
 
-def _padding(op: Op) -> str:
-    return str(getattr(op.attrs, "padding", "SAME"))
+def counts_of(op: Op, sizes: Shape) -> list[int | None]:
+    """Number of windows along each axis of a volume of `sizes`."""
+    padding = op.attributes(Conv3DAttrs).padding
+    axes = enumerate(zip(sizes, windows_of(op), strict=True))
+    return [output_size(axis_padding(padding, i), size, window) for i, (size, window) in axes]
 
 
 def _infer(op: Op) -> list[TensorType]:
     data, weights = operand(op, 0), operand(op, 1)
     shape = data.shape if data.has_rank else (None,) * 5
-    pairs = zip(shape[1:4], windows_of(op), strict=True)
-    sizes = [output_size(_padding(op), size, window) for size, window in pairs]
-    return [TensorType(data.dtype, (shape[0], *sizes, weights.shape[4]))]
+    return [TensorType(data.dtype, (shape[0], *counts_of(op, shape[1:4]), weights.shape[4]))]
 
 
 def pads_before(op: Op, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Padding ahead of each axis of a volume of `sizes`, the output's of a transposed one."""
-    found = []
-    for size, window in zip(sizes, windows_of(op), strict=True):
-        count = output_size(_padding(op), size, window) or 0
-        found.append(padding_sizes(_padding(op), size, count, window)[0])
-    return tuple(found)
+    padding = op.attributes(Conv3DAttrs).padding
+    axes = enumerate(zip(sizes, counts_of(op, sizes), windows_of(op), strict=True))
+    return tuple(padding_sizes(axis_padding(padding, i), n, c or 0, w)[0] for i, (n, c, w) in axes)
 
 
 def _span(tap: int, window: Window, before: int, size: int, count: int) -> tuple[slice, slice]:
@@ -76,7 +67,7 @@ def _span(tap: int, window: Window, before: int, size: int, count: int) -> tuple
 def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
     data, weights = present(arrays[0]), present(arrays[1])
     windows, sizes = windows_of(op), data.shape[1:4]
-    counts = [output_size(_padding(op), n, w) or 0 for n, w in zip(sizes, windows, strict=True)]
+    counts = [count or 0 for count in counts_of(op, sizes)]
     before = pads_before(op, sizes)
     total = np.zeros((data.shape[0], *counts, weights.shape[4]), np.float32)
     for tap in product(*(range(window.size) for window in windows)):
@@ -89,7 +80,7 @@ def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
 
 def _finished(op: Op, total: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
     biased = total if bias is None else total + bias.reshape(-1)
-    activation = str(getattr(op.attrs, "fused_activation_function", "NONE"))
+    activation = activation_of(op)
     return activate_float(np.asarray(biased, np.float32), activation)
 
 
@@ -111,7 +102,6 @@ register(
     OpDef(
         kind="CONV_3D",
         attrs=Conv3DAttrs,
-        options="Conv3DOptions",
         arity=(2, 3),
         required=2,
         dtypes=("FLOAT32 FLOAT32 FLOAT32 -> FLOAT32", "FLOAT32 FLOAT32 _ -> FLOAT32"),
@@ -122,9 +112,9 @@ register(
             checks.rank_is(1, 5, "weights"),
             checks.not_empty(0, 1),
             checks.known_sizes(1, "weights"),
-            checks.one_of("padding", checks.PADDINGS),
-            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
-            checks.at_least((*_SIZES, *_DILATIONS), 1),
+            checks.padding(3),
+            checks.one_of("activation", checks.ACTIVATIONS),
+            checks.steps("strides", "dilations"),
             Rule("depths", _depths_agree, "input and weights must have equal channels"),
             checks.bias_fits(2, _filters),
             Rule("window_fits", lambda op: 0 not in _infer(op)[0].shape, "the window must fit"),
@@ -167,8 +157,8 @@ def _is_output(op: Op, sizes: tuple[int, ...], data: Shape) -> bool:
         return False
     if data[0] not in (None, sizes[0]) or operand(op, _WEIGHTS).shape[3] != sizes[4]:
         return False
-    facts = zip(data[1:4], sizes[1:4], windows_of(op), strict=True)
-    return all(n in (None, output_size(_padding(op), size, w)) for n, size, w in facts)
+    pairs = zip(data[1:4], counts_of(op, sizes[1:4]), strict=True)
+    return all(size in (None, count) for size, count in pairs)
 
 
 def _output_fits(op: Op) -> bool:
@@ -197,7 +187,6 @@ register(
     OpDef(
         kind="CONV_3D_TRANSPOSE",
         attrs=Conv3DAttrs,
-        options="Conv3DOptions",
         arity=(3, 4),
         required=3,
         dtypes=("INT32 FLOAT32 FLOAT32 FLOAT32 -> FLOAT32", "INT32 FLOAT32 FLOAT32 _ -> FLOAT32"),
@@ -208,9 +197,9 @@ register(
             checks.rank_is(_WEIGHTS, 5, "weights"),
             checks.not_empty(_WEIGHTS, _DATA),
             checks.known_sizes(_WEIGHTS, "weights"),
-            checks.one_of("padding", checks.PADDINGS),
-            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
-            checks.at_least((*_SIZES, *_DILATIONS), 1),
+            checks.padding(3),
+            checks.one_of("activation", checks.ACTIVATIONS),
+            checks.steps("strides", "dilations"),
             Rule("depths", _transposed_depths_agree, "input and weights must have equal channels"),
             checks.bias_fits(_BIAS, _transposed_filters),
             Rule(

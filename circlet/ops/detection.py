@@ -6,13 +6,12 @@ overlaps in float.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from circlet.errors import FormatError, GraphError
+from circlet.errors import GraphError
 from circlet.ir import DType, Op
-from circlet.ops.flexbuffer import read_map
 from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import is_affine, moves_bytes, operand, present, scale_of, zero_of
 
@@ -37,26 +36,6 @@ class DetectionAttrs:
     w_scale: float = 0.0
 
 
-def decode_options(data: bytes) -> DetectionAttrs:
-    """The attributes that a file's option bytes hold.
-
-    Raises:
-        FormatError: They are no FlexBuffers map, or a value has the wrong type.
-    """
-    values = read_map(data)
-    names = {field.name for field in fields(DetectionAttrs)}
-    known = {name: value for name, value in values.items() if name in names}
-    texts = [name for name, value in known.items() if isinstance(value, str)]
-    if texts:
-        raise FormatError("a custom option is no number", where=texts[0])
-    return DetectionAttrs(**known)  # type: ignore[arg-type]
-
-
-def attributes(op: Op) -> DetectionAttrs:
-    """The op's attributes."""
-    return op.attrs if isinstance(op.attrs, DetectionAttrs) else DetectionAttrs()
-
-
 def output_sizes(attrs: DetectionAttrs) -> list[tuple[int, ...]]:
     """Sizes of the boxes, classes, scores and their number."""
     rows = attrs.max_detections * attrs.max_classes_per_detection
@@ -69,11 +48,13 @@ def classes_per_box(attrs: DetectionAttrs) -> int:
 
 
 def _infer(op: Op) -> list[TensorType]:
-    return [TensorType(DType.FLOAT32, shape) for shape in output_sizes(attributes(op))]
+    return [
+        TensorType(DType.FLOAT32, shape) for shape in output_sizes(op.attributes(DetectionAttrs))
+    ]
 
 
 def _counts_valid(op: Op) -> bool:
-    attrs = attributes(op)
+    attrs = op.attributes(DetectionAttrs)
     counts = (attrs.max_detections, attrs.max_classes_per_detection, attrs.num_classes)
     return all(1 <= n <= _MOST for n in (*counts, attrs.detections_per_class)) and (
         attrs.max_detections * attrs.max_classes_per_detection <= _MOST
@@ -81,7 +62,7 @@ def _counts_valid(op: Op) -> bool:
 
 
 def _numbers_valid(op: Op) -> bool:
-    attrs = attributes(op)
+    attrs = op.attributes(DetectionAttrs)
     scales = (attrs.y_scale, attrs.x_scale, attrs.h_scale, attrs.w_scale)
     bounds = np.isfinite([attrs.nms_score_threshold, attrs.nms_iou_threshold])
     return bool(bounds.all()) and all(np.isfinite(scale) and scale > 0 for scale in scales)
@@ -91,7 +72,7 @@ def _sizes_fit(op: Op) -> bool:
     boxes, scores, anchors = (operand(op, index).shape for index in range(3))
     if (len(boxes), len(scores), len(anchors)) != (3, 3, 2) or None in (*boxes, *scores, *anchors):
         return False
-    extra = (scores[2] or 0) - attributes(op).num_classes
+    extra = (scores[2] or 0) - op.attributes(DetectionAttrs).num_classes
     fits = boxes[0] == scores[0] == 1 and boxes[1] == scores[1] == anchors[0] and 0 <= extra <= 1
     return fits and (boxes[2] or 0) >= 4 and anchors[1] == 4 and bool(boxes[1])
 
@@ -177,7 +158,10 @@ def _regular(boxes: np.ndarray, scores: np.ndarray, attrs: DetectionAttrs) -> li
 
 
 def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
-    attrs, (codes, stored, anchors) = attributes(op), (present(array) for array in inputs)
+    attrs, (codes, stored, anchors) = (
+        op.attributes(DetectionAttrs),
+        (present(array) for array in inputs),
+    )
     if codes.ndim != 3 or stored.ndim != 3 or anchors.shape != (codes.shape[1], 4):
         why = f"encodings {codes.shape}, scores {stored.shape}, anchors {anchors.shape}"
         raise GraphError("the operands of the detection do not fit", where=op.name, why=why)
@@ -201,7 +185,6 @@ register(
         dtypes=("FLOAT32 FLOAT32 FLOAT32 -> FLOAT32", "UINT8 UINT8 UINT8 -> FLOAT32"),
         infer=_infer,
         evaluate=_evaluate,
-        decode=decode_options,
         rules=(
             Rule("counts", _counts_valid, f"counts must be between 1 and {_MOST}"),
             Rule("numbers", _numbers_valid, "thresholds must be finite and box scales positive"),

@@ -20,7 +20,7 @@ from circlet.ops.opdef import (
     register,
 )
 from circlet.ops.operands import count, operand, present, same_as_first, same_dtypes
-from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES
+from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_of
 
 _FREE = QuantRule()
 _KINDS = {DType.FLOAT32: "f32", DType.INT64: "i64"}
@@ -43,7 +43,7 @@ def evaluate_scalar(scalar: Scalar, op: Op, inputs: Arrays) -> list[np.ndarray]:
 
 def activated(value: Expr, op: Op) -> Scalar:
     """A float or plain integer value with the op's fused activation as a clamp."""
-    low, high = FLOAT_ACTIVATION_RANGES[getattr(op.attrs, "fused_activation_function", "NONE")]
+    low, high = FLOAT_ACTIVATION_RANGES[activation_of(op)]
     if low == -np.inf:
         return Scalar(value)
     if high == np.inf:
@@ -98,7 +98,7 @@ def _broadcasts(op: Op) -> bool:
 
 
 def _known_activation(op: Op) -> bool:
-    return getattr(op.attrs, "fused_activation_function", "NONE") in FLOAT_ACTIVATION_RANGES
+    return activation_of(op) in FLOAT_ACTIVATION_RANGES
 
 
 BROADCASTS = Rule("broadcast", _broadcasts, "sizes must be equal or 1, counted from the last")
@@ -118,10 +118,8 @@ def binary(
     types: str,
     *,
     attrs: type = NoAttrs,
-    options: str = "",
     rules: tuple[Rule, ...] = (),
     numerics: str = "exact",
-    rounding: str = "",
     evaluate: Callable[[Op, Arrays], list[np.ndarray]] | None = None,
 ) -> OpDef:
     """Register a kind of two broadcast operands of one type; `types` names those types.
@@ -136,7 +134,6 @@ def binary(
         OpDef(
             kind=kind,
             attrs=attrs,
-            options=options,
             arity=(2, 2),
             required=2,
             dtypes=tuple(f"{name} {name} -> {name}" for name in types.split()),
@@ -144,8 +141,6 @@ def binary(
             evaluate=evaluate or by_scalar,
             rules=(same_dtypes(0, 1), BROADCASTS, ACTIVATION, *rules),
             numerics=numerics,
-            accumulator="int32" if rounding else "",
-            rounding=rounding,
             cost=element_cost,
             scalar=scalar,
         )
@@ -158,10 +153,8 @@ def unary(
     types: str,
     *,
     attrs: type = NoAttrs,
-    options: str = "",
     rules: tuple[Rule, ...] = (),
     numerics: str = "tolerance",
-    rounding: str = "",
     quant: QuantRule = _FREE,
     evaluate: Callable[[Op, Arrays], list[np.ndarray]] | None = None,
 ) -> OpDef:
@@ -174,15 +167,12 @@ def unary(
         OpDef(
             kind=kind,
             attrs=attrs,
-            options=options,
             arity=(1, 1),
             dtypes=tuple(f"{name} -> {name}" for name in types.split()),
             infer=same_as_first,
             evaluate=evaluate or by_scalar,
             rules=rules,
             numerics=numerics,
-            accumulator="int32" if rounding == "double" else "",
-            rounding=rounding,
             quant=quant,
             cost=element_cost,
             scalar=scalar,

@@ -33,7 +33,6 @@ register(
     OpDef(
         kind="SHAPE",
         attrs=ShapeAttrs,
-        options="ShapeOptions",
         arity=(1, 1),
         dtypes=("* -> INT32", "* -> INT64"),
         infer=infer_ranked(_infer_shape),
@@ -41,7 +40,7 @@ register(
         rules=(
             Rule(
                 "type",
-                lambda op: getattr(op.attrs, "out_type", "") == op.outputs[0].dtype.name,
+                lambda op: op.attributes(ShapeAttrs).out_type == op.outputs[0].dtype.name,
                 "out_type must be the output's type",
             ),
         ),
@@ -51,7 +50,6 @@ register(
 register(
     OpDef(
         kind="RANK",
-        options="RankOptions",
         arity=(1, 1),
         dtypes=("* -> INT32",),
         infer=lambda op: [TensorType(DType.INT32, ())],
@@ -102,7 +100,6 @@ def _evaluate_range(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="RANGE",
-        options="RangeOptions",
         arity=(3, 3),
         required=3,
         dtypes=tuple(f"{name} {name} {name} -> {name}" for name in ("INT32", "INT64", "FLOAT32")),

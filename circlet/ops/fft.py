@@ -65,7 +65,6 @@ def _cost(op: Op) -> Cost:
 register(
     OpDef(
         kind="RFFT2D",
-        options="Rfft2dOptions",
         arity=(2, 2),
         required=2,
         dtypes=("FLOAT32 INT32 -> COMPLEX64",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from circlet.ir import Op
 from circlet.ops.expr import Call, Expr, Number, Param, call, clamp
 from circlet.ops.operands import limits, zero_of
-from circlet.ops.requantize import activation_range, quantize_multiplier
+from circlet.ops.requantize import activation_of, activation_range, quantize_multiplier
 
 
 def rescale_down(value: Expr, name: str) -> Call:
@@ -47,7 +47,7 @@ def zero_params(op: Op) -> dict[str, Number]:
 
 def activation_params(op: Op) -> dict[str, Number]:
     """Stored bounds `low` and `high` of the op's fused activation, or of the type."""
-    name = getattr(op.attrs, "fused_activation_function", "NONE")
+    name = activation_of(op)
     low, high = activation_range(name, op.outputs[0])
     return {"low": low, "high": high}
 

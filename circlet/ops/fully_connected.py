@@ -10,7 +10,12 @@ from circlet.ir import Op, Shape
 from circlet.ops import checks
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import affine, count, moves_bytes, operand
-from circlet.ops.weighted import centred_int16, evaluate_fully_connected, factor_in_reach
+from circlet.ops.weighted import (
+    centred_int16,
+    convolution_is_asymmetric,
+    evaluate_fully_connected,
+    factor_in_reach,
+)
 
 _INTEGER_FORMS = ("UINT8 UINT8", "INT8 INT8", "INT16 INT8")
 _FLOAT_FORMS = ("FLOAT32 FLOAT32", "FLOAT32 INT8")
@@ -20,19 +25,17 @@ _FLOAT_FORMS = ("FLOAT32 FLOAT32", "FLOAT32 INT8")
 class FullyConnectedAttrs:
     """Options of FULLY_CONNECTED."""
 
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
     weights_format: str = "DEFAULT"
     keep_num_dims: bool = False
     asymmetric_quantize_inputs: bool = False
     quantized_bias_type: str = "FLOAT32"
-    quant_spec: tuple[int, ...] = ()
 
 
 def _infer(op: Op) -> list[TensorType]:
-    assert isinstance(op.attrs, FullyConnectedAttrs)
     data = operand(op, 0)
     units, depth = operand(op, 1).shape
-    if op.attrs.keep_num_dims:
+    if op.attributes(FullyConnectedAttrs).keep_num_dims:
         return [TensorType(data.dtype, (*data.shape[:-1], units))]
     elements = count(data.shape) if data.has_rank else None
     rows = elements // depth if elements is not None and depth else None
@@ -41,14 +44,20 @@ def _infer(op: Op) -> list[TensorType]:
 
 
 def _depth_fits(op: Op) -> bool:
-    assert isinstance(op.attrs, FullyConnectedAttrs)
     data, depth = operand(op, 0), operand(op, 1).shape[1]
     if not data.has_rank:
         return True
-    if op.attrs.keep_num_dims:
+    if op.attributes(FullyConnectedAttrs).keep_num_dims:
         return bool(data.shape) and (None in (depth, data.shape[-1]) or depth == data.shape[-1])
     elements = count(data.shape)
     return elements is None or depth is None or elements % depth == 0
+
+
+def hybrid_is_asymmetric(op: Op) -> bool:
+    """Whether a hybrid op with weights, this one or a convolution, gives rows a zero point."""
+    if isinstance(op.attrs, FullyConnectedAttrs):
+        return op.attrs.asymmetric_quantize_inputs
+    return convolution_is_asymmetric(op)
 
 
 def _units(op: Op) -> int | None:
@@ -61,12 +70,14 @@ def _cost(op: Op) -> Cost:
 
 
 def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
-    assert isinstance(op.attrs, FullyConnectedAttrs)
+    attrs = op.attributes(FullyConnectedAttrs)
     data, weights = arrays[0], arrays[1]
     assert data is not None and weights is not None
     rows = data.reshape(-1, weights.shape[1])
-    result = evaluate_fully_connected(op, [rows, *arrays[1:]])
-    sizes = data.shape[:-1] if op.attrs.keep_num_dims else rows.shape[:1]
+    result = evaluate_fully_connected(
+        op, [rows, *arrays[1:]], asymmetric=attrs.asymmetric_quantize_inputs
+    )
+    sizes = data.shape[:-1] if attrs.keep_num_dims else rows.shape[:1]
     return [result.reshape(*sizes, weights.shape[0])]
 
 
@@ -74,7 +85,6 @@ FULLY_CONNECTED = register(
     OpDef(
         kind="FULLY_CONNECTED",
         attrs=FullyConnectedAttrs,
-        options="FullyConnectedOptions",
         arity=(2, 3),
         required=2,
         dtypes=(
@@ -93,7 +103,7 @@ FULLY_CONNECTED = register(
         rules=(
             checks.rank_is(1, 2, "weights"),
             checks.not_empty(1),
-            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
+            checks.one_of("activation", checks.ACTIVATIONS),
             checks.one_of("weights_format", ("DEFAULT",)),
             Rule(
                 "depth_fits",
@@ -107,8 +117,6 @@ FULLY_CONNECTED = register(
             centred_int16(),
         ),
         evaluate=_evaluate,
-        accumulator="int32",
-        rounding="float",
         cost=_cost,
     )
 )

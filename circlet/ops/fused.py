@@ -51,6 +51,11 @@ class StripeAttrs(FusedAttrs):
     stripes: int = 1
 
 
+def parts_of(op: Op) -> tuple[Op, ...]:
+    """The ops that a fused one stands for, in execution order; none of another kind."""
+    return op.attrs.parts if isinstance(op.attrs, FusedAttrs) else ()
+
+
 def data_inputs(op: Op) -> list[Tensor]:
     """What a part computes from; axes and sizes are not among it."""
     count = 1 if op.kind in REDUCTIONS | RESHAPES else len(op.inputs)

@@ -36,9 +36,9 @@ class GatherAttrs:
 
 def gather_axes(op: Op) -> tuple[int, int]:
     """(axis, batch_dims) of a GATHER, counted from the front."""
-    axis, batch = int(getattr(op.attrs, "axis", 0)), int(getattr(op.attrs, "batch_dims", 0))
+    attrs = op.attributes(GatherAttrs)
     rank, index_rank = len(operand(op, 0).shape), len(operand(op, 1).shape)
-    return from_front(axis, rank), from_front(batch, index_rank)
+    return from_front(attrs.axis, rank), from_front(attrs.batch_dims, index_rank)
 
 
 def _infer_gather(op: Op) -> list[TensorType]:
@@ -65,8 +65,8 @@ def _indices_inside(op: Op) -> bool:
 
 def _evaluate_gather(op: Op, inputs: Arrays) -> list[np.ndarray]:
     data, indices = present(inputs[0]), present(inputs[1])
-    axis = from_front(int(getattr(op.attrs, "axis", 0)), data.ndim)
-    batch = from_front(int(getattr(op.attrs, "batch_dims", 0)), indices.ndim)
+    attrs = op.attributes(GatherAttrs)
+    axis, batch = from_front(attrs.axis, data.ndim), from_front(attrs.batch_dims, indices.ndim)
     fits = 0 <= batch <= axis < data.ndim and batch <= indices.ndim
     if not fits or data.shape[:batch] != indices.shape[:batch]:
         why = f"axis {axis} and {batch} batch axes, data {data.shape}, indices {indices.shape}"
@@ -91,7 +91,6 @@ register(
     OpDef(
         kind="GATHER",
         attrs=GatherAttrs,
-        options="GatherOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *", "* INT16 -> *"),
@@ -145,7 +144,6 @@ def _evaluate_gather_nd(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="GATHER_ND",
-        options="GatherNdOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *", "* INT16 -> *"),

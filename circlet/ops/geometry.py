@@ -1,9 +1,19 @@
-"""Sliding-window geometry: output sizes and padding of SAME and VALID windows."""
+"""Sliding-window geometry: output sizes and padding."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
+
+SameUpper = Literal["SAME_UPPER"]
+AxisPadding = tuple[int, int] | SameUpper
+# What lies around an image: elements before and after each of its axes; or the rule that there are
+# as many windows as steps fit into the axis, with the odd element after it (ONNX's name of TFLite's
+# SAME). Amounts follow from that rule only with the sizes, which a session may change.
+Padding = tuple[tuple[int, int], ...] | SameUpper
+
+SAME_UPPER: Final = "SAME_UPPER"
+UNPADDED: Final = ((0, 0), (0, 0))
 
 
 class Window(NamedTuple):
@@ -19,44 +29,52 @@ class Window(NamedTuple):
         return (self.size - 1) * self.dilation + 1
 
 
-def output_size(padding: str, size: int | None, window: Window) -> int | None:
+def axis_padding(padding: Padding, axis: int) -> AxisPadding:
+    """What lies around one of the axes that windows slide along."""
+    return SAME_UPPER if padding == SAME_UPPER else padding[axis]
+
+
+def output_size(padding: AxisPadding, size: int | None, window: Window) -> int | None:
     """Number of windows along an axis, None where the axis is unknown; 0 where none fits."""
     if size is None:
         return None
-    if padding == "SAME":
+    if padding == SAME_UPPER:
         return -(-size // window.stride)
-    return max(0, (size + window.stride - window.extent) // window.stride)
+    before, after = padding
+    return max(0, (before + size + after + window.stride - window.extent) // window.stride)
 
 
-def padding_sizes(padding: str, size: int, count: int, window: Window) -> tuple[int, int]:
+def padding_sizes(padding: AxisPadding, size: int, count: int, window: Window) -> tuple[int, int]:
     """Elements that `count` windows reach beyond the start and the end of an axis.
 
-    VALID windows that leave a rest unread give (0, 0).
+    What lies behind the last window is not among them.
     """
-    if padding != "SAME":
-        return 0, 0
-    total = max(0, (count - 1) * window.stride + window.extent - size)
-    return total // 2, total - total // 2
+    reach = (count - 1) * window.stride + window.extent - size
+    if padding == SAME_UPPER:
+        total = max(0, reach)
+        return total // 2, total - total // 2
+    before, after = padding
+    return before, min(after, max(0, reach - before))
 
 
 class Window2D(NamedTuple):
-    """The windows of an image op: a padding scheme and one window per axis."""
+    """The windows of an image op: what lies around the image, and one window per axis."""
 
-    padding: str
+    padding: Padding
     rows: Window
     columns: Window
 
     @lru_cache(maxsize=4096)  # noqa: B019  (windows are plain values)
     def output(self, height: int | None, width: int | None) -> tuple[int | None, int | None]:
         """Number of windows down and across an image."""
-        rows = output_size(self.padding, height, self.rows)
-        return rows, output_size(self.padding, width, self.columns)
+        rows = output_size(axis_padding(self.padding, 0), height, self.rows)
+        return rows, output_size(axis_padding(self.padding, 1), width, self.columns)
 
     @lru_cache(maxsize=4096)  # noqa: B019
     def pads(self, height: int, width: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Padding ((top, bottom), (left, right)) of an image."""
         rows, columns = self.output(height, width)
         return (
-            padding_sizes(self.padding, height, rows or 0, self.rows),
-            padding_sizes(self.padding, width, columns or 0, self.columns),
+            padding_sizes(axis_padding(self.padding, 0), height, rows or 0, self.rows),
+            padding_sizes(axis_padding(self.padding, 1), width, columns or 0, self.columns),
         )

@@ -41,7 +41,6 @@ def _evaluate_diagonal(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="MATRIX_DIAG",
-        options="MatrixDiagOptions",
         arity=(1, 1),
         dtypes=tuple(f"{name} -> {name}" for name in _NUMBERS),
         infer=infer_ranked(_infer_diagonal),
@@ -76,7 +75,6 @@ def _evaluate_set_diagonal(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="MATRIX_SET_DIAG",
-        options="MatrixSetDiagOptions",
         arity=(2, 2),
         required=2,
         dtypes=tuple(f"{name} {name} -> {name}" for name in _NUMBERS),
@@ -105,7 +103,7 @@ def _infer_unique(op: Op) -> list[TensorType]:
 
 
 def _index_type_fits(op: Op) -> bool:
-    wanted = getattr(op.attrs, "idx_out_type", "")
+    wanted = op.attributes(UniqueAttrs).idx_out_type
     return op.outputs[1].dtype.name == wanted and wanted in ("INT32", "INT64")
 
 
@@ -124,7 +122,6 @@ register(
     OpDef(
         kind="UNIQUE",
         attrs=UniqueAttrs,
-        options="UniqueOptions",
         arity=(1, 1),
         outputs=2,
         dtypes=tuple(f"{name} -> {name}" for name in _NUMBERS),

@@ -28,6 +28,7 @@ from circlet.ops.operands import (
 from circlet.ops.requantize import (
     INT32_MAX,
     INT32_MIN,
+    activation_of,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
     rounding_divide_by_pot,
@@ -137,7 +138,6 @@ unary(
         affine(0),
         Rule("output-scale", _root_in_reach, "the scales of input and output are out of reach"),
     ),
-    rounding="double",
     evaluate=_evaluate_rsqrt,
 )
 
@@ -165,16 +165,15 @@ unary(
     sqrt_scalar,
     "FLOAT32 INT8 INT16",
     rules=(affine(0),),
-    rounding="lut",
     evaluate=_evaluate_sqrt,
 )
 
 
 @dataclass(frozen=True)
 class L2NormAttrs:
-    """L2_NORMALIZATION's options."""
+    """L2_NORMALIZATION's attributes."""
 
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
 
 
 def _stored_norm(op: Op, values: np.ndarray) -> np.ndarray:
@@ -207,7 +206,6 @@ register(
     OpDef(
         kind="L2_NORMALIZATION",
         attrs=L2NormAttrs,
-        options="L2NormOptions",
         arity=(1, 1),
         dtypes=("FLOAT32 -> FLOAT32", "INT8 -> INT8", "UINT8 -> UINT8"),
         infer=same_as_first,
@@ -220,15 +218,13 @@ register(
             ),
             Rule(
                 "activation",
-                lambda op: getattr(op.attrs, "fused_activation_function", "NONE") == "NONE",
+                lambda op: activation_of(op) == "NONE",
                 "a fused activation is not defined here",
             ),
             affine(0),
             Rule("output-scale", _norm_output, "the output needs scale 1/128 and its zero point"),
         ),
         numerics="tolerance",
-        accumulator="int32",
-        rounding="double",
         quant=QuantRule(fixed=((DType.INT8, 1 / 128, 0), (DType.UINT8, 1 / 128, 128))),
         cost=element_cost,
     )

@@ -24,6 +24,7 @@ from circlet.ops.operands import (
     when_ranked,
     zero_of,
 )
+from circlet.ops.requantize import activation_of
 
 _INDEX_TYPES = (DType.INT32, DType.INT64)
 
@@ -101,7 +102,6 @@ _PAD_RULES = (
 register(
     OpDef(
         kind="PAD",
-        options="PadOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),
@@ -116,7 +116,6 @@ register(
 register(
     OpDef(
         kind="PADV2",
-        options="PadV2Options",
         arity=(2, 3),
         required=2,
         dtypes=("* INT32 * -> *", "* INT64 * -> *"),
@@ -160,7 +159,6 @@ def _evaluate_transpose(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="TRANSPOSE",
-        options="TransposeOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *",),
@@ -180,12 +178,12 @@ class ConcatenationAttrs:
     """The axis along which inputs follow each other."""
 
     axis: int = 0
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
 
 
 def concatenation_axis(op: Op) -> int:
     """The axis counted from the front."""
-    axis = int(getattr(op.attrs, "axis", 0))
+    axis = op.attributes(ConcatenationAttrs).axis
     return axis + len(operand(op, 0).shape) if axis < 0 else axis
 
 
@@ -247,7 +245,7 @@ def _evaluate_concatenation(op: Op, inputs: Arrays) -> list[np.ndarray]:
         for part, tensor in zip(inputs, _parts(op), strict=True)
     ]
     try:
-        return [np.concatenate(parts, int(getattr(op.attrs, "axis", 0)))]
+        return [np.concatenate(parts, op.attributes(ConcatenationAttrs).axis)]
     except ValueError as error:
         raise GraphError("the parts do not fit together", where=op.name, why=str(error)) from None
 
@@ -266,7 +264,6 @@ register(
     OpDef(
         kind="CONCATENATION",
         attrs=ConcatenationAttrs,
-        options="ConcatenationOptions",
         arity=(1, 1 << 16),
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_concatenation),
@@ -276,7 +273,7 @@ register(
             Rule("types", _parts_have_one_type, "all parts must have one element type"),
             Rule(
                 "activation",
-                lambda op: getattr(op.attrs, "fused_activation_function", "NONE") == "NONE",
+                lambda op: activation_of(op) == "NONE",
                 "a fused activation is not defined for this kind",
             ),
             when_ranked("axis", _ranks_equal, "the axis must exist and all ranks must be equal"),

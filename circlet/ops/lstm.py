@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from circlet.ir import DType, Op, Shape
@@ -13,6 +11,8 @@ from circlet.ops.lstm_int8 import run_integer
 from circlet.ops.lstm_operands import (
     CELL_STATE,
     OUTPUT_STATE,
+    OneLstmAttrs,
+    SequenceLstmAttrs,
     cells,
     gates,
     inputs,
@@ -34,29 +34,6 @@ _FORMS = tuple(
     )
     for first in (weights, "_")
 )
-
-
-@dataclass(frozen=True)
-class SequenceLstmAttrs:
-    """Options of UNIDIRECTIONAL_SEQUENCE_LSTM."""
-
-    fused_activation_function: str = "NONE"
-    cell_clip: float = 0.0
-    proj_clip: float = 0.0
-    time_major: bool = False
-    asymmetric_quantize_inputs: bool = False
-    diagonal_recurrent_tensors: bool = False
-
-
-@dataclass(frozen=True)
-class LstmAttrs:
-    """Options of LSTM."""
-
-    fused_activation_function: str = "NONE"
-    cell_clip: float = 0.0
-    proj_clip: float = 0.0
-    kernel_type: str = "FULL"
-    asymmetric_quantize_inputs: bool = False
 
 
 def _infer(op: Op) -> list[TensorType]:
@@ -86,20 +63,17 @@ def _record(kind: str, attrs: type, rank: int, own: Rule) -> OpDef:
     return OpDef(
         kind=kind,
         attrs=attrs,
-        options=f"{'LSTM' if kind == 'LSTM' else 'UnidirectionalSequenceLSTM'}Options",
         arity=(20, 24),
         required=1,
         dtypes=_FORMS,
         infer=_infer,
         rules=(
             own,
-            checks.one_of("fused_activation_function", ACTIVATIONS),
+            checks.one_of("activation", ACTIVATIONS),
             checks.rank_is(0, rank, "input"),
             *RULES,
         ),
         evaluate=_evaluate,
-        accumulator="int32",
-        rounding="double",
         cost=_cost,
         updates=(OUTPUT_STATE, CELL_STATE),
     )
@@ -112,9 +86,9 @@ register(
         3,
         Rule(
             "recurrent_full",
-            lambda op: not getattr(op.attrs, "diagonal_recurrent_tensors", False),
+            lambda op: not op.attributes(SequenceLstmAttrs).diagonal_recurrent_tensors,
             "recurrent weights must be whole matrices",
         ),
     )
 )
-LSTM = register(_record("LSTM", LstmAttrs, 2, checks.one_of("kernel_type", ("FULL",))))
+LSTM = register(_record("LSTM", OneLstmAttrs, 2, checks.one_of("kernel_type", ("FULL",))))

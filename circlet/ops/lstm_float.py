@@ -18,11 +18,12 @@ from circlet.ops.lstm_operands import (
     PROJECTION,
     PROJECTION_BIAS,
     Gate,
+    LstmAttrs,
     gates,
 )
 from circlet.ops.opdef import Arrays
 from circlet.ops.operands import operand, present, scale_of
-from circlet.ops.requantize import activate_float
+from circlet.ops.requantize import activate_float, activation_of
 
 Floats = npt.NDArray[np.float32]
 
@@ -42,12 +43,12 @@ def run_float(op: Op, arrays: Arrays, steps: Floats) -> tuple[Floats, Floats, Fl
 
 def _step(op: Op, given: Arrays, x: Floats, before: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     state, cell = before
-    activation = str(getattr(op.attrs, "fused_activation_function", "TANH"))
+    activation = activation_of(op)
     forget = _logistic(_gate(op, FORGET, given, x, state, cell))
     update = _activate(_gate(op, CELL, given, x, state, cell), activation)
     has_input = INPUT in gates(op)
     taken = _logistic(_gate(op, INPUT, given, x, state, cell)) if has_input else 1 - forget
-    cell = _clipped(forget * cell + taken * update, op, "cell_clip")
+    cell = _clipped(forget * cell + taken * update, op.attributes(LstmAttrs).cell_clip)
     opened = _logistic(_gate(op, OUTPUT, given, x, state, cell))
     hidden = opened * _activate(cell, activation)
     if given[PROJECTION] is None:
@@ -55,7 +56,7 @@ def _step(op: Op, given: Arrays, x: Floats, before: tuple[Floats, Floats]) -> tu
     bias = given[PROJECTION_BIAS]
     projected = _product(op, PROJECTION, given, hidden)
     projected = projected if bias is None else projected + bias
-    return _clipped(projected, op, "proj_clip"), cell
+    return _clipped(projected, op.attributes(LstmAttrs).proj_clip), cell
 
 
 def _product(op: Op, position: int, given: Arrays, rows: Floats) -> Floats:
@@ -63,7 +64,7 @@ def _product(op: Op, position: int, given: Arrays, rows: Floats) -> Floats:
     if weights.dtype == np.float32:
         exact: Floats = rows @ weights.T
         return exact
-    asymmetric = bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))
+    asymmetric = op.attributes(LstmAttrs).asymmetric_quantize_inputs
     stored = quantise_rows(rows, asymmetric=asymmetric)
     total = stored.values @ weights.view(np.int8).T.astype(np.float64)
     factor = stored.scales[:, None] * np.float32(scale_of(operand(op, position)))
@@ -106,6 +107,6 @@ def _activate(x: Floats, activation: str) -> Floats:
     return np.tanh(x) if activation == "TANH" else activate_float(x, activation)
 
 
-def _clipped(x: Floats, op: Op, name: str) -> Floats:
-    limit = np.float32(getattr(op.attrs, name))
+def _clipped(x: Floats, most: float) -> Floats:
+    limit = np.float32(most)
     return np.clip(x, -limit, limit) if limit > 0 else x

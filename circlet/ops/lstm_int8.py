@@ -26,6 +26,7 @@ from circlet.ops.lstm_operands import (
     PROJECTION,
     PROJECTION_BIAS,
     Gate,
+    LstmAttrs,
     gates,
     is_normalised,
     peephole,
@@ -116,15 +117,15 @@ def gate_scale(op: Op, gate: Gate) -> float:
 
 def parts_of(op: Op) -> Parts:
     """The constants of an integer LSTM."""
-    exponent = round(cell_exponent(op))
+    attrs, exponent = op.attributes(LstmAttrs), round(cell_exponent(op))
     hidden_scale = scale_of(op.intermediates[HIDDEN])
     state = operand(op, OUTPUT_STATE)
     projection = op.input(PROJECTION)
     return Parts(
         {gate: _gate_parts(op, gate) for gate in gates(op)},
         15 + exponent,
-        _clip(op, "cell_clip", 2.0**exponent, INT16_MAX),
-        _clip(op, "proj_clip", scale_of(state), 127),
+        _clip(attrs.cell_clip, 2.0**exponent, INT16_MAX),
+        _clip(attrs.proj_clip, scale_of(state), 127),
         quantize_multiplier(2.0**-30 / hidden_scale),
         hidden_zero(op),
         None if projection is None else _projection(op, hidden_scale),
@@ -138,8 +139,8 @@ def hidden_zero(op: Op) -> int:
     return zero if op.input(PROJECTION) is None else -zero
 
 
-def _clip(op: Op, name: str, scale: float, most: int) -> int:
-    limit = float(np.float32(getattr(op.attrs, name)))
+def _clip(real: float, scale: float, most: int) -> int:
+    limit = float(np.float32(real))
     return int(min(limit / scale, most)) if limit > 0 else 0
 
 

@@ -23,6 +23,31 @@ class Gate:
     norm: int
 
 
+@dataclass(frozen=True)
+class LstmAttrs:
+    """What both kinds say: the activation of cells, and the largest magnitudes kept, 0 for any."""
+
+    activation: str = "NONE"
+    cell_clip: float = 0.0
+    proj_clip: float = 0.0
+    asymmetric_quantize_inputs: bool = False
+
+
+@dataclass(frozen=True)
+class SequenceLstmAttrs(LstmAttrs):
+    """Attributes of UNIDIRECTIONAL_SEQUENCE_LSTM."""
+
+    time_major: bool = False
+    diagonal_recurrent_tensors: bool = False
+
+
+@dataclass(frozen=True)
+class OneLstmAttrs(LstmAttrs):
+    """Attributes of LSTM."""
+
+    kernel_type: str = "FULL"
+
+
 INPUT = Gate("input", 1, 5, 9, 12, 20)
 FORGET = Gate("forget", 2, 6, 10, 13, 21)
 CELL = Gate("cell", 3, 7, None, 14, 22)
@@ -63,4 +88,4 @@ def peephole(op: Op, gate: Gate) -> int | None:
 
 def steps_first(op: Op) -> bool:
     """Whether the input's first dimension is time."""
-    return bool(getattr(op.attrs, "time_major", False))
+    return isinstance(op.attrs, SequenceLstmAttrs) and op.attrs.time_major

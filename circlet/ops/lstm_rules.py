@@ -18,6 +18,7 @@ from circlet.ops.lstm_operands import (
     Gate,
     gates,
     is_normalised,
+    steps_first,
 )
 from circlet.ops.opdef import Rule
 from circlet.ops.operands import is_affine, operand, scale_of
@@ -130,7 +131,7 @@ def _states_fit(op: Op) -> bool:
 
 def _batch_axis(op: Op) -> int:
     data = operand(op, 0)
-    return 1 if len(data.shape) == 3 and getattr(op.attrs, "time_major", False) else 0
+    return 1 if len(data.shape) == 3 and steps_first(op) else 0
 
 
 def _output_width(op: Op) -> bool:

@@ -23,7 +23,7 @@ from circlet.ops.operands import operand, same_as_first
 _MOST_BITS = 16
 
 unary("SIN", plain(lambda x: call("sin", x)), "FLOAT32")
-unary("COS", plain(lambda x: call("cos", x)), "FLOAT32", options="CosOptions")
+unary("COS", plain(lambda x: call("cos", x)), "FLOAT32")
 unary("CEIL", plain(lambda x: call("ceil", x)), "FLOAT32", numerics="exact")
 unary("ROUND", plain(lambda x: call("round_half_even", x)), "FLOAT32", numerics="exact")
 
@@ -33,20 +33,18 @@ def _sign(x: Expr) -> Call:
     return call("select", x > 0, x * 0 + 1, negative)
 
 
-unary("SIGN", plain(_sign), "FLOAT32 INT32", options="SignOptions", numerics="exact")
-binary("ATAN2", plain(lambda y, x: call("atan2", y, x)), "FLOAT32", options="ATan2Options")
-binary("POW", plain(lambda a, b: call("pow", a, b)), "FLOAT32 INT32", options="PowOptions")
+unary("SIGN", plain(_sign), "FLOAT32 INT32", numerics="exact")
+binary("ATAN2", plain(lambda y, x: call("atan2", y, x)), "FLOAT32")
+binary("POW", plain(lambda a, b: call("pow", a, b)), "FLOAT32 INT32")
 binary(
     "FLOOR_DIV",
     plain(lambda a, b: call("floor_div", a, b)),
     "FLOAT32 INT8 INT16 INT32",
-    options="FloorDivOptions",
 )
 binary(
     "FLOOR_MOD",
     plain(lambda a, b: call("floor_mod", a, b)),
     "FLOAT32 INT8 INT16 INT32 INT64",
-    options="FloorModOptions",
 )
 
 
@@ -71,7 +69,6 @@ def _evaluate_total(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="ADD_N",
-        options="AddNOptions",
         arity=(1, 1 << 12),
         dtypes=("FLOAT32 -> FLOAT32", "INT32 -> INT32"),
         infer=same_as_first,
@@ -123,8 +120,7 @@ def nudged_range(attrs: FakeQuantAttrs) -> tuple[np.float32, np.float32, np.floa
 
 def fake_quant(op: Op) -> Scalar:
     """A real value moved to the nearest step of the nudged range."""
-    attrs = op.attrs
-    assert isinstance(attrs, FakeQuantAttrs)
+    attrs = op.attributes(FakeQuantAttrs)
     low, high, step = nudged_range(attrs)
     inside = clamp(Var(0), Param("low", "f32"), Param("high", "f32"))
     steps = call("round_half_away", (inside - Param("low", "f32")) * Param("inverse", "f32"))
@@ -135,8 +131,7 @@ def fake_quant(op: Op) -> Scalar:
 
 
 def _range_valid(op: Op) -> bool:
-    attrs = op.attrs
-    assert isinstance(attrs, FakeQuantAttrs)
+    attrs = op.attributes(FakeQuantAttrs)
     width = attrs.max - attrs.min
     return attrs.min <= 0 <= attrs.max and 2.0**-60 <= width <= 2.0**60
 
@@ -146,11 +141,10 @@ unary(
     fake_quant,
     "FLOAT32",
     attrs=FakeQuantAttrs,
-    options="FakeQuantOptions",
     rules=(
         Rule(
             "bits",
-            lambda op: 2 <= getattr(op.attrs, "num_bits", 0) <= _MOST_BITS,
+            lambda op: 2 <= op.attributes(FakeQuantAttrs).num_bits <= _MOST_BITS,
             f"num_bits must be between 2 and {_MOST_BITS}",
         ),
         Rule("range", _range_valid, "the range must be finite, wider than 0 and hold 0"),

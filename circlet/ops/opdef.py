@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ops.expr import Scalar
+from circlet.ops.requantization import is_evaluated
 
 Arrays = Sequence[np.ndarray | None]
 
@@ -72,9 +73,7 @@ class OpDef:
 
     Attributes:
         kind: Circle builtin name, or "CUSTOM:" and the code of a custom operator (`Op.label`).
-        attrs: Attribute dataclass; field names are those of the schema's options table, enums
-            are their schema names ("SAME", "RELU6").
-        options: Name of the schema's options table, "" for none.
+        attrs: Attribute dataclass: what the arithmetic needs to know, whatever file says it.
         arity: (fewest, most) inputs; optional trailing inputs may be missing or None.
         outputs: Number of outputs; None where `infer` says how many.
         required: How many leading inputs must be present (not None).
@@ -89,13 +88,10 @@ class OpDef:
             (see docs/exactness.md).
         updates: Inputs that the op writes as well: variable tensors.
         numerics: How results compare with LiteRT's BUILTIN_REF kernel: "exact", "tolerance".
-        accumulator: Integer accumulator of the reference kernel: "int32", "int64" or "".
-        rounding: Requantisation form: "double" (gemmlowp fixed point), "float", "lut" or "".
         quant: How the output's scale is bound.
         cost: Work of one instance.
         scalar: For element-wise kinds, one output element as an expression; GraphError for the
             8-bit forms that only a table computes (`lut.table_of` serves every 8-bit unary form).
-        decode: For custom operators, the attributes that their option bytes hold.
     """
 
     kind: str
@@ -104,17 +100,13 @@ class OpDef:
     arity: tuple[int, int]
     dtypes: tuple[str, ...]
     attrs: type = NoAttrs
-    options: str = ""
     outputs: int | None = 1
     required: int = 1
     rules: tuple[Rule, ...] = ()
     numerics: str = "exact"
-    accumulator: str = ""
-    rounding: str = ""
     quant: QuantRule = QuantRule()
     cost: Callable[[Op], Cost] | None = None
     scalar: Callable[[Op], Scalar] | None = None
-    decode: Callable[[bytes], object] | None = None
     updates: tuple[int, ...] = ()
 
     @cached_property
@@ -167,9 +159,9 @@ def unsupported_reason(op: Op) -> str | None:
         if tensor is not None and tensor.sparsity is not None:
             return "constants in sparse storage are not read"
         inputs.append(None if tensor is None else tensor.dtype)
-    if _takes(record.dtypes, tuple(inputs), op.outputs[0].dtype if op.outputs else None):
-        return None
-    return f"types are not among: {'; '.join(record.dtypes)}"
+    if not _takes(record.dtypes, tuple(inputs), op.outputs[0].dtype if op.outputs else None):
+        return f"types are not among: {'; '.join(record.dtypes)}"
+    return None if is_evaluated(op) else f"{op.requantization} is not known for these types"
 
 
 def dtype_text(op: Op) -> str:
@@ -193,8 +185,3 @@ def _matches(form: str, inputs: tuple[DType | None, ...], output: DType | None) 
         for name, dtype in zip(words.split(), inputs, strict=False)
     )
     return matched and (result == "*" or (output is not None and result == output.name))
-
-
-def attribute_names(record: OpDef) -> tuple[str, ...]:
-    """Field names of a record's attribute dataclass."""
-    return tuple(field.name for field in fields(record.attrs))

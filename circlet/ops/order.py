@@ -47,7 +47,6 @@ def _evaluate_reverse(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="REVERSE_V2",
-        options="ReverseV2Options",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *",),
@@ -70,7 +69,8 @@ class ReverseSequenceAttrs:
 
 def sequence_axes(op: Op, rank: int) -> tuple[int, int]:
     """(axis to turn round, axis of the lengths), counted from the front."""
-    seq, batch = int(getattr(op.attrs, "seq_dim", 0)), int(getattr(op.attrs, "batch_dim", 0))
+    attrs = op.attributes(ReverseSequenceAttrs)
+    seq, batch = attrs.seq_dim, attrs.batch_dim
     return from_front(seq, rank), from_front(batch, rank)
 
 
@@ -101,7 +101,6 @@ register(
     OpDef(
         kind="REVERSE_SEQUENCE",
         attrs=ReverseSequenceAttrs,
-        options="ReverseSequenceOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),
@@ -152,10 +151,10 @@ def _evaluate_cumsum(op: Op, inputs: Arrays) -> list[np.ndarray]:
     axis = from_front(axes[0], data.ndim) if len(axes) == 1 else -1
     if not 0 <= axis < data.ndim:
         raise GraphError(f"CUMSUM has no axis {axes} in {data.shape}", where=op.name)
-    is_reverse = bool(getattr(op.attrs, "reverse", False))
+    is_reverse = op.attributes(CumsumAttrs).reverse
     source = np.flip(data, axis) if is_reverse else data
     sums = np.cumsum(source, axis, dtype=data.dtype)
-    if getattr(op.attrs, "exclusive", False):
+    if op.attributes(CumsumAttrs).exclusive:
         sums = np.roll(sums, 1, axis)
         np.moveaxis(sums, axis, 0)[:1] = 0
     return [(np.flip(sums, axis) if is_reverse else sums).copy()]
@@ -165,7 +164,6 @@ register(
     OpDef(
         kind="CUMSUM",
         attrs=CumsumAttrs,
-        options="CumsumOptions",
         arity=(2, 2),
         required=2,
         dtypes=("FLOAT32 INT32 -> FLOAT32", "INT32 INT32 -> INT32", "INT64 INT32 -> INT64"),
@@ -212,7 +210,6 @@ def _evaluate_top(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="TOPK_V2",
-        options="TopKV2Options",
         arity=(2, 2),
         required=2,
         outputs=2,
@@ -243,7 +240,7 @@ class OneHotAttrs:
 
 def one_hot_axis(op: Op, rank: int) -> int:
     """The new axis counted from the front, for indices of a rank."""
-    axis = int(getattr(op.attrs, "axis", 0))
+    axis = op.attributes(OneHotAttrs).axis
     return rank if axis == -1 else axis
 
 
@@ -281,7 +278,6 @@ register(
     OpDef(
         kind="ONE_HOT",
         attrs=OneHotAttrs,
-        options="OneHotOptions",
         arity=(4, 4),
         required=4,
         dtypes=tuple(

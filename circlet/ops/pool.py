@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.ir import Op
 from circlet.ops import checks
-from circlet.ops.geometry import Window, Window2D
+from circlet.ops.geometry import SAME_UPPER, UNPADDED, Padding, Window, Window2D
 from circlet.ops.opdef import (
     Arrays,
     Cost,
@@ -22,29 +22,25 @@ from circlet.ops.opdef import (
 )
 from circlet.ops.operands import affine, moves_bytes, operand, present, same_quant
 from circlet.ops.pooling import average, l2_norm, maximum
-from circlet.ops.requantize import activate_float, activation_range
+from circlet.ops.requantize import activate_float, activation_of, activation_range
 
 Reduce = Callable[[np.ndarray, Window2D], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Pool2DAttrs:
-    """Options of the pooling operators."""
+    """Attributes of the pooling operators; pairs are for rows and columns."""
 
-    padding: str = "SAME"
-    stride_w: int = 0
-    stride_h: int = 0
-    filter_width: int = 0
-    filter_height: int = 0
-    fused_activation_function: str = "NONE"
+    padding: Padding = UNPADDED
+    strides: tuple[int, int] = (1, 1)
+    kernel_shape: tuple[int, int] = (1, 1)
+    activation: str = "NONE"
 
 
 def pool_window_of(op: Op) -> Window2D:
     """The windows of a pooling operator."""
-    attrs = op.attrs
-    assert isinstance(attrs, Pool2DAttrs)
-    rows = Window(attrs.filter_height, attrs.stride_h)
-    return Window2D(attrs.padding, rows, Window(attrs.filter_width, attrs.stride_w))
+    attrs = op.attributes(Pool2DAttrs)
+    return Window2D(attrs.padding, *map(Window, attrs.kernel_shape, attrs.strides))
 
 
 def _infer(op: Op) -> list[TensorType]:
@@ -54,15 +50,22 @@ def _infer(op: Op) -> list[TensorType]:
     return [TensorType(data.dtype, (batch, *sizes, channels))]
 
 
+def _holds_pixels(op: Op) -> bool:
+    attrs = op.attributes(Pool2DAttrs)
+    if attrs.padding == SAME_UPPER:
+        return True
+    return all(
+        max(pads) < taps for pads, taps in zip(attrs.padding, attrs.kernel_shape, strict=True)
+    )
+
+
 def _cost(op: Op) -> Cost:
-    assert isinstance(op.attrs, Pool2DAttrs)
-    taps = op.attrs.filter_height * op.attrs.filter_width
+    taps = prod(op.attributes(Pool2DAttrs).kernel_shape)
     return Cost(macs=prod(op.outputs[0].static_shape) * taps, bytes=moves_bytes(op).bytes)
 
 
 def _activated(op: Op, values: np.ndarray) -> np.ndarray:
-    assert isinstance(op.attrs, Pool2DAttrs)
-    activation = op.attrs.fused_activation_function
+    activation = activation_of(op)
     if op.outputs[0].dtype.is_float:
         return activate_float(values, activation)
     low, high = activation_range(activation, op.outputs[0])
@@ -77,16 +80,21 @@ def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
     return OpDef(
         kind=kind,
         attrs=Pool2DAttrs,
-        options="Pool2DOptions",
         arity=(1, 1),
         dtypes=tuple(f"{name} -> {name}" for name in types),
         infer=_infer,
         rules=(
             checks.rank_is(0, 4, "input"),
             checks.not_empty(0),
-            checks.one_of("padding", checks.PADDINGS),
-            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
-            checks.at_least(("stride_h", "stride_w", "filter_height", "filter_width"), 1),
+            checks.padding(2),
+            checks.one_of("activation", checks.ACTIVATIONS),
+            checks.steps("strides", "kernel_shape"),
+            Rule(
+                "padding_below_kernel",
+                _holds_pixels,
+                "padding must be smaller than the window, so that each holds a pixel",
+                sized=False,
+            ),
             Rule(
                 "window_fits",
                 lambda op: 0 not in _infer(op)[0].shape,
@@ -97,7 +105,6 @@ def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
         ),
         evaluate=evaluate,
         numerics="exact" if len(types) > 1 else "tolerance",
-        accumulator="int32" if len(types) > 1 else "",
         quant=QuantRule(same_as_input=True),
         cost=_cost,
     )

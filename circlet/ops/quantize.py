@@ -71,7 +71,6 @@ def _ratio_in_reach(op: Op) -> bool:
 register(
     OpDef(
         kind="QUANTIZE",
-        options="QuantizeOptions",
         arity=(1, 1),
         dtypes=(*(f"FLOAT32 -> {name}" for name in ("INT8", "UINT8", "INT16")), *_PAIRS),
         infer=_infer_as_declared,
@@ -80,8 +79,6 @@ register(
             affine(0),
             Rule("output-scale", _ratio_in_reach, "the scales are too far apart"),
         ),
-        accumulator="int32",
-        rounding="double",
         cost=moves_bytes,
     )
 )
@@ -125,7 +122,6 @@ def _evaluate_dequantize(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="DEQUANTIZE",
-        options="DequantizeOptions",
         arity=(1, 1),
         dtypes=tuple(f"{name} -> FLOAT32" for name in ("INT8", "UINT8", "INT16", "FLOAT16")),
         infer=lambda op: [TensorType(DType.FLOAT32, operand(op, 0).shape)],
@@ -168,7 +164,6 @@ register(
     OpDef(
         kind="CAST",
         attrs=CastAttrs,
-        options="CastOptions",
         arity=(1, 1),
         dtypes=tuple(f"{a} -> {b}" for a in _CASTABLE for b in _CASTABLE),
         infer=_infer_as_declared,

@@ -21,9 +21,9 @@ _WORD = 31
 
 @dataclass(frozen=True)
 class DivAttrs:
-    """DIV's options."""
+    """DIV's attributes."""
 
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
 
 
 def quotient(op: Op) -> Scalar:
@@ -86,7 +86,6 @@ binary(
     quotient,
     "FLOAT32 INT32 UINT8 INT8",
     attrs=DivAttrs,
-    options="DivOptions",
     rules=(
         affine(0, 1),
         Rule("output-scale", _in_reach, "the scales are too far apart", sized=False),

@@ -52,7 +52,7 @@ def constant_axes(op: Op) -> tuple[int, ...] | None:
 
 
 def _keeps_dims(op: Op) -> bool:
-    return bool(getattr(op.attrs, "keep_dims", False))
+    return op.attributes(ReducerAttrs).keep_dims
 
 
 def _infer_reduce(op: Op) -> list[TensorType]:
@@ -206,7 +206,6 @@ def _reducer(
         OpDef(
             kind=kind,
             attrs=ReducerAttrs,
-            options="ReducerOptions",
             arity=(2, 2),
             required=2,
             dtypes=tuple(f"{name} INT32 -> {name}" for name in types),
@@ -214,8 +213,6 @@ def _reducer(
             evaluate=evaluate,
             rules=(*_AXES, *rules),
             numerics="exact",
-            accumulator="int32" if requantises else "",
-            rounding="double" if requantises else "",
             quant=QuantRule(same_as_input=not requantises),
             cost=reduce_cost,
         )
@@ -233,14 +230,7 @@ _reducer("REDUCE_ALL", _evaluate_all, (), False, ("BOOL",))
 
 
 @dataclass(frozen=True)
-class ArgMaxAttrs:
-    """Type of the positions."""
-
-    output_type: str = "FLOAT32"
-
-
-@dataclass(frozen=True)
-class ArgMinAttrs:
+class ArgAttrs:
     """Type of the positions."""
 
     output_type: str = "FLOAT32"
@@ -248,7 +238,7 @@ class ArgMinAttrs:
 
 def _infer_arg(op: Op) -> list[TensorType]:
     source, axes = operand(op, 0), constant_axes(op)
-    dtype = DType(getattr(op.attrs, "output_type", "INT64"))
+    dtype = DType(op.attributes(ArgAttrs).output_type)
     if axes is None or len(axes) != 1:
         return [TensorType(dtype, (None,) * max(len(source.shape) - 1, 0))]
     return [TensorType(dtype, _without(source.shape, axes, keep=False))]
@@ -274,7 +264,7 @@ def _arg(choose: Callable[..., np.ndarray]) -> Callable[[Op, Arrays], list[np.nd
     return evaluate
 
 
-def _arg_reducer(kind: str, attrs: type, choose: Callable[..., np.ndarray]) -> None:
+def _arg_reducer(kind: str, choose: Callable[..., np.ndarray]) -> None:
     forms = (
         f"{name} {axis} -> {out}"
         for name in ("FLOAT32", "INT8", "UINT8", "INT32", "BOOL")
@@ -284,8 +274,7 @@ def _arg_reducer(kind: str, attrs: type, choose: Callable[..., np.ndarray]) -> N
     register(
         OpDef(
             kind=kind,
-            attrs=attrs,
-            options=f"{attrs.__name__.removesuffix('Attrs')}Options",
+            attrs=ArgAttrs,
             arity=(2, 2),
             required=2,
             dtypes=tuple(forms),
@@ -297,7 +286,7 @@ def _arg_reducer(kind: str, attrs: type, choose: Callable[..., np.ndarray]) -> N
                 when_ranked("not-empty", _axis_not_empty, "the axis must have elements"),
                 Rule(
                     "output-type",
-                    lambda op: getattr(op.attrs, "output_type", "") == op.outputs[0].dtype.name,
+                    lambda op: op.attributes(ArgAttrs).output_type == op.outputs[0].dtype.name,
                     "the output must have the type that the options name",
                 ),
             ),
@@ -306,5 +295,5 @@ def _arg_reducer(kind: str, attrs: type, choose: Callable[..., np.ndarray]) -> N
     )
 
 
-_arg_reducer("ARG_MAX", ArgMaxAttrs, np.argmax)
-_arg_reducer("ARG_MIN", ArgMinAttrs, np.argmin)
+_arg_reducer("ARG_MAX", np.argmax)
+_arg_reducer("ARG_MIN", np.argmin)

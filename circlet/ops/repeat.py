@@ -55,7 +55,6 @@ def _evaluate_tile(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="TILE",
-        options="TileOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),
@@ -111,7 +110,6 @@ def _evaluate_broadcast_to(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="BROADCAST_TO",
-        options="BroadcastToOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),
@@ -146,7 +144,6 @@ def _evaluate_fill(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="FILL",
-        options="FillOptions",
         arity=(2, 2),
         required=2,
         dtypes=("INT32 * -> *", "INT64 * -> *"),
@@ -164,7 +161,6 @@ register(
 register(
     OpDef(
         kind="ZEROS_LIKE",
-        options="ZerosLikeOptions",
         arity=(1, 1),
         dtypes=("FLOAT32 -> FLOAT32", "INT32 -> INT32", "INT64 -> INT64"),
         infer=infer_ranked(same_as_first),
@@ -202,7 +198,7 @@ def _reaches(op: Op) -> bool:
 
 
 def _pad_fits(op: Op, size: int, pad: tuple[int, int]) -> bool:
-    most = size - (getattr(op.attrs, "mode", "") == "REFLECT")
+    most = size - (op.attributes(MirrorPadAttrs).mode == "REFLECT")
     return min(pad) >= 0 and (max(pad) <= most or max(pad) == 0)
 
 
@@ -217,7 +213,7 @@ def _evaluate_mirror_pad(op: Op, inputs: Arrays) -> list[np.ndarray]:
         raise GraphError(f"MIRROR_PAD cannot pad {data.shape} by {amounts}", where=op.name)
     if not amounts:
         return [data]
-    symmetric = getattr(op.attrs, "mode", "") == "SYMMETRIC"
+    symmetric = op.attributes(MirrorPadAttrs).mode == "SYMMETRIC"
     return [np.pad(data, amounts, "symmetric" if symmetric else "reflect")]
 
 
@@ -225,7 +221,6 @@ register(
     OpDef(
         kind="MIRROR_PAD",
         attrs=MirrorPadAttrs,
-        options="MirrorPadOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),

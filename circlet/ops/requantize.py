@@ -8,7 +8,7 @@ from math import floor, frexp
 import numpy as np
 import numpy.typing as npt
 
-from circlet.ir import DType, Tensor
+from circlet.ir import DType, Op, Tensor
 
 Int64 = npt.NDArray[np.int64]
 
@@ -82,6 +82,18 @@ def multiply_by_quantized_multiplier(
     return rounding_divide_by_pot(scaled, np.maximum(-shifts, 0))
 
 
+def multiply_rounding_once(
+    values: npt.ArrayLike, mantissa: npt.ArrayLike, shift: npt.ArrayLike
+) -> Int64:
+    """values * mantissa * 2**(shift - 31) of int32 sums, rounded once, halves up, as ruy does it.
+
+    The product has 64 bits; what leaves the int32 range wraps.
+    """
+    right = 31 - np.asarray(shift, np.int64)
+    product = np.asarray(values, np.int64) * np.asarray(mantissa, np.int64)
+    return wrap_int32((product + (np.int64(1) << (right - 1))) >> right)
+
+
 def multiply_wide(values: npt.ArrayLike, mantissa: npt.ArrayLike, shift: npt.ArrayLike) -> Int64:
     """values * mantissa * 2**(shift - 31) of 64-bit accumulators, rounded once, halves up.
 
@@ -114,6 +126,11 @@ def integer_range(dtype: DType) -> tuple[int, int]:
     """Smallest and largest value of a plain integer type."""
     limits = np.iinfo(np.dtype(dtype.value.lower()))
     return int(limits.min), int(limits.max)
+
+
+def activation_of(op: Op) -> str:
+    """The name of the activation fused into an op; "NONE" too where its kind takes none."""
+    return str(getattr(op.attrs, "activation", "NONE"))
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
+from circlet.ops.checks import one_of
 from circlet.ops.functions import round_half_away
 from circlet.ops.opdef import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import infer_ranked, known_ints, operand, present, same_quant, when_ranked
@@ -18,22 +19,22 @@ Int64 = npt.NDArray[np.int64]
 Float32 = npt.NDArray[np.float32]
 
 _UNIT = 1 << 10
+_LINEAR = ("asymmetric", "half_pixel", "align_corners")
+_ALIGNED = ("align_corners", "half_pixel_align_corners")
+_CENTRED = ("half_pixel", "half_pixel_align_corners")
 
 
 @dataclass(frozen=True)
-class ResizeBilinearAttrs:
-    """Where the sample points lie."""
+class ResizeAttrs:
+    """Attributes of both kinds.
 
-    align_corners: bool = False
-    half_pixel_centers: bool = False
+    Attributes:
+        coordinate_transformation: Where in the source an output pixel lies, in ONNX's words, or
+            "half_pixel_align_corners": the centres of pixels times the scale of aligned corners,
+            which RESIZE_NEAREST_NEIGHBOR alone knows.
+    """
 
-
-@dataclass(frozen=True)
-class ResizeNearestNeighborAttrs:
-    """Where the sample points lie."""
-
-    align_corners: bool = False
-    half_pixel_centers: bool = False
+    coordinate_transformation: str = "asymmetric"
 
 
 def _infer(op: Op) -> list[TensorType]:
@@ -59,16 +60,12 @@ def _not_empty(op: Op) -> bool:
     return 0 not in operand(op, 0).shape[1:3]
 
 
-def _one_placement(op: Op) -> bool:
-    return not (_aligned(op) and _centred(op))
-
-
 def _aligned(op: Op) -> bool:
-    return bool(getattr(op.attrs, "align_corners", False))
+    return op.attributes(ResizeAttrs).coordinate_transformation in _ALIGNED
 
 
 def _centred(op: Op) -> bool:
-    return bool(getattr(op.attrs, "half_pixel_centers", False))
+    return op.attributes(ResizeAttrs).coordinate_transformation in _CENTRED
 
 
 def _target(op: Op, inputs: Arrays) -> tuple[int, int]:
@@ -182,14 +179,10 @@ _RULES = (
     Rule("not-empty", _not_empty, "the image must have pixels"),
     same_quant(),
 )
-_ONE_PLACEMENT = Rule(
-    "placement", _one_placement, "align_corners and half_pixel_centers exclude each other"
-)
 
 
 def _resizer(
     kind: str,
-    attrs: type,
     names: str,
     evaluate: Callable[[Op, Arrays], list[np.ndarray]],
     rules: tuple[Rule, ...],
@@ -197,8 +190,7 @@ def _resizer(
     register(
         OpDef(
             kind=kind,
-            attrs=attrs,
-            options=f"{attrs.__name__.removesuffix('Attrs')}Options",
+            attrs=ResizeAttrs,
             arity=(2, 2),
             required=2,
             dtypes=tuple(f"{name} INT32 -> {name}" for name in names.split()),
@@ -213,15 +205,13 @@ def _resizer(
 
 _resizer(
     "RESIZE_BILINEAR",
-    ResizeBilinearAttrs,
     "FLOAT32 INT8 UINT8 INT16",
     _evaluate_bilinear,
-    (*_RULES, _ONE_PLACEMENT),
+    (*_RULES, one_of("coordinate_transformation", _LINEAR)),
 )
 _resizer(
     "RESIZE_NEAREST_NEIGHBOR",
-    ResizeNearestNeighborAttrs,
     "FLOAT32 INT8 UINT8 INT16",
     _evaluate_nearest,
-    _RULES,
+    (*_RULES, one_of("coordinate_transformation", (*_LINEAR, "half_pixel_align_corners"))),
 )

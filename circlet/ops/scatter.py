@@ -79,7 +79,6 @@ def _evaluate_scatter_nd(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="SCATTER_ND",
-        options="ScatterNdOptions",
         arity=(3, 3),
         required=3,
         dtypes=tuple(f"INT32 {name} INT32 -> {name}" for name in SCATTERED),
@@ -119,7 +118,6 @@ def _evaluate_update(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="DYNAMIC_UPDATE_SLICE",
-        options="DynamicUpdateSliceOptions",
         arity=(3, 3),
         required=3,
         dtypes=("* * INT32 -> *", "* * INT64 -> *"),
@@ -176,7 +174,6 @@ register(
     OpDef(
         kind="SPARSE_TO_DENSE",
         attrs=SparseToDenseAttrs,
-        options="SparseToDenseOptions",
         arity=(4, 4),
         required=4,
         dtypes=tuple(

@@ -102,7 +102,6 @@ def _rises(op: Op) -> bool:
 register(
     OpDef(
         kind="SEGMENT_SUM",
-        options="SegmentSumOptions",
         arity=(2, 2),
         required=2,
         dtypes=("INT32 INT32 -> INT32", "FLOAT32 INT32 -> FLOAT32"),
@@ -145,7 +144,6 @@ for _kind in ("SUM", "PROD", "MAX", "MIN"):
     register(
         OpDef(
             kind=f"UNSORTED_SEGMENT_{_kind}",
-            options=f"UnsortedSegment{_kind.title()}Options",
             arity=(3, 3),
             required=3,
             dtypes=("INT32 INT32 INT32 -> INT32", "FLOAT32 INT32 INT32 -> FLOAT32"),

@@ -41,7 +41,7 @@ def reshape_target(op: Op) -> tuple[int, ...] | None:
     """The sizes a RESHAPE asks for, -1 included; None where they are computed at run time."""
     if _shape_is_list(op):
         return known_ints(op.input(1))
-    target = tuple(getattr(op.attrs, "new_shape", ()))
+    target = op.attributes(ReshapeAttrs).new_shape
     return () if target == (0,) else target
 
 
@@ -112,7 +112,6 @@ register(
     OpDef(
         kind="RESHAPE",
         attrs=ReshapeAttrs,
-        options="ReshapeOptions",
         arity=(1, 2),
         dtypes=("* -> *",),
         infer=_infer_reshape,
@@ -129,7 +128,7 @@ register(
 
 def squeezed_axes(op: Op, shape: Shape) -> tuple[int, ...]:
     """The axes a SQUEEZE drops, counted from the front."""
-    wanted = tuple(getattr(op.attrs, "squeeze_dims", ()))
+    wanted = op.attributes(SqueezeAttrs).squeeze_dims
     if not wanted:
         return tuple(axis for axis, size in enumerate(shape) if size == 1)
     return tuple(axis + len(shape) if axis < 0 else axis for axis in wanted)
@@ -160,7 +159,6 @@ register(
     OpDef(
         kind="SQUEEZE",
         attrs=SqueezeAttrs,
-        options="SqueezeOptions",
         arity=(1, 1),
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_squeeze),
@@ -211,7 +209,6 @@ def _evaluate_expand_dims(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="EXPAND_DIMS",
-        options="ExpandDimsOptions",
         arity=(2, 2),
         required=2,
         dtypes=("* INT32 -> *", "* INT64 -> *"),

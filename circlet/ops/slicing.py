@@ -136,7 +136,6 @@ def lists(*indices: int) -> Rule:
 register(
     OpDef(
         kind="SLICE",
-        options="SliceOptions",
         arity=(3, 3),
         required=3,
         dtypes=("* INT32 INT32 -> *", "* INT64 INT64 -> *"),

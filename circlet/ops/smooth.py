@@ -49,7 +49,6 @@ def _transcendental(
     rules: tuple[Rule, ...] = (),
     fixed: tuple[tuple[DType, float, int], ...] = (),
     attrs: type = NoAttrs,
-    options: str = "",
     on_int16: OnStored | None = None,
 ) -> None:
     """Register a smooth function: an expression on floats, a table on stored values.
@@ -75,9 +74,7 @@ def _transcendental(
         scalar,
         types,
         attrs=attrs,
-        options=options,
         rules=(affine(0), *rules),
-        rounding="lut",
         quant=QuantRule(fixed=fixed),
         evaluate=evaluate,
     )
@@ -173,7 +170,7 @@ _transcendental(
 def gelu(op: Op) -> Expr:
     """GELU by the error function, or by tanh where the op asks for it."""
     x = Var(0)
-    if not getattr(op.attrs, "approximate", False):
+    if not op.attributes(GeluAttrs).approximate:
         return x * 0.5 * (call("erf", x * sqrt(0.5)) + 1.0)
     inner = (x + x * x * x * 0.044715) * sqrt(2 / pi)
     return x * 0.5 * (call("tanh", inner) + 1.0)
@@ -183,7 +180,7 @@ def _gelu_table(op: Op) -> lut.Transform:
     return lambda values: np.asarray(evaluate_expression(gelu(op), [values], {}), np.float32)
 
 
-_transcendental("GELU", WIDE_FORMS, gelu, _gelu_table, attrs=GeluAttrs, options="GeluOptions")
+_transcendental("GELU", WIDE_FORMS, gelu, _gelu_table, attrs=GeluAttrs)
 
 
 def _log_of(op: Op) -> lut.Transform:
@@ -203,7 +200,6 @@ _transcendental(
     "FLOAT32 INT8 INT16",
     lambda op: call("exp", Var(0)),
     _in_double(np.exp),
-    options="ExpOptions",
 )
 _transcendental("LOG", "FLOAT32 INT8 INT16", lambda op: call("log", Var(0)), _log_of)
 
@@ -228,12 +224,10 @@ unary(
     "HARD_SWISH",
     hard_swish_scalar,
     EIGHT_BIT_FORMS,
-    options="HardSwishOptions",
     rules=(
         affine(0),
         in_reach(),
         Rule("output-scale", _output_not_finer, "the output scale is too small"),
     ),
-    rounding="lut",
     evaluate=_evaluate_hard_swish,
 )

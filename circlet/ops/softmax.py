@@ -38,7 +38,7 @@ class SoftmaxAttrs:
 
 def exponent_params(op: Op) -> tuple[int, int, int]:
     """Mantissa and shift that scale a difference to Q5.26, and the smallest difference kept."""
-    beta = float(np.float32(getattr(op.attrs, "beta", 1.0)))
+    beta = float(np.float32(op.attributes(SoftmaxAttrs).beta))
     real = beta * scale_of(operand(op, 0)) * (1 << (31 - _DIFF_INTEGER_BITS))
     mantissa, shift = quantize_multiplier(min(real, float((1 << 31) - 1)))
     return mantissa, shift, -input_radius(_DIFF_INTEGER_BITS, shift)
@@ -51,7 +51,7 @@ def input_radius(integer_bits: int, shift: int) -> int:
 
 def int16_factor(op: Op) -> float:
     """Real factor of the differences of int16 elements to steps of the table of powers."""
-    return softmax16.input_factor(scale_of(operand(op, 0)), getattr(op.attrs, "beta", 1.0))
+    return softmax16.input_factor(scale_of(operand(op, 0)), op.attributes(SoftmaxAttrs).beta)
 
 
 def _rows(op: Op, inputs: Arrays) -> np.ndarray:
@@ -68,7 +68,7 @@ def _evaluate_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
         return [softmax16.softmax(values, int16_factor(op))]
     if operand(op, 0).dtype in QUANTISED:
         return [_softmax_stored(op, values)]
-    beta = np.float32(getattr(op.attrs, "beta", 1.0))
+    beta = np.float32(op.attributes(SoftmaxAttrs).beta)
     with np.errstate(over="ignore", invalid="ignore"):
         power = np.exp((values - values.max(axis=-1, keepdims=True)) * beta)
     return [power / power.sum(axis=-1, keepdims=True, dtype=np.float32)]
@@ -121,7 +121,7 @@ def _exponent_fits(op: Op) -> bool:
 
 
 def _beta_fits(op: Op) -> bool:
-    beta = float(getattr(op.attrs, "beta", 0.0))
+    beta = op.attributes(SoftmaxAttrs).beta
     return isfinite(beta) and (operand(op, 0).dtype not in QUANTISED or beta > 0)
 
 
@@ -148,7 +148,6 @@ register(
     OpDef(
         kind="SOFTMAX",
         attrs=SoftmaxAttrs,
-        options="SoftmaxOptions",
         arity=(1, 1),
         dtypes=_TYPES,
         infer=_infer_softmax,
@@ -165,8 +164,6 @@ register(
             ),
         ),
         numerics="tolerance",
-        accumulator="int32",
-        rounding="double",
         quant=QuantRule(fixed=((DType.INT8, 1 / 256, -128), (DType.UINT8, 1 / 256, 0))),
         cost=softmax_cost,
     )
@@ -195,7 +192,6 @@ def _evaluate_log_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
 register(
     OpDef(
         kind="LOG_SOFTMAX",
-        options="LogSoftmaxOptions",
         arity=(1, 1),
         dtypes=("FLOAT32 -> FLOAT32", "UINT8 -> UINT8", "INT8 -> INT8"),
         infer=same_as_first,

@@ -97,7 +97,7 @@ def _axis_is_one_integer(op: Op) -> bool:
 
 
 def _counts_agree(op: Op) -> bool:
-    return 1 <= getattr(op.attrs, "num_splits", 0) == len(op.outputs)
+    return 1 <= op.attributes(SplitAttrs).num_splits == len(op.outputs)
 
 
 def _axis_exists(op: Op) -> bool:
@@ -164,7 +164,6 @@ register(
     OpDef(
         kind="SPLIT",
         attrs=SplitAttrs,
-        options="SplitOptions",
         arity=(2, 2),
         required=2,
         outputs=None,
@@ -184,7 +183,6 @@ register(
     OpDef(
         kind="SPLIT_V",
         attrs=SplitAttrs,
-        options="SplitVOptions",
         arity=(3, 3),
         required=3,
         outputs=None,
@@ -212,7 +210,7 @@ class UnpackAttrs:
 
 def unpack_axis(op: Op) -> int:
     """The axis an UNPACK takes apart, counted from the front."""
-    return from_front(int(getattr(op.attrs, "axis", 0)), len(operand(op, 0).shape))
+    return from_front(op.attributes(UnpackAttrs).axis, len(operand(op, 0).shape))
 
 
 def _infer_unpack(op: Op) -> list[TensorType]:
@@ -222,7 +220,7 @@ def _infer_unpack(op: Op) -> list[TensorType]:
 
 
 def _unpack_count(op: Op) -> int:
-    return min(max(int(getattr(op.attrs, "num", 0)), 0), _MOST_PARTS)
+    return min(max(op.attributes(UnpackAttrs).num, 0), _MOST_PARTS)
 
 
 def _unpacks_all(op: Op) -> bool:
@@ -232,7 +230,7 @@ def _unpacks_all(op: Op) -> bool:
 
 def _evaluate_unpack(op: Op, inputs: Arrays) -> list[np.ndarray]:
     data, parts = present(inputs[0]), _unpack_count(op)
-    axis = from_front(int(getattr(op.attrs, "axis", 0)), data.ndim)
+    axis = from_front(op.attributes(UnpackAttrs).axis, data.ndim)
     if not 0 <= axis < data.ndim or data.shape[axis] != parts:
         raise _does_not_split(op, f"{list(data.shape)} has no axis {axis} of size {parts}")
     return [np.take(data, index, axis) for index in range(parts)]
@@ -242,7 +240,6 @@ register(
     OpDef(
         kind="UNPACK",
         attrs=UnpackAttrs,
-        options="UnpackOptions",
         arity=(1, 1),
         outputs=None,
         dtypes=("* -> *",),
@@ -272,7 +269,7 @@ class PackAttrs:
 
 def pack_axis(op: Op) -> int:
     """The axis a PACK makes, counted from the front."""
-    return from_front(int(getattr(op.attrs, "axis", 0)), len(operand(op, 0).shape) + 1)
+    return from_front(op.attributes(PackAttrs).axis, len(operand(op, 0).shape) + 1)
 
 
 def _infer_pack(op: Op) -> list[TensorType]:
@@ -311,7 +308,7 @@ def _same_scales(op: Op) -> bool:
 
 def _evaluate_pack(op: Op, inputs: Arrays) -> list[np.ndarray]:
     parts = [present(part) for part in inputs]
-    axis = from_front(int(getattr(op.attrs, "axis", 0)), parts[0].ndim + 1)
+    axis = from_front(op.attributes(PackAttrs).axis, parts[0].ndim + 1)
     if len({part.shape for part in parts}) != 1 or not 0 <= axis <= parts[0].ndim:
         raise GraphError("the parts of PACK differ in size, or lack the axis", where=op.name)
     return [np.stack(parts, axis)]
@@ -321,7 +318,6 @@ register(
     OpDef(
         kind="PACK",
         attrs=PackAttrs,
-        options="PackOptions",
         arity=(1, _MOST_PARTS),
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_pack),

@@ -187,7 +187,6 @@ register(
     OpDef(
         kind="STRIDED_SLICE",
         attrs=StridedSliceAttrs,
-        options="StridedSliceOptions",
         arity=(4, 4),
         required=4,
         dtypes=("* INT32 INT32 INT32 -> *", "* INT64 INT64 INT64 -> *"),

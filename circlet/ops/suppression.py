@@ -111,15 +111,11 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [indices, kept, found] if is_soft else [indices, found]
 
 
-for _kind, _outputs, _options in (
-    ("NON_MAX_SUPPRESSION_V4", 2, "NonMaxSuppressionV4Options"),
-    ("NON_MAX_SUPPRESSION_V5", 3, "NonMaxSuppressionV5Options"),
-):
+for _kind, _outputs in (("NON_MAX_SUPPRESSION_V4", 2), ("NON_MAX_SUPPRESSION_V5", 3)):
     _inputs = 3 + _outputs
     register(
         OpDef(
             kind=_kind,
-            options=_options,
             arity=(_inputs, _inputs),
             required=_inputs,
             outputs=_outputs,

@@ -13,6 +13,7 @@ from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import is_affine, moves_bytes, operand, present, scale_of, zero_of
 from circlet.ops.requantize import (
     activate_float,
+    activation_of,
     integer_range,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
@@ -28,7 +29,7 @@ class SvdfAttrs:
     """Options of SVDF."""
 
     rank: int = 0
-    fused_activation_function: str = "NONE"
+    activation: str = "NONE"
     asymmetric_quantize_inputs: bool = False
 
 
@@ -45,11 +46,10 @@ class Sizes:
 
 def sizes_of(op: Op) -> Sizes:
     """The sizes of an op that keeps the rules."""
-    assert isinstance(op.attrs, SvdfAttrs)
     filters, width = operand(op, FEATURES).static_shape
     memory = operand(op, TIME).static_shape[1]
     batches = operand(op, STATE).static_shape[0]
-    return Sizes(batches, width, filters, filters // op.attrs.rank, memory)
+    return Sizes(batches, width, filters, filters // op.attributes(SvdfAttrs).rank, memory)
 
 
 def factors_of(op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -106,7 +106,7 @@ def _over_time(op: Op, kept: np.ndarray, time: np.ndarray) -> np.ndarray:
 def _finished(op: Op, total: npt.NDArray[np.generic]) -> np.ndarray:
     result = op.outputs[0]
     if result.dtype is DType.FLOAT32:
-        activation = str(getattr(op.attrs, "fused_activation_function", "NONE"))
+        activation = activation_of(op)
         return activate_float(np.asarray(total, np.float32), activation)
     sums = wrap_int32(np.asarray(total, np.int64))
     scaled = multiply_by_quantized_multiplier(sums, *factors_of(op)[1]) + zero_of(result)
@@ -117,9 +117,8 @@ def _shapes_hold(op: Op) -> bool:
     features, time, state, bias = (op.input(i) for i in (FEATURES, TIME, STATE, BIAS))
     if features is None or time is None or state is None or len(features.shape) != 2:
         return False
-    assert isinstance(op.attrs, SvdfAttrs)
     filters, width = features.static_shape
-    data, rank = operand(op, 0), op.attrs.rank
+    data, rank = operand(op, 0), op.attributes(SvdfAttrs).rank
     if 0 in features.shape or filters % rank or len(time.shape) != 2 or len(data.shape) != 2:
         return False
     memory = time.static_shape[1]
@@ -153,7 +152,7 @@ def _quantised(op: Op) -> bool:
 
 def _activation_holds(op: Op) -> bool:
     stored = operand(op, 0).dtype is DType.INT8
-    return not stored or getattr(op.attrs, "fused_activation_function", "") == "RELU"
+    return not stored or activation_of(op) == "RELU"
 
 
 def _cost(op: Op) -> Cost:
@@ -167,7 +166,6 @@ SVDF = register(
     OpDef(
         kind="SVDF",
         attrs=SvdfAttrs,
-        options="SVDFOptions",
         arity=(5, 5),
         required=3,
         dtypes=tuple(
@@ -184,7 +182,7 @@ SVDF = register(
         rules=(
             Rule("state_given", lambda op: op.input(STATE) is not None, "the state is missing"),
             checks.at_least(("rank",), 1),
-            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
+            checks.one_of("activation", checks.ACTIVATIONS),
             Rule("sizes", _shapes_hold, "input, weights, bias and state do not fit each other"),
             Rule(
                 "operands",
@@ -200,8 +198,6 @@ SVDF = register(
             ),
         ),
         evaluate=_evaluate,
-        accumulator="int32",
-        rounding="double",
         cost=_cost,
         updates=(STATE,),
     )

@@ -11,7 +11,7 @@ from circlet.errors import GraphError
 from circlet.ir import Op, Shape
 from circlet.ops import checks
 from circlet.ops.convolve import convolve_transposed
-from circlet.ops.geometry import Window, Window2D
+from circlet.ops.geometry import UNPADDED, Padding, Window, Window2D
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import affine, known_ints, moves_bytes, operand, present
 from circlet.ops.weighted import centred_int16, evaluate_weighted, factor_in_reach
@@ -21,21 +21,19 @@ _SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
 
 @dataclass(frozen=True)
 class TransposeConvAttrs:
-    """Options of TRANSPOSE_CONV; padding is that of the convolution it transposes."""
+    """Attributes of TRANSPOSE_CONV; padding is that of the convolution it transposes."""
 
-    padding: str = "SAME"
-    stride_w: int = 0
-    stride_h: int = 0
-    fused_activation_function: str = "NONE"
+    padding: Padding = UNPADDED
+    strides: tuple[int, int] = (1, 1)
+    activation: str = "NONE"
     quantized_bias_type: str = "FLOAT32"
 
 
 def transposed_window_of(op: Op) -> Window2D:
     """The windows, over the output image, of a transposed convolution."""
-    assert isinstance(op.attrs, TransposeConvAttrs)
     _, rows, columns, _ = operand(op, _WEIGHTS).static_shape
-    attrs = op.attrs
-    return Window2D(attrs.padding, Window(rows, attrs.stride_h), Window(columns, attrs.stride_w))
+    attrs = op.attributes(TransposeConvAttrs)
+    return Window2D(attrs.padding, *map(Window, (rows, columns), attrs.strides))
 
 
 def _infer(op: Op) -> list[TensorType]:
@@ -103,7 +101,6 @@ TRANSPOSE_CONV = register(
     OpDef(
         kind="TRANSPOSE_CONV",
         attrs=TransposeConvAttrs,
-        options="TransposeConvOptions",
         arity=(3, 4),
         required=3,
         dtypes=tuple(
@@ -124,9 +121,9 @@ TRANSPOSE_CONV = register(
             checks.rank_is(_WEIGHTS, 4, "weights"),
             checks.not_empty(_WEIGHTS, _DATA),
             checks.known_sizes(_WEIGHTS, "weights"),
-            checks.one_of("padding", checks.PADDINGS),
-            checks.one_of("fused_activation_function", checks.ACTIVATIONS),
-            checks.at_least(("stride_h", "stride_w"), 1),
+            checks.padding(2),
+            checks.one_of("activation", checks.ACTIVATIONS),
+            checks.steps("strides"),
             Rule("depth_fits", _depth_fits, "input and weights must have equal depth"),
             Rule(
                 "output_shape_fits",
@@ -146,8 +143,6 @@ TRANSPOSE_CONV = register(
             centred_int16(_DATA),
         ),
         evaluate=_evaluate,
-        accumulator="int32",
-        rounding="double",
         cost=_cost,
     )
 )

@@ -67,7 +67,6 @@ class UserOp:
             outputs=None,
             required=0,
             numerics="tolerance",
-            decode=UserAttrs,
         )
 
     def _infer(self, op: Op) -> list[TensorType]:

@@ -47,7 +47,6 @@ register(
         evaluate=_evaluate_read,
         arity=(1, 1),
         dtypes=tuple(f"{name} -> {name}" for name in _DTYPES),
-        options="ReadVariableOptions",
         rules=(_VARIABLE,),
     )
 )
@@ -59,7 +58,6 @@ register(
         evaluate=_evaluate_assign,
         arity=(2, 2),
         dtypes=tuple(f"{name} {name} -> *" for name in _DTYPES),
-        options="AssignVariableOptions",
         outputs=0,
         required=2,
         updates=(0,),

@@ -11,12 +11,15 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ops.hybrid import quantise_rows
 from circlet.ops.opdef import Arrays, Rule
 from circlet.ops.operands import operand, present
+from circlet.ops.requantization import requantization_of
 from circlet.ops.requantize import (
     INT32_MAX,
     INT32_MIN,
     activate_float,
+    activation_of,
     activation_range,
     multiply_by_quantized_multiplier,
+    multiply_rounding_once,
     multiply_wide,
     quantize_multipliers,
     scalar_quant,
@@ -71,15 +74,13 @@ def factor_in_reach(data: int = 0, weights: int = 1) -> Rule:
     return Rule("factor_in_reach", holds, message, sized=False)
 
 
-def hybrid_is_asymmetric(op: Op) -> bool:
-    """Whether a hybrid op gives its float rows a zero point.
+def convolution_is_asymmetric(op: Op) -> bool:
+    """Whether a hybrid convolution gives its float rows a zero point.
 
-    FULLY_CONNECTED says so itself; CONV_2D does where its weights have several scales;
-    DEPTHWISE_CONV_2D and TRANSPOSE_CONV always do.
+    CONV_2D does where its weights have several scales; DEPTHWISE_CONV_2D and TRANSPOSE_CONV
+    always do.
     """
     weights = operand(op, 1)
-    if op.kind == "FULLY_CONNECTED":
-        return bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))
     several = weights.quant is not None and weights.quant.is_per_channel
     return several or op.kind in ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 
@@ -99,18 +100,16 @@ def evaluate_weighted(
         return [_float_output(op, product(x, w), bias)]
     if x.dtype == np.float32:
         return [_hybrid_convolution(op, weights, (x, w, bias), product)]
-    if data.dtype is DType.INT16:
-        return [_integer_output(op, _sixteen_bit_steps(op, (data, weights), (x, w, bias), product))]
     weight_zero = scalar_quant(weights)[1] if data.dtype is DType.UINT8 else 0
-    total = integer_sum(data, weight_zero, (x, w, bias), product)
-    mantissa, shift = quantize_multipliers(output_factors(data, weights, op.outputs[0]))
-    return [_integer_output(op, multiply_by_quantized_multiplier(total, mantissa, shift))]
+    total = _integer_sums(data, weight_zero, (x, w, bias), product)
+    return [_integer_output(op, _requantised(op, total, (data, weights)))]
 
 
-def evaluate_fully_connected(op: Op, arrays: Arrays) -> np.ndarray:
+def evaluate_fully_connected(op: Op, arrays: Arrays, *, asymmetric: bool) -> np.ndarray:
     """Rows [rows, depth] times weights [units, depth], of any family.
 
-    Beside float rows the bytes of uint8 weights count as int8, as the reference reads them.
+    Beside float rows the bytes of uint8 weights count as int8, as the reference reads them;
+    `asymmetric` gives such rows a zero point.
     """
     data, weights = operand(op, 0), operand(op, 1)
     x, w = present(arrays[0]), present(arrays[1])
@@ -118,36 +117,37 @@ def evaluate_fully_connected(op: Op, arrays: Arrays) -> np.ndarray:
     if w.dtype == np.float32:
         return _float_output(op, _matmul(x, w), bias)
     if x.dtype == np.float32:
-        return _hybrid_rows(op, weights, (x, w.view(np.int8), bias))
-
-    if weights.dtype is DType.INT16:
-        steps = _sixteen_bit_steps(op, (data, weights), (x, w, bias), _matmul)
-        return _integer_output(op, steps)
-    if data.dtype is DType.INT16:
-        total = _sixteen_bit_sums((x, w, bias), _matmul)
-    else:
-        total = integer_sum(data, scalar_quant(weights)[1], (x, w, bias), _matmul)
-    return _integer_output(op, _float_requantise(total, real_factors(data, weights, op.outputs[0])))
+        return _hybrid_rows(op, weights, (x, w.view(np.int8), bias), asymmetric)
+    total = _integer_sums(data, scalar_quant(weights)[1], (x, w, bias), _matmul)
+    return _integer_output(op, _requantised(op, total, (data, weights)))
 
 
-def sums_are_wide(bias: DType | None) -> bool:
-    """Whether sums over int16 activations have 64 bits: all but those of a 32-bit bias."""
-    return bias is not DType.INT32
-
-
-def _sixteen_bit_steps(
-    op: Op,
-    operands: tuple[Tensor, Tensor],
+def _integer_sums(
+    data: Tensor,
+    weight_zero: int,
     arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
     product: Product,
 ) -> npt.NDArray[np.int64]:
-    """Output steps of int16 activations times weights, whose zero points are 0."""
-    bias = arrays[2]
-    total = _sixteen_bit_sums(arrays, product)
-    mantissa, shift = quantize_multipliers(output_factors(*operands, op.outputs[0]))
-    if sums_are_wide(None if bias is None else DType.of(bias)):
+    """Sums of products and bias; int16 values and their weights have zero points of 0."""
+    if data.dtype is DType.INT16:
+        return _sixteen_bit_sums(arrays, product)
+    return integer_sum(data, weight_zero, arrays, product)
+
+
+def _requantised(
+    op: Op, total: npt.NDArray[np.int64], operands: tuple[Tensor, Tensor]
+) -> npt.NDArray[np.int64]:
+    """Output steps of sums, by the op's policy."""
+    policy, tensors = requantization_of(op), (*operands, op.outputs[0])
+    wraps = policy.accumulator_bits == 32
+    if policy.rounding == "float":
+        return _float_requantise(wrap_int32(total) if wraps else total, real_factors(*tensors))
+    mantissa, shift = quantize_multipliers(output_factors(*tensors))
+    if not wraps:
         return multiply_wide(total, mantissa, shift)
-    return multiply_by_quantized_multiplier(wrap_int32(total), mantissa, shift)
+    single = policy.rounding == "single"
+    multiply = multiply_rounding_once if single else multiply_by_quantized_multiplier
+    return multiply(wrap_int32(total), mantissa, shift)
 
 
 def _sixteen_bit_sums(
@@ -195,18 +195,14 @@ def _matmul(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def _float_output(op: Op, total: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
     biased = total if bias is None else total + bias.reshape(-1)
-    return activate_float(biased.astype(np.float32), _activation(op))
+    return activate_float(biased.astype(np.float32), activation_of(op))
 
 
 def _integer_output(op: Op, steps: npt.NDArray[np.int64]) -> np.ndarray:
     output = op.outputs[0]
-    low, high = activation_range(_activation(op), output)
+    low, high = activation_range(activation_of(op), output)
     stored = np.clip(steps + scalar_quant(output)[1], low, high)
     return stored.astype(output.dtype.numpy)
-
-
-def _activation(op: Op) -> str:
-    return str(getattr(op.attrs, "fused_activation_function"))  # noqa: B009
 
 
 def _float_requantise(
@@ -225,17 +221,20 @@ def _hybrid_convolution(
 ) -> np.ndarray:
     x, w, bias = arrays
     assert weights.quant is not None
-    rows = quantise_rows(x.reshape(x.shape[0], -1), asymmetric=hybrid_is_asymmetric(op))
+    rows = quantise_rows(x.reshape(x.shape[0], -1), asymmetric=convolution_is_asymmetric(op))
     total = product(rows.values.reshape(x.shape), w.astype(np.float64)).astype(np.float32)
     scaled = total * weights.quant.scale * rows.scales.reshape(-1, 1, 1, 1)
     return _float_output(op, scaled, bias)
 
 
 def _hybrid_rows(
-    op: Op, weights: Tensor, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None]
+    op: Op,
+    weights: Tensor,
+    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    asymmetric: bool,
 ) -> np.ndarray:
     x, w, bias = arrays
     assert weights.quant is not None
-    rows = quantise_rows(x, asymmetric=hybrid_is_asymmetric(op))
+    rows = quantise_rows(x, asymmetric=asymmetric)
     total = _matmul(rows.values, w.astype(np.float64)).astype(np.float32)
     return _float_output(op, total * rows.scales[:, None] * weights.quant.scale, bias)

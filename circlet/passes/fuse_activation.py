@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, is_dataclass, replace
 
 from circlet.ir import DType, Graph, Op, Tensor
+from circlet.ops.requantize import activation_of
 from circlet.passes.match import same_meaning
 from circlet.passes.rewriter import Rewriter
 
@@ -27,7 +28,7 @@ _AFFINE = frozenset({DType.INT8, DType.UINT8, DType.INT16})
 
 @dataclass(frozen=True)
 class FuseActivation:
-    """Move a clamp into `fused_activation_function` of the op before it.
+    """Move a clamp into the `activation` of the op before it.
 
     Before: `CONV_2D -> t -> RELU6 -> y`. After: `CONV_2D{RELU6} -> y`. Only where the clamp alone
     reads t, and for quantised values only where t and y have one scale, so results stay equal bit
@@ -55,11 +56,11 @@ def _can_clamp(producer: Op, middle: Tensor, result: Tensor) -> bool:
     if producer.kind not in _PRODUCERS or not same_meaning(middle, result):
         return False
     affine = result.dtype in _AFFINE and result.quant is not None and result.quant.is_affine
-    plain = getattr(producer.attrs, "fused_activation_function", "") == "NONE"
+    plain = activation_of(producer) == "NONE"
     return plain and (affine or result.dtype is DType.FLOAT32)
 
 
 def _with_activation(attrs: object, kind: str) -> object:
     if not is_dataclass(attrs) or isinstance(attrs, type):
         return attrs
-    return replace(attrs, fused_activation_function=kind)
+    return replace(attrs, activation=kind)

@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops import NoAttrs
+from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.operands import operand
 from circlet.passes.match import RESHAPES
 from circlet.passes.rewriter import Rewriter
@@ -39,7 +40,7 @@ def _fuse(join: Op, rewriter: Rewriter) -> None:
     if head is None or tail is None or not _is_cut(head, rewriter) or not _is_cut(tail, rewriter):
         return
     target = operand(head, 0)
-    if getattr(join.attrs, "axis", None) != 0 or operand(tail, 0) is not target:
+    if join.attributes(ConcatenationAttrs).axis != 0 or operand(tail, 0) is not target:
         return
     if item.shape[:1] != (1,) or len(item.shape) != len(target.shape):
         return

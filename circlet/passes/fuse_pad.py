@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs, window_of
+from circlet.ops.geometry import SAME_UPPER, UNPADDED
 from circlet.ops.layout import paddings
 from circlet.ops.operands import operand
 from circlet.passes.match import same_meaning
@@ -18,10 +19,10 @@ _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 
 @dataclass(frozen=True)
 class FusePad:
-    """Drop a zero padding before a VALID convolution that SAME padding would do by itself.
+    """Drop a zero padding before an unpadded convolution that SAME_UPPER would do by itself.
 
-    Before: `x -> PAD [0,0][1,1][1,1][0,0] -> CONV_2D{VALID, 3x3}`. After: `x -> CONV_2D{SAME}`.
-    Circle has no explicit paddings, so every other PAD stays an op.
+    Before: `x -> PAD [0,0][1,1][1,1][0,0] -> CONV_2D{3x3}`. After: `x -> CONV_2D{SAME_UPPER}`.
+    Other amounts stay an op, so that files can store what comes out.
     """
 
     name = "fuse-pad"
@@ -41,11 +42,11 @@ def _fuse(op: Op, rewriter: Rewriter) -> None:
     pad = rewriter.producer(padded)
     if pad is None or pad.kind not in ("PAD", "PADV2") or not rewriter.is_private(padded):
         return
-    if not isinstance(attrs, Conv2DAttrs | DepthwiseConv2DAttrs) or attrs.padding != "VALID":
+    if not isinstance(attrs, Conv2DAttrs | DepthwiseConv2DAttrs) or attrs.padding != UNPADDED:
         return
     if operand(op, 1).dtype is padded.dtype and _pads_zero(pad) and _pads_as_same(pad, op):
         inputs = [pad.inputs[0], *op.inputs[1:]]
-        rewriter.replace([pad, op], op, inputs=inputs, attrs=replace(attrs, padding="SAME"))
+        rewriter.replace([pad, op], op, inputs=inputs, attrs=replace(attrs, padding=SAME_UPPER))
 
 
 def _pads_zero(pad: Op) -> bool:
@@ -72,7 +73,7 @@ def _pads_as_same(pad: Op, op: Op) -> bool:
     _, height, width, _ = shape
     if height is None or width is None or operand(op, 1).shape.count(None):
         return False
-    same = window_of(op)._replace(padding="SAME")
+    same = window_of(op)._replace(padding=SAME_UPPER)
     if amounts != ((0, 0), *same.pads(height, width), (0, 0)):
         return False
     return op.outputs[0].shape[1:3] == same.output(height, width)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from circlet.ir import Graph, Op
 from circlet.ops.operands import known_ints
+from circlet.ops.requantize import activation_of
 from circlet.passes.match import same_meaning, same_sizes
 from circlet.passes.rewriter import Rewriter
 
@@ -31,7 +32,7 @@ def _repeats_once(op: Op) -> bool:
 
 
 def _joins_one(op: Op) -> bool:
-    plain = getattr(op.attrs, "fused_activation_function", "NONE") == "NONE"
+    plain = activation_of(op) == "NONE"
     return len(op.inputs) == 1 and plain
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from circlet.formats import dumps
 from circlet.ir import DType, Model, Tensor
 from circlet.ops.build import builder
-from circlet.ops.control import WhileAttrs
 from circlet.ops.layout import ConcatenationAttrs
 
 CODE = "E-LIMIT"
@@ -24,7 +23,7 @@ def make() -> bytes:
     main = builder()
     result = Tensor("result", DType.FLOAT32, (None,), default_shape=(1,))
     start = main.input("start", DType.FLOAT32, (1,))
-    main.output(*main.op_many("WHILE", [start], [result], WhileAttrs(1, 2)))
+    main.output(*main.op_many("WHILE", [start], [result]))
     graphs = [main.build(), condition.build(), body.build()]
     graphs[0].ops[0].regions = graphs[1:]
     return dumps(Model(graphs), "tflite")

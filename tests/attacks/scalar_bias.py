@@ -7,7 +7,7 @@ import numpy as np
 from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
+from tests.windows import conv2d_attrs
 
 CODE = ""
 RUNS = True
@@ -18,5 +18,5 @@ def make() -> bytes:
     x = b.input("x", DType.FLOAT32, (1, 3, 3, 2))
     weights = b.constant("weights", np.ones((1, 1, 1, 2), np.float32))
     bias = b.constant("bias", np.array(0.5, np.float32))
-    made = b.op("CONV_2D", [x, weights, bias], Conv2DAttrs("SAME", 1, 1), name="y")
+    made = b.op("CONV_2D", [x, weights, bias], conv2d_attrs("SAME", 1, 1), name="y")
     return dumps(b.output(made).model(), "tflite")

@@ -52,7 +52,9 @@ def test_what_it_refuses_goes_on_to_the_next_backend() -> None:
     b = builder()
     x = b.input("x", DType.FLOAT32, (1, 8, 8, 4))
     weights = b.constant("w", np.full((4, 3, 3, 4), 0.25, np.float32))
-    convolved = b.op("CONV_2D", [x, weights, None], Conv2DAttrs("SAME", 1, 1), name="no bias")
+    convolved = b.op(
+        "CONV_2D", [x, weights, None], Conv2DAttrs("SAME_UPPER", (1, 1)), name="no bias"
+    )
     model = networks.tflite(b.output(b.op("TANH", [convolved], name="tanh")))
     mixed = Session(model, backends=["litert", "reference"], cache=False)
     placed = {row["kind"]: (row["backend"], row["refused"]) for row in mixed.placement}

@@ -16,8 +16,8 @@ from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
 from tests.bench.files import small_file
+from tests.windows import conv2d_attrs
 
 RATES = (200.0, 150.0, 100.0, 60.0, 50.0, 20.0)
 PEAKS = Peaks(100.0, 400.0, 200.0, 10.0, RATES, RATES)
@@ -43,7 +43,7 @@ def test_a_fused_call_does_the_work_of_its_parts() -> None:
     b = builder()
     x = b.input("x", DType.FLOAT32, (1, 8, 8, 16))
     weights = b.constant("w", np.ones((16, 1, 1, 16), np.float32))
-    y = b.op("CONV_2D", [x, weights], Conv2DAttrs("SAME", 1, 1))
+    y = b.op("CONV_2D", [x, weights], conv2d_attrs("SAME", 1, 1))
     model = b.output(b.op("ADD", [y, x], AddAttrs())).model()
     found = profile(dumps(model, "tflite"), 1, 0.05)
     assert [row.work.kind for row in found.rows] == ["FUSED_RESIDUAL"]

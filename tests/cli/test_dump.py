@@ -10,10 +10,10 @@ import pytest
 from circlet.formats import dumps, load
 from circlet.ir import DType, Quantization
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.text import parse
 from tests import corpora
 from tests.cli.call import as_json, circlet
+from tests.windows import conv2d_attrs
 
 EXPECTED = """\
 Dump: {path}
@@ -78,7 +78,7 @@ def model(tmp_path: Path) -> Path:
     x = b.input("ifm", DType.INT8, (None, 4, 4, 2), Quantization.per_tensor(0.5, 3))
     scales = Quantization.per_channel([0.5, 0.25, 0.125], 0)
     data = np.array([1, 0, -1, 16, -128, 127], np.int8).reshape(3, 1, 1, 2)
-    attrs = Conv2DAttrs("VALID", 2, 2, "RELU")
+    attrs = conv2d_attrs("VALID", 2, 2, "RELU")
     y = b.op("CONV_2D", [x, b.constant("weights", data, scales), None], attrs, name="mid")
     b.output(b.op("RELU", [y], name="ofm"))
     for tensor in b.graph.tensors:

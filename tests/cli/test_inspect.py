@@ -11,11 +11,11 @@ from circlet.cli.render_artifact import show_tuning
 from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
 from tests import corpora
 from tests.cli.call import as_json, circlet
+from tests.windows import conv2d_attrs
 
-POINT = Conv2DAttrs("SAME", 1, 1)
+POINT = conv2d_attrs("SAME", 1, 1)
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def model(tmp_path: Path) -> Path:
     x = b.input("x", DType.FLOAT32, (1, 8, 8, 2))
     weights = b.constant("weights", np.ones((4, 1, 1, 2), np.float32))
     bias = b.constant("bias", np.zeros(4, np.float32))
-    y = b.op("CONV_2D", [x, weights, bias], Conv2DAttrs("SAME", 1, 1), name="conv")
+    y = b.op("CONV_2D", [x, weights, bias], conv2d_attrs("SAME", 1, 1), name="conv")
     path = tmp_path / "model.tflite"
     path.write_bytes(dumps(b.output(b.op("TANH", [y], name="y")).model(), "tflite"))
     return path

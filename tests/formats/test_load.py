@@ -12,9 +12,11 @@ import pytest
 
 from circlet.errors import CircletError, FileError, FormatError, GraphError, LimitError
 from circlet.formats import dumps, load
-from circlet.ir import DType, RawAttrs
+from circlet.ir import DType
 from circlet.limits import Limits
 from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs
+from circlet.ops.geometry import SAME_UPPER
 from tests import corpora
 
 # What LiteRT refuses as well: another schema version, no graph, an input that is written.
@@ -67,8 +69,8 @@ def test_attributes_and_quantisation_of_a_convolution_are_read() -> None:
     graph = load(corpora.corpus("models/mobilenet_v2_1.0_224_quant.tflite")).main
     conv = graph.ops[0]
     assert conv.kind == "CONV_2D"
-    attrs = conv.attrs.fields if isinstance(conv.attrs, RawAttrs) else vars(conv.attrs)
-    assert (attrs["padding"], attrs["stride_w"], attrs["stride_h"]) == ("SAME", 2, 2)
+    attrs = conv.attributes(Conv2DAttrs)
+    assert (attrs.padding, attrs.strides) == (SAME_UPPER, (2, 2))
     weights = conv.input(1)
     assert weights is not None
     assert weights.dtype is DType.UINT8

@@ -15,11 +15,10 @@ from circlet.ir import DType, Op, Origin, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops import OpDef, all_records
 from circlet.ops.build import builder, default_attrs
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
-from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.verify import op_violations
 from tests.fuzz import values
 from tests.fuzz.mutate_attrs import change_attribute
+from tests.windows import conv2d_attrs, depthwise_attrs, pool_attrs
 
 Operands = list[Tensor | None]
 _TRIES = 60
@@ -115,13 +114,13 @@ class _Network:
     def _convolution(self, data: Tensor) -> tuple[str, Operands, object]:
         depth, filters = _last(data), self.random.choice(_SIZES)
         kernel = self._kernel()
-        attrs = Conv2DAttrs(self._padding(), *self._strides(), self._activation())
+        attrs = conv2d_attrs(self._padding(), *self._strides(), self._activation())
         return "CONV_2D", self._layer(data, (filters, *kernel, depth), filters, 0), attrs
 
     def _depthwise(self, data: Tensor) -> tuple[str, Operands, object]:
         depth, times = _last(data), self.random.choice((1, 1, 1, 2))
         kernel, channels = self._kernel(), depth * times
-        attrs = DepthwiseConv2DAttrs(self._padding(), *self._strides(), times, self._activation())
+        attrs = depthwise_attrs(self._padding(), *self._strides(), times, self._activation())
         return "DEPTHWISE_CONV_2D", self._layer(data, (1, *kernel, channels), channels, 3), attrs
 
     def _dense(self, data: Tensor) -> tuple[str, Operands, object]:
@@ -130,7 +129,7 @@ class _Network:
         return "FULLY_CONNECTED", operands, default_attrs("FULLY_CONNECTED")
 
     def _pooling(self, data: Tensor) -> tuple[str, Operands, object]:
-        attrs = Pool2DAttrs(self._padding(), *self._strides(), *self._kernel(), self._activation())
+        attrs = pool_attrs(self._padding(), *self._strides(), *self._kernel(), self._activation())
         return self.random.choice(("MAX_POOL_2D", "AVERAGE_POOL_2D")), [data], attrs
 
     def _layer(self, data: Tensor, shape: tuple[int, ...], units: int, axis: int) -> Operands:

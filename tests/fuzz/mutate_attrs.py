@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass, replace
 from random import Random
 
 from circlet.formats import schema
+from circlet.formats.options import codec_of
 from circlet.ir import Op, RawAttrs
 from circlet.ops import find
 from tests.fuzz import mutate_bytes, values
@@ -32,7 +33,7 @@ def change_attribute(op: Op, random: Random) -> None:
     record = find(op.label)
     if names and record is not None:
         name = random.choice(names)
-        changed = another(getattr(op.attrs, name), record.options, name, random)
+        changed = another(getattr(op.attrs, name), codec_of(op.kind, "tflite").table, name, random)
         op.attrs = replace(op.attrs, **{name: changed})
 
 

@@ -14,6 +14,7 @@ from circlet.ir import (
     OpaqueQuant,
     Quantization,
     RawAttrs,
+    Requantization,
     Sparsity,
     Tensor,
 )
@@ -116,7 +117,9 @@ def special_ops() -> Model:
     raw = RawAttrs("ThingOptions", {"a": 1, "b": -2.5, "c": (True, "s")}, b"\x01\x02")
     b.op("CUSTOM", [x], raw, name="c", shape=(1,), version=3, custom_code="Mystery %x")
     b.op_many("TOY", [x], [Tensor("l", DType.INT32, ()), Tensor("r", DType.BOOL, (0,))], ToyAttrs())
-    b.op_many("CALL_ONCE", [], [], RawAttrs("CallOnceOptions", {"init_subgraph_index": 0}))
+    b.op_many("CALL_ONCE", [], [], RawAttrs("CallOnceOptions"))
+    b.graph.ops[-1].regions = [b.graph]
+    b.graph.ops[1].requantization = Requantization("single", 64)
     b.graph.ops[0].intermediates.append(b.tensor("inner", DType.INT8, (1,)))
     b.graph.ops[0].extra["left"] = {"over": 1}
     sparse = b.constant("sparse", np.ones(2, np.float32), shape=(4,))

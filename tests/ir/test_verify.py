@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from circlet.errors import GraphError
-from circlet.ir import DType, Graph, Model, Op, Origin, Quantization, Signature, Tensor
+from circlet.ir import (
+    DType,
+    Graph,
+    Model,
+    Op,
+    Origin,
+    Quantization,
+    Requantization,
+    Signature,
+    Tensor,
+)
 from circlet.ir.builder import Builder
 from circlet.ir.verify import rule_names, verify, violations
 
@@ -77,6 +87,9 @@ BAD: dict[str, Callable[[], Model]] = {
     "quant-zero-point": lambda: quantized(Quantization.per_tensor(1.0, 256)),
     "kind": lambda: changed(lambda g: setattr(g.ops[0], "kind", "")),
     "origin": lambda: changed(bare_op),
+    "requantization": lambda: changed(
+        lambda g: setattr(g.ops[0], "requantization", Requantization("thrice"))
+    ),
     "op-tensors": lambda: changed(lambda g: g.tensors.remove(g.ops[0].outputs[0])),
     "constant-written": lambda: changed(lambda g: g.ops.append(op([], [g.tensors[1]]))),
     "input-written": lambda: changed(lambda g: g.ops.append(op([], [g.inputs[0]]))),
@@ -88,6 +101,8 @@ BAD: dict[str, Callable[[], Model]] = {
     "inputs-once": lambda: changed(lambda g: g.inputs.append(g.inputs[0])),
     "boundary": lambda: changed(lambda g: g.inputs.append(Tensor("bad", F32, ()))),
     "output-defined": lambda: changed(lambda g: g.ops.pop()),
+    "regions": lambda: changed(lambda g: g.ops[0].regions.append(Graph("elsewhere"))),
+    "recursion": lambda: changed(lambda g: g.ops[0].regions.append(g)),
     "signature-graph": foreign_signature,
     "signature-tensors": signature_of_foreign_tensor,
 }

@@ -82,7 +82,7 @@ def test_float_activation_clamps(kind: str, activation: str) -> None:
         kind,
         [tensor("a", a), tensor("b", b)],
         (DType.FLOAT32, None),
-        record.attrs(fused_activation_function=activation),
+        record.attrs(activation=activation),
     )
     assert_agrees(op, [a, b])
 

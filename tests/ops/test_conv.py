@@ -9,7 +9,7 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Model, Quantization, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import get
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
+from circlet.ops.geometry import SAME_UPPER
 from circlet.ops.transpose_conv import TransposeConvAttrs
 from tests.ops.single_op import (
     floats,
@@ -20,6 +20,7 @@ from tests.ops.single_op import (
     scales,
     single_op,
 )
+from tests.windows import conv2d_attrs, depthwise_attrs, transpose_conv_attrs
 
 KINDS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 FAMILIES = ("float", "uint8", "int8", "int8_per_channel", "hybrid", "hybrid_per_channel")
@@ -52,7 +53,7 @@ def model_of(kind: str, family: str, attrs: object, depth: int = 8, bias: bool =
         constants.append(constant("b", whole, per_tensor(0.005)))
     if kind == "TRANSPOSE_CONV":
         assert isinstance(attrs, TransposeConvAttrs)
-        sizes = [2, 34, 39, FILTERS] if attrs.padding == "SAME" else [2, 35, 41, FILTERS]
+        sizes = [2, 34, 39, FILTERS] if attrs.padding == SAME_UPPER else [2, 35, 41, FILTERS]
         constants.insert(0, constant("s", np.array(sizes, np.int32)))
     dtype = DType.FLOAT32 if real else DType[family.removesuffix("_per_channel").upper()]
     zero = {DType.INT8: -7, DType.UINT8: 99}.get(dtype)
@@ -66,10 +67,10 @@ def attrs_of(kind: str, padding: str, activation: str = "NONE", dilation: int = 
     """Options with strides 2 and 3, or none where dilated."""
     high, wide = (2, 3) if dilation == 1 else (1, 1)
     if kind == "CONV_2D":
-        return Conv2DAttrs(padding, wide, high, activation, dilation, dilation)
+        return conv2d_attrs(padding, wide, high, activation, dilation, dilation)
     if kind == "TRANSPOSE_CONV":
-        return TransposeConvAttrs(padding, wide, high, activation)
-    return DepthwiseConv2DAttrs(padding, wide, high, 2, activation, dilation, dilation)
+        return transpose_conv_attrs(padding, wide, high, activation)
+    return depthwise_attrs(padding, wide, high, 2, activation, dilation, dilation)
 
 
 def assert_agrees(model: Model, folder: Path) -> None:
@@ -153,7 +154,7 @@ def test_an_output_shape_that_comes_late_is_checked_in_the_run(sizes: list[int])
 
 
 def test_a_huge_dilation_needs_no_memory() -> None:
-    attrs = Conv2DAttrs(stride_h=1, stride_w=1, dilation_h_factor=1 << 16, dilation_w_factor=9999)
+    attrs = conv2d_attrs(dilation_h=1 << 16, dilation_w=9999)
     op = model_of("CONV_2D", "float", attrs).main.ops[0]
     data, weights, bias = floats(SIZES), op.inputs[1], op.inputs[2]
     assert weights is not None and bias is not None and bias.data is not None

@@ -63,7 +63,7 @@ def assert_agrees(model: Model, folder: Path) -> None:
 @pytest.mark.parametrize("activation", ["NONE", "RELU", "RELU6", "RELU_N1_TO_1"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_layers_agree_with_litert(family: str, activation: str, tmp_path: Path) -> None:
-    attrs = FullyConnectedAttrs(fused_activation_function=activation)
+    attrs = FullyConnectedAttrs(activation=activation)
     assert_agrees(model_of(family, attrs), tmp_path)
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from circlet.ir import DType, Quantization
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from circlet.ops.transpose_conv import TransposeConvAttrs
 from tests.ops.one_op import assert_agrees, make_op, stored_values, tensor
+from tests.windows import conv2d_attrs, depthwise_attrs, transpose_conv_attrs
 
 OUTPUT = (DType.INT16, (0.004, 0))
 BIASES = ("int64", "int32")
@@ -39,7 +38,7 @@ def test_convolutions_agree(bias: str, activation: str) -> None:
         ),
     ]
     bias_type = DType.of(b).name
-    attrs = Conv2DAttrs("SAME", 2, 1, activation, quantized_bias_type=bias_type)
+    attrs = conv2d_attrs("SAME", 2, 1, activation, quantized_bias_type=bias_type)
     assert_agrees(make_op("CONV_2D", inputs, OUTPUT, attrs, version=5), [x])
 
 
@@ -55,7 +54,7 @@ def test_depthwise_convolutions_agree(bias: str) -> None:
             "b", b, Quantization.per_channel(quant.scale * np.float32(0.0007), 0), constant=True
         ),
     ]
-    attrs = DepthwiseConv2DAttrs("SAME", 1, 1, 2)
+    attrs = depthwise_attrs("SAME", 1, 1, 2)
     assert_agrees(make_op("DEPTHWISE_CONV_2D", inputs, OUTPUT, attrs, version=3), [x])
 
 
@@ -72,7 +71,7 @@ def test_transposed_convolutions_agree(bias: str) -> None:
             "b", b, Quantization.per_channel(quant.scale * np.float32(0.0007), 0), constant=True
         ),
     ]
-    attrs = TransposeConvAttrs("SAME", 2, 2, quantized_bias_type=DType.of(b).name)
+    attrs = transpose_conv_attrs("SAME", 2, 2, quantized_bias_type=DType.of(b).name)
     assert_agrees(make_op("TRANSPOSE_CONV", inputs, OUTPUT, attrs, version=5), [x])
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from circlet.ir import DType, Model
 from circlet.ops import get
-from circlet.ops.pool import Pool2DAttrs
 from tests.ops.single_op import floats, per_tensor, replay_single, single_op
+from tests.windows import pool_attrs
 
 FORMS = [
     (kind, dtype)
@@ -22,7 +22,7 @@ FORMS = [
 
 def model_of(kind: str, dtype: DType, padding: str, activation: str = "NONE") -> Model:
     """A 4x3 window with strides 1 and 2 over a [2, 17, 13, 8] input."""
-    attrs = Pool2DAttrs(padding, 2, 1, 3, 4, activation)
+    attrs = pool_attrs(padding, 2, 1, 3, 4, activation)
     zeros = {DType.INT8: -7, DType.UINT8: 99, DType.INT16: 0}
     quant = None if dtype.is_float else per_tensor(0.1, zeros[dtype])
     return single_op(kind, (dtype, (2, 17, 13, 8), quant), [], attrs, quant)
@@ -42,7 +42,7 @@ def test_pooling_agrees_with_litert(
 
 def test_a_huge_window_is_the_whole_image() -> None:
     op = model_of("AVERAGE_POOL_2D", DType.FLOAT32, "SAME").main.ops[0]
-    op.attrs = Pool2DAttrs("SAME", 64, 64, 1 << 16, 1 << 16)
+    op.attrs = pool_attrs("SAME", 64, 64, 1 << 16, 1 << 16)
     data = floats((1, 5, 5, 2))
     (result,) = get(op).evaluate(op, [data])
     assert result.shape == (1, 1, 1, 2)

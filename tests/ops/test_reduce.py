@@ -6,7 +6,7 @@ import pytest
 from circlet.errors import GraphError
 from circlet.ir import DType
 from circlet.ops import find
-from circlet.ops.reduce import ArgMaxAttrs, ArgMinAttrs, ReducerAttrs
+from circlet.ops.reduce import ArgAttrs, ReducerAttrs
 from tests.ops.one_op import (
     assert_agrees,
     broken_rule,
@@ -66,7 +66,7 @@ def test_reduction_of_logic_agrees(kind: str, reduced: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, *BYTES])
 @pytest.mark.parametrize("out", [DType.INT32, DType.INT64])
 @pytest.mark.parametrize("axis", [1, -1])
-@pytest.mark.parametrize(("kind", "attrs"), [("ARG_MAX", ArgMaxAttrs), ("ARG_MIN", ArgMinAttrs)])
+@pytest.mark.parametrize(("kind", "attrs"), [("ARG_MAX", ArgAttrs), ("ARG_MIN", ArgAttrs)])
 def test_position_of_the_first_extreme_agrees(
     kind: str, attrs: type, axis: int, out: DType, dtype: DType
 ) -> None:
@@ -105,7 +105,7 @@ def test_rules_refuse_axes_and_scales_out_of_reach() -> None:
     assert broken_rule(make_op("MEAN", [empty, last], (DType.FLOAT32, None))) == "not-empty"
     byte = tensor("x", np.ones((2, 3), np.int8), (1e9, 0))
     assert broken_rule(make_op("MEAN", [byte, last], (DType.INT8, (1e-9, 0)))) == "output-scale"
-    attrs = ArgMaxAttrs("INT32")
+    attrs = ArgAttrs("INT32")
     assert broken_rule(make_op("ARG_MAX", [x, last], (DType.INT64, None), attrs)) == "output-type"
-    attrs = ArgMaxAttrs("INT64")
+    attrs = ArgAttrs("INT64")
     assert broken_rule(make_op("ARG_MAX", [empty, last], (DType.INT64, None), attrs)) == "not-empty"

@@ -10,7 +10,6 @@ import pytest
 from circlet.formats import save
 from circlet.ir import DType, Model, Quantization, Tensor
 from circlet.ir.builder import constant
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.requantize import (
     INT32_MAX,
@@ -22,9 +21,9 @@ from circlet.ops.requantize import (
     saturating_rounding_doubling_high_mul,
     wrap_int32,
 )
-from circlet.ops.transpose_conv import TransposeConvAttrs
 from tests.ops.single_op import single_op
 from tests.replay import replay
+from tests.windows import conv2d_attrs, depthwise_attrs, transpose_conv_attrs
 
 
 @pytest.mark.parametrize(
@@ -130,9 +129,9 @@ def bias_only(kind: str, dtype: DType, per_channel: bool, factor: float) -> tupl
 
 
 ATTRS: dict[str, object] = {
-    "CONV_2D": Conv2DAttrs(stride_h=1, stride_w=1),
-    "DEPTHWISE_CONV_2D": DepthwiseConv2DAttrs(stride_h=1, stride_w=1, depth_multiplier=1),
-    "TRANSPOSE_CONV": TransposeConvAttrs(stride_h=1, stride_w=1),
+    "CONV_2D": conv2d_attrs(stride_h=1, stride_w=1),
+    "DEPTHWISE_CONV_2D": depthwise_attrs(stride_h=1, stride_w=1, multiplier=1),
+    "TRANSPOSE_CONV": transpose_conv_attrs(stride_h=1, stride_w=1),
     "FULLY_CONNECTED": FullyConnectedAttrs(),
 }
 

@@ -6,16 +6,13 @@ import pytest
 from circlet.errors import GraphError
 from circlet.ir import DType
 from circlet.ops import find
-from circlet.ops.resize import ResizeBilinearAttrs, ResizeNearestNeighborAttrs
+from circlet.ops.resize import ResizeAttrs
 from tests.ops.one_op import assert_agrees, broken_rule, make_op, stored_values, tensor
 
-PLACEMENTS = [(False, False), (True, False), (False, True)]
+COORDINATES = ["asymmetric", "align_corners", "half_pixel"]
 SIZES = [((3, 5), (9, 11)), ((7, 4), (5, 2)), ((6, 6), (1, 1)), ((33, 20), (17, 61))]
 TYPES = [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16]
-KINDS = [
-    ("RESIZE_BILINEAR", ResizeBilinearAttrs),
-    ("RESIZE_NEAREST_NEIGHBOR", ResizeNearestNeighborAttrs),
-]
+KINDS = ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"]
 
 
 def image(dtype: DType, size: tuple[int, int]) -> np.ndarray:
@@ -26,19 +23,18 @@ def image(dtype: DType, size: tuple[int, int]) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("source", "target"), SIZES)
-@pytest.mark.parametrize("placement", PLACEMENTS)
-@pytest.mark.parametrize(("kind", "attrs"), KINDS)
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_resized_image_agrees(
     kind: str,
-    attrs: type,
-    placement: tuple[bool, bool],
+    coordinates: str,
     source: tuple[int, int],
     target: tuple[int, int],
     dtype: DType,
 ) -> None:
     x, quant = image(dtype, source), None if dtype is DType.FLOAT32 else (0.1, 0)
     size = tensor("size", np.array(target, np.int32), constant=True)
-    op = make_op(kind, [tensor("x", x, quant), size], (dtype, quant), attrs(*placement), 4)
+    op = make_op(kind, [tensor("x", x, quant), size], (dtype, quant), ResizeAttrs(coordinates), 4)
     assert_agrees(op, [x])
 
 
@@ -54,18 +50,18 @@ def test_size_computed_at_run_time_has_unknown_dims() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "size", "attrs", "rule"),
+    ("shape", "size", "coordinates", "rule"),
     [
-        ((1, 4, 4, 2), [0, 3], (False, False), "size"),
-        ((1, 4, 4, 2), [-1, 3], (False, False), "size"),
-        ((1, 0, 4, 2), [2, 3], (False, False), "not-empty"),
-        ((1, 4, 4, 2), [2, 3], (True, True), "placement"),
+        ((1, 4, 4, 2), [0, 3], "asymmetric", "size"),
+        ((1, 4, 4, 2), [-1, 3], "asymmetric", "size"),
+        ((1, 0, 4, 2), [2, 3], "asymmetric", "not-empty"),
+        ((1, 4, 4, 2), [2, 3], "half_pixel_align_corners", "coordinate_transformation_known"),
     ],
 )
 def test_rules_refuse_impossible_sizes(
-    shape: tuple[int, ...], size: list[int], attrs: tuple[bool, bool], rule: str
+    shape: tuple[int, ...], size: list[int], coordinates: str, rule: str
 ) -> None:
     x = tensor("x", np.zeros(shape, np.float32))
     wanted = tensor("size", np.array(size, np.int32), constant=True)
-    op = make_op("RESIZE_BILINEAR", [x, wanted], (DType.FLOAT32, None), ResizeBilinearAttrs(*attrs))
+    op = make_op("RESIZE_BILINEAR", [x, wanted], (DType.FLOAT32, None), ResizeAttrs(coordinates))
     assert broken_rule(op) == rule

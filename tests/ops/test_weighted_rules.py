@@ -75,19 +75,21 @@ def output_shape(*sizes: int) -> Change:
 
 ZERO_SCALE = Quantization.per_tensor(0.0)
 WRONG_AXIS = Quantization.per_channel(np.ones(16), 1)
-STRIDES = "stride_h_stride_w_dilation_h_factor_dilation_w_factor_in_range"
-POOL_SIZES = "stride_h_stride_w_filter_height_filter_width_in_range"
+STRIDES = "strides_dilations_in_range"
+POOL_SIZES = "strides_kernel_shape_in_range"
 CONVOLUTION: list[tuple[str, Change]] = [
     ("input_rank", shaped(0, 17, 13, 8)),
     ("weights_rank", shaped(1, 16, 9, 8)),
     ("operands_not_empty", shaped(0, 2, 0, 13, 8)),
     ("weights_sizes_known", shaped(1, 16, None, 3, 8)),
     ("padding_known", with_attrs(padding="FULL")),
-    ("fused_activation_function_known", with_attrs(fused_activation_function="TANH")),
-    (STRIDES, with_attrs(stride_h=0)),
-    (STRIDES, with_attrs(dilation_w_factor=-1)),
+    ("padding_known", with_attrs(padding=((0, 0), (-1, 0)))),
+    ("padding_known", with_attrs(padding=((0, 0),))),
+    ("activation_known", with_attrs(activation="TANH")),
+    (STRIDES, with_attrs(strides=(0, 1))),
+    (STRIDES, with_attrs(dilations=(1, -1))),
     ("bias_size", shaped(2, 15)),
-    ("window_fits", with_attrs(dilation_h_factor=9)),
+    ("window_fits", with_attrs(dilations=(9, 1))),
     ("quantised", quantised(0, ZERO_SCALE)),
     ("quantised", quantised(-1, None)),
     ("weights_quantised", quantised(1, WRONG_AXIS)),
@@ -100,12 +102,19 @@ POOLING: list[tuple[str, Change]] = [
     ("input_rank", shaped(0, 17, 13, 8)),
     ("operands_not_empty", shaped(0, 2, 17, 13, 0)),
     ("padding_known", with_attrs(padding="FULL")),
-    ("fused_activation_function_known", with_attrs(fused_activation_function="TANH")),
-    (POOL_SIZES, with_attrs(filter_height=0)),
-    ("window_fits", with_attrs(filter_width=14)),
+    ("padding_known", with_attrs(padding=((0, 0), (-1, 0)))),
+    ("padding_known", with_attrs(padding=((0, 0),))),
+    ("activation_known", with_attrs(activation="TANH")),
+    (POOL_SIZES, with_attrs(kernel_shape=(0, 3))),
+    ("window_fits", with_attrs(kernel_shape=(3, 14))),
+    ("padding_below_kernel", with_attrs(padding=((0, 4), (0, 0)))),
 ]
 CASES: dict[str, list[tuple[str, Change]]] = {
-    "CONV_2D": [*CONVOLUTION, ("groups_fit", shaped(1, 16, 3, 3, 3))],
+    "CONV_2D": [
+        *CONVOLUTION,
+        ("groups_fit", shaped(1, 16, 3, 3, 3)),
+        ("groups_fit", with_attrs(groups=2)),
+    ],
     "DEPTHWISE_CONV_2D": [
         *CONVOLUTION,
         ("multiplier_fits", shaped(1, 1, 3, 3, 12)),
@@ -117,8 +126,8 @@ CASES: dict[str, list[tuple[str, Change]]] = {
         ("operands_not_empty", shaped(1, 16, 3, 0, 8)),
         ("weights_sizes_known", shaped(1, 16, None, 3, 8)),
         ("padding_known", with_attrs(padding="FULL")),
-        ("fused_activation_function_known", with_attrs(fused_activation_function="TANH")),
-        ("stride_h_stride_w_in_range", with_attrs(stride_w=0)),
+        ("activation_known", with_attrs(activation="TANH")),
+        ("strides_in_range", with_attrs(strides=(1, 0))),
         ("depth_fits", shaped(1, 16, 3, 3, 7)),
         ("output_shape_fits", output_shape(2, 35, 41)),
         ("output_shape_fits", output_shape(2, -35, 41, 16)),
@@ -133,7 +142,7 @@ CASES: dict[str, list[tuple[str, Change]]] = {
     "FULLY_CONNECTED": [
         ("weights_rank", shaped(1, 960)),
         ("operands_not_empty", shaped(1, 24, 0)),
-        ("fused_activation_function_known", with_attrs(fused_activation_function="TANH")),
+        ("activation_known", with_attrs(activation="TANH")),
         ("weights_format_known", with_attrs(weights_format="SHUFFLED4x16INT8")),
         ("depth_fits", shaped(0, 6, 39)),
         ("bias_size", shaped(2, 23)),

@@ -6,7 +6,7 @@ import numpy as np
 
 from circlet.ir import DType, Quantization, Tensor
 from circlet.ir.builder import Builder
-from circlet.ops.conv import Conv2DAttrs
+from tests.windows import conv2d_attrs
 
 F32, I8 = DType.FLOAT32, DType.INT8
 
@@ -20,7 +20,7 @@ def image(b: Builder, dtype: DType, size: int = 6) -> Tensor:
 def conv(b: Builder, x: Tensor, scale: float = 0.5, *, stride: int = 1, kernel: int = 3) -> Tensor:
     """A VALID convolution "conv" with seeded weights and no activation."""
     weights = np.random.default_rng(1).integers(-9, 9, (4, kernel, kernel, 2))
-    attrs = Conv2DAttrs("VALID", stride, stride)
+    attrs = conv2d_attrs("VALID", stride, stride)
     if x.dtype is F32:
         w = b.constant("w", weights.astype(np.float32))
         return b.op("CONV_2D", [x, w, None], attrs, name="conv")

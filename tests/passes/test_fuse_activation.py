@@ -17,7 +17,7 @@ def test_clamp_moves_into_the_convolution(kind: str, dtype: DType) -> None:
     graph = b.output(b.op(kind, [t], name="y", quant=t.quant)).build()
     assert rewritten(graph, "fuse-activation") == ["CONV_2D"]
     (op,) = graph.ops
-    assert isinstance(op.attrs, Conv2DAttrs) and op.attrs.fused_activation_function == kind
+    assert isinstance(op.attrs, Conv2DAttrs) and op.attrs.activation == kind
     assert (op.origin.name, op.outputs, t in graph.tensors) == ("conv+y", graph.outputs, False)
 
 

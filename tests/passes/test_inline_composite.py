@@ -22,7 +22,7 @@ def squared_plus_one() -> Graph:
 def calling(region: Graph) -> Graph:
     b = builder()
     x = b.op("RELU", [b.input("x", DType.FLOAT32, (2, 3))], name="r")
-    attrs = CompositeAttrs("my.square", 1)
+    attrs = CompositeAttrs("my.square")
     made = b.op("STABLEHLO_COMPOSITE", [x], attrs, name="c", dtype=DType.FLOAT32, shape=(2, 3))
     graph = b.output(b.op("NEG", [made], name="n")).build()
     graph.ops[1].regions = [region]

@@ -33,7 +33,7 @@ def summing(start: Graph | None) -> Model:
     b = builder("main")
     x = b.input("x", DType.FLOAT32, SHAPE)
     if start is not None:
-        b.op_many("CALL_ONCE", [], [], RawAttrs("CallOnceOptions", {"init_subgraph_index": 1}))
+        b.op_many("CALL_ONCE", [], [], RawAttrs("CallOnceOptions"))
         b.graph.ops[-1].regions = [start]
     variable = handle(b, "sum")
     before = b.op(

@@ -7,8 +7,8 @@ from circlet.errors import GraphError, LimitError
 from circlet.ir import DType, Graph
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
 from circlet.plan.shapes import fix_shapes
+from tests.windows import conv2d_attrs
 
 
 def chain(shape: tuple[int | None, ...], default: tuple[int, ...] | None = None) -> Graph:
@@ -57,7 +57,7 @@ def window(height: int, padding: str = "VALID") -> Graph:
     b = builder()
     x = b.input("x", DType.FLOAT32, (1, height, 8, 4))
     weights = b.constant("w", np.ones((2, 3, 3, 4), np.float32))
-    b.output(b.op("CONV_2D", [x, weights], Conv2DAttrs(padding, 1, 1), name="y"))
+    b.output(b.op("CONV_2D", [x, weights], conv2d_attrs(padding, 1, 1), name="y"))
     return b.build()
 
 
@@ -73,9 +73,9 @@ def test_sizes_that_a_window_does_not_fit_are_refused(resized: bool) -> None:
 def test_a_resize_does_not_ask_again_what_sizes_cannot_change() -> None:
     graph = window(8)
     op = graph.ops[0]
-    op.attrs = Conv2DAttrs("SAME", 1, 1, "UNKNOWN")
+    op.attrs = conv2d_attrs("SAME", 1, 1, "UNKNOWN")
     graph.outputs[0].shape = (None,) * 4
-    with pytest.raises(GraphError, match="fused_activation_function must be one of"):
+    with pytest.raises(GraphError, match="activation must be one of"):
         fix_shapes(graph, DEFAULT_LIMITS)
     fix_shapes(graph, DEFAULT_LIMITS, resized=True)
     assert graph.outputs[0].static_shape == (1, 8, 8, 2)

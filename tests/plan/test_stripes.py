@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circlet.errors import GraphError
-from circlet.ops.geometry import Window, output_size, padding_sizes
+from circlet.ops.geometry import SAME_UPPER, AxisPadding, Window, output_size, padding_sizes
 from circlet.plan.stripes import Fill, Keep, Make, Stage, Stripe, StripePlan, plan_stripes
 from circlet.plan.validate_stripes import validate_stripes
 
 windows = st.builds(Window, st.integers(1, 5), st.integers(1, 3), st.integers(1, 2))
-layers = st.lists(st.tuples(windows, st.sampled_from(["SAME", "VALID"])), min_size=2, max_size=4)
+paddings = st.just(SAME_UPPER) | st.tuples(st.integers(0, 3), st.integers(0, 3))
+layers = st.lists(st.tuples(windows, paddings), min_size=2, max_size=4)
 
 
-def stages_of(height: int, layers: Sequence[tuple[Window, str]]) -> list[Stage]:
+def stages_of(height: int, layers: Sequence[tuple[Window, AxisPadding]]) -> list[Stage]:
     """The stages of windows over an image; none where windows do not fit."""
     stages = []
     for window, padding in layers:
@@ -32,13 +33,15 @@ def stages_of(height: int, layers: Sequence[tuple[Window, str]]) -> list[Stage]:
 
 def expanded() -> StripePlan:
     """1x1, 3x3, 1x1 over twelve rows, in four stripes."""
-    point = (Window(1), "SAME")
-    return plan_stripes(stages_of(12, [point, (Window(3), "SAME"), point]), 4)
+    point: tuple[Window, AxisPadding] = (Window(1), SAME_UPPER)
+    return plan_stripes(stages_of(12, [point, (Window(3), SAME_UPPER), point]), 4)
 
 
 @given(height=st.integers(1, 40), layers=layers, count=st.integers(1, 12))
 @settings(max_examples=300, deadline=None)
-def test_every_plan_is_valid(height: int, layers: list[tuple[Window, str]], count: int) -> None:
+def test_every_plan_is_valid(
+    height: int, layers: list[tuple[Window, AxisPadding]], count: int
+) -> None:
     stages = stages_of(height, layers)
     if stages:
         validate_stripes(plan_stripes(stages, min(count, stages[-1].height)))

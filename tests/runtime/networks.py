@@ -8,7 +8,7 @@ from circlet.formats import dumps
 from circlet.ir import DType, Quantization
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
+from tests.windows import conv2d_attrs
 
 F32, I8 = DType.FLOAT32, DType.INT8
 
@@ -54,7 +54,7 @@ def convolutions(size: int = 48, channels: int = 32, depth: int = 4, window: int
     t = b.input("x", F32, (1, size, size, channels))
     for index in range(depth):
         values = random.normal(0, 0.05, (channels, window, window, channels)).astype(np.float32)
-        attrs = Conv2DAttrs("SAME", 1, 1)
+        attrs = conv2d_attrs("SAME", 1, 1)
         t = b.op("CONV_2D", [t, b.constant(f"w{index}", values), None], attrs, name=f"conv{index}")
     return tflite(b.output(t))
 

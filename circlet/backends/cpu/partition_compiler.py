@@ -23,6 +23,7 @@ from circlet.backends.cpu.tuning.choices import Choices
 from circlet.errors import LimitError
 from circlet.ir import DType, Graph, Op
 from circlet.ops import unsupported_reason
+from circlet.ops.requantization import is_default
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
@@ -50,6 +51,8 @@ class CpuCompiler:
         unsupported = unsupported_reason(op)
         if unsupported is not None:
             return Reason(unsupported)
+        if not is_default(op):
+            return Reason(f"no kernel for {op.requantization}")
         for tensor in (*op.inputs, *op.outputs):
             if tensor is not None and None in tensor.shape:
                 return Reason("a shape depends on the data of a run")

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from circlet.backends.cpu.lowering import ConstantRef, Kernel, Packed
 from circlet.errors import ArtifactError
 from circlet.ir import DType, Op, Quantization, Tensor
+from circlet.ops.fused import parts_of
 
 Place = tuple[int, int]
 
@@ -88,7 +89,7 @@ class Signatures:
 
     def _signature(self, op: Op) -> str:
         tensors: Sequence[Tensor | None] = (*op.inputs, None, *op.outputs)
-        parts = map(self._signature, getattr(op.attrs, "parts", ()))  # of a fused operator
+        parts = map(self._signature, parts_of(op))
         return "\n".join([op.label, repr(op.attrs), *map(self._described, tensors), *parts])
 
     def _described(self, tensor: Tensor | None) -> str:

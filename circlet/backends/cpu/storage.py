@@ -20,6 +20,8 @@ from circlet.backends.cpu.lowering import Lowering
 from circlet.backends.cpu.parts import channels_of, run_of
 from circlet.backends.cpu.updates import living_updates, updated_operands
 from circlet.ir import DType, Op, Tensor
+from circlet.ops.layout import ConcatenationAttrs
+from circlet.ops.requantize import activation_of
 from circlet.plan.partition import Partition
 
 RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
@@ -165,12 +167,9 @@ class Storage:
         allocation = self.allocations.get(output)
         if allocation is None:
             allocation = self.allocations[output] = self._in_arena(output, dense(output))
-        if (
-            not allocation.layout.is_dense
-            or getattr(op.attrs, "fused_activation_function", "") != "NONE"
-        ):
+        if not allocation.layout.is_dense or activation_of(op) != "NONE":
             return
-        axis = getattr(op.attrs, "axis", 0) % max(len(output.static_shape), 1)
+        axis = op.attributes(ConcatenationAttrs).axis % max(len(output.static_shape), 1)
         start = 0
         for source in op.inputs:
             if source is None:

@@ -10,8 +10,8 @@ import numpy as np
 from circlet.backends.base import Observation, ObservedValue, Observer
 from circlet.backends.models import ArrayRunner, ModelCompiler, submodel
 from circlet.deadline import deadline_after, time_left
-from circlet.errors import BackendError, CancelledError, FormatError
-from circlet.formats import dumps, load
+from circlet.errors import BackendError, CancelledError
+from circlet.formats import dumps_whole, load
 from circlet.ir import Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import unsupported_reason
@@ -32,11 +32,8 @@ class ReferenceCompiler(ModelCompiler):
         return Supported("numpy") if reason is None else Reason(reason)
 
     def stored(self, partition: Partition) -> bytes:
-        """The partition as a .circle file; newer types and options of TFLite as a .tflite one."""
-        try:
-            return dumps(submodel(partition), "circle")
-        except FormatError:
-            return super().stored(partition)
+        """The partition in the first format that can say all of it."""
+        return dumps_whole(submodel(partition))
 
 
 class ReferencePartition:

@@ -12,7 +12,9 @@ from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.geometry import Padding
 from circlet.ops.operands import limits
+from tests.windows import padding_of
 
 Inputs = list[np.ndarray]
 
@@ -26,7 +28,7 @@ class Conv:
     taps: tuple[int, int] = (3, 3)
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
-    padding: str = "SAME"
+    padding: str | Padding = "SAME"
     activation: str = "NONE"
     zeros: tuple[int, int, int] = (-3, 0, 5)
     per_channel: bool = False
@@ -74,12 +76,10 @@ def conv_op(
     weights = _weights(made, case, rng)
     bias = made.constant("bias", _bias(case, rng)) if case.bias else None
     attrs = (DepthwiseConv2DAttrs if case.is_depthwise else Conv2DAttrs)(
-        case.padding,
-        case.stride[1],
-        case.stride[0],
-        fused_activation_function=case.activation,
-        dilation_w_factor=case.dilation[1],
-        dilation_h_factor=case.dilation[0],
+        case.padding if isinstance(case.padding, tuple) else padding_of(case.padding),
+        case.stride,
+        case.dilation,
+        activation=case.activation,
     )
     kind = "DEPTHWISE_CONV_2D" if case.is_depthwise else "CONV_2D"
     scale = case.output_scale or 0.02 * 0.01 * 60 * np.sqrt(case.products)
@@ -113,7 +113,7 @@ def _rows_op(made: Builder, case: Rows, rng: np.random.Generator, number: int) -
     scales = _scales(units if case.per_channel else 1, case.zeros[1], rng)
     weights = made.constant("w", random_bytes(rng, (units, depth), case.dtype), scales)
     bias = made.constant("bias", rng.integers(-9000, 9000, units).astype(np.int32))
-    attrs = FullyConnectedAttrs(fused_activation_function=case.activation)
+    attrs = FullyConnectedAttrs(activation=case.activation)
     quant = Quantization.per_tensor(float(np.float32(0.012 * np.sqrt(depth))), case.zeros[2])
     operands = [data, weights, bias]
     return made.op("FULLY_CONNECTED", operands, attrs, name=f"y{number}", quant=quant)

@@ -10,12 +10,11 @@ from circlet.backends.cpu.partition_compiler import CpuCompiler
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
-from circlet.ops.control import IfAttrs, WhileAttrs
-from circlet.ops.conv import Conv2DAttrs
 from circlet.options import Options
 from circlet.placement.interface import Reason
 from circlet.target.targets import native_target
 from tests.backends.cpu.harness import check_native
+from tests.windows import conv2d_attrs
 
 TARGETS = ("native", "generic")
 FLOATS, COUNT = (2, 3), (1,)
@@ -35,7 +34,7 @@ def branching(nested: bool = False) -> Graph:
     x = b.input("x", DType.FLOAT32, FLOATS)
     doubled = b.op("MUL", [x, x], name="squared")
     result = Tensor("result", DType.FLOAT32, FLOATS)
-    b.op_many("IF", [flag, doubled], [result], IfAttrs())
+    b.op_many("IF", [flag, doubled], [result])
     graph = b.output(b.op("NEG", [result], name="negated")).build()
     otherwise = branching() if nested else add(-1, "otherwise")
     if nested:
@@ -43,7 +42,7 @@ def branching(nested: bool = False) -> Graph:
         y = inner.input("y", DType.FLOAT32, FLOATS)
         no = inner.constant("no", np.array([False]))
         chosen = Tensor("chosen", DType.FLOAT32, FLOATS)
-        inner.op_many("IF", [no, y], [chosen], IfAttrs())
+        inner.op_many("IF", [no, y], [chosen])
         otherwise = inner.output(chosen).build()
         otherwise.ops[0].regions = [add(5, "five"), add(7, "seven")]
     next(op for op in graph.ops if op.kind == "IF").regions = [add(1, "then"), otherwise]
@@ -57,7 +56,7 @@ def padding_branches() -> Graph:
     def convolved(b: Builder, x: Tensor, seed: int) -> Tensor:
         values = np.random.default_rng(seed).integers(-127, 128, (4, 3, 3, 4)).astype(np.int8)
         weights = b.constant("w", values, Quantization.per_tensor(0.01))
-        return b.op("CONV_2D", [x, weights, None], Conv2DAttrs("SAME", 1, 1), quant=quant)
+        return b.op("CONV_2D", [x, weights, None], conv2d_attrs("SAME", 1, 1), quant=quant)
 
     def branch(seed: int) -> Graph:
         b = builder(f"branch{seed}")
@@ -66,7 +65,7 @@ def padding_branches() -> Graph:
     main = builder("main")
     given = main.input("flag", DType.BOOL, (1,)), main.input("x", DType.INT8, shape, quant)
     result = Tensor("result", DType.INT8, shape, quant)
-    main.op_many("IF", list(given), [result], IfAttrs())
+    main.op_many("IF", list(given), [result])
     graph = main.output(result, convolved(main, given[1], 3)).build()
     graph.ops[0].regions = [branch(1), branch(2)]
     return graph
@@ -94,7 +93,7 @@ def looping(swap: bool, turns: int = 7) -> Graph:
         main.input("b", DType.FLOAT32, FLOATS),
     ]
     results = [Tensor(f"{t.name} after", t.dtype, t.shape) for t in given]
-    main.op_many("WHILE", list(given), results, WhileAttrs())
+    main.op_many("WHILE", list(given), results)
     for result in results:
         main.output(result)
     graph = main.build()

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from circlet.ir import DType
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
-from circlet.ops.conv3d import Conv3DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu.cases import Cases, each_target
 from tests.ops.one_op import assert_agrees, make_op, tensor
+from tests.windows import conv2d_attrs, conv3d_attrs, depthwise_attrs
 
 F32 = DType.FLOAT32
 
@@ -21,7 +20,7 @@ def test_volumes_equal_the_record(target: str) -> None:
     for padding, steps in (("SAME", (1, 1, 1)), ("VALID", (1, 2, 1)), ("SAME", (2, 1, 2))):
         x, w = cases.data(F32, (2, 3, 5, 6, 3)), cases.data(F32, (2, 2, 3, 3, 19), scale=0.3)
         bias = cases.data(F32, (19,))
-        attrs = Conv3DAttrs(padding, steps[0], steps[2], steps[1], "RELU")
+        attrs = conv3d_attrs(padding, steps[0], steps[2], steps[1], "RELU")
         cases.op("CONV_3D", [x, w, bias], attrs)
     cases.check(target, threads=2)
 
@@ -31,12 +30,12 @@ def test_weights_at_run_time_equal_the_records(target: str) -> None:
     cases = Cases()
     x, bias = cases.data(F32, (2, 7, 6, 5)), cases.data(F32, (10,))
     w = cases.data(F32, (10, 3, 3, 5), scale=0.3)
-    cases.op("CONV_2D", [x, w, bias], Conv2DAttrs("SAME", 2, 1, "RELU6"))
+    cases.op("CONV_2D", [x, w, bias], conv2d_attrs("SAME", 2, 1, "RELU6"))
     w = cases.data(F32, (1, 3, 2, 10), scale=0.3)
-    cases.op("DEPTHWISE_CONV_2D", [x, w, bias], DepthwiseConv2DAttrs("VALID", 1, 1, 2))
+    cases.op("DEPTHWISE_CONV_2D", [x, w, bias], depthwise_attrs("VALID", 1, 1, 2))
     w = cases.data(F32, (1, 3, 3, 5), scale=0.3)
     bias = cases.data(F32, (5,))
-    cases.op("DEPTHWISE_CONV_2D", [x, w, bias], DepthwiseConv2DAttrs("SAME", 1, 2, 1))
+    cases.op("DEPTHWISE_CONV_2D", [x, w, bias], depthwise_attrs("SAME", 1, 2, 1))
     rows, w = cases.data(F32, (4, 33)), cases.data(F32, (21, 33), scale=0.3)
     cases.op("FULLY_CONNECTED", [rows, w], FullyConnectedAttrs("RELU"))
     cases.check(target, threads=2)
@@ -48,7 +47,7 @@ def test_volumes_agree_with_the_peer(padding: str) -> None:
     x = random.standard_normal((2, 4, 5, 6, 3)).astype(np.float32)
     w = random.standard_normal((2, 3, 2, 3, 4)).astype(np.float32)
     inputs = [tensor("x", x), tensor("w", w, constant=True)]
-    attrs = Conv3DAttrs(padding, 1, 2, 1)
+    attrs = conv3d_attrs(padding, 1, 2, 1)
     assert_agrees(make_op("CONV_3D", inputs, (F32, None), attrs), [x], 1e-5)
 
 
@@ -65,7 +64,7 @@ def test_transposed_volumes_equal_the_record(target: str) -> None:
     for padding, steps, sizes in TRANSPOSED:
         shape = cases.constant(np.array([2, *sizes, 19], np.int32))
         w, x = cases.data(F32, (2, 3, 3, 19, 5), scale=0.3), cases.data(F32, (2, 2, 4, 3, 5))
-        attrs = Conv3DAttrs(padding, steps[0], steps[2], steps[1], "RELU")
+        attrs = conv3d_attrs(padding, steps[0], steps[2], steps[1], "RELU")
         cases.op("CONV_3D_TRANSPOSE", [shape, w, x, cases.data(F32, (19,))], attrs)
     cases.check(target, threads=2)
 
@@ -81,5 +80,5 @@ def test_transposed_volumes_agree_with_the_peer(
         tensor("w", random.standard_normal((2, 3, 3, 4, 5)).astype(np.float32), constant=True),
         tensor("x", x),
     ]
-    attrs = Conv3DAttrs(padding, steps[0], steps[2], steps[1])
+    attrs = conv3d_attrs(padding, steps[0], steps[2], steps[1])
     assert_agrees(make_op("CONV_3D_TRANSPOSE", inputs, (F32, None), attrs), [x], 1e-5)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from circlet.ir import DType, Quantization
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from circlet.ops.transpose_conv import TransposeConvAttrs
 from tests.backends.cpu.cases import Cases, each_target
+from tests.windows import conv2d_attrs, depthwise_attrs, transpose_conv_attrs
 
 IN, OUT = Quantization.per_tensor(0.0007), Quantization.per_tensor(0.004)
 BIASES = (np.int64, np.int32)
@@ -28,9 +27,9 @@ def bias(count: int, dtype: type) -> np.ndarray:
 def test_convolutions_equal_the_records(wide: type, target: str) -> None:
     cases = Cases()
     for count, attrs in (
-        (3, Conv2DAttrs("SAME", 1, 1)),
-        (40, Conv2DAttrs("VALID", 2, 1, "RELU")),
-        (70, Conv2DAttrs("SAME", 1, 2, "RELU6", 2, 1)),
+        (3, conv2d_attrs("SAME", 1, 1)),
+        (40, conv2d_attrs("VALID", 2, 1, "RELU")),
+        (70, conv2d_attrs("SAME", 1, 2, "RELU6", 2, 1)),
     ):
         data = cases.data(DType.INT16, (2, 9, 8, 33), IN)
         weights = cases.constant(cases.values(DType.INT8, (count, 3, 3, 33)), scales(count, 0))
@@ -40,13 +39,11 @@ def test_convolutions_equal_the_records(wide: type, target: str) -> None:
         data = cases.data(DType.INT16, (1, 9, 8, count), IN)
         weights = cases.constant(cases.values(DType.INT8, (1, 3, 3, count)), scales(count, 3))
         operands = [data, weights, cases.constant(bias(count, wide))]
-        attrs_ = DepthwiseConv2DAttrs("SAME", 1, 2, 1)
+        attrs_ = depthwise_attrs("SAME", 1, 2, 1)
         cases.op("DEPTHWISE_CONV_2D", operands, attrs_, quant=OUT)
     lowest = cases.given(np.full((1, 20, 20, 5), -32768, np.int16), IN)
     weights = cases.constant(np.full((1, 20, 20, 5), -128, np.int8), scales(5, 3))
-    cases.op(
-        "DEPTHWISE_CONV_2D", [lowest, weights], DepthwiseConv2DAttrs("VALID", 1, 1, 1), quant=OUT
-    )
+    cases.op("DEPTHWISE_CONV_2D", [lowest, weights], depthwise_attrs("VALID", 1, 1, 1), quant=OUT)
     cases.check(target, threads=2)
 
 
@@ -59,7 +56,7 @@ def test_transposed_convolutions_equal_the_record(padding: str, target: str) -> 
     data = cases.data(DType.INT16, (2, 3, 5, 9), IN)
     weights = cases.constant(cases.values(DType.INT8, (20, 3, 3, 9)), scales(20, 0))
     operands = [shape, weights, data, cases.constant(bias(20, np.int64))]
-    cases.op("TRANSPOSE_CONV", operands, TransposeConvAttrs(padding, 2, 2), quant=OUT)
+    cases.op("TRANSPOSE_CONV", operands, transpose_conv_attrs(padding, 2, 2), quant=OUT)
     cases.check(target)
 
 
@@ -75,7 +72,7 @@ def test_products_of_every_reach_and_factor_equal_the_records(target: str) -> No
     for channels in (1, 2, 5):
         data = cases.data(DType.INT16, (1, 7, 9, channels), IN)
         weights = cases.constant(cases.values(DType.INT8, (20, 3, 3, channels)), scales(20, 0))
-        attrs = Conv2DAttrs("SAME", 1, 1, "NONE", 2, 2)
+        attrs = conv2d_attrs("SAME", 1, 1, "NONE", 2, 2)
         cases.op("CONV_2D", [data, weights], attrs, quant=OUT)
     cases.check(target, threads=2)
 

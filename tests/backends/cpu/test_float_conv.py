@@ -13,6 +13,7 @@ from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu.harness import TARGETS, check_native, run_native, runnable
+from tests.windows import conv2d_attrs
 
 Shape = Sequence[int]
 
@@ -34,7 +35,7 @@ def _conv(
 def _attrs(
     padding: str = "SAME", stride: int = 1, dilation: int = 1, fused: str = "NONE"
 ) -> Conv2DAttrs:
-    return Conv2DAttrs(padding, stride, stride, fused, dilation, dilation)
+    return conv2d_attrs(padding, stride, stride, fused, dilation, dilation)
 
 
 POINT, THREE = (1, 1), (3, 3)
@@ -117,6 +118,6 @@ def test_fully_connected_equals_record(case: str, target: str) -> None:
     b = builder()
     x = b.input("x", DType.FLOAT32, shape)
     w = b.constant("w", _values(2, units, depth) / np.float32(np.sqrt(depth)))
-    attrs = FullyConnectedAttrs(fused_activation_function="RELU")
+    attrs = FullyConnectedAttrs(activation="RELU")
     y = b.op("FULLY_CONNECTED", [x, w, b.constant("b", _values(3, units))], attrs)
     check_native(b.output(y).build(), [_values(4, *shape)], target)

@@ -12,6 +12,7 @@ from circlet.ir import DType, Graph
 from circlet.ops.build import builder
 from circlet.ops.conv import DepthwiseConv2DAttrs
 from tests.backends.cpu.harness import TARGETS, check_native, run_native, runnable
+from tests.windows import depthwise_attrs
 
 
 def _values(seed: int, *shape: int) -> np.ndarray:
@@ -21,7 +22,7 @@ def _values(seed: int, *shape: int) -> np.ndarray:
 def _attrs(
     padding: str = "SAME", stride: int = 1, dilation: int = 1, fused: str = "NONE"
 ) -> DepthwiseConv2DAttrs:
-    return DepthwiseConv2DAttrs(padding, stride, stride, 0, fused, dilation, dilation)
+    return depthwise_attrs(padding, stride, stride, 0, fused, dilation, dilation)
 
 
 def _depthwise(

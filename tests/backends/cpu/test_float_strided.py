@@ -10,10 +10,9 @@ import pytest
 from circlet.ir import DType, Graph, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.layout import ConcatenationAttrs
-from circlet.ops.transpose_conv import TransposeConvAttrs
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.windows import conv2d_attrs, depthwise_attrs, transpose_conv_attrs
 
 _IMAGE = (2, 9, 10, 6)
 _random = np.random.default_rng(11)
@@ -23,13 +22,13 @@ def _conv(b: Builder, x: Tensor, filters: int, size: int, stride: int = 1) -> Te
     depth = x.static_shape[3]
     scale = np.float32(1 / np.sqrt(size * size * depth))
     weights = _random.standard_normal((filters, size, size, depth)).astype(np.float32) * scale
-    attrs = Conv2DAttrs("SAME", stride, stride, "RELU")
+    attrs = conv2d_attrs("SAME", stride, stride, "RELU")
     return b.op("CONV_2D", [x, b.constant("w", weights)], attrs)
 
 
 def _depthwise(b: Builder, x: Tensor, dilation: int = 1) -> Tensor:
     weights = _random.standard_normal((1, 3, 3, x.static_shape[3])).astype(np.float32) / 3
-    attrs = DepthwiseConv2DAttrs("SAME", 1, 1, 1, "RELU6", dilation, dilation)
+    attrs = depthwise_attrs("SAME", 1, 1, 1, "RELU6", dilation, dilation)
     return b.op("DEPTHWISE_CONV_2D", [x, b.constant("w", weights)], attrs)
 
 
@@ -37,7 +36,7 @@ def _enlarged(b: Builder, x: Tensor) -> Tensor:
     batch, height, width, depth = x.static_shape
     weights = _random.standard_normal((5, 3, 3, depth)).astype(np.float32) / 6
     shape = b.constant("s", np.array([batch, 2 * height, 2 * width, 5], np.int32))
-    attrs = TransposeConvAttrs("SAME", 2, 2)
+    attrs = transpose_conv_attrs("SAME", 2, 2)
     return b.op("TRANSPOSE_CONV", [shape, b.constant("w", weights), x], attrs)
 
 

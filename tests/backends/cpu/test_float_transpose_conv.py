@@ -8,8 +8,8 @@ import pytest
 from circlet.backends.cpu.lower.floats import transpose_conv  # noqa: F401
 from circlet.ir import DType
 from circlet.ops.build import builder
-from circlet.ops.transpose_conv import TransposeConvAttrs
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.windows import transpose_conv_attrs
 
 CASES = {
     "doubled": ((1, 5, 6, 7), (9, 3, 3, 7), (10, 12), "SAME", 2),
@@ -36,6 +36,6 @@ def test_transposed_convolution_equals_record(case: str, target: str) -> None:
     w = b.constant("w", random.standard_normal(weights).astype(np.float32) / 4)
     offsets = b.constant("b", random.standard_normal(weights[0]).astype(np.float32))
     x = b.input("x", DType.FLOAT32, image)
-    attrs = TransposeConvAttrs(padding, stride, stride, "RELU")
+    attrs = transpose_conv_attrs(padding, stride, stride, "RELU")
     graph = b.output(b.op("TRANSPOSE_CONV", [shape, w, x, offsets], attrs)).build()
     check_native(graph, [random.standard_normal(image).astype(np.float32)], target)

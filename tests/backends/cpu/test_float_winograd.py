@@ -12,10 +12,11 @@ from circlet.ir import DType, Graph
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.convolve import convolve
-from circlet.ops.geometry import Window, Window2D
+from circlet.ops.geometry import SAME_UPPER, Window, Window2D
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests.backends.cpu.harness import TARGETS, check_native, run_native, runnable
+from tests.windows import conv2d_attrs
 
 
 def _values(seed: int, *shape: int) -> np.ndarray:
@@ -37,7 +38,7 @@ def _conv(
 
 
 def _attrs(padding: str = "SAME", stride: int = 1, dilation: int = 1) -> Conv2DAttrs:
-    return Conv2DAttrs(padding, stride, stride, "RELU6", dilation, dilation)
+    return conv2d_attrs(padding, stride, stride, "RELU6", dilation, dilation)
 
 
 def _kernels(graph: Graph, target: str = "native") -> set[str]:
@@ -107,8 +108,8 @@ def test_result_is_bit_identical_for_any_thread_count() -> None:
 @pytest.mark.parametrize("shift", [0.0, 1.0], ids=["centred", "one_sided"])
 def test_rounding_error_of_many_channels_is_half_of_what_is_allowed(shift: float) -> None:
     image = _values(7, 1, 14, 14, 256) + np.float32(shift)
-    attrs = Conv2DAttrs("SAME", 1, 1, "NONE", 1, 1)
+    attrs = conv2d_attrs("SAME", 1, 1, "NONE", 1, 1)
     (got,) = run_native(_conv(image.shape, 64, attrs, bias=False), [image])
-    window = Window2D("SAME", Window(3), Window(3))
+    window = Window2D(SAME_UPPER, Window(3), Window(3))
     wanted = convolve(image.astype(np.float64), _weights(64, 256).astype(np.float64), window)
     assert np.abs(got - wanted).max() <= 5e-6 * max(1, np.abs(wanted).max())

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from circlet.ir import DType
-from circlet.ops.pool import Pool2DAttrs
 from tests.backends.cpu.cases import QUANT, Cases, each_target
+from tests.windows import pool_attrs
 
 CHANNELS = (1, 3, 16, 67, 130)
 WINDOWS = (
-    Pool2DAttrs("SAME", 2, 1, 3, 2, "RELU6"),
-    Pool2DAttrs("VALID", 2, 2, 2, 2),
-    Pool2DAttrs("SAME", 1, 1, 5, 5, "RELU_N1_TO_1"),
-    Pool2DAttrs("VALID", 1, 1, 7, 9),
+    pool_attrs("SAME", 2, 1, 3, 2, "RELU6"),
+    pool_attrs("VALID", 2, 2, 2, 2),
+    pool_attrs("SAME", 1, 1, 5, 5, "RELU_N1_TO_1"),
+    pool_attrs("VALID", 1, 1, 7, 9),
 )
 
 
@@ -35,7 +35,7 @@ def test_l2_pooling_equals_the_record(target: str) -> None:
     cases = Cases()
     for channels in CHANNELS:
         data = cases.data(DType.FLOAT32, (1, 6, 29, channels))
-        cases.op("L2_POOL_2D", [data], Pool2DAttrs("SAME", 2, 2, 3, 3))
+        cases.op("L2_POOL_2D", [data], pool_attrs("SAME", 2, 2, 3, 3))
     cases.check(target)
 
 
@@ -47,7 +47,7 @@ def test_global_pooling_of_extreme_values_rounds_exactly(target: str) -> None:
             data = cases.values(dtype, (1, 64, 64, 5))
             data.view("uint8")[:, :63] = value
             tensor = cases.given(data, QUANT)
-            cases.op("AVERAGE_POOL_2D", [tensor], Pool2DAttrs("VALID", 1, 1, 64, 64), quant=QUANT)
+            cases.op("AVERAGE_POOL_2D", [tensor], pool_attrs("VALID", 1, 1, 64, 64), quant=QUANT)
     cases.check(target)
 
 
@@ -57,6 +57,6 @@ def test_means_of_many_16_bit_values_round_exactly(target: str) -> None:
     for value in (-32768, -32767, 32766, 32767):
         data = np.full((1, 61, 59, 5), value, np.int16)
         data[:, 59:] += cases.values(DType.INT16, (1, 2, 59, 5)) % 3 * (-1 if value > 0 else 1)
-        attrs = Pool2DAttrs("VALID", 1, 1, 59, 61)
+        attrs = pool_attrs("VALID", 1, 1, 59, 61)
         cases.op("AVERAGE_POOL_2D", [cases.given(data, QUANT)], attrs, quant=QUANT)
     cases.check(target)

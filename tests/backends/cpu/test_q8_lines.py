@@ -19,10 +19,10 @@ from circlet.backends.cpu.lower.integers.q8 import RISING, Scaling, Slots, bias_
 from circlet.backends.cpu.lower.integers.scaling_q8 import integer_scaling
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.requantize import multiply_by_quantized_multiplier
 from circlet.target.targets import Target
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.windows import conv2d_attrs
 
 LEAST_LINE = 32
 FLOATS = Target.of("x86_64", ("v3",))
@@ -166,6 +166,6 @@ def _graph(
     scales = Quantization.per_channel(factors.astype(np.float32), 0)
     weights = made.constant("w", rng.integers(-127, 128, (192, 3, 3, 3)).astype(np.int8), scales)
     operands = [image, weights, made.constant("b", bias.astype(np.int32))]
-    attrs = Conv2DAttrs("SAME", 1, 1, fused_activation_function=activation)
+    attrs = conv2d_attrs("SAME", 1, 1, activation=activation)
     quant = Quantization.per_tensor(1.0, -128 if activation == "RELU" else 3)
     return made.output(made.op("CONV_2D", operands, attrs, name="y", quant=quant)).build()

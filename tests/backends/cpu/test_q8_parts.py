@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from circlet.ir import DType, Quantization, Tensor
-from circlet.ops.conv import Conv2DAttrs
-from circlet.ops.transpose_conv import TransposeConvAttrs
 from tests.backends.cpu.cases import Cases, each_target
+from tests.windows import conv2d_attrs, transpose_conv_attrs
 
 DTYPES = [DType.INT8, DType.UINT8, DType.FLOAT32]
 OUTPUT = Quantization.per_tensor(0.9, 5)
@@ -69,7 +68,7 @@ def test_transposed_convolutions_equal_the_record(
     for shape, filters, window, strides, sizes, padding in TRANSPOSED:
         output = cases.constant(np.array([shape[0], *sizes, filters], np.int32))
         weights = cases.weights((filters, *window, shape[3]))
-        attrs = TransposeConvAttrs(padding, strides[1], strides[0], "RELU")
+        attrs = transpose_conv_attrs(padding, strides[1], strides[0], "RELU")
         inputs = [output, weights, cases.image(shape), cases.bias(filters)]
         quant = None if dtype.is_float else OUTPUT
         cases.op("TRANSPOSE_CONV", inputs, attrs, quant=quant)
@@ -82,9 +81,7 @@ def test_groups_of_channels_equal_the_record(dtype: DType, per_channel: bool, ta
     cases = Layers(dtype, per_channel=per_channel)
     for shape, filters, size, stride, groups, dilation in GROUPED:
         weights = cases.weights((filters, size, size, shape[3] // groups))
-        attrs = Conv2DAttrs(
-            "SAME", stride, stride, dilation_w_factor=dilation, dilation_h_factor=dilation
-        )
+        attrs = conv2d_attrs("SAME", stride, stride, dilation_w=dilation, dilation_h=dilation)
         inputs = [cases.image(shape), weights, cases.bias(filters)]
         cases.op("CONV_2D", inputs, attrs, quant=None if dtype.is_float else OUTPUT)
     cases.check(target, threads=2)

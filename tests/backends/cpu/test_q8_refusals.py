@@ -7,8 +7,8 @@ from circlet.backends.cpu import lower  # noqa: F401  (fills the table of loweri
 from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.ir import DType, Op, Quantization
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
 from circlet.target.targets import native_target
+from tests.windows import conv2d_attrs
 
 SCALE = Quantization.per_tensor(0.01)
 
@@ -20,7 +20,7 @@ def _conv(depth: int, computed: bool = False, output_scale: float = 0.1) -> Op:
     constant = made.constant("w", stored, SCALE)
     weights = made.input("w", DType.INT8, stored.shape, SCALE) if computed else constant
     quant = Quantization.per_tensor(output_scale)
-    made.op("CONV_2D", [image, weights], Conv2DAttrs("SAME", 1, 1), name="y", quant=quant)
+    made.op("CONV_2D", [image, weights], conv2d_attrs("SAME", 1, 1), name="y", quant=quant)
     return made.graph.ops[0]
 
 

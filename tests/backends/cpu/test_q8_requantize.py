@@ -7,7 +7,6 @@ import pytest
 from circlet.backends.cpu.lower.integers.q8 import RISING, Slots, fixed_scaling
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.requantize import (
     INT32_MAX,
     INT32_MIN,
@@ -15,6 +14,7 @@ from circlet.ops.requantize import (
     saturating_rounding_doubling_high_mul,
 )
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.windows import conv2d_attrs
 
 Int64 = npt.NDArray[np.int64]
 
@@ -116,6 +116,6 @@ def _bias_graph(bias: Int64, factors: npt.NDArray[np.float64], activation: str) 
     scales = Quantization.per_channel(factors.astype(np.float32), 0)
     weights = made.constant("w", np.ones((bias.size, 1, 1, 1), np.int8), scales)
     operands = [image, weights, made.constant("b", bias.astype(np.int32))]
-    attrs = Conv2DAttrs("VALID", 1, 1, fused_activation_function=activation)
+    attrs = conv2d_attrs("VALID", 1, 1, activation=activation)
     output = made.op("CONV_2D", operands, attrs, name="y", quant=Quantization.per_tensor(1.0, -5))
     return made.output(output).build()

@@ -9,11 +9,11 @@ from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.tuning.choices import Choices
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, conv_graph
+from tests.windows import conv2d_attrs
 
 U8 = DType.UINT8
 ZEROS = (17, 151, 120)
@@ -102,5 +102,5 @@ def _uniform(channels: int) -> Graph:
     values[::2] = -127
     weights = made.constant("w", values, Quantization.per_tensor(1.0, 0))
     quant = Quantization.per_tensor(300_000.0, 1)
-    y = made.op("CONV_2D", [image, weights, None], Conv2DAttrs("SAME", 1, 1), quant=quant)
+    y = made.op("CONV_2D", [image, weights, None], conv2d_attrs("SAME", 1, 1), quant=quant)
     return made.output(y).build()

@@ -11,13 +11,13 @@ import pytest
 from circlet.backends.cpu.passes import native_pipeline
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.arithmetic import AddAttrs
-from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.shape import ReshapeAttrs
 from tests.backends.cpu.cases import Cases
 from tests.backends.cpu.harness import TARGETS, run_native, runnable
+from tests.windows import conv2d_attrs
 
 F32 = DType.FLOAT32
 Network = Callable[[Cases], object]
@@ -29,7 +29,7 @@ def _conv(
     channels = x.static_shape[3]
     weights = cases.values(F32, (filters, size, size, channels), 1 / (size * channels**0.5))
     operands = [x, cases.constant(weights), cases.constant(cases.values(F32, (filters,)))]
-    attrs = Conv2DAttrs("SAME", stride, stride, fused, 1, 1)
+    attrs = conv2d_attrs("SAME", stride, stride, fused, 1, 1)
     return cases.builder.op("CONV_2D", operands, attrs)
 
 

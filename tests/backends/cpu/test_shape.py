@@ -12,11 +12,11 @@ from circlet.backends.cpu.compile import compile_partition
 from circlet.errors import PlacementError
 from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.layout import ConcatenationAttrs
-from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.shape import ReshapeAttrs
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import QUANT, Cases, each_target
+from tests.windows import pool_attrs
 
 TYPES = (DType.FLOAT32, DType.INT8, DType.INT64, DType.INT16)
 
@@ -70,7 +70,7 @@ def test_planes_are_woven_between_the_rows_of_a_border(target: str) -> None:
         cases.outputs.clear()
         padded = cases.op("PAD", [image, _ints(cases, ((0, 0), (1, 1), (2, 1), (0, 0)))])
         cases.outputs.clear()
-        cases.op("MAX_POOL_2D", [padded], Pool2DAttrs("VALID", 1, 1, 3, 3))
+        cases.op("MAX_POOL_2D", [padded], pool_attrs("VALID", 1, 1, 3, 3))
     cases.check(target, threads=2)
 
 
@@ -125,14 +125,14 @@ def test_concatenation_of_computed_and_constant_parts(target: str) -> None:
     cases = Cases()
     data = cases.data(DType.FLOAT32, (1, 6, 6, 5))
     pooled = [
-        cases.op(kind, [data], Pool2DAttrs("SAME", 1, 1, 3, 3))
+        cases.op(kind, [data], pool_attrs("SAME", 1, 1, 3, 3))
         for kind in ("MAX_POOL_2D", "AVERAGE_POOL_2D")
     ]
     cases.outputs.clear()
     fixed = cases.constant(cases.values(DType.FLOAT32, (1, 6, 6, 2)))
     joined = cases.op("CONCATENATION", [pooled[0], fixed, pooled[1]], ConcatenationAttrs(3))
     cases.outputs.clear()
-    halved = cases.op("AVERAGE_POOL_2D", [joined], Pool2DAttrs("VALID", 2, 2, 2, 2))
+    halved = cases.op("AVERAGE_POOL_2D", [joined], pool_attrs("VALID", 2, 2, 2, 2))
     cases.op("LOGISTIC", [halved])
     cases.check(target)
 

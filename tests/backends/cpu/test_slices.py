@@ -10,14 +10,14 @@ import pytest
 
 from circlet.ir import DType, Tensor
 from circlet.ops.blocks import DepthAttrs
-from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.facts import ShapeAttrs
 from circlet.ops.repeat import MirrorPadAttrs
 from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from tests.backends.cpu.cases import QUANT, Cases, each_target
+from tests.windows import conv2d_attrs
 
-SAME = Conv2DAttrs("SAME", 1, 1)
+SAME = conv2d_attrs("SAME", 1, 1)
 TYPES = (DType.FLOAT32, DType.INT8, DType.INT64, DType.INT16)
 
 

@@ -11,15 +11,14 @@ from circlet.backends.cpu.compile import compile_partition
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.layout import ConcatenationAttrs
-from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.split import SplitAttrs, UnpackAttrs
 from circlet.plan.partition import partition
 from circlet.target.targets import native_target
 from tests.backends.cpu.harness import check_native
 from tests.evaluate import random_inputs
+from tests.windows import conv2d_attrs, pool_attrs
 
 F32, I8 = DType.FLOAT32, DType.INT8
 QUANT = Quantization.per_tensor(0.1, 3)
@@ -49,11 +48,11 @@ class Net:
         else:
             scales = Quantization.per_channel([0.02] * channels, 0)
             weights = self.b.constant("w", values.astype(np.int8), scales)
-        attrs = Conv2DAttrs(padding, 1, 1)
+        attrs = conv2d_attrs(padding, 1, 1)
         return self.b.op("CONV_2D", [x, weights, None], attrs, quant=self.quant)
 
     def pool(self, x: Tensor, size: int = 2) -> Tensor:
-        attrs = Pool2DAttrs("SAME", 1, 1, size, size)
+        attrs = pool_attrs("SAME", 1, 1, size, size)
         return self.b.op("MAX_POOL_2D", [x], attrs, quant=self.quant)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:

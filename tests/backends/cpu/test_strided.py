@@ -7,12 +7,11 @@ import pytest
 
 from circlet.ir import DType, Tensor
 from circlet.ops.arithmetic import AddAttrs
-from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.layout import ConcatenationAttrs
-from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.reduce import ReducerAttrs
-from circlet.ops.resize import ResizeBilinearAttrs, ResizeNearestNeighborAttrs
+from circlet.ops.resize import ResizeAttrs
 from tests.backends.cpu.cases import Cases, each_target
+from tests.windows import conv2d_attrs, pool_attrs
 
 CHANNELS = 19
 
@@ -24,13 +23,13 @@ def _ints(cases: Cases, *values: int) -> Tensor:
 def _made(cases: Cases, kind: str, x: Tensor) -> Tensor:
     """A 6 x 7 image made by an op of the kind from another."""
     if kind == "RESIZE_BILINEAR":
-        return cases.op(kind, [x, _ints(cases, 6, 7)], ResizeBilinearAttrs())
+        return cases.op(kind, [x, _ints(cases, 6, 7)], ResizeAttrs())
     if kind == "RESIZE_NEAREST_NEIGHBOR":
-        return cases.op(kind, [x, _ints(cases, 6, 7)], ResizeNearestNeighborAttrs())
+        return cases.op(kind, [x, _ints(cases, 6, 7)], ResizeAttrs())
     if kind == "TRANSPOSE":
         return cases.op(kind, [x, _ints(cases, 0, 1, 2, 3)])
     if kind == "PAD":
-        cut = cases.op("MAX_POOL_2D", [x], Pool2DAttrs("VALID", 1, 1, 3, 2))
+        cut = cases.op("MAX_POOL_2D", [x], pool_attrs("VALID", 1, 1, 3, 2))
         amounts = cases.constant(np.array(((0, 0), (1, 0), (0, 2), (0, 0)), np.int32))
         return cases.op(kind, [cut, amounts])
     if kind == "CONCATENATION":
@@ -39,7 +38,7 @@ def _made(cases: Cases, kind: str, x: Tensor) -> Tensor:
     if kind == "ADD":
         return cases.op(kind, [x, x], AddAttrs())
     if kind.endswith("POOL_2D"):
-        return cases.op(kind, [x], Pool2DAttrs("SAME", 1, 1, 3, 3))
+        return cases.op(kind, [x], pool_attrs("SAME", 1, 1, 3, 3))
     return cases.op(kind, [x])
 
 
@@ -65,7 +64,7 @@ def test_results_land_inside_borders_and_are_read_there(kind: str, target: str) 
     cases.outputs.clear()
     weights = cases.constant(cases.values(DType.FLOAT32, (4, 3, 3, CHANNELS), 0.1))
     bias = cases.constant(cases.values(DType.FLOAT32, (4,)))
-    cases.op("CONV_2D", [image, weights, bias], Conv2DAttrs("SAME", 1, 1))
+    cases.op("CONV_2D", [image, weights, bias], conv2d_attrs("SAME", 1, 1))
     cases.op("MEAN", [image, _ints(cases, 1, 2)], ReducerAttrs())
     cases.op("MEAN", [image, _ints(cases, 0, 1, 2, 3)], ReducerAttrs())
     readers = [reader for reader in KINDS if reader != "CONCATENATION"]
@@ -79,11 +78,11 @@ def test_stored_images_inside_concatenations(target: str) -> None:
     cases = Cases()
     data = cases.data(DType.INT8, (2, 6, 7, CHANNELS))
     quant = data.quant
-    average = cases.op("AVERAGE_POOL_2D", [data], Pool2DAttrs("SAME", 1, 1, 3, 3), quant=quant)
+    average = cases.op("AVERAGE_POOL_2D", [data], pool_attrs("SAME", 1, 1, 3, 3), quant=quant)
     total = cases.op("ADD", [data, average], AddAttrs(), quant=quant)
     positive = cases.op("RELU", [total], quant=quant)
     cases.outputs.clear()
     joined = cases.op("CONCATENATION", [average, positive], ConcatenationAttrs(3), quant=quant)
     cases.outputs.clear()
-    cases.op("MAX_POOL_2D", [joined], Pool2DAttrs("VALID", 2, 2, 2, 2), quant=quant)
+    cases.op("MAX_POOL_2D", [joined], pool_attrs("VALID", 2, 2, 2, 2), quant=quant)
     cases.check(target, threads=2)

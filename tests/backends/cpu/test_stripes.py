@@ -15,7 +15,6 @@ from circlet.backends.cpu.passes.stripes import Chains, copy_inputs, links_of
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fused import FUSED_STRIPE
 from circlet.ops.layout import ConcatenationAttrs
@@ -23,6 +22,7 @@ from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import Cases
 from tests.backends.cpu.harness import TARGETS, run_native, runnable, runtime
+from tests.windows import conv2d_attrs, depthwise_attrs
 
 F32, I8, U8 = DType.FLOAT32, DType.INT8, DType.UINT8
 ZEROS = {I8: -3, U8: 131}
@@ -51,7 +51,7 @@ class Layers:
     ) -> Tensor:
         """A CONV_2D."""
         channels = x.static_shape[3]
-        attrs = Conv2DAttrs(padding, stride, stride, fused, 1, 1)
+        attrs = conv2d_attrs(padding, stride, stride, fused, 1, 1)
         return self._layer("CONV_2D", x, (filters, size, size, channels), filters, attrs)
 
     def depthwise(
@@ -65,7 +65,7 @@ class Layers:
     ) -> Tensor:
         """A DEPTHWISE_CONV_2D of one map per channel."""
         channels = x.static_shape[3]
-        attrs = DepthwiseConv2DAttrs(padding, stride, stride, 1, fused, dilation, dilation)
+        attrs = depthwise_attrs(padding, stride, stride, 1, fused, dilation, dilation)
         return self._layer("DEPTHWISE_CONV_2D", x, (1, size, size, channels), channels, attrs)
 
     def done(self, x: Tensor) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from circlet.backends.cpu.layout import Border
 from circlet.ir import Op
-from circlet.ops.geometry import Window, padding_sizes
+from circlet.ops.geometry import AxisPadding, Window, axis_padding, padding_sizes
 from circlet.ops.operands import operand
 from circlet.ops.transpose_conv import transposed_window_of
 
@@ -31,7 +31,7 @@ class Phase:
     taps: tuple[int, ...]
 
 
-def _phases(padding: str, size: int, window: Window) -> Iterator[Phase]:
+def _phases(padding: AxisPadding, size: int, window: Window) -> Iterator[Phase]:
     before, _ = padding_sizes(padding, size, -(-size // window.stride), window)
     for start in range(min(window.stride, size)):
         least = (start + before) % window.stride
@@ -44,8 +44,8 @@ def phases_of(op: Op) -> tuple[list[Phase], list[Phase]]:
     """Phases down and across."""
     window = transposed_window_of(op)
     _, height, width, _ = op.outputs[0].static_shape
-    rows = list(_phases(window.padding, height, window.rows))
-    return rows, list(_phases(window.padding, width, window.columns))
+    rows = list(_phases(axis_padding(window.padding, 0), height, window.rows))
+    return rows, list(_phases(axis_padding(window.padding, 1), width, window.columns))
 
 
 def _reach(phases: list[Phase], size: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import numpy as np
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.conv3d import Conv3DAttrs, pads_before, windows_of
+from circlet.ops.geometry import SAME_UPPER
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.opdef import NoAttrs
 from circlet.ops.operands import operand
@@ -55,8 +56,7 @@ def _can_be_images(op: Op) -> bool:
 
 def _images(op: Op) -> list[Op]:
     maker = _Maker(op)
-    attrs, weights = op.attrs, np.asarray(operand(op, 1).data)
-    assert isinstance(attrs, Conv3DAttrs)
+    attrs, weights = op.attributes(Conv3DAttrs), np.asarray(operand(op, 1).data)
     taps, rows, columns, channels, filters = weights.shape
     source = maker.planes(operand(op, 0))
     flat = maker.reshaped(source, (-1, *source.static_shape[2:]))
@@ -65,12 +65,10 @@ def _images(op: Op) -> list[Op]:
     shape = result.static_shape
     convolved = maker.make(
         Conv2DAttrs(
-            attrs.padding,
-            attrs.stride_w,
-            attrs.stride_h,
-            attrs.fused_activation_function,
-            attrs.dilation_w_factor,
-            attrs.dilation_h_factor,
+            SAME_UPPER if attrs.padding == SAME_UPPER else attrs.padding[1:],
+            attrs.strides[1:],
+            attrs.dilations[1:],
+            activation=attrs.activation,
         ),
         "CONV_2D",
         [flat, maker.constant(by_filter), op.input(2)],

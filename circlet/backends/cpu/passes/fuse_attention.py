@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ops.batch_matmul import adjoint
 from circlet.ops.fused import FUSED_ATTENTION, FusedAttrs
+from circlet.ops.requantize import activation_of
 from circlet.passes.match import RESHAPES
 
 _FEWEST_ROWS = 8
@@ -102,7 +103,7 @@ class _Matcher:
         """The operand of an op between product and softmax that the product makes."""
         if _keeps_matrices(op):
             return op.inputs[0]
-        if getattr(op.attrs, "fused_activation_function", "") != "NONE":
+        if activation_of(op) != "NONE":
             return None
         factor = factor_of(op)
         if factor is None and op.kind != "ADD":

@@ -8,6 +8,7 @@ from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ops.fused import FUSED_RESIDUAL, FusedAttrs
 from circlet.ops.layout import paddings
 from circlet.ops.operands import operand
+from circlet.ops.requantize import activation_of
 
 _LAYERS = frozenset({"CONV_2D", "FULLY_CONNECTED"})
 _CLAMPS = frozenset({"NONE", "RELU", "RELU6", "RELU_N1_TO_1"})
@@ -77,17 +78,16 @@ class _Matcher:
 
     def _can_add(self, layer: Op, result: Tensor) -> bool:
         made = layer.outputs[0]
-        plain = getattr(layer.attrs, "fused_activation_function", "") == "NONE"
-        default = getattr(layer.attrs, "weights_format", "DEFAULT") == "DEFAULT"
+        plain = activation_of(layer) == "NONE"
         shaped = made.shape == result.shape and self._is_private(made)
-        return layer.kind in _LAYERS and plain and default and shaped and _is_float(layer)
+        return layer.kind in _LAYERS and plain and shaped and _is_float(layer)
 
     def _is_private(self, tensor: Tensor) -> bool:
         return len(self._readers.get(tensor, ())) == 1 and tensor not in self._seen
 
 
 def _clamps(add: Op) -> bool:
-    return getattr(add.attrs, "fused_activation_function", "") in _CLAMPS
+    return activation_of(add) in _CLAMPS
 
 
 def _is_float(layer: Op) -> bool:

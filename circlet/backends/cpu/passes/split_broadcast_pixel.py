@@ -10,7 +10,9 @@ import numpy as np
 from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.conv import Conv2DAttrs
+from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.operands import operand
+from circlet.ops.requantize import activation_of
 
 _SPREADS = frozenset({"RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "BROADCAST_TO"})
 _FEWEST_PIXELS = 16
@@ -78,9 +80,9 @@ class _Splitter:
     def _joins(self, join: Op) -> bool:
         result = join.outputs[0]
         private = len(self._readers.get(result, ())) == 1 and result not in self._seen
-        channels = getattr(join.attrs, "axis", None) in (3, -1)
-        plain = getattr(join.attrs, "fused_activation_function", "") == "NONE"
-        return join.kind == "CONCATENATION" and private and channels and plain
+        if join.kind != "CONCATENATION" or not private:
+            return False
+        return join.attributes(ConcatenationAttrs).axis in (3, -1) and activation_of(join) == "NONE"
 
     def _pixel(self, tensor: Tensor) -> Tensor | None:
         """The image of one pixel that a tensor shows everywhere."""
@@ -96,11 +98,10 @@ def _is_point(op: Op) -> bool:
     if op.kind != "CONV_2D" or op.input(2) is None:
         return False
     weights, bias = operand(op, 1), operand(op, 2)
-    attrs = op.attrs
-    assert isinstance(attrs, Conv2DAttrs)
+    attrs = op.attributes(Conv2DAttrs)
     constant = all(t.data is not None and t.sparsity is None for t in (weights, bias))
     floats = {t.dtype for t in (operand(op, 0), weights, bias, op.outputs[0])} == {DType.FLOAT32}
-    single = weights.static_shape[1:3] == (1, 1) and attrs.stride_h == attrs.stride_w == 1
+    single = weights.static_shape[1:3] == (1, 1) and attrs.strides == (1, 1)
     ungrouped = weights.static_shape[3] == operand(op, 0).static_shape[3]
     return constant and floats and single and ungrouped
 
@@ -115,16 +116,15 @@ def _split(op: Op, join: Op, pixels: Sequence[Tensor | None]) -> list[Op]:
     whole = [t for t, p in zip(inputs, pixels, strict=True) if p is None]
     rest = np.concatenate([w for w, p in zip(parts, pixels, strict=True) if p is None], axis=3)
     image, ahead = _joined(op, join, whole)
-    result, attrs = op.outputs[0], op.attrs
-    assert isinstance(attrs, Conv2DAttrs)
-    plain = replace(attrs, fused_activation_function="NONE")
+    result, attrs = op.outputs[0], op.attributes(Conv2DAttrs)
+    plain = replace(attrs, activation="NONE")
     shape = result.static_shape
     once = result.like(f"{result.name} of one pixel")
     once.shape, once.default_shape = (shape[0], 1, 1, shape[3]), None
     many = result.like(f"{result.name} of all pixels")
     first = _conv(op, [pixel, _constant(op, own, "of one pixel"), op.inputs[2]], once, plain)
     second = _conv(op, [image, _constant(op, rest, "of all pixels"), None], many, plain)
-    add = AddAttrs(attrs.fused_activation_function)
+    add = AddAttrs(attrs.activation)
     return [*ahead, first, second, Op("ADD", [many, once], [result], add, op.origin)]
 
 

@@ -12,6 +12,7 @@ from circlet.ops.conv import window_of
 from circlet.ops.fused import FUSED_RESIDUAL, FUSED_STRIPE, FusedAttrs, StripeAttrs
 from circlet.ops.geometry import Window
 from circlet.ops.operands import operand
+from circlet.ops.requantize import activation_of
 from circlet.ops.shape import ReshapeAttrs
 
 _FLOATS = (DType.FLOAT32,) * 3
@@ -152,8 +153,7 @@ def row_macs(op: Op) -> int:
 def _layer(op: Op) -> Op:
     if op.kind != FUSED_RESIDUAL:
         return op
-    assert isinstance(op.attrs, FusedAttrs)
-    return op.attrs.parts[0]
+    return op.attributes(FusedAttrs).parts[0]
 
 
 def _window(op: Op) -> Window:
@@ -182,7 +182,7 @@ def _is_layer(op: Op) -> bool:
         return False
     data, filters = operand(layer, 0), operand(layer, 1)
     types = data.dtype, filters.dtype, op.outputs[0].dtype
-    clamps = getattr(layer.attrs, "fused_activation_function", "NONE") in _CLAMPS
+    clamps = activation_of(layer) in _CLAMPS
     same_depth = data.static_shape[3] == filters.static_shape[3]
     if data.is_constant or not clamps or not same_depth:
         return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from circlet.ir import Op, Tensor
@@ -126,5 +126,6 @@ def _described(tensor: Tensor) -> str:
 
 
 def _options(op: Op) -> str:
-    parts: Sequence[Any] = getattr(op.attrs, "parts", ())
-    return ";".join(map(subject_of, parts)) if parts else repr(op.attrs)
+    from circlet.ops.fused import parts_of  # Here, as runs need no records of operators.
+
+    return ";".join(map(subject_of, parts_of(op))) or repr(op.attrs)

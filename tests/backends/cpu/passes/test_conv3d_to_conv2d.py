@@ -9,10 +9,10 @@ import pytest
 
 from circlet.backends.cpu.passes import PASSES
 from circlet.ir import DType, Graph
-from circlet.ops.conv3d import Conv3DAttrs
 from circlet.ops.evaluate import evaluate_graph
 from tests.backends.cpu.cases import Cases
 from tests.backends.cpu.harness import run_native
+from tests.windows import conv3d_attrs
 
 F32 = DType.FLOAT32
 # Padding, steps down the depth and over the planes, taps, dilation of the depth.
@@ -31,7 +31,7 @@ def _network(padding: str, steps: tuple[int, int], taps: tuple[int, int, int], r
     x = cases.data(F32, (2, 7, 6, 9, 5))
     w = cases.constant(cases.values(F32, (*taps, 5, 19), 0.3))
     bias = cases.constant(cases.values(F32, (19,)))
-    attrs = Conv3DAttrs(padding, steps[0], steps[1], steps[1], "RELU", dilation_d_factor=rate)
+    attrs = conv3d_attrs(padding, steps[0], steps[1], steps[1], "RELU", dilation_d=rate)
     cases.op("CONV_3D", [x, w, bias], attrs)
     return cases
 
@@ -67,5 +67,5 @@ def test_new_ops_keep_the_origin() -> None:
 def test_weights_of_run_time_stay() -> None:
     cases = Cases()
     x, w = cases.data(F32, (1, 3, 4, 4, 2)), cases.data(F32, (2, 2, 2, 2, 3))
-    cases.op("CONV_3D", [x, w], Conv3DAttrs("SAME", 1, 1, 1))
+    cases.op("CONV_3D", [x, w], conv3d_attrs("SAME", 1, 1, 1))
     assert not PASSES.make("conv3d-to-conv2d").run(cases.graph())

@@ -8,8 +8,8 @@ from circlet.backends.cpu.passes import PASSES, native_pipeline
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.fused import FUSED_STRIPE, StripeAttrs
+from tests.windows import conv2d_attrs, depthwise_attrs
 
 QUANT = Quantization.per_tensor(0.5, 0)
 
@@ -24,9 +24,9 @@ def layer(
     operands = [x, build.constant("w", weights, QUANT if narrow else None)]
     quant = QUANT if narrow else None
     if filters:
-        attrs: object = Conv2DAttrs("SAME", stride, stride, fused, 1, 1)
+        attrs: object = conv2d_attrs("SAME", stride, stride, fused, 1, 1)
         return build.op("CONV_2D", operands, attrs, quant=quant)
-    attrs = DepthwiseConv2DAttrs("SAME", stride, stride, 1, fused, 1, 1)
+    attrs = depthwise_attrs("SAME", stride, stride, 1, fused, 1, 1)
     return build.op("DEPTHWISE_CONV_2D", operands, attrs, quant=quant)
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from circlet.backends.cpu.passes import PASSES, native_pipeline
 from circlet.ir import DType, Graph, Tensor
-from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.layout import ConcatenationAttrs
-from circlet.ops.resize import ResizeBilinearAttrs
+from circlet.ops.resize import ResizeAttrs
 from tests.backends.cpu.cases import Cases
 from tests.backends.cpu.harness import run_native
+from tests.windows import conv2d_attrs
 
 F32 = DType.FLOAT32
 
@@ -40,14 +40,14 @@ def _network(case: _Case) -> tuple[Cases, Tensor]:
     sizes = cases.constant(np.array([size, size], np.int32))
     for _ in range(case.pixels):
         pixel = cases.data(F32, (case.batch, 1, 1, 7))
-        spread = op("RESIZE_BILINEAR", [pixel, sizes], ResizeBilinearAttrs())
+        spread = op("RESIZE_BILINEAR", [pixel, sizes], ResizeAttrs())
         parts.insert(case.position, spread)
     joined = op("CONCATENATION", parts, ConcatenationAttrs(axis=3))
     shape = (9, case.window, case.window, joined.static_shape[3])
     operands = [joined, cases.constant(cases.values(F32, shape, 0.2))]
     if case.bias:
         operands.append(cases.constant(cases.values(F32, (9,))))
-    cases.op("CONV_2D", operands, Conv2DAttrs("SAME", 1, 1, "RELU", 1, 1))
+    cases.op("CONV_2D", operands, conv2d_attrs("SAME", 1, 1, "RELU", 1, 1))
     return cases, spread
 
 

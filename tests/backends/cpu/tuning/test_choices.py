@@ -14,9 +14,9 @@ from circlet.backends.cpu.lower.integers.depthwise_tiles import Blocks, Tiling
 from circlet.backends.cpu.tuning.choices import Choice, Choices, always_there, label_of, subject_of
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
+from tests.windows import conv2d_attrs
 
 _COPIES = ("fill_border", "copy_rows")
 
@@ -26,7 +26,7 @@ def convolution(size: int = 16, channels: int = 32, stride: int = 1) -> Graph:
     b = builder()
     x = b.input("x", DType.FLOAT32, (1, size, size, channels))
     w = b.constant("w", random.standard_normal((32, 3, 3, channels)).astype(np.float32))
-    return b.output(b.op("CONV_2D", [x, w, None], Conv2DAttrs("SAME", stride, stride))).build()
+    return b.output(b.op("CONV_2D", [x, w, None], conv2d_attrs("SAME", stride, stride))).build()
 
 
 def compiled(graph: Graph, choices: Choices | None = None) -> CompiledPartition:

@@ -24,10 +24,10 @@ from circlet.errors import InputError, LimitError, TargetError
 from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model, Quantization
 from circlet.ops.build import builder
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.options import Options
 from circlet.plan.partition import Partition
 from tests.backends.cpu.cases import Cases
+from tests.windows import conv2d_attrs, depthwise_attrs
 
 pytest.importorskip("ziglang", reason="candidates are compiled")
 OPTIONS = Options(tune_seconds=60.0)
@@ -63,7 +63,7 @@ def strided() -> Graph:
     b = builder()
     x = b.input("x", DType.FLOAT32, (1, 33, 33, 16))
     w = b.constant("w", random.standard_normal((64, 3, 3, 16)).astype(np.float32))
-    return b.output(b.op("CONV_2D", [x, w, None], Conv2DAttrs("SAME", 2, 2), name="conv")).build()
+    return b.output(b.op("CONV_2D", [x, w, None], conv2d_attrs("SAME", 2, 2), name="conv")).build()
 
 
 def int8_layers() -> Graph:
@@ -73,9 +73,9 @@ def int8_layers() -> Graph:
     weights = cases.constant(
         cases.values(DType.INT8, (48, 3, 3, 32)), Quantization.per_tensor(0.01)
     )
-    wide = cases.op("CONV_2D", [data, weights], Conv2DAttrs("SAME", 1, 1), quant=quant)
+    wide = cases.op("CONV_2D", [data, weights], conv2d_attrs("SAME", 1, 1), quant=quant)
     taps = cases.constant(cases.values(DType.INT8, (1, 3, 3, 48)), fine)
-    cases.op("DEPTHWISE_CONV_2D", [wide, taps], DepthwiseConv2DAttrs("SAME", 1, 1, 1), quant=quant)
+    cases.op("DEPTHWISE_CONV_2D", [wide, taps], depthwise_attrs("SAME", 1, 1, 1), quant=quant)
     return cases.graph()
 
 

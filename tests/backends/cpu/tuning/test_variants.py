@@ -21,7 +21,6 @@ from circlet.formats import load
 from circlet.ir import DType, Graph, Quantization
 from circlet.limits import DEFAULT_LIMITS
 from circlet.ops.batch_matmul import BatchMatMulAttrs
-from circlet.ops.conv import DepthwiseConv2DAttrs
 from circlet.ops.order import CumsumAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
@@ -33,6 +32,7 @@ from tests.backends.cpu.cases import Cases
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
+from tests.windows import depthwise_attrs
 
 _STRUCT = re.compile(r"^struct (\w+)_params \{", re.MULTILINE)
 _METHODS = {"method", "fold"}
@@ -74,7 +74,7 @@ def own(name: str) -> Graph:
         quant = Quantization.per_tensor(0.01)
         data = cases.data(DType.INT16, (1, 9, 8, 3), quant)
         weights = cases.constant(cases.values(DType.INT8, (1, 3, 3, 3)), quant)
-        attrs = DepthwiseConv2DAttrs("SAME", 1, 1, 1)
+        attrs = depthwise_attrs("SAME", 1, 1, 1)
         cases.op("DEPTHWISE_CONV_2D", [data, weights], attrs, quant=quant)
     elif name == "matmul_bf16":
         x, y = (cases.data(DType.FLOAT32, (96, 96)) for _ in range(2))

@@ -13,7 +13,7 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
 )
 from circlet.ir import DType, Op, Tensor
-from circlet.ops.detection import KIND, attributes, classes_per_box
+from circlet.ops.detection import KIND, DetectionAttrs, classes_per_box
 from circlet.ops.operands import operand, scale_of, zero_of
 from circlet.target.targets import Target
 
@@ -36,7 +36,7 @@ def _quantisation(tensor: Tensor) -> tuple[float, int]:
 
 def _lower(op: Op, context: Context) -> None:
     codes, scores, anchors = (operand(op, index) for index in range(3))
-    attrs, boxes = attributes(op), codes.static_shape[1]
+    attrs, boxes = op.attributes(DetectionAttrs), codes.static_shape[1]
     quant = [_quantisation(tensor) for tensor in (codes, scores, anchors)]
     params: dict[str, ParamValue] = {
         "boxes": boxes,

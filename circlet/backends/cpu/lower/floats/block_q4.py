@@ -15,6 +15,7 @@ from circlet.backends.cpu.lower.integers.q8 import dot_is_signed, has_dot
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
 from circlet.ir import Op
 from circlet.ops.operands import operand
+from circlet.ops.requantize import activation_of
 from circlet.target.targets import Target
 
 Floats = npt.NDArray[np.float32]
@@ -73,8 +74,6 @@ def _multiples(weights: Floats, block: int) -> BlockForm | None:
 
 
 def _refuses(op: Op, target: Target) -> str | None:
-    if getattr(op.attrs, "weights_format", "DEFAULT") != "DEFAULT":
-        return "shuffled weights"
     reason = why_not_float(op, 0, 1, 2)
     if reason is not None:
         return reason
@@ -116,7 +115,7 @@ def _lower(op: Op, context: Context) -> None:
     width, signed = vectors * lanes, dot_is_signed(context.target)
     bias = constant_floats(op.input(2))
     biases = np.zeros(units, np.float32) if bias is None else bias.reshape(-1)
-    low, high = CLAMPS[getattr(op.attrs, "fused_activation_function", "NONE")]
+    low, high = CLAMPS[activation_of(op)]
     rows = operand(op, 0).elements // depth
     digits = context.temporary(op, rows * depth // BLOCK * _BYTES_OF_BLOCK)
     steps = context.temporary(op, rows * (depth // BLOCK + 1) * _BYTES_OF_SCALE)

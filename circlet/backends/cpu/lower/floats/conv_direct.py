@@ -20,6 +20,7 @@ from circlet.ops.conv import window_of
 from circlet.ops.conv3d import pads_before, windows_of
 from circlet.ops.geometry import Window
 from circlet.ops.operands import operand
+from circlet.ops.requantize import activation_of
 from circlet.target.targets import Target
 
 _POINT = Window(1)
@@ -33,8 +34,7 @@ def _refuses(op: Op, target: Target) -> str | None:
         return "a size is 0, or weights are sparse"
     if op.kind == "CONV_2D" and tensors[0].static_shape[3] != tensors[1].static_shape[3]:
         return "grouped"
-    default = getattr(op.attrs, "weights_format", "DEFAULT") == "DEFAULT"
-    return None if default else "shuffled weights"
+    return None
 
 
 def _geometry(op: Op) -> tuple[tuple[Window, ...], tuple[int, ...]]:
@@ -133,7 +133,7 @@ def _call(
         "columns": columns,
         "multiplier": max(1, columns // depth),
     }
-    params |= clamp_params(getattr(op.attrs, "fused_activation_function", "NONE"))
+    params |= clamp_params(activation_of(op))
     refs = (
         source_ref(context, data),
         source_ref(context, weights),

@@ -23,6 +23,7 @@ from circlet.ir import Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.geometry import Window2D
 from circlet.ops.operands import operand
+from circlet.ops.requantize import activation_of
 from circlet.target.targets import Target
 
 
@@ -85,7 +86,7 @@ def convolution(op: Op, context: Context, result: Tensor | None = None) -> Matri
         bias=constant_floats(op.input(2)),
         taps=tap_strides(window, source),
         groups=source.channels // weights.shape[3],
-        activation=getattr(op.attrs, "fused_activation_function", "NONE"),
+        activation=activation_of(op),
     )
 
 

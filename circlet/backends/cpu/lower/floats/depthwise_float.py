@@ -29,6 +29,7 @@ from circlet.ir import Op
 from circlet.ops.conv import window_of
 from circlet.ops.geometry import Window2D
 from circlet.ops.operands import operand
+from circlet.ops.requantize import activation_of
 from circlet.target.targets import Target
 
 _MOST_PIXELS = 7
@@ -99,7 +100,7 @@ def _lower(op: Op, context: Context) -> None:
         "channels": rows.channels,
         "blocks": blocks,
         "task_blocks": task_blocks,
-        **clamp_params(getattr(op.attrs, "fused_activation_function", "NONE")),
+        **clamp_params(activation_of(op)),
     }
     packed = context.packed(
         op, f"depthwise_f32 {rows.channels}", lambda: ([_packed(rows.weights, lanes)], None)

@@ -22,6 +22,7 @@ from circlet.backends.cpu.lower.floats.tiles import (
 from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
 from circlet.backends.cpu.tuning.choices import Choice, joined
 from circlet.ir import DType, Op, Tensor
+from circlet.ops.requantize import activation_of
 
 CLAMPS = {"NONE": (-inf, inf), "RELU": (0.0, inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
 
@@ -44,7 +45,7 @@ def why_not_float(op: Op, data: int, weights: int, bias: int) -> str | None:
 
 def why_not_activation(op: Op) -> str | None:
     """Why the fused activation is not one that a clamp computes."""
-    activation = getattr(op.attrs, "fused_activation_function", "NONE")
+    activation = activation_of(op)
     return None if activation in CLAMPS else f"fused activation {activation}"
 
 

@@ -13,12 +13,11 @@ from circlet.backends.cpu.lower.floats.matrix import Matrix, View
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.ir import Op, Tensor
 from circlet.ops.operands import operand
+from circlet.ops.requantize import activation_of
 from circlet.target.targets import Target
 
 
 def _refuses(op: Op, target: Target) -> str | None:
-    if getattr(op.attrs, "weights_format", "DEFAULT") != "DEFAULT":
-        return "shuffled weights"
     return why_not_float(op, 0, 1, 2)
 
 
@@ -38,7 +37,7 @@ def fully_connected(op: Op, result: Tensor) -> Matrix:
         weights=weights.reshape(units, 1, 1, depth),
         bias=constant_floats(op.input(2)),
         taps=(0, 0),
-        activation=getattr(op.attrs, "fused_activation_function", "NONE"),
+        activation=activation_of(op),
     )
 
 

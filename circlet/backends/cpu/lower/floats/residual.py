@@ -17,6 +17,7 @@ from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.ir import Op, Tensor
 from circlet.ops.fused import FUSED_RESIDUAL, FusedAttrs
 from circlet.ops.operands import operand
+from circlet.ops.requantize import activation_of
 from circlet.target.targets import Target
 
 _ADDEND = 3
@@ -24,8 +25,7 @@ _RANK = 4
 
 
 def _parts(op: Op) -> tuple[Op, ...]:
-    assert isinstance(op.attrs, FusedAttrs)
-    return op.attrs.parts
+    return op.attributes(FusedAttrs).parts
 
 
 def _borders(op: Op) -> dict[int, Border]:
@@ -52,7 +52,7 @@ def _refuses_rows(op: Op, target: Target) -> str | None:
 
 
 def _activation(op: Op) -> str:
-    return str(getattr(_parts(op)[-1].attrs, "fused_activation_function", "NONE"))
+    return activation_of(_parts(op)[-1])
 
 
 def _lower_image(op: Op, context: Context) -> None:

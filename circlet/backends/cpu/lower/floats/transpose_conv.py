@@ -20,6 +20,7 @@ from circlet.backends.cpu.lower.phases import Phase, borders_of, phases_of
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.ir import Op
 from circlet.ops.operands import operand
+from circlet.ops.requantize import activation_of
 from circlet.ops.transpose_conv import transposed_window_of
 from circlet.target.targets import Target
 
@@ -63,7 +64,7 @@ def _phase_matrix(op: Op, layouts: tuple[Layout, Layout], phases: tuple[Phase, P
         weights=weights[:, list(down.taps)][:, :, list(across.taps)],
         bias=constant_floats(op.input(_BIAS)),
         taps=(source.row_stride, source.pixel_stride),
-        activation=getattr(op.attrs, "fused_activation_function", "NONE"),
+        activation=activation_of(op),
         part=(*down.taps, -1, *across.taps),
     )
 

@@ -26,9 +26,10 @@ from circlet.ir import Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.geometry import Window2D
 from circlet.ops.operands import operand
+from circlet.ops.requantization import requantization_of
 from circlet.ops.requantize import quantize_multipliers
 from circlet.ops.transpose_conv import transposed_window_of
-from circlet.ops.weighted import output_factors, sums_are_wide
+from circlet.ops.weighted import output_factors
 from circlet.target.targets import Target
 
 Int16 = npt.NDArray[np.int16]
@@ -89,7 +90,7 @@ def _call(op: Op, context: Context, weights: Int16, params: dict[str, ParamValue
     result = op.outputs[0]
     columns = weights.shape[0]
     vectors, width = column_block(context, columns)
-    wide = sums_are_wide(None if bias is None else bias.dtype)
+    wide = requantization_of(op).accumulator_bits == 64
     offsets = None if bias is None else np.asarray(bias.data, np.int64).reshape(-1)
     factors = quantize_multipliers(output_factors(data, filters, result))
     records = column_records(columns, width, offsets, factors, wide=wide)

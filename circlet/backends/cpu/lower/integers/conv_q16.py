@@ -21,8 +21,9 @@ from circlet.backends.cpu.lower.windows import (
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
 from circlet.ir import Op
 from circlet.ops.operands import operand
+from circlet.ops.requantization import requantization_of
 from circlet.ops.requantize import quantize_multipliers, wide_multiplier
-from circlet.ops.weighted import output_factors, real_factors, sums_are_wide
+from circlet.ops.weighted import output_factors, real_factors
 from circlet.target.targets import Target
 
 Int16 = npt.NDArray[np.int16]
@@ -153,7 +154,7 @@ def _product(op: Op, runs: Runs, places: Places, data: TensorRef) -> Product16:
     stored = np.asarray(filters.data, np.int16)
     offsets = np.zeros(channels, np.int64) if bias is None else np.asarray(bias.data, np.int64)
     tensors = source, filters, op.outputs[0]
-    factors = quantize_multipliers(output_factors(*tensors))
+    policy, factors = requantization_of(op), quantize_multipliers(output_factors(*tensors))
     return Product16(
         op,
         runs,
@@ -161,9 +162,9 @@ def _product(op: Op, runs: Runs, places: Places, data: TensorRef) -> Product16:
         stored.reshape(channels, runs.down, runs.across, runs.bytes),
         offsets.reshape(-1),
         factors,
-        sums_are_wide(None if bias is None else bias.dtype),
+        policy.accumulator_bits == 64,
         data,
-        real_factors(*tensors) if op.kind == "FULLY_CONNECTED" else None,
+        real_factors(*tensors) if policy.rounding == "float" else None,
     )
 
 

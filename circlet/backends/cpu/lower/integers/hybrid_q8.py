@@ -47,8 +47,8 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
+from circlet.ops.fully_connected import hybrid_is_asymmetric
 from circlet.ops.operands import operand
-from circlet.ops.weighted import hybrid_is_asymmetric
 from circlet.target.targets import Target
 
 _SCALE_BYTES = 8

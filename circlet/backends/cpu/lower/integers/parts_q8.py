@@ -46,7 +46,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.conv import window_of
-from circlet.ops.geometry import Window, Window2D
+from circlet.ops.geometry import UNPADDED, Window, Window2D
 from circlet.ops.operands import operand
 from circlet.ops.requantize import scalar_quant
 from circlet.ops.transpose_conv import transposed_window_of
@@ -163,7 +163,7 @@ def _phase(
         zero = scalar_quant(weights)[1]
         kept = np.full((weights.static_shape[0], 1, 1, image.channels), zero, weights.dtype.numpy)
         strides = 0, 0
-    taps = Window2D("VALID", Window(kept.shape[1]), Window(kept.shape[2]))
+    taps = Window2D(UNPADDED, Window(kept.shape[1]), Window(kept.shape[2]))
     places = Places(
         out.batch * down.count,
         down.count,

@@ -16,6 +16,7 @@ from circlet.ops.operands import operand
 from circlet.ops.requantize import (
     FLOAT_ACTIVATION_RANGES,
     INT32_MAX,
+    activation_of,
     activation_range,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
@@ -171,7 +172,7 @@ def fixed_scaling(op: Op, bias: Int64, reach: Int64, slots: Slots) -> Scaling:
 
 def _keeps_rising(op: Op) -> bool:
     """Whether the activation keeps nothing below the zero point."""
-    low, _ = activation_range(activation_name(op), op.outputs[0])
+    low, _ = activation_range(activation_of(op), op.outputs[0])
     return low >= scalar_quant(op.outputs[0])[1]
 
 
@@ -182,7 +183,7 @@ def known_outputs(
     bias = bias_of(op, reach.size)
     ends = np.stack([bias - (reach - np.abs(bias)), bias + (reach - np.abs(bias))])
     scaled = multiply_by_quantized_multiplier(ends, mantissa, shift)
-    low, high = activation_range(activation_name(op), op.outputs[0])
+    low, high = activation_range(activation_of(op), op.outputs[0])
     outputs = np.clip(scaled + scalar_quant(op.outputs[0])[1], low, high)
     inside = (np.abs(ends) <= INT32_MAX).all(axis=0)
     flip = scalar_quant(op.outputs[0])[1] - stored_zero(op)
@@ -271,7 +272,7 @@ def output_bounds(op: Op) -> dict[str, ParamValue]:
 
     Outputs are made as int8; the top bit of uint8 ones is flipped at the end.
     """
-    low, high = activation_range(activation_name(op), op.outputs[0])
+    low, high = activation_range(activation_of(op), op.outputs[0])
     zero = scalar_quant(op.outputs[0])[1]
     flip = zero - stored_zero(op)
     return {"zero": zero - flip, "low": low - zero, "high": high - zero, "out_flip": flip}
@@ -279,13 +280,8 @@ def output_bounds(op: Op) -> dict[str, ParamValue]:
 
 def float_bounds(op: Op) -> dict[str, ParamValue]:
     """Activation bounds of a float output."""
-    low, high = FLOAT_ACTIVATION_RANGES[activation_name(op)]
+    low, high = FLOAT_ACTIVATION_RANGES[activation_of(op)]
     return {"float_low": low, "float_high": high}
-
-
-def activation_name(op: Op) -> str:
-    """The fused activation of an op with weights."""
-    return str(getattr(op.attrs, "fused_activation_function", "NONE"))
 
 
 def refuses_weighted(op: Op, target: Target) -> str | None:

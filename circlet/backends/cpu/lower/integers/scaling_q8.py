@@ -11,7 +11,6 @@ from circlet.backends.cpu.lower.integers.q8 import (
     Int64,
     Scaling,
     Slots,
-    activation_name,
     bias_of,
     factors_of,
     fixed_scaling,
@@ -19,7 +18,13 @@ from circlet.backends.cpu.lower.integers.q8 import (
     stored_zero,
 )
 from circlet.ir import Op
-from circlet.ops.requantize import activation_range, quantize_multipliers, scalar_quant, wrap_int32
+from circlet.ops.requantize import (
+    activation_of,
+    activation_range,
+    quantize_multipliers,
+    scalar_quant,
+    wrap_int32,
+)
 from circlet.target.targets import Target
 
 _LINES = ("Q8_LINE", "Q8_LINES")
@@ -59,7 +64,7 @@ def _line_scaling(
     own = bias_of(op, bias.size)
     most = reach - np.abs(own)
     curve = Curve(mantissa, -shift, own - most, own + most)
-    low, high = activation_range(activation_name(op), op.outputs[0])
+    low, high = activation_range(activation_of(op), op.outputs[0])
     zero = scalar_quant(op.outputs[0])[1]
     search = curve if _pixels(op) >= _FEWEST_PIXELS else curve._replace(mantissa=mantissa * 0)
     lines, fits = lines_of(search, (low - zero, high - zero), stored_zero(op), floats)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from circlet.backends.cpu.lowering import Context, ParamValue
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.operands import zero_of
-from circlet.ops.requantize import activation_range, wide_multiplier
+from circlet.ops.requantize import activation_of, activation_range, wide_multiplier
 
 Int64 = npt.NDArray[np.int64]
 
@@ -52,7 +52,7 @@ def column_records(
 
 def bounds(op: Op) -> dict[str, ParamValue]:
     """Zero point and limits of the result."""
-    activation = getattr(op.attrs, "fused_activation_function", "NONE")
+    activation = activation_of(op)
     low, high = activation_range(activation, op.outputs[0])
     return {"zero": zero_of(op.outputs[0]), "low": low, "high": high}
 

@@ -26,7 +26,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.operands import operand
-from circlet.ops.order import only_axis, sequence_axes, top_count
+from circlet.ops.order import CumsumAttrs, only_axis, sequence_axes, top_count
 from circlet.target.targets import Target
 
 _TASK_BYTES = 1 << 15
@@ -123,7 +123,8 @@ def _lower_sum(op: Op, context: Context) -> None:
     assert axis is not None
     shape = result.static_shape
     params: dict[str, ParamValue] = {"size": shape[axis], "inner": prod(shape[axis + 1 :])}
-    flags = [int(bool(getattr(op.attrs, name, False))) for name in ("exclusive", "reverse")]
+    attrs = op.attributes(CumsumAttrs)
+    flags = int(attrs.exclusive), int(attrs.reverse)
     kernel = Kernel("order.h", "running_sum", (_TYPES[result.dtype], *flags))
     operands = (source_ref(context, operand(op, 0)), TensorRef(result))
     context.call(op, kernel, params, operands, (result,), tasks=prod(shape[:axis]))

@@ -22,6 +22,7 @@ from circlet.ir import Op
 from circlet.ops.blocks import Blocks, blocks_of
 from circlet.ops.layout import pad_value, paddings
 from circlet.ops.operands import operand
+from circlet.ops.repeat import MirrorPadAttrs
 from circlet.target.targets import Target
 
 _AXES = 6
@@ -83,7 +84,7 @@ def _refuses_mirror(op: Op, target: Target) -> str | None:
 
 def _mirrored(op: Op, axis: int) -> np.ndarray:
     """Source index of each index of the result along an axis."""
-    mode = "symmetric" if getattr(op.attrs, "mode", "") == "SYMMETRIC" else "reflect"
+    mode = "symmetric" if op.attributes(MirrorPadAttrs).mode == "SYMMETRIC" else "reflect"
     size, pad = operand(op, 0).static_shape[axis], (paddings(op) or ())[axis]
     return np.pad(np.arange(size), pad, mode)  # type: ignore[call-overload]
 

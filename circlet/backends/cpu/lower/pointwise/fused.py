@@ -48,12 +48,11 @@ def _takes(op: Op, target: Target) -> None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    assert isinstance(op.attrs, FusedAttrs)
     inputs = [tensor for tensor in op.inputs if tensor is not None]
     places: dict[Tensor, int] = {tensor: number for number, tensor in enumerate(inputs)}
     steps: list[Step] = []
     stored: list[Tensor] = []
-    for part in op.attrs.parts:
+    for part in op.attributes(FusedAttrs).parts:
         scalar, result = element_scalar(part), part.outputs[0]
         assert scalar is not None
         if result in op.outputs:
@@ -66,8 +65,7 @@ def _lower(op: Op, context: Context) -> None:
 
 def _roles(op: Op) -> tuple[list[RowOperand], FusedRowsAttrs]:
     """The inputs of rows, and the attributes."""
-    attrs = op.attrs
-    assert isinstance(attrs, FusedRowsAttrs)
+    attrs = op.attributes(FusedRowsAttrs)
     inputs = [tensor for tensor in op.inputs if tensor is not None]
     inner = attrs.shape[attrs.kept :]
     return [RowOperand(t, t.static_shape[-len(inner) :] != inner) for t in inputs], attrs
@@ -122,8 +120,7 @@ def _refuses_strides(op: Op, target: Target) -> str | None:
 
 def _overwrites_rows(op: Op, source: Tensor, result: Tensor) -> bool:
     """Whether no pass reads after a store: the only result is stored in the last one."""
-    attrs = op.attrs
-    assert isinstance(attrs, FusedRowsAttrs)
+    attrs = op.attributes(FusedRowsAttrs)
     read = {tensor for part in attrs.parts for tensor in part.inputs}
     made = [tensor for part in attrs.parts for tensor in part.outputs]
     return op.outputs == [result] and all(tensor in read or tensor is result for tensor in made)

@@ -33,6 +33,7 @@ from circlet.ir import Op
 from circlet.ops.batch_matmul import adjoint
 from circlet.ops.fused import FUSED_ATTENTION, FusedAttrs
 from circlet.ops.operands import operand
+from circlet.ops.softmax import SoftmaxAttrs
 from circlet.target.targets import Target
 
 _FUNCTION = {False: "attention_f32", True: "attention_bf16"}
@@ -46,8 +47,7 @@ def _takes(op: Op, target: Target) -> None:
 
 
 def _parts(op: Op) -> tuple[Op, ...]:
-    assert isinstance(op.attrs, FusedAttrs)
-    return op.attrs.parts
+    return op.attributes(FusedAttrs).parts
 
 
 def _lower(op: Op, context: Context) -> None:
@@ -73,7 +73,7 @@ def _lower(op: Op, context: Context) -> None:
         **_strides(first, last),
         **_mask(op),
         "scale": _factor(op),
-        "beta": getattr(_softmax(op).attrs, "beta", 1.0),
+        "beta": _softmax(op).attributes(SoftmaxAttrs).beta,
     }
     if rounded:
         params = {f"f32_{name}": value for name, value in params.items()}

@@ -56,8 +56,7 @@ def _lower(op: Op, context: Context) -> None:
         "x": strides[0][-MAX_AXES:],
         "y": strides[1][-MAX_AXES:],
     }
-    attrs = op.attrs
-    assert isinstance(attrs, BatchMatMulAttrs)
+    attrs = op.attributes(BatchMatMulAttrs)
     kernel = Kernel("matmul_hybrid.h", "matmul_hybrid", (int(attrs.asymmetric_quantize_inputs),))
     operands = (source_ref(context, operand(op, 0)), *packed.refs, TensorRef(result))
     tasks = prod(stack) * rows

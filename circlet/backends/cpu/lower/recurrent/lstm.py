@@ -36,6 +36,7 @@ from circlet.ops.lstm_operands import (
     PROJECTION,
     PROJECTION_BIAS,
     Gate,
+    LstmAttrs,
     cells,
     gates,
     inputs,
@@ -45,6 +46,7 @@ from circlet.ops.lstm_operands import (
     steps_first,
 )
 from circlet.ops.operands import operand
+from circlet.ops.requantize import activation_of
 from circlet.target.targets import Target
 
 KINDS = ("UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM")
@@ -159,9 +161,9 @@ def _packed_projection(op: Op, shape: Shape, context: Context) -> Ref:
     return context.constant(packed)
 
 
-def _clip_of(op: Op, name: str) -> float:
+def _clip_of(most: float) -> float:
     """The largest magnitude that an attribute allows, infinity where it names none."""
-    limit = float(np.float32(getattr(op.attrs, name)))
+    limit = float(np.float32(most))
     return limit if limit > 0 else inf
 
 
@@ -169,11 +171,12 @@ def float_params(op: Op, shape: Shape) -> tuple[dict[str, ParamValue], int]:
     """The fields of `struct lstm_f32_params`, and the floats of scratch memory that they mark."""
     projected = shape.blocks.slots + shape.gate
     slots = projected + (shape.projection.slots if shape.projection else 0)
+    attrs = op.attributes(LstmAttrs)
     own: dict[str, ParamValue] = {
         "hidden": shape.blocks.slots,
         "projected": projected,
-        "cell_clip": _clip_of(op, "cell_clip"),
-        "projection_clip": _clip_of(op, "proj_clip") if shape.projection else inf,
+        "cell_clip": _clip_of(attrs.cell_clip),
+        "projection_clip": _clip_of(attrs.proj_clip) if shape.projection else inf,
     }
     return shape.params | own, slots
 
@@ -190,7 +193,7 @@ def float_arguments(op: Op, shape: Shape) -> tuple[int, ...]:
         shape.blocks.vectors,
         shape.projection.vectors if shape.projection else 0,
         len(gates(op)) - 3,
-        _ACTIVATIONS[str(getattr(op.attrs, "fused_activation_function", "TANH"))],
+        _ACTIVATIONS[activation_of(op)],
         *flags(op),
     )
 

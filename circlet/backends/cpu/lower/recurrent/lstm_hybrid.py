@@ -33,6 +33,7 @@ from circlet.ir import DType, Op
 from circlet.ops.lstm_operands import (
     OUTPUT,
     PROJECTION,
+    LstmAttrs,
     cells,
     gates,
     inputs,
@@ -85,7 +86,7 @@ def _lower(op: Op, context: Context) -> None:
     start = align(4 * slots, 64)
     params: dict[str, ParamValue] = {
         "bytes": start,
-        "asymmetric": int(bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))),
+        "asymmetric": int(op.attributes(LstmAttrs).asymmetric_quantize_inputs),
     }
     params |= {f"floats_{name}": value for name, value in floats.items()}
     kernel = Kernel("lstm_hybrid.h", "lstm_hybrid", float_arguments(op, shape))

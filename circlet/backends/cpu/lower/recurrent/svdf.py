@@ -25,7 +25,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand, zero_of
-from circlet.ops.requantize import integer_range, wrap_int32
+from circlet.ops.requantize import activation_of, integer_range, wrap_int32
 from circlet.ops.svdf import BIAS, FEATURES, STATE, TIME, factors_of, sizes_of
 from circlet.target.targets import Target
 
@@ -92,7 +92,7 @@ def _call(
 
 def _lower_float(op: Op, context: Context) -> None:
     blocks, weights = _blocks(op, context), np.asarray(operand(op, FEATURES).data)
-    low, high = CLAMPS[str(getattr(op.attrs, "fused_activation_function", "NONE"))]
+    low, high = CLAMPS[activation_of(op)]
     packed = pack_floats(weights, np.zeros(len(weights), np.float32), blocks)
     arrays = (packed, np.asarray(operand(op, TIME).data), _bias(op))
     kernel = Kernel("svdf.h", "svdf_f32", (blocks.vectors,))

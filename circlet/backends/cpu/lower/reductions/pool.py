@@ -14,7 +14,7 @@ from circlet.backends.cpu.lowering import (
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand
 from circlet.ops.pool import Pool2DAttrs, pool_window_of
-from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_range
+from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_of, activation_range
 from circlet.target.targets import Target
 
 ELEMENT_TYPES = {
@@ -33,14 +33,14 @@ _KINDS = {
 
 
 def _refuses(op: Op, target: Target) -> str | None:
-    source, attrs = operand(op, 0), op.attrs
-    assert isinstance(attrs, Pool2DAttrs)
+    source, attrs = operand(op, 0), op.attributes(Pool2DAttrs)
     if source.dtype not in (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16):
         return f"does not take {source.dtype.name}"
     if source.is_constant:
         return "the input is constant"
     height, width = source.static_shape[1:3]
-    if min(attrs.filter_height, height) * min(attrs.filter_width, width) > _TAP_LIMIT:
+    rows, columns = attrs.kernel_shape
+    if min(rows, height) * min(columns, width) > _TAP_LIMIT:
         return f"a window holds more than {_TAP_LIMIT} pixels"
     return None
 
@@ -76,8 +76,7 @@ def _geometry(op: Op, context: Context) -> dict[str, ParamValue]:
 
 
 def _activation(op: Op) -> dict[str, ParamValue]:
-    assert isinstance(op.attrs, Pool2DAttrs)
-    activation = op.attrs.fused_activation_function
+    activation = activation_of(op)
     if op.outputs[0].dtype.is_float:
         low, high = FLOAT_ACTIVATION_RANGES[activation]
         return {"low_int": 0, "high_int": 0, "low": low, "high": high}

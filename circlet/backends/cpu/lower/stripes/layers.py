@@ -10,12 +10,12 @@ from circlet.backends.cpu.layout import Layout
 from circlet.ir import Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.fused import FUSED_RESIDUAL, FusedAttrs
-from circlet.ops.geometry import Window, Window2D
+from circlet.ops.geometry import UNPADDED, Window, Window2D
 from circlet.ops.operands import operand
 from circlet.plan.stripes import Stage
 
 _ADDEND = 3
-_PIXELS = Window2D("VALID", Window(1), Window(1))
+_PIXELS = Window2D(UNPADDED, Window(1), Window(1))
 
 
 class Strides(NamedTuple):
@@ -42,8 +42,7 @@ class Part:
         """The convolution in it."""
         if self.op.kind != FUSED_RESIDUAL:
             return self.op
-        assert isinstance(self.op.attrs, FusedAttrs)
-        return self.op.attrs.parts[0]
+        return self.op.attributes(FusedAttrs).parts[0]
 
     @property
     def is_copy(self) -> bool:
@@ -124,7 +123,7 @@ def rows_of(part: Part, count: int, places: Places) -> RowsOp:
     if part.is_copy:
         copy = replace(part.op, inputs=[source], outputs=[result])
         return RowsOp(copy, source, result, None, layouts)
-    attrs: Any = replace(part.layer.attrs, padding="VALID")  # type: ignore[type-var]
+    attrs: Any = replace(part.layer.attrs, padding=UNPADDED)  # type: ignore[type-var]
     inputs: list[Tensor | None] = [source, *part.layer.inputs[1:]]
     layer = replace(part.layer, inputs=inputs, outputs=[result], attrs=attrs)
     if places.addend is None:
@@ -132,8 +131,7 @@ def rows_of(part: Part, count: int, places: Places) -> RowsOp:
     addend = _addend(part, count)
     layouts[addend] = places.addend.layout(addend)
     inputs = [source, *part.op.inputs[1:_ADDEND], addend]
-    assert isinstance(part.op.attrs, FusedAttrs)
-    fused = FusedAttrs((layer, *part.op.attrs.parts[1:]))
+    fused = FusedAttrs((layer, *part.op.attributes(FusedAttrs).parts[1:]))
     whole = replace(part.op, inputs=inputs, outputs=[result], attrs=fused)
     return RowsOp(whole, source, result, addend, layouts)
 

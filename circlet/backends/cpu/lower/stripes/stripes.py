@@ -72,10 +72,10 @@ class _Chain:
     """
 
     def __init__(self, op: Op, context: Context) -> None:
-        assert isinstance(op.attrs, StripeAttrs)
+        attrs = op.attributes(StripeAttrs)
         self._context = context
-        self._parts = [Part(part) for part in op.attrs.parts]
-        self._plan = plan_stripes([part.stage for part in self._parts], op.attrs.stripes)
+        self._parts = [Part(part) for part in attrs.parts]
+        self._plan = plan_stripes([part.stage for part in self._parts], attrs.stripes)
         validate_stripes(self._plan)
         self._memory = self._planned_buffers()
         self._table = Table()
@@ -196,8 +196,7 @@ def _zero(tensor: Tensor) -> int:
 
 
 def _parts(op: Op) -> tuple[Op, ...]:
-    assert isinstance(op.attrs, StripeAttrs)
-    return op.attrs.parts
+    return op.attributes(StripeAttrs).parts
 
 
 def _takes(op: Op, target: Target) -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from circlet.errors import FormatError
-from circlet.ops.flexbuffer import flexbuffer, read_map
+from circlet.formats.flexbuffer import flexbuffer, read_map
 
 flexbuffers = pytest.importorskip("flatbuffers.flexbuffers", reason="flatbuffers is not installed")
 

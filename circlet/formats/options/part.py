@@ -1,0 +1,48 @@
+"""Fields of an options table that together say one attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from circlet.ir import Op
+
+
+@dataclass(frozen=True)
+class Part:
+    """Fields that are not simply the attribute of their name.
+
+    Attributes:
+        attribute: The attribute.
+        fields: The fields that say it.
+        decode: The attribute, from the values of all fields of the table.
+        encode: The fields, for an op; FormatError where they cannot say its attribute.
+    """
+
+    attribute: str
+    fields: tuple[str, ...]
+    decode: Callable[[Mapping[str, object]], object]
+    encode: Callable[[Op], dict[str, object]]
+
+
+def renamed(attribute: str, field: str) -> Part:
+    """One field under another name."""
+    return Part(
+        attribute,
+        (field,),
+        lambda fields: fields[field],
+        lambda op: {field: vars(op.attrs)[attribute]},
+    )
+
+
+def paired(attribute: str, *names: str) -> Part:
+    """Several fields that are the elements of one tuple."""
+    return Part(
+        attribute,
+        names,
+        lambda fields: tuple(fields[name] for name in names),
+        lambda op: dict(zip(names, vars(op.attrs)[attribute], strict=True)),
+    )
+
+
+ACTIVATION = renamed("activation", "fused_activation_function")

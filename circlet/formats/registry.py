@@ -1,0 +1,143 @@
+"""The kinds of model files: those of this package, and those that others register.
+
+Another package registers a kind by an entry point of the group `circlet.formats` whose object is a
+`Format`. Entry points are loaded only where no kind that is known already fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from circlet.errors import FormatError
+from circlet.formats import schema
+from circlet.ir import Model
+from circlet.limits import Limits
+
+GROUP = "circlet.formats"
+HEAD_BYTES = 512
+
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of model file.
+
+    Attributes:
+        name: What users call it; `Model.source_format` of what was read.
+        suffixes: Endings of file names, with the dot, in lower case.
+        recognises: Whether a file is of this kind, from its first 512 bytes.
+        read: The model that the bytes hold; its constants should stay views into them. What is
+            wrong with a file is a coded error of `circlet.errors`.
+        write: The bytes of a model, with the origins of its operators if asked for; FormatError
+            where the kind cannot say something. None for kinds that are only read.
+        stores_origins: Whether origins are written where the caller does not say.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    recognises: Callable[[bytes], bool]
+    read: Callable[[memoryview, Limits], Model]
+    write: Callable[[Model, bool], bytes | bytearray] | None = None
+    stores_origins: bool = False
+
+
+_FORMATS: dict[str, Format] = {}
+
+
+def register_format(format: Format) -> Format:
+    """Add a kind of file; ValueError if its name is taken."""
+    if format.name in _FORMATS:
+        raise ValueError(f"there is a format {format.name} already")
+    _FORMATS[format.name] = format
+    return format
+
+
+def unregister_format(name: str) -> None:
+    """Drop a kind of file, if there is one of this name."""
+    _FORMATS.pop(name, None)
+
+
+def all_formats() -> list[Format]:
+    """Every kind of file, those of other packages too."""
+    load_entry_points()
+    return list(_FORMATS.values())
+
+
+def format_named(name: str) -> Format | None:
+    """The kind of this name."""
+    return _FORMATS.get(name) or next((f for f in all_formats() if f.name == name), None)
+
+
+def format_of_suffix(suffix: str) -> Format | None:
+    """The kind whose file names end so."""
+    return _first(lambda known: suffix.lower() in known.suffixes)
+
+
+def format_of(data: memoryview) -> Format | None:
+    """The kind of file that the bytes are."""
+    head = bytes(data[:HEAD_BYTES])
+    return _first(lambda known: known.recognises(head))
+
+
+def _first(fits: Callable[[Format], bool]) -> Format | None:
+    known = next(filter(fits, _FORMATS.values()), None)
+    return known or next(filter(fits, all_formats()), None)
+
+
+@cache
+def load_entry_points() -> None:
+    """Register what other packages name in the group, once."""
+    from importlib.metadata import entry_points  # Here, as it costs a start 20 ms.
+
+    for entry in entry_points(group=GROUP):
+        found = entry.load()
+        if not isinstance(found, Format):
+            raise FormatError(
+                "what a package registers as a format is none",
+                where=f"entry point {entry.name} of the group {GROUP}",
+                why=f"it is a {type(found).__name__}",
+                fix="name a circlet.formats.registry.Format there",
+            )
+        _FORMATS.setdefault(found.name, found)
+
+
+def _tables(name: str) -> Format:
+    """A kind of file of flatbuffer tables."""
+
+    def read(data: memoryview, limits: Limits) -> Model:
+        from circlet.formats.read_model import read_model
+
+        return read_model(data, limits)
+
+    def write(model: Model, origins: bool) -> bytearray:
+        from circlet.formats.write_model import write_model  # Running a model needs no writer.
+
+        return write_model(model, schema.by_name(name), origins)
+
+    def recognises(head: bytes) -> bool:
+        return head[4:8] == schema.IDENTIFIERS[name]
+
+    return Format(name, (f".{name}",), recognises, read, write, name == "circle")
+
+
+def _text() -> Format:
+    """The text form, which can say whatever a model can."""
+
+    def read(data: memoryview, limits: Limits) -> Model:
+        from circlet.ops.text import parse
+
+        return parse(str(data, "utf-8", "replace"))
+
+    def write(model: Model, origins: bool) -> bytes:
+        from circlet.ir.text import to_text
+
+        return to_text(model).encode()
+
+    return Format(
+        "text", (), lambda head: head.startswith((b"model\n", b"model ")), read, write, True
+    )
+
+
+for _format in (_tables("tflite"), _tables("circle"), _text()):
+    register_format(_format)
