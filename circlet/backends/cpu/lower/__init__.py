@@ -40,7 +40,7 @@ FAMILIES = (
     "stripes.stripes",
     "integers.conv_q16",
     "integers.conv_int16",
-    "integers.parts_q8",
+    "integers.split_q8",
     "reductions.l2_norm",
     "reductions.fft",
     "floats.conv_direct",

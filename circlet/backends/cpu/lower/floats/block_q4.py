@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.lower.floats.float_matrix import CLAMPS, constant_floats, why_not_float
+from circlet.backends.cpu.lower.floats.epilogue import CLAMPS
+from circlet.backends.cpu.lower.floats.float_matrix import constant_floats, why_not_float
 from circlet.backends.cpu.lower.integers.q8 import dot_is_signed, has_dot
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
 from circlet.ir import Op

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from circlet.backends.cpu.lower.floats.float_matrix import clamp_params
+from circlet.backends.cpu.lower.floats.epilogue import clamp_params
 from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
-from typing import NamedTuple
 
 from circlet.backends.cpu.costs import DEFAULT_COSTS, Costs, costs_of
+from circlet.backends.cpu.lower.products.tiles import Tile, best_first
 from circlet.target.targets import Target
 
 FLOAT_BYTES = 4
@@ -17,32 +17,6 @@ _DEEP = 1024
 _TASK_INPUT_BYTES = 96 << 10
 _TASK_PANEL_STEPS = 4096
 _TASKS_WANTED = 16
-
-
-class Tile(NamedTuple):
-    """Output pixels times vectors of output channels that a kernel holds in registers.
-
-    Attributes:
-        pixels: Output pixels of one row.
-        vectors: Vectors of channels; the last one may be half a vector.
-    """
-
-    pixels: int
-    vectors: float
-
-    @property
-    def whole(self) -> int:
-        """Registers that hold the vectors of a pixel."""
-        return ceil(self.vectors)
-
-    @property
-    def half(self) -> int:
-        """1 where the last vector is half a vector, else 0."""
-        return int(self.whole > self.vectors)
-
-    def channels(self, lanes: int) -> int:
-        """Output channels, given the lanes of a vector."""
-        return int(self.vectors * lanes)
 
 
 @dataclass(frozen=True)
@@ -90,7 +64,7 @@ def vectors_of(registers: Registers, channels: int, lanes: int) -> float:
 
 
 def choose_tile(registers: Registers, width: int, vectors: float, depth: int = _DEEP) -> Tile:
-    """The tile with the least estimated time; see `tiles_of`."""
+    """The tile with the least predicted time; see `tiles_of`."""
     return tiles_of(registers, width, vectors, depth)[0]
 
 
@@ -98,7 +72,7 @@ def choose_tile(registers: Registers, width: int, vectors: float, depth: int = _
 def tiles_of(
     registers: Registers, width: int, vectors: float, depth: int = _DEEP
 ) -> tuple[Tile, ...]:
-    """Tiles for rows of `width` pixels and `vectors` channels, the least estimated time first.
+    """Tiles for rows of `width` pixels and `vectors` channels, the least predicted time first.
 
     Args:
         registers: What the target has.
@@ -110,15 +84,12 @@ def tiles_of(
     halves = (count - 0.5 for count in counts if vectors % 1)
     counts += [half for half in halves if vectors % half == 0]
     candidates = [
-        tile
+        (tile, registers.costs.float_tile(tile.pixels, tile.vectors, depth))
         for pixels in range(max(1, min(_MOST_PIXELS, width)), 0, -1)
         for count in counts
         if registers.hold(tile := Tile(pixels, count))
     ]
-    costs = registers.costs
-    return tuple(
-        sorted(candidates, key=lambda tile: tile_slots(costs, tile, width, vectors, depth))
-    )
+    return best_first(candidates, width, vectors)
 
 
 def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
@@ -132,7 +103,6 @@ def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
     return min(tiles, max(1, worthwhile, min(cached, shared)))
 
 
-def tile_slots(costs: Costs, tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:
-    """Slots of a row of `width` pixels and `vectors` channels that is covered with tiles."""
-    tiles = -(-width // tile.pixels) * ceil(vectors / tile.vectors)
-    return tiles * costs.float_tile(tile.pixels, tile.vectors, depth)
+def row_cycles(costs: Costs, tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:
+    """Predicted cycles of a row of `width` pixels and `vectors` channels that tiles cover."""
+    return tile.covering(width, vectors) * costs.float_tile(tile.pixels, tile.vectors, depth)

@@ -10,13 +10,13 @@ from circlet.backends.cpu.abi import align
 from circlet.backends.cpu.lower.floats.bf16 import registers_for_pairs, rounds
 from circlet.backends.cpu.lower.floats.tiles import (
     FLOAT_BYTES,
-    Tile,
     choose_tile,
     lanes_of,
     registers_of,
     vectors_of,
 )
 from circlet.backends.cpu.lower.products.matmul import MOST_STACK_AXES, product_sizes, stack_strides
+from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.lower.views import outer_fields, source_ref, spread
 from circlet.backends.cpu.lowering import (
     LOWERINGS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.backends.cpu.abi import align
-from circlet.backends.cpu.lower.floats.float_matrix import CLAMPS
+from circlet.backends.cpu.lower.floats.epilogue import CLAMPS
 from circlet.backends.cpu.lower.products.matvec import (
     Blocks,
     blocks_of,
