@@ -12,7 +12,7 @@ import pytest
 
 from bench import fit
 from circlet.backends.cpu.costs import DEFAULT_COSTS, Costs
-from circlet.backends.cpu.lower.floats.tiles import Tile
+from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.tuning.choices import Choices, Question, label_of
 from circlet.target.targets import parse_target
 from tests.backends.cpu.tuning.test_choices import compiled, convolution
