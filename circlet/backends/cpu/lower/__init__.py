@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-# Rows of one kind are asked in this order.
+# In any order: rows of one kind are asked by rank.
 FAMILIES = (
     "pointwise.lut",
     "pointwise.lut16",

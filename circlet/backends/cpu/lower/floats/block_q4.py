@@ -13,7 +13,7 @@ import numpy.typing as npt
 from circlet.backends.cpu.lower.floats.epilogue import CLAMPS
 from circlet.backends.cpu.lower.floats.float_matrix import constant_floats, why_not_float
 from circlet.backends.cpu.lower.integers.q8 import dot_is_signed, has_dot
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, Rank, TensorRef
 from circlet.ir import Op
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
@@ -153,4 +153,6 @@ def _lower(op: Op, context: Context) -> None:
     )
 
 
-LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_block_q4", _refuses, _lower))
+LOWERINGS.add(
+    Lowering("FULLY_CONNECTED", "fully_connected_block_q4", _refuses, _lower, rank=Rank.BLOCK_Q4)
+)

@@ -16,7 +16,7 @@ from circlet.backends.cpu.lower.floats.folding import fold_of, folded
 from circlet.backends.cpu.lower.floats.tiles import lanes_of, registers_of
 from circlet.backends.cpu.lower.floats.winograd import WINOGRAD, call_winograd, method_of
 from circlet.backends.cpu.lower.products.windows import conv_border, convolution
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, Rank
 from circlet.ir import Op, Tensor
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
@@ -81,6 +81,7 @@ LOWERINGS.add(
 DEPTHWISE_MULTIPLIED = Lowering(
     kind="DEPTHWISE_CONV_2D",
     name="depthwise_f32_grouped",
+    rank=Rank.SPLIT,
     refuses=_refuses,
     lower=_lower_multiplied,
     borders=conv_border,

@@ -9,7 +9,7 @@ from math import gcd
 
 import numpy as np
 
-from circlet.backends.cpu.costs import Costs, costs_of
+from circlet.backends.cpu import costs
 from circlet.backends.cpu.lower.floats.conv_float import DEPTHWISE_MULTIPLIED
 from circlet.backends.cpu.lower.floats.epilogue import FloatArray, clamp_params
 from circlet.backends.cpu.lower.floats.float_matrix import constant_floats, why_not_float
@@ -118,7 +118,7 @@ def _choice(
     return Choice(
         f"depthwise_f32 {rows.height}x{rows.width}x{rows.channels}",
         shapes,
-        lambda shape: _row_cycles(costs_of(context.target), rows, shape[-1]),
+        lambda shape: _row_cycles(rows, shape[-1]),
         lambda shape: context.has(_kernel(shape, masked)),
     )
 
@@ -173,11 +173,11 @@ def _shapes(rows: _Rows, registers: Registers) -> list[tuple[int, ...]]:
     most = _MOST_PIXELS if registers.count > 16 else 5
     limit = max(1, min(most, rows.width, _MOST_UNROLLED // (height * width)))
 
-    counts = sorted(range(limit, 0, -1), key=partial(_row_cycles, registers.costs, rows))
+    counts = sorted(range(limit, 0, -1), key=partial(_row_cycles, rows))
     return [_shape(rows, pixels) for pixels in counts]
 
 
-def _row_cycles(costs: Costs, rows: _Rows, pixels: int) -> float:
+def _row_cycles(rows: _Rows, pixels: int) -> float:
     """Predicted time of a row, per vector of channels."""
     taps = rows.window.rows.size * rows.window.columns.size
     return -(-rows.width // pixels) * costs.window(pixels, taps)

@@ -122,7 +122,7 @@ def _tile(product: FloatProduct, context: Context) -> Tile:
     width, depth = product.width, product.depth
 
     def cost(tile: Tile) -> float:
-        return row_cycles(registers.costs, tile, width, vectors, depth)
+        return row_cycles(tile, width, vectors, depth)
 
     name = f"{_function(product)} {joined(product.sizes)} by {joined(product.shape)}"
     tiles = tiles_of(registers, width, vectors, depth)

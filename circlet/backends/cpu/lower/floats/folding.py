@@ -73,7 +73,7 @@ def _row_cycles(
     _, rows, columns, channels = product.shape
     depth = rows * (columns + (count - 1) * _step(product)) * channels
     tile = choose_tile(registers, pixels, vectors, depth)
-    return row_cycles(registers.costs, tile, pixels, vectors, depth)
+    return row_cycles(tile, pixels, vectors, depth)
 
 
 def _can_fold(product: FloatProduct) -> bool:

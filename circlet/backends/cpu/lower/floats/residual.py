@@ -11,7 +11,7 @@ from circlet.backends.cpu.lower.floats.float_matrix import call_conv_f32
 from circlet.backends.cpu.lower.floats.fully_connected_float import fully_connected
 from circlet.backends.cpu.lower.products.product import View
 from circlet.backends.cpu.lower.products.windows import conv_border
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, Rank
 from circlet.ir import Op, Tensor
 from circlet.ops.fused import FUSED_RESIDUAL, FusedAttrs
 from circlet.ops.operands import operand
@@ -123,4 +123,6 @@ LOWERINGS.add(
         strided_output=True,
     )
 )
-LOWERINGS.add(Lowering(FUSED_RESIDUAL, "fused_residual_rows", _refuses_rows, _lower_rows))
+LOWERINGS.add(
+    Lowering(FUSED_RESIDUAL, "fused_residual_rows", _refuses_rows, _lower_rows, rank=Rank.DENSE)
+)

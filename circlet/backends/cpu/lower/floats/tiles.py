@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
-from circlet.backends.cpu.costs import DEFAULT_COSTS, Costs, costs_of
+from circlet.backends.cpu import costs
 from circlet.backends.cpu.lower.products.tiles import Tile, best_first
 from circlet.target.targets import Target
 
@@ -27,13 +27,11 @@ class Registers:
         count: Architectural vector registers, or their worth where vectors are emulated.
         by_lane: Whether one register holds several inputs of a pixel, multiplied by lane.
         has_halves: Whether half a vector may take less time than a whole one.
-        costs: What kernels that use them take.
     """
 
     count: int
     by_lane: bool = False
     has_halves: bool = False
-    costs: Costs = DEFAULT_COSTS
 
     def hold(self, tile: Tile) -> bool:
         """Whether a tile's sums and the operands of one step fit, with one register to spare."""
@@ -50,10 +48,10 @@ def lanes_of(vector_bytes: int) -> int:
 def registers_of(target: Target, vector_bytes: int) -> Registers:
     """The registers that kernels for a target may count on."""
     if vector_bytes == 64:
-        return Registers(32, has_halves=True, costs=costs_of(target))
+        return Registers(32, has_halves=True)
     if target.arch == "aarch64":
-        return Registers(32, by_lane=True, costs=costs_of(target))
-    return Registers(8 if target.arch == "riscv64" else 16, costs=costs_of(target))
+        return Registers(32, by_lane=True)
+    return Registers(8 if target.arch == "riscv64" else 16)
 
 
 def vectors_of(registers: Registers, channels: int, lanes: int) -> float:
@@ -84,7 +82,7 @@ def tiles_of(
     halves = (count - 0.5 for count in counts if vectors % 1)
     counts += [half for half in halves if vectors % half == 0]
     candidates = [
-        (tile, registers.costs.float_tile(tile.pixels, tile.vectors, depth))
+        (tile, costs.float_tile(tile.pixels, tile.vectors, depth))
         for pixels in range(max(1, min(_MOST_PIXELS, width)), 0, -1)
         for count in counts
         if registers.hold(tile := Tile(pixels, count))
@@ -103,6 +101,6 @@ def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
     return min(tiles, max(1, worthwhile, min(cached, shared)))
 
 
-def row_cycles(costs: Costs, tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:
+def row_cycles(tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:
     """Predicted cycles of a row of `width` pixels and `vectors` channels that tiles cover."""
     return tile.covering(width, vectors) * costs.float_tile(tile.pixels, tile.vectors, depth)

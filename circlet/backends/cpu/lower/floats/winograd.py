@@ -6,6 +6,7 @@ from math import prod, sqrt
 
 import numpy as np
 
+from circlet.backends.cpu import costs
 from circlet.backends.cpu.lower.floats.bf16 import speed_up
 from circlet.backends.cpu.lower.floats.epilogue import FloatArray, FloatProduct, edges
 from circlet.backends.cpu.lower.floats.tiles import (
@@ -29,6 +30,7 @@ _MOST_WEIGHT_BYTES = 12 << 20
 _CACHED_BYTES = 384 << 10
 _TASKS_WANTED = 8
 _WORTHWHILE = 0.8
+_ENTER_CYCLES, _LEAVE_CYCLES = 190, 150  # transforms of a patch, per vector of channels
 
 _NEAR, _FAR = sqrt(0.5), sqrt(2)
 
@@ -126,7 +128,7 @@ def _tiles(context: Context, product: FloatProduct) -> Choice[Tile]:
     depth = product.shape[3]
 
     def cost(tile: Tile) -> float:
-        return row_cycles(registers.costs, tile, patches, vectors, depth)
+        return row_cycles(tile, patches, vectors, depth)
 
     return Choice(name, tiles_of(registers, patches, vectors, depth), cost, always_there)
 
@@ -165,9 +167,9 @@ def _cycles(product: FloatProduct, registers: Registers, lanes: int) -> float:
     """Predicted time."""
     filters, _, _, channels = product.shape
     vectors, patches = -(-filters // lanes), _patches(product)
-    costs, tile = registers.costs, choose_tile(registers, *_tiled(product, lanes), channels)
-    products = row_cycles(costs, tile, patches, vectors, channels) * _PLANES
-    transforms = patches * (costs.enter * channels / lanes + costs.leave * vectors)
+    tile = choose_tile(registers, *_tiled(product, lanes), channels)
+    products = row_cycles(tile, patches, vectors, channels) * _PLANES
+    transforms = patches * (_ENTER_CYCLES * channels / lanes + _LEAVE_CYCLES * vectors)
     return products + transforms + costs.weights(_weight_bytes(product, lanes))
 
 
@@ -175,5 +177,5 @@ def _direct_cycles(product: FloatProduct, registers: Registers, lanes: int) -> f
     images, height, width = product.sizes
     vectors = vectors_of(registers, product.filters, lanes)
     tile = choose_tile(registers, width, vectors, product.depth)
-    row = row_cycles(registers.costs, tile, width, vectors, product.depth)
-    return images * height * row + registers.costs.weights(prod(product.shape) * FLOAT_BYTES)
+    row = row_cycles(tile, width, vectors, product.depth)
+    return images * height * row + costs.weights(prod(product.shape) * FLOAT_BYTES)

@@ -25,6 +25,7 @@ from circlet.backends.cpu.lowering import (
     Lowering,
     NoRef,
     ParamValue,
+    Rank,
     Ref,
 )
 from circlet.ir import DType, Op
@@ -208,7 +209,7 @@ def _lower_product(op: Op, context: Context) -> None:
     _call(integer_rows(op, context, 0), context)
 
 
-LOWERINGS.prefer(
+LOWERINGS.add(
     Lowering(
         "CONV_2D",
         "amx_conv_q8",
@@ -217,8 +218,15 @@ LOWERINGS.prefer(
         conv_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.MATRIX_UNIT,
     )
 )
-LOWERINGS.prefer(
-    Lowering("FULLY_CONNECTED", "amx_fully_connected_q8", _refuses_product, _lower_product)
+LOWERINGS.add(
+    Lowering(
+        "FULLY_CONNECTED",
+        "amx_fully_connected_q8",
+        _refuses_product,
+        _lower_product,
+        rank=Rank.MATRIX_UNIT,
+    )
 )

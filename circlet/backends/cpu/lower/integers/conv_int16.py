@@ -20,6 +20,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     TensorRef,
 )
 from circlet.ir import Op, Tensor
@@ -147,5 +148,6 @@ for _kind in ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"):
             _lower_image,
             strided_inputs=True,
             strided_output=True,
+            rank=Rank.INT16,
         )
     )

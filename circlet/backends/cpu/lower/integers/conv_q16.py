@@ -12,7 +12,7 @@ from circlet.backends.cpu.lower.integers.tiles import choose_tile
 from circlet.backends.cpu.lower.products.product import Product, of_rows
 from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.lower.products.windows import conv_border, convolution, splits_of
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, Rank
 from circlet.ir import Op
 from circlet.ops.operands import operand
 from circlet.ops.requantize import quantize_multipliers, wide_multiplier
@@ -178,6 +178,9 @@ LOWERINGS.add(
         conv_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.INT16,
     )
 )
-LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_q16", _refuses, _lower_rows))
+LOWERINGS.add(
+    Lowering("FULLY_CONNECTED", "fully_connected_q16", _refuses, _lower_rows, rank=Rank.INT16)
+)

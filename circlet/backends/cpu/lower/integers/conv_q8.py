@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.costs import costs_of
 from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.i8mm import (
     dots_of,
@@ -42,6 +41,7 @@ from circlet.backends.cpu.lowering import (
     Lowering,
     NoRef,
     ParamValue,
+    Rank,
     Ref,
 )
 from circlet.ir import DType, Op
@@ -174,13 +174,13 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
 
 def _tile(product: Q8Product, context: Context) -> Tile:
     width, vectors = product.width, -(-product.filters // (context.vector_bytes // 4))
-    costs, length = costs_of(context.target), product.im2col.joined().length
+    length = product.im2col.joined().length
     return chosen_tile(
         product.op,
         context,
         f"conv_q8 {product.rows}x{width}",
         product_tiles(width, vectors, length, context.target),
-        lambda tile: row_cycles(costs, tile, width, vectors),
+        lambda tile: row_cycles(tile, width, vectors),
         TileUse(
             lambda tile: _packing(product, tile),
             lambda tile, form: _kernel(product, tile, form, context),
@@ -306,5 +306,6 @@ LOWERINGS.add(
         conv_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.INT8,
     )
 )

@@ -39,6 +39,7 @@ from circlet.backends.cpu.lowering import (
     Lowering,
     NoRef,
     ParamValue,
+    Rank,
     Ref,
     TensorRef,
 )
@@ -290,5 +291,6 @@ LOWERINGS.add(
         conv_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.INT8,
     )
 )

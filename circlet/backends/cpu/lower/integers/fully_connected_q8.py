@@ -22,7 +22,7 @@ from circlet.backends.cpu.lower.integers.requantisation import (
     interleaved,
 )
 from circlet.backends.cpu.lower.products.product import of_rows
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, Rank
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
@@ -53,4 +53,4 @@ def integer_rows(op: Op, context: Context, offset: int) -> Q8Product:
     return of_rows(op, data, result, (units, depth), lambda: signed_weights(op), epilogue)
 
 
-LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_q8", _refuses, _lower))
+LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_q8", _refuses, _lower, rank=Rank.INT8))

@@ -42,6 +42,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     Ref,
     TensorRef,
 )
@@ -193,6 +194,11 @@ for _kind, _refuses, _lower in (
             _lower,
             strided_inputs=True,
             strided_output=True,
+            rank=Rank.HYBRID,
         )
     )
-LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_hybrid", _refuses_rows, _lower_rows))
+LOWERINGS.add(
+    Lowering(
+        "FULLY_CONNECTED", "fully_connected_hybrid", _refuses_rows, _lower_rows, rank=Rank.HYBRID
+    )
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from circlet.backends.cpu.costs import Costs, costs_of
+from circlet.backends.cpu import costs
 from circlet.backends.cpu.lower.integers.q8 import activation_offset, dot_is_signed
 from circlet.backends.cpu.lower.integers.tiles import tiles_of
 from circlet.backends.cpu.lower.products.tiles import Tile, best_first
@@ -42,13 +42,11 @@ def product_tiles(width: int, vectors: int, run_bytes: int, target: Target) -> t
     tiles = tiles_of(width, vectors, target)
     if group_of(run_bytes, target) != _DEPTH:
         return tiles
-    return _even_tiles(tiles, width, vectors, costs_of(target))
+    return _even_tiles(tiles, width, vectors)
 
 
 @lru_cache(maxsize=1024)
-def _even_tiles(
-    tiles: tuple[Tile, ...], width: int, vectors: int, costs: Costs
-) -> tuple[Tile, ...]:
+def _even_tiles(tiles: tuple[Tile, ...], width: int, vectors: int) -> tuple[Tile, ...]:
     """Tiles whose sums leave registers for matrices; an odd pixel takes the time of two."""
     even = ((tile, tile.pixels + tile.pixels % 2) for tile in tiles)
     fitting = [

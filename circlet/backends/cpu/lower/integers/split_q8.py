@@ -35,14 +35,7 @@ from circlet.backends.cpu.lower.integers.requantisation import Requantisation, i
 from circlet.backends.cpu.lower.phases import Phase, borders_of, phases_of
 from circlet.backends.cpu.lower.products.product import Product, View
 from circlet.backends.cpu.lower.products.windows import conv_border, tap_strides, window_strides
-from circlet.backends.cpu.lowering import (
-    LOWERINGS,
-    Context,
-    Lowering,
-    NoRef,
-    Ref,
-    TensorRef,
-)
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, NoRef, Rank, Ref, TensorRef
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
@@ -273,6 +266,7 @@ LOWERINGS.add(
         _transposed_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.SPLIT,
     )
 )
 LOWERINGS.add(
@@ -284,5 +278,6 @@ LOWERINGS.add(
         _group_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.SPLIT,
     )
 )

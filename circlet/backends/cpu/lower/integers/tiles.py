@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from circlet.backends.cpu.costs import Costs, costs_of
+from circlet.backends.cpu import costs
 from circlet.backends.cpu.lower.integers.q8 import has_dot
 from circlet.backends.cpu.lower.products.tiles import Tile, best_first
 from circlet.target.targets import Target
@@ -27,25 +27,23 @@ def tiles_of(width: int, vectors: int, target: Target) -> tuple[Tile, ...]:
     """
     wide = target.has("avx512f") if target.arch == "x86_64" else target.arch == "aarch64"
     registers = (32 if wide else 16) - _SPARE[has_dot(target)]
-    candidates = _tiles_of_registers(registers, 4 if width >= _WIDE_ROW else 7, target)
+    candidates = _tiles_of_registers(registers, 4 if width >= _WIDE_ROW else 7)
     fitting = [row for row in candidates if row[0].pixels <= max(width, 1)]
     return best_first(fitting, width, vectors)
 
 
-def row_cycles(costs: Costs, tile: Tile, width: int, vectors: int) -> float:
+def row_cycles(tile: Tile, width: int, vectors: int) -> float:
     """Predicted cycles of a row of outputs that tiles cover, per group of four taps."""
     return tile.covering(width, vectors) * costs.dot_tile(tile.pixels, tile.whole)
 
 
 @lru_cache(maxsize=64)
-def _tiles_of_registers(
-    registers: int, widest: int, target: Target
-) -> tuple[tuple[Tile, float], ...]:
+def _tiles_of_registers(registers: int, widest: int) -> tuple[tuple[Tile, float], ...]:
     """Tiles whose sums and weights registers hold, the largest first, and their cycles.
 
     Broadcasts of inputs are operands in memory, or take one register, which is spare.
     """
-    costs, found = costs_of(target), []
+    found = []
     for vectors in range(1, widest + 1):
         most = min((registers + 1 - vectors) // vectors, _MOST_PIXELS)
         found += [Tile(pixels, vectors) for pixels in range(1, most + 1)]

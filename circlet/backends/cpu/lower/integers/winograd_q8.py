@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.costs import costs_of
+from circlet.backends.cpu import costs
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.affine_search import multiples
@@ -26,13 +26,7 @@ from circlet.backends.cpu.lower.integers.requantisation import in_order
 from circlet.backends.cpu.lower.integers.tiles import choose_tile, row_cycles
 from circlet.backends.cpu.lower.products.product import View
 from circlet.backends.cpu.lower.products.windows import conv_border, first_taps
-from circlet.backends.cpu.lowering import (
-    LOWERINGS,
-    Context,
-    Kernel,
-    Lowering,
-    ParamValue,
-)
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue, Rank
 from circlet.backends.cpu.tuning.choices import Choice
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
@@ -213,14 +207,14 @@ def _cycles(sizes: _Sizes, lanes: int, target: Target) -> float:
     places = -(-sizes.patches // tile) * max(tile, _FEWEST)
     dots = places * vectors * _PLANES * sizes.depth * _DEPTH / 2
     groups = -(-sizes.patches // sizes.task_patches(lanes))
-    weights = groups * costs_of(target).weights(sizes.weight_bytes(lanes))
+    weights = groups * costs.weights(sizes.weight_bytes(lanes))
     transforms = sizes.patches * (_ENTER_CYCLES * sizes.depth + _LEAVE_CYCLES * vectors)
     return max(dots, weights) + transforms
 
 
 def _direct_cycles(sizes: _Sizes, lanes: int, target: Target) -> float:
     tile = choose_tile(sizes.width, sizes.filters, target, lanes)
-    row = row_cycles(costs_of(target), tile, sizes.width, sizes.vectors(lanes))
+    row = row_cycles(tile, sizes.width, sizes.vectors(lanes))
     groups = 3 * -(-3 * sizes.channels // 4)
     return _DIRECT_CYCLES[has_dot(target)] * sizes.images * sizes.height * row * groups
 
@@ -262,7 +256,7 @@ def _lower(op: Op, context: Context) -> None:
     lower_integer_conv(op, context, lambda: signed_weights(op))
 
 
-LOWERINGS.prefer(
+LOWERINGS.add(
     Lowering(
         "CONV_2D",
         WINOGRAD,
@@ -271,5 +265,6 @@ LOWERINGS.prefer(
         conv_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.TRANSFORM,
     )
 )

@@ -40,6 +40,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     TensorRef,
 )
 from circlet.backends.cpu.tuning.choices import Choice, always_there, joined
@@ -207,7 +208,7 @@ def _tile(op: Op, context: Context, form: str, vectors: int) -> Tile:
     choice = Choice(
         f"matmul_f32 {joined(sizes)}",
         tiles,
-        lambda tile: row_cycles(registers.costs, tile, rows, vectors, depth),
+        lambda tile: row_cycles(tile, rows, vectors, depth),
         always_there,
     )
     return context.choose(op, choice)
@@ -363,6 +364,12 @@ def _call_integer(
 
 
 LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_f32", _refuses_float, _lower_float))
-LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_q16", _refuses_int16, _lower_int16))
-LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_int", _refuses_integer, _lower_integer))
-LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_rows", _refuses_rows, _lower_rows))
+LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_q16", _refuses_int16, _lower_int16, rank=Rank.INT16))
+LOWERINGS.add(
+    Lowering("BATCH_MATMUL", "matmul_int", _refuses_integer, _lower_integer, rank=Rank.COMPUTED)
+)
+LOWERINGS.add(
+    Lowering(
+        "FULLY_CONNECTED", "fully_connected_rows", _refuses_rows, _lower_rows, rank=Rank.COMPUTED
+    )
+)
