@@ -113,14 +113,14 @@ def test_multiples_that_leave_32_bits_have_no_map() -> None:
 @pytest.mark.parametrize(
     "activation, odd, form",
     [
-        ("NONE", "same", "Q8_LINES"),
-        ("RELU", "same", "Q8_LINE"),
-        ("NONE", "", "Q8_LINES_FIXED"),
-        ("RELU", "", "Q8_LINE_RISING"),
-        ("NONE", "far", "Q8_LINES_FIXED"),
-        ("RELU", "far", "Q8_LINE_RISING"),
-        ("NONE", "steep", "Q8_LINES_GENERAL"),
-        ("RELU", "steep", "Q8_LINE_GENERAL"),
+        ("NONE", "same", "Q8_PIECEWISE"),
+        ("RELU", "same", "Q8_AFFINE"),
+        ("NONE", "", "Q8_PIECEWISE_FIXED"),
+        ("RELU", "", "Q8_AFFINE_FIXED_RELU"),
+        ("NONE", "far", "Q8_PIECEWISE_FIXED"),
+        ("RELU", "far", "Q8_AFFINE_FIXED_RELU"),
+        ("NONE", "steep", "Q8_PIECEWISE_GENERAL"),
+        ("RELU", "steep", "Q8_AFFINE_GENERAL"),
     ],
 )
 @pytest.mark.parametrize("name", TARGETS)

@@ -10,7 +10,7 @@
  * overlap the ones before; there one of two weights is 0. The last patch of a row or column of
  * patches overlaps the one before and stores the same results.
  *
- * Operands: input, packed weights, records (requantize.h), output.
+ * Operands: input, packed weights, qparams (requantize.h), output.
  */
 #ifndef CIRCLET_WINOGRAD_Q8_H
 #define CIRCLET_WINOGRAD_Q8_H
@@ -53,7 +53,7 @@ struct winograd_q8_place {
 };
 
 /* Six input values to their values at the points. */
-CIRCLET_INLINE void winograd_q8_spread(winograd_q8_row *y, const winograd_q8_row *x) {
+CIRCLET_INLINE void winograd_q8_input_1d(winograd_q8_row *y, const winograd_q8_row *x) {
     winograd_q8_row even = x[4] - x[2] * 4, odd = x[3] - x[1] * 4;
     y[1] = even + odd;
     y[2] = even - odd;
@@ -65,7 +65,7 @@ CIRCLET_INLINE void winograd_q8_spread(winograd_q8_row *y, const winograd_q8_row
 }
 
 /* Values at the points to 24 times four results. */
-CIRCLET_INLINE void winograd_q8_gather(vu *y, const vu *x) {
+CIRCLET_INLINE void winograd_q8_output_1d(vu *y, const vu *x) {
     vu sum = x[1] + x[2], other_sum = x[3] + x[4];
     vu rest = x[1] - x[2], other_rest = (x[3] - x[4]) * 2;
     y[0] = x[0] + (sum + other_sum);
@@ -75,7 +75,7 @@ CIRCLET_INLINE void winograd_q8_gather(vu *y, const vu *x) {
 }
 
 /* Sixteen channels of a patch at all points. */
-CIRCLET_INLINE void winograd_q8_enter(const struct winograd_q8_params *p, const int8_t *in,
+CIRCLET_INLINE void winograd_q8_input(const struct winograd_q8_params *p, const int8_t *in,
                                       int16_t *to, const int flip) {
     winograd_q8_row half[6][6];
     const int8_t *rows[6];
@@ -88,12 +88,12 @@ CIRCLET_INLINE void winograd_q8_enter(const struct winograd_q8_params *p, const 
             if (flip) bytes ^= -128;
             x[row] = __builtin_convertvector(bytes, winograd_q8_row);
         }
-        winograd_q8_spread(y, x);
+        winograd_q8_input_1d(y, x);
         CIRCLET_UNROLL for (int row = 0; row < 6; row++) half[row][column] = y[row];
     }
     CIRCLET_UNROLL for (int row = 0; row < 6; row++) {
         winograd_q8_row y[6];
-        winograd_q8_spread(y, half[row]);
+        winograd_q8_input_1d(y, half[row]);
         CIRCLET_UNROLL for (int column = 0; column < 6; column++, to += WINOGRAD_Q8_DEPTH)
             *(winograd_q8_row_u *)to = y[column];
     }
@@ -146,34 +146,34 @@ CIRCLET_INLINE vi winograd_q8_sum(vu product) {
 
 /* One vector of filters of a patch: from the planes of sums to pixels. What is added to the plane
  * of the points 1 and 1 is added to all pixels. */
-CIRCLET_INLINE void winograd_q8_leave(const struct winograd_q8_params *p, const int32_t *sums,
-                                      const int32_t *record, uint8_t *out, int64_t left,
+CIRCLET_INLINE void winograd_q8_output(const struct winograd_q8_params *p, const int32_t *sums,
+                                      const int32_t *qparam, uint8_t *out, int64_t left,
                                       const int form, const int tail) {
     const struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
-    const int is_line = q8_is_line(record, form);
-    vi start = v_load_i32(record);
+    const int is_affine = q8_is_affine(qparam, form);
+    vi start = v_load_i32(qparam);
     vu half[4][6];
     CIRCLET_UNROLL for (int column = 0; column < 6; column++) {
         vu x[6], y[4];
         CIRCLET_UNROLL for (int row = 0; row < 6; row++)
             x[row] = (vu)v_load_i32(sums + (row * 6 + column) * CIRCLET_LANES);
-        if (column == 1 && is_line) x[1] += (vu)start;
-        winograd_q8_gather(y, x);
+        if (column == 1 && is_affine) x[1] += (vu)start;
+        winograd_q8_output_1d(y, x);
         CIRCLET_UNROLL for (int row = 0; row < 4; row++) half[row][column] = y[row];
     }
     CIRCLET_UNROLL for (int row = 0; row < 4; row++) {
         vu y[4];
         vi acc[4];
-        winograd_q8_gather(y, half[row]);
+        winograd_q8_output_1d(y, half[row]);
         CIRCLET_UNROLL for (int m = 0; m < 4; m++)
-            acc[m] = is_line ? (vi)v_to_f32((vi)y[m]) : (vi)(winograd_q8_sum(y[m]) + start);
-        q8_finish_tile(out + row * p->out.row, p->out.pixel, acc, record, bounds, left, 4, 1, form,
+            acc[m] = is_affine ? (vi)v_to_f32((vi)y[m]) : (vi)(winograd_q8_sum(y[m]) + start);
+        q8_finish_tile(out + row * p->out.row, p->out.pixel, acc, qparam, bounds, left, 4, 1, form,
                        tail);
     }
 }
 
 /* Values at points of the patches of a task. */
-CIRCLET_INLINE void winograd_q8_evaluate(const struct winograd_q8_params *p, const int8_t *in,
+CIRCLET_INLINE void winograd_q8_inputs(const struct winograd_q8_params *p, const int8_t *in,
                                          int16_t *to, const struct winograd_q8_place *places,
                                          int64_t count, const int MR, const int flip) {
     const int patch_values = PATCH_PLANES * WINOGRAD_Q8_DEPTH;
@@ -181,7 +181,7 @@ CIRCLET_INLINE void winograd_q8_evaluate(const struct winograd_q8_params *p, con
         int64_t tile = patch / MR * p->depth * MR + patch % MR;
         for (int64_t c = 0; c < p->depth; c++) {
             int64_t channel = s_min_i64(c * WINOGRAD_Q8_DEPTH, p->channels - WINOGRAD_Q8_DEPTH);
-            winograd_q8_enter(p, in + places[patch].in + channel, to + (tile + c * MR) * patch_values,
+            winograd_q8_input(p, in + places[patch].in + channel, to + (tile + c * MR) * patch_values,
                               flip);
         }
     }
@@ -206,7 +206,7 @@ CIRCLET_INLINE void winograd_q8(const struct winograd_q8_params *p, void *const 
         int64_t count = s_min_i64(p->task_patches, p->patches - first);
         if (group != ready) {
             winograd_q8_find(p, places, first, count);
-            winograd_q8_evaluate(p, x[0], values, places, count, MR, flip);
+            winograd_q8_inputs(p, x[0], values, places, count, MR, flip);
             ready = group;
         }
         int64_t last = (int64_t)p->vectors * (split + 1) / p->splits;
@@ -214,10 +214,10 @@ CIRCLET_INLINE void winograd_q8(const struct winograd_q8_params *p, void *const 
             const int16_t *weights =
                 (const int16_t *)x[1] + n * PATCH_PLANES * depth * CIRCLET_LANES;
             winograd_q8_multiply(p, values, weights, sums, count, MR);
-            const int32_t *record = (const int32_t *)x[2] + n * Q8_RECORD;
+            const int32_t *qparam = (const int32_t *)x[2] + n * Q8_QPARAM;
             uint8_t *out = (uint8_t *)x[3] + n * CIRCLET_LANES;
             for (int64_t i = 0; i < count; i++)
-                winograd_q8_leave(p, sums + i * PATCH_PLANES * CIRCLET_LANES, record,
+                winograd_q8_output(p, sums + i * PATCH_PLANES * CIRCLET_LANES, qparam,
                                   out + places[i].out, p->filters - n * CIRCLET_LANES, form, tail);
         }
     }

@@ -213,9 +213,9 @@ _PRODUCTS = (
         target=_VNNI,
     ),
     _row(
-        "block_q4_digits",
+        "block_q4_split",
         "block_q4",
-        "rows of floats as integer digits, for block_q4",
+        "rows of floats split into integers of 8 bits, for block_q4",
         _L,
         "block_q4",
         "qwen_fc_blockwise_int4",

@@ -119,14 +119,14 @@ def _lower(op: Op, context: Context) -> None:
     biases = np.zeros(units, np.float32) if bias is None else bias.reshape(-1)
     low, high = CLAMPS[getattr(op.attrs, "fused_activation_function", "NONE")]
     rows = operand(op, 0).elements // depth
-    digits = context.temporary(op, rows * depth // BLOCK * _BYTES_OF_BLOCK)
+    split = context.temporary(op, rows * depth // BLOCK * _BYTES_OF_BLOCK)
     steps = context.temporary(op, rows * (depth // BLOCK + 1) * _BYTES_OF_SCALE)
     context.call(
         op,
-        Kernel("block_q4.h", "block_q4_digits"),
+        Kernel("block_q4.h", "block_q4_split"),
         {"depth": depth},
-        (TensorRef(operand(op, 0)), digits, steps),
-        (digits.tensor, steps.tensor),
+        (TensorRef(operand(op, 0)), split, steps),
+        (split.tensor, steps.tensor),
         tasks=rows,
     )
     context.call(
@@ -141,7 +141,7 @@ def _lower(op: Op, context: Context) -> None:
             "high": high,
         },
         (
-            digits,
+            split,
             context.constant(_pack(form.values, vectors, lanes, is_signed=signed)),
             context.constant(_pack_scales(form.scales, vectors, lanes)),
             context.constant(np.pad(biases, (0, -units % width))),

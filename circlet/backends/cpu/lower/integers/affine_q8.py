@@ -34,10 +34,10 @@ from circlet.ir import Op
 from circlet.ops.requantize import activation_range, quantize_multipliers, scalar_quant, wrap_int32
 from circlet.target.targets import Target
 
-_AFFINE = ("Q8_LINE", "Q8_LINES")
+_AFFINE = ("Q8_AFFINE", "Q8_PIECEWISE")
 _FEWEST_PIXELS = 64
 _START = 1
-_LINE = int(np.float32(1).view(np.int32))
+_NONE_ZERO = int(np.float32(1).view(np.int32))  # no zero: above all small numbers
 
 
 def integer_requantisation(
@@ -124,5 +124,5 @@ def _parameters(bias: Int64, maps: Affine, order: ChannelOrder) -> np.ndarray:
     base = 0 if floats.origin == 0 else int(np.float32(floats.origin).view(np.int32))
     start = floats.step * (bias + maps.start) + base
     table = order.table({0: wrap_int32(start), 1: slope, 2: under, 3: over, 4: zero})
-    table[:, 4][table[:, 4] == 0] = _LINE
+    table[:, 4][table[:, 4] == 0] = _NONE_ZERO
     return table

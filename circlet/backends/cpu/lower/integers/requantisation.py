@@ -37,7 +37,7 @@ from circlet.ops.weighted import real_factors
 
 FIXED, GENERAL, DOUBLE = "Q8_FIXED", "Q8_GENERAL", "Q8_DOUBLE"
 HYBRID, HYBRID_ROWS = HYBRIDS = "Q8_HYBRID", "Q8_HYBRID_ROWS"
-FIXED_RELU = "Q8_RISING"
+FIXED_RELU = "Q8_FIXED_RELU"
 _GROUP = 4
 _PARAMETERS = 5
 _MOST_RELU_SHIFT = 22
@@ -130,10 +130,10 @@ def fixed_point(op: Op, bias: Int64, reach: Int64, order: ChannelOrder) -> Requa
         scale = np.where(known, 0, mantissa), np.where(known, -1, shift)
         if _fits_relu(scale[1], np.where(known, 0, reach)):
             return Requantisation(FIXED_RELU, _relu_parameters(bias, scale, zero, value, order))
-    if _fits_fixed(mantissa, shift, reach, zero):
+    elif _fits_fixed(mantissa, shift, reach, zero):
         return Requantisation(FIXED, _fixed_parameters(bias, (mantissa, -shift), zero, order))
     right = np.maximum(np.where(mantissa == 0, 1, -shift), 0)
-    rows = {0: wrap_int32(bias), 1: mantissa, 2: right - 1, 3: np.maximum(shift, 0)}
+    rows = {0: wrap_int32(bias), 1: mantissa, 2: np.maximum(shift, 0), 3: right}
     return Requantisation(GENERAL, order.table(rows))
 
 

@@ -60,10 +60,10 @@ MOST_STACK_AXES = MAX_AXES - 1
 
 def product_sizes(op: Op) -> tuple[int, int, int]:
     """Rows, depth and columns of each product."""
-    turned, flipped = adjoint(op)
+    left_transposed, right_transposed = adjoint(op)
     first, second = (operand(op, index).static_shape[-2:] for index in (0, 1))
-    rows, depth = first[::-1] if turned else first
-    return rows, depth, second[0] if flipped else second[1]
+    rows, depth = first[::-1] if left_transposed else first
+    return rows, depth, second[0] if right_transposed else second[1]
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -104,7 +104,7 @@ def stack_strides(op: Op, index: int) -> list[int]:
 
 def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
     rows, depth, columns = product_sizes(op)
-    turned, flipped = adjoint(op)
+    left_transposed, right_transposed = adjoint(op)
     blocks = -(-columns // width)
     stack = op.outputs[0].static_shape[:-2]
     params: dict[str, ParamValue] = {
@@ -112,10 +112,10 @@ def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
         "depth": depth,
         "columns": columns,
         "blocks": blocks,
-        "x_row": 1 if turned else depth,
-        "x_depth": rows if turned else 1,
-        "y_depth": 1 if flipped else columns,
-        "y_column": depth if flipped else 1,
+        "x_row": 1 if left_transposed else depth,
+        "x_depth": rows if left_transposed else 1,
+        "y_depth": 1 if right_transposed else columns,
+        "y_column": depth if right_transposed else 1,
         "sizes": outer_fields(stack, MOST_STACK_AXES),
         "x": stack_strides(op, 0),
         "y": stack_strides(op, 1),
@@ -150,12 +150,12 @@ def _lower_float(op: Op, context: Context) -> None:
     tile = _tile(op, context, form, whole)
     if form != _PACKED:
         tile = tile._replace(pixels=rows)
-    turned = int(adjoint(op)[0] and form == _PACKED)
+    left_transposed = int(adjoint(op)[0] and form == _PACKED)
     width = tile.channels(lanes)
     params, tasks = _matrix_params(op, width)
-    panel = (depth + 1) * width + turned * rows * depth
+    panel = (depth + 1) * width + left_transposed * rows * depth
     scratch = panel * FLOAT_BYTES if form == _PACKED else 0
-    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, turned, form))
+    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, left_transposed, form))
     result = op.outputs[0]
     left, right = (source_ref(context, operand(op, index)) for index in (0, 1))
     context.call(
@@ -170,7 +170,7 @@ def _lower_float(op: Op, context: Context) -> None:
 
 
 def _rounds(op: Op, context: Context) -> bool:
-    """Whether operands are rounded to bfloat16; where the left one is turned they are not."""
+    """Whether operands are rounded to bfloat16; where the left one is transposed they are not."""
     _, depth, _ = product_sizes(op)
     elements = operand(op, 0).elements + operand(op, 1).elements
     return not adjoint(op)[0] and rounds(context, op.outputs[0].elements * depth, elements)
@@ -217,11 +217,11 @@ def _tile(op: Op, context: Context, form: str, vectors: int) -> Tile:
 def _form(op: Op, registers: Registers, lanes: int) -> str:
     """How `matmul_f32.h` reads the right operand."""
     rows, depth, columns = product_sizes(op)
-    turned, flipped = adjoint(op)
+    left_transposed, right_transposed = adjoint(op)
     dots = rows <= _FEW_DOTS and columns >= _DOT_COLUMNS and depth >= lanes
-    if flipped and not turned and dots:
+    if right_transposed and not left_transposed and dots:
         return _DOTS
-    if flipped or columns < lanes or rows > _FEW_ROWS:
+    if right_transposed or columns < lanes or rows > _FEW_ROWS:
         return _PACKED
     return _DIRECT if choose_tile(registers, rows, columns // lanes).pixels == rows else _PACKED
 
