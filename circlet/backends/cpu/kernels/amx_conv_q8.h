@@ -1,9 +1,18 @@
 /* Convolution, and products of rows, over 8-bit activations and weights on AMX tiles.
  *
  * A step multiplies up to two tiles of 16 pixels by up to four tiles of 16 channels, 64 taps at a
- * time. Taps that lie side by side in memory form a run; a run is read 64 bytes at a time, and what
- * does not fill 64 with the last 64 bytes of the run, where those read before meet zero weights.
- * Runs below 64 bytes are one shorter row of the tile. Channels of a block are in the order that
+ * time (TDPBUSD, TDPBSSD). Of the eight tile registers four hold sums; two by two products need
+ * four loads for four multiplications, one by four need five:
+ *
+ *                  6: w[64][16]   7: w[64][16]       a tile of weights is 16 rows of four taps of
+ *     4: x[16][64]  0: sums        1: sums            16 channels, the layout of VPDPBUSD
+ *     5: x[16][64]  2: sums        3: sums
+ *
+ * Sums go through scratch, for no instruction moves tiles to vectors.
+ *
+ * Taps that lie side by side in memory form a run; a run is read 64 bytes at a time, and what does
+ * not fill 64 with the last 64 bytes of the run, where those read before meet zero weights. Runs
+ * below 64 bytes are one shorter row of the tile. Channels of a block are in the order that
  * q8_store_tile asks for. The top bit of activations is left alone: tiles take either sign.
  */
 #ifndef CIRCLET_AMX_CONV_Q8_H

@@ -172,7 +172,8 @@ CIRCLET_INLINE void block_q4(const struct block_q4_params *p, void *const *opera
                     CIRCLET_UNROLL for (int v = 0; v < vectors; v++, w += 4 * CIRCLET_VBYTES) {
                         vi sum =
                             block_q4_sum(w, split + b * BLOCK_Q4_BYTES, scales[b].correction);
-                        part[v] = v_fma(v_to_f32(sum), v_load(factors + v * CIRCLET_LANES), part[v]);
+                        vf factor = v_load(factors + v * CIRCLET_LANES);
+                        part[v] = v_fma(v_to_f32(sum), factor, part[v]);
                     }
                     if (++done == p->per_scale) factors += width, done = 0;
                 }

@@ -36,7 +36,8 @@ struct conv_q16_params {
     int32_t high;          /* largest result */
 };
 
-#define CONV_Q16_SMALL 0 /* scaled once; all sums fit 32 bits, and factors the upper 32 */
+/* Scaled once; all sums fit 32 bits, and factors the upper 32. */
+#define CONV_Q16_SMALL 0
 #define CONV_Q16_ONCE 1  /* scaled once, from 64 bits (sum_int.h) */
 #define CONV_Q16_TWICE 2 /* rounded twice, from sums that wrap to 32 bits (sum_int.h) */
 #define CONV_Q16_REAL 3  /* times a double (sum_int.h) */
@@ -85,7 +86,8 @@ CIRCLET_INLINE void conv_q16_product(vi *acc, wl *wide, const struct conv_q16_pa
         }
 }
 
-/* (x * multiplier + 2^31) >> 32: both roundings of the reference are one here. */
+/* (x * multiplier + 2^31) >> 32. The reference scales sums of 64 bits by a multiplier of 16 bits
+ * and a right shift of 16 to 32, rounded once; the lowering moves both up to a shift of 32. */
 CIRCLET_INLINE vi conv_q16_scale(vi x, vi multiplier) {
     vl half = (vl){0} + (1ll << 31);
     vul even = (vul)(v_mul_even(x, multiplier) + half);

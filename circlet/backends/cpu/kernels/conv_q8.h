@@ -2,9 +2,18 @@
  *
  * A tile is `pixels` neighbouring outputs of one row by `vectors` registers of channels. Taps that
  * lie side by side in memory form a run; weights are packed for each block of channels in the
- * order in which tiles read them, four taps of each channel together, each run filled up to four
- * with zero weights in front of its last bytes, so that no byte behind a run is read. The channels
- * of a block are in the order that q8_store_tile asks for (hybrid: in their own).
+ * order in which tiles read them, four taps of each channel together, as a dot product of four
+ * (VPDPBUSD, SDOT) takes them:
+ *
+ *     taps of a run   t0 t1 t2 t3 | t4 t5 t6 t7 | t6 t7 t8 t9     the last four of a run of ten are
+ *     weights         w0 w1 w2 w3 | w4 w5 w6 w7 |  0  0 w8 w9     read with zeros for those before
+ *
+ * so that no byte behind a run is read. Loops go over tiles, then blocks of channels: a tile's
+ * inputs stay in the first-level cache while weights stream by. The channels of a block are in the
+ * order that q8_store_tile asks for (hybrid: in their own).
+ *
+ * Zero points are folded into the bias: the sum of (x - zx) * (w - zw) is that of x * w, less
+ * zw times the sum of the window's x, plus what weights alone decide.
  */
 #ifndef CIRCLET_CONV_Q8_H
 #define CIRCLET_CONV_Q8_H

@@ -1,4 +1,8 @@
-/* Sums of conv_q8.h by products of matrices: two pixels by two channels by eight bytes. */
+/* Sums of conv_q8.h by products of matrices (SMMLA, USMMLA): two pixels by two channels by eight
+ * taps, twice the products of a dot product. Sums then are [pixel][channel] within a register:
+ *
+ *     p0c0 p0c1 p1c0 p1c1    and are transposed from and to rows of channels once per tile.
+ */
 #ifndef CIRCLET_CONV_Q8_MATRIX_H
 #define CIRCLET_CONV_Q8_MATRIX_H
 

@@ -1,9 +1,16 @@
 /* Depthwise convolution over 8-bit activations and weights, a block of channels at a time.
  *
- * Four vertically neighbouring pixels of a block are interleaved, so that one v_dot4 does four
- * taps of each channel. Neighbouring output pixels share interleaved columns, and so do two rows of
- * outputs where the taps of both fit four rows. Weights of uint8 may need nine bits after their
- * zero point is taken off: they come as a sum of two parts.
+ * Depthwise sums are too short for a dot product along channels. Four vertically neighbouring
+ * pixels of a block are interleaved instead, so that one v_dot4 does four taps of each channel:
+ *
+ *     row 0  a0 a1 a2 ...
+ *     row 1  b0 b1 b2 ...   zips of bytes and of   a0 b0 c0 d0 | a1 b1 c1 d1 | a2 b2 c2 d2 | ...
+ *     row 2  c0 c1 c2 ...   pairs of bytes: quads  weights stand likewise
+ *     row 3  d0 d1 d2 ...
+ *
+ * Neighbouring output pixels share interleaved columns, and so do two rows of outputs where the
+ * taps of both fit four rows: a window of three rows alone wastes a quarter. Weights of uint8 may
+ * need nine bits after their zero point is taken off: they come as a sum of two parts.
  */
 #ifndef CIRCLET_DEPTHWISE_Q8_H
 #define CIRCLET_DEPTHWISE_Q8_H
@@ -46,9 +53,10 @@ struct depthwise_q8_shape {
     int channels, narrow, pixels, rows, height, width, stride, parts, flip, form;
 };
 
-/* Four bytes of each channel side by side, the channels in the order of q8_store_tile. */
-CIRCLET_INLINE void depthwise_q8_interleave(vu8 *quads, const uint8_t *const *rows, const int channels,
-                                       const int narrow) {
+/* Four rows as quads: four bytes of each channel side by side, the channels in the order of
+ * q8_store_tile, which is that in which zips within 128 bits leave them. */
+CIRCLET_INLINE void depthwise_q8_interleave(vu8 *quads, const uint8_t *const *rows,
+                                            const int channels, const int narrow) {
     if (channels == CIRCLET_VBYTES && !narrow) {
         vu8 a = v_load_u8(rows[0]), b = v_load_u8(rows[1]);
         vu8 c = v_load_u8(rows[2]), d = v_load_u8(rows[3]);
@@ -108,8 +116,8 @@ CIRCLET_INLINE void depthwise_q8_column(vu8 *quads, const uint8_t *at, int64_t t
         CIRCLET_UNROLL for (int n = 0; n < s.channels / CIRCLET_LANES; n++) quads[n] ^= 0x80;
 }
 
-/* Adds an interleaved column to the accumulators of one pixel of each row; they are `apart` apart. Parts
- * of the weights behind the first are rare: `more` says whether this column has any. */
+/* Adds an interleaved column to the sums of one pixel of each row; they are `apart` apart. Parts of
+ * the weights behind the first are rare: `more` says whether this column has any. */
 CIRCLET_INLINE void depthwise_q8_add(vi *acc, const int apart, const vu8 *quads, const int8_t *w,
                                      const int more, const struct depthwise_q8_shape s) {
     const int vectors = s.channels / CIRCLET_LANES;
@@ -185,7 +193,8 @@ CIRCLET_INLINE void depthwise_q8_store_floats(const vi *acc, const struct depthw
 /* Outputs of the channels first ... last - 1 of `rows` whole rows. */
 CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const uint8_t *in,
                                       const int8_t *weights, const int32_t *qparams,
-                                      const uint32_t *block_flags, void *out, int64_t to, int64_t first, int64_t last,
+                                      const uint32_t *block_flags, void *out, int64_t to,
+                                      int64_t first, int64_t last,
                                       const struct hybrid_scale *image, const int slides,
                                       const struct depthwise_q8_shape s) {
     const int vectors = s.channels / CIRCLET_LANES, groups = (s.height + s.rows + 2) / 4;
@@ -216,7 +225,8 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
                 int64_t place = to + r * p->out_row + column * p->out_pixel + c;
                 const vi *row = acc + r * s.pixels * vectors;
                 if (s.form == Q8_HYBRID)
-                    depthwise_q8_store_floats(row, p, qparam, (float *)out + place, image->scale, s);
+                    depthwise_q8_store_floats(row, p, qparam, (float *)out + place, image->scale,
+                                              s);
                 else
                     q8_store_tile((uint8_t *)out + place, p->out_pixel, row, bounds, s.pixels,
                                   vectors, vectors, stored);

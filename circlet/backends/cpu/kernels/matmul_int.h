@@ -21,7 +21,9 @@ struct matmul_int_params {
 
 #define MATMUL_INT_NARROW 0 /* sums wrap to 32 bits; results of 8 bits (requantize.h) */
 #define MATMUL_INT_WIDE 1   /* 64-bit sums, rounded once (sum_int.h); one operand has 8 bits */
-#define MATMUL_INT_SPLIT 2  /* the same; both have 16, so rows are split into upper and lower bytes */
+/* The same; both have 16 bits, so rows are split into upper and lower bytes: sums of products of 16
+ * by 8 bits fit 32 for a while, and those of the upper bytes count 2^8 times. */
+#define MATMUL_INT_SPLIT 2
 
 /* `depth` elements, `step` apart, less the zero point, and a zero behind an odd number. */
 CIRCLET_INLINE void matmul_int_gather(int16_t *to, const char *from, int64_t step, int64_t depth,

@@ -2,12 +2,14 @@
  *
  * The reference multiplies by a mantissa of 31 bits, rounds the high half, shifts right and rounds
  * again. Every form below gives its bits; each is for sums and bounds of which a lowering proved
- * that it does (lower/integers/requantisation.py, affine_search.py). A vector of output channels has
- * Q8_QPARAM int32 lanes of requantisation parameters ("qparams"): the bias, then what the form asks
- * for. Outputs are made as int8, in [-128, 127]; for uint8 the top bit is flipped last.
+ * that it does (lower/integers/requantisation.py, affine_search.py). A vector of output channels
+ * has Q8_QPARAM int32 lanes of requantisation parameters ("qparams"): the bias, then what the form
+ * asks for. Outputs are made as int8, in [-128, 127]; for uint8 the top bit is flipped last.
  *
- * Instructions executed by whole 1x1 layers, of 196 pixels by 96 by 96 channels, over Q8_AFFINE, say
- * why a form is there (AVX-512 VNNI; AVX2): %(numbers)s
+ * What the forms give, in instructions executed by a 1x1 convolution of 784 pixels with 24 inputs
+ * and 144 outputs, over those with Q8_AFFINE (AVX-512 VNNI): Q8_AFFINE_FIXED_RELU with maps alone
+ * 1.01, Q8_PIECEWISE 1.10, Q8_PIECEWISE_FIXED with maps alone 1.12, Q8_FIXED_RELU 1.20, Q8_FIXED
+ * 1.40, Q8_GENERAL 1.80.
  */
 #ifndef CIRCLET_REQUANTIZE_H
 #define CIRCLET_REQUANTIZE_H
@@ -33,8 +35,8 @@
 /* A float slope and offset; or an offset below zero, one from zero on, and where zero is. */
 #define Q8_AFFINE 6
 #define Q8_PIECEWISE 7
-/* The same, but for vectors with a channel that has no such map: those have the parameters of a form
- * in fixed point, which Q8_LEAST_AFFINE tells apart by their last lanes. */
+/* The same, but for vectors with a channel that has no such map: those have the parameters of a
+ * form in fixed point, which Q8_LEAST_AFFINE tells apart by their last lanes. */
 #define Q8_AFFINE_FIXED_RELU 8
 #define Q8_PIECEWISE_FIXED 9
 #define Q8_AFFINE_GENERAL 10

@@ -2,11 +2,14 @@
  * exactly: patches of 6 x 6 pixels and filters are evaluated at the points 0, +-1, +-2 and infinity
  * in both directions, 36 products make 16 pixels.
  *
- * Values at points are int16, their products int32 that may wrap: what comes out is 576 times the
- * sum of a window modulo 2^32, which tells sums between -2^25 and 2^25 apart.
+ * Values at points are int16: inputs of 8 bits grow by at most 10 * 10, filters by at most 12 * 12,
+ * which the lowering checks. Products are int32 that may wrap, and so may all that follows, for
+ * additions and multiplications are exact modulo 2^32. What comes out is 576 = 2^6 * 9 times the
+ * sum s of a window. Times the inverse of 9 modulo 2^32 that is 2^6 * s modulo 2^32, and an
+ * arithmetic shift by 6 gives s back wherever it is between -2^25 and 2^25.
  *
- * A task is `task_patches` patches by some vectors of filters; tasks of the same patches follow each
- * other, so that they are evaluated once. Input channels go by sixteens, the last of which may
+ * A task is `task_patches` patches by some vectors of filters; tasks of the same patches follow
+ * each other, so that they are evaluated once. Input channels go by sixteens, the last of which may
  * overlap the ones before; there one of two weights is 0. The last patch of a row or column of
  * patches overlaps the one before and stores the same results.
  *
@@ -40,7 +43,7 @@ struct winograd_q8_params {
 };
 
 #define WINOGRAD_Q8_DEPTH 16
-/* Undoes the odd factor of 576, modulo 2^32; the others are 2^6. */
+/* The inverse of 9 modulo 2^32. */
 #define WINOGRAD_Q8_NINTH 954437177u
 #define WINOGRAD_Q8_SHIFT 6
 
@@ -99,7 +102,7 @@ CIRCLET_INLINE void winograd_q8_input(const struct winograd_q8_params *p, const 
     }
 }
 
-/* Where the first pixels of patches are, found before they are wanted: divisions take their time. */
+/* Where the first pixels of patches are, found before they are wanted: divisions are slow. */
 CIRCLET_INLINE void winograd_q8_find(const struct winograd_q8_params *p,
                                      struct winograd_q8_place *places, int64_t first,
                                      int64_t count) {
@@ -181,8 +184,8 @@ CIRCLET_INLINE void winograd_q8_inputs(const struct winograd_q8_params *p, const
         int64_t tile = patch / MR * p->depth * MR + patch % MR;
         for (int64_t c = 0; c < p->depth; c++) {
             int64_t channel = s_min_i64(c * WINOGRAD_Q8_DEPTH, p->channels - WINOGRAD_Q8_DEPTH);
-            winograd_q8_input(p, in + places[patch].in + channel, to + (tile + c * MR) * patch_values,
-                              flip);
+            winograd_q8_input(p, in + places[patch].in + channel,
+                              to + (tile + c * MR) * patch_values, flip);
         }
     }
 }
