@@ -32,7 +32,7 @@ def call_amx_bf16(product: FloatProduct, context: Context) -> None:
         lambda: (_pack(product, row, step.columns), None),
     )
     dealt, tasks = step.dealt(row, product.rows, product.width, filters)
-    tiles = row.params() | dealt | _places(product, row)
+    tiles = row.params() | dealt | _window_params(product, row)
     params = {f"tiles_{name}": value for name, value in tiles.items()}
     params |= {f"conv_{name}": value for name, value in edges(product).items()}
     epilogue = product.epilogue
@@ -47,7 +47,7 @@ def call_amx_bf16(product: FloatProduct, context: Context) -> None:
     )
 
 
-def _places(product: FloatProduct, row: Im2colRow) -> dict[str, ParamValue]:
+def _window_params(product: FloatProduct, row: Im2colRow) -> dict[str, ParamValue]:
     """Where windows lie, in bytes, and how many there are."""
     return {
         "run_bytes": row.length,
