@@ -13,7 +13,6 @@ COMMANDS = {
     "resize": "time to make networks ready for other input sizes",
     "bound_call": "what a call costs beside the network's work",
     "kernels": "what one kernel of docs/kernels.md takes in its network",
-    "fit": "the cost model's parameters, from what tuning measured",
     "report": "makes docs/performance.md of a result",
 }
 

@@ -1,96 +1,42 @@
-"""The cost model: what candidates are predicted to take, in slots, and its parameters.
+"""The cost model: the cycles that candidates are predicted to take.
 
-A slot is the time in which a core multiplies and adds one vector. Parameters belong to an
-instruction set, not to a machine, so that a network becomes the same code everywhere; they stand
-in `costs.json`, which `python -m bench fit` writes from measured candidates.
+A cycle here is the time in which a core multiplies and adds one vector, whatever its width, so
+that one set of numbers serves all instruction sets, and a network becomes the same code on every
+machine. The numbers were fitted to what tuning measured on AVX-512 and AVX2 (docs/tuning.md).
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+_LATENCY = 8.0  # of a step of depth: below it, multiply-adds wait for each other
+_STEP = 1.0  # what a step of depth takes besides
+_LOAD, _HALF_LOAD = 1.0, 0.8  # of a vector or a broadcast input; where tiles are half a vector wide
+_DOT_LOAD = 0.4  # loads of 8-bit kernels, over a dot product
+_WINDOW_TILE = 8.0  # what a tile of a float depthwise convolution takes besides its products
+_NEAR_BYTES, _FAR_BYTES = 16.0, 6.0  # of weights a cycle, from the second-level cache and beyond
+_SECOND_LEVEL_BYTES = 768 << 10  # of weights that the second-level cache keeps
 
-from circlet.target.targets import Target
 
-DATA = Path(__file__).with_name("costs.json")
+def float_tile(pixels: int, vectors: float, depth: int) -> float:
+    """Cycles of a tile of so many pixels by vectors of channels.
 
-
-@dataclass(frozen=True, eq=False)
-class Costs:
-    """Parameters of one instruction set.
-
-    Attributes:
-        latency: Slots of a step of depth below which multiply-adds wait for each other.
-        step: What a step of depth takes besides.
-        load, half_load: Loads of a vector or of a broadcast input, and of an input where a tile
-            is half a vector wide.
-        tile: What a tile of floats takes at its start and end.
-        piece: What the outputs of a pixel in a tile take besides: they are stored together.
-        near_bytes, far_bytes: Weights that a slot loads from the second-level cache, and beyond.
-        second_level_bytes: Weights that the second-level cache keeps.
-        enter, leave: Winograd's transforms of a patch, per vector.
-        dot_load: Loads of 8-bit kernels, over a dot product.
-        dot_step: What a step of 8-bit kernels takes besides.
-        window_tile: What a tile of a float depthwise convolution takes besides its products.
+    A step of depth takes its products, its loads, or the latency of a chain of sums, whichever is
+    longest.
     """
-
-    latency: float = 8.0
-    step: float = 1.0
-    load: float = 1.0
-    half_load: float = 0.8
-    tile: float = 0.0
-    piece: float = 0.0
-    near_bytes: float = 16.0
-    far_bytes: float = 6.0
-    second_level_bytes: float = 768 << 10
-    enter: float = 190.0
-    leave: float = 150.0
-    dot_load: float = 0.4
-    dot_step: float = 0.0
-    window_tile: float = 8.0
-
-    def float_tile(self, pixels: int, vectors: float, depth: int) -> float:
-        """Slots of a tile of so many pixels by vectors of channels."""
-        inputs = pixels * (self.half_load if vectors < 1 else self.load)
-        step = max(pixels * vectors, inputs + vectors * self.load, self.latency) + self.step
-        return step * depth + self.tile + self.piece * pixels
-
-    def dot_tile(self, pixels: int, vectors: int) -> float:
-        """Slots of a tile of 8-bit sums per group of four taps."""
-        return pixels * vectors + self.dot_load * (pixels + vectors) + self.dot_step
-
-    def window(self, pixels: int, taps: int) -> float:
-        """Slots of a tile of a float depthwise convolution, per vector of channels."""
-        return taps * pixels + self.window_tile
-
-    def weights(self, count_bytes: float) -> float:
-        """Slots in which weights are loaded once."""
-        near = count_bytes <= self.second_level_bytes
-        return count_bytes / (self.near_bytes if near else self.far_bytes)
+    inputs = pixels * (_HALF_LOAD if vectors < 1 else _LOAD)
+    return (max(pixels * vectors, inputs + vectors * _LOAD, _LATENCY) + _STEP) * depth
 
 
-DEFAULT_COSTS = Costs()
+def dot_tile(pixels: int, vectors: int) -> float:
+    """Cycles of a tile of 8-bit sums per group of four taps."""
+    return pixels * vectors + _DOT_LOAD * (pixels + vectors)
 
 
-def level_of(target: Target) -> str:
-    """The instruction set that decides the parameters: avx512, avx2, neon or plain."""
-    if target.arch == "aarch64":
-        return "neon"
-    if target.arch != "x86_64" or not target.has("avx2"):
-        return "plain"
-    return "avx512" if target.has("avx512f") else "avx2"
+def window(pixels: int, taps: int) -> float:
+    """Cycles of a tile of a float depthwise convolution, per vector of channels."""
+    return taps * pixels + _WINDOW_TILE
 
 
-@lru_cache(maxsize=8)
-def costs_of_level(level: str) -> Costs:
-    """The stored parameters; those that are not stored have their defaults."""
-    stored = json.loads(DATA.read_text(encoding="utf-8"))
-    return Costs(**stored.get(level, {}))
-
-
-@lru_cache(maxsize=64)
-def costs_of(target: Target) -> Costs:
-    """The parameters for a target."""
-    return costs_of_level(level_of(target))
+def weights(count_bytes: float) -> float:
+    """Cycles in which weights are loaded once."""
+    near = count_bytes <= _SECOND_LEVEL_BYTES
+    return count_bytes / (_NEAR_BYTES if near else _FAR_BYTES)

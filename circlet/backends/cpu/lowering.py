@@ -1,14 +1,16 @@
 """What a lowering is: from one op to kernel calls over laid-out tensors.
 
 A `Lowering` is one row of the table of ways to run an operator kind natively. The compiler asks
-each row of a kind in order whether it takes an op, collects the borders that the chosen rows want
+the rows of a kind by rank whether they take an op, collects the borders that the chosen rows want
 around their inputs, decides every tensor's `Layout`, and then calls `lower` for each op in order.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -191,6 +193,28 @@ def always_overwrites(op: Op, source: Tensor, result: Tensor) -> bool:
     return True
 
 
+class Rank(IntEnum):
+    """In which order the rows of a kind are asked whether they take an op, the lowest first.
+
+    Rows of different element types never take the same op; theirs are ranks only so that each row
+    has a place of its own. A row that another could stand for comes before it: it is faster.
+    """
+
+    MATRIX_UNIT = 10  # tiles of AMX: 1024 products of bytes a cycle, where vectors have 128
+    TRANSFORM = 20  # Winograd: a quarter of the products; it chooses the direct way where that pays
+    TABLE = 30  # a look-up for each element, whatever it computes
+    TABLE_16 = 31
+    INT8 = 40
+    HYBRID = 45  # float activations over int8 weights
+    BLOCK_Q4 = 50  # reads an eighth of the bytes of floats that are multiples of 4 bits
+    GENERAL = 60  # floats, and kernels for any type
+    INT16 = 65
+    SPLIT = 70  # several calls for one op: groups, phases of a stride
+    DENSE = 75  # what needs dense operands, or sizes of its own, after what does not
+    COMPUTED = 80  # operands packed as they are read: weights that are computed at run time
+    DIRECT = 90  # any operands, one product after the other
+
+
 @dataclass(frozen=True)
 class Lowering:
     """One way to run a kind of operator natively.
@@ -208,6 +232,7 @@ class Lowering:
             concatenation).
         overwrites: Whether a result may lie where an input of the same sizes and width lies; None
             where none may.
+        rank: Its place among the rows of its kind.
     """
 
     kind: str
@@ -219,22 +244,28 @@ class Lowering:
     strided_any_rank: bool = False
     strided_output: bool = False
     overwrites: Callable[[Op, Tensor, Tensor], bool] | None = None
+    rank: Rank = Rank.GENERAL
 
 
 @dataclass
 class LoweringTable:
-    """All rows, by kind, in the order of preference."""
+    """All rows, by kind, in the order of their ranks."""
 
     rows: dict[str, list[Lowering]] = field(default_factory=dict)
 
     def add(self, lowering: Lowering) -> Lowering:
-        """Append a row; earlier rows of the same kind are preferred."""
-        self.rows.setdefault(lowering.kind, []).append(lowering)
-        return lowering
+        """Put a row in its place; the order of registration means nothing.
 
-    def prefer(self, lowering: Lowering) -> Lowering:
-        """Put a row before those of its kind that are there."""
-        self.rows.setdefault(lowering.kind, []).insert(0, lowering)
+        Raises:
+            ValueError: Another row of the kind has its rank.
+        """
+        rows = self.rows.setdefault(lowering.kind, [])
+        for row in rows:
+            if row.rank == lowering.rank:
+                raise ValueError(
+                    f"{lowering.name} and {row.name} of {row.kind} have the rank {row.rank.name}"
+                )
+        insort(rows, lowering, key=lambda row: row.rank)
         return lowering
 
     def remove(self, kind: str) -> None:

@@ -31,7 +31,7 @@ NAMES = ["x86_64+v3", "x86_64+v4"]
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have even the smallest products round their operands."""
-    monkeypatch.setattr(bf16, "_STEP_SLOTS", -np.inf)
+    monkeypatch.setattr(bf16, "_STEP_CYCLES", -np.inf)
 
 
 def with_tiles(name: str) -> Target:

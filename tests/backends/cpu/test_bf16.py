@@ -24,7 +24,7 @@ each_target = pytest.mark.parametrize("target", (*TARGETS, "x86_64_v4"))
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have even the smallest products round their operands."""
-    monkeypatch.setattr(bf16, "_STEP_SLOTS", -np.inf)
+    monkeypatch.setattr(bf16, "_STEP_CYCLES", -np.inf)
 
 
 def rounded(values: Floats) -> Floats:

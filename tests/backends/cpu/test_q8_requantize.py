@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from circlet.backends.cpu.lower.integers.q8 import RISING, Slots, fixed_scaling
+from circlet.backends.cpu.lower.integers.requantisation import FIXED_RELU, fixed_point, in_order
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.ops.requantize import (
@@ -69,7 +69,7 @@ def test_the_high_half_of_one_product_rounds_twice_above_zero() -> None:
 @pytest.mark.parametrize(
     "least_shift, activation", [(1, "NONE"), (-4, "NONE"), (2, "RELU"), (1, "RELU"), (-4, "RELU")]
 )
-def test_ties_and_extremes_round_as_the_record_does(
+def test_ties_and_extremes_round_as_the_record_of_the_operator_does(
     name: str, least_shift: int, activation: str
 ) -> None:
     target = runnable(name)
@@ -97,8 +97,7 @@ def test_channels_of_one_output_leave_the_others_their_form(name: str) -> None:
     graph = _bias_graph(bias, factors, "RELU")
     (op,) = graph.ops
     reach = np.abs(bias) + 255
-    scaling = fixed_scaling(op, bias, reach, Slots(np.arange(9), 16, 16))
-    assert scaling.form == RISING
+    assert fixed_point(op, bias, reach, in_order(9, 16, 16)).form == FIXED_RELU
     check_native(graph, [np.zeros((1, 2, 3, 1), np.int8)], target)
 
 

@@ -46,7 +46,8 @@ CIRCLET_INLINE void amx_conv_bf16(const struct amx_conv_bf16_params *params, voi
                     int64_t lane = v * CIRCLET_LANES, at = block * columns + lane;
                     vf acc[1][8];
                     acc[0][v] = v_load(biases + lane) + v_load(sums + m * columns + lane);
-                    conv_f32_finish(acc, f, out + m * f->out.pixel + at, add + m * f->add.pixel + at,
+                    conv_f32_finish(acc, f, out + m * f->out.pixel + at,
+                                    add + m * f->add.pixel + at,
                                     p->channels - at, f->add_channels - at, v, 1, ADD);
                 }
         }

@@ -1,9 +1,18 @@
 /* Convolution, and products of rows, over 8-bit activations and weights on AMX tiles.
  *
  * A step multiplies up to two tiles of 16 pixels by up to four tiles of 16 channels, 64 taps at a
- * time. Taps that lie side by side in memory form a run; a run is read 64 bytes at a time, and what
- * does not fill 64 with the last 64 bytes of the run, where those read before meet zero weights.
- * Runs below 64 bytes are one shorter row of the tile. Channels of a block are in the order that
+ * time (TDPBUSD, TDPBSSD). Of the eight tile registers four hold sums; two by two products need
+ * four loads for four multiplications, one by four need five:
+ *
+ *                  6: w[64][16]   7: w[64][16]       a tile of weights is 16 rows of four taps of
+ *     4: x[16][64]  0: sums        1: sums            16 channels, the layout of VPDPBUSD
+ *     5: x[16][64]  2: sums        3: sums
+ *
+ * Sums go through scratch, for no instruction moves tiles to vectors.
+ *
+ * Taps that lie side by side in memory form a run; a run is read 64 bytes at a time, and what does
+ * not fill 64 with the last 64 bytes of the run, where those read before meet zero weights. Runs
+ * below 64 bytes are one shorter row of the tile. Channels of a block are in the order that
  * q8_store_tile asks for. The top bit of activations is left alone: tiles take either sign.
  */
 #ifndef CIRCLET_AMX_CONV_Q8_H
@@ -130,27 +139,27 @@ CIRCLET_INLINE void amx_conv_q8_sums(struct amx *amx, const struct amx_conv_q8_p
 /* Requantises `pixels` pixels of a block, of whose channels `left` remain; `window_sums` is
  * [pixels][16], all equal, or null. */
 CIRCLET_INLINE void amx_conv_q8_store(const struct amx_conv_q8_params *p, const int32_t *sums,
-                                      const int32_t *window_sums, const int32_t *records,
+                                      const int32_t *window_sums, const int32_t *qparams,
                                       uint8_t *to, int64_t left, const int pixels,
                                       const int vectors, const int form, const int tail) {
     struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
     vi acc[AMX_TOGETHER * 16];
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
-        vi bias = v_load_i32(records + n * Q8_RECORD);
+        vi bias = v_load_i32(qparams + n * Q8_QPARAM);
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
             int i = m * vectors + n;
             acc[i] = v_load_i32(sums + i * CIRCLET_LANES) + bias;
             if (window_sums) acc[i] -= v_load_i32(window_sums + m * AMX_ROWS) * p->weight_zero;
         }
     }
-    q8_finish_tile(to, p->out.pixel, acc, records, bounds, left, pixels, vectors, form, tail);
+    q8_finish_tile(to, p->out.pixel, acc, qparams, bounds, left, pixels, vectors, form, tail);
 }
 
 /* A block whose sums wait in scratch. */
 struct amx_conv_q8_pending {
     uint8_t *to;
     const int32_t *window_sums;
-    const int32_t *records;
+    const int32_t *qparams;
     int64_t left; /* channels from the block's first on */
 };
 
@@ -163,7 +172,7 @@ CIRCLET_INLINE void amx_conv_q8_finish(const struct amx_conv_q8_params *p,
     const int32_t *window_sums = done->window_sums ? done->window_sums + first * AMX_ROWS : 0;
     uint8_t *to = done->to + first * p->out.pixel;
     sums += first * columns;
-    amx_conv_q8_store(p, sums, window_sums, done->records, to, done->left, pixels, vectors, form,
+    amx_conv_q8_store(p, sums, window_sums, done->qparams, to, done->left, pixels, vectors, form,
                       tail);
 }
 
@@ -214,7 +223,7 @@ CIRCLET_INLINE void amx_conv_q8_advance(struct amx *amx, const struct amx_conv_q
     }
 }
 
-/* Operands: input, packed weights, records, output, weights of one (where windows are summed).
+/* Operands: input, packed weights, qparams, output, weights of one (where windows are summed).
  *
  * groups, tiles: Tiles of pixels and of channels that a step multiplies; at most four products.
  * form: How outputs are scaled (requantize.h).
@@ -256,7 +265,7 @@ CIRCLET_INLINE void amx_conv_q8(const struct amx_conv_q8_params *p, void *const 
             amx_conv_q8_sums(&amx, p, sums, groups, tiles);
             done.to = (uint8_t *)x[3] + to + block * columns;
             done.window_sums = task_sums;
-            done.records = (const int32_t *)x[2] + block * vectors * Q8_RECORD;
+            done.qparams = (const int32_t *)x[2] + block * vectors * Q8_QPARAM;
             done.left = p->channels - block * columns;
         }
     }

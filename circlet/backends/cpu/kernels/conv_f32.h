@@ -1,9 +1,17 @@
 /* Convolution in float32 as an implicit matrix product; also fully connected layers, grouped and
  * transposed convolutions, which the lowerings express with the same parameters.
  *
- * A tile is MR output pixels of one row times NV vectors of output channels, held in registers.
- * The last tile of a row overlaps the one before. Every output is one chain of multiply-adds over
- * rows, columns and channels of the window in that order, whatever the tiling.
+ * A tile is MR output pixels of one row times NV vectors of output channels, held in registers:
+ *
+ *                 w[k][0] w[k][1] ... w[k][NV-1]     A step of depth loads NV vectors of weights
+ *     x[0][k]     acc     acc         acc            and broadcasts MR inputs, from memory where
+ *       ...                                          an instruction can, for MR * NV
+ *     x[MR-1][k]  acc     acc         acc            multiply-adds.
+ *
+ * MR * NV sums, NV weights and one input must fit the registers (32 or 16); two multiply-adds a
+ * cycle of latency 4 want at least 8 sums. The last tile of a row overlaps the one before. Every
+ * output is one chain of multiply-adds over rows, columns and channels of the window in that order,
+ * whatever the tiling: results do not depend on the tile that was chosen.
  *
  * Operands: input, packed weights, output, addend (or null). Weights are packed per block of
  * NV * CIRCLET_LANES output channels: the bias, then one row of channels per tap element; blocks
@@ -195,7 +203,9 @@ CIRCLET_INLINE void conv_f32_tile(const struct conv_f32_params *p, const float *
     conv_f32_end(acc, p, out, add, left, added, MR, NV, HALF, ADD);
 }
 
-/* `task_tiles` tiles of one channel block; blocks of the same tiles follow each other. */
+/* `task_tiles` tiles of one channel block; blocks of the same tiles follow each other. The weights
+ * of a block stay in the first-level cache for all tiles of a task, the input of the tiles in the
+ * second-level cache for all blocks. */
 struct conv_f32_task {
     uint32_t tile, stop, block;
     int64_t left;     /* channels of the group from the block's first on */

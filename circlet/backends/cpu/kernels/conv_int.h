@@ -81,7 +81,7 @@ CIRCLET_INLINE void conv_int_pixel(const struct conv_int_params *p, wl *acc, con
     if (BY_CHANNEL) conv_int_flush(acc, part, NV);
 }
 
-/* Operands: input, packed weights, records of the columns, output. A task is one row of a block. */
+/* Operands: input, packed weights, qparams of the columns, output. A task is one row of a block. */
 CIRCLET_INLINE void conv_int(const struct conv_int_params *p, void *const *operands, void *scratch,
                              int64_t begin, int64_t end, const int NV, const int BY_CHANNEL,
                              const int WIDE) {
@@ -96,13 +96,13 @@ CIRCLET_INLINE void conv_int(const struct conv_int_params *p, void *const *opera
         const int16_t *panel = (const int16_t *)operands[1];
         panel += first * taps * (BY_CHANNEL ? 1 : p->depth);
         if (BY_CHANNEL) image += first;
-        const int64_t *record = (const int64_t *)operands[2] + block * SUM_INT_RECORD * width;
+        const int64_t *qparam = (const int64_t *)operands[2] + block * SUM_INT_QPARAM * width;
         int16_t *out = (int16_t *)operands[3] + strides_at(&p->out, batch, y, 0) + first;
         for (int64_t x = 0; x < p->out_width; x++) {
             wl acc[4];
             CIRCLET_UNROLL for (int v = 0; v < NV; v++) acc[v] = v_splat_i64(0);
             conv_int_pixel(p, acc, image, panel, y, x, p->columns - first, NV, BY_CHANNEL);
-            sum_int_store_all((char *)(out + x * p->out.pixel), acc, record, bounds,
+            sum_int_store_all((char *)(out + x * p->out.pixel), acc, qparam, bounds,
                               p->columns - first, ELEMENT_I16, NV, WIDE);
         }
     }

@@ -2,9 +2,18 @@
  *
  * A tile is `pixels` neighbouring outputs of one row by `vectors` registers of channels. Taps that
  * lie side by side in memory form a run; weights are packed for each block of channels in the
- * order in which tiles read them, four taps of each channel together, each run filled up to four
- * with zero weights in front of its last bytes, so that no byte behind a run is read. The channels
- * of a block are in the order that q8_store_tile asks for (hybrid: in their own).
+ * order in which tiles read them, four taps of each channel together, as a dot product of four
+ * (VPDPBUSD, SDOT) takes them:
+ *
+ *     taps of a run   t0 t1 t2 t3 | t4 t5 t6 t7 | t6 t7 t8 t9     the last four of a run of ten are
+ *     weights         w0 w1 w2 w3 | w4 w5 w6 w7 |  0  0 w8 w9     read with zeros for those before
+ *
+ * so that no byte behind a run is read. Loops go over tiles, then blocks of channels: a tile's
+ * inputs stay in the first-level cache while weights stream by. The channels of a block are in the
+ * order that q8_store_tile asks for (hybrid: in their own).
+ *
+ * Zero points are folded into the bias: the sum of (x - zx) * (w - zw) is that of x * w, less
+ * zw times the sum of the window's x, plus what weights alone decide.
  */
 #ifndef CIRCLET_CONV_Q8_H
 #define CIRCLET_CONV_Q8_H
@@ -141,17 +150,17 @@ CIRCLET_INLINE void conv_q8_corrections(vi *out, const struct conv_q8_params *p,
 
 /* Stores a tile of floats, the first `left` of its channels with `tail`. */
 CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_params *p,
-                                         const int32_t *records, float *to, int64_t left,
+                                         const int32_t *qparams, float *to, int64_t left,
                                          const struct hybrid_scale *scales, const int pixels,
                                          const int vectors, const int form, const int tail) {
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
-        const float *record = (const float *)(records + n * Q8_RECORD);
+        const float *qparam = (const float *)(qparams + n * Q8_QPARAM);
         int64_t rest = left - n * CIRCLET_LANES;
         if (rest <= 0) continue;
         if (!tail) rest = CIRCLET_LANES;
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
             float scale = scales[form == Q8_HYBRID_ROWS ? m : 0].scale;
-            vf y = q8_scale_float(acc[m * vectors + n], record, scale, p->float_low, p->float_high);
+            vf y = q8_scale_float(acc[m * vectors + n], qparam, scale, p->float_low, p->float_high);
             q8_store_float(to + m * p->out.pixel + n * CIRCLET_LANES, y, rest);
         }
     }
@@ -168,16 +177,16 @@ CIRCLET_INLINE void conv_q8_correct(vi *acc, int32_t weight_zero, const int pixe
 }
 
 /* Biases, less what zero points subtract, of one tile. */
-CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *records, const vi *corrections,
+CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *qparams, const vi *corrections,
                                   const struct hybrid_scale *scales, const int pixels,
                                   const int vectors, const int form, const int sums) {
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
-        const int32_t *record = records + n * Q8_RECORD;
+        const int32_t *qparam = qparams + n * Q8_QPARAM;
         vi bias = form == Q8_HYBRID_ROWS ? v_zero_i32()
-                  : form == Q8_HYBRID    ? q8_hybrid_bias(record, scales->zero)
-                                         : v_load_i32(record);
+                  : form == Q8_HYBRID    ? q8_hybrid_bias(qparam, scales->zero)
+                                         : v_load_i32(qparam);
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
-            acc[m * vectors + n] = form == Q8_HYBRID_ROWS ? q8_hybrid_bias(record, scales[m].zero)
+            acc[m * vectors + n] = form == Q8_HYBRID_ROWS ? q8_hybrid_bias(qparam, scales[m].zero)
                                    : sums && sums != CONV_Q8_SUMS_IN ? (vi)(bias - corrections[m])
                                                                     : bias;
     }
@@ -196,7 +205,7 @@ CIRCLET_INLINE void conv_q8_flip_rows(const struct conv_q8_params *p, const uint
     }
 }
 
-/* Operands: input, packed weights, records, output, weights of one (with CONV_Q8_SUMS_SPLAT),
+/* Operands: input, packed weights, qparams, output, weights of one (with CONV_Q8_SUMS_SPLAT),
  * scales (hybrid: of each image or, with Q8_HYBRID_ROWS, of each pixel of the one row).
  *
  * pixels, vectors: The tile.
@@ -236,17 +245,17 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
         int64_t last = (int64_t)p->blocks * (split + 1) / p->splits;
         for (; block < last; block++) {
             vi acc[32];
-            const int32_t *records = (const int32_t *)x[2] + block * vectors * Q8_RECORD;
-            conv_q8_start(acc, records, corrections, scales, pixels, vectors, form, sums);
+            const int32_t *qparams = (const int32_t *)x[2] + block * vectors * Q8_QPARAM;
+            conv_q8_start(acc, qparams, corrections, scales, pixels, vectors, form, sums);
             conv_q8_product(acc, p, in, (const int8_t *)x[1] + block * p->block_bytes, pixels,
                             vectors, flip, short_run);
             if (sums == CONV_Q8_SUMS_IN) conv_q8_correct(acc, p->weight_zero, pixels, vectors);
             int64_t first = block * vectors * CIRCLET_LANES, left = p->channels - first;
             if (hybrid)
-                conv_q8_store_floats(acc, p, records, (float *)x[3] + to + first, left, scales,
+                conv_q8_store_floats(acc, p, qparams, (float *)x[3] + to + first, left, scales,
                                      pixels, vectors, form, tail);
             else
-                q8_finish_tile((uint8_t *)x[3] + to + first, p->out.pixel, acc, records, bounds,
+                q8_finish_tile((uint8_t *)x[3] + to + first, p->out.pixel, acc, qparams, bounds,
                                left, pixels, vectors, form, tail);
         }
         if (++place < p->row_tiles) continue;

@@ -1,4 +1,8 @@
-/* Sums of conv_q8.h by products of matrices: two pixels by two channels by eight bytes. */
+/* Sums of conv_q8.h by products of matrices (SMMLA, USMMLA): two pixels by two channels by eight
+ * taps, twice the products of a dot product. Sums then are [pixel][channel] within a register:
+ *
+ *     p0c0 p0c1 p1c0 p1c1    and are transposed from and to rows of channels once per tile.
+ */
 #ifndef CIRCLET_CONV_Q8_MATRIX_H
 #define CIRCLET_CONV_Q8_MATRIX_H
 
@@ -14,7 +18,7 @@ CIRCLET_INLINE vi conv_q8_matrix_dot(vi acc, vl data, vi8 weights, const int is_
 }
 
 /* Two pixels of four channels, and two pixels of two and of two channels: either from the other. */
-CIRCLET_INLINE void conv_q8_matrix_turn(vi *a, vi *b) {
+CIRCLET_INLINE void conv_q8_matrix_transpose(vi *a, vi *b) {
     vi first = __builtin_shufflevector(*a, *b, 0, 1, 4, 5);
     *b = __builtin_shufflevector(*a, *b, 2, 3, 6, 7);
     *a = first;
@@ -56,7 +60,7 @@ CIRCLET_INLINE void conv_q8_matrix(vi *acc, const struct conv_q8_params *p, cons
             sums[pixels * vectors + n] = acc[(pixels - 1) * vectors + n];
     CIRCLET_UNROLL for (int m = 0; m < pixels; m += 2)
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
-            conv_q8_matrix_turn(&sums[m * vectors + n], &sums[(m + 1) * vectors + n]);
+            conv_q8_matrix_transpose(&sums[m * vectors + n], &sums[(m + 1) * vectors + n]);
     for (int y = 0; y < p->runs_down; y++)
         for (int x = 0; x < p->runs_across; x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
@@ -69,7 +73,7 @@ CIRCLET_INLINE void conv_q8_matrix(vi *acc, const struct conv_q8_params *p, cons
         }
     CIRCLET_UNROLL for (int m = 0; m < pixels; m += 2)
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
-            conv_q8_matrix_turn(&sums[m * vectors + n], &sums[(m + 1) * vectors + n]);
+            conv_q8_matrix_transpose(&sums[m * vectors + n], &sums[(m + 1) * vectors + n]);
     CIRCLET_UNROLL for (int i = 0; i < pixels * vectors; i++) acc[i] = sums[i];
 }
 

@@ -1,9 +1,16 @@
 /* Depthwise convolution over 8-bit activations and weights, a block of channels at a time.
  *
- * Four vertically neighbouring pixels of a block are woven together, so that one v_dot4 does four
- * taps of each channel. Neighbouring output pixels share woven columns, and so do two rows of
- * outputs where the taps of both fit four rows. Weights of uint8 may need nine bits after their
- * zero point is taken off: they come as a sum of two parts.
+ * Depthwise sums are too short for a dot product along channels. Four vertically neighbouring
+ * pixels of a block are interleaved instead, so that one v_dot4 does four taps of each channel:
+ *
+ *     row 0  a0 a1 a2 ...
+ *     row 1  b0 b1 b2 ...   zips of bytes and of   a0 b0 c0 d0 | a1 b1 c1 d1 | a2 b2 c2 d2 | ...
+ *     row 2  c0 c1 c2 ...   pairs of bytes: quads  weights stand likewise
+ *     row 3  d0 d1 d2 ...
+ *
+ * Neighbouring output pixels share interleaved columns, and so do two rows of outputs where the
+ * taps of both fit four rows: a window of three rows alone wastes a quarter. Weights of uint8 may
+ * need nine bits after their zero point is taken off: they come as a sum of two parts.
  */
 #ifndef CIRCLET_DEPTHWISE_Q8_H
 #define CIRCLET_DEPTHWISE_Q8_H
@@ -46,18 +53,19 @@ struct depthwise_q8_shape {
     int channels, narrow, pixels, rows, height, width, stride, parts, flip, form;
 };
 
-/* Four bytes of each channel side by side, the channels in the order of q8_store_tile. */
-CIRCLET_INLINE void depthwise_q8_weave(vu8 *woven, const uint8_t *const *rows, const int channels,
-                                       const int narrow) {
+/* Four rows as quads: four bytes of each channel side by side, the channels in the order of
+ * q8_store_tile, which is that in which zips within 128 bits leave them. */
+CIRCLET_INLINE void depthwise_q8_interleave(vu8 *quads, const uint8_t *const *rows,
+                                            const int channels, const int narrow) {
     if (channels == CIRCLET_VBYTES && !narrow) {
         vu8 a = v_load_u8(rows[0]), b = v_load_u8(rows[1]);
         vu8 c = v_load_u8(rows[2]), d = v_load_u8(rows[3]);
         vu16 ab = v_zip_low_u8(a, b), cd = v_zip_low_u8(c, d);
         vu16 ab_high = v_zip_high_u8(a, b), cd_high = v_zip_high_u8(c, d);
-        woven[0] = v_zip_low_u16(ab, cd);
-        woven[1] = v_zip_high_u16(ab, cd);
-        woven[2] = v_zip_low_u16(ab_high, cd_high);
-        woven[3] = v_zip_high_u16(ab_high, cd_high);
+        quads[0] = v_zip_low_u16(ab, cd);
+        quads[1] = v_zip_high_u16(ab, cd);
+        quads[2] = v_zip_low_u16(ab_high, cd_high);
+        quads[3] = v_zip_high_u16(ab_high, cd_high);
         return;
     }
     union { v16u8 part[8]; vu8 whole[128 / CIRCLET_VBYTES]; } u;
@@ -67,11 +75,11 @@ CIRCLET_INLINE void depthwise_q8_weave(vu8 *woven, const uint8_t *const *rows, c
                            : v16_load(rows[i / pieces] + i % pieces * 16);
 #if CIRCLET_VBYTES == 16
     vu16 ab = v_zip_low_u8(u.whole[0], u.whole[1]), cd = v_zip_low_u8(u.whole[2], u.whole[3]);
-    woven[0] = v_zip_low_u16(ab, cd);
-    woven[1] = v_zip_high_u16(ab, cd);
+    quads[0] = v_zip_low_u16(ab, cd);
+    quads[1] = v_zip_high_u16(ab, cd);
     ab = v_zip_high_u8(u.whole[0], u.whole[1]), cd = v_zip_high_u8(u.whole[2], u.whole[3]);
-    woven[2] = v_zip_low_u16(ab, cd);
-    woven[3] = v_zip_high_u16(ab, cd);
+    quads[2] = v_zip_low_u16(ab, cd);
+    quads[3] = v_zip_high_u16(ab, cd);
 #else
 #if CIRCLET_VBYTES == 64
 #define DEPTHWISE_Q8_PAIRS \
@@ -81,7 +89,7 @@ CIRCLET_INLINE void depthwise_q8_weave(vu8 *woven, const uint8_t *const *rows, c
     (o) + 2, (o) + 18, (o) + 34, (o) + 50, (o) + 3, (o) + 19, (o) + 35, (o) + 51
     if (channels == 16) {
         vu8 all = u.whole[0];
-        woven[0] = __builtin_shufflevector(all, all, DEPTHWISE_Q8_FOUR(0), DEPTHWISE_Q8_FOUR(4),
+        quads[0] = __builtin_shufflevector(all, all, DEPTHWISE_Q8_FOUR(0), DEPTHWISE_Q8_FOUR(4),
                                            DEPTHWISE_Q8_FOUR(8), DEPTHWISE_Q8_FOUR(12));
         return;
     }
@@ -90,27 +98,27 @@ CIRCLET_INLINE void depthwise_q8_weave(vu8 *woven, const uint8_t *const *rows, c
 #endif
     vu16 ab = (vu16)__builtin_shufflevector(u.whole[0], u.whole[0], DEPTHWISE_Q8_PAIRS);
     vu16 cd = (vu16)__builtin_shufflevector(u.whole[1], u.whole[1], DEPTHWISE_Q8_PAIRS);
-    woven[0] = v_zip_low_u16(ab, cd);
-    woven[1] = v_zip_high_u16(ab, cd);
+    quads[0] = v_zip_low_u16(ab, cd);
+    quads[1] = v_zip_high_u16(ab, cd);
 #endif
 }
 
 /* Four rows of pixels at one column, from row 4 * group on; rows that no window has repeat the
  * last one that one has. */
-CIRCLET_INLINE void depthwise_q8_column(vu8 *woven, const uint8_t *at, int64_t tap_down,
+CIRCLET_INLINE void depthwise_q8_column(vu8 *quads, const uint8_t *at, int64_t tap_down,
                                         const int group, const struct depthwise_q8_shape s) {
     const uint8_t *rows[4];
     const int last = s.height + s.rows - 2;
     CIRCLET_UNROLL for (int i = 0; i < 4; i++)
         rows[i] = at + (4 * group + i < last ? 4 * group + i : last) * tap_down;
-    depthwise_q8_weave(woven, rows, s.channels, s.narrow);
+    depthwise_q8_interleave(quads, rows, s.channels, s.narrow);
     if (s.flip)
-        CIRCLET_UNROLL for (int n = 0; n < s.channels / CIRCLET_LANES; n++) woven[n] ^= 0x80;
+        CIRCLET_UNROLL for (int n = 0; n < s.channels / CIRCLET_LANES; n++) quads[n] ^= 0x80;
 }
 
-/* Adds a woven column to the accumulators of one pixel of each row; they are `apart` apart. Parts
- * of the weights behind the first are rare: `more` says whether this column has any. */
-CIRCLET_INLINE void depthwise_q8_add(vi *acc, const int apart, const vu8 *woven, const int8_t *w,
+/* Adds an interleaved column to the sums of one pixel of each row; they are `apart` apart. Parts of
+ * the weights behind the first are rare: `more` says whether this column has any. */
+CIRCLET_INLINE void depthwise_q8_add(vi *acc, const int apart, const vu8 *quads, const int8_t *w,
                                      const int more, const struct depthwise_q8_shape s) {
     const int vectors = s.channels / CIRCLET_LANES;
     CIRCLET_UNROLL for (int part = 0; part < s.parts; part++) {
@@ -119,31 +127,31 @@ CIRCLET_INLINE void depthwise_q8_add(vi *acc, const int apart, const vu8 *woven,
             int row = i / vectors, n = i % vectors;
             vi *sum = acc + row * apart + n;
             const int8_t *at = w + ((row * s.parts + part) * vectors + n) * CIRCLET_VBYTES;
-            *sum = v_dot4(*sum, woven[n], v_load_i8(at));
+            *sum = v_dot4(*sum, quads[n], v_load_i8(at));
         }
     }
 }
 
-/* Each column of the input is woven once and used by every window that it lies in. */
+/* Each column of the input is interleaved once and used by every window that it lies in. */
 CIRCLET_INLINE void depthwise_q8_slide(vi *acc, const struct depthwise_q8_params *p,
                                        const uint8_t *in, const int8_t *w, const uint32_t more,
                                        const struct depthwise_q8_shape s) {
     const int groups = (s.height + s.rows + 2) / 4, vectors = s.channels / CIRCLET_LANES;
     CIRCLET_UNROLL for (int column = 0; column < (s.pixels - 1) * s.stride + s.width; column++)
         CIRCLET_UNROLL for (int group = 0; group < groups; group++) {
-            vu8 woven[4];
-            depthwise_q8_column(woven, in + column * p->in_pixel, p->tap_down, group, s);
+            vu8 quads[4];
+            depthwise_q8_column(quads, in + column * p->in_pixel, p->tap_down, group, s);
             CIRCLET_UNROLL for (int m = 0; m < s.pixels; m++) {
                 int tap = column - m * s.stride;
                 if (tap < 0 || tap >= s.width) continue;
                 int64_t at = (tap * groups + group) * s.rows * s.parts * s.channels * 4;
-                depthwise_q8_add(acc + m * vectors, s.pixels * vectors, woven, w + at,
+                depthwise_q8_add(acc + m * vectors, s.pixels * vectors, quads, w + at,
                                  more >> tap & 1, s);
             }
         }
 }
 
-/* Any taps: each window weaves its own columns. */
+/* Any taps: each window interleaves its own columns. */
 CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_params *p,
                                         const uint8_t *in, const int8_t *w, const uint32_t more,
                                         const struct depthwise_q8_shape s) {
@@ -152,9 +160,9 @@ CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_param
         CIRCLET_NO_UNROLL for (int group = 0; group < groups; group++) {
             CIRCLET_UNROLL for (int m = 0; m < s.pixels; m++) {
                 const uint8_t *at = in + m * s.stride * p->in_pixel + tap * p->tap_across;
-                vu8 woven[4];
-                depthwise_q8_column(woven, at, p->tap_down, group, s);
-                depthwise_q8_add(acc + m * vectors, s.pixels * vectors, woven, w,
+                vu8 quads[4];
+                depthwise_q8_column(quads, at, p->tap_down, group, s);
+                depthwise_q8_add(acc + m * vectors, s.pixels * vectors, quads, w,
                                  more >> (tap < 31 ? tap : 31) & 1, s);
             }
             w += s.rows * s.parts * s.channels * 4;
@@ -163,13 +171,13 @@ CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_param
 
 /* Stores one row of pixels as floats, 16 channels or fewer of each. */
 CIRCLET_INLINE void depthwise_q8_store_floats(const vi *acc, const struct depthwise_q8_params *p,
-                                              const int32_t *records, float *to, float scale,
+                                              const int32_t *qparams, float *to, float scale,
                                               const struct depthwise_q8_shape s) {
     const int vectors = s.channels / CIRCLET_LANES;
     CIRCLET_UNROLL for (int m = 0; m < s.pixels; m++) {
         vf y[4];
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
-            y[n] = q8_scale_float(acc[m * vectors + n], (const float *)(records + n * Q8_RECORD),
+            y[n] = q8_scale_float(acc[m * vectors + n], (const float *)(qparams + n * Q8_QPARAM),
                                   scale, p->float_low, p->float_high);
 #if CIRCLET_VBYTES == 32
         vf a = y[0], b = y[1];
@@ -184,8 +192,9 @@ CIRCLET_INLINE void depthwise_q8_store_floats(const vi *acc, const struct depthw
 
 /* Outputs of the channels first ... last - 1 of `rows` whole rows. */
 CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const uint8_t *in,
-                                      const int8_t *weights, const int32_t *records,
-                                      const uint32_t *block_flags, void *out, int64_t to, int64_t first, int64_t last,
+                                      const int8_t *weights, const int32_t *qparams,
+                                      const uint32_t *block_flags, void *out, int64_t to,
+                                      int64_t first, int64_t last,
                                       const struct hybrid_scale *image, const int slides,
                                       const struct depthwise_q8_shape s) {
     const int vectors = s.channels / CIRCLET_LANES, groups = (s.height + s.rows + 2) / 4;
@@ -195,13 +204,13 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
     for (int64_t next = 0; next < p->row_pixels; next += s.pixels) {
         int64_t column = s_min_i64(next, p->row_pixels - s.pixels);
         const int8_t *w = weights;
-        const int32_t *record = records;
+        const int32_t *qparam = qparams;
         const uint32_t *flags = block_flags;
         for (int64_t c = first; c < last; c += s.channels) {
             const uint8_t *at = in + column * s.stride * p->in_pixel + c;
             vi acc[32];
             CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
-                const int32_t *start = record + n * Q8_RECORD;
+                const int32_t *start = qparam + n * Q8_QPARAM;
                 vi bias = s.form == Q8_HYBRID ? q8_hybrid_bias(start, image->zero)
                                               : v_load_i32(start);
                 CIRCLET_UNROLL for (int m = 0; m < s.rows * s.pixels; m++)
@@ -211,23 +220,24 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
             if (slides) depthwise_q8_slide(acc, p, at, w, more, s);
             else depthwise_q8_gather(acc, p, at, w, more, s);
             if (s.form != Q8_HYBRID)
-                q8_scale_tile(acc, record, bounds, s.rows * s.pixels, vectors, vectors, s.form);
+                q8_scale_tile(acc, qparam, bounds, s.rows * s.pixels, vectors, vectors, s.form);
             CIRCLET_UNROLL for (int r = 0; r < s.rows; r++) {
                 int64_t place = to + r * p->out_row + column * p->out_pixel + c;
                 const vi *row = acc + r * s.pixels * vectors;
                 if (s.form == Q8_HYBRID)
-                    depthwise_q8_store_floats(row, p, record, (float *)out + place, image->scale, s);
+                    depthwise_q8_store_floats(row, p, qparam, (float *)out + place, image->scale,
+                                              s);
                 else
                     q8_store_tile((uint8_t *)out + place, p->out_pixel, row, bounds, s.pixels,
                                   vectors, vectors, stored);
             }
             w += block_bytes;
-            record += vectors * Q8_RECORD;
+            qparam += vectors * Q8_QPARAM;
         }
     }
 }
 
-/* Operands: input, packed weights, records, output, scales of the images (hybrid), and with several
+/* Operands: input, packed weights, qparams, output, scales of the images (hybrid), and with several
  * parts, for each block a bit for every column of taps (the last for all from 31 on) where parts
  * behind the first are not zero. A task is `rows` output rows.
  *
@@ -264,7 +274,7 @@ CIRCLET_INLINE void depthwise_q8(const struct depthwise_q8_params *p, void *cons
             depthwise_q8_rows(p, in, x[1], x[2], flags, x[3], to, 0, even, scale, slides, whole);
         if (rest)
             depthwise_q8_rows(p, in, (const int8_t *)x[1] + even * tap_bytes,
-                              (const int32_t *)x[2] + even / CIRCLET_LANES * Q8_RECORD,
+                              (const int32_t *)x[2] + even / CIRCLET_LANES * Q8_QPARAM,
                               parts > 1 ? flags + blocks : 0, x[3], to,
                               narrow ? 0 : p->channels - rest, p->channels, scale, slides, last);
     }

@@ -2,31 +2,45 @@
 #ifndef CIRCLET_FIXED_H
 #define CIRCLET_FIXED_H
 
-#include "simd.h"
-
-typedef CIRCLET_VECTOR(uint64_t, CIRCLET_VBYTES) fixed_vul;
+#include "simd_int.h"
 
 CIRCLET_INLINE vi v_shl_i32(vi a, vi n) { return (vi)((vu)a << (vu)n); }
 CIRCLET_INLINE vi v_shr_i32(vi a, vi n) { return a >> n; }
 
-/* Signed 64-bit products of the low halves of 64-bit lanes, rounded at bit 31. */
-CIRCLET_INLINE vl fixed_product(vl a, vl b) {
-    return (a << 32 >> 32) * (b << 32 >> 32) + (1ll << 30);
+/* The high halves of 64-bit lanes, those of even and of odd lanes in turn. */
+CIRCLET_INLINE vi v_high_halves(vl even, vl odd) {
+#if CIRCLET_LANES == 16
+    return __builtin_shufflevector((vi)even, (vi)odd, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27,
+                                   13, 29, 15, 31);
+#elif CIRCLET_LANES == 8
+    return __builtin_shufflevector((vi)even, (vi)odd, 1, 9, 3, 11, 5, 13, 7, 15);
+#else
+    return __builtin_shufflevector((vi)even, (vi)odd, 1, 5, 3, 7);
+#endif
 }
 
 /* (a * b) >> 31, rounded to nearest, halves up; not both may be INT32_MIN. */
 CIRCLET_INLINE vi v_srdhm(vi a, vi b) {
-    fixed_vul even = (fixed_vul)fixed_product((vl)a, (vl)b);
-    vl odd = fixed_product((vl)((fixed_vul)a >> 32), (vl)((fixed_vul)b >> 32));
-    vl low = (vl){0} + 0xffffffffll;
-    return (vi)((low & (vl)(even >> 31)) | (~low & (odd + odd)));
+#if defined(__aarch64__)
+    vi r;
+    __asm__("sqrdmulh %0.4s, %1.4s, %2.4s" : "=w"(r) : "w"(a), "w"(b));
+    return r;
+#else
+    vl half = (vl){0} + (1ll << 30);
+    vl even = v_mul_even(a, b) + half;
+    vl odd = v_mul_even((vi)((vul)a >> 32), (vi)((vul)b >> 32)) + half;
+    return v_high_halves(even + even, odd + odd);
+#endif
 }
 
-/* x / 2^exponent, rounded to nearest, halves away from zero; 0 <= exponent <= 31. */
+/* x / 2^exponent, rounded to nearest, halves away from zero; 0 <= exponent <= 31, x > INT32_MIN.
+ *
+ * Shifting by one less, and then taking off half of that, rounds halves up without an addend that
+ * might overflow; taking 1 off negative x first makes them round away from zero. */
 CIRCLET_INLINE vi v_rdbpot(vi x, vi exponent) {
-    vi mask = (vi)(((vu){0} + 1u << (vu)exponent) - 1u);
-    vi threshold = (mask >> 1) - (vi)(x < v_zero_i32());
-    return (x >> exponent) - (vi)((x & mask) > threshold);
+    vi less_one = exponent - 1, none = less_one < 0;
+    vi once = (x + (x >> 31)) >> (less_one & ~none);
+    return v_select_i32(none, x, once - (once >> 1));
 }
 
 /* x * 2^left * multiplier / 2^(31 + right), rounded twice. */

@@ -51,7 +51,9 @@ CIRCLET_INLINE void hybrid_row_range(struct hybrid_range *range, const float *p,
 }
 
 /* To the nearest whole number, halves away from zero, of a small number. */
-CIRCLET_INLINE double hybrid_round(double x) { return (double)(int32_t)(x < 0 ? x - 0.5 : x + 0.5); }
+CIRCLET_INLINE double hybrid_round(double x) {
+    return (double)(int32_t)(x < 0 ? x - 0.5 : x + 0.5);
+}
 
 struct hybrid_factors {
     float scale, inverse;

@@ -21,7 +21,9 @@ struct matmul_int_params {
 
 #define MATMUL_INT_NARROW 0 /* sums wrap to 32 bits; results of 8 bits (requantize.h) */
 #define MATMUL_INT_WIDE 1   /* 64-bit sums, rounded once (sum_int.h); one operand has 8 bits */
-#define MATMUL_INT_SPLIT 2  /* the same; both have 16, so rows are split into upper and lower bytes */
+/* The same; both have 16 bits, so rows are split into upper and lower bytes: sums of products of 16
+ * by 8 bits fit 32 for a while, and those of the upper bytes count 2^8 times. */
+#define MATMUL_INT_SPLIT 2
 
 /* `depth` elements, `step` apart, less the zero point, and a zero behind an odd number. */
 CIRCLET_INLINE void matmul_int_gather(int16_t *to, const char *from, int64_t step, int64_t depth,
@@ -78,7 +80,7 @@ CIRCLET_INLINE void matmul_int_split(int16_t *upper, int16_t *lower, int64_t cou
 
 /* Stores a tile of sums of 32 bits as int8. */
 CIRCLET_INLINE void matmul_int_store(const struct matmul_int_params *p, char *out, const vi *acc,
-                                     const int32_t *records, int64_t left, const int MR,
+                                     const int32_t *qparams, int64_t left, const int MR,
                                      const int NV, const int scaling) {
     struct q8_bounds bounds = {p->low, p->high, p->zero, 0};
     vi low = v_splat_i32(p->low + p->zero), high = v_splat_i32(p->high + p->zero);
@@ -86,7 +88,7 @@ CIRCLET_INLINE void matmul_int_store(const struct matmul_int_params *p, char *ou
         int64_t count = s_min_i64(left - v * CIRCLET_LANES, CIRCLET_LANES);
         if (count <= 0) continue;
         CIRCLET_UNROLL for (int r = 0; r < MR; r++) {
-            vi y = q8_scale(acc[r * NV + v], records + v * Q8_RECORD, bounds, scaling);
+            vi y = q8_scale(acc[r * NV + v], qparams + v * Q8_QPARAM, bounds, scaling);
             y = v_clamp_i32(y, low, high);
             element_store_i32(out + r * p->size.columns + v * CIRCLET_LANES, y, count, ELEMENT_I8);
         }
@@ -95,7 +97,7 @@ CIRCLET_INLINE void matmul_int_store(const struct matmul_int_params *p, char *ou
 
 /* Stores a tile of 64-bit sums; `low` are those of lower bytes. */
 CIRCLET_INLINE void matmul_int_store_wide(const struct matmul_int_params *p, char *out,
-                                          const wl *sums, const wl *low, const int64_t *record,
+                                          const wl *sums, const wl *low, const int64_t *qparam,
                                           int64_t left, const int MR, const int NV,
                                           const int form) {
     struct sum_int_bounds bounds = {p->zero, p->low, p->high};
@@ -105,12 +107,12 @@ CIRCLET_INLINE void matmul_int_store_wide(const struct matmul_int_params *p, cha
             total[v] = sums[r * NV + v];
             if (form == MATMUL_INT_SPLIT) total[v] = total[v] * 256 + low[r * NV + v];
         }
-        sum_int_store_all(out + r * p->size.columns * 2, total, record, bounds, left, ELEMENT_I16,
+        sum_int_store_all(out + r * p->size.columns * 2, total, qparam, bounds, left, ELEMENT_I16,
                           NV, 1);
     }
 }
 
-/* Operands: left, right, records of the columns, result.
+/* Operands: left, right, qparams of the columns, result.
  *
  * MR, NV: Rows and registers of columns of a tile.
  * scaling: MATMUL_INT_NARROW: how results are scaled.
@@ -119,7 +121,7 @@ CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *o
                                void *scratch, int64_t begin, int64_t end, int x_type, int y_type,
                                const int MR, const int NV, const int form, const int scaling) {
     const int width = NV * CIRCLET_LANES, wide = form != MATMUL_INT_NARROW;
-    const int64_t record_bytes = wide ? 8 * SUM_INT_RECORD * width : 4 * NV * Q8_RECORD;
+    const int64_t qparam_bytes = wide ? 8 * SUM_INT_QPARAM * width : 4 * NV * Q8_QPARAM;
     int64_t size = element_size(x_type), even = (p->size.depth + 1) & ~1ll;
     int16_t *panel = scratch, *upper = panel + even * width;
     int16_t *lower = upper + MR * even + 2 * CIRCLET_LANES;
@@ -130,7 +132,7 @@ CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *o
         int64_t left = p->size.columns - place.first;
         const char *x = (const char *)operands[0] + place.x * size;
         const char *y = (const char *)operands[1] + place.y * element_size(y_type);
-        const void *records = (const char *)operands[2] + place.block * record_bytes;
+        const void *qparams = (const char *)operands[2] + place.block * qparam_bytes;
         char *out = (char *)operands[3] + place.out * size;
         matmul_int_pack(p, panel, y, s_min_i64(left, width), upper, y_type, NV);
         for (int64_t m = 0; m < p->size.rows; m += MR) {
@@ -141,7 +143,7 @@ CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *o
             vi acc[32];
             wl sums[32], low[32];
             CIRCLET_UNROLL for (int i = 0; i < MR * NV; i++) {
-                const int32_t *bias = (const int32_t *)records + i % NV * Q8_RECORD;
+                const int32_t *bias = (const int32_t *)qparams + i % NV * Q8_QPARAM;
                 acc[i] = wide ? v_zero_i32() : v_load_i32(bias);
                 sums[i] = low[i] = v_splat_i64(0);
             }
@@ -151,8 +153,8 @@ CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *o
             }
             conv_q16_product(acc, sums, &tile, upper, panel, MR, NV, wide);
             char *to = out + row * p->size.columns * size;
-            if (wide) matmul_int_store_wide(p, to, sums, low, records, left, MR, NV, form);
-            else matmul_int_store(p, to, acc, records, left, MR, NV, scaling);
+            if (wide) matmul_int_store_wide(p, to, sums, low, qparams, left, MR, NV, form);
+            else matmul_int_store(p, to, acc, qparams, left, MR, NV, scaling);
         }
     }
 }

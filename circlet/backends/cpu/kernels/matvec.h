@@ -32,36 +32,36 @@ CIRCLET_INLINE void matvec_f32(const float *w, const float *a, int64_t na, const
 }
 
 /* What is done with sums: times a factor, rounded twice, plus `zero`, clamped. */
-#define MATVEC_RECORD (4 * CIRCLET_LANES) /* bias, multiplier, left shift, right shift */
+#define MATVEC_QPARAM (4 * CIRCLET_LANES) /* bias, multiplier, left shift, right shift */
 struct matvec_bounds {
     int32_t zero, low, high;
 };
 
-CIRCLET_INLINE vi matvec_scale(vi x, const int32_t *record) {
-    return v_scale_twice(x, v_load_i32(record + CIRCLET_LANES),
-                         v_load_i32(record + 2 * CIRCLET_LANES),
-                         v_load_i32(record + 3 * CIRCLET_LANES));
+CIRCLET_INLINE vi matvec_scale(vi x, const int32_t *qparam) {
+    return v_scale_twice(x, v_load_i32(qparam + CIRCLET_LANES),
+                         v_load_i32(qparam + 2 * CIRCLET_LANES),
+                         v_load_i32(qparam + 3 * CIRCLET_LANES));
 }
 
 /* `x` is `words` times four bytes as v_dot4 wants them; with `add`, results join those in `out`. */
 CIRCLET_INLINE void matvec_q8(const int8_t *w, const uint8_t *x, int64_t words,
-                              const int32_t *records, int32_t *out, int64_t blocks,
+                              const int32_t *qparams, int32_t *out, int64_t blocks,
                               struct matvec_bounds bounds, const int add, const int vectors) {
     vi low = v_splat_i32(bounds.low), high = v_splat_i32(bounds.high);
     for (int64_t block = 0; block < blocks; block++) {
         vi acc[8];
         CIRCLET_UNROLL for (int v = 0; v < vectors; v++)
-            acc[v] = v_load_i32(records + v * MATVEC_RECORD);
+            acc[v] = v_load_i32(qparams + v * MATVEC_QPARAM);
         CIRCLET_NO_UNROLL for (int64_t k = 0; k < words; k++, w += vectors * CIRCLET_VBYTES) {
             vu8 data = v_splat_4u8(x + 4 * k);
             CIRCLET_UNROLL for (int v = 0; v < vectors; v++)
                 acc[v] = v_dot4(acc[v], data, v_load_i8(w + v * CIRCLET_VBYTES));
         }
         CIRCLET_UNROLL for (int v = 0; v < vectors; v++) {
-            vi y = matvec_scale(acc[v], records) + bounds.zero;
+            vi y = matvec_scale(acc[v], qparams) + bounds.zero;
             if (add) y = y + v_load_i32(out);
             v_store_i32(out, v_clamp_i32(y, low, high));
-            records += MATVEC_RECORD, out += CIRCLET_LANES;
+            qparams += MATVEC_QPARAM, out += CIRCLET_LANES;
         }
     }
 }

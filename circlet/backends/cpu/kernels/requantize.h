@@ -1,30 +1,47 @@
-/* From int32 accumulators to 8-bit outputs, as TFLite's kernels round.
+/* Requantisation: from int32 sums to 8-bit outputs, as TFLite's kernels round.
  *
- * Each vector of output channels has one record of Q8_RECORD int32 lanes: the bias, then what the
- * form asks for. Outputs are made as int8, in [-128, 127]; for uint8 the top bit is flipped last.
+ * The reference multiplies by a mantissa of 31 bits, rounds the high half, shifts right and rounds
+ * again. Every form below gives its bits; each is for sums and bounds of which a lowering proved
+ * that it does (lower/integers/requantisation.py, affine_search.py). A vector of output channels
+ * has Q8_QPARAM int32 lanes of requantisation parameters ("qparams"): the bias, then what the form
+ * asks for. Outputs are made as int8, in [-128, 127]; for uint8 the top bit is flipped last.
+ *
+ * What the forms give, in instructions executed by a 1x1 convolution of 784 pixels with 24 inputs
+ * and 144 outputs, over those with Q8_AFFINE (AVX-512 VNNI): Q8_AFFINE_FIXED_RELU with maps alone
+ * 1.01, Q8_PIECEWISE 1.10, Q8_PIECEWISE_FIXED with maps alone 1.12, Q8_FIXED_RELU 1.20, Q8_FIXED
+ * 1.40, Q8_GENERAL 1.80.
  */
 #ifndef CIRCLET_REQUANTIZE_H
 #define CIRCLET_REQUANTIZE_H
 
+#include "fixed.h"
 #include "stores.h"
 
-#define Q8_RECORD (5 * CIRCLET_LANES)
-#define Q8_FIXED 0   /* twice the multiplier, rounding of even lanes, of odd lanes, right shift */
-#define Q8_GENERAL 1 /* multiplier, right shift - 1 (or -1 for none), left shift */
-#define Q8_DOUBLE 2  /* factor as double: two vectors */
-#define Q8_HYBRID 3  /* bias as float, weight scale as float, sum of weights */
-#define Q8_RISING 4  /* multiplier, that of odd lanes in even ones, addend, right shift - 1 */
-#define Q8_HYBRID_ROWS 5 /* as Q8_HYBRID, every row of the input with a scale of its own */
-#define Q8_LINE 6        /* slope and offset as floats */
-#define Q8_LINES 7       /* slope, offset below zero, offset from zero on, where zero is */
-/* Lines, and records of an integer form where the last lanes are below Q8_LEAST_LINE. */
-#define Q8_LINE_FIXED 8
-#define Q8_LINES_FIXED 9
-#define Q8_LINE_GENERAL 10
-#define Q8_LINES_GENERAL 11
-#define Q8_LINE_RISING 12
-#define Q8_LINES_RISING 13
-#define Q8_LEAST_LINE 32
+#define Q8_QPARAM (5 * CIRCLET_LANES)
+/* Fixed point where nothing leaves 32 bits: twice the multiplier, addends of even and of odd lanes,
+ * right shift. */
+#define Q8_FIXED 0
+/* Fixed point for any sums and scales: multiplier, left shift, right shift. */
+#define Q8_GENERAL 1
+/* One product with a real, rounded once, as FULLY_CONNECTED rounds: a double in two vectors. */
+#define Q8_DOUBLE 2
+/* Results are floats: bias and weight scale as floats, sum of weights. */
+#define Q8_HYBRID 3
+/* Fixed point where nothing below the zero point is kept: multiplier, that of odd lanes in even
+ * ones, addend, right shift - 1. */
+#define Q8_FIXED_RELU 4
+/* As Q8_HYBRID, every row of the input with a scale of its own. */
+#define Q8_HYBRID_ROWS 5
+/* A float slope and offset; or an offset below zero, one from zero on, and where zero is. */
+#define Q8_AFFINE 6
+#define Q8_PIECEWISE 7
+/* The same, but for vectors with a channel that has no such map: those have the parameters of a
+ * form in fixed point, which Q8_LEAST_AFFINE tells apart by their last lanes. */
+#define Q8_AFFINE_FIXED_RELU 8
+#define Q8_PIECEWISE_FIXED 9
+#define Q8_AFFINE_GENERAL 10
+#define Q8_PIECEWISE_GENERAL 11
+#define Q8_LEAST_AFFINE 32
 
 /* How outputs are bounded; the bounds exclude the zero point. */
 struct q8_bounds {
@@ -32,67 +49,35 @@ struct q8_bounds {
     uint8_t flip;
 };
 
-/* The high halves of the products in `even` and `odd`, in the order of their lanes. */
-CIRCLET_INLINE vi q8_high_halves(vl even, vl odd) {
-#if CIRCLET_LANES == 16
-    return __builtin_shufflevector((vi)even, (vi)odd, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27,
-                                   13, 29, 15, 31);
-#elif CIRCLET_LANES == 8
-    return __builtin_shufflevector((vi)even, (vi)odd, 1, 9, 3, 11, 5, 13, 7, 15);
-#else
-    return __builtin_shufflevector((vi)even, (vi)odd, 1, 5, 3, 7);
-#endif
-}
-
-#if defined(__aarch64__)
-/* (2 * a * b) >> 32, rounded to nearest, halves up. */
-CIRCLET_INLINE vi q8_doubling_high_mul(vi a, vi b) {
-    vi r;
-    __asm__("sqrdmulh %0.4s, %1.4s, %2.4s" : "=w"(r) : "w"(a), "w"(b));
-    return r;
-}
-#else
-CIRCLET_INLINE vi q8_doubling_high_mul(vi a, vi b) {
-    vl half = (vl){0} + (1ll << 30);
-    vl even = v_mul_even(a, b) + half;
-    vl odd = v_mul_even((vi)((vul)a >> 32), (vi)((vul)b >> 32)) + half;
-    return q8_high_halves(even + even, odd + odd);
-}
-#endif
-
-/* x / 2^(exponent_less_one + 1), rounded to nearest, halves away from zero. */
-CIRCLET_INLINE vi q8_rounding_halve(vi x, vi exponent_less_one) {
-    vi once = (x + (x >> 31)) >> exponent_less_one;
-    return once - (once >> 1);
-}
-
-/* x * multiplier * 2^shift + zero point, rounded twice, for any x.  */
-CIRCLET_INLINE vi q8_scale_general(vi x, const int32_t *record, struct q8_bounds bounds) {
-    vi less_one = v_load_i32(record + 2 * CIRCLET_LANES), none = less_one < 0;
-    x = (vi)((vu)x << (vu)v_load_i32(record + 3 * CIRCLET_LANES));
-    vi y = q8_doubling_high_mul(x, v_load_i32(record + CIRCLET_LANES));
-    y = v_select_i32(none, y, q8_rounding_halve(y, less_one & ~none));
+/* x * multiplier * 2^shift + zero point, rounded twice, for any x. */
+CIRCLET_INLINE vi q8_scale_general(vi x, const int32_t *qparam, struct q8_bounds bounds) {
+    vi y = v_scale_twice(x, v_load_i32(qparam + CIRCLET_LANES),
+                         v_load_i32(qparam + 2 * CIRCLET_LANES),
+                         v_load_i32(qparam + 3 * CIRCLET_LANES));
     return v_clamp_i32(y, v_splat_i32(bounds.low), v_splat_i32(bounds.high)) + bounds.zero;
 }
 
-/* The same where x is small enough for all of it to fit 32 bits, in a third fewer instructions.
+/* The same where x is small enough for all of it to fit 32 bits.
  *
- * Flooring twice is flooring once, so both roundings and the zero point are one addend. Twice the
- * multiplier is stored less 2^32, which adding x makes up for; the high halves then need no shift.
- */
-CIRCLET_INLINE vi q8_scale_fixed(vi x, const int32_t *record) {
-    const int32_t *twice = record + CIRCLET_LANES;
-    vl round_even = (vl)v_load_i32(record + 2 * CIRCLET_LANES);
-    vl round_odd = (vl)v_load_i32(record + 3 * CIRCLET_LANES);
-    vi right = v_load_i32(record + 4 * CIRCLET_LANES);
+ * Flooring twice is flooring once, so both roundings and the zero point are one addend:
+ *
+ *     floor((floor((x * m + 2^30) / 2^31) + 2^(r-1)) / 2^r)  =  floor((x * m + c) / 2^(31+r))
+ *
+ * but for x < 0, where halves round away from zero: x >> 31 adds the -1. Twice the multiplier is
+ * stored less 2^32, which adding x makes up for; the high halves then need no shift. */
+CIRCLET_INLINE vi q8_scale_fixed(vi x, const int32_t *qparam) {
+    const int32_t *twice = qparam + CIRCLET_LANES;
+    vl round_even = (vl)v_load_i32(qparam + 2 * CIRCLET_LANES);
+    vl round_odd = (vl)v_load_i32(qparam + 3 * CIRCLET_LANES);
+    vi right = v_load_i32(qparam + 4 * CIRCLET_LANES);
 #if defined(__aarch64__)
     vi multiplier = (vi)((vu)v_load_i32(twice) >> 1);
-    vi scaled = q8_doubling_high_mul(x, multiplier) + q8_high_halves(round_even, round_odd);
+    vi scaled = v_srdhm(x, multiplier) + v_high_halves(round_even, round_odd);
     return (scaled + (x >> 31)) >> right;
 #else
     vl even = v_mul_even(x, v_load_i32(twice)) + round_even;
     vl odd = v_mul_even((vi)((vul)x >> 32), v_load_i32(twice + 1)) + round_odd;
-    return (q8_high_halves(even, odd) + (x + (x >> 31))) >> right;
+    return (v_high_halves(even, odd) + (x + (x >> 31))) >> right;
 #endif
 }
 
@@ -100,18 +85,18 @@ CIRCLET_INLINE vi q8_scale_fixed(vi x, const int32_t *record) {
  * so one floor of one product does both roundings and the shift. What the roundings and the zero
  * point add is an addend to the high half; its low half, 2^30, is the multiplier times a number
  * that the bias holds beside its own value, modulo 2^32. */
-CIRCLET_INLINE vi q8_scale_rising(vi x, const int32_t *record) {
-    vi multiplier = v_load_i32(record + CIRCLET_LANES);
-    vi addend = v_load_i32(record + 3 * CIRCLET_LANES);
-    vi right = v_load_i32(record + 4 * CIRCLET_LANES);
+CIRCLET_INLINE vi q8_scale_fixed_relu(vi x, const int32_t *qparam) {
+    vi multiplier = v_load_i32(qparam + CIRCLET_LANES);
+    vi addend = v_load_i32(qparam + 3 * CIRCLET_LANES);
+    vi right = v_load_i32(qparam + 4 * CIRCLET_LANES);
 #if defined(__aarch64__)
     vi high;
     __asm__("sqdmulh %0.4s, %1.4s, %2.4s" : "=w"(high) : "w"(x), "w"(multiplier));
     return ((high >> 1) + addend) >> right;
 #else
     vl even = v_mul_even(x, multiplier);
-    vl odd = v_mul_even((vi)((vul)x >> 32), v_load_i32(record + 2 * CIRCLET_LANES));
-    return (q8_high_halves(even, odd) + addend) >> right;
+    vl odd = v_mul_even((vi)((vul)x >> 32), v_load_i32(qparam + 2 * CIRCLET_LANES));
+    return (v_high_halves(even, odd) + addend) >> right;
 #endif
 }
 
@@ -125,33 +110,34 @@ CIRCLET_INLINE vd q8_round_half(vd x, const double *factor, struct q8_bounds bou
     return y + (vd)((vl)v_splat_f64(0.5) | sign);
 }
 
-CIRCLET_INLINE vi q8_scale_double(vi x, const int32_t *record, struct q8_bounds bounds) {
-    const double *factor = (const double *)(record + CIRCLET_LANES);
+CIRCLET_INLINE vi q8_scale_double(vi x, const int32_t *qparam, struct q8_bounds bounds) {
+    const double *factor = (const double *)(qparam + CIRCLET_LANES);
     vd low = q8_round_half(v_half_to_f64(x, 0), factor, bounds);
     vd high = q8_round_half(v_half_to_f64(x, 1), factor + CIRCLET_LANES / 2, bounds);
     return v_f64_to_i32(low, high) + bounds.zero;
 }
 
-/* The same in floats, for records whose every output was proved equal. Accumulators start with the
- * bits of a float beside the bias, so that they are floats without a conversion. */
-CIRCLET_INLINE vi q8_scale_line(vi x, const int32_t *record, const int sides) {
-    const float *line = (const float *)record;
-    vf offset = v_load(line + 2 * CIRCLET_LANES);
+/* The same in floats, for channels whose every output was proved equal: one multiply-add and one
+ * rounding to nearest. Sums start with the bits of 1.5 * 2^23 beside the bias, so that they are
+ * floats without a conversion: there one unit of the last place is 1. */
+CIRCLET_INLINE vi q8_scale_affine(vi x, const int32_t *qparam, const int sides) {
+    const float *map = (const float *)qparam;
+    vf offset = v_load(map + 2 * CIRCLET_LANES);
     if (sides == 2) {
-        vi below = x < v_load_i32(record + 4 * CIRCLET_LANES);
-        offset = v_select(below, offset, v_load(line + 3 * CIRCLET_LANES));
+        vi below = x < v_load_i32(qparam + 4 * CIRCLET_LANES);
+        offset = v_select(below, offset, v_load(map + 3 * CIRCLET_LANES));
     }
-    return v_round_i32(v_fma((vf)x, v_load(line + CIRCLET_LANES), offset));
+    return v_round_i32(v_fma((vf)x, v_load(map + CIRCLET_LANES), offset));
 }
 
-/* Accumulators as outputs that only lack saturation to int8 and the activation's bounds. */
-CIRCLET_INLINE vi q8_scale(vi x, const int32_t *record, struct q8_bounds bounds, int form) {
-    return form == Q8_FIXED    ? q8_scale_fixed(x, record)
-           : form == Q8_RISING ? q8_scale_rising(x, record)
-           : form == Q8_DOUBLE ? q8_scale_double(x, record, bounds)
-           : form == Q8_LINE   ? q8_scale_line(x, record, 1)
-           : form == Q8_LINES  ? q8_scale_line(x, record, 2)
-                               : q8_scale_general(x, record, bounds);
+/* Sums as outputs that only lack saturation to int8 and the activation's bounds. */
+CIRCLET_INLINE vi q8_scale(vi x, const int32_t *qparam, struct q8_bounds bounds, int form) {
+    return form == Q8_FIXED        ? q8_scale_fixed(x, qparam)
+           : form == Q8_FIXED_RELU ? q8_scale_fixed_relu(x, qparam)
+           : form == Q8_DOUBLE     ? q8_scale_double(x, qparam, bounds)
+           : form == Q8_AFFINE     ? q8_scale_affine(x, qparam, 1)
+           : form == Q8_PIECEWISE  ? q8_scale_affine(x, qparam, 2)
+                                   : q8_scale_general(x, qparam, bounds);
 }
 
 CIRCLET_INLINE vu8 q8_bound(vi8 bytes, struct q8_bounds bounds) {
@@ -160,30 +146,30 @@ CIRCLET_INLINE vu8 q8_bound(vi8 bytes, struct q8_bounds bounds) {
     return (vu8)bytes ^ bounds.flip;
 }
 
-/* Whether a record is that of a line, in a form that may have both. */
-CIRCLET_INLINE int q8_is_line(const int32_t *record, const int form) {
-    const int is_mixed = form >= Q8_LINE_FIXED;
-    return is_mixed ? record[4 * CIRCLET_LANES] >= Q8_LEAST_LINE
-                    : form == Q8_LINE || form == Q8_LINES;
+/* Whether parameters are those of a map in floats, in a form that may have both. */
+CIRCLET_INLINE int q8_is_affine(const int32_t *qparam, const int form) {
+    const int is_mixed = form >= Q8_AFFINE_FIXED_RELU;
+    return is_mixed ? qparam[4 * CIRCLET_LANES] >= Q8_LEAST_AFFINE
+                    : form == Q8_AFFINE || form == Q8_PIECEWISE;
 }
 
 /* Requantises a tile in place: `vectors` <= 4 registers of each of `pixels` pixels, which are
- * `pitch` apart. All of one register's first, so that its record is loaded once. */
-CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *records, struct q8_bounds bounds,
+ * `pitch` apart. All of one register's first, so that its parameters are loaded once. */
+CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *qparams, struct q8_bounds bounds,
                                   const int pixels, const int pitch, const int vectors,
                                   const int form) {
-    const int mixed = form >= Q8_LINE_FIXED, usual = mixed ? Q8_LINE + form % 2 : form;
-    const int other = form >= Q8_LINE_RISING    ? Q8_RISING
-                      : form >= Q8_LINE_GENERAL ? Q8_GENERAL
-                                                : Q8_FIXED;
+    const int mixed = form >= Q8_AFFINE_FIXED_RELU, usual = mixed ? Q8_AFFINE + form % 2 : form;
+    const int other = form >= Q8_AFFINE_GENERAL   ? Q8_GENERAL
+                      : form == Q8_PIECEWISE_FIXED ? Q8_FIXED
+                                                   : Q8_FIXED_RELU;
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
-        const int32_t *record = records + n * Q8_RECORD;
-        if (mixed && !q8_is_line(record, form)) {
+        const int32_t *qparam = qparams + n * Q8_QPARAM;
+        if (mixed && !q8_is_affine(qparam, form)) {
             CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
-                acc[m * pitch + n] = q8_scale(acc[m * pitch + n], record, bounds, other);
+                acc[m * pitch + n] = q8_scale(acc[m * pitch + n], qparam, bounds, other);
         } else {
             CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
-                acc[m * pitch + n] = q8_scale(acc[m * pitch + n], record, bounds, usual);
+                acc[m * pitch + n] = q8_scale(acc[m * pitch + n], qparam, bounds, usual);
         }
     }
 }
@@ -193,9 +179,9 @@ CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *records, struct q8_bou
 
 /* The bytes of the Q8_SHARE pixels of a requantised tile from pixel m on, side by side.
  *
- * Registers of channels become bytes together, four at a time, by instructions that weave them in
- * groups of four lanes: channel c of the `vectors` registers is in lane c % 4 + c / (4 * vectors)
- * * 4 of register c / 4 % vectors.
+ * Registers of channels become int8 together, four at a time, by instructions that interleave
+ * them in groups of four lanes: channel c of the `vectors` registers is in lane
+ * c % 4 + c / (4 * vectors) * 4 of register c / 4 % vectors.
  */
 CIRCLET_INLINE vu8 q8_pack(const vi *y, const int m, struct q8_bounds bounds, const int pixels,
                            const int pitch, const int vectors) {
@@ -244,14 +230,14 @@ CIRCLET_INLINE void q8_store_tile_n(uint8_t *to, int64_t out_pixel, const vi *y,
 
 /* Requantises and stores a tile that is all of a block of channels or, with `tail`, the first
  * `left` of it. */
-CIRCLET_INLINE void q8_finish_tile(uint8_t *to, int64_t out_pixel, vi *acc, const int32_t *records,
+CIRCLET_INLINE void q8_finish_tile(uint8_t *to, int64_t out_pixel, vi *acc, const int32_t *qparams,
                                    struct q8_bounds bounds, int64_t left, const int pixels,
                                    const int vectors, const int form, const int tail) {
     CIRCLET_UNROLL for (int n = 0; n < vectors; n += 4) {
         const int part = vectors - n < 4 ? vectors - n : 4, first = n * CIRCLET_LANES;
         const int bytes = part * CIRCLET_LANES;
         if (tail && left <= first) continue;
-        q8_scale_tile(acc + n, records + n * Q8_RECORD, bounds, pixels, vectors, part, form);
+        q8_scale_tile(acc + n, qparams + n * Q8_QPARAM, bounds, pixels, vectors, part, form);
         if (!tail || CIRCLET_LIKELY(left - first >= bytes))
             q8_store_tile(to + first, out_pixel, acc + n, bounds, pixels, vectors, part, bytes);
         else
@@ -261,15 +247,15 @@ CIRCLET_INLINE void q8_finish_tile(uint8_t *to, int64_t out_pixel, vi *acc, cons
 }
 
 /* Where an accumulator over an image with a zero point starts. */
-CIRCLET_INLINE vi q8_hybrid_bias(const int32_t *record, int32_t image_zero) {
-    return v_load_i32(record + 2 * CIRCLET_LANES) * -image_zero;
+CIRCLET_INLINE vi q8_hybrid_bias(const int32_t *qparam, int32_t image_zero) {
+    return v_load_i32(qparam + 2 * CIRCLET_LANES) * -image_zero;
 }
 
 /* Accumulators of a hybrid kernel as real values: scaled, biased, clamped. */
-CIRCLET_INLINE vf q8_scale_float(vi x, const float *record, float image_scale, float low,
+CIRCLET_INLINE vf q8_scale_float(vi x, const float *qparam, float image_scale, float low,
                                  float high) {
-    vf scale = v_load(record + CIRCLET_LANES) * v_splat(image_scale);
-    vf y = v_fma(v_to_f32(x), scale, v_load(record));
+    vf scale = v_load(qparam + CIRCLET_LANES) * v_splat(image_scale);
+    vf y = v_fma(v_to_f32(x), scale, v_load(qparam));
     return v_clamp(y, v_splat(low), v_splat(high));
 }
 

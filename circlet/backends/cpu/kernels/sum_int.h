@@ -1,7 +1,7 @@
 /* Sums of products of integers in 64-bit accumulators, and their way to the output's steps.
  *
  * Weights stand as int16 in panels of NV * CIRCLET_LANES columns per element of a sum; what
- * belongs to a column, as SUM_INT_RECORD rows of 8 bytes: bias, multiplier, left and right shift.
+ * belongs to a column, as SUM_INT_QPARAM rows of 8 bytes: bias, multiplier, left and right shift.
  */
 #ifndef CIRCLET_SUM_INT_H
 #define CIRCLET_SUM_INT_H
@@ -10,7 +10,7 @@
 #include "fixed.h"
 #include "wide.h"
 
-#define SUM_INT_RECORD 4
+#define SUM_INT_QPARAM 4
 
 /* Products of int16 with 8-bit numbers that fit one 32-bit sum, less their zero points, too. */
 #define SUM_INT_FLUSH 256
@@ -59,19 +59,19 @@ CIRCLET_INLINE vi sum_int_real(wl acc, const int64_t *factors) {
 #define SUM_INT_REAL 2  /* the multiplier is a double */
 
 /* One vector of results. */
-CIRCLET_INLINE void sum_int_store(char *to, wl acc, const int64_t *record, int64_t row,
+CIRCLET_INLINE void sum_int_store(char *to, wl acc, const int64_t *qparam, int64_t row,
                                   struct sum_int_bounds bounds, int64_t count, int type,
                                   const int form) {
-    wl multiplier = *(const wl_u *)(record + row), right = *(const wl_u *)(record + 3 * row);
-    acc += *(const wl_u *)record;
+    wl multiplier = *(const wl_u *)(qparam + row), right = *(const wl_u *)(qparam + 3 * row);
+    acc += *(const wl_u *)qparam;
     vi y;
     if (form == SUM_INT_REAL) {
-        y = sum_int_real(acc, record + row);
+        y = sum_int_real(acc, qparam + row);
     } else if (form == SUM_INT_ONCE) {
         wl one = v_splat_i64(1);
         y = v_low_i32((acc * multiplier + (one << (right - one))) >> right);
     } else {
-        vi left = v_low_i32(*(const wl_u *)(record + 2 * row));
+        vi left = v_low_i32(*(const wl_u *)(qparam + 2 * row));
         y = v_scale_twice(v_low_i32(acc), v_low_i32(multiplier), left, v_low_i32(right));
     }
     y += v_splat_i32(bounds.zero);
@@ -79,13 +79,13 @@ CIRCLET_INLINE void sum_int_store(char *to, wl acc, const int64_t *record, int64
     element_store_i32(to, y, count, type);
 }
 
-CIRCLET_INLINE void sum_int_store_all(char *to, const wl *acc, const int64_t *record,
+CIRCLET_INLINE void sum_int_store_all(char *to, const wl *acc, const int64_t *qparam,
                                       struct sum_int_bounds bounds, int64_t left, int type,
                                       const int NV, const int form) {
     CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
         int at = v * CIRCLET_LANES;
         if (left > at)
-            sum_int_store(to + at * element_size(type), acc[v], record + at, NV * CIRCLET_LANES,
+            sum_int_store(to + at * element_size(type), acc[v], qparam + at, NV * CIRCLET_LANES,
                           bounds, s_min_i64(left - at, CIRCLET_LANES), type, form);
     }
 }

@@ -1,8 +1,8 @@
 /* Sums of two 8-bit operands: x * a + y * b + c in fixed point, a register of bytes at a time.
  *
  * Factors are pairs of int16, upper bits and 14 lower ones: one dot product of pairs (x, y) each.
- * Operands are unsigned on their way in, results signed until they are stored. Even and odd elements
- * are apart between the two, so that no bytes move to other lanes.
+ * Operands are unsigned on their way in, results signed until they are stored. Even and odd
+ * elements are apart between the two, so that no bytes move to other lanes.
  */
 #ifndef CIRCLET_SUM_Q8_H
 #define CIRCLET_SUM_Q8_H

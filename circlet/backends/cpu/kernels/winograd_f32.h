@@ -41,7 +41,7 @@ struct winograd_f32_params {
 #define WINOGRAD_HALF 0.70710678118654752440f /* its half, the root of 1 / 2 */
 
 /* Six input values to their values at the points. */
-CIRCLET_INLINE void winograd_f32_spread(vf *y, const vf *x) {
+CIRCLET_INLINE void winograd_f32_input_1d(vf *y, const vf *x) {
     vf small = v_splat(WINOGRAD_HALF), large = v_splat(WINOGRAD_ROOT);
     vf outer = v_splat(-2.5f), two = v_splat(-2.0f), half = v_splat(-0.5f);
     vf even = v_fma(two, x[2], x[4]), odd = small * v_fma(two, x[1], x[3]);
@@ -55,7 +55,7 @@ CIRCLET_INLINE void winograd_f32_spread(vf *y, const vf *x) {
 }
 
 /* Values at the points to four results. */
-CIRCLET_INLINE void winograd_f32_gather(vf *y, const vf *x) {
+CIRCLET_INLINE void winograd_f32_output_1d(vf *y, const vf *x) {
     vf small = v_splat(WINOGRAD_HALF), large = v_splat(WINOGRAD_ROOT);
     vf sum = x[1] + x[2], other_sum = x[3] + x[4];
     vf rest = small * (x[1] - x[2]), other_rest = large * (x[3] - x[4]);
@@ -66,19 +66,19 @@ CIRCLET_INLINE void winograd_f32_gather(vf *y, const vf *x) {
 }
 
 /* One vector of channels of a patch, to the same place of every plane. */
-CIRCLET_INLINE void winograd_f32_enter(const struct winograd_f32_params *p, const float *in,
+CIRCLET_INLINE void winograd_f32_input(const struct winograd_f32_params *p, const float *in,
                                        float *to) {
     vf half[6][6];
     CIRCLET_UNROLL for (int column = 0; column < 6; column++) {
         vf x[6], y[6];
         CIRCLET_UNROLL for (int row = 0; row < 6; row++)
             x[row] = v_load(in + row * p->in.row + column * p->in.pixel);
-        winograd_f32_spread(y, x);
+        winograd_f32_input_1d(y, x);
         CIRCLET_UNROLL for (int row = 0; row < 6; row++) half[row][column] = y[row];
     }
     CIRCLET_UNROLL for (int row = 0; row < 6; row++) {
         vf y[6];
-        winograd_f32_spread(y, half[row]);
+        winograd_f32_input_1d(y, half[row]);
         CIRCLET_UNROLL for (int column = 0; column < 6; column++)
             v_store(to + (row * 6 + column) * p->in_plane, y[column]);
     }
@@ -116,7 +116,7 @@ CIRCLET_INLINE void winograd_f32_store(const struct winograd_f32_params *p, floa
 }
 
 /* One vector of filters of a patch: from the planes of sums to pixels. */
-CIRCLET_INLINE void winograd_f32_leave(const struct winograd_f32_params *p, const float *sums,
+CIRCLET_INLINE void winograd_f32_output(const struct winograd_f32_params *p, const float *sums,
                                        vf bias, const struct winograd_f32_place *place,
                                        int64_t filter, const int ADD) {
     vf half[4][6];
@@ -124,7 +124,7 @@ CIRCLET_INLINE void winograd_f32_leave(const struct winograd_f32_params *p, cons
         vf x[6], y[4];
         CIRCLET_UNROLL for (int row = 0; row < 6; row++)
             x[row] = v_load(sums + (row * 6 + column) * p->sum_plane);
-        winograd_f32_gather(y, x);
+        winograd_f32_output_1d(y, x);
         CIRCLET_UNROLL for (int row = 0; row < 4; row++) half[row][column] = y[row];
     }
     int64_t left = p->filters - filter, added = s_min_i64(left, p->add_channels - filter);
@@ -133,7 +133,7 @@ CIRCLET_INLINE void winograd_f32_leave(const struct winograd_f32_params *p, cons
         float *to = place->out + row * p->out.row + filter;
         const float *add = place->add + row * p->add.row + filter;
         vf y[4];
-        winograd_f32_gather(y, half[row]);
+        winograd_f32_output_1d(y, half[row]);
         CIRCLET_UNROLL for (int column = 0; column < 4; column++)
             if (column >= place->skip_columns)
                 winograd_f32_store(p, to + column * p->out.pixel, add + column * p->add.pixel,
@@ -182,14 +182,14 @@ CIRCLET_INLINE void winograd_f32(const struct winograd_f32_params *p, void *cons
             float *to = planes + patch * p->channels;
             for (int64_t next = 0; next < p->channels; next += CIRCLET_LANES) {
                 int64_t channel = s_min_i64(next, p->channels - CIRCLET_LANES);
-                winograd_f32_enter(p, in + channel, to + channel);
+                winograd_f32_input(p, in + channel, to + channel);
             }
         }
         winograd_f32_multiply(p, planes, operands[2], sums, count, MR, NV);
         for (int64_t patch = 0; patch < count; patch++) {
             struct winograd_f32_place place = winograd_f32_find(p, operands, first + patch);
             for (int64_t filter = 0; filter < p->filters; filter += CIRCLET_LANES)
-                winograd_f32_leave(p, sums + patch * pixel + filter, v_load(bias + filter),
+                winograd_f32_output(p, sums + patch * pixel + filter, v_load(bias + filter),
                                    &place, filter, ADD);
         }
     }

@@ -2,15 +2,18 @@
  * exactly: patches of 6 x 6 pixels and filters are evaluated at the points 0, +-1, +-2 and infinity
  * in both directions, 36 products make 16 pixels.
  *
- * Values at points are int16, their products int32 that may wrap: what comes out is 576 times the
- * sum of a window modulo 2^32, which tells sums between -2^25 and 2^25 apart.
+ * Values at points are int16: inputs of 8 bits grow by at most 10 * 10, filters by at most 12 * 12,
+ * which the lowering checks. Products are int32 that may wrap, and so may all that follows, for
+ * additions and multiplications are exact modulo 2^32. What comes out is 576 = 2^6 * 9 times the
+ * sum s of a window. Times the inverse of 9 modulo 2^32 that is 2^6 * s modulo 2^32, and an
+ * arithmetic shift by 6 gives s back wherever it is between -2^25 and 2^25.
  *
- * A task is `task_patches` patches by some vectors of filters; tasks of the same patches follow each
- * other, so that they are evaluated once. Input channels go by sixteens, the last of which may
+ * A task is `task_patches` patches by some vectors of filters; tasks of the same patches follow
+ * each other, so that they are evaluated once. Input channels go by sixteens, the last of which may
  * overlap the ones before; there one of two weights is 0. The last patch of a row or column of
  * patches overlaps the one before and stores the same results.
  *
- * Operands: input, packed weights, records (requantize.h), output.
+ * Operands: input, packed weights, qparams (requantize.h), output.
  */
 #ifndef CIRCLET_WINOGRAD_Q8_H
 #define CIRCLET_WINOGRAD_Q8_H
@@ -40,7 +43,7 @@ struct winograd_q8_params {
 };
 
 #define WINOGRAD_Q8_DEPTH 16
-/* Undoes the odd factor of 576, modulo 2^32; the others are 2^6. */
+/* The inverse of 9 modulo 2^32. */
 #define WINOGRAD_Q8_NINTH 954437177u
 #define WINOGRAD_Q8_SHIFT 6
 
@@ -53,7 +56,7 @@ struct winograd_q8_place {
 };
 
 /* Six input values to their values at the points. */
-CIRCLET_INLINE void winograd_q8_spread(winograd_q8_row *y, const winograd_q8_row *x) {
+CIRCLET_INLINE void winograd_q8_input_1d(winograd_q8_row *y, const winograd_q8_row *x) {
     winograd_q8_row even = x[4] - x[2] * 4, odd = x[3] - x[1] * 4;
     y[1] = even + odd;
     y[2] = even - odd;
@@ -65,7 +68,7 @@ CIRCLET_INLINE void winograd_q8_spread(winograd_q8_row *y, const winograd_q8_row
 }
 
 /* Values at the points to 24 times four results. */
-CIRCLET_INLINE void winograd_q8_gather(vu *y, const vu *x) {
+CIRCLET_INLINE void winograd_q8_output_1d(vu *y, const vu *x) {
     vu sum = x[1] + x[2], other_sum = x[3] + x[4];
     vu rest = x[1] - x[2], other_rest = (x[3] - x[4]) * 2;
     y[0] = x[0] + (sum + other_sum);
@@ -75,7 +78,7 @@ CIRCLET_INLINE void winograd_q8_gather(vu *y, const vu *x) {
 }
 
 /* Sixteen channels of a patch at all points. */
-CIRCLET_INLINE void winograd_q8_enter(const struct winograd_q8_params *p, const int8_t *in,
+CIRCLET_INLINE void winograd_q8_input(const struct winograd_q8_params *p, const int8_t *in,
                                       int16_t *to, const int flip) {
     winograd_q8_row half[6][6];
     const int8_t *rows[6];
@@ -88,18 +91,18 @@ CIRCLET_INLINE void winograd_q8_enter(const struct winograd_q8_params *p, const 
             if (flip) bytes ^= -128;
             x[row] = __builtin_convertvector(bytes, winograd_q8_row);
         }
-        winograd_q8_spread(y, x);
+        winograd_q8_input_1d(y, x);
         CIRCLET_UNROLL for (int row = 0; row < 6; row++) half[row][column] = y[row];
     }
     CIRCLET_UNROLL for (int row = 0; row < 6; row++) {
         winograd_q8_row y[6];
-        winograd_q8_spread(y, half[row]);
+        winograd_q8_input_1d(y, half[row]);
         CIRCLET_UNROLL for (int column = 0; column < 6; column++, to += WINOGRAD_Q8_DEPTH)
             *(winograd_q8_row_u *)to = y[column];
     }
 }
 
-/* Where the first pixels of patches are, found before they are wanted: divisions take their time. */
+/* Where the first pixels of patches are, found before they are wanted: divisions are slow. */
 CIRCLET_INLINE void winograd_q8_find(const struct winograd_q8_params *p,
                                      struct winograd_q8_place *places, int64_t first,
                                      int64_t count) {
@@ -146,34 +149,34 @@ CIRCLET_INLINE vi winograd_q8_sum(vu product) {
 
 /* One vector of filters of a patch: from the planes of sums to pixels. What is added to the plane
  * of the points 1 and 1 is added to all pixels. */
-CIRCLET_INLINE void winograd_q8_leave(const struct winograd_q8_params *p, const int32_t *sums,
-                                      const int32_t *record, uint8_t *out, int64_t left,
+CIRCLET_INLINE void winograd_q8_output(const struct winograd_q8_params *p, const int32_t *sums,
+                                      const int32_t *qparam, uint8_t *out, int64_t left,
                                       const int form, const int tail) {
     const struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
-    const int is_line = q8_is_line(record, form);
-    vi start = v_load_i32(record);
+    const int is_affine = q8_is_affine(qparam, form);
+    vi start = v_load_i32(qparam);
     vu half[4][6];
     CIRCLET_UNROLL for (int column = 0; column < 6; column++) {
         vu x[6], y[4];
         CIRCLET_UNROLL for (int row = 0; row < 6; row++)
             x[row] = (vu)v_load_i32(sums + (row * 6 + column) * CIRCLET_LANES);
-        if (column == 1 && is_line) x[1] += (vu)start;
-        winograd_q8_gather(y, x);
+        if (column == 1 && is_affine) x[1] += (vu)start;
+        winograd_q8_output_1d(y, x);
         CIRCLET_UNROLL for (int row = 0; row < 4; row++) half[row][column] = y[row];
     }
     CIRCLET_UNROLL for (int row = 0; row < 4; row++) {
         vu y[4];
         vi acc[4];
-        winograd_q8_gather(y, half[row]);
+        winograd_q8_output_1d(y, half[row]);
         CIRCLET_UNROLL for (int m = 0; m < 4; m++)
-            acc[m] = is_line ? (vi)v_to_f32((vi)y[m]) : (vi)(winograd_q8_sum(y[m]) + start);
-        q8_finish_tile(out + row * p->out.row, p->out.pixel, acc, record, bounds, left, 4, 1, form,
+            acc[m] = is_affine ? (vi)v_to_f32((vi)y[m]) : (vi)(winograd_q8_sum(y[m]) + start);
+        q8_finish_tile(out + row * p->out.row, p->out.pixel, acc, qparam, bounds, left, 4, 1, form,
                        tail);
     }
 }
 
 /* Values at points of the patches of a task. */
-CIRCLET_INLINE void winograd_q8_evaluate(const struct winograd_q8_params *p, const int8_t *in,
+CIRCLET_INLINE void winograd_q8_inputs(const struct winograd_q8_params *p, const int8_t *in,
                                          int16_t *to, const struct winograd_q8_place *places,
                                          int64_t count, const int MR, const int flip) {
     const int patch_values = PATCH_PLANES * WINOGRAD_Q8_DEPTH;
@@ -181,8 +184,8 @@ CIRCLET_INLINE void winograd_q8_evaluate(const struct winograd_q8_params *p, con
         int64_t tile = patch / MR * p->depth * MR + patch % MR;
         for (int64_t c = 0; c < p->depth; c++) {
             int64_t channel = s_min_i64(c * WINOGRAD_Q8_DEPTH, p->channels - WINOGRAD_Q8_DEPTH);
-            winograd_q8_enter(p, in + places[patch].in + channel, to + (tile + c * MR) * patch_values,
-                              flip);
+            winograd_q8_input(p, in + places[patch].in + channel,
+                              to + (tile + c * MR) * patch_values, flip);
         }
     }
 }
@@ -206,7 +209,7 @@ CIRCLET_INLINE void winograd_q8(const struct winograd_q8_params *p, void *const 
         int64_t count = s_min_i64(p->task_patches, p->patches - first);
         if (group != ready) {
             winograd_q8_find(p, places, first, count);
-            winograd_q8_evaluate(p, x[0], values, places, count, MR, flip);
+            winograd_q8_inputs(p, x[0], values, places, count, MR, flip);
             ready = group;
         }
         int64_t last = (int64_t)p->vectors * (split + 1) / p->splits;
@@ -214,10 +217,10 @@ CIRCLET_INLINE void winograd_q8(const struct winograd_q8_params *p, void *const 
             const int16_t *weights =
                 (const int16_t *)x[1] + n * PATCH_PLANES * depth * CIRCLET_LANES;
             winograd_q8_multiply(p, values, weights, sums, count, MR);
-            const int32_t *record = (const int32_t *)x[2] + n * Q8_RECORD;
+            const int32_t *qparam = (const int32_t *)x[2] + n * Q8_QPARAM;
             uint8_t *out = (uint8_t *)x[3] + n * CIRCLET_LANES;
             for (int64_t i = 0; i < count; i++)
-                winograd_q8_leave(p, sums + i * PATCH_PLANES * CIRCLET_LANES, record,
+                winograd_q8_output(p, sums + i * PATCH_PLANES * CIRCLET_LANES, qparam,
                                   out + places[i].out, p->filters - n * CIRCLET_LANES, form, tail);
         }
     }

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-# Rows of one kind are asked in this order.
+# In any order: rows of one kind are asked by rank.
 FAMILIES = (
     "pointwise.lut",
     "pointwise.lut16",
@@ -40,7 +40,7 @@ FAMILIES = (
     "stripes.stripes",
     "integers.conv_q16",
     "integers.conv_int16",
-    "integers.parts_q8",
+    "integers.split_q8",
     "reductions.l2_norm",
     "reductions.fft",
     "floats.conv_direct",

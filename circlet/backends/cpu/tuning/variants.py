@@ -143,8 +143,8 @@ _PRODUCTS = (
     _row(
         "conv_q8",
         "conv_q8",
-        "convolutions and fully connected layers of bytes by dot products, also with float "
-        "activations over int8 weights",
+        "convolutions and fully connected layers of int8 and uint8 by dot products, also with "
+        "float activations over int8 weights",
         _E,
         "q8_conv",
         "vww_96_int8",
@@ -153,7 +153,7 @@ _PRODUCTS = (
     _row(
         "winograd_q8",
         "winograd_q8",
-        "convolutions of bytes of 3 x 3 and stride 1, by patches of 4 x 4 in int16",
+        "convolutions of int8 and uint8 of 3 x 3 and stride 1, by patches of 4 x 4 in int16",
         _E,
         "q8_winograd",
         "resnet8_cifar10_int8",
@@ -189,7 +189,7 @@ _PRODUCTS = (
     _row(
         "depthwise_q8",
         "depthwise_q8",
-        "depthwise convolutions of bytes",
+        "depthwise convolutions of int8 and uint8",
         _E,
         "q8_depthwise",
         "mobilenet_v1_0.25_224_quant",
@@ -213,9 +213,9 @@ _PRODUCTS = (
         target=_VNNI,
     ),
     _row(
-        "block_q4_digits",
+        "block_q4_split",
         "block_q4",
-        "rows of floats as integer digits, for block_q4",
+        "rows of floats split into integers of 8 bits, for block_q4",
         _L,
         "block_q4",
         "qwen_fc_blockwise_int4",
@@ -224,7 +224,7 @@ _PRODUCTS = (
     _row(
         "hybrid_image",
         "hybrid_q8",
-        "float activations as bytes with a scale per row, ahead of conv_q8 and depthwise_q8",
+        "float activations as int8 with a scale per row, ahead of conv_q8 and depthwise_q8",
         _E,
         "q8_hybrid",
         "kws_dscnn_hybrid",

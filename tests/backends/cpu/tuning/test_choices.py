@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
-from circlet.backends.cpu.lower.floats.tiles import Tile
 from circlet.backends.cpu.lower.integers.depthwise_tiles import Blocks, Tiling
+from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.tuning.choices import Choice, Choices, always_there, label_of, subject_of
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder

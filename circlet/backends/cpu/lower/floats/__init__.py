@@ -1,1 +1,1 @@
-"""Layers whose sums are float, bfloat16 operands and 4-bit weights among them."""
+"""Products whose sums are float, those of bfloat16 operands and 4-bit weights among them."""

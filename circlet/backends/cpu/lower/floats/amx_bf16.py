@@ -5,87 +5,68 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.backends.cpu.lower.floats.bf16 import BF16_BYTES, to_bf16
-from circlet.backends.cpu.lower.floats.matrix import Matrix
+from circlet.backends.cpu.lower.floats.epilogue import FloatProduct, edges
 from circlet.backends.cpu.lower.integers.amx_q8 import ROWS, Step, fits_tiles, pack_tiles
-from circlet.backends.cpu.lower.windows import Runs
-from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
-from circlet.ir import Op
+from circlet.backends.cpu.lower.products.product import Im2colRow
+from circlet.backends.cpu.lowering import Context, Kernel, ParamValue
 from circlet.target.targets import Target
 
 _FLOAT_BYTES = 4
 
 
-def takes_tiles(matrix: Matrix, window: dict[str, int], target: Target) -> bool:
-    """Whether tiles compute a rounded matrix in less time than vectors."""
-    runs = _runs(window)
-    step = Step.of(matrix.sizes[2], len(matrix.weights))
-    plain = target.has("amx_bf16") and matrix.groups == 1
-    return plain and fits_tiles(runs) and step.pays(runs)
+def takes_tiles(product: FloatProduct, target: Target) -> bool:
+    """Whether tiles compute a rounded product in less time than vectors."""
+    row = _bytes(product)
+    step = Step.of(product.width, product.filters)
+    plain = target.has("amx_bf16") and product.groups == 1
+    return plain and fits_tiles(row) and step.pays(row)
 
 
-def call_tiles(
-    op: Op,
-    context: Context,
-    matrix: Matrix,
-    window: dict[str, int],
-    results: dict[str, ParamValue],
-) -> None:
-    """Append the kernel call that computes a rounded matrix.
-
-    Args:
-        results: Strides and limits of the results, as for `conv_f32.h`.
-    """
-    runs, (images, height, width) = _runs(window), matrix.sizes
-    filters = len(matrix.weights)
-    step = Step.of(width, filters)
+def call_amx_bf16(product: FloatProduct, context: Context) -> None:
+    """Append the kernel call that computes a rounded product."""
+    row, filters, op = _bytes(product), product.filters, product.op
+    step = Step.of(product.width, filters)
     packed = context.packed(
         op,
-        f"amx_conv_bf16 {step.tiles} {runs} {matrix.part}",
-        lambda: (_pack(matrix, runs, step.columns), None),
+        f"amx_conv_bf16 {step.tiles} {row.rows} {row.columns} {row.length} {product.part}",
+        lambda: (_pack(product, row, step.columns), None),
     )
-    dealt, tasks = step.dealt(runs, images * height, width, filters)
-    tiles = runs.params() | dealt | _places(matrix, runs)
+    dealt, tasks = step.dealt(row, product.rows, product.width, filters)
+    tiles = row.params() | dealt | _window_params(product, row)
     params = {f"tiles_{name}": value for name, value in tiles.items()}
-    params |= {f"conv_{name}": value for name, value in results.items()}
-    addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
-    arguments = (step.groups, step.tiles, int(matrix.addend is not None))
+    params |= {f"conv_{name}": value for name, value in edges(product).items()}
+    epilogue = product.epilogue
     context.call(
         op,
-        Kernel("amx_conv_bf16.h", "amx_conv_bf16", arguments),
+        Kernel("amx_conv_bf16.h", "amx_conv_bf16", (step.groups, step.tiles, epilogue.adds)),
         params,
-        (matrix.source.ref, *packed.refs, matrix.result.ref, addend),
-        [matrix.result.tensor],
+        (product.source.ref, *packed.refs, product.result.ref, epilogue.addend_ref),
+        [product.result.tensor],
         tasks=tasks,
         scratch_bytes=2 * ROWS * step.columns * _FLOAT_BYTES,
     )
 
 
-def _places(matrix: Matrix, runs: Runs) -> dict[str, ParamValue]:
-    """Where the rows of a matrix are, in bytes, and how many there are."""
-    view, (images, height, width) = matrix.source, matrix.sizes
+def _window_params(product: FloatProduct, row: Im2colRow) -> dict[str, ParamValue]:
+    """Where windows lie, in bytes, and how many there are."""
     return {
-        "run_bytes": runs.bytes,
-        "in_batch": view.batch * BF16_BYTES,
-        "in_row": view.row * BF16_BYTES,
-        "in_pixel": view.pixel * BF16_BYTES,
-        "image_rows": height,
-        "rows": images * height,
-        "row_pixels": width,
-        "channels": len(matrix.weights),
+        "run_bytes": row.length,
+        **product.source.strides("in", BF16_BYTES),
+        "image_rows": product.sizes[1],
+        "rows": product.rows,
+        "row_pixels": product.width,
+        "channels": product.filters,
     }
 
 
-def _runs(window: dict[str, int]) -> Runs:
-    """Runs of a window in bytes."""
-    steps = (window[name] * BF16_BYTES for name in ("run", "tap_row", "tap_run"))
-    return Runs(window["tap_rows"], window["tap_runs"], *steps)
+def _bytes(product: FloatProduct) -> Im2colRow:
+    """A row of the im2col matrix in bytes."""
+    return product.im2col.in_bytes(BF16_BYTES)
 
 
-def _pack(matrix: Matrix, runs: Runs, columns: int) -> list[np.ndarray]:
+def _pack(product: FloatProduct, row: Im2colRow, columns: int) -> list[np.ndarray]:
     """Weights and biases."""
-    filters = len(matrix.weights)
-    stored = to_bf16(np.ascontiguousarray(matrix.weights)).view(np.int8)
-    weights = stored.reshape(filters, runs.down, runs.across, runs.bytes)
-    bias = np.zeros(-(-filters // columns) * columns, np.float32)
-    bias[:filters] = 0 if matrix.bias is None else matrix.bias
+    stored = to_bf16(np.ascontiguousarray(product.weights())).view(np.int8)
+    weights = stored.reshape(product.filters, row.rows, row.columns, row.length)
+    bias = product.epilogue.padded_bias(product.filters, columns)
     return [pack_tiles(weights, np.arange(columns)), bias]

@@ -11,8 +11,8 @@ from circlet.ir import Op
 from circlet.target.targets import Target
 
 BF16_BYTES = 2
-_STEP_SLOTS = 1000  # what one more step of the plan costs
-_CASTS, _GAINS = 8, 32  # elements that a slot rounds; multiply-adds that cost a slot less
+_STEP_CYCLES = 1000  # what one more step of the plan costs
+_CASTS, _GAINS = 8, 32  # elements rounded, and multiply-adds saved, in a cycle
 _TASK_ELEMENTS = 1 << 14
 _SMALLEST = np.float32(2.0**-126)
 
@@ -28,7 +28,7 @@ def has_bf16(target: Target) -> bool:
 def rounds(context: Context, multiply_adds: int, elements: int) -> bool:
     """Whether a product is to take rounded operands, and gains more than rounding them costs."""
     gain = multiply_adds / _GAINS - elements / _CASTS
-    return context.precision == "bf16" and gain > _STEP_SLOTS
+    return context.precision == "bf16" and gain > _STEP_CYCLES
 
 
 def speed_up(context: Context) -> float:
@@ -54,7 +54,7 @@ def call_cast(op: Op, context: Context, source: Ref, count: int) -> TensorRef:
 
 def registers_for_pairs(registers: Registers) -> Registers:
     """The registers as kernels over bfloat16 use them: whole vectors, inputs one by one."""
-    return Registers(registers.count, costs=registers.costs)
+    return Registers(registers.count)
 
 
 def to_bf16(values: Floats) -> npt.NDArray[np.uint16]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.lower.floats.float_matrix import CLAMPS, constant_floats, why_not_float
+from circlet.backends.cpu.lower.floats.epilogue import CLAMPS
+from circlet.backends.cpu.lower.floats.float_matrix import constant_floats, why_not_float
 from circlet.backends.cpu.lower.integers.q8 import dot_is_signed, has_dot
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, Rank, TensorRef
 from circlet.ir import Op
 from circlet.ops.operands import operand
 from circlet.ops.requantize import activation_of
@@ -117,14 +118,14 @@ def _lower(op: Op, context: Context) -> None:
     biases = np.zeros(units, np.float32) if bias is None else bias.reshape(-1)
     low, high = CLAMPS[activation_of(op)]
     rows = operand(op, 0).elements // depth
-    digits = context.temporary(op, rows * depth // BLOCK * _BYTES_OF_BLOCK)
+    split = context.temporary(op, rows * depth // BLOCK * _BYTES_OF_BLOCK)
     steps = context.temporary(op, rows * (depth // BLOCK + 1) * _BYTES_OF_SCALE)
     context.call(
         op,
-        Kernel("block_q4.h", "block_q4_digits"),
+        Kernel("block_q4.h", "block_q4_split"),
         {"depth": depth},
-        (TensorRef(operand(op, 0)), digits, steps),
-        (digits.tensor, steps.tensor),
+        (TensorRef(operand(op, 0)), split, steps),
+        (split.tensor, steps.tensor),
         tasks=rows,
     )
     context.call(
@@ -139,7 +140,7 @@ def _lower(op: Op, context: Context) -> None:
             "high": high,
         },
         (
-            digits,
+            split,
             context.constant(_pack(form.values, vectors, lanes, is_signed=signed)),
             context.constant(_pack_scales(form.scales, vectors, lanes)),
             context.constant(np.pad(biases, (0, -units % width))),
@@ -151,4 +152,6 @@ def _lower(op: Op, context: Context) -> None:
     )
 
 
-LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_block_q4", _refuses, _lower))
+LOWERINGS.add(
+    Lowering("FULLY_CONNECTED", "fully_connected_block_q4", _refuses, _lower, rank=Rank.BLOCK_Q4)
+)

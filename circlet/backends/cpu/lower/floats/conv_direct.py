@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from circlet.backends.cpu.lower.floats.float_matrix import clamp_params
+from circlet.backends.cpu.lower.floats.epilogue import clamp_params
 from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -13,6 +13,7 @@ from circlet.backends.cpu.lowering import (
     Lowering,
     NoRef,
     ParamValue,
+    Rank,
     TensorRef,
 )
 from circlet.ir import DType, Op, Tensor
@@ -145,7 +146,7 @@ def _call(
 
 
 for _kind in ("CONV_3D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
-    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_direct", _refuses, _lower))
+    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_direct", _refuses, _lower, rank=Rank.DIRECT))
 LOWERINGS.add(
     Lowering(
         "CONV_3D_TRANSPOSE", "conv_3d_transpose_direct", _refuses_transposed, _lower_transposed

@@ -2,57 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from circlet.backends.cpu.layout import Border, Layout, nhwc
 from circlet.backends.cpu.lower.floats.bf16 import registers_for_pairs, rounds
+from circlet.backends.cpu.lower.floats.epilogue import FloatArray, FloatEpilogue, FloatProduct
 from circlet.backends.cpu.lower.floats.float_matrix import (
-    call_matrix,
+    call_conv_f32,
     constant_floats,
     reach,
     why_not_float,
 )
 from circlet.backends.cpu.lower.floats.folding import fold_of, folded
-from circlet.backends.cpu.lower.floats.matrix import Matrix, View
 from circlet.backends.cpu.lower.floats.tiles import lanes_of, registers_of
 from circlet.backends.cpu.lower.floats.winograd import WINOGRAD, call_winograd, method_of
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
+from circlet.backends.cpu.lower.products.windows import conv_border, convolution
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, Rank
 from circlet.ir import Op, Tensor
-from circlet.ops.conv import window_of
-from circlet.ops.geometry import Window2D
 from circlet.ops.operands import operand
 from circlet.ops.requantize import activation_of
 from circlet.target.targets import Target
-
-
-def window_borders(op: Op) -> dict[int, Border]:
-    """The border that a convolution's padding needs around its image."""
-    (top, bottom), (left, right) = _pads(op)
-    border = Border(top, left, bottom, right)
-    return {0: border} if border else {}
-
-
-def first_taps(op: Op, layout: Layout) -> View:
-    """The input at the first tap of each output pixel of a convolution."""
-    window = window_of(op)
-    (top, _), (left, _) = _pads(op)
-    offset = -(top * layout.row_stride + left * layout.pixel_stride)
-    row = window.rows.stride * layout.row_stride
-    pixel = window.columns.stride * layout.pixel_stride
-    return View(operand(op, 0), offset, layout.batch_stride, row, pixel)
-
-
-def tap_strides(window: Window2D, layout: Layout) -> tuple[int, int]:
-    """Input elements between rows and between columns of a window."""
-    rows, columns = window.rows, window.columns
-    return rows.dilation * layout.row_stride, columns.dilation * layout.pixel_stride
-
-
-def _pads(op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
-    _, height, width, _ = nhwc(operand(op, 0).static_shape)
-    return window_of(op).pads(height, width)
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -60,56 +28,43 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    call_convolution(op, context, convolution(op, context))
+    call_convolution(float_conv(op, context), context)
 
 
 def _lower_multiplied(op: Op, context: Context) -> None:
     """Each input channel is a group whose filters are its maps."""
     weights = np.asarray(operand(op, 1).data, np.float32).transpose(3, 1, 2, 0)
-    matrix = replace(
-        convolution(op, context), weights=weights, groups=operand(op, 0).static_shape[3]
-    )
-    call_convolution(op, context, matrix)
+    call_convolution(_product(op, context, weights), context)
 
 
-def convolution(op: Op, context: Context, result: Tensor | None = None) -> Matrix:
-    """A CONV_2D as a matrix product, written to `result` or its own output."""
-    written = op.outputs[0] if result is None else result
-    source, layout = context.layout(operand(op, 0)), context.layout(written)
-    weights = np.asarray(operand(op, 1).data, np.float32)
-    window = window_of(op)
-    return Matrix(
-        source=first_taps(op, source),
-        result=View.whole(written, layout),
-        sizes=_row_sizes(window, source, layout),
-        weights=weights,
-        bias=constant_floats(op.input(2)),
-        taps=tap_strides(window, source),
-        groups=source.channels // weights.shape[3],
-        activation=activation_of(op),
-    )
+def float_conv(op: Op, context: Context, result: Tensor | None = None) -> FloatProduct:
+    """A CONV_2D as a product, written to `result` or its own output."""
+    return _product(op, context, np.asarray(operand(op, 1).data, np.float32), result)
 
 
-def call_convolution(op: Op, context: Context, matrix: Matrix) -> None:
-    """Append the kernel calls that compute `matrix` in the least time."""
-    if context.choose(op, method_of(context, matrix)) == WINOGRAD:
-        call_winograd(op, context, matrix)
+def _product(
+    op: Op, context: Context, weights: FloatArray, result: Tensor | None = None
+) -> FloatProduct:
+    filters, rows, columns, channels = weights.shape
+    activation = activation_of(op)
+    epilogue = FloatEpilogue(constant_floats(op.input(2)), activation)
+    given = (filters, rows, columns, channels), lambda: weights
+    groups = operand(op, 0).static_shape[3] // channels
+    return convolution(op, context, given, epilogue, result=result)._replace(groups=groups)
+
+
+def call_convolution(product: FloatProduct, context: Context) -> None:
+    """Append the kernel calls that compute a product in the least time."""
+    op = product.op
+    if context.choose(op, method_of(context, product)) == WINOGRAD:
+        call_winograd(product, context)
         return
     registers = registers_of(context.target, context.vector_bytes)
-    if rounds(context, matrix.multiply_adds, reach(matrix)):
+    if rounds(context, product.multiply_adds, reach(product)):
         registers = registers_for_pairs(registers)
-    folds = fold_of(matrix, registers, lanes_of(context.vector_bytes))
-    for part in folded(matrix, context.choose(op, folds)):
-        call_matrix(op, context, part)
-
-
-def _row_sizes(window: Window2D, source: Layout, result: Layout) -> tuple[int, int, int]:
-    """Images, rows, pixels; one long row where the window is a point and pixels are even."""
-    axes = (window.rows, window.columns)
-    is_point = all(axis.size == 1 and axis.stride == 1 for axis in axes)
-    if is_point and source.has_even_pixels and result.has_even_pixels:
-        return 1, 1, result.pixels
-    return result.batch, result.height, result.width
+    folds = fold_of(product, registers, lanes_of(context.vector_bytes))
+    for part in folded(product, context.choose(op, folds)):
+        call_conv_f32(part, context)
 
 
 LOWERINGS.add(
@@ -118,7 +73,7 @@ LOWERINGS.add(
         name="conv_f32",
         refuses=_refuses,
         lower=_lower,
-        borders=window_borders,
+        borders=conv_border,
         strided_inputs=True,
         strided_output=True,
     )
@@ -127,9 +82,10 @@ LOWERINGS.add(
 DEPTHWISE_MULTIPLIED = Lowering(
     kind="DEPTHWISE_CONV_2D",
     name="depthwise_f32_grouped",
+    rank=Rank.SPLIT,
     refuses=_refuses,
     lower=_lower_multiplied,
-    borders=window_borders,
+    borders=conv_border,
     strided_inputs=True,
     strided_output=True,
 )

@@ -9,20 +9,13 @@ from math import gcd
 
 import numpy as np
 
-from circlet.backends.cpu.costs import Costs, costs_of
-from circlet.backends.cpu.lower.floats.conv_float import (
-    DEPTHWISE_MULTIPLIED,
-    first_taps,
-    tap_strides,
-    window_borders,
-)
-from circlet.backends.cpu.lower.floats.float_matrix import (
-    clamp_params,
-    constant_floats,
-    why_not_float,
-)
-from circlet.backends.cpu.lower.floats.matrix import FloatArray, View
+from circlet.backends.cpu import costs
+from circlet.backends.cpu.lower.floats.conv_float import DEPTHWISE_MULTIPLIED
+from circlet.backends.cpu.lower.floats.epilogue import FloatArray, clamp_params
+from circlet.backends.cpu.lower.floats.float_matrix import constant_floats, why_not_float
 from circlet.backends.cpu.lower.floats.tiles import Registers, lanes_of, registers_of
+from circlet.backends.cpu.lower.products.product import View
+from circlet.backends.cpu.lower.products.windows import conv_border, first_taps, tap_strides
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue
 from circlet.backends.cpu.tuning.choices import Choice
 from circlet.ir import Op
@@ -67,9 +60,9 @@ class _Rows:
 
     def loads(self, pixels: int) -> int:
         """Distinct columns that a tile of `pixels` meets in a row of the window."""
-        step, spread = self.source.pixel // self.column, self.taps[1] // self.column
+        step, dilation = self.source.pixel // self.column, self.taps[1] // self.column
         taps = range(self.window.columns.size)
-        return len({m * step + tap * spread for m in range(pixels) for tap in taps})
+        return len({m * step + tap * dilation for m in range(pixels) for tap in taps})
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -126,7 +119,7 @@ def _choice(
     return Choice(
         f"depthwise_f32 {rows.height}x{rows.width}x{rows.channels}",
         shapes,
-        lambda shape: _row_slots(costs_of(context.target), rows, shape[-1]),
+        lambda shape: _row_cycles(rows, shape[-1]),
         lambda shape: context.has(_kernel(shape, masked)),
     )
 
@@ -162,8 +155,8 @@ def _folded(rows: _Rows, lanes: int) -> _Rows:
         return rows
     return replace(
         rows,
-        source=replace(rows.source, pixel=count * channels),
-        result=replace(rows.result, pixel=count * channels),
+        source=rows.source._replace(pixel=count * channels),
+        result=rows.result._replace(pixel=count * channels),
         width=rows.width // count,
         channels=count * channels,
         weights=np.tile(rows.weights, count),
@@ -181,22 +174,22 @@ def _shapes(rows: _Rows, registers: Registers) -> list[tuple[int, ...]]:
     most = _MOST_PIXELS if registers.count > 16 else 5
     limit = max(1, min(most, rows.width, _MOST_UNROLLED // (height * width)))
 
-    counts = sorted(range(limit, 0, -1), key=partial(_row_slots, registers.costs, rows))
+    counts = sorted(range(limit, 0, -1), key=partial(_row_cycles, rows))
     return [_shape(rows, pixels) for pixels in counts]
 
 
-def _row_slots(costs: Costs, rows: _Rows, pixels: int) -> float:
-    """Estimated time of a row, per vector of channels."""
+def _row_cycles(rows: _Rows, pixels: int) -> float:
+    """Predicted time of a row, per vector of channels."""
     taps = rows.window.rows.size * rows.window.columns.size
     return -(-rows.width // pixels) * costs.window(pixels, taps)
 
 
 def _shape(rows: _Rows, pixels: int) -> tuple[int, ...]:
     height, width = rows.window.rows.size, rows.window.columns.size
-    spread = rows.taps[1] // rows.column
-    if rows.loads(pixels) == pixels * width or spread > _MOST_COLUMNS:
+    dilation = rows.taps[1] // rows.column
+    if rows.loads(pixels) == pixels * width or dilation > _MOST_COLUMNS:
         return height, width, 0, 1, pixels
-    return height, width, rows.source.pixel // rows.column, spread, pixels
+    return height, width, rows.source.pixel // rows.column, dilation, pixels
 
 
 def _task_blocks(row_count: int, blocks: int) -> int:
@@ -222,7 +215,7 @@ LOWERINGS.add(
         name="depthwise_f32",
         refuses=_refuses,
         lower=_lower,
-        borders=window_borders,
+        borders=conv_border,
         strided_inputs=True,
         strided_output=True,
     )

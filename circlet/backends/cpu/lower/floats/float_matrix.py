@@ -1,30 +1,25 @@
-"""Calls of `conv_f32.h`: what convolutions, fully connected and transposed ones have in common."""
+"""Calls of `conv_f32.h` and, over operands rounded to bfloat16, of `conv_bf16.h`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import inf
-
 import numpy as np
 
-from circlet.backends.cpu.lower.floats.amx_bf16 import call_tiles, takes_tiles
+from circlet.backends.cpu.lower.floats.amx_bf16 import call_amx_bf16, takes_tiles
 from circlet.backends.cpu.lower.floats.bf16 import call_cast, pairs, registers_for_pairs, rounds
-from circlet.backends.cpu.lower.floats.matrix import FloatArray, Matrix, View
+from circlet.backends.cpu.lower.floats.epilogue import CLAMPS, FloatArray, FloatProduct, edges
 from circlet.backends.cpu.lower.floats.tiles import (
-    Tile,
     lanes_of,
     registers_of,
+    row_cycles,
     task_tiles,
-    tile_slots,
     tiles_of,
     vectors_of,
 )
-from circlet.backends.cpu.lowering import Context, Kernel, NoRef, ParamValue, Ref
-from circlet.backends.cpu.tuning.choices import Choice, joined
+from circlet.backends.cpu.lower.products.tiles import Tile, TileUse, chosen_tile, half_row
+from circlet.backends.cpu.lowering import Context, Kernel, ParamValue
+from circlet.backends.cpu.tuning.choices import joined
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.requantize import activation_of
-
-CLAMPS = {"NONE": (-inf, inf), "RELU": (0.0, inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
 
 
 def why_not_float(op: Op, data: int, weights: int, bias: int) -> str | None:
@@ -54,44 +49,42 @@ def constant_floats(tensor: Tensor | None) -> FloatArray | None:
     return None if tensor is None else np.asarray(tensor.data, np.float32)
 
 
-def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
-    """Append the kernel calls that compute `matrix`."""
-    if rounds(context, matrix.multiply_adds, reach(matrix)):
-        matrix, window = _rounded(op, context, matrix), _window(matrix)
-        if takes_tiles(matrix, window, context.target):
-            results = {**edges(matrix), **clamp_params(matrix.activation)}
-            call_tiles(op, context, matrix, window, results)
+def call_conv_f32(product: FloatProduct, context: Context) -> None:
+    """Append the kernel calls that compute a product, over rounded operands where that pays."""
+    if rounds(context, product.multiply_adds, reach(product)):
+        product = _rounded(product, context)
+        if takes_tiles(product, context.target):
+            call_amx_bf16(product, context)
             return
-    tile = _tile(op, context, matrix)
+    tile = _tile(product, context)
     block = tile.channels(lanes_of(context.vector_bytes))
-    dealt, tasks = _dealt(matrix, tile, block)
-    params = {**dealt, **_window(matrix), **edges(matrix), **clamp_params(matrix.activation)}
-    if matrix.rounded:
+    dealt, tasks = _dealt(product, tile, block)
+    params = {**dealt, **_runs(product), **edges(product)}
+    if product.rounded:
         params = {f"conv_{name}": value for name, value in params.items()}
     packed = context.packed(
-        op, _packing(matrix, tile), lambda: ([pack_weights(matrix, block)], None)
+        product.op, _packing(product, tile), lambda: ([pack_weights(product, block)], None)
     )
-    half = Tile(-(-matrix.sizes[2] // 2), tile.vectors)
+    half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
-        context.precompile(op, _kernel(half, matrix))
-    addend: Ref = NoRef() if matrix.addend is None else matrix.addend.ref
+        context.precompile(product.op, _kernel(half, product))
     context.call(
-        op,
-        _kernel(tile, matrix),
+        product.op,
+        _kernel(tile, product),
         params,
-        (matrix.source.ref, *packed.refs, matrix.result.ref, addend),
-        [matrix.result.tensor],
+        (product.source.ref, *packed.refs, product.result.ref, product.epilogue.addend_ref),
+        [product.result.tensor],
         tasks=tasks,
     )
 
 
-def _dealt(matrix: Matrix, tile: Tile, block: int) -> tuple[dict[str, ParamValue], int]:
+def _dealt(product: FloatProduct, tile: Tile, block: int) -> tuple[dict[str, ParamValue], int]:
     """The kernel's parameters of tiles and blocks, of `block` filters each; how many tasks."""
-    images, height, width = matrix.sizes
-    filters = matrix.weights.shape[0] // matrix.groups
+    _, height, width = product.sizes
+    filters = product.filters // product.groups
     group_blocks, row_tiles = -(-filters // block), -(-width // tile.pixels)
-    tiles, blocks = images * height * row_tiles, matrix.groups * group_blocks
-    per_task = task_tiles(tile, tiles, blocks, matrix.depth)
+    tiles, blocks = product.rows * row_tiles, product.groups * group_blocks
+    per_task = task_tiles(tile, tiles, blocks, product.depth)
     params: dict[str, ParamValue] = {
         "width": width,
         "height": height,
@@ -105,108 +98,85 @@ def _dealt(matrix: Matrix, tile: Tile, block: int) -> tuple[dict[str, ParamValue
     return params, -(-tiles // max(1, per_task)) * blocks
 
 
-def reach(matrix: Matrix) -> int:
+def reach(product: FloatProduct) -> int:
     """Input elements from the first that is read to the last."""
-    view, window, (images, height, width) = matrix.source, _window(matrix), matrix.sizes
+    view, row, (images, height, width) = product.source, product.im2col, product.sizes
     pixels = (images - 1) * view.batch + (height - 1) * view.row + (width - 1) * view.pixel
-    taps = (window["tap_rows"] - 1) * matrix.taps[0] + (window["tap_runs"] - 1) * matrix.taps[1]
-    return pixels + taps + window["run"] + (matrix.groups - 1) * window["group_inputs"]
+    taps = (row.rows - 1) * row.row_step + (row.columns - 1) * row.column_step
+    return pixels + taps + row.length + (product.groups - 1) * product.shape[3]
 
 
-def _rounded(op: Op, context: Context, matrix: Matrix) -> Matrix:
-    """The matrix over its source in bfloat16, each element where it was among the others."""
-    source = call_cast(op, context, matrix.source.ref, reach(matrix))
-    return replace(
-        matrix, source=replace(matrix.source, tensor=source.tensor, offset=0), rounded=True
+def _rounded(product: FloatProduct, context: Context) -> FloatProduct:
+    """The product over its source in bfloat16, each element where it was among the others."""
+    cast = call_cast(product.op, context, product.source.ref, reach(product))
+    return product._replace(
+        source=product.source._replace(tensor=cast.tensor, offset=0), rounded=True
     )
 
 
-def _tile(op: Op, context: Context, matrix: Matrix) -> Tile:
-    """The best tile; for another size of the network, among those that are there for the op."""
-    filters = matrix.weights.shape[0] // matrix.groups
+def _tile(product: FloatProduct, context: Context) -> Tile:
+    filters = product.filters // product.groups
     registers = registers_of(context.target, context.vector_bytes)
-    if matrix.rounded:
+    if product.rounded:
         registers = registers_for_pairs(registers)
     vectors = vectors_of(registers, filters, lanes_of(context.vector_bytes))
-    width, depth = matrix.sizes[2], matrix.depth
-    tiles = tiles_of(registers, width, vectors, depth)
-
-    def is_there(tile: Tile) -> bool:
-        known = context.has(_kernel(tile, matrix))
-        return known and context.reused(op, _packing(matrix, tile)) is not None
-
-    name = f"{_function(matrix)} {joined(matrix.sizes)} by {joined(matrix.weights.shape)}"
+    width, depth = product.width, product.depth
 
     def cost(tile: Tile) -> float:
-        return tile_slots(registers.costs, tile, width, vectors, depth)
+        return row_cycles(tile, width, vectors, depth)
 
-    return context.choose(op, Choice(name, tiles, cost, is_there))
+    name = f"{_function(product)} {joined(product.sizes)} by {joined(product.shape)}"
+    tiles = tiles_of(registers, width, vectors, depth)
+    use = TileUse(lambda tile: _packing(product, tile), lambda tile, _: _kernel(tile, product))
+    return chosen_tile(product.op, context, name, tiles, cost, use)
 
 
-def _packing(matrix: Matrix, tile: Tile) -> str:
+def _packing(product: FloatProduct, tile: Tile) -> str:
     """A name for the packed weights."""
-    name = (
-        f"{_function(matrix)} {tile.vectors} {matrix.groups} {matrix.weights.shape} {matrix.part}"
-    )
-    return f"{name} {_window(matrix)['run']}" if matrix.rounded else name
+    name = f"{_function(product)} {tile.vectors} {product.groups} {product.shape} {product.part}"
+    return f"{name} {product.im2col.length}" if product.rounded else name
 
 
-def pack_weights(matrix: Matrix, block: int) -> FloatArray:
+def pack_weights(product: FloatProduct, block: int) -> FloatArray:
     """Weights per block of `block` filters: the bias, then a row of filters per tap element.
 
-    Where they are rounded, a row is that of two neighbours in a run, in the bits of one float.
+        block 0:  bias[0 ... block-1] | tap 0: w[0 ... block-1] | tap 1: ... | block 1: ...
+
+    The kernel streams a block from its start to its end, once for each tile of pixels. Where
+    weights are rounded, a row is that of two neighbours in a run, in the bits of one float.
     """
-    count = matrix.weights.shape[0]
-    bias = np.zeros(count, np.float32) if matrix.bias is None else matrix.bias
-    weights = matrix.weights.reshape(count, -1)
-    if matrix.rounded:
-        runs = matrix.weights.reshape(-1, _window(matrix)["run"])
+    count, bias = product.filters, product.epilogue.bias
+    weights = product.weights().reshape(count, -1)
+    if product.rounded:
+        runs = weights.reshape(-1, product.im2col.length)
         weights = pairs(runs).view(np.float32).reshape(count, -1)
-    rows = np.concatenate([bias.reshape(-1, 1), weights], axis=1)
-    filters = count // matrix.groups
-    grouped = rows.reshape(matrix.groups, filters, -1)
-    padded = np.pad(grouped, ((0, 0), (0, -filters % block), (0, 0)))
-    blocks = padded.reshape(matrix.groups, -1, block, padded.shape[2])
+    first = np.zeros(count, np.float32) if bias is None else bias
+    rows = np.concatenate([first.reshape(-1, 1), weights], axis=1)
+    grouped = rows.reshape(product.groups, count // product.groups, -1)
+    padded = np.pad(grouped, ((0, 0), (0, -grouped.shape[1] % block), (0, 0)))
+    blocks = padded.reshape(product.groups, -1, block, padded.shape[2])
     return np.ascontiguousarray(blocks.transpose(0, 1, 3, 2), np.float32)
 
 
-def clamp_params(activation: str) -> dict[str, ParamValue]:
-    """The kernel's limits for a fused activation."""
-    low, high = CLAMPS[activation]
-    return {"low": low, "high": high}
+def _kernel(tile: Tile, product: FloatProduct) -> Kernel:
+    add = product.epilogue.adds
+    if product.rounded:
+        return Kernel("conv_bf16.h", _function(product), (tile.pixels, tile.whole, add))
+    return Kernel("conv_f32.h", _function(product), (tile.pixels, tile.whole, tile.half, add))
 
 
-def _kernel(tile: Tile, matrix: Matrix) -> Kernel:
-    add = int(matrix.addend is not None)
-    if matrix.rounded:
-        return Kernel("conv_bf16.h", _function(matrix), (tile.pixels, tile.whole, add))
-    return Kernel("conv_f32.h", _function(matrix), (tile.pixels, tile.whole, tile.half, add))
+def _function(product: FloatProduct) -> str:
+    return "conv_bf16" if product.rounded else "conv_f32"
 
 
-def _function(matrix: Matrix) -> str:
-    return "conv_bf16" if matrix.rounded else "conv_f32"
-
-
-def _window(matrix: Matrix) -> dict[str, int]:
-    """Window rows as runs of contiguous input: one run where columns follow each other."""
-    _, rows, columns, channels = matrix.weights.shape
-    contiguous = matrix.taps[1] == channels or columns == 1
+def _runs(product: FloatProduct) -> dict[str, ParamValue]:
+    """The kernels' parameters of a row of the im2col matrix."""
+    row = product.im2col
     return {
-        "tap_row": matrix.taps[0],
-        "tap_run": matrix.taps[1],
-        "tap_rows": rows,
-        "tap_runs": 1 if contiguous else columns,
-        "run": columns * channels if contiguous else channels,
-        "group_inputs": channels,
-    }
-
-
-def edges(matrix: Matrix) -> dict[str, ParamValue]:
-    """The kernels' parameters for input, output and addend."""
-    zero = View(matrix.result.tensor, 0, 0, 0, 0)
-    return {
-        **matrix.source.strides("in"),
-        **matrix.result.strides("out"),
-        **(matrix.addend or zero).strides("add"),
-        "add_channels": matrix.add_channels,
+        "tap_row": row.row_step,
+        "tap_run": row.column_step,
+        "tap_rows": row.rows,
+        "tap_runs": row.columns,
+        "run": row.length,
+        "group_inputs": product.shape[3],
     }

@@ -2,106 +2,114 @@
 
 Before: each pixel takes a vector of which most lanes are empty. After: `count` pixels share it;
 their windows unite to one that is wider, with zeros where a filter does not look.
+
+    pixel 0  w0 w1 w2 .           The zeros cost multiply-adds, the shared vector saves them:
+    pixel 1  .  w0 w1 w2          the cost model says for which `count` that gains most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from circlet.backends.cpu.lower.floats.matrix import FloatArray, Matrix, View
-from circlet.backends.cpu.lower.floats.tiles import Registers, choose_tile, tile_slots, vectors_of
+from circlet.backends.cpu.lower.floats.epilogue import FloatArray, FloatProduct
+from circlet.backends.cpu.lower.floats.tiles import Registers, choose_tile, row_cycles, vectors_of
+from circlet.backends.cpu.lower.products.product import View
 from circlet.backends.cpu.tuning.choices import Choice, always_there, joined
 
 _MOST_VECTORS = 4
 _WORTHWHILE = 0.95
 
 
-def folded(matrix: Matrix, count: int) -> Iterator[Matrix]:
-    """The matrices that compute `matrix`: `count` pixels as one, and what is left over."""
+def folded(product: FloatProduct, count: int) -> Iterator[FloatProduct]:
+    """The products that compute `product`: `count` pixels as one, and what is left over."""
     if count == 1:
-        yield matrix
+        yield product
         return
-    images, height, width = matrix.sizes
-    yield replace(
-        matrix,
-        source=_spaced(matrix.source, count),
-        result=_spaced(matrix.result, count),
-        addend=matrix.addend and _spaced(matrix.addend, count),
-        add_channels=count * matrix.add_channels,
+    (images, height, width), epilogue = product.sizes, product.epilogue
+    filters, rows, columns, channels = product.shape
+    united = columns + (count - 1) * _step(product)
+    yield product._replace(
+        source=_stretched(product.source, count),
+        result=_stretched(product.result, count),
         sizes=(images, height, width // count),
-        weights=_united(matrix, count),
-        bias=None if matrix.bias is None else np.tile(matrix.bias, count),
+        shape=(count * filters, rows, united, channels),
+        weights=partial(_united, product, count),
+        epilogue=replace(
+            epilogue,
+            bias=None if epilogue.bias is None else np.tile(epilogue.bias, count),
+            addend=epilogue.addend and _stretched(epilogue.addend, count),
+            add_channels=count * epilogue.add_channels,
+        ),
     )
     if width % count:
-        yield _columns_from(matrix, width - width % count)
+        yield _columns_from(product, width - width % count)
 
 
-def fold_of(matrix: Matrix, registers: Registers, lanes: int) -> Choice[int]:
+def fold_of(product: FloatProduct, registers: Registers, lanes: int) -> Choice[int]:
     """How many pixels become one; folding has to gain something."""
-    filters, width = len(matrix.weights), matrix.sizes[2]
-    most = min(width, _MOST_VECTORS * lanes // filters) if _can_fold(matrix) else 1
+    filters, width = product.filters, product.width
+    most = min(width, _MOST_VECTORS * lanes // filters) if _can_fold(product) else 1
 
-    def slots(count: int) -> float:
+    def cycles(count: int) -> float:
         rows = ((width // count, count), (1, width % count))
         needed = sum(
-            _row_slots(matrix, pixels, folds, registers, lanes) for pixels, folds in rows if folds
+            _row_cycles(product, pixels, folds, registers, lanes) for pixels, folds in rows if folds
         )
         return needed if count > 1 else _WORTHWHILE * needed
 
-    counts = sorted(range(1, most + 1), key=slots) if most > 1 else [1]
-    return Choice(f"fold {joined(matrix.sizes)}", counts, slots, always_there)
+    counts = sorted(range(1, most + 1), key=cycles) if most > 1 else [1]
+    return Choice(f"fold {joined(product.sizes)}", counts, cycles, always_there)
 
 
-def _row_slots(matrix: Matrix, pixels: int, count: int, registers: Registers, lanes: int) -> float:
-    """Estimated time of `pixels` pixels in a row, each of them `count` of the layer's."""
-    vectors = vectors_of(registers, count * len(matrix.weights), lanes)
-    _, rows, columns, channels = matrix.weights.shape
-    depth = rows * (columns + (count - 1) * _step(matrix)) * channels
+def _row_cycles(
+    product: FloatProduct, pixels: int, count: int, registers: Registers, lanes: int
+) -> float:
+    """Predicted time of `pixels` pixels in a row, each of them `count` of the layer's."""
+    vectors = vectors_of(registers, count * product.filters, lanes)
+    _, rows, columns, channels = product.shape
+    depth = rows * (columns + (count - 1) * _step(product)) * channels
     tile = choose_tile(registers, pixels, vectors, depth)
-    return tile_slots(registers.costs, tile, pixels, vectors, depth)
+    return row_cycles(tile, pixels, vectors, depth)
 
 
-def _can_fold(matrix: Matrix) -> bool:
+def _can_fold(product: FloatProduct) -> bool:
     """Whether pixels follow each other without gaps, and so do their windows."""
-    filters = len(matrix.weights)
-    dense = [view.pixel == filters for view in (matrix.result, matrix.addend) if view]
-    whole = matrix.addend is None or matrix.add_channels == filters
-    plain, spread = matrix.groups == 1 and whole and all(dense), matrix.taps[1]
-    return plain and spread > 0 and matrix.source.pixel % spread == 0
+    filters, epilogue = product.filters, product.epilogue
+    dense = [view.pixel == filters for view in (product.result, epilogue.addend) if view]
+    whole = epilogue.addend is None or epilogue.add_channels == filters
+    plain, column = product.groups == 1 and whole and all(dense), product.taps[1]
+    return plain and column > 0 and product.source.pixel % column == 0
 
 
-def _step(matrix: Matrix) -> int:
+def _step(product: FloatProduct) -> int:
     """Columns of the window between neighbouring pixels."""
-    return matrix.source.pixel // matrix.taps[1]
+    return product.source.pixel // product.taps[1]
 
 
-def _united(matrix: Matrix, count: int) -> FloatArray:
-    filters, rows, columns, channels = matrix.weights.shape
-    step = _step(matrix)
+def _united(product: FloatProduct, count: int) -> FloatArray:
+    filters, rows, columns, channels = product.shape
+    step, weights = _step(product), product.weights()
     shape = (count, filters, rows, columns + (count - 1) * step, channels)
     united = np.zeros(shape, np.float32)
     for pixel in range(count):
-        united[pixel, :, :, pixel * step : pixel * step + columns] = matrix.weights
+        united[pixel, :, :, pixel * step : pixel * step + columns] = weights
     return united.reshape(count * filters, *shape[2:])
 
 
-def _spaced(view: View, count: int) -> View:
-    return replace(view, pixel=count * view.pixel)
+def _stretched(view: View, count: int) -> View:
+    return view._replace(pixel=count * view.pixel)
 
 
-def _columns_from(matrix: Matrix, first: int) -> Matrix:
-    images, height, width = matrix.sizes
-
-    def moved(view: View) -> View:
-        return replace(view, offset=view.offset + first * view.pixel)
-
-    return replace(
-        matrix,
-        source=moved(matrix.source),
-        result=moved(matrix.result),
-        addend=matrix.addend and moved(matrix.addend),
+def _columns_from(product: FloatProduct, first: int) -> FloatProduct:
+    (images, height, width), epilogue = product.sizes, product.epilogue
+    addend = epilogue.addend and epilogue.addend.moved(first * epilogue.addend.pixel)
+    return product._replace(
+        source=product.source.moved(first * product.source.pixel),
+        result=product.result.moved(first * product.result.pixel),
         sizes=(images, height, width - first),
+        epilogue=replace(epilogue, addend=addend),
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from circlet.backends.cpu.lower.floats.epilogue import FloatEpilogue, FloatProduct
 from circlet.backends.cpu.lower.floats.float_matrix import (
-    call_matrix,
+    call_conv_f32,
     constant_floats,
     why_not_float,
 )
-from circlet.backends.cpu.lower.floats.matrix import Matrix, View
+from circlet.backends.cpu.lower.products.product import of_rows
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.ir import Op, Tensor
 from circlet.ops.operands import operand
@@ -22,23 +23,16 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    call_matrix(op, context, fully_connected(op, op.outputs[0]))
+    call_conv_f32(fully_connected(op, op.outputs[0]), context)
 
 
-def fully_connected(op: Op, result: Tensor) -> Matrix:
-    """A FULLY_CONNECTED as a matrix product that is written to `result`."""
-    weights = np.asarray(operand(op, 1).data, np.float32)
-    units, depth = weights.shape
-    rows = operand(op, 0).elements // depth
-    return Matrix(
-        source=View(operand(op, 0), 0, 0, 0, depth),
-        result=View(result, 0, 0, 0, units),
-        sizes=(1, 1, rows),
-        weights=weights.reshape(units, 1, 1, depth),
-        bias=constant_floats(op.input(2)),
-        taps=(0, 0),
-        activation=activation_of(op),
-    )
+def fully_connected(op: Op, result: Tensor) -> FloatProduct:
+    """A FULLY_CONNECTED as a product that is written to `result`."""
+    stored = np.asarray(operand(op, 1).data, np.float32)
+    units, depth = stored.shape
+    activation = activation_of(op)
+    epilogue = FloatEpilogue(constant_floats(op.input(2)), activation)
+    return of_rows(op, operand(op, 0), result, (units, depth), lambda: stored, epilogue)
 
 
 LOWERINGS.add(

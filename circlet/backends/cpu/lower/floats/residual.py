@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from circlet.backends.cpu.layout import Border, Layout
-from circlet.backends.cpu.lower.floats.conv_float import (
-    call_convolution,
-    convolution,
-    window_borders,
-)
-from circlet.backends.cpu.lower.floats.float_matrix import call_matrix
+from circlet.backends.cpu.lower.floats.conv_float import call_convolution, float_conv
+from circlet.backends.cpu.lower.floats.epilogue import FloatProduct
+from circlet.backends.cpu.lower.floats.float_matrix import call_conv_f32
 from circlet.backends.cpu.lower.floats.fully_connected_float import fully_connected
-from circlet.backends.cpu.lower.floats.matrix import Matrix, View
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
+from circlet.backends.cpu.lower.products.product import View
+from circlet.backends.cpu.lower.products.windows import conv_border
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, Rank
 from circlet.ir import Op, Tensor
 from circlet.ops.fused import FUSED_RESIDUAL, FusedAttrs
 from circlet.ops.operands import operand
@@ -30,7 +28,7 @@ def _parts(op: Op) -> tuple[Op, ...]:
 
 def _borders(op: Op) -> dict[int, Border]:
     layer = _parts(op)[0]
-    return window_borders(layer) if layer.kind == "CONV_2D" else {}
+    return conv_border(layer) if layer.kind == "CONV_2D" else {}
 
 
 def _is_image(op: Op) -> bool:
@@ -59,34 +57,39 @@ def _lower_image(op: Op, context: Context) -> None:
     layer, result, addend = _parts(op)[0], op.outputs[0], operand(op, _ADDEND)
     layout = context.layout(addend)
     if layer.kind == "FULLY_CONNECTED":
-        matrix = _pixels_of(layer, result, context)
+        product = _pixels_of(layer, result, context)
         even = context.layout(operand(layer, 0)).has_even_pixels
     else:
-        matrix, even = convolution(layer, context, result), True
+        product, even = float_conv(layer, context, result), True
     if not even or not _flows(layout, context.layout(result)):
-        matrix = replace(matrix, sizes=_image_sizes(context.layout(result)))
-    view = _view(addend, layout, images=matrix.sizes[0])
-    added = replace(matrix, addend=view, add_channels=layout.channels, activation=_activation(op))
-    (call_convolution if layer.kind == "CONV_2D" else call_matrix)(op, context, added)
+        product = product._replace(sizes=_image_sizes(context.layout(result)))
+    view = _view(addend, layout, images=product.sizes[0])
+    call = call_convolution if layer.kind == "CONV_2D" else call_conv_f32
+    call(_added(product, op, view, layout.channels), context)
 
 
-def _pixels_of(layer: Op, result: Tensor, context: Context) -> Matrix:
+def _added(product: FloatProduct, op: Op, addend: View, channels: int) -> FloatProduct:
+    """A layer's product as that of the fused operator."""
+    epilogue = replace(
+        product.epilogue, addend=addend, add_channels=channels, activation=_activation(op)
+    )
+    return product._replace(op=op, epilogue=epilogue)
+
+
+def _pixels_of(layer: Op, result: Tensor, context: Context) -> FloatProduct:
     """A fully connected layer over the pixels of an image."""
     source, out = context.layout(operand(layer, 0)), context.layout(result)
-    matrix = fully_connected(layer, result)
-    sizes = (1, 1, out.pixels) if out.has_even_pixels else _image_sizes(out)
-    views = View.whole(operand(layer, 0), source), View.whole(result, out)
-    return replace(matrix, source=views[0], result=views[1], sizes=sizes)
+    return fully_connected(layer, result)._replace(
+        source=View.whole(operand(layer, 0), source),
+        result=View.whole(result, out),
+        sizes=(1, 1, out.pixels) if out.has_even_pixels else _image_sizes(out),
+    )
 
 
 def _lower_rows(op: Op, context: Context) -> None:
-    matrix = fully_connected(_parts(op)[0], op.outputs[0])
-    view = replace(matrix.result, tensor=operand(op, _ADDEND))
-    call_matrix(
-        op,
-        context,
-        replace(matrix, addend=view, add_channels=view.pixel, activation=_activation(op)),
-    )
+    product = fully_connected(_parts(op)[0], op.outputs[0])
+    view = product.result._replace(tensor=operand(op, _ADDEND))
+    call_conv_f32(_added(product, op, view, view.pixel), context)
 
 
 def _view(tensor: Tensor, layout: Layout, images: int) -> View:
@@ -120,4 +123,6 @@ LOWERINGS.add(
         strided_output=True,
     )
 )
-LOWERINGS.add(Lowering(FUSED_RESIDUAL, "fused_residual_rows", _refuses_rows, _lower_rows))
+LOWERINGS.add(
+    Lowering(FUSED_RESIDUAL, "fused_residual_rows", _refuses_rows, _lower_rows, rank=Rank.DENSE)
+)

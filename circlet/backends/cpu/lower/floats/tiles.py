@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
-from typing import NamedTuple
 
-from circlet.backends.cpu.costs import DEFAULT_COSTS, Costs, costs_of
+from circlet.backends.cpu import costs
+from circlet.backends.cpu.lower.products.tiles import Tile, best_first
 from circlet.target.targets import Target
 
 FLOAT_BYTES = 4
@@ -19,32 +19,6 @@ _TASK_PANEL_STEPS = 4096
 _TASKS_WANTED = 16
 
 
-class Tile(NamedTuple):
-    """Output pixels times vectors of output channels that a kernel holds in registers.
-
-    Attributes:
-        pixels: Output pixels of one row.
-        vectors: Vectors of channels; the last one may be half a vector.
-    """
-
-    pixels: int
-    vectors: float
-
-    @property
-    def whole(self) -> int:
-        """Registers that hold the vectors of a pixel."""
-        return ceil(self.vectors)
-
-    @property
-    def half(self) -> int:
-        """1 where the last vector is half a vector, else 0."""
-        return int(self.whole > self.vectors)
-
-    def channels(self, lanes: int) -> int:
-        """Output channels, given the lanes of a vector."""
-        return int(self.vectors * lanes)
-
-
 @dataclass(frozen=True)
 class Registers:
     """Vector registers of a target.
@@ -53,13 +27,11 @@ class Registers:
         count: Architectural vector registers, or their worth where vectors are emulated.
         by_lane: Whether one register holds several inputs of a pixel, multiplied by lane.
         has_halves: Whether half a vector may take less time than a whole one.
-        costs: What kernels that use them take.
     """
 
     count: int
     by_lane: bool = False
     has_halves: bool = False
-    costs: Costs = DEFAULT_COSTS
 
     def hold(self, tile: Tile) -> bool:
         """Whether a tile's sums and the operands of one step fit, with one register to spare."""
@@ -76,10 +48,10 @@ def lanes_of(vector_bytes: int) -> int:
 def registers_of(target: Target, vector_bytes: int) -> Registers:
     """The registers that kernels for a target may count on."""
     if vector_bytes == 64:
-        return Registers(32, has_halves=True, costs=costs_of(target))
+        return Registers(32, has_halves=True)
     if target.arch == "aarch64":
-        return Registers(32, by_lane=True, costs=costs_of(target))
-    return Registers(8 if target.arch == "riscv64" else 16, costs=costs_of(target))
+        return Registers(32, by_lane=True)
+    return Registers(8 if target.arch == "riscv64" else 16)
 
 
 def vectors_of(registers: Registers, channels: int, lanes: int) -> float:
@@ -90,7 +62,7 @@ def vectors_of(registers: Registers, channels: int, lanes: int) -> float:
 
 
 def choose_tile(registers: Registers, width: int, vectors: float, depth: int = _DEEP) -> Tile:
-    """The tile with the least estimated time; see `tiles_of`."""
+    """The tile with the least predicted time; see `tiles_of`."""
     return tiles_of(registers, width, vectors, depth)[0]
 
 
@@ -98,7 +70,7 @@ def choose_tile(registers: Registers, width: int, vectors: float, depth: int = _
 def tiles_of(
     registers: Registers, width: int, vectors: float, depth: int = _DEEP
 ) -> tuple[Tile, ...]:
-    """Tiles for rows of `width` pixels and `vectors` channels, the least estimated time first.
+    """Tiles for rows of `width` pixels and `vectors` channels, the least predicted time first.
 
     Args:
         registers: What the target has.
@@ -110,15 +82,12 @@ def tiles_of(
     halves = (count - 0.5 for count in counts if vectors % 1)
     counts += [half for half in halves if vectors % half == 0]
     candidates = [
-        tile
+        (tile, costs.float_tile(tile.pixels, tile.vectors, depth))
         for pixels in range(max(1, min(_MOST_PIXELS, width)), 0, -1)
         for count in counts
         if registers.hold(tile := Tile(pixels, count))
     ]
-    costs = registers.costs
-    return tuple(
-        sorted(candidates, key=lambda tile: tile_slots(costs, tile, width, vectors, depth))
-    )
+    return best_first(candidates, width, vectors)
 
 
 def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
@@ -132,7 +101,6 @@ def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
     return min(tiles, max(1, worthwhile, min(cached, shared)))
 
 
-def tile_slots(costs: Costs, tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:
-    """Slots of a row of `width` pixels and `vectors` channels that is covered with tiles."""
-    tiles = -(-width // tile.pixels) * ceil(vectors / tile.vectors)
-    return tiles * costs.float_tile(tile.pixels, tile.vectors, depth)
+def row_cycles(tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:
+    """Predicted cycles of a row of `width` pixels and `vectors` channels that tiles cover."""
+    return tile.covering(width, vectors) * costs.float_tile(tile.pixels, tile.vectors, depth)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.backends.cpu.layout import Layout
+from circlet.backends.cpu.lower.floats.epilogue import FloatEpilogue, FloatProduct
 from circlet.backends.cpu.lower.floats.float_matrix import (
-    call_matrix,
+    call_conv_f32,
     constant_floats,
     why_not_float,
 )
-from circlet.backends.cpu.lower.floats.matrix import Matrix, View
 from circlet.backends.cpu.lower.phases import Phase, borders_of, phases_of
+from circlet.backends.cpu.lower.products.product import Product, View
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.ir import Op
 from circlet.ops.operands import operand
@@ -38,34 +39,30 @@ def _lower(op: Op, context: Context) -> None:
     rows, columns = phases_of(op)
     for down in rows:
         for across in columns:
-            call_matrix(op, context, _phase_matrix(op, (source, result), (down, across)))
+            call_conv_f32(_phase(op, (source, result), (down, across)), context)
 
 
-def _phase_matrix(op: Op, layouts: tuple[Layout, Layout], phases: tuple[Phase, Phase]) -> Matrix:
+def _phase(op: Op, layouts: tuple[Layout, Layout], phases: tuple[Phase, Phase]) -> FloatProduct:
     (source, result), (down, across) = layouts, phases
     window = transposed_window_of(op)
-    weights = np.asarray(operand(op, _WEIGHTS).data, np.float32)
-    return Matrix(
-        source=View(
-            operand(op, _DATA),
-            down.first * source.row_stride + across.first * source.pixel_stride,
-            source.batch_stride,
-            source.row_stride,
-            source.pixel_stride,
-        ),
-        result=View(
-            op.outputs[0],
-            down.start * result.row_stride + across.start * result.pixel_stride,
-            result.batch_stride,
-            window.rows.stride * result.row_stride,
-            window.columns.stride * result.pixel_stride,
-        ),
-        sizes=(result.batch, down.count, across.count),
-        weights=weights[:, list(down.taps)][:, :, list(across.taps)],
-        bias=constant_floats(op.input(_BIAS)),
-        taps=(source.row_stride, source.pixel_stride),
-        activation=activation_of(op),
-        part=(*down.taps, -1, *across.taps),
+    stored = np.asarray(operand(op, _WEIGHTS).data, np.float32)
+    weights = stored[:, list(down.taps)][:, :, list(across.taps)]
+    filters, rows, columns, channels = weights.shape
+    activation = activation_of(op)
+    first = down.first * source.row_stride + across.first * source.pixel_stride
+    start = down.start * result.row_stride + across.start * result.pixel_stride
+    row = window.rows.stride * result.row_stride
+    pixel = window.columns.stride * result.pixel_stride
+    return Product(
+        op,
+        View.whole(operand(op, _DATA), source).moved(first),
+        View(op.outputs[0], start, result.batch_stride, row, pixel),
+        (result.batch, down.count, across.count),
+        (filters, rows, columns, channels),
+        (source.row_stride, source.pixel_stride),
+        lambda: weights,
+        FloatEpilogue(constant_floats(op.input(_BIAS)), activation),
+        part=str((*down.taps, -1, *across.taps)),
     )
 
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from circlet.backends.cpu.lower.integers.conv_q8 import (
-    Product,
+    Q8Product,
     integer_conv,
     lower_integer_conv,
+    product_params,
     refuses_conv,
 )
-from circlet.backends.cpu.lower.integers.fully_connected_q8 import integer_product, rows_of
-from circlet.backends.cpu.lower.integers.q8 import (
-    Int8,
-    Tile,
-    refuses_weighted,
-    signed_weights,
-    woven_order,
-)
-from circlet.backends.cpu.lower.windows import Places, Runs, conv_border, runs_of, splits_of
+from circlet.backends.cpu.lower.integers.fully_connected_q8 import integer_rows
+from circlet.backends.cpu.lower.integers.q8 import Int8, refuses_weighted, signed_weights
+from circlet.backends.cpu.lower.integers.requantisation import interleaved_lanes
+from circlet.backends.cpu.lower.products.product import Im2colRow
+from circlet.backends.cpu.lower.products.windows import conv_border, is_pointwise, splits_of
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -29,8 +25,8 @@ from circlet.backends.cpu.lowering import (
     Lowering,
     NoRef,
     ParamValue,
+    Rank,
     Ref,
-    TensorRef,
 )
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
@@ -69,16 +65,16 @@ class Step:
         pixels = -(-row_pixels // tasks)
         return Step(2, min(columns, 2), pixels, -(-pixels // 2))
 
-    def pays(self, runs: Runs) -> bool:
+    def pays(self, row: Im2colRow) -> bool:
         """Whether the step takes fewer cycles than the same products of vectors.
 
         With few pixels the weights come too slowly for either.
         """
         products = self.pixels * self.tiles
-        depth = runs.down * runs.across * -(-runs.bytes // _DEPTH)
+        depth = row.runs * -(-row.length // _DEPTH)
         loads = _LOAD_CYCLES * (self.groups + self.tiles)
         cycles = depth * max(self.groups * self.tiles * self.tile_pixels, loads)
-        vectors = runs.down * runs.across * runs.padded // 4 * _DOT_CYCLES
+        vectors = row.runs * -(-row.length // 4) * _DOT_CYCLES
         faster = cycles + products * _FINISH_CYCLES < products * vectors
         return faster and self.pixels >= _FEWEST_PIXELS
 
@@ -88,11 +84,11 @@ class Step:
         return self.tiles * ROWS
 
     def dealt(
-        self, runs: Runs, rows: int, row_pixels: int, channels: int
+        self, row: Im2colRow, rows: int, row_pixels: int, channels: int
     ) -> tuple[dict[str, ParamValue], int]:
         """The kernels' parameters of blocks and tasks, and the number of tasks."""
         blocks = -(-channels // self.columns)
-        depth = runs.down * runs.across * -(-runs.bytes // _DEPTH) * _DEPTH
+        depth = row.runs * -(-row.length // _DEPTH) * _DEPTH
         row_tasks = -(-row_pixels // self.pixels)
         splits = splits_of(blocks, depth * self.columns, rows * row_tasks)
         params: dict[str, ParamValue] = {
@@ -106,9 +102,9 @@ class Step:
         return params, rows * row_tasks * splits
 
 
-def fits_tiles(runs: Runs) -> bool:
+def fits_tiles(row: Im2colRow) -> bool:
     """Whether rows of tiles can be read without touching what lies behind a run."""
-    return runs.bytes >= _DEPTH or runs.bytes % 4 == 0
+    return row.length >= _DEPTH or row.length % 4 == 0
 
 
 def pack_tiles(weights: Int8, order: np.ndarray) -> Int8:
@@ -129,37 +125,38 @@ def pack_tiles(weights: Int8, order: np.ndarray) -> Int8:
     return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2, 5))
 
 
-def _call(product: Product, step: Step, context: Context) -> None:
-    runs, places, result = product.runs, product.places, product.op.outputs[0]
-    name = f"amx_conv_q8 {step.tiles} {runs.down} {runs.across} {runs.bytes}"
+def _call(product: Q8Product, context: Context) -> None:
+    row, step = product.im2col.joined(), Step.of(product.width, product.filters)
+    name = f"amx_conv_q8 {step.tiles} {row.rows} {row.columns} {row.length}"
     packed = context.packed(
         product.op, name, lambda: _pack_product(product, step.columns, context.vector_bytes // 4)
     )
-    params, tasks = step.dealt(runs, places.rows, places.row_pixels, product.channels)
-    weights, records, *ones = packed.refs
-    operands: tuple[Ref, ...] = (product.data, weights, records, TensorRef(result))
+    params, tasks = step.dealt(row, product.rows, product.width, product.filters)
+    weights, parameters, *ones = packed.refs
+    operands: tuple[Ref, ...] = (product.source.ref, weights, parameters, product.result.ref)
     signed = int(operand(product.op, 0).dtype is DType.INT8)
-    tail = int(product.channels % step.columns != 0)
+    tail = int(product.filters % step.columns != 0)
     arguments = (step.groups, step.tiles, packed.fact, signed, len(ones), tail)
     context.call(
         product.op,
         Kernel("amx_conv_q8.h", "amx_conv_q8", arguments),
-        {**product.params(), **params},
+        {**product_params(product), **params},
         (*operands, ones[0] if ones else NoRef()),
-        (result,),
+        (product.result.tensor,),
         tasks=tasks,
         scratch_bytes=2 * ROWS * (step.columns + 2 * ROWS) * 4,
     )
 
 
-def _pack_product(product: Product, columns: int, lanes: int) -> tuple[list[np.ndarray], str]:
-    """Weights, records and perhaps weights of one; and the form of scaling."""
-    runs, weights = product.runs, product.weights()
-    scaling = product.scaling(weights, Tile(1, columns // lanes))
-    shape = runs.down, runs.across, runs.bytes
-    order = woven_order(columns // lanes, lanes)
-    arrays: list[np.ndarray] = [pack_tiles(weights.reshape(-1, *shape), order), scaling.records]
-    if product.weight_zero:
+def _pack_product(product: Q8Product, columns: int, lanes: int) -> tuple[list[np.ndarray], str]:
+    """Weights, requantisation parameters and perhaps weights of one; and the form."""
+    row, weights = product.im2col.joined(), product.weights()
+    scaling = product.epilogue.requantise(weights, columns)
+    shape = row.rows, row.columns, row.length
+    order = interleaved_lanes(columns // lanes, lanes)
+    packed = pack_tiles(weights.reshape(-1, *shape), order)
+    arrays: list[np.ndarray] = [packed, scaling.parameters]
+    if product.epilogue.weight_zero:
         arrays.append(pack_tiles(np.ones((ROWS, *shape), np.int8), np.arange(ROWS)))
     return arrays, scaling.form
 
@@ -172,10 +169,10 @@ def _refuses_target(op: Op, target: Target) -> str | None:
     return None
 
 
-def _judge(places: Places, channels: int, runs: Runs) -> str | None:
-    if not fits_tiles(runs):
+def _judge(width: int, channels: int, row: Im2colRow) -> str | None:
+    if not fits_tiles(row):
         return "runs of taps are short and no multiple of 4 bytes"
-    if not Step.of(places.row_pixels, channels).pays(runs):
+    if not Step.of(width, channels).pays(row):
         return "vectors are faster for so few pixels or taps"
     return None
 
@@ -184,25 +181,20 @@ def _refuses_conv(op: Op, target: Target) -> str | None:
     reason = _refuses_target(op, target) or refuses_conv(op, target)
     if reason is not None:
         return reason
-    channels, _, _, depth = operand(op, 1).static_shape
+    channels, down, across, depth = operand(op, 1).static_shape
     window, (batch, height, width, _) = window_of(op), op.outputs[0].static_shape
-    down, across = window.rows.size, window.columns.size
-    single = down * across == 1 and (window.rows.stride, window.columns.stride) == (1, 1)
-    pixels = batch * height * width if single else width
-    places = Places(1, 1, pixels, (0, 0, 0), (0, 0, 0))
+    pixels = batch * height * width if is_pointwise(window) else width
     together = window.columns.dilation == 1
-    runs = Runs(down, 1, across * depth, 0, 0) if together else Runs(down, across, depth, 0, 0)
-    return _judge(places, channels, runs)
+    row = Im2colRow(down, 1, across * depth) if together else Im2colRow(down, across, depth)
+    return _judge(pixels, channels, row)
 
 
 def _lower_conv(op: Op, context: Context) -> None:
-    channels = operand(op, 1).static_shape[0]
-    weights = partial(signed_weights, op)
-    if not fits_tiles(runs_of(op, context.layout(operand(op, 0)))):
-        lower_integer_conv(op, context, weights, channels)
+    product = integer_conv(op, context, lambda: signed_weights(op), 0)
+    if fits_tiles(product.im2col.joined()):
+        _call(product, context)
         return
-    product = integer_conv(op, context, weights, channels, 0)
-    _call(product, Step.of(product.places.row_pixels, channels), context)
+    lower_integer_conv(op, context, lambda: signed_weights(op))
 
 
 def _refuses_product(op: Op, target: Target) -> str | None:
@@ -210,15 +202,14 @@ def _refuses_product(op: Op, target: Target) -> str | None:
     if reason is not None:
         return reason
     units, depth = operand(op, 1).static_shape
-    return _judge(rows_of(op), units, Runs(1, 1, depth, 0, 0))
+    return _judge(operand(op, 0).elements // depth, units, Im2colRow(1, 1, depth))
 
 
 def _lower_product(op: Op, context: Context) -> None:
-    product = integer_product(op, context, 0)
-    _call(product, Step.of(product.places.row_pixels, product.channels), context)
+    _call(integer_rows(op, context, 0), context)
 
 
-LOWERINGS.prefer(
+LOWERINGS.add(
     Lowering(
         "CONV_2D",
         "amx_conv_q8",
@@ -227,8 +218,15 @@ LOWERINGS.prefer(
         conv_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.MATRIX_UNIT,
     )
 )
-LOWERINGS.prefer(
-    Lowering("FULLY_CONNECTED", "amx_fully_connected_q8", _refuses_product, _lower_product)
+LOWERINGS.add(
+    Lowering(
+        "FULLY_CONNECTED",
+        "amx_fully_connected_q8",
+        _refuses_product,
+        _lower_product,
+        rank=Rank.MATRIX_UNIT,
+    )
 )

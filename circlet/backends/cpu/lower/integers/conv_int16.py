@@ -10,7 +10,7 @@ import numpy.typing as npt
 from circlet.backends.cpu.lower.integers.sum_int import (
     bounds,
     column_block,
-    column_records,
+    column_parameters,
     why_not_int16,
 )
 from circlet.backends.cpu.lower.views import image_strides
@@ -20,6 +20,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     TensorRef,
 )
 from circlet.ir import Op, Tensor
@@ -93,13 +94,13 @@ def _call(op: Op, context: Context, weights: Int16, params: dict[str, ParamValue
     wide = requantization_of(op).accumulator_bits == 64
     offsets = None if bias is None else np.asarray(bias.data, np.int64).reshape(-1)
     factors = quantize_multipliers(output_factors(data, filters, result))
-    records = column_records(columns, width, offsets, factors, wide=wide)
+    parameters = column_parameters(columns, width, offsets, factors, wide=wide)
     blocks = -(-columns // width)
     params |= {"columns": columns, "blocks": blocks, "depth": weights.shape[2], **bounds(op)}
     packed = context.constant(_pack(weights, width))
     by_channel = int(op.kind == "DEPTHWISE_CONV_2D")
     kernel = Kernel("conv_int.h", "conv_int", (vectors, by_channel, int(wide)))
-    operands = (TensorRef(data), packed, context.constant(records), TensorRef(result))
+    operands = (TensorRef(data), packed, context.constant(parameters), TensorRef(result))
     rows = params["out_height"]
     assert isinstance(rows, int)
     tasks = result.static_shape[0] * rows * blocks
@@ -148,5 +149,6 @@ for _kind in ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"):
             _lower_image,
             strided_inputs=True,
             strided_output=True,
+            rank=Rank.INT16,
         )
     )

@@ -1,4 +1,4 @@
-"""CONV_2D over 8-bit activations and weights, and the matrix product that it is."""
+"""CONV_2D over 8-bit activations and weights, and the calls of `conv_q8.h`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.costs import costs_of
+from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.i8mm import (
     dots_of,
     group_of,
@@ -16,44 +16,36 @@ from circlet.backends.cpu.lower.integers.i8mm import (
     product_tiles,
 )
 from circlet.backends.cpu.lower.integers.q8 import (
-    HYBRIDS,
     Int8,
     Int64,
-    Scaling,
-    Slots,
-    Tile,
     bias_of,
-    half_of,
     output_bounds,
     refuses_weighted,
     signed_weights,
-    tile_work,
     weights_zero,
-    woven_order,
 )
-from circlet.backends.cpu.lower.integers.scaling_q8 import integer_scaling
-from circlet.backends.cpu.lower.windows import (
-    Places,
-    Runs,
-    conv_border,
-    places_of,
-    runs_of,
-    splits_of,
-    start_of,
+from circlet.backends.cpu.lower.integers.requantisation import (
+    HYBRIDS,
+    Requantisation,
+    interleaved,
+    interleaved_lanes,
 )
+from circlet.backends.cpu.lower.integers.tiles import row_cycles
+from circlet.backends.cpu.lower.products.product import Product, Weights
+from circlet.backends.cpu.lower.products.tiles import Tile, TileUse, chosen_tile, half_row
+from circlet.backends.cpu.lower.products.windows import conv_border, convolution, splits_of
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
     Kernel,
     Lowering,
     NoRef,
-    Packed,
     ParamValue,
+    Rank,
     Ref,
-    TensorRef,
 )
-from circlet.backends.cpu.tuning.choices import Choice
 from circlet.ir import DType, Op
+from circlet.ops.conv import window_of
 from circlet.ops.operands import limits, operand
 from circlet.ops.requantize import scalar_quant
 from circlet.target.targets import Target
@@ -65,44 +57,36 @@ _NO_SUMS = "CONV_Q8_NO_SUMS"
 _SUMS_IN = "CONV_Q8_SUMS_IN"
 
 
-class Product(NamedTuple):
-    """One call of `conv_q8` before it is laid out for a target.
+class Q8Epilogue(NamedTuple):
+    """What happens to the sums of an 8-bit or hybrid product.
 
     Attributes:
-        channels: Output channels.
-        weights: Gives them, int8 [channels, ...], the rest as long as all runs.
-        scaling: How accumulators of some slots become outputs, given the weights.
+        requantise: Parameters, given the weights and the channels of a block.
         weight_zero: What remains to be taken off each weight.
-        flip: Whether activations change their top bit.
+        flip: Whether activations change their top bit on their way into sums.
+        bounds: The kernel's parameters of what results are bounded by.
         scales: Where the scales of quantised float images stand.
-        part: Names the part of the op that this is, where the op is several products.
-        result_start: Where the first output stands, in elements from the result's first.
     """
 
-    op: Op
-    runs: Runs
-    places: Places
-    channels: int
-    weights: Callable[[], Int8]
-    scaling: Callable[[Int8, Tile], Scaling]
+    requantise: Callable[[Int8, int], Requantisation]
     weight_zero: int
     flip: bool
-    data: Ref
-    extra: dict[str, ParamValue]
+    bounds: dict[str, ParamValue]
     scales: Ref = NoRef()
-    part: str = ""
-    result_start: int = 0
 
-    def params(self) -> dict[str, ParamValue]:
-        """The kernels' parameters that do not depend on tiles."""
-        return {
-            **self.places.params(),
-            **self.runs.params(),
-            "run_bytes": self.runs.bytes,
-            "channels": self.channels,
-            "weight_zero": self.weight_zero,
-            **self.extra,
-        }
+
+Q8Product = Product[Q8Epilogue]
+
+
+def product_params(product: Q8Product) -> dict[str, ParamValue]:
+    """The parameters of `conv_q8.h` and of `amx_conv_q8.h` that do not depend on tiles."""
+    return {
+        **product.params(),
+        "run_bytes": product.im2col.joined().length,
+        "channels": product.filters,
+        "weight_zero": product.epilogue.weight_zero,
+        **product.epilogue.bounds,
+    }
 
 
 def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tuple[Int64, Int64]:
@@ -123,8 +107,11 @@ def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tu
 def pack(weights: Int8, order: npt.NDArray[np.intp], group: int = 4) -> Int8:
     """[channels, down, across, bytes] to [blocks, groups of bytes, columns, bytes of a group].
 
-    Column c of a block holds its channel order[c]. The bytes of a run's last group stand at its
-    end, unless the run is shorter than the group.
+        step 0:  c0: t0 t1 t2 t3 | c1: t0 t1 t2 t3 | ...    step 1:  c0: t4 t5 t6 t7 | ...
+
+    One vector load thus brings what a four-way dot product (VPDPBUSD, SDOT) takes: four taps of
+    each lane's channel. Column c of a block holds its channel order[c]. The bytes of a run's last
+    group stand at its end, unless the run is shorter than the group.
     """
     columns = order.size
     channels, down, across, length = weights.shape
@@ -139,27 +126,27 @@ def pack(weights: Int8, order: npt.NDArray[np.intp], group: int = 4) -> Int8:
     return np.ascontiguousarray(blocks[:, order].transpose(0, 2, 1, 3))
 
 
-def _order(tile: Tile, lanes: int, form: str) -> npt.NDArray[np.intp]:
+def _order(width: int, lanes: int, form: str) -> npt.NDArray[np.intp]:
     """The channel of each column of a block: floats are stored register by register."""
-    return np.arange(tile.vectors * lanes) if form in HYBRIDS else woven_order(tile.vectors, lanes)
+    return np.arange(width) if form in HYBRIDS else interleaved_lanes(width // lanes, lanes)
 
 
-def call_product(product: Product, context: Context) -> None:
+def call_conv_q8(product: Q8Product, context: Context) -> None:
     """Append the call of the kernel for a product."""
-    runs, places, result = product.runs, product.places, product.op.outputs[0]
+    op, row = product.op, product.im2col.joined()
     lanes = context.vector_bytes // 4
     tile = _tile(product, context)
+    width = tile.channels(lanes)
     packed = context.packed(
-        product.op, _packing(product, tile.vectors), lambda: _pack_product(product, tile, context)
+        op, _packing(product, tile), lambda: _pack_product(product, width, context)
     )
-    blocks = -(-product.channels // (tile.vectors * lanes))
-    group = group_of(runs.bytes, context.target)
-    run_bytes = -(-runs.bytes // group) * group
-    block_bytes = runs.down * runs.across * run_bytes * tile.vectors * lanes
-    row_tiles = -(-places.row_pixels // tile.pixels)
-    splits = splits_of(blocks, block_bytes, places.rows * row_tiles)
+    blocks = -(-product.filters // width)
+    group = group_of(row.length, context.target)
+    block_bytes = row.runs * -(-row.length // group) * group * width
+    row_tiles = -(-product.width // tile.pixels)
+    splits = splits_of(blocks, block_bytes, product.rows * row_tiles)
     params: dict[str, ParamValue] = {
-        **product.params(),
+        **product_params(product),
         "block_bytes": block_bytes,
         "row_tiles": row_tiles,
         "blocks": blocks,
@@ -168,112 +155,95 @@ def call_product(product: Product, context: Context) -> None:
     scratch_bytes = 0
     if _flip(product, tile, context) == "CONV_Q8_FLIP_ROWS":
         copy = _flipped_rows(product)
-        params, scratch_bytes = {**params, **copy}, copy["run_down"] * runs.down
-    half = Tile(half_of(places.row_pixels), tile.vectors)
+        params, scratch_bytes = {**params, **copy}, copy["run_down"] * row.rows
+    half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
-        context.precompile(product.op, _kernel(product, half, packed.fact, context))
-    weights, records, *ones = packed.refs
-    target = TensorRef(result, product.result_start)
-    operands: tuple[Ref, ...] = (product.data, weights, records, target)
+        context.precompile(op, _kernel(product, half, packed.fact, context))
+    weights, parameters, *ones = packed.refs
+    operands: tuple[Ref, ...] = (product.source.ref, weights, parameters, product.result.ref)
     context.call(
-        product.op,
+        op,
         _kernel(product, tile, packed.fact, context),
         params,
-        (*operands, ones[0] if ones else NoRef(), product.scales),
-        (result,),
-        tasks=places.rows * row_tiles * splits,
+        (*operands, ones[0] if ones else NoRef(), product.epilogue.scales),
+        (product.result.tensor,),
+        tasks=product.rows * row_tiles * splits,
         scratch_bytes=scratch_bytes,
     )
 
 
-def _tile(product: Product, context: Context) -> Tile:
-    """The best tile; for another size of the network, among those that are there for the op."""
-    lanes = context.vector_bytes // 4
-    row_pixels, columns = product.places.row_pixels, -(-product.channels // lanes)
-    costs = costs_of(context.target)
-    tiles = product_tiles(row_pixels, columns, product.runs.bytes, context.target)
-    reused: dict[int, Packed | None] = {}
-
-    def is_there(tile: Tile) -> bool:
-        vectors = tile.vectors
-        if vectors not in reused:
-            reused[vectors] = context.reused(product.op, _packing(product, vectors))
-        known = reused[vectors]
-        return known is not None and context.has(_kernel(product, tile, known.fact, context))
-
-    name = f"conv_q8 {product.places.rows}x{row_pixels}"
-    choice = Choice(name, tiles, lambda t: tile_work(costs, t, row_pixels, columns), is_there)
-    return context.choose(product.op, choice)
+def _tile(product: Q8Product, context: Context) -> Tile:
+    width, vectors = product.width, -(-product.filters // (context.vector_bytes // 4))
+    length = product.im2col.joined().length
+    return chosen_tile(
+        product.op,
+        context,
+        f"conv_q8 {product.rows}x{width}",
+        product_tiles(width, vectors, length, context.target),
+        lambda tile: row_cycles(tile, width, vectors),
+        TileUse(
+            lambda tile: _packing(product, tile),
+            lambda tile, form: _kernel(product, tile, form, context),
+        ),
+    )
 
 
-def _kernel(product: Product, tile: Tile, form: str, context: Context) -> Kernel:
-    lanes = context.vector_bytes // 4
-    short = product.runs.bytes if product.runs.bytes < 4 else 0
-    columns = tile.vectors * lanes
-    tail = int(product.channels % columns != 0)
-    scales = form, _flip(product, tile, context), short, _sums(product, columns), tail
-    return Kernel("conv_q8.h", "conv_q8", (tile.pixels, tile.vectors, *scales))
+def _kernel(product: Q8Product, tile: Tile, form: str, context: Context) -> Kernel:
+    width, length = tile.channels(context.vector_bytes // 4), product.im2col.joined().length
+    short = length if length < 4 else 0
+    tail = int(product.filters % width != 0)
+    how = form, _flip(product, tile, context), short, _sums(product, width), tail
+    return Kernel("conv_q8.h", "conv_q8", (tile.pixels, tile.whole, *how))
 
 
-def _packing(product: Product, vectors: int) -> str:
+def _packing(product: Q8Product, tile: Tile) -> str:
     """A name for the packed constants."""
-    runs = product.runs
-    return f"conv_q8{product.part} {vectors} {runs.down} {runs.across} {runs.bytes}"
+    row = product.im2col.joined()
+    return f"conv_q8{product.part} {tile.whole} {row.rows} {row.columns} {row.length}"
 
 
-def _pack_product(product: Product, tile: Tile, context: Context) -> tuple[list[np.ndarray], str]:
-    """Weights, records and perhaps weights of one; and the form of scaling."""
-    lanes, group = context.vector_bytes // 4, group_of(product.runs.bytes, context.target)
-    runs, weights = product.runs, product.weights()
-    scaling = product.scaling(weights, tile)
-    shape = runs.down, runs.across, runs.bytes
-    order = _order(tile, lanes, scaling.form)
-    sums, windows = _sums(product, order.size), weights.reshape(-1, *shape)
+def _pack_product(product: Q8Product, width: int, context: Context) -> tuple[list[np.ndarray], str]:
+    """Weights, requantisation parameters and perhaps weights of one; and the form."""
+    lanes, row = context.vector_bytes // 4, product.im2col.joined()
+    group, weights = group_of(row.length, context.target), product.weights()
+    scaling = product.epilogue.requantise(weights, width)
+    shape = row.rows, row.columns, row.length
+    order = _order(width, lanes, scaling.form)
+    sums, windows = _sums(product, width), weights.reshape(-1, *shape)
     if sums == _SUMS_IN:
-        windows = _with_ones(windows, order.size)
-    arrays: list[np.ndarray] = [pack(windows, order, group), scaling.records]
+        windows = _with_ones(windows, width)
+    arrays: list[np.ndarray] = [pack(windows, order, group), scaling.parameters]
     if sums == "CONV_Q8_SUMS_SPLAT":
         arrays.append(pack(np.ones((lanes, *shape), np.int8), np.arange(lanes), group))
     return arrays, scaling.form
 
 
-def _flip(product: Product, tile: Tile, context: Context) -> str:
+def _flip(product: Q8Product, tile: Tile, context: Context) -> str:
     """Rows that several windows read are flipped once, if few products would share a flip."""
-    if not product.flip:
-        return dots_of(operand(product.op, 0), product.runs.bytes, context.target)
-    once = product.runs.down > 1 and tile.vectors <= _FEW_VECTORS
+    row = product.im2col.joined()
+    if not product.epilogue.flip:
+        return dots_of(operand(product.op, 0), row.length, context.target)
+    once = row.rows > 1 and tile.vectors <= _FEW_VECTORS
     return "CONV_Q8_FLIP_ROWS" if once else "CONV_Q8_FLIP_LOADS"
 
 
-def _flipped_rows(product: Product) -> dict[str, int]:
+def _flipped_rows(product: Q8Product) -> dict[str, int]:
     """Parameters of the flipped copy of the rows that one row of outputs reads."""
-    runs, places = product.runs, product.places
-    window = (runs.across - 1) * runs.step_across + runs.bytes
-    row_bytes = (places.row_pixels - 1) * places.in_strides[2] + window
+    row = product.im2col.joined()
+    window = (row.columns - 1) * row.column_step + row.length
+    row_bytes = (product.width - 1) * product.source.pixel + window
     apart = -(-row_bytes // _ROW_ALIGNMENT) * _ROW_ALIGNMENT
-    return {"flip_bytes": row_bytes, "flip_down": runs.step_down, "run_down": apart}
+    return {"flip_bytes": row_bytes, "flip_down": row.row_step, "run_down": apart}
 
 
-def slots_of(channels: int, tile: Tile, lanes: int) -> Slots:
-    """Channels in order, rounded up to whole tiles."""
-    block = tile.vectors * lanes
-    return Slots(np.arange(channels), -(-channels // block) * block, lanes)
-
-
-def woven_slots(channels: int, tile: Tile, lanes: int) -> Slots:
-    """Channels as the blocks of `q8_store_tile` hold them."""
-    order = woven_order(tile.vectors, lanes)
-    firsts = np.arange(0, channels, order.size)
-    return Slots((firsts[:, None] + order).reshape(-1), firsts.size * order.size, lanes)
-
-
-def _sums(product: Product, columns: int) -> str:
+def _sums(product: Q8Product, width: int) -> str:
     """How the kernel finds sums of windows: in the last lane, where that has no channel."""
-    if product.weight_zero == 0:
+    if product.epilogue.weight_zero == 0:
         return _NO_SUMS
-    if product.channels < columns:
+    if product.filters < width:
         return _SUMS_IN
-    return "CONV_Q8_SUMS_ALONG" if product.runs.bytes >= _SUM_BYTES else "CONV_Q8_SUMS_SPLAT"
+    long = product.im2col.joined().length >= _SUM_BYTES
+    return "CONV_Q8_SUMS_ALONG" if long else "CONV_Q8_SUMS_SPLAT"
 
 
 def _with_ones(weights: Int8, channels: int) -> Int8:
@@ -299,40 +269,32 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    lower_integer_conv(op, context, lambda: signed_weights(op), operand(op, 1).static_shape[0])
+    lower_integer_conv(op, context, lambda: signed_weights(op))
 
 
 def lower_integer_conv(
-    op: Op, context: Context, weights: Callable[[], Int8], channels: int
+    op: Op, context: Context, weights: Weights, filters: int | None = None
 ) -> None:
-    """Lower an op as a convolution with the given weights [channels, h, w, depth]."""
+    """Lower an op as a convolution with weights of `filters`, or of as many as it has."""
     offset = product_offset(operand(op, 0), context.target)
-    call_product(integer_conv(op, context, weights, channels, offset), context)
+    call_conv_q8(integer_conv(op, context, weights, offset, filters), context)
 
 
 def integer_conv(
-    op: Op, context: Context, weights: Callable[[], Int8], channels: int, offset: int
-) -> Product:
-    """A convolution with weights [channels, h, w, depth]; `offset` is added to activations."""
-    data, out = context.layout(operand(op, 0)), context.layout(op.outputs[0])
+    op: Op, context: Context, weights: Weights, offset: int, filters: int | None = None
+) -> Q8Product:
+    """A convolution with weights [filters, h, w, depth]; `offset` is added to activations."""
+    window, depth = window_of(op), operand(op, 0).static_shape[3]
+    count = operand(op, 1).static_shape[0] if filters is None else filters
     lanes, zero = context.vector_bytes // 4, weights_zero(op)
 
-    def scaling(values: Int8, tile: Tile) -> Scaling:
+    def requantise(values: Int8, width: int) -> Requantisation:
         folded = fold_zero_points(op, values, zero, offset)
-        return integer_scaling(op, folded, woven_slots(channels, tile, lanes), context.target)
+        return integer_requantisation(op, folded, interleaved(count, width, lanes), context.target)
 
-    return Product(
-        op,
-        runs_of(op, data),
-        places_of(op, data, out),
-        channels,
-        weights,
-        scaling,
-        zero,
-        offset != 0,
-        TensorRef(operand(op, 0), start_of(op, data)),
-        output_bounds(op),
-    )
+    epilogue = Q8Epilogue(requantise, zero, offset != 0, output_bounds(op))
+    shape = count, window.rows.size, window.columns.size, depth
+    return convolution(op, context, (shape, weights), epilogue)
 
 
 LOWERINGS.add(
@@ -344,5 +306,6 @@ LOWERINGS.add(
         conv_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.INT8,
     )
 )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.layout import Border
+from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.conv_q8 import lower_integer_conv
 from circlet.backends.cpu.lower.integers.depthwise_tiles import (
     CHANNEL_BLOCK,
@@ -23,18 +23,15 @@ from circlet.backends.cpu.lower.integers.depthwise_tiles import (
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
     Int64,
-    Scaling,
     activation_offset,
     bias_of,
-    half_of,
     output_bounds,
     refuses_weighted,
     signed_weights,
     weights_zero,
-    woven_order,
 )
-from circlet.backends.cpu.lower.integers.scaling_q8 import integer_scaling
-from circlet.backends.cpu.lower.windows import conv_border
+from circlet.backends.cpu.lower.integers.requantisation import Requantisation, interleaved_lanes
+from circlet.backends.cpu.lower.products.windows import conv_border, first_taps
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -42,6 +39,7 @@ from circlet.backends.cpu.lowering import (
     Lowering,
     NoRef,
     ParamValue,
+    Rank,
     Ref,
     TensorRef,
 )
@@ -62,7 +60,7 @@ class Depthwise(NamedTuple):
 
     Attributes:
         parts: Gives parts of the weights, int8 [h, w, channels] each.
-        scaling: How accumulators become outputs, given the parts and blocks of channels.
+        requantise: Parameters, given the parts of the weights and blocks of channels.
         choices: What may be done together, the best first.
         in_strides: Bytes between images, rows and pixels of the input.
         scales: Where the scales of quantised float images stand.
@@ -70,7 +68,7 @@ class Depthwise(NamedTuple):
 
     op: Op
     parts: Callable[[], tuple[Int8, ...]]
-    scaling: Callable[[tuple[Int8, ...], Blocks], Scaling]
+    requantise: Callable[[tuple[Int8, ...], Blocks], Requantisation]
     choices: Sequence[Tilings]
     in_strides: tuple[int, int, int]
     flip: bool
@@ -104,7 +102,7 @@ def pack_depthwise(parts: tuple[Int8, ...], tiling: Tiling, lanes: int) -> Int8:
     split = taps.reshape(rows, len(parts), groups, 4, width, -1).transpose(4, 2, 0, 1, 5, 3)
     packed = []
     for start, size in tiling.blocks.starts:
-        order = start + woven_order(size // lanes, lanes)
+        order = start + interleaved_lanes(size // lanes, lanes)
         packed.append(split[..., order, :].reshape(-1))
     return np.concatenate(packed)
 
@@ -161,7 +159,7 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
         "channels": channels,
         **call.extra,
     }
-    half = half_of(out.width)
+    half = -(-out.width // 2)
     if max(tiling.pixels, tiling.rest_pixels) > half:
         pixels = min(tiling.pixels, half), min(tiling.rest_pixels, half)
         smaller = tiling._replace(pixels=pixels[0], rest_pixels=pixels[1])
@@ -207,7 +205,7 @@ def _packing(tiling: Tiling | Tilings) -> str:
 
 
 def _kernel(call: Depthwise, tiling: Tiling, fact: tuple[int, str]) -> Kernel:
-    """The kernel for a number of parts of the weights and a form of scaling."""
+    """The kernel for a number of parts of the weights and a form of requantisation."""
     blocks, window = tiling.blocks, window_of(call.op)
     narrow = blocks.channels if blocks.channels < CHANNEL_BLOCK else 0
     tiles = (blocks.whole, tiling.pixels, blocks.rest, tiling.rest_pixels, tiling.rows)
@@ -219,11 +217,11 @@ def _kernel(call: Depthwise, tiling: Tiling, fact: tuple[int, str]) -> Kernel:
 def _pack_call(
     call: Depthwise, tiling: Tiling, context: Context
 ) -> tuple[list[np.ndarray], tuple[int, str]]:
-    """Weights and records; the number of parts and the form of scaling."""
+    """Weights and requantisation parameters; the number of parts and the form."""
     parts = call.parts()
-    scaling = call.scaling(parts, tiling.blocks)
+    scaling = call.requantise(parts, tiling.blocks)
     packed = pack_depthwise(parts, tiling, context.vector_bytes // 4)
-    return [packed, scaling.records, columns_of_parts(parts, tiling)], (len(parts), scaling.form)
+    return [packed, scaling.parameters, columns_of_parts(parts, tiling)], (len(parts), scaling.form)
 
 
 def is_expanded(op: Op) -> bool:
@@ -268,22 +266,19 @@ def _lower(op: Op, context: Context) -> None:
         lower_integer_conv(op, context, partial(_expanded, op, depth), filters)
         return
     data, lanes = context.layout(source), context.vector_bytes // 4
-    border = conv_border(op).get(0, Border())
-    start = -(border.top * data.row_stride + border.left * data.pixel_stride)
     offset = activation_offset(source, context.target)
     parts = partial(split_weights, op)
     out = context.layout(op.outputs[0])
     size, channels = (out.height, out.width), operand(op, 1).static_shape[3]
     tilings = tilings_of(window_of(op), size, channels, context)
 
-    def scaling(parts: tuple[Int8, ...], blocks: Blocks) -> Scaling:
+    def requantise(parts: tuple[Int8, ...], blocks: Blocks) -> Requantisation:
         folded = fold_input_zero(op, parts, offset)
-        return integer_scaling(op, folded, blocks.slots(lanes), context.target)
+        return integer_requantisation(op, folded, blocks.order(lanes), context.target)
 
     strides = data.batch_stride, data.row_stride, data.pixel_stride
-    place = TensorRef(source, start)
-    bounds = output_bounds(op)
-    call = Depthwise(op, parts, scaling, tilings, strides, offset != 0, place, bounds)
+    place, bounds = first_taps(op, data).ref, output_bounds(op)
+    call = Depthwise(op, parts, requantise, tilings, strides, offset != 0, place, bounds)
     call_depthwise(call, context)
 
 
@@ -296,5 +291,6 @@ LOWERINGS.add(
         conv_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.INT8,
     )
 )

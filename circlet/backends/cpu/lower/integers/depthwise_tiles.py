@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circlet.backends.cpu.lower.integers.q8 import Slots, has_dot, woven_order
+from circlet.backends.cpu.lower.integers.q8 import has_dot
+from circlet.backends.cpu.lower.integers.requantisation import ChannelOrder, interleaved_lanes
 from circlet.backends.cpu.lowering import Context
 from circlet.ops.geometry import Window, Window2D
 
@@ -19,7 +20,7 @@ _MOST_PIXELS = 8
 _MOST_SUMS_OF_A_ROW = 20  # more leave too few registers for the columns of one row
 _MOST_UNROLLED_TAPS = 32
 _REQUANTISE = 8
-_RECORD_LOADS = 4
+_PARAMETER_LOADS = 4
 
 
 class Blocks(NamedTuple):
@@ -42,11 +43,11 @@ class Blocks(NamedTuple):
         starts = [(start, self.whole) for start in range(0, even, self.whole or 1)]
         return starts + ([(max(self.channels - self.rest, 0), self.rest)] if self.rest else [])
 
-    def slots(self, lanes: int) -> Slots:
-        """Channels block by block, woven as `q8_store_tile` packs them."""
-        orders = [start + woven_order(size // lanes, lanes) for start, size in self.starts]
+    def order(self, lanes: int) -> ChannelOrder:
+        """Channels block by block, interleaved as `q8_store_tile` packs them."""
+        orders = [start + interleaved_lanes(size // lanes, lanes) for start, size in self.starts]
         order = np.concatenate(orders)
-        return Slots(order, order.size, lanes)
+        return ChannelOrder(order, order.size, lanes)
 
 
 def blocks_of(channels: int, widest: int) -> Blocks:
@@ -152,8 +153,8 @@ def _tilings(
         fitting = min(sums, room.registers) // (vectors * rows)
         most = max(1, min(fitting, size[1], _MOST_PIXELS))
         counts = range(1, most + 1)
-        weave = _weave(channels, lanes)
-        costs = {n: _work(window.columns, size[1], n, rows, weave) for n in counts}
+        interleaving = _interleave(channels, lanes)
+        costs = {n: _work(window.columns, size[1], n, rows, interleaving) for n in counts}
         best[place] = sorted(costs, key=lambda n: (costs[n], -n))
         number = 1 if place else blocks.channels // channels
         work += costs[best[place][0]] * vectors * number * -(-size[0] // rows)
@@ -167,19 +168,19 @@ def tiling_work(tiling: Tiling, window: Window2D, size: tuple[int, int], lanes: 
     parts = ((blocks.whole, tiling.pixels, number), (blocks.rest, tiling.rest_pixels, 1))
     for channels, pixels, count in parts:
         if channels:
-            row = _work(window.columns, width, pixels, tiling.rows, _weave(channels, lanes))
+            row = _work(window.columns, width, pixels, tiling.rows, _interleave(channels, lanes))
             work += row * (channels // lanes) * count * -(-height // tiling.rows)
     return work
 
 
-def _weave(channels: int, lanes: int) -> float:
+def _interleave(channels: int, lanes: int) -> float:
     """Instructions that bring a column of inputs of so many channels in order."""
     return 2.0 if channels == 4 * lanes else 4.5
 
 
-def _work(taps: Window, width: int, pixels: int, rows: int, weave: float) -> float:
+def _work(taps: Window, width: int, pixels: int, rows: int, interleaving: float) -> float:
     """Vector instructions per register of channels for `rows` rows of outputs."""
     columns = (pixels - 1) * taps.stride + taps.size
-    loads = rows * taps.size + _RECORD_LOADS
+    loads = rows * taps.size + _PARAMETER_LOADS
     outputs = pixels * rows * (taps.size + _REQUANTISE)
-    return -(-width // pixels) * (columns * weave + outputs + loads)
+    return -(-width // pixels) * (columns * interleaving + outputs + loads)

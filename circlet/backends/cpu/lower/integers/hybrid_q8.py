@@ -1,6 +1,6 @@
 """Ops with float activations and int8 weights: images are quantised by a step of their own.
 
-It writes bytes, border included, and a scale for each image; the 8-bit kernels read those.
+It writes int8, border included, and a scale for each image; the 8-bit kernels read those.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import numpy as np
 
 from circlet.backends.cpu.layout import Border, Layout, bordered
 from circlet.backends.cpu.lower.integers.conv_q8 import (
-    Product,
-    call_product,
+    Q8Epilogue,
+    Q8Product,
+    call_conv_q8,
     refuses_conv,
-    slots_of,
 )
 from circlet.backends.cpu.lower.integers.depthwise_q8 import (
     Depthwise,
@@ -25,24 +25,25 @@ from circlet.backends.cpu.lower.integers.depthwise_q8 import (
     weight_sums,
 )
 from circlet.backends.cpu.lower.integers.depthwise_tiles import Blocks, narrow_tilings
-from circlet.backends.cpu.lower.integers.q8 import (
+from circlet.backends.cpu.lower.integers.q8 import Int8, float_bounds, refuses_weighted
+from circlet.backends.cpu.lower.integers.requantisation import (
     HYBRID,
     HYBRID_ROWS,
-    Int8,
-    Scaling,
-    Tile,
-    float_bounds,
-    hybrid_scaling,
-    refuses_weighted,
+    Requantisation,
+    dequantisation,
+    in_order,
 )
+from circlet.backends.cpu.lower.products.product import View, of_rows
+from circlet.backends.cpu.lower.products.windows import conv_border, convolution, window_strides
 from circlet.backends.cpu.lower.views import image_strides
-from circlet.backends.cpu.lower.windows import Places, Runs, conv_border, places_of, runs_of
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
+    Ref,
     TensorRef,
 )
 from circlet.ir import DType, Op
@@ -56,7 +57,7 @@ _SCALE_BYTES = 8
 
 @dataclass(frozen=True)
 class QuantisedImages:
-    """Images as bytes, `image_bytes` apart, and the scale of each."""
+    """Images as int8, `image_bytes` apart, and the scale of each."""
 
     data: TensorRef
     scales: TensorRef
@@ -84,12 +85,16 @@ def _lower_conv(op: Op, context: Context) -> None:
 
 
 def _lower_as_conv(op: Op, context: Context, weights: Int8) -> None:
+    filters, rows, columns, depth = weights.shape
     image = image_layout(op, conv_border(op).get(0, Border()))
-    runs, places = runs_of(op, image), places_of(op, image, context.layout(op.outputs[0]))
     quantised = quantise_images(op, context, image)
-    _, row, pixel = places.in_strides
-    places = places._replace(in_strides=(quantised.image_bytes, row, pixel))
-    _call(op, context, weights, (runs, places), quantised, HYBRID)
+    epilogue = hybrid_epilogue(op, filters, context, quantised.scales)
+    given = (filters, rows, columns, depth), lambda: weights
+    product = convolution(op, context, given, epilogue, image=image)
+    _, row, pixel = window_strides(window_of(op), image)
+    data = quantised.data
+    source = View(data.tensor, data.offset, quantised.image_bytes, row, pixel)
+    call_conv_q8(product._replace(source=source), context)
 
 
 def _lower_rows(op: Op, context: Context) -> None:
@@ -100,37 +105,25 @@ def _lower_rows(op: Op, context: Context) -> None:
     params: dict[str, ParamValue] = {"in_batch": depth, "in_row": depth, "in_pixel": depth}
     params |= {"height": 1, "width": 1, "depth": depth, "out_batch": depth}
     quantised = _quantise(op, context, params, rows)
-    places = Places(1, 1, rows, (0, 0, depth), (0, 0, units))
-    _call(op, context, weights, (Runs(1, 1, depth, 0, 0), places), quantised, HYBRID_ROWS)
-
-
-def _call(
-    op: Op,
-    context: Context,
-    weights: Int8,
-    geometry: tuple[Runs, Places],
-    quantised: QuantisedImages,
-    form: str,
-) -> None:
-    lanes, channels = context.vector_bytes // 4, len(weights)
-
-    def scaling(values: Int8, tile: Tile) -> Scaling:
-        sums = values.reshape(channels, -1).sum(axis=1, dtype=np.int64)
-        return hybrid_scaling(op, sums, slots_of(channels, tile, lanes), form)
-
-    product = Product(
-        op,
-        *geometry,
-        channels,
-        lambda: weights,
-        scaling,
-        0,
-        False,
-        quantised.data,
-        float_bounds(op),
-        quantised.scales,
+    epilogue = hybrid_epilogue(op, units, context, quantised.scales, HYBRID_ROWS)
+    product: Q8Product = of_rows(
+        op, operand(op, 0), op.outputs[0], (units, depth), lambda: weights, epilogue
     )
-    call_product(product, context)
+    source = View(quantised.data.tensor, quantised.data.offset, 0, 0, depth)
+    call_conv_q8(product._replace(source=source), context)
+
+
+def hybrid_epilogue(
+    op: Op, channels: int, context: Context, scales: Ref, form: str = HYBRID
+) -> Q8Epilogue:
+    """From sums over quantised images, with their scales, to floats."""
+    lanes = context.vector_bytes // 4
+
+    def parameters(weights: Int8, width: int) -> Requantisation:
+        sums = weights.reshape(channels, -1).sum(axis=1, dtype=np.int64)
+        return dequantisation(op, sums, in_order(channels, width, lanes), form)
+
+    return Q8Epilogue(parameters, 0, False, float_bounds(op), scales)
 
 
 def _lower_depthwise(op: Op, context: Context) -> None:
@@ -143,14 +136,14 @@ def _lower_depthwise(op: Op, context: Context) -> None:
     width = context.layout(op.outputs[0]).width
     tilings = [narrow_tilings(window_of(op), width, channels, context)]
 
-    def scaling(parts: tuple[Int8, ...], blocks: Blocks) -> Scaling:
-        return hybrid_scaling(op, weight_sums(parts), blocks.slots(lanes))
+    def parameters(parts: tuple[Int8, ...], blocks: Blocks) -> Requantisation:
+        return dequantisation(op, weight_sums(parts), blocks.order(lanes))
 
     quantised = quantise_images(op, context, image)
     strides = quantised.image_bytes, image.row_stride, image.pixel_stride
     source, scales, bounds = quantised.data, quantised.scales, float_bounds(op)
     parts = (weights[0],)
-    call = Depthwise(op, lambda: parts, scaling, tilings, strides, False, source, bounds, scales)
+    call = Depthwise(op, lambda: parts, parameters, tilings, strides, False, source, bounds, scales)
     call_depthwise(call, context)
 
 
@@ -201,6 +194,11 @@ for _kind, _refuses, _lower in (
             _lower,
             strided_inputs=True,
             strided_output=True,
+            rank=Rank.HYBRID,
         )
     )
-LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_hybrid", _refuses_rows, _lower_rows))
+LOWERINGS.add(
+    Lowering(
+        "FULLY_CONNECTED", "fully_connected_hybrid", _refuses_rows, _lower_rows, rank=Rank.HYBRID
+    )
+)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from circlet.backends.cpu.costs import Costs, costs_of
-from circlet.backends.cpu.lower.integers.q8 import (
-    Tile,
-    activation_offset,
-    dot_is_signed,
-    tile_work,
-    tiles_of,
-)
+from circlet.backends.cpu import costs
+from circlet.backends.cpu.lower.integers.q8 import activation_offset, dot_is_signed
+from circlet.backends.cpu.lower.integers.tiles import tiles_of
+from circlet.backends.cpu.lower.products.tiles import Tile, best_first
 from circlet.ir import DType, Tensor
 from circlet.target.targets import Target
 
@@ -41,26 +37,21 @@ def dots_of(data: Tensor, run_bytes: int, target: Target) -> str:
     return f"{how} | CONV_Q8_MATRIX" if group_of(run_bytes, target) == _DEPTH else how
 
 
-def product_tiles(
-    row_pixels: int, columns: int, run_bytes: int, target: Target
-) -> tuple[Tile, ...]:
-    """Tiles of `conv_q8.h`, those with the least work first."""
-    tiles = tiles_of(row_pixels, columns, target)
+def product_tiles(width: int, vectors: int, run_bytes: int, target: Target) -> tuple[Tile, ...]:
+    """Tiles of `conv_q8.h`, the least predicted time first."""
+    tiles = tiles_of(width, vectors, target)
     if group_of(run_bytes, target) != _DEPTH:
         return tiles
-    return _even_tiles(tiles, row_pixels, columns, costs_of(target))
+    return _even_tiles(tiles, width, vectors)
 
 
 @lru_cache(maxsize=1024)
-def _even_tiles(
-    tiles: tuple[Tile, ...], row_pixels: int, columns: int, costs: Costs
-) -> tuple[Tile, ...]:
+def _even_tiles(tiles: tuple[Tile, ...], width: int, vectors: int) -> tuple[Tile, ...]:
     """Tiles whose sums leave registers for matrices; an odd pixel takes the time of two."""
-
-    def work(tile: Tile) -> float:
-        even = Tile(tile.pixels + tile.pixels % 2, tile.vectors)
-        rows = -(-row_pixels // tile.pixels) * even.pixels
-        return tile_work(costs, even, rows, columns)
-
-    fitting = (t for t in tiles if (t.pixels + t.pixels % 2) * t.vectors <= _MOST_SUMS)
-    return tuple(sorted(fitting, key=work))
+    even = ((tile, tile.pixels + tile.pixels % 2) for tile in tiles)
+    fitting = [
+        (tile, costs.dot_tile(pixels, tile.whole))
+        for tile, pixels in even
+        if pixels * tile.whole <= _MOST_SUMS
+    ]
+    return best_first(fitting, width, vectors)

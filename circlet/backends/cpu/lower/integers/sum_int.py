@@ -1,4 +1,4 @@
-"""What the calls of `sum_int.h` families have in common: column blocks and their records."""
+"""What the calls of `sum_int.h` families have in common: column blocks, and requantisation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def column_block(context: Context, columns: int) -> tuple[int, int]:
     return vectors, vectors * lanes
 
 
-def column_records(
+def column_parameters(
     columns: int,
     width: int,
     bias: Int64 | None,

@@ -7,34 +7,26 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.costs import costs_of
+from circlet.backends.cpu import costs
 from circlet.backends.cpu.layout import Layout
+from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
+from circlet.backends.cpu.lower.integers.affine_search import multiples
 from circlet.backends.cpu.lower.integers.conv_q8 import (
     fold_zero_points,
     lower_integer_conv,
     refuses_conv,
-    slots_of,
 )
-from circlet.backends.cpu.lower.integers.lines_q8 import multiples
 from circlet.backends.cpu.lower.integers.q8 import (
-    Tile,
-    choose_tile,
     has_dot,
     output_bounds,
     signed_weights,
-    tile_work,
     weights_zero,
 )
-from circlet.backends.cpu.lower.integers.scaling_q8 import integer_scaling
-from circlet.backends.cpu.lower.windows import conv_border, start_of
-from circlet.backends.cpu.lowering import (
-    LOWERINGS,
-    Context,
-    Kernel,
-    Lowering,
-    ParamValue,
-    TensorRef,
-)
+from circlet.backends.cpu.lower.integers.requantisation import in_order
+from circlet.backends.cpu.lower.integers.tiles import choose_tile, row_cycles
+from circlet.backends.cpu.lower.products.product import View
+from circlet.backends.cpu.lower.products.windows import conv_border, first_taps
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue, Rank
 from circlet.backends.cpu.tuning.choices import Choice
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
@@ -56,8 +48,8 @@ _CACHED_BYTES = 256 << 10
 _SUMS_TOLD_APART = 1 << 25
 _MOST_WEIGHT = 32767 // 144
 _TASKS_WANTED = 4
-_ENTER_SLOTS, _LEAVE_SLOTS = 110, 180
-_DIRECT_SLOTS = {True: 0.75, False: 1.4}  # by whether the target has dot products of bytes
+_ENTER_CYCLES, _LEAVE_CYCLES = 110, 180
+_DIRECT_CYCLES = {True: 0.75, False: 1.4}  # by whether the target has dot products of bytes
 _POINTS = np.array(
     [[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 6]], np.float64
 )
@@ -139,38 +131,35 @@ def pack_planes(planes: Int16, lanes: int) -> Int16:
     _, channels, filters = planes.shape
     whole = channels // _DEPTH * _DEPTH
     depth, count = -(-channels // _DEPTH) * _DEPTH, -(-filters // lanes) * lanes
-    spread = np.zeros((_PLANES, depth, count), np.int16)
-    spread[:, :whole, :filters] = planes[:, :whole]
-    spread[:, depth - (channels - whole) :, :filters] = planes[:, whole:]
-    pairs = spread.reshape(_PLANES, depth // 2, 2, -1, lanes)
+    padded = np.zeros((_PLANES, depth, count), np.int16)
+    padded[:, :whole, :filters] = planes[:, :whole]
+    padded[:, depth - (channels - whole) :, :filters] = planes[:, whole:]
+    pairs = padded.reshape(_PLANES, depth // 2, 2, -1, lanes)
     return np.ascontiguousarray(pairs.transpose(3, 0, 1, 4, 2))
 
 
 def _pack(op: Op, context: Context) -> tuple[list[np.ndarray], str]:
-    """Weights and records; and the form of scaling."""
+    """Weights and requantisation parameters; and the form."""
     lanes, weights, zero = context.vector_bytes // 4, signed_weights(op), weights_zero(op)
     offset = -128 if operand(op, 0).dtype is DType.UINT8 else 0
-    slots = slots_of(len(weights), Tile(_PIXELS, 1), lanes)
+    order = in_order(len(weights), lanes, lanes)
     folded = fold_zero_points(op, weights, zero, offset)
-    scaling = integer_scaling(op, folded, slots, context.target, multiples(_PRODUCT))
+    scaling = integer_requantisation(op, folded, order, context.target, multiples(_PRODUCT))
     planes = _evaluated(weights.astype(np.int16) - np.int16(zero))
-    return [pack_planes(planes, lanes), scaling.records], scaling.form
+    return [pack_planes(planes, lanes), scaling.parameters], scaling.form
 
 
 def _call(op: Op, context: Context) -> None:
     data, out = context.layout(operand(op, 0)), context.layout(op.outputs[0])
+    source, result = first_taps(op, data), View.whole(op.outputs[0], out)
     lanes, sizes = context.vector_bytes // 4, _Sizes.of(op, out)
     task_patches = sizes.task_patches(lanes)
     groups, vectors = -(-sizes.patches // task_patches), sizes.vectors(lanes)
     splits = min(vectors, -(-_TASKS_WANTED // groups))
     packed = context.packed(op, WINOGRAD, lambda: _pack(op, context))
     params: dict[str, ParamValue] = {
-        "in_batch": data.batch_stride,
-        "in_row": data.row_stride,
-        "in_pixel": data.pixel_stride,
-        "out_batch": out.batch_stride,
-        "out_row": out.row_stride,
-        "out_pixel": out.pixel_stride,
+        **source.strides("in"),
+        **result.strides("out"),
         "width": sizes.width,
         "height": sizes.height,
         "row_patches": sizes.row_patches,
@@ -190,11 +179,7 @@ def _call(op: Op, context: Context) -> None:
         op,
         Kernel("winograd_q8.h", WINOGRAD, (sizes.tile(), packed.fact, flip, tail)),
         params,
-        (
-            TensorRef(operand(op, 0), start_of(op, data)),
-            *packed.refs,
-            TensorRef(op.outputs[0]),
-        ),
+        (source.ref, *packed.refs, result.ref),
         (op.outputs[0],),
         tasks=groups * splits,
         scratch_bytes=task_patches * (sizes.patch_bytes(lanes) + _PLACE_BYTES),
@@ -204,34 +189,34 @@ def _call(op: Op, context: Context) -> None:
 def _method(op: Op, context: Context) -> Choice[str]:
     """Whether `winograd_q8.h` or `conv_q8.h` computes a convolution."""
     lanes, sizes = context.vector_bytes // 4, _Sizes.of(op, context.layout(op.outputs[0]))
-    slots = {
-        DIRECT: _direct_slots(sizes, lanes, context.target),
-        WINOGRAD: _slots(sizes, lanes, context.target),
+    cycles = {
+        DIRECT: _direct_cycles(sizes, lanes, context.target),
+        WINOGRAD: _cycles(sizes, lanes, context.target),
     }
 
     def is_there(method: str) -> bool:
         return (method == WINOGRAD) == (context.reused(op, WINOGRAD) is not None)
 
     name = f"method {sizes.images}x{sizes.height}x{sizes.width}"
-    return Choice(name, sorted(slots, key=slots.__getitem__), slots.__getitem__, is_there)
+    return Choice(name, sorted(cycles, key=cycles.__getitem__), cycles.__getitem__, is_there)
 
 
-def _slots(sizes: _Sizes, lanes: int, target: Target) -> float:
-    """Estimated time, in dot products of pairs of int16."""
+def _cycles(sizes: _Sizes, lanes: int, target: Target) -> float:
+    """Predicted time, in dot products of pairs of int16."""
     tile, vectors = sizes.tile(), sizes.vectors(lanes)
     places = -(-sizes.patches // tile) * max(tile, _FEWEST)
     dots = places * vectors * _PLANES * sizes.depth * _DEPTH / 2
     groups = -(-sizes.patches // sizes.task_patches(lanes))
-    weights = groups * costs_of(target).weights(sizes.weight_bytes(lanes))
-    transforms = sizes.patches * (_ENTER_SLOTS * sizes.depth + _LEAVE_SLOTS * vectors)
+    weights = groups * costs.weights(sizes.weight_bytes(lanes))
+    transforms = sizes.patches * (_ENTER_CYCLES * sizes.depth + _LEAVE_CYCLES * vectors)
     return max(dots, weights) + transforms
 
 
-def _direct_slots(sizes: _Sizes, lanes: int, target: Target) -> float:
+def _direct_cycles(sizes: _Sizes, lanes: int, target: Target) -> float:
     tile = choose_tile(sizes.width, sizes.filters, target, lanes)
-    row = tile_work(costs_of(target), tile, sizes.width, sizes.vectors(lanes))
+    row = row_cycles(tile, sizes.width, sizes.vectors(lanes))
     groups = 3 * -(-3 * sizes.channels // 4)
-    return _DIRECT_SLOTS[has_dot(target)] * sizes.images * sizes.height * row * groups
+    return _DIRECT_CYCLES[has_dot(target)] * sizes.images * sizes.height * row * groups
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -268,10 +253,10 @@ def _lower(op: Op, context: Context) -> None:
     if context.choose(op, _method(op, context)) == WINOGRAD:
         _call(op, context)
         return
-    lower_integer_conv(op, context, lambda: signed_weights(op), operand(op, 1).static_shape[0])
+    lower_integer_conv(op, context, lambda: signed_weights(op))
 
 
-LOWERINGS.prefer(
+LOWERINGS.add(
     Lowering(
         "CONV_2D",
         WINOGRAD,
@@ -280,5 +265,6 @@ LOWERINGS.prefer(
         conv_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.TRANSFORM,
     )
 )

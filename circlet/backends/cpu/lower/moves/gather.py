@@ -18,6 +18,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     TensorRef,
 )
 from circlet.ir import DType, Op, Tensor
@@ -153,7 +154,7 @@ def _refuses_place(op: Op, target: Target) -> str | None:
     return _not_movable(op)
 
 
-LOWERINGS.add(Lowering("STRIDED_SLICE", "slice_at", _refuses_place, _lower_place))
+LOWERINGS.add(Lowering("STRIDED_SLICE", "slice_at", _refuses_place, _lower_place, rank=Rank.DENSE))
 
 
 def _refuses_sizes(index: int) -> Callable[[Op], str | None]:

@@ -25,6 +25,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     TensorRef,
     always_overwrites,
 )
@@ -151,5 +152,12 @@ LOWERINGS.add(
     )
 )
 LOWERINGS.add(
-    Lowering(FUSED_ROWS, "fused_dense_rows", _takes, _lower_rows, overwrites=_overwrites_rows)
+    Lowering(
+        FUSED_ROWS,
+        "fused_dense_rows",
+        _takes,
+        _lower_rows,
+        overwrites=_overwrites_rows,
+        rank=Rank.DENSE,
+    )
 )

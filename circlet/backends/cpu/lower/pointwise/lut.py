@@ -20,6 +20,7 @@ from circlet.backends.cpu.lowering import (
     Context,
     Kernel,
     Lowering,
+    Rank,
     TensorRef,
     always_overwrites,
 )
@@ -95,6 +96,7 @@ for _kind in (*(record.kind for record in all_records() if record.scalar), FUSED
             strided_inputs=True,
             strided_output=True,
             overwrites=always_overwrites,
+            rank=Rank.TABLE,
         )
     )
 
@@ -127,6 +129,12 @@ def _lower_pairs(op: Op, context: Context) -> None:
 
 LOWERINGS.add(
     Lowering(
-        "DIV", "div_pairs", _refuses_pairs, _lower_pairs, strided_inputs=True, strided_output=True
+        "DIV",
+        "div_pairs",
+        _refuses_pairs,
+        _lower_pairs,
+        strided_inputs=True,
+        strided_output=True,
+        rank=Rank.TABLE_16,
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.backends.cpu.lower.views import source_ref
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, TensorRef
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, Rank, TensorRef
 from circlet.ir import DType, Op
 from circlet.ops import get
 from circlet.ops.operands import operand
@@ -36,4 +36,4 @@ def _lower(op: Op, context: Context) -> None:
 
 
 for _kind in _KINDS:
-    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_lut16", _refuses, _lower))
+    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_lut16", _refuses, _lower, rank=Rank.TABLE_16))

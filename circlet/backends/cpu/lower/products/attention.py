@@ -10,13 +10,13 @@ from circlet.backends.cpu.abi import align
 from circlet.backends.cpu.lower.floats.bf16 import registers_for_pairs, rounds
 from circlet.backends.cpu.lower.floats.tiles import (
     FLOAT_BYTES,
-    Tile,
     choose_tile,
     lanes_of,
     registers_of,
     vectors_of,
 )
 from circlet.backends.cpu.lower.products.matmul import MOST_STACK_AXES, product_sizes, stack_strides
+from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.lower.views import outer_fields, source_ref, spread
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -126,12 +126,12 @@ def _rows(rows: int, stack: int, pitch: int, tiles: tuple[Tile, Tile]) -> tuple[
 def _strides(first: Op, last: Op) -> dict[str, ParamValue]:
     _, depth, keys = product_sizes(first)
     columns = product_sizes(last)[2]
-    flipped, turned = adjoint(first)[1], adjoint(last)[1]
+    keys_transposed, values_transposed = adjoint(first)[1], adjoint(last)[1]
     return {
-        "k_depth": 1 if flipped else keys,
-        "k_key": depth if flipped else 1,
-        "v_key": 1 if turned else columns,
-        "v_column": keys if turned else 1,
+        "k_depth": 1 if keys_transposed else keys,
+        "k_key": depth if keys_transposed else 1,
+        "v_key": 1 if values_transposed else columns,
+        "v_column": keys if values_transposed else 1,
         "sizes": outer_fields(first.outputs[0].static_shape[:-2], MOST_STACK_AXES),
         "q": stack_strides(first, 0),
         "k": stack_strides(first, 1),

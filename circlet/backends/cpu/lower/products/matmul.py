@@ -9,43 +9,38 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.lower.floats.bf16 import call_cast, registers_for_pairs, rounds
-from circlet.backends.cpu.lower.floats.float_matrix import call_matrix
-from circlet.backends.cpu.lower.floats.matrix import Matrix, View
+from circlet.backends.cpu.lower.floats.epilogue import FloatEpilogue
+from circlet.backends.cpu.lower.floats.float_matrix import call_conv_f32
 from circlet.backends.cpu.lower.floats.tiles import (
     FLOAT_BYTES,
     Registers,
     choose_tile,
     lanes_of,
     registers_of,
-    tile_slots,
+    row_cycles,
     tiles_of,
 )
-from circlet.backends.cpu.lower.floats.tiles import Tile as FloatTile
-from circlet.backends.cpu.lower.integers.conv_q8 import slots_of
-from circlet.backends.cpu.lower.integers.conv_q16 import (
-    MOST_WIDE_PIXELS,
-    MOST_WIDE_VECTORS,
-    Product16,
-    call_product16,
-)
-from circlet.backends.cpu.lower.integers.q8 import (
+from circlet.backends.cpu.lower.integers.conv_q16 import Q16Epilogue, call_conv_q16, wide_tile
+from circlet.backends.cpu.lower.integers.q8 import output_bounds
+from circlet.backends.cpu.lower.integers.requantisation import (
     FIXED,
-    Tile,
-    double_scaling,
-    fixed_scaling,
-    output_bounds,
+    double_precision,
+    fixed_point,
+    in_order,
 )
-from circlet.backends.cpu.lower.integers.q8 import choose_tile as choose_integer_tile
-from circlet.backends.cpu.lower.integers.sum_int import bounds, column_records
+from circlet.backends.cpu.lower.integers.sum_int import bounds, column_parameters
+from circlet.backends.cpu.lower.integers.tiles import choose_tile as choose_integer_tile
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
+from circlet.backends.cpu.lower.products.product import of_rows
+from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
-from circlet.backends.cpu.lower.windows import Places, Runs
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     TensorRef,
 )
 from circlet.backends.cpu.tuning.choices import Choice, always_there, joined
@@ -65,10 +60,10 @@ MOST_STACK_AXES = MAX_AXES - 1
 
 def product_sizes(op: Op) -> tuple[int, int, int]:
     """Rows, depth and columns of each product."""
-    turned, flipped = adjoint(op)
+    left_transposed, right_transposed = adjoint(op)
     first, second = (operand(op, index).static_shape[-2:] for index in (0, 1))
-    rows, depth = first[::-1] if turned else first
-    return rows, depth, second[0] if flipped else second[1]
+    rows, depth = first[::-1] if left_transposed else first
+    return rows, depth, second[0] if right_transposed else second[1]
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -109,7 +104,7 @@ def stack_strides(op: Op, index: int) -> list[int]:
 
 def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
     rows, depth, columns = product_sizes(op)
-    turned, flipped = adjoint(op)
+    left_transposed, right_transposed = adjoint(op)
     blocks = -(-columns // width)
     stack = op.outputs[0].static_shape[:-2]
     params: dict[str, ParamValue] = {
@@ -117,10 +112,10 @@ def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
         "depth": depth,
         "columns": columns,
         "blocks": blocks,
-        "x_row": 1 if turned else depth,
-        "x_depth": rows if turned else 1,
-        "y_depth": 1 if flipped else columns,
-        "y_column": depth if flipped else 1,
+        "x_row": 1 if left_transposed else depth,
+        "x_depth": rows if left_transposed else 1,
+        "y_depth": 1 if right_transposed else columns,
+        "y_column": depth if right_transposed else 1,
         "sizes": outer_fields(stack, MOST_STACK_AXES),
         "x": stack_strides(op, 0),
         "y": stack_strides(op, 1),
@@ -155,12 +150,12 @@ def _lower_float(op: Op, context: Context) -> None:
     tile = _tile(op, context, form, whole)
     if form != _PACKED:
         tile = tile._replace(pixels=rows)
-    turned = int(adjoint(op)[0] and form == _PACKED)
+    left_transposed = int(adjoint(op)[0] and form == _PACKED)
     width = tile.channels(lanes)
     params, tasks = _matrix_params(op, width)
-    panel = (depth + 1) * width + turned * rows * depth
+    panel = (depth + 1) * width + left_transposed * rows * depth
     scratch = panel * FLOAT_BYTES if form == _PACKED else 0
-    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, turned, form))
+    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, left_transposed, form))
     result = op.outputs[0]
     left, right = (source_ref(context, operand(op, index)) for index in (0, 1))
     context.call(
@@ -175,7 +170,7 @@ def _lower_float(op: Op, context: Context) -> None:
 
 
 def _rounds(op: Op, context: Context) -> bool:
-    """Whether operands are rounded to bfloat16; where the left one is turned they are not."""
+    """Whether operands are rounded to bfloat16; where the left one is transposed they are not."""
     _, depth, _ = product_sizes(op)
     elements = operand(op, 0).elements + operand(op, 1).elements
     return not adjoint(op)[0] and rounds(context, op.outputs[0].elements * depth, elements)
@@ -201,7 +196,7 @@ def _lower_rounded(op: Op, context: Context) -> None:
     )
 
 
-def _tile(op: Op, context: Context, form: str, vectors: int) -> FloatTile:
+def _tile(op: Op, context: Context, form: str, vectors: int) -> Tile:
     """The best tile; a matrix that is read where it lies is read once, for all rows."""
     sizes = rows, depth, _ = product_sizes(op)
     registers = registers_of(context.target, context.vector_bytes)
@@ -213,7 +208,7 @@ def _tile(op: Op, context: Context, form: str, vectors: int) -> FloatTile:
     choice = Choice(
         f"matmul_f32 {joined(sizes)}",
         tiles,
-        lambda tile: tile_slots(registers.costs, tile, rows, vectors, depth),
+        lambda tile: row_cycles(tile, rows, vectors, depth),
         always_there,
     )
     return context.choose(op, choice)
@@ -222,50 +217,36 @@ def _tile(op: Op, context: Context, form: str, vectors: int) -> FloatTile:
 def _form(op: Op, registers: Registers, lanes: int) -> str:
     """How `matmul_f32.h` reads the right operand."""
     rows, depth, columns = product_sizes(op)
-    turned, flipped = adjoint(op)
+    left_transposed, right_transposed = adjoint(op)
     dots = rows <= _FEW_DOTS and columns >= _DOT_COLUMNS and depth >= lanes
-    if flipped and not turned and dots:
+    if right_transposed and not left_transposed and dots:
         return _DOTS
-    if flipped or columns < lanes or rows > _FEW_ROWS:
+    if right_transposed or columns < lanes or rows > _FEW_ROWS:
         return _PACKED
     return _DIRECT if choose_tile(registers, rows, columns // lanes).pixels == rows else _PACKED
 
 
-def _lower_constant(op: Op, context: Context) -> None:
-    _, depth, columns = product_sizes(op)
-    stored = np.asarray(operand(op, 1).data, np.float32)
+def _constant_columns(op: Op, dtype: type[np.generic]) -> np.ndarray:
+    """The columns of a constant right operand, as rows of weights."""
+    stored = np.asarray(operand(op, 1).data, dtype)
     flat = stored.reshape(stored.shape[-2:])
-    weights = flat if adjoint(op)[1] else flat.T
-    source, result = operand(op, 0), op.outputs[0]
-    matrix = Matrix(
-        source=View(source, 0, 0, 0, depth),
-        result=View(result, 0, 0, 0, columns),
-        sizes=(1, 1, source.elements // depth),
-        weights=np.ascontiguousarray(weights).reshape(columns, 1, 1, depth),
-        bias=None,
-        taps=(0, 0),
-    )
-    call_matrix(op, context, matrix)
+    return np.ascontiguousarray(flat if adjoint(op)[1] else flat.T)
+
+
+def _lower_constant(op: Op, context: Context) -> None:
+    weights = _constant_columns(op, np.float32)
+    left, result, (columns, depth) = operand(op, 0), op.outputs[0], weights.shape
+    product = of_rows(op, left, result, (columns, depth), lambda: weights, FloatEpilogue())
+    call_conv_f32(product, context)
 
 
 def _lower_int16(op: Op, context: Context) -> None:
     """A constant right operand of 8 bits is packed ahead."""
-    _, depth, columns = product_sizes(op)
-    left, right = operand(op, 0), operand(op, 1)
-    stored = np.asarray(right.data, np.int16)
-    flat = stored.reshape(stored.shape[-2:])
-    weights = flat if adjoint(op)[1] else flat.T
-    product = Product16(
-        op,
-        Runs(1, 1, depth, 0, 0),
-        Places(1, 1, left.elements // depth, (0, 0, depth), (0, 0, columns)),
-        np.reshape(weights, (columns, 1, 1, depth)),
-        np.zeros(columns, np.int64),
-        factors(op),
-        True,
-        TensorRef(left),
-    )
-    call_product16(product, context)
+    weights = _constant_columns(op, np.int16)
+    left, result, (columns, depth) = operand(op, 0), op.outputs[0], weights.shape
+    epilogue = Q16Epilogue(np.zeros(columns, np.int64), factors(op), wide=True)
+    product = of_rows(op, left, result, (columns, depth), lambda: weights, epilogue)
+    call_conv_q16(product, context)
 
 
 def _refuses_int16(op: Op, target: Target) -> str | None:
@@ -281,45 +262,45 @@ def _refuses_int16(op: Op, target: Target) -> str | None:
 class _Integer:
     """How an integer product is computed: the form of its sums, its tile, and its results.
 
-    `scaling` is a form of `requantize.h` where sums have 32 bits.
+    `requantised` is a form of `requantize.h` where sums have 32 bits.
     """
 
     form: str
     tile: Tile
-    scaling: str
-    records: np.ndarray
+    requantised: str
+    parameters: np.ndarray
     bounds: dict[str, ParamValue]
 
 
 def _wide(op: Op, tile: Tile, lanes: int) -> _Integer:
     """Products of int16: 64-bit sums."""
     both = operand(op, 1).dtype == DType.INT16
-    tile = Tile(min(tile.pixels, MOST_WIDE_PIXELS), min(tile.vectors, MOST_WIDE_VECTORS))
-    columns = product_sizes(op)[2]
-    records = column_records(columns, tile.vectors * lanes, None, factors(op), wide=True)
+    tile, columns = wide_tile(tile), product_sizes(op)[2]
+    parameters = column_parameters(columns, tile.channels(lanes), None, factors(op), wide=True)
     form = "MATMUL_INT_SPLIT" if both else "MATMUL_INT_WIDE"
-    return _Integer(form, tile, FIXED, records, bounds(op))
+    return _Integer(form, tile, FIXED, parameters, bounds(op))
 
 
 def _narrow(op: Op, tile: Tile, lanes: int) -> _Integer:
-    """Products of bytes: 32-bit sums."""
+    """Products of int8 or uint8: 32-bit sums."""
     _, depth, columns = product_sizes(op)
     zeros = np.zeros(columns, np.int64)
-    slots = slots_of(columns, tile, lanes)
-    scaling = fixed_scaling(op, zeros, zeros + depth * _MOST_PRODUCT, slots)
+    order = in_order(columns, tile.channels(lanes), lanes)
+    scaling = fixed_point(op, zeros, zeros + depth * _MOST_PRODUCT, order)
     limits = output_bounds(op)
     del limits["out_flip"]
-    return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.records, limits)
+    return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.parameters, limits)
 
 
 def _rows(op: Op, tile: Tile, lanes: int) -> _Integer:
-    """Rows of bytes times computed weights, with the roundings of FULLY_CONNECTED."""
+    """Rows of int8 times computed weights, with the roundings of FULLY_CONNECTED."""
     units, bias = operand(op, 1).static_shape[0], op.input(2)
     stored = np.zeros(units) if bias is None else np.asarray(bias.data)
-    scaling = double_scaling(op, stored.astype(np.int64), slots_of(units, tile, lanes))
+    order = in_order(units, tile.channels(lanes), lanes)
+    scaling = double_precision(op, stored.astype(np.int64), order)
     limits = output_bounds(op)
     del limits["out_flip"]
-    return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.records, limits)
+    return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.parameters, limits)
 
 
 def _lower_integer(op: Op, context: Context) -> None:
@@ -361,21 +342,21 @@ def _call_integer(
     left, right, result = operand(op, 0), operand(op, 1), op.outputs[0]
     lanes = lanes_of(context.vector_bytes)
     tile = choose_integer_tile(rows, columns, context.target, lanes)
-    tile = Tile(tile.pixels, min(tile.vectors, _MOST_VECTORS))
+    tile = Tile(tile.pixels, min(tile.whole, _MOST_VECTORS))
     chosen = form(tile, lanes)
-    pixels, width = chosen.tile.pixels, chosen.tile.vectors * lanes
+    pixels, width = chosen.tile.pixels, chosen.tile.channels(lanes)
     params, tasks = _matrix_params(product, width)
     per_tensor = right.quant is not None and not right.quant.is_per_channel
     params |= {"x_zero": zero_of(left), "y_zero": zero_of(right) if per_tensor else 0}
     types = ELEMENT_TYPES[left.dtype], ELEMENT_TYPES[right.dtype]
-    arguments = (*types, pixels, chosen.tile.vectors, chosen.form, chosen.scaling)
+    arguments = (*types, pixels, chosen.tile.whole, chosen.form, chosen.requantised)
     refs = (source_ref(context, left), source_ref(context, right))
     even = depth + depth % 2
     context.call(
         op,
         Kernel("matmul_int.h", "matmul_int", arguments),
         params | chosen.bounds,
-        (*refs, context.constant(chosen.records), TensorRef(result)),
+        (*refs, context.constant(chosen.parameters), TensorRef(result)),
         (result,),
         tasks=tasks,
         scratch_bytes=2 * (width * even + 2 * (pixels * even + 2 * lanes)),
@@ -383,6 +364,12 @@ def _call_integer(
 
 
 LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_f32", _refuses_float, _lower_float))
-LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_q16", _refuses_int16, _lower_int16))
-LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_int", _refuses_integer, _lower_integer))
-LOWERINGS.add(Lowering("FULLY_CONNECTED", "fully_connected_rows", _refuses_rows, _lower_rows))
+LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_q16", _refuses_int16, _lower_int16, rank=Rank.INT16))
+LOWERINGS.add(
+    Lowering("BATCH_MATMUL", "matmul_int", _refuses_integer, _lower_integer, rank=Rank.COMPUTED)
+)
+LOWERINGS.add(
+    Lowering(
+        "FULLY_CONNECTED", "fully_connected_rows", _refuses_rows, _lower_rows, rank=Rank.COMPUTED
+    )
+)

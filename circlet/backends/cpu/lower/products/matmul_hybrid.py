@@ -14,6 +14,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     TensorRef,
 )
 from circlet.ir import DType, Op
@@ -64,4 +65,4 @@ def _lower(op: Op, context: Context) -> None:
     context.call(op, kernel, params, operands, (result,), tasks=tasks, scratch_bytes=scratch)
 
 
-LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_hybrid", _refuses, _lower))
+LOWERINGS.add(Lowering("BATCH_MATMUL", "matmul_hybrid", _refuses, _lower, rank=Rank.HYBRID))

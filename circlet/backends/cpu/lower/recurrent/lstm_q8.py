@@ -30,6 +30,7 @@ from circlet.backends.cpu.lowering import (
     Lowering,
     NoRef,
     ParamValue,
+    Rank,
     Ref,
 )
 from circlet.ir import DType, Op
@@ -128,4 +129,4 @@ def _lower(op: Op, context: Context) -> None:
 
 
 for _kind in KINDS:
-    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_q8", _refuses, _lower))
+    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_q8", _refuses, _lower, rank=Rank.INT8))

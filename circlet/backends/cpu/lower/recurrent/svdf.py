@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.backends.cpu.abi import align
-from circlet.backends.cpu.lower.floats.float_matrix import CLAMPS
+from circlet.backends.cpu.lower.floats.epilogue import CLAMPS
 from circlet.backends.cpu.lower.products.matvec import (
     Blocks,
     blocks_of,
@@ -20,6 +20,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     Ref,
     TensorRef,
 )
@@ -133,4 +134,4 @@ def _lower_stored(op: Op, context: Context) -> None:
 
 
 LOWERINGS.add(Lowering("SVDF", "svdf_f32", _refuses_float, _lower_float))
-LOWERINGS.add(Lowering("SVDF", "svdf_q8", _refuses_stored, _lower_stored))
+LOWERINGS.add(Lowering("SVDF", "svdf_q8", _refuses_stored, _lower_stored, rank=Rank.INT8))

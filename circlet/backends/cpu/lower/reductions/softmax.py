@@ -11,6 +11,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     TensorRef,
 )
 from circlet.ir import DType, Op
@@ -136,7 +137,11 @@ def _lower_log_stored(op: Op, context: Context) -> None:
 
 
 LOWERINGS.add(Lowering("SOFTMAX", "softmax_f32", _refuses_float, _lower_float))
-LOWERINGS.add(Lowering("SOFTMAX", "softmax_q8", _refuses_stored, _lower_stored))
-LOWERINGS.add(Lowering("SOFTMAX", "softmax_q16", _refuses_wide, _lower_wide))
+LOWERINGS.add(Lowering("SOFTMAX", "softmax_q8", _refuses_stored, _lower_stored, rank=Rank.INT8))
+LOWERINGS.add(Lowering("SOFTMAX", "softmax_q16", _refuses_wide, _lower_wide, rank=Rank.INT16))
 LOWERINGS.add(Lowering("LOG_SOFTMAX", "log_softmax_f32", _refuses_float, _lower_float))
-LOWERINGS.add(Lowering("LOG_SOFTMAX", "log_softmax_q8", _refuses_log_stored, _lower_log_stored))
+LOWERINGS.add(
+    Lowering(
+        "LOG_SOFTMAX", "log_softmax_q8", _refuses_log_stored, _lower_log_stored, rank=Rank.INT8
+    )
+)

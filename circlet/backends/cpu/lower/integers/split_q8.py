@@ -12,41 +12,32 @@ from typing import NamedTuple
 import numpy as np
 
 from circlet.backends.cpu.layout import Border, Layout
+from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.conv_q8 import (
-    Product,
-    call_product,
+    Q8Epilogue,
+    call_conv_q8,
     fold_zero_points,
-    slots_of,
-    woven_slots,
 )
-from circlet.backends.cpu.lower.integers.hybrid_q8 import image_layout, quantise_images
+from circlet.backends.cpu.lower.integers.hybrid_q8 import (
+    hybrid_epilogue,
+    image_layout,
+    quantise_images,
+)
 from circlet.backends.cpu.lower.integers.i8mm import product_offset
 from circlet.backends.cpu.lower.integers.q8 import (
-    HYBRID,
     Int8,
-    Scaling,
-    Tile,
-    float_bounds,
-    hybrid_scaling,
     output_bounds,
     refuses_weighted,
     signed_weights,
     weights_zero,
 )
-from circlet.backends.cpu.lower.integers.scaling_q8 import integer_scaling
+from circlet.backends.cpu.lower.integers.requantisation import Requantisation, interleaved
 from circlet.backends.cpu.lower.phases import Phase, borders_of, phases_of
-from circlet.backends.cpu.lower.windows import Places, Runs, conv_border, runs_in
-from circlet.backends.cpu.lowering import (
-    LOWERINGS,
-    Context,
-    Lowering,
-    NoRef,
-    Ref,
-    TensorRef,
-)
+from circlet.backends.cpu.lower.products.product import Product, View
+from circlet.backends.cpu.lower.products.windows import conv_border, tap_strides, window_strides
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, NoRef, Rank, Ref, TensorRef
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.conv import window_of
-from circlet.ops.geometry import UNPADDED, Window, Window2D
 from circlet.ops.operands import operand
 from circlet.ops.requantize import scalar_quant
 from circlet.ops.transpose_conv import transposed_window_of
@@ -56,9 +47,10 @@ _SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
 
 
 class _Source(NamedTuple):
-    """The bytes that products read, and where they lie.
+    """The 8-bit image that products read, and where it lies.
 
     Attributes:
+        scales: Of each image, where floats were quantised.
         layout: One image with its border, or the input's own layout.
         images: Bytes between images.
         start: The first pixel, in elements from `data`.
@@ -70,20 +62,25 @@ class _Source(NamedTuple):
     images: int
     start: int
 
+    def view(self, first: int, row: int, pixel: int) -> View:
+        """Windows from the element `first` of the first pixel on."""
+        offset = self.data.offset + self.start + first
+        return View(self.data.tensor, offset, self.images, row, pixel)
+
 
 class _Part(NamedTuple):
     """One product of an op: an op of its own over some weights, and where it reads and writes."""
 
     op: Op
     label: str
-    runs: Runs
-    places: Places
-    start: int
-    result_start: int
+    source: View
+    result: View
+    sizes: tuple[int, int, int]
+    taps: tuple[int, int]
 
 
 def _source(op: Op, context: Context, border: Border) -> _Source:
-    """The input of [data, weights, bias], made bytes by a step where it is floats."""
+    """The input of [data, weights, bias], quantised by a step where it is floats."""
     data = operand(op, 0)
     if data.dtype is not DType.FLOAT32:
         layout = context.layout(data)
@@ -95,34 +92,34 @@ def _source(op: Op, context: Context, border: Border) -> _Source:
 
 
 def _call(part: _Part, source: _Source, context: Context) -> None:
-    op, hybrid = part.op, not isinstance(source.scales, NoRef)
-    channels, lanes = operand(op, 1).static_shape[0], context.vector_bytes // 4
-    offset = 0 if hybrid else product_offset(operand(op, 0), context.target)
-    zero = 0 if hybrid else weights_zero(op)
-
-    def scaling(values: Int8, tile: Tile) -> Scaling:
-        if hybrid:
-            sums = values.reshape(channels, -1).sum(axis=1, dtype=np.int64)
-            return hybrid_scaling(op, sums, slots_of(channels, tile, lanes), HYBRID)
-        folded = fold_zero_points(op, values, zero, offset)
-        return integer_scaling(op, folded, woven_slots(channels, tile, lanes), context.target)
-
+    op = part.op
+    filters, rows, columns, depth = operand(op, 1).static_shape
     product = Product(
         op,
-        part.runs,
-        part.places,
-        channels,
+        part.source,
+        part.result,
+        part.sizes,
+        (filters, rows, columns, depth),
+        part.taps,
         lambda: signed_weights(op),
-        scaling,
-        zero,
-        offset != 0,
-        TensorRef(source.data.tensor, source.data.offset + source.start + part.start),
-        float_bounds(op) if hybrid else output_bounds(op),
-        source.scales,
-        part.label,
-        part.result_start,
+        _epilogue(op, source.scales, context),
+        part=part.label,
     )
-    call_product(product, context)
+    call_conv_q8(product, context)
+
+
+def _epilogue(op: Op, scales: Ref, context: Context) -> Q8Epilogue:
+    filters, lanes = operand(op, 1).static_shape[0], context.vector_bytes // 4
+    if not isinstance(scales, NoRef):
+        return hybrid_epilogue(op, filters, context, scales)
+    offset, zero = product_offset(operand(op, 0), context.target), weights_zero(op)
+
+    def requantise(values: Int8, width: int) -> Requantisation:
+        folded = fold_zero_points(op, values, zero, offset)
+        order = interleaved(filters, width, lanes)
+        return integer_requantisation(op, folded, order, context.target)
+
+    return Q8Epilogue(requantise, zero, offset != 0, output_bounds(op))
 
 
 def _refuses_transposed(op: Op, target: Target) -> str | None:
@@ -154,7 +151,6 @@ def _phase(
 ) -> _Part:
     (down, across), window = phases, transposed_window_of(op)
     image, out, weights = source.layout, context.layout(op.outputs[0]), operand(op, _WEIGHTS)
-    label = f" {','.join(map(str, down.taps))}/{','.join(map(str, across.taps))}"
     strides, start = (image.row_stride, image.pixel_stride), 0
     if down.taps and across.taps:
         kept = np.asarray(weights.data)[:, list(down.taps)][:, :, list(across.taps)]
@@ -163,21 +159,16 @@ def _phase(
         zero = scalar_quant(weights)[1]
         kept = np.full((weights.static_shape[0], 1, 1, image.channels), zero, weights.dtype.numpy)
         strides = 0, 0
-    taps = Window2D(UNPADDED, Window(kept.shape[1]), Window(kept.shape[2]))
-    places = Places(
-        out.batch * down.count,
-        down.count,
-        across.count,
-        (source.images, *strides),
-        (
-            out.batch_stride,
-            window.rows.stride * out.row_stride,
-            window.columns.stride * out.pixel_stride,
-        ),
-    )
-    part = replace(plain, inputs=[plain.inputs[0], _kept(weights, kept), plain.inputs[2]])
     first = down.start * out.row_stride + across.start * out.pixel_stride
-    return _Part(part, label, runs_in(taps, image), places, start, first)
+    row, pixel = window.rows.stride * out.row_stride, window.columns.stride * out.pixel_stride
+    return _Part(
+        replace(plain, inputs=[plain.inputs[0], _kept(weights, kept), plain.inputs[2]]),
+        f" {','.join(map(str, down.taps))}/{','.join(map(str, across.taps))}",
+        source.view(start, *strides),
+        View(op.outputs[0], first, out.batch_stride, row, pixel),
+        (out.batch, down.count, across.count),
+        (image.row_stride, image.pixel_stride),
+    )
 
 
 def _kept(weights: Tensor, data: np.ndarray) -> Tensor:
@@ -232,30 +223,21 @@ def _group(
     weights, bias = operand(op, 1), op.input(2)
     filters, depth = weights.static_shape[0] // groups, weights.static_shape[3]
     kept = slice(first * filters, end * filters)
-    runs = Runs(
-        window.rows.size,
-        window.columns.size,
-        (end - first) * depth,
-        window.rows.dilation * image.row_stride,
-        window.columns.dilation * image.pixel_stride,
-    )
-    strides = window.rows.stride * image.row_stride, window.columns.stride * image.pixel_stride
-    places = Places(
-        out.batch * out.height,
-        out.height,
-        out.width,
-        (source.images, *strides),
-        (out.batch_stride, out.row_stride, out.pixel_stride),
-    )
-    dense = _sliced(weights, _spread(weights, kept, filters), kept)
+    dense = _sliced(weights, _block_diagonal(weights, kept, filters), kept)
     offsets = None if bias is None else _sliced(bias, np.asarray(bias.data).reshape(-1)[kept], kept)
     border = conv_border(op).get(0, Border())
     start = first * depth - border.top * image.row_stride - border.left * image.pixel_stride
-    part = replace(op, inputs=[op.inputs[0], dense, offsets])
-    return _Part(part, f" groups {first}", runs, places, start, first * filters)
+    return _Part(
+        replace(op, inputs=[op.inputs[0], dense, offsets]),
+        f" groups {first}",
+        source.view(start, *window_strides(window, image)[1:]),
+        View.whole(op.outputs[0], out).moved(first * filters),
+        (out.batch, out.height, out.width),
+        tap_strides(window, image),
+    )
 
 
-def _spread(weights: Tensor, kept: slice, filters: int) -> np.ndarray:
+def _block_diagonal(weights: Tensor, kept: slice, filters: int) -> np.ndarray:
     """Weights of some groups over the channels of all of them: what is not theirs counts as 0."""
     own = np.asarray(weights.data)[kept]
     depth = own.shape[3]
@@ -284,6 +266,7 @@ LOWERINGS.add(
         _transposed_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.SPLIT,
     )
 )
 LOWERINGS.add(
@@ -295,5 +278,6 @@ LOWERINGS.add(
         _group_border,
         strided_inputs=True,
         strided_output=True,
+        rank=Rank.SPLIT,
     )
 )

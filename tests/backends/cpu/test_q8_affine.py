@@ -7,16 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower.integers.lines_q8 import (
+from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
+from circlet.backends.cpu.lower.integers.affine_search import (
     BITS,
-    Curve,
-    Floats,
-    Lines,
-    lines_of,
+    Affine,
+    FixedPoint,
+    FloatSums,
+    affine_of,
     multiples,
 )
-from circlet.backends.cpu.lower.integers.q8 import RISING, Scaling, Slots, bias_of
-from circlet.backends.cpu.lower.integers.scaling_q8 import integer_scaling
+from circlet.backends.cpu.lower.integers.q8 import bias_of
+from circlet.backends.cpu.lower.integers.requantisation import (
+    FIXED_RELU,
+    Requantisation,
+    in_order,
+)
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.ops.requantize import multiply_by_quantized_multiplier
@@ -24,7 +29,7 @@ from circlet.target.targets import Target
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
 from tests.windows import conv2d_attrs
 
-LEAST_LINE = 32
+LEAST_AFFINE = 32
 FLOATS = Target.of("x86_64", ("v3",))
 
 
@@ -41,112 +46,114 @@ RELU = _Outputs(0, 255, -128)
 PLAIN = _Outputs(-131, 124, 3)
 
 
-def _curve(channels: int, rng: np.random.Generator, least_right: int = 5) -> Curve:
+def _scale(channels: int, rng: np.random.Generator, least_right: int = 5) -> FixedPoint:
     mantissa = rng.integers(1 << 30, 1 << 31, channels)
     mantissa[0] = 1 << 30
     right = rng.integers(least_right, 9, channels)
     reach = rng.integers(10_000, 80_000, channels)
     centre = rng.integers(-5_000, 5_000, channels)
-    return Curve(mantissa, right, centre - reach, centre + reach)
+    return FixedPoint(mantissa, right, centre - reach, centre + reach)
 
 
-def _equal(lines: Lines, curve: Curve, outputs: _Outputs, channel: int) -> bool:
-    sums = np.arange(curve.least[channel], curve.most[channel] + 1)
-    scale = curve.mantissa[channel], -curve.right[channel]
-    wanted = np.clip(multiply_by_quantized_multiplier(sums, *scale), outputs.low, outputs.high)
-    got = lines.at(np.array([channel])).outputs(sums[None])[0] - outputs.zero
+def _equal(maps: Affine, scale: FixedPoint, outputs: _Outputs, channel: int) -> bool:
+    sums = np.arange(scale.least[channel], scale.most[channel] + 1)
+    factor = scale.mantissa[channel], -scale.right[channel]
+    wanted = np.clip(multiply_by_quantized_multiplier(sums, *factor), outputs.low, outputs.high)
+    got = maps.at(np.array([channel])).outputs(sums[None])[0] - outputs.zero
     return np.array_equal(np.clip(got, outputs.low, outputs.high), wanted)
 
 
 @pytest.mark.parametrize("floats", [BITS, multiples(576)])
 @pytest.mark.parametrize("outputs", [RELU, PLAIN, _Outputs(-9, 0, 7), _Outputs(-255, 0, 127)])
-def test_lines_give_every_sum_what_integers_give_it(outputs: _Outputs, floats: Floats) -> None:
-    curve = _curve(40, np.random.default_rng(1))
-    lines, fits = lines_of(curve, (outputs.low, outputs.high), outputs.zero, floats)
+def test_affine_maps_give_every_sum_what_integers_give_it(
+    outputs: _Outputs, floats: FloatSums
+) -> None:
+    scale = _scale(40, np.random.default_rng(1))
+    maps, fits = affine_of(scale, (outputs.low, outputs.high), outputs.zero, floats)
     assert fits.mean() > 0.9
-    assert floats is BITS or (fits.all() and (lines.start > 0).all())
-    assert all(_equal(lines, curve, outputs, int(channel)) for channel in np.flatnonzero(fits))
+    assert floats is BITS or (fits.all() and (maps.start > 0).all())
+    assert all(_equal(maps, scale, outputs, int(channel)) for channel in np.flatnonzero(fits))
 
 
 @pytest.mark.parametrize("outputs", [RELU, PLAIN])
 def test_one_slope_serves_channels_of_one_scale(outputs: _Outputs) -> None:
-    curve = _curve(20, np.random.default_rng(2))
-    same = curve._replace(mantissa=np.full(20, 1234567890), right=np.full(20, 7))
-    lines, fits = lines_of(same, (outputs.low, outputs.high), outputs.zero)
-    assert fits.all() and len(set(lines.start)) == 1
-    assert all(_equal(lines, same, outputs, channel) for channel in range(20))
+    scale = _scale(20, np.random.default_rng(2))
+    same = scale._replace(mantissa=np.full(20, 1234567890), right=np.full(20, 7))
+    maps, fits = affine_of(same, (outputs.low, outputs.high), outputs.zero)
+    assert fits.all() and len(set(maps.start)) == 1
+    assert all(_equal(maps, same, outputs, channel) for channel in range(20))
 
 
-def test_a_line_that_misses_a_step_is_refused() -> None:
+def test_a_map_that_misses_a_threshold_is_refused() -> None:
     """A slope of 24 bits cannot follow 31 over a million sums."""
-    curve = Curve(*(np.array([v]) for v in ((1 << 30) + 3, 14, -4_000_000, 4_000_000)))
-    lines, fits = lines_of(curve, (-255, 255), 0)
-    assert fits[0] == _equal(lines, curve, _Outputs(-255, 255, 0), 0)
+    scale = FixedPoint(*(np.array([v]) for v in ((1 << 30) + 3, 14, -4_000_000, 4_000_000)))
+    maps, fits = affine_of(scale, (-255, 255), 0)
+    assert fits[0] == _equal(maps, scale, _Outputs(-255, 255, 0), 0)
 
 
 @pytest.mark.parametrize(
     "wild",
     [{"right": -1}, {"right": 23}, {"most": 1 << 22}, {"least": -(1 << 22)}, {"mantissa": 0}],
 )
-def test_sums_that_are_no_floats_have_no_line(wild: dict[str, int]) -> None:
-    curve = _curve(3, np.random.default_rng(3))
+def test_sums_that_are_no_floats_have_no_map(wild: dict[str, int]) -> None:
+    scale = _scale(3, np.random.default_rng(3))
     for name, value in wild.items():
-        getattr(curve, name)[1] = value
-    _, fits = lines_of(curve, (RELU.low, RELU.high), RELU.zero)
+        getattr(scale, name)[1] = value
+    _, fits = affine_of(scale, (RELU.low, RELU.high), RELU.zero)
     assert fits[[0, 2]].all() and not fits[1]
 
 
-def test_multiples_that_leave_32_bits_have_no_line() -> None:
-    curve = _curve(3, np.random.default_rng(3))
-    curve.most[1] = (1 << 31) // 576
-    _, fits = lines_of(curve, (RELU.low, RELU.high), RELU.zero, multiples(576))
+def test_multiples_that_leave_32_bits_have_no_map() -> None:
+    scale = _scale(3, np.random.default_rng(3))
+    scale.most[1] = (1 << 31) // 576
+    _, fits = affine_of(scale, (RELU.low, RELU.high), RELU.zero, multiples(576))
     assert fits[[0, 2]].all() and not fits[1]
 
 
 @pytest.mark.parametrize(
     "activation, odd, form",
     [
-        ("NONE", "same", "Q8_LINES"),
-        ("RELU", "same", "Q8_LINE"),
-        ("NONE", "", "Q8_LINES_FIXED"),
-        ("RELU", "", "Q8_LINE_RISING"),
-        ("NONE", "far", "Q8_LINES_FIXED"),
-        ("RELU", "far", "Q8_LINE_RISING"),
-        ("NONE", "steep", "Q8_LINES_GENERAL"),
-        ("RELU", "steep", "Q8_LINE_GENERAL"),
+        ("NONE", "same", "Q8_PIECEWISE"),
+        ("RELU", "same", "Q8_AFFINE"),
+        ("NONE", "", "Q8_PIECEWISE_FIXED"),
+        ("RELU", "", "Q8_AFFINE_FIXED_RELU"),
+        ("NONE", "far", "Q8_PIECEWISE_FIXED"),
+        ("RELU", "far", "Q8_AFFINE_FIXED_RELU"),
+        ("NONE", "steep", "Q8_PIECEWISE_GENERAL"),
+        ("RELU", "steep", "Q8_AFFINE_GENERAL"),
     ],
 )
 @pytest.mark.parametrize("name", TARGETS)
-def test_kernels_run_lines_beside_vectors_that_have_none(
+def test_kernels_run_affine_maps_beside_vectors_that_have_none(
     name: str, odd: str, activation: str, form: str
 ) -> None:
     target = runnable(name)
     if target is None:
         pytest.skip(f"this CPU cannot run {name}")
     graph = _graph(np.random.default_rng(4), odd, activation)
-    scaling = _scaling(graph, FLOATS)
+    scaling = _requantised(graph, FLOATS)
     assert scaling.form == form
-    are_lines = scaling.records[:, 4, 0] >= LEAST_LINE
-    assert are_lines[1:-1].all() and are_lines[0] == are_lines[-1] == (odd in ("", "same"))
+    are_affine = scaling.parameters[:, 4, 0] >= LEAST_AFFINE
+    assert are_affine[1:-1].all() and are_affine[0] == are_affine[-1] == (odd in ("", "same"))
     values = np.random.default_rng(5).integers(-128, 128, (1, 9, 11, 3)).astype(np.int8)
     check_native(graph, [values], target)
 
 
 def test_targets_without_fused_products_keep_integers() -> None:
     graph = _graph(np.random.default_rng(4), "", "RELU")
-    assert _scaling(graph, Target.of("riscv64")).form == RISING
+    assert _requantised(graph, Target.of("riscv64")).form == FIXED_RELU
 
 
 def test_few_pixels_are_not_worth_a_search() -> None:
     graph = _graph(np.random.default_rng(4), "", "RELU", pixels=(7, 7))
-    assert (_scaling(graph, FLOATS).records[:, 4] < LEAST_LINE).all()
+    assert (_requantised(graph, FLOATS).parameters[:, 4] < LEAST_AFFINE).all()
 
 
-def _scaling(graph: Graph, target: Target) -> Scaling:
+def _requantised(graph: Graph, target: Target) -> Requantisation:
     (op,) = graph.ops
     bias = bias_of(op, 192)
     folded = bias, np.abs(bias) + 30_000
-    return integer_scaling(op, folded, Slots(np.arange(192), 192, 16), target)
+    return integer_requantisation(op, folded, in_order(192, 192, 16), target)
 
 
 def _graph(

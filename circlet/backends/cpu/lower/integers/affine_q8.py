@@ -1,0 +1,133 @@
+"""Requantisation of convolutions: the form of the fewest instructions that is exact.
+
+An affine map in floats takes a multiply-add and a rounding where fixed point takes two products of
+64 bits. `affine_search.py` proves for which channels it gives the same bits.
+"""
+
+from __future__ import annotations
+
+from math import inf, prod
+
+import numpy as np
+
+from circlet.backends.cpu.lower.integers.affine_search import (
+    BITS,
+    Affine,
+    FixedPoint,
+    FloatSums,
+    affine_of,
+)
+from circlet.backends.cpu.lower.integers.q8 import (
+    Int64,
+    bias_of,
+    factors_of,
+    stored_zero,
+)
+from circlet.backends.cpu.lower.integers.requantisation import (
+    ChannelOrder,
+    Requantisation,
+    fixed_point,
+    known_outputs,
+)
+from circlet.ir import Op
+from circlet.ops.requantize import (
+    activation_of,
+    activation_range,
+    quantize_multipliers,
+    scalar_quant,
+    wrap_int32,
+)
+from circlet.target.targets import Target
+
+_AFFINE = ("Q8_AFFINE", "Q8_PIECEWISE")
+_FEWEST_PIXELS = 64
+_START = 1
+_NONE_ZERO = int(np.float32(1).view(np.int32))  # no zero: above all small numbers
+
+
+def integer_requantisation(
+    op: Op,
+    folded: tuple[Int64, Int64],
+    order: ChannelOrder,
+    target: Target,
+    floats: FloatSums = BITS,
+) -> Requantisation:
+    """Parameters of the form that takes the fewest instructions.
+
+    Args:
+        folded: The bias with zero points folded in, and how far sums can get from zero.
+        floats: How the kernel makes floats of sums.
+    """
+    integer = fixed_point(op, *folded, order)
+    return _affine(op, folded, integer, order, floats) if _rounds(target) else integer
+
+
+def _rounds(target: Target) -> bool:
+    """Whether a target multiplies and adds, and rounds to nearest, in one instruction each."""
+    return target.arch == "aarch64" or (target.arch == "x86_64" and target.has("fma"))
+
+
+def _affine(
+    op: Op,
+    folded: tuple[Int64, Int64],
+    integer: Requantisation,
+    order: ChannelOrder,
+    floats: FloatSums,
+) -> Requantisation:
+    """Parameters of affine maps, but for vectors where a channel has none.
+
+    Channels with scales of their own seldom all have one: one form for all such ops, whatever was
+    found, is fewer functions to compile.
+    """
+    bias, reach = folded
+    mantissa, shift = quantize_multipliers(factors_of(op, bias.size))
+    own = bias_of(op, bias.size)
+    most = reach - np.abs(own)
+    scale = FixedPoint(mantissa, -shift, own - most, own + most)
+    low, high = activation_range(activation_of(op), op.outputs[0])
+    zero = scalar_quant(op.outputs[0])[1]
+    search = scale if _pixels(op) >= _FEWEST_PIXELS else scale._replace(mantissa=mantissa * 0)
+    maps, fits = affine_of(search, (low - zero, high - zero), stored_zero(op), floats)
+    known, value = known_outputs(op, mantissa, shift, reach)
+    known &= most < floats.most_sum
+    maps, fits = _with_constants(maps, known, -own, value), fits | known
+    table = _parameters(bias, maps, order)
+    used = order.arranged(np.ones(bias.size, bool)).reshape(len(table), -1)
+    good = (order.arranged(fits).reshape(len(table), -1) | ~used).all(axis=1)
+    table[~good] = integer.parameters[~good]
+    form = _AFFINE[maps.offsets.shape[1] - 1]
+    has_one_scale = (mantissa == mantissa[0]).all() and (shift == shift[0]).all()
+    is_pure = has_one_scale and good.all()
+    return Requantisation(form if is_pure else f"{form}_{integer.form[3:]}", table)
+
+
+def _pixels(op: Op) -> float:
+    """Outputs of a channel; what is searched for each has to pay there."""
+    sizes = op.outputs[0].shape[:-1]
+    return prod(size or inf for size in sizes)
+
+
+def _with_constants(maps: Affine, known: np.ndarray, start: Int64, value: Int64) -> Affine:
+    """Maps where some channels have one output, whose sums also have to be floats."""
+    slope = np.where(known, np.float32(0), maps.slope)
+    offsets = np.where(known[:, None], value[:, None].astype(np.float32), maps.offsets)
+    return Affine(np.where(known, start, maps.start), slope, offsets, maps.floats)
+
+
+def _parameters(bias: Int64, maps: Affine, order: ChannelOrder) -> np.ndarray:
+    """Where zero is, in the last lanes, tells these from integer ones, with small numbers."""
+    floats = maps.floats
+    slope, under, over, zero = (
+        np.ascontiguousarray(values, np.float32).view(np.int32)
+        for values in (
+            maps.slope,
+            maps.offsets[:, 0],
+            maps.offsets[:, -1],
+            floats.of(np.where(maps.slope == 0, _START, maps.start)),
+        )
+    )
+    base = 0 if floats.origin == 0 else int(np.float32(floats.origin).view(np.int32))
+    start = floats.step * (bias + maps.start) + base
+    table = order.table({0: wrap_int32(start), 1: slope, 2: under, 3: over, 4: zero})
+    table[:, 4][table[:, 4] == 0] = _NONE_ZERO
+    return table

@@ -1,0 +1,89 @@
+"""Convolutions as products: where windows of an image lie in its layout."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from circlet.backends.cpu.layout import Border, Layout, nhwc
+from circlet.backends.cpu.lower.products.product import Product, Shape, Sizes, View, Weights
+from circlet.backends.cpu.lowering import Context
+from circlet.ir import Op, Tensor
+from circlet.ops.conv import window_of
+from circlet.ops.geometry import Window2D
+from circlet.ops.operands import operand
+
+E = TypeVar("E")
+
+_SPLIT_BYTES = 1 << 18
+_FEW_TASKS = 16
+
+
+def conv_border(op: Op) -> dict[int, Border]:
+    """The border that SAME windows reach into."""
+    _, height, width, _ = nhwc(operand(op, 0).static_shape)
+    (top, bottom), (left, right) = window_of(op).pads(height, width)
+    border = Border(top, left, bottom, right)
+    return {0: border} if border else {}
+
+
+def first_taps(op: Op, data: Layout) -> View:
+    """The input at the first tap of each output pixel of a convolution."""
+    window, border = window_of(op), conv_border(op).get(0, Border())
+    offset = -(border.top * data.row_stride + border.left * data.pixel_stride)
+    return View(operand(op, 0), offset, *window_strides(window, data))
+
+
+def window_strides(window: Window2D, data: Layout) -> tuple[int, int, int]:
+    """Input elements between images, and between windows of output rows and of pixels."""
+    row, pixel = window.rows.stride * data.row_stride, window.columns.stride * data.pixel_stride
+    return data.batch_stride, row, pixel
+
+
+def tap_strides(window: Window2D, data: Layout) -> tuple[int, int]:
+    """Input elements between rows and between columns of a window."""
+    rows, columns = window.rows, window.columns
+    return rows.dilation * data.row_stride, columns.dilation * data.pixel_stride
+
+
+def is_pointwise(window: Window2D) -> bool:
+    """Whether every input pixel is a window."""
+    return all(axis.size == axis.stride == 1 for axis in (window.rows, window.columns))
+
+
+def conv_sizes(window: Window2D, data: Layout, out: Layout) -> Sizes:
+    """Images, rows, pixels; one long row where windows are points and pixels are even."""
+    if is_pointwise(window) and data.has_even_pixels and out.has_even_pixels:
+        return 1, 1, out.pixels
+    return out.batch, out.height, out.width
+
+
+def convolution(
+    op: Op,
+    context: Context,
+    weights: tuple[Shape, Weights],
+    epilogue: E,
+    *,
+    image: Layout | None = None,
+    result: Tensor | None = None,
+) -> Product[E]:
+    """A CONV_2D of an image of another layout, or into another result, where these are given."""
+    shape, values = weights
+    data = context.layout(operand(op, 0)) if image is None else image
+    written = op.outputs[0] if result is None else result
+    out, window = context.layout(written), window_of(op)
+    return Product(
+        op,
+        first_taps(op, data),
+        View.whole(written, out),
+        conv_sizes(window, data, out),
+        shape,
+        tap_strides(window, data),
+        values,
+        epilogue,
+    )
+
+
+def splits_of(blocks: int, block_bytes: int, tiles: int) -> int:
+    """Parts of the weights: each stays in the cache, and there is work for every thread."""
+    wanted = max(-(-blocks * block_bytes // _SPLIT_BYTES), -(-_FEW_TASKS // max(tiles, 1)))
+    return min(wanted, blocks)
