@@ -29,7 +29,7 @@ from circlet.runtime.loading import Opened
 from circlet.runtime.opening import open_source
 from circlet.target.targets import Target, parse_targets
 
-_MOVES = ("copy.h", "moves.h")
+_COPIES = ("copy.h", "select.h")
 _INTEGERS = re.compile("q4|q8|int")
 
 
@@ -202,7 +202,7 @@ def works_of(
     timed = list(zip(calls, times, strict=True))
     heavy: dict[Op, float] = {}
     for call, us in timed:
-        if call is not None and call.kernel.header not in _MOVES:
+        if call is not None and call.kernel.header not in _COPIES:
             heavy[call.op] = heavy.get(call.op, 0.0) + float(us) + 1e-9
     facts = _Facts(
         heavy,
@@ -243,7 +243,7 @@ def _constants(call: KernelCall) -> list[int]:
 
 def _work(call: KernelCall, us: float, facts: _Facts) -> Work:
     op = call.op
-    computes = op in facts.once and call.kernel.header not in _MOVES
+    computes = op in facts.once and call.kernel.header not in _COPIES
     share = (us + 1e-9) / facts.heavy[op] if computes else 0.0
     arguments = ",".join(map(str, call.kernel.arguments))
     return Work(

@@ -127,8 +127,8 @@ CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *co
         char *to = (char *)x[1] + rows_offset(row, p->sizes, p->result);
         from += c * p->column_source + i * p->source[6];
         to += c * p->column_result + i * p->result[6];
-        struct turn_plane plane = {to, from, p->column_result, p->source[6], columns, inner};
-        if (is_transpose) turn(&plane, size);
+        struct transpose_plane plane = {to, from, p->column_result, p->source[6], columns, inner};
+        if (is_transpose) transpose_planes(&plane, size);
         else copy_plane(p, to, from, columns, inner, size);
     }
 }
@@ -213,6 +213,38 @@ CIRCLET_INLINE void fill_border(const struct fill_border_params *p, void *const 
         if (row++ < p->height) continue;
         row = 0;
         start += p->image_bytes;
+    }
+}
+
+struct copy_indirect_params {
+    int64_t rows;          /* positions of all axes but the last */
+    int64_t rows_per_task; /* of a task */
+    int64_t run_bytes;     /* contiguous bytes that one position moves */
+    int64_t pattern;       /* the element to fill with, repeated to eight bytes */
+    int64_t sizes[6];      /* of the axes */
+    int64_t first[6];      /* number of each axis' first entry in the table */
+};
+
+/* Operands: source, result, table. An entry of an axis is a pair of offsets, into the source and
+ * into the result; they add up over the axes. A negative one of the source means filling. */
+CIRCLET_INLINE void copy_indirect(const struct copy_indirect_params *p, void *const *x,
+                                  void *scratch, int64_t begin, int64_t end) {
+    (void)scratch;
+    const int64_t *table = x[2], *inner = table + 2 * p->first[5];
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+        int64_t rest = row, from = 0, to = 0, is_inside = 1;
+        for (int axis = 4; axis >= 0; axis--) {
+            const int64_t *entry = table + 2 * (p->first[axis] + rest % p->sizes[axis]);
+            is_inside &= entry[0] >= 0;
+            from += entry[0], to += entry[1];
+            rest /= p->sizes[axis];
+        }
+        for (int64_t i = 0; i < p->sizes[5]; i++) {
+            char *target = (char *)x[1] + to + inner[2 * i + 1];
+            if (!is_inside || inner[2 * i] < 0) fill_run(target, p->pattern, p->run_bytes);
+            else copy_run(target, (const char *)x[0] + from + inner[2 * i], p->run_bytes);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 #include "simd.h"
 
-enum { ELEMENT_F32, ELEMENT_I8, ELEMENT_U8, ELEMENT_I16, ELEMENT_I32 };
+enum { ELEMENT_F32, ELEMENT_I8, ELEMENT_U8, ELEMENT_I16, ELEMENT_I32, ELEMENT_I64 };
 
 CIRCLET_INLINE int64_t element_size(int type) {
     return type == ELEMENT_F32 || type == ELEMENT_I32 ? 4 : type == ELEMENT_I16 ? 2 : 1;

@@ -15,26 +15,26 @@ struct lut_params {
 };
 
 #if defined(__AVX512VBMI__) && defined(__clang__)
-typedef CIRCLET_VECTOR(char, 64) lut_bytes;
+typedef CIRCLET_VECTOR(char, 64) lut_chars;
 
 #define LUT_HAS_VECTORS 1
 
 /* Two permutations over 128 entries each, joined by the top bit of the index. */
-CIRCLET_INLINE vu8 lut_of(const lut_bytes *part, vu8 places) {
-    lut_bytes index = (lut_bytes)places;
+CIRCLET_INLINE vu8 lut_of(const lut_chars *part, vu8 places) {
+    lut_chars index = (lut_chars)places;
     vu8 low = (vu8)__builtin_ia32_vpermi2varqi512(part[0], index, part[1]);
     vu8 high = (vu8)__builtin_ia32_vpermi2varqi512(part[2], index, part[3]);
     vu8 upper = (vu8)((vi8)index < 0);
     return (high & upper) | (low & ~upper);
 }
 
-CIRCLET_INLINE void lut_load(lut_bytes *part, const uint8_t *table) {
-    CIRCLET_UNROLL for (int i = 0; i < 4; i++) part[i] = (lut_bytes)v_load_u8(table + 64 * i);
+CIRCLET_INLINE void lut_load(lut_chars *part, const uint8_t *table) {
+    CIRCLET_UNROLL for (int i = 0; i < 4; i++) part[i] = (lut_chars)v_load_u8(table + 64 * i);
 }
 
 CIRCLET_INLINE int64_t lut_vectors(uint8_t *to, const uint8_t *from, const uint8_t *table,
                                    int64_t n) {
-    lut_bytes part[4];
+    lut_chars part[4];
     lut_load(part, table);
     int64_t i = 0;
     for (; i + 64 <= n; i += 64) v_store_u8(to + i, lut_of(part, v_load_u8(from + i)));

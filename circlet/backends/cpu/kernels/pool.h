@@ -140,7 +140,7 @@ CIRCLET_INLINE void pool_channels_int(const struct pool_params *p, const pool_wi
         pool_int(p, w, to, s_min_i64(c, p->channels - CIRCLET_LANES), CIRCLET_LANES, kind, type, 1);
 }
 
-CIRCLET_INLINE void pool_max_bytes(const struct pool_params *p, const pool_window *w, char *to,
+CIRCLET_INLINE void pool_max_8bit(const struct pool_params *p, const pool_window *w, char *to,
                                    int64_t c, int type) {
     if (type == ELEMENT_U8) {
         vu8 best = v_load_u8((const uint8_t *)w->at + c);
@@ -187,7 +187,7 @@ CIRCLET_INLINE void pool_pixel(const struct pool_params *p, const pool_window *w
         pool_channels_f32(p, w, (float *)to, kind);
     } else if (kind == POOL_MAX && type != ELEMENT_I16 && p->channels >= CIRCLET_VBYTES) {
         for (int64_t c = 0; c < p->channels; c += CIRCLET_VBYTES)
-            pool_max_bytes(p, w, to, s_min_i64(c, p->channels - CIRCLET_VBYTES), type);
+            pool_max_8bit(p, w, to, s_min_i64(c, p->channels - CIRCLET_VBYTES), type);
     } else {
         pool_channels_int(p, w, to, kind, type);
     }

@@ -25,7 +25,7 @@ struct quantize_params {
 };
 
 /* The upper halves of lanes as int8, out of range to the nearest end. */
-CIRCLET_INLINE vi8 quantize_bytes(const vi *x) {
+CIRCLET_INLINE vi8 quantize_saturate(const vi *x) {
 #if CIRCLET_VBYTES == 64 && defined(__clang__)
     typedef short words __attribute__((vector_size(64)));
     words half[2];
@@ -85,7 +85,7 @@ CIRCLET_INLINE void quantize_step(const struct quantize_params *p, const quantiz
         y[u] = quantize_digits(v_load(from + u * CIRCLET_LANES), line);
     vu16 least = v_min_u16(v_min_u16((vu16)y[0], (vu16)y[1]), v_min_u16((vu16)y[2], (vu16)y[3]));
     if (CIRCLET_LIKELY(v_all((vi)(((vi)least & QUANTIZE_DOUBT) != 0)))) {
-        v_store_u8(to, (vu8)(quantize_bytes(y) ^ line->flip));
+        v_store_u8(to, (vu8)(quantize_saturate(y) ^ line->flip));
         return;
     }
     CIRCLET_NO_UNROLL for (int u = 0; u < 4; u++)

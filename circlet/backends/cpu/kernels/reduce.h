@@ -109,7 +109,7 @@ CIRCLET_INLINE vi8 reduce_join_i8(vi8 a, vi8 b, int kind) {
 }
 
 /* A register of bytes, ordered, into four registers of lanes. */
-CIRCLET_INLINE void reduce_spread(vi8 best, vi *s, int kind, int type) {
+CIRCLET_INLINE void reduce_widen(vi8 best, vi *s, int kind, int type) {
     union { vi8 whole; vqi8 part[4]; } u = {best};
     CIRCLET_UNROLL for (int r = 0; r < 4; r++) {
         vi v = __builtin_convertvector(u.part[r], vi);
@@ -118,7 +118,7 @@ CIRCLET_INLINE void reduce_spread(vi8 best, vi *s, int kind, int type) {
 }
 
 /* Sums of a register of bytes over at most REDUCE_BLOCK places: they fit 16 bits. */
-CIRCLET_INLINE void reduce_sum_bytes(const struct reduce_params *p, const char *from, int64_t first,
+CIRCLET_INLINE void reduce_sum_8bit(const struct reduce_params *p, const char *from, int64_t first,
                                      int64_t last, vi *s, int type) {
     vi16 half[2] = {{0}, {0}};
     for (int64_t i = first; i < last; i++) {
@@ -136,7 +136,7 @@ CIRCLET_INLINE void reduce_sum_bytes(const struct reduce_params *p, const char *
 }
 
 /* A register of kept bytes over the reduced axes. */
-CIRCLET_INLINE void reduce_bytes(const struct reduce_params *p, const char *from, char *to,
+CIRCLET_INLINE void reduce_8bit(const struct reduce_params *p, const char *from, char *to,
                                  int kind, int type, int requantises) {
     vi s[4];
     CIRCLET_UNROLL for (int r = 0; r < 4; r++) s[r] = reduce_start_i32(kind);
@@ -148,11 +148,11 @@ CIRCLET_INLINE void reduce_bytes(const struct reduce_params *p, const char *from
                 vu8 x = v_load_u8((const uint8_t *)at + i * p->steps[3]);
                 best = reduce_join_i8(best, reduce_ordered(x, type), kind);
             }
-            reduce_spread(best, s, kind, type);
+            reduce_widen(best, s, kind, type);
             continue;
         }
         for (int64_t i = 0; i < p->reduced[3]; i += REDUCE_BLOCK)
-            reduce_sum_bytes(p, at, i, s_min_i64(i + REDUCE_BLOCK, p->reduced[3]), s, type);
+            reduce_sum_8bit(p, at, i, s_min_i64(i + REDUCE_BLOCK, p->reduced[3]), s, type);
     }
     CIRCLET_UNROLL for (int r = 0; r < 4; r++)
         reduce_store_i32(p, to + r * CIRCLET_LANES, s[r], CIRCLET_LANES, type, requantises);
@@ -206,7 +206,7 @@ CIRCLET_INLINE void reduce_outer(const struct reduce_params *p, void *const *x, 
         const char *from = (const char *)x[0] + rows_offset(row, p->sizes, p->source);
         char *to = (char *)x[1] + row * p->inner * size;
         for (; size == 1 && kind != REDUCE_PROD && i + CIRCLET_VBYTES <= last; i += CIRCLET_VBYTES)
-            reduce_bytes(p, from + i, to + i, kind, type, requantises);
+            reduce_8bit(p, from + i, to + i, kind, type, requantises);
         for (; i + REDUCE_WIDE * CIRCLET_LANES <= last; i += REDUCE_WIDE * CIRCLET_LANES)
             reduce_across(p, from + i * size, to + i * size, CIRCLET_LANES, kind, type,
                           requantises, REDUCE_WIDE);
@@ -238,7 +238,7 @@ CIRCLET_INLINE int64_t reduce_sets(const float *from, int64_t count, vf *f, int 
 }
 
 /* Contiguous bytes into the lanes of `s`, as many as fill whole registers; returns their number. */
-CIRCLET_INLINE int64_t reduce_along_bytes(const char *from, int64_t count, vi *s, int kind,
+CIRCLET_INLINE int64_t reduce_along_8bit(const char *from, int64_t count, vi *s, int kind,
                                           int type) {
     int64_t i = CIRCLET_VBYTES;
     if (count < CIRCLET_VBYTES) return 0;
@@ -250,7 +250,7 @@ CIRCLET_INLINE int64_t reduce_along_bytes(const char *from, int64_t count, vi *s
             x = v_load_u8((const uint8_t *)from + i);
             best = reduce_join_i8(best, reduce_ordered(x, type), kind);
         }
-        reduce_spread(best, parts, kind, type);
+        reduce_widen(best, parts, kind, type);
         *s = reduce_join_i32(reduce_join_i32(parts[0], parts[1], kind),
                              reduce_join_i32(parts[2], parts[3], kind), kind);
         return i;
@@ -275,7 +275,7 @@ CIRCLET_INLINE void reduce_along(const char *from, int64_t count, vf *f, vi *s, 
                                  int type) {
     int64_t size = element_size(type), i = 0;
     if (type == ELEMENT_F32) i = reduce_sets((const float *)from, count, f, kind);
-    else if (size == 1 && kind != REDUCE_PROD) i = reduce_along_bytes(from, count, s, kind, type);
+    else if (size == 1 && kind != REDUCE_PROD) i = reduce_along_8bit(from, count, s, kind, type);
     for (; i < count; i += CIRCLET_LANES) {
         int64_t n = s_min_i64(CIRCLET_LANES, count - i);
         if (type == ELEMENT_F32) {

@@ -152,12 +152,12 @@ CIRCLET_INLINE uint32_t softmax_sum_vectors(const uint8_t *differences, int64_t 
     *done = count / 64 * 64;
     CIRCLET_UNROLL for (int b = 0; b < SOFTMAX_TERM_BYTES; b++) {
         typedef CIRCLET_VECTOR(uint64_t, 64) sums;
-        lut_bytes part[4];
+        lut_chars part[4];
         sums sum = {0};
         lut_load(part, planes + b * SOFTMAX_ENTRIES);
         for (int64_t i = 0; i < *done; i += 64) {
-            lut_bytes bytes = (lut_bytes)lut_of(part, v_load_u8(differences + i));
-            sum += (sums)__builtin_ia32_psadbw512(bytes, (lut_bytes){0});
+            lut_chars bytes = (lut_chars)lut_of(part, v_load_u8(differences + i));
+            sum += (sums)__builtin_ia32_psadbw512(bytes, (lut_chars){0});
         }
         for (int k = 0; k < 8; k++) total += (uint32_t)sum[k] << 8 * b;
     }

@@ -59,7 +59,7 @@ def strides_of(tensor: Tensor, layout: Layout) -> Sizes:
     return (*outer, 1) if shape else ()
 
 
-def spread(strides: Sizes, sizes: Sizes, target: Sizes) -> Sizes:
+def broadcast_strides(strides: Sizes, sizes: Sizes, target: Sizes) -> Sizes:
     """Strides of an operand that is broadcast to `target`: 0 along the axes it lacks."""
     lacking = len(target) - len(sizes)
     own = (0 if size == 1 else stride for size, stride in zip(sizes, strides, strict=True))
@@ -67,7 +67,7 @@ def spread(strides: Sizes, sizes: Sizes, target: Sizes) -> Sizes:
 
 
 def merged(loops: Loops) -> Loops:
-    """The same walk in as few loops as possible, at least one."""
+    """The same iteration space in as few loops as possible, at least one."""
     sizes: list[int] = []
     strides: list[list[int]] = [[] for _ in loops.strides]
     for axis, size in enumerate(loops.sizes):
@@ -97,19 +97,21 @@ def with_inner(loops: Loops, allowed: Sequence[int]) -> Loops:
 def element_loops(context: Context, tensors: Sequence[Tensor], shape: Sizes) -> Loops:
     """Merged loops over `shape` for operands that broadcast to it; inner strides are 0 or 1."""
     strides = tuple(
-        spread(strides_of(tensor, layout_of(context, tensor)), tensor.static_shape, shape)
+        broadcast_strides(
+            strides_of(tensor, layout_of(context, tensor)), tensor.static_shape, shape
+        )
         for tensor in tensors
     )
     return with_inner(merged(Loops(shape, strides)), (0, 1))
 
 
 def outer_fields(sizes: Sizes, count: int) -> list[int]:
-    """Outer sizes in the last places of a parameter array, 1 before them."""
+    """Outer sizes in the last entries of a parameter array, 1 before them."""
     return [1] * (count - len(sizes)) + list(sizes)
 
 
 def stride_fields(strides: Sizes) -> list[int]:
-    """Strides in the last places of a parameter array, 0 before them."""
+    """Strides in the last entries of a parameter array, 0 before them."""
     return [0] * (MAX_AXES - len(strides)) + list(strides)
 
 

@@ -38,7 +38,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
 from circlet.backends.cpu.lower.integers.q8 import choose_tile as choose_integer_tile
 from circlet.backends.cpu.lower.integers.sum_int import bounds, column_records
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
-from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
+from circlet.backends.cpu.lower.views import MAX_AXES, broadcast_strides, outer_fields, source_ref
 from circlet.backends.cpu.lower.windows import Places, Runs
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -103,7 +103,7 @@ def stack_strides(op: Op, index: int) -> list[int]:
     shape, stack = operand(op, index).static_shape, op.outputs[0].static_shape[:-2]
     own = shape[:-2]
     strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(own)))
-    steps = spread(strides, own, stack)
+    steps = broadcast_strides(strides, own, stack)
     return [0] * (MOST_STACK_AXES - len(steps)) + list(steps) + [0]
 
 

@@ -1,13 +1,13 @@
 /* Positions of largest and smallest elements along an axis. */
-#ifndef CIRCLET_ARG_EXTREME_H
-#define CIRCLET_ARG_EXTREME_H
+#ifndef CIRCLET_ARG_MIN_MAX_H
+#define CIRCLET_ARG_MIN_MAX_H
 
-#include "arg_bytes.h"
+#include "arg_max_u8.h"
 #include "element.h"
 #include "rows.h"
 #include "simd_int.h"
 
-struct arg_extreme_params {
+struct arg_min_max_params {
     int64_t rows;          /* outer elements */
     int64_t rows_per_task; /* of a task */
     int64_t count;         /* elements along the axis */
@@ -47,7 +47,7 @@ CIRCLET_INLINE int32_t arg_along(const char *from, int64_t count, int type, int 
 }
 
 /* One vector of elements behind the axis. */
-CIRCLET_INLINE void arg_across(const struct arg_extreme_params *p, const char *from, void *to,
+CIRCLET_INLINE void arg_across(const struct arg_min_max_params *p, const char *from, void *to,
                                int64_t first, int64_t n, int type, int result_bytes,
                                int smallest) {
     vi best = arg_keys(from, n, type, smallest), position = v_zero_i32();
@@ -63,7 +63,7 @@ CIRCLET_INLINE void arg_across(const struct arg_extreme_params *p, const char *f
 }
 
 /* Operands: source, result of int32 or int64 positions. */
-CIRCLET_INLINE void arg_extreme(const struct arg_extreme_params *p, void *const *x, void *scratch,
+CIRCLET_INLINE void arg_min_max(const struct arg_min_max_params *p, void *const *x, void *scratch,
                                 int64_t begin, int64_t end, int type, int result_bytes,
                                 int smallest) {
     (void)scratch;
@@ -72,7 +72,7 @@ CIRCLET_INLINE void arg_extreme(const struct arg_extreme_params *p, void *const 
         const char *from = (const char *)x[0] + row * p->count * p->inner * size;
         if (p->inner == 1 && size == 1) {
             uint8_t change = (type == ELEMENT_I8 ? 0x80 : 0) ^ (smallest ? 0xff : 0);
-            int32_t place = arg_bytes((const uint8_t *)from, p->count, change);
+            int32_t place = arg_max_u8((const uint8_t *)from, p->count, change);
             arg_store(x[1], row, place, result_bytes);
             continue;
         }

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
-from circlet.backends.cpu.lower.pointwise.affine import (
+from circlet.backends.cpu.lower.elementwise.affine import (
     affine_params,
     may_be_affine,
     sum_ints,
     sum_row,
 )
-from circlet.backends.cpu.lower.pointwise.body import Load, Step, not_printable, printed
-from circlet.backends.cpu.lower.pointwise.small_rows import repeat_constant
+from circlet.backends.cpu.lower.elementwise.body import Load, Step, not_printable, printed
+from circlet.backends.cpu.lower.elementwise.small_rows import repeat_constant
 from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES, PARAM_LIMITS
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,

@@ -1,27 +1,27 @@
 /* Boxes in falling order of score, thinned by overlap; scores may fall with overlap. */
-#ifndef CIRCLET_SUPPRESSION_H
-#define CIRCLET_SUPPRESSION_H
+#ifndef CIRCLET_NON_MAX_SUPPRESSION_H
+#define CIRCLET_NON_MAX_SUPPRESSION_H
 
-#include "detection.h"
+#include "detection_postprocess.h"
 
-struct suppress_params {
+struct non_max_suppression_params {
     int64_t boxes; /* candidates */
     int64_t most;  /* rows of the output */
 };
 
 /* Shared area over joint area of boxes given by any two opposite corners. */
-CIRCLET_INLINE float suppress_overlap(const float *a, const float *b) {
+CIRCLET_INLINE float non_max_suppression_iou(const float *a, const float *b) {
     float first[4], second[4];
     for (int i = 0; i < 2; i++) {
-        first[i] = detection_low(a[i], a[i + 2]), first[i + 2] = detection_high(a[i], a[i + 2]);
-        second[i] = detection_low(b[i], b[i + 2]), second[i + 2] = detection_high(b[i], b[i + 2]);
+        first[i] = detection_min(a[i], a[i + 2]), first[i + 2] = detection_max(a[i], a[i + 2]);
+        second[i] = detection_min(b[i], b[i + 2]), second[i + 2] = detection_max(b[i], b[i + 2]);
     }
-    return detection_overlap(first, second);
+    return detection_iou(first, second);
 }
 
 /* Operands: boxes, scores, overlap and score threshold, sigma or null; indices, scores or null,
  * number of boxes. One task. A box is compared with those chosen since it was last compared. */
-CIRCLET_INLINE void suppress(const struct suppress_params *p, void *const *x, void *scratch,
+CIRCLET_INLINE void non_max_suppression(const struct non_max_suppression_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end) {
     (void)begin, (void)end;
     const float *boxes = x[0], threshold = *(const float *)x[3];
@@ -31,24 +31,24 @@ CIRCLET_INLINE void suppress(const struct suppress_params *p, void *const *x, vo
     float *score = (float *)(seen + p->boxes);
     for (int64_t i = 0; i < p->boxes; i++) {
         float given = ((const float *)x[1])[i];
-        score[i] = given > threshold ? given : RANKING_NONE;
+        score[i] = given > threshold ? given : QUEUE_NONE;
         seen[i] = 0;
     }
-    ranking r = ranking_of(score, p->boxes);
+    priority_queue r = queue_over(score, p->boxes);
     for (int64_t i = 0; i < p->most; i++) chosen[i] = 0;
     for (int64_t i = 0; kept && i < p->most; i++) kept[i] = 0;
     while (count < p->most) {
-        int64_t box = ranking_first(&r);
+        int64_t box = queue_top(&r);
         if (box < 0) break;
         float before = score[box], now = before;
         for (int64_t i = count - 1; i >= seen[box] && now > threshold; i--) {
-            float ratio = suppress_overlap(boxes + 4 * box, boxes + 4 * chosen[i]);
+            float ratio = non_max_suppression_iou(boxes + 4 * box, boxes + 4 * chosen[i]);
             float power = scale * ratio * ratio, weight = 1;
             if (power != 0) weight = (float)detection_exp((double)power);
-            now = ratio >= overlap ? RANKING_NONE : now * weight;
+            now = ratio >= overlap ? QUEUE_NONE : now * weight;
         }
         seen[box] = count;
-        ranking_change(&r, box, now != before && now > threshold ? now : RANKING_NONE);
+        queue_update(&r, box, now != before && now > threshold ? now : QUEUE_NONE);
         if (now != before) continue;
         if (kept) kept[count] = now;
         chosen[count++] = (int32_t)box;

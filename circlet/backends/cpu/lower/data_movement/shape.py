@@ -13,7 +13,7 @@ from circlet.backends.cpu.lower.copy import (
     fill_pattern,
     not_copyable,
 )
-from circlet.backends.cpu.lower.pointwise.lut import lut_loops
+from circlet.backends.cpu.lower.elementwise.lut import lut_loops
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
     Loops,

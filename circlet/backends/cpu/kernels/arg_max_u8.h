@@ -1,6 +1,6 @@
 /* The place of the largest of a row of bytes: the largest first, then where it stands first. */
-#ifndef CIRCLET_ARG_BYTES_H
-#define CIRCLET_ARG_BYTES_H
+#ifndef CIRCLET_ARG_MAX_U8_H
+#define CIRCLET_ARG_MAX_U8_H
 
 #include "simd_int.h"
 
@@ -32,7 +32,7 @@ CIRCLET_INLINE int v16_find(v16u8 x, uint8_t value) {
 }
 
 /* Bytes in the order of unsigned numbers once `change` is applied; those behind a row are 0. */
-CIRCLET_INLINE v16u8 arg_bytes_load(const uint8_t *from, int64_t count, uint8_t change) {
+CIRCLET_INLINE v16u8 arg_max_u8_load(const uint8_t *from, int64_t count, uint8_t change) {
     if (count >= 16) return v16_load(from) ^ change;
     v16u8 places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     v16u8 inside = (v16u8)(places < (v16u8)((uint8_t)count - (v16u8){0}));
@@ -40,24 +40,24 @@ CIRCLET_INLINE v16u8 arg_bytes_load(const uint8_t *from, int64_t count, uint8_t 
 }
 
 /* The largest. The last 16 of 16 or more bytes overlap those before them. */
-CIRCLET_INLINE uint8_t arg_bytes_most(const uint8_t *from, int64_t count, uint8_t change) {
-    v16u8 best = arg_bytes_load(from, count, change);
+CIRCLET_INLINE uint8_t arg_max_u8_value(const uint8_t *from, int64_t count, uint8_t change) {
+    v16u8 best = arg_max_u8_load(from, count, change);
     for (int64_t i = 16; i < count; i += 16)
-        best = v16_max(best, arg_bytes_load(from + s_min_i64(i, count - 16), 16, change));
+        best = v16_max(best, arg_max_u8_load(from + s_min_i64(i, count - 16), 16, change));
     return v16_fold_max(best);
 }
 
-CIRCLET_INLINE int32_t arg_bytes(const uint8_t *from, int64_t count, uint8_t change) {
-    uint8_t top = arg_bytes_most(from, count, change);
+CIRCLET_INLINE int32_t arg_max_u8(const uint8_t *from, int64_t count, uint8_t change) {
+    uint8_t top = arg_max_u8_value(from, count, change);
     int64_t place = 0, end = s_max_i64(count - 16, 0);
-    int found = v16_find(arg_bytes_load(from, count, change), top);
+    int found = v16_find(arg_max_u8_load(from, count, change), top);
     if (count <= 32) { /* without a branch that depends on the bytes */
-        int later = (int)end + v16_find(arg_bytes_load(from + end, count, change), top);
+        int later = (int)end + v16_find(arg_max_u8_load(from + end, count, change), top);
         return found < 16 ? found : later;
     }
     while (found == 16) {
         place = s_min_i64(place + 16, end);
-        found = v16_find(arg_bytes_load(from + place, count, change), top);
+        found = v16_find(arg_max_u8_load(from + place, count, change), top);
     }
     return (int32_t)place + found;
 }

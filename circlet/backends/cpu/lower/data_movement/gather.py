@@ -37,8 +37,8 @@ def _dense_strides(shape: Sizes) -> Sizes:
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _first(values: Sizes) -> list[int]:
-    """The leading places of a parameter array."""
+def _leading(values: Sizes) -> list[int]:
+    """Values in the leading entries of a parameter array, 1 behind them."""
     return [*values, *(1,) * (_AXES - len(values))]
 
 
@@ -83,8 +83,8 @@ def _gather(
         "depth": len(sizes),
         "run_bytes": run * size,
         "outer_bytes": length * size,
-        "sizes": _first(sizes),
-        "strides": _first(tuple(stride * size for stride in strides)),
+        "sizes": _leading(sizes),
+        "strides": _leading(tuple(stride * size for stride in strides)),
     }
     operands = (source_ref(context, data), source_ref(context, indices), TensorRef(result))
     kernel = Kernel("gather.h", "gather", (element_bytes(indices),))
@@ -113,7 +113,7 @@ def _lower_gather_nd(op: Op, context: Context) -> None:
 _add("GATHER_ND", _lower_gather_nd, lambda op: None)
 
 
-def _lower_lookup(op: Op, context: Context) -> None:
+def _lower_embedding_lookup(op: Op, context: Context) -> None:
     ids, table, result = operand(op, 0), operand(op, 1), op.outputs[0]
     rows, run = table.static_shape[0], prod(table.static_shape[1:])
     if not is_hybrid_lookup(op):
@@ -122,14 +122,14 @@ def _lower_lookup(op: Op, context: Context) -> None:
     params: dict[str, ParamValue] = {"ids": ids.elements, "rows": rows, "run": run}
     scales = context.constant(row_scales(op, rows))
     operands = (source_ref(context, ids), source_ref(context, table), scales, TensorRef(result))
-    kernel = Kernel("gather.h", "lookup", (int(table.dtype is DType.INT8),))
+    kernel = Kernel("gather.h", "embedding_lookup", (int(table.dtype is DType.INT8),))
     context.call(op, kernel, params, operands, (result,), tasks=ids.elements)
 
 
-_add("EMBEDDING_LOOKUP", _lower_lookup, lambda op: None)
+_add("EMBEDDING_LOOKUP", _lower_embedding_lookup, lambda op: None)
 
 
-def _lower_place(op: Op, context: Context) -> None:
+def _lower_slice_at(op: Op, context: Context) -> None:
     source, starts, result, axis = operand(op, 0), operand(op, 1), op.outputs[0], moving_axis(op)
     assert axis is not None
     shape, size = source.static_shape, element_bytes(source)
@@ -147,13 +147,13 @@ def _lower_place(op: Op, context: Context) -> None:
     context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
 
 
-def _refuses_place(op: Op, target: Target) -> str | None:
+def _refuses_slice_at(op: Op, target: Target) -> str | None:
     if moving_axis(op) is None:
-        return "takes more than one place of a computed start"
+        return "takes more than one position from a computed start"
     return _not_movable(op)
 
 
-LOWERINGS.add(Lowering("STRIDED_SLICE", "slice_at", _refuses_place, _lower_place))
+LOWERINGS.add(Lowering("STRIDED_SLICE", "slice_at", _refuses_slice_at, _lower_slice_at))
 
 
 def _refuses_sizes(index: int) -> Callable[[Op], str | None]:
@@ -171,8 +171,8 @@ def _lower_scatter_nd(op: Op, context: Context) -> None:
         "depth": depth,
         "run": prod(shape[depth:]),
         "bytes": result.elements * size,
-        "sizes": _first(shape[:depth]),
-        "strides": _first(_dense_strides(shape)[:depth]),
+        "sizes": _leading(shape[:depth]),
+        "strides": _leading(_dense_strides(shape)[:depth]),
     }
     operands = (source_ref(context, indices), source_ref(context, updates), TensorRef(result))
     kernel = Kernel("gather.h", "scatter_nd", (size, int(result.dtype is DType.FLOAT32)))
@@ -195,8 +195,8 @@ def _lower_segments(op: Op, context: Context) -> None:
     }
     start = context.constant(start_of(op))
     operands = (source_ref(context, data), source_ref(context, ids), start, TensorRef(result))
-    join = f"SEGMENTS_{JOINS[op.kind].name.upper()}"
-    kernel = Kernel("gather.h", "segments", (join, int(data.dtype is DType.FLOAT32)))
+    join = f"SEGMENT_{JOINS[op.kind].name.upper()}"
+    kernel = Kernel("gather.h", "segment_reduce", (join, int(data.dtype is DType.FLOAT32)))
     context.call(op, kernel, params, operands, (result,), tasks=-(-run // chunk))
 
 
@@ -218,8 +218,8 @@ def _lower_sparse(op: Op, context: Context) -> None:
         "depth": len(shape),
         "elements": result.elements,
         "value_step": int(values.elements > 1),
-        "sizes": _first(shape),
-        "strides": _first(_dense_strides(shape)),
+        "sizes": _leading(shape),
+        "strides": _leading(_dense_strides(shape)),
     }
     operands = (*(source_ref(context, t) for t in (indices, values, filler)), TensorRef(result))
     arguments = (element_bytes(indices), element_bytes(result))
@@ -245,13 +245,13 @@ def _lower_update(op: Op, context: Context) -> None:
         "rows_per_task": rows_per_task,
         "run_bytes": part[-1] * size,
         "axes": len(shape),
-        "spare": [*before, *(n - m for n, m in zip(shape, part, strict=True))],
+        "last_start": [*before, *(n - m for n, m in zip(shape, part, strict=True))],
         "strides": [*before, *strides],
         "sizes": outer_fields(part[:-1], _AXES),
         "row_strides": [*before, 0, *strides[:-1], 0],
     }
     operands = (source_ref(context, update), source_ref(context, starts), TensorRef(result))
-    kernel = Kernel("gather.h", "update_slice", (element_bytes(starts),))
+    kernel = Kernel("gather.h", "dynamic_update_slice", (element_bytes(starts),))
     context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
 
 
