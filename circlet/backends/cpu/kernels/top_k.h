@@ -11,21 +11,21 @@ struct top_k_params {
 
 /* A sorted list in the result takes each element that is larger than its smallest; among equals
  * the one that came first stays ahead. */
-#define TOP_K(type)                                                        \
-    do {                                                                       \
-        const type *from = (const type *)x[0] + row * p->columns;              \
-        type *values = (type *)x[1] + row * p->kept;                           \
-        int64_t held = 0;                                                      \
-        for (int64_t c = 0; c < p->columns; c++) {                             \
-            if (held == p->kept && !(from[c] > values[held - 1])) continue;    \
-            int64_t at = held < p->kept ? held++ : held - 1;                   \
-            for (; at > 0 && from[c] > values[at - 1]; at--) {                 \
-                values[at] = values[at - 1];                                   \
+#define TOP_K(type)                                                                                 \
+    do {                                                                                            \
+        const type *from = (const type *)x[0] + row * p->columns;                                   \
+        type *values = (type *)x[1] + row * p->kept;                                                \
+        int64_t held = 0;                                                                           \
+        for (int64_t c = 0; c < p->columns; c++) {                                                  \
+            if (held == p->kept && !(from[c] > values[held - 1])) continue;                         \
+            int64_t at = held < p->kept ? held++ : held - 1;                                        \
+            for (; at > 0 && from[c] > values[at - 1]; at--) {                                      \
+                values[at] = values[at - 1];                                                        \
                 top_k_set_index(indices, at, top_k_index(indices, at - 1, index_size), index_size); \
-            }                                                                  \
-            values[at] = from[c];                                              \
-            top_k_set_index(indices, at, c, index_size);                            \
-        }                                                                      \
+            }                                                                                       \
+            values[at] = from[c];                                                                   \
+            top_k_set_index(indices, at, c, index_size);                                            \
+        }                                                                                           \
     } while (0)
 
 CIRCLET_INLINE int64_t top_k_index(const void *list, int64_t at, int size) {

@@ -40,72 +40,72 @@ struct transpose_plane {
 #define TRANSPOSE_KERNELS(type, n, suffix)                                                          \
     typedef CIRCLET_VECTOR(type, n * sizeof(type)) transpose_row_##suffix;                          \
     typedef CIRCLET_UNALIGNED(type, n * sizeof(type)) transpose_row_u_##suffix;                     \
-    CIRCLET_INLINE void transpose_rotate_##suffix(transpose_row_##suffix *a, int rows, int steps) {      \
+    CIRCLET_INLINE void transpose_rotate_##suffix(transpose_row_##suffix *a, int rows, int steps) { \
         transpose_row_##suffix b[n];                                                                \
-        CIRCLET_UNROLL for (int step = 0; step < steps; step++) {                              \
-            CIRCLET_UNROLL for (int i = 0; i < rows / 2; i++) {                                \
-                b[2 * i] = __builtin_shufflevector(a[i], a[i + rows / 2],                      \
-                                                   TRANSPOSE_LIST_##n(TRANSPOSE_ZIP, 0));                \
-                b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + rows / 2],                  \
-                                                       TRANSPOSE_LIST_##n(TRANSPOSE_ZIP, 1));            \
-            }                                                                                  \
-            CIRCLET_UNROLL for (int i = 0; i < rows; i++) a[i] = b[i];                         \
-        }                                                                                      \
-    }                                                                                          \
-    /* The first `loaded` rows, the last of them again behind these. */                        \
-    CIRCLET_INLINE void transpose_load_##suffix(transpose_row_##suffix *a, const char *from,             \
-                                           int64_t stride, int rows, int64_t loaded) {         \
-        CIRCLET_UNROLL for (int i = 0; i < rows; i++)                                          \
+        CIRCLET_UNROLL for (int step = 0; step < steps; step++) {                                   \
+            CIRCLET_UNROLL for (int i = 0; i < rows / 2; i++) {                                     \
+                b[2 * i] = __builtin_shufflevector(a[i], a[i + rows / 2],                           \
+                                                   TRANSPOSE_LIST_##n(TRANSPOSE_ZIP, 0));           \
+                b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + rows / 2],                       \
+                                                       TRANSPOSE_LIST_##n(TRANSPOSE_ZIP, 1));       \
+            }                                                                                       \
+            CIRCLET_UNROLL for (int i = 0; i < rows; i++) a[i] = b[i];                              \
+        }                                                                                           \
+    }                                                                                               \
+    /* The first `loaded` rows, the last of them again behind these. */                             \
+    CIRCLET_INLINE void transpose_load_##suffix(transpose_row_##suffix *a, const char *from,        \
+                                           int64_t stride, int rows, int64_t loaded) {              \
+        CIRCLET_UNROLL for (int i = 0; i < rows; i++)                                               \
             a[i] = *(const transpose_row_u_##suffix *)(from + s_min_i64(i, loaded - 1) * stride);   \
-    }                                                                                          \
+    }                                                                                               \
     CIRCLET_INLINE void transpose_store_##suffix(char *to, int64_t stride,                          \
                                             const transpose_row_##suffix *a, int rows,              \
-                                            int64_t stored) {                                  \
-        CIRCLET_UNROLL for (int i = 0; i < rows; i++)                                          \
+                                            int64_t stored) {                                       \
+        CIRCLET_UNROLL for (int i = 0; i < rows; i++)                                               \
             if (i < stored) *(transpose_row_u_##suffix *)(to + i * stride) = a[i];                  \
-    }                                                                                          \
+    }                                                                                               \
     CIRCLET_INLINE void transpose_block_##suffix(char *to, int64_t to_stride, const char *from,     \
-                                            int64_t from_stride, int64_t loaded,               \
-                                            int64_t stored) {                                  \
+                                            int64_t from_stride, int64_t loaded,                    \
+                                            int64_t stored) {                                       \
         transpose_row_##suffix a[n];                                                                \
         transpose_load_##suffix(a, from, from_stride, n, loaded);                                   \
-        transpose_rotate_##suffix(a, n, TRANSPOSE_BITS(n));                                              \
+        transpose_rotate_##suffix(a, n, TRANSPOSE_BITS(n));                                         \
         transpose_store_##suffix(to, to_stride, a, n, stored);                                      \
     }
 #define TRANSPOSE_BITS(n) ((n) == 16 ? 4 : (n) == 8 ? 3 : (n) == 4 ? 2 : 1)
 
 /* For rows of a register of 16 bytes: n columns of few rows each to one run of bytes, and back. */
 #define TRANSPOSE_FEW(n, suffix)                                                                    \
-    CIRCLET_INLINE void transpose_interleave_##suffix(char *to, const char *from, int64_t stride,        \
-                                            int rows) {                                        \
+    CIRCLET_INLINE void transpose_interleave_##suffix(char *to, const char *from, int64_t stride,   \
+                                            int rows) {                                             \
         transpose_row_##suffix a[n], b[n];                                                          \
         transpose_load_##suffix(a, from, stride, rows, rows);                                       \
-        if (rows == 3) {                                                                       \
+        if (rows == 3) {                                                                            \
             TRANSPOSE_THREE(n, MIX, 0);                                                             \
             TRANSPOSE_THREE(n, MIX, 1);                                                             \
             TRANSPOSE_THREE(n, MIX, 2);                                                             \
             transpose_store_##suffix(to, 16, b, rows, rows);                                        \
-        } else {                                                                               \
-            transpose_rotate_##suffix(a, rows, TRANSPOSE_BITS(rows));                                    \
+        } else {                                                                                    \
+            transpose_rotate_##suffix(a, rows, TRANSPOSE_BITS(rows));                               \
             transpose_store_##suffix(to, 16, a, rows, rows);                                        \
-        }                                                                                      \
-    }                                                                                          \
-    CIRCLET_INLINE void transpose_deinterleave_##suffix(char *to, int64_t stride, const char *from,         \
-                                           int rows) {                                         \
+        }                                                                                           \
+    }                                                                                               \
+    CIRCLET_INLINE void transpose_deinterleave_##suffix(char *to, int64_t stride, const char *from, \
+                                           int rows) {                                              \
         transpose_row_##suffix a[n], b[n];                                                          \
         transpose_load_##suffix(a, from, 16, rows, rows);                                           \
-        if (rows == 3) {                                                                       \
+        if (rows == 3) {                                                                            \
             TRANSPOSE_THREE(n, PART, 0);                                                            \
             TRANSPOSE_THREE(n, PART, 1);                                                            \
             TRANSPOSE_THREE(n, PART, 2);                                                            \
             transpose_store_##suffix(to, stride, b, rows, rows);                                    \
-        } else {                                                                               \
-            transpose_rotate_##suffix(a, rows, TRANSPOSE_BITS(n));                                       \
+        } else {                                                                                    \
+            transpose_rotate_##suffix(a, rows, TRANSPOSE_BITS(n));                                  \
             transpose_store_##suffix(to, stride, a, rows, rows);                                    \
-        }                                                                                      \
+        }                                                                                           \
     }
-#define TRANSPOSE_THREE(n, what, k)                                                            \
-    b[k] = __builtin_shufflevector(a[0], a[1], TRANSPOSE_LIST_##n(TRANSPOSE_##what##_2, k)),        \
+#define TRANSPOSE_THREE(n, what, k)                                                          \
+    b[k] = __builtin_shufflevector(a[0], a[1], TRANSPOSE_LIST_##n(TRANSPOSE_##what##_2, k)), \
     b[k] = __builtin_shufflevector(b[k], a[2], TRANSPOSE_LIST_##n(TRANSPOSE_##what##_3, k))
 
 TRANSPOSE_KERNELS(int8_t, 16, 1)

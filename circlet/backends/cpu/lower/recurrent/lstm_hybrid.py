@@ -84,7 +84,7 @@ def _lower(op: Op, context: Context) -> None:
     floats, slots = float_params(op, shape)
     start = align(4 * slots, 64)
     params: dict[str, ParamValue] = {
-        "bytes": start,
+        "quantised": start,
         "asymmetric": int(bool(getattr(op.attrs, "asymmetric_quantize_inputs", False))),
     }
     params |= {f"floats_{name}": value for name, value in floats.items()}

@@ -116,7 +116,7 @@ def _lower_stored(op: Op, context: Context) -> None:
     low, high = integer_range(state.dtype)
     start = align(4 * blocks.slots, 64)
     params: dict[str, ParamValue] = {
-        "in_bytes": start,
+        "in_offset": start,
         "state_zero": zero_of(state),
         "state_low": low,
         "state_high": high,
