@@ -1,4 +1,4 @@
-/* Positions of largest and smallest elements along an axis. */
+/* Arg-max and arg-min along an axis: of equal elements the first, as in LiteRT's ArgMinMax. */
 #ifndef CIRCLET_ARG_MIN_MAX_H
 #define CIRCLET_ARG_MIN_MAX_H
 
@@ -14,7 +14,9 @@ struct arg_min_max_params {
     int64_t inner;         /* elements behind it */
 };
 
-/* Integers in the order of the elements, reversed for the smallest; zeros of both signs are one. */
+/* Integers in the order of the elements, complemented for the smallest, so that one comparison
+ * serves all types. Floats order as their bits do, once the lower bits of negative ones are
+ * flipped; adding +0 makes zeros of both signs one. */
 CIRCLET_INLINE vi arg_keys(const void *at, int64_t n, int type, int smallest) {
     vi key;
     if (type == ELEMENT_F32) {
@@ -32,7 +34,7 @@ CIRCLET_INLINE void arg_store(void *to, int64_t i, int32_t position, int result_
     else ((int32_t *)to)[i] = position;
 }
 
-/* The axis is the last: lanes hold their own best, the first of the best lanes wins. */
+/* The axis is the last: each lane holds its own first best, the first of the best lanes wins. */
 CIRCLET_INLINE int32_t arg_along(const char *from, int64_t count, int type, int smallest) {
     vi best = v_splat_i32(INT32_MIN), position = v_zero_i32(), here = v_iota();
     for (int64_t i = 0; i < count; i += CIRCLET_LANES, here += CIRCLET_LANES) {
@@ -72,8 +74,8 @@ CIRCLET_INLINE void arg_min_max(const struct arg_min_max_params *p, void *const 
         const char *from = (const char *)x[0] + row * p->count * p->inner * size;
         if (p->inner == 1 && size == 1) {
             uint8_t change = (type == ELEMENT_I8 ? 0x80 : 0) ^ (smallest ? 0xff : 0);
-            int32_t place = arg_max_u8((const uint8_t *)from, p->count, change);
-            arg_store(x[1], row, place, result_bytes);
+            int32_t position = arg_max_u8((const uint8_t *)from, p->count, change);
+            arg_store(x[1], row, position, result_bytes);
             continue;
         }
         if (p->inner == 1) {

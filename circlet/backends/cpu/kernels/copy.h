@@ -18,6 +18,9 @@ typedef CIRCLET_UNALIGNED(int64_t, CIRCLET_VBYTES) copy_fill;
         *(type *)(to + n - sizeof(type)) = tail;                 \
     } while (0)
 
+/* The last vector overlaps the one before it instead of a loop over single bytes. It is loaded
+ * before anything is stored, so that a run may move to lower addresses that overlap its own, as
+ * rows of stripe.h do. */
 CIRCLET_INLINE void copy_run(char *to, const char *from, int64_t n) {
     if (n >= CIRCLET_VBYTES) {
         vi8 tail = *(const vi8_u *)(from + n - CIRCLET_VBYTES);
@@ -111,7 +114,8 @@ CIRCLET_INLINE void copy_plane(const struct copy_elements_params *p, char *to, c
                          from + c * p->column_source + i * p->source[6], size);
 }
 
-/* Operands: source, result. Any strides: transposes, strided slices. */
+/* Operands: source, result. Any strides: transposes, strided slices. Tasks are blocks of a
+ * plane, so that both the lines read and the lines written by one stay in the cache. */
 CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *const *x,
                                   void *scratch, int64_t begin, int64_t end, int size,
                                   int is_transpose) {
@@ -198,8 +202,9 @@ struct fill_border_params {
     int64_t pattern;     /* the element to fill with, repeated to eight bytes */
 };
 
-/* Operands: the start of a bordered buffer. Writes only the border; a task is one of the `height + 1`
- * gaps before, between and behind the rows of an image. */
+/* Operands: the start of a bordered buffer. Writes only the border, before a kernel writes the
+ * image; a task is one of the `height + 1` gaps before, between and behind the rows of an image.
+ * The right border of a row and the left border of the next are one gap. */
 CIRCLET_INLINE void fill_border(const struct fill_border_params *p, void *const *x, void *scratch,
                                 int64_t begin, int64_t end) {
     (void)scratch;
@@ -226,7 +231,9 @@ struct copy_indirect_params {
 };
 
 /* Operands: source, result, table. An entry of an axis is a pair of offsets, into the source and
- * into the result; they add up over the axes. A negative one of the source means filling. */
+ * into the result; they add up over the axes, so that mirrors and blocks, whose addresses no
+ * strides give, need tables of the sum of the axes' sizes only. A negative source offset means
+ * filling. */
 CIRCLET_INLINE void copy_indirect(const struct copy_indirect_params *p, void *const *x,
                                   void *scratch, int64_t begin, int64_t end) {
     (void)scratch;

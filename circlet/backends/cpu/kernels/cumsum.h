@@ -21,7 +21,8 @@ struct cumsum_params {
             to[i] = !step ? (is_exclusive ? 0 : from[i]) : (type)(sum[i] + from[i]);      \
     }
 
-/* `lines` neighbouring lines of contiguous elements side by side, as each sum waits for the last. */
+/* `lines` neighbouring lines of contiguous elements side by side: each sum waits for the one before
+ * it, and other lines fill the latency. Sums run in order, as in LiteRT's CumSum. */
 #define CUMSUM_LINES(type, lines)                                                  \
     do {                                                                          \
         type sum[lines];                                                          \

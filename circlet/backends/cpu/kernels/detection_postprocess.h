@@ -1,5 +1,7 @@
-/* Boxes from encodings and anchors, thinned by overlap. Centres and sides are computed in double,
- * corners, areas and overlaps in float, as the reference kernel does. */
+/* Boxes from encodings and anchors (SSD), thinned by non-maximum suppression. Centres and sides
+ * are computed in double, corners, areas and overlaps in float, as LiteRT's
+ * detection_postprocess.cc does. A box is decoded when it is first looked at: most candidates
+ * never are. */
 #ifndef CIRCLET_DETECTION_POSTPROCESS_H
 #define CIRCLET_DETECTION_POSTPROCESS_H
 
@@ -13,7 +15,7 @@ struct detection_postprocess_params {
     int64_t classes;         /* the last of them, which count */
     int64_t detections;      /* most boxes that come out */
     int64_t per_box;         /* classes that each of them gets */
-    int64_t per_class;       /* most boxes of one class where classes are thinned by themselves */
+    int64_t per_class;       /* most boxes of one class where each class is suppressed by itself */
     int64_t results;         /* rows of the output */
     double box_scales[4];    /* y, x, height, width */
     double score_scale;      /* of 8-bit scores */
@@ -36,14 +38,16 @@ typedef struct detection {
     float *corners;      /* of boxes that were decoded */
     float *score;        /* of candidates, for their priority_queue */
     float *kept[5];      /* corners and areas of the boxes chosen */
-    float *score_of_u8;   /* scores of all bytes, where scores are stored */
+    float *score_of_u8;   /* the score that each uint8 stands for */
     int32_t *candidates; /* boxes one of whose scores counts */
     int32_t *chosen;
     uint8_t *is_decoded;
     int is_stored;
 } detection;
 
-/* e^x within 1 ulp for -700 <= x <= 700; arguments beyond are taken to the ends. */
+/* e^x within 1 ulp for -700 <= x <= 700; arguments beyond are taken to the ends. ln 2 in two parts,
+ * the first with few enough bits to be exact times n, and a Taylor series to 1 / 13!: for
+ * |r| <= ln 2 / 2 the next term is below 5e-18. */
 CIRCLET_INLINE double detection_exp(double x) {
     if (x != x) return x;
     x = x < -700 ? -700 : x > 700 ? 700 : x;
@@ -100,7 +104,7 @@ static const float *detection_decode(const detection *d, int64_t box) {
 CIRCLET_INLINE float detection_min(float a, float b) { return a < b ? a : b; }
 CIRCLET_INLINE float detection_max(float a, float b) { return a > b ? a : b; }
 
-/* Shared area over joint area; 0 where a box has no area. */
+/* Intersection over union; 0 where a box has no area. */
 CIRCLET_INLINE float detection_iou(const float *a, const float *b) {
     float first = (a[2] - a[0]) * (a[3] - a[1]), second = (b[2] - b[0]) * (b[3] - b[1]);
     if (first <= 0 || second <= 0) return 0;
@@ -110,7 +114,7 @@ CIRCLET_INLINE float detection_iou(const float *a, const float *b) {
     return shared / (first + second - shared);
 }
 
-/* Whether a box overlaps one of those chosen by too much. */
+/* Whether a box overlaps one of those chosen by too much: a vector of them at a time. */
 CIRCLET_INLINE int detection_is_suppressed(const detection *d, const float *box, int64_t chosen) {
     vf area = v_splat((box[2] - box[0]) * (box[3] - box[1])), none = v_zero();
     for (int64_t i = 0; i < chosen; i += CIRCLET_LANES) {
@@ -132,18 +136,19 @@ CIRCLET_INLINE void detection_keep(const detection *d, const float *box, int64_t
     d->kept[4][at] = (box[2] - box[0]) * (box[3] - box[1]);
 }
 
-/* The first `most` candidates by score, each at most so close to those before it, as `chosen`. */
+/* Greedy non-maximum suppression: the first `most` candidates by score, each of which overlaps none
+ * of those before it by too much, as `chosen`. */
 static int64_t detection_suppress(const detection *d, int64_t candidates, int64_t most) {
     priority_queue r = queue_over(d->score, candidates);
     int64_t chosen = 0;
     while (chosen < most) {
-        int64_t place = queue_top(&r);
-        if (place < 0) break;
-        queue_update(&r, place, QUEUE_NONE);
-        const float *box = detection_decode(d, d->candidates[place]);
+        int64_t index = queue_top(&r);
+        if (index < 0) break;
+        queue_update(&r, index, QUEUE_NONE);
+        const float *box = detection_decode(d, d->candidates[index]);
         if (detection_is_suppressed(d, box, chosen)) continue;
         detection_keep(d, box, chosen);
-        d->chosen[chosen++] = d->candidates[place];
+        d->chosen[chosen++] = d->candidates[index];
     }
     return chosen;
 }
@@ -162,7 +167,7 @@ CIRCLET_INLINE float detection_row_max(const float *row, int64_t count, float be
 }
 
 /* Boxes one of whose scores counts, each with its best one. As in the reference kernel, a box is
- * none where classes are thinned together and the score of the first is NaN. */
+ * none where classes are suppressed together and the score of the first is NaN. */
 static int64_t detection_candidates(const detection *d, int is_regular) {
     const struct detection_postprocess_params *p = d->p;
     int64_t first = p->score_columns - p->classes, count = 0;
@@ -186,7 +191,7 @@ typedef struct detection_out {
     float *boxes, *classes, *scores;
 } detection_out;
 
-/* Put a row at place `at` of `held` rows, which move back; the last of `most` falls out. */
+/* Put a row at position `at` of `held` rows, which move back; the last of `most` falls out. */
 CIRCLET_INLINE int64_t detection_insert(const detection *d, detection_out out, int64_t at,
                                      int64_t held, int64_t most, int64_t box, int64_t label) {
     int64_t last = held < most ? held : most - 1;
@@ -201,7 +206,7 @@ CIRCLET_INLINE int64_t detection_insert(const detection *d, detection_out out, i
     return last + 1;
 }
 
-/* Boxes thinned by their best score, each with its best classes. */
+/* Boxes suppressed by their best score, each with its best classes. */
 static int64_t detection_fast(const detection *d, detection_out out) {
     int64_t count = detection_suppress(d, detection_candidates(d, 0), d->p->detections);
     for (int64_t i = 0; i < count; i++) {
@@ -217,7 +222,7 @@ static int64_t detection_fast(const detection *d, detection_out out) {
     return count;
 }
 
-/* Boxes thinned class by class, the best of all classes. */
+/* Boxes suppressed class by class, the best of all classes. */
 static int64_t detection_regular(const detection *d, detection_out out) {
     int64_t held = 0, most = d->p->detections, candidates = detection_candidates(d, 1);
     for (int64_t label = 0; label < d->p->classes; label++) {

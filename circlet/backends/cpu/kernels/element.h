@@ -1,4 +1,5 @@
-/* Elements of any type to and from float and int32 lanes. */
+/* Elements of any type to and from float and int32 lanes. Kernels are written once over lanes,
+ * and the type is a constant of each instance: what it does not need is not compiled. */
 #ifndef CIRCLET_ELEMENT_H
 #define CIRCLET_ELEMENT_H
 

@@ -60,6 +60,8 @@ CIRCLET_INLINE vi v_nearest_ratio(vf x, vf scale, vf low, vf high) {
     return v_to_i32(y + v_copysign(v_splat(0.49999997f), y));
 }
 
+/* The tail is a masked run of the same code: an element's result does not depend on its
+ * position. */
 CIRCLET_INLINE void elementwise_run(const elementwise_values *v, char *const *at, int64_t begin,
                                     int64_t end, elementwise_body body) {
     int64_t i = begin;

@@ -14,7 +14,9 @@ CIRCLET_INLINE vl fixed_product(vl a, vl b) {
     return (a << 32 >> 32) * (b << 32 >> 32) + (1ll << 30);
 }
 
-/* (a * b) >> 31, rounded to nearest, halves up; not both may be INT32_MIN. */
+/* SaturatingRoundingDoublingHighMul: (a * b) >> 31, rounded to nearest, halves up; not both may
+ * be INT32_MIN, whose product alone saturates. Even and odd lanes are multiplied apart, as
+ * products have 64 bits; the odd ones, doubled, stand in the upper halves already. */
 CIRCLET_INLINE vi v_srdhm(vi a, vi b) {
     fixed_vul even = (fixed_vul)fixed_product((vl)a, (vl)b);
     vl odd = fixed_product((vl)((fixed_vul)a >> 32), (vl)((fixed_vul)b >> 32));
@@ -22,14 +24,15 @@ CIRCLET_INLINE vi v_srdhm(vi a, vi b) {
     return (vi)((low & (vl)(even >> 31)) | (~low & (odd + odd)));
 }
 
-/* x / 2^exponent, rounded to nearest, halves away from zero; 0 <= exponent <= 31. */
+/* RoundingDivideByPOT: x / 2^exponent, rounded to nearest, halves away from zero; 0 <= exponent <=
+ * 31. Comparisons give -1 where they hold, hence the signs. */
 CIRCLET_INLINE vi v_rdbpot(vi x, vi exponent) {
     vi mask = (vi)(((vu){0} + 1u << (vu)exponent) - 1u);
     vi threshold = (mask >> 1) - (vi)(x < v_zero_i32());
     return (x >> exponent) - (vi)((x & mask) > threshold);
 }
 
-/* x * 2^left * multiplier / 2^(31 + right), rounded twice. */
+/* x * 2^left * multiplier / 2^(31 + right), rounded twice: MultiplyByQuantizedMultiplier. */
 CIRCLET_INLINE vi v_scale_twice(vi x, vi multiplier, vi left, vi right) {
     return v_rdbpot(v_srdhm(v_shl_i32(x, left), multiplier), right);
 }

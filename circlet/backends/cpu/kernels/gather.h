@@ -48,21 +48,22 @@ CIRCLET_INLINE void gather(const struct gather_params *p, void *const *x, void *
 struct slice_at_params {
     int64_t rows;          /* runs in all */
     int64_t rows_per_task; /* of a task */
-    int64_t run_bytes;     /* contiguous bytes at one place of the axis */
+    int64_t run_bytes;     /* contiguous bytes at one position of the axis */
     int64_t size;          /* of the axis */
-    int64_t position;      /* of the axis' start in the list of starts */
+    int64_t position;      /* of its start in the list of starts */
 };
 
-/* Operands: source, starts, result: one place of an axis, counted from its end where negative. */
+/* Operands: source, starts, result: one position of an axis, counted from its end where
+ * negative. */
 CIRCLET_INLINE void slice_at(const struct slice_at_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end, int index_size) {
     (void)scratch;
-    int64_t place = index_at(x[1], p->position, index_size);
-    place = index_inside(place < 0 ? place + p->size : place, p->size);
+    int64_t at = index_at(x[1], p->position, index_size);
+    at = index_inside(at < 0 ? at + p->size : at, p->size);
     int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
     for (int64_t row = begin * p->rows_per_task; row < last; row++)
         copy_run((char *)x[2] + row * p->run_bytes,
-                 (const char *)x[0] + (row * p->size + place) * p->run_bytes, p->run_bytes);
+                 (const char *)x[0] + (row * p->size + at) * p->run_bytes, p->run_bytes);
 }
 
 struct embedding_lookup_params {
@@ -71,7 +72,8 @@ struct embedding_lookup_params {
     int64_t run;  /* elements of a row */
 };
 
-/* Operands: ids, 8-bit table, scale of each row, result. A task is one id. */
+/* Operands: ids, 8-bit table, scale of each row, result: rows are dequantised as they are read.
+ * A task is one id. */
 CIRCLET_INLINE void embedding_lookup(const struct embedding_lookup_params *p, void *const *x, void *scratch,
                            int64_t begin, int64_t end, int is_signed) {
     (void)scratch;
@@ -103,7 +105,8 @@ CIRCLET_INLINE void scatter_add(char *to, const char *from, int64_t n, int size,
     }
 }
 
-/* Operands: indices, updates, result. One task; vectors that point outside change nothing. */
+/* Operands: indices, updates, result. One task, since indices may repeat, and float sums depend on
+ * their order; vectors that point outside change nothing. */
 CIRCLET_INLINE void scatter_nd(const struct scatter_nd_params *p, void *const *x, void *scratch,
                                int64_t begin, int64_t end, int size, int is_float) {
     (void)scratch, (void)begin, (void)end;
@@ -143,8 +146,9 @@ CIRCLET_INLINE void segment_run(char *to, const char *from, int64_t n, int join,
     else SEGMENT_RUN(int32_t, uint32_t)
 }
 
-/* Operands: rows, ids, the element that segments start with, result. A task is a stretch of every
- * row; rows join in order, and those whose id lies outside change nothing. */
+/* Operands: rows, ids, the element that segments start with, result. A task is a range of
+ * columns, as any row may belong to any segment; rows join in order, and those whose id lies
+ * outside change nothing. */
 CIRCLET_INLINE void segment_reduce(const struct segment_reduce_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end, int join, int is_float) {
     (void)scratch;
@@ -221,15 +225,15 @@ struct one_hot_params {
 };
 
 /* Operands: indices, the value where they point, the value elsewhere, result. A task is one run of
- * inner elements of one place of the new axis. */
+ * inner elements of one position of the new axis. */
 CIRCLET_INLINE void one_hot(const struct one_hot_params *p, void *const *x, void *scratch,
                             int64_t begin, int64_t end, int index_size, int size) {
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
-        int64_t first = task / p->depth * p->inner, place = task % p->depth;
+        int64_t first = task / p->depth * p->inner, position = task % p->depth;
         char *to = (char *)x[3] + task * p->inner * size;
         for (int64_t i = 0; i < p->inner; i++) {
-            int hit = index_at(x[0], first + i, index_size) == place;
+            int hit = index_at(x[0], first + i, index_size) == position;
             copy_element(to + i * size, hit ? x[1] : x[2], size);
         }
     }

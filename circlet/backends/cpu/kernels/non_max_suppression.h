@@ -1,4 +1,5 @@
-/* Boxes in falling order of score, thinned by overlap; scores may fall with overlap. */
+/* Non-maximum suppression: boxes in falling order of score, without those that overlap a better
+ * one. With a sigma it is Soft-NMS (Bodla et al., 2017), where scores fall with overlap. */
 #ifndef CIRCLET_NON_MAX_SUPPRESSION_H
 #define CIRCLET_NON_MAX_SUPPRESSION_H
 
@@ -9,7 +10,7 @@ struct non_max_suppression_params {
     int64_t most;  /* rows of the output */
 };
 
-/* Shared area over joint area of boxes given by any two opposite corners. */
+/* Intersection over union of boxes given by any two opposite corners. */
 CIRCLET_INLINE float non_max_suppression_iou(const float *a, const float *b) {
     float first[4], second[4];
     for (int i = 0; i < 2; i++) {
@@ -20,7 +21,9 @@ CIRCLET_INLINE float non_max_suppression_iou(const float *a, const float *b) {
 }
 
 /* Operands: boxes, scores, overlap and score threshold, sigma or null; indices, scores or null,
- * number of boxes. One task. A box is compared with those chosen since it was last compared. */
+ * number of boxes. One task. As in LiteRT's non_max_suppression.h, a box is compared only when
+ * it comes to the top, and then with those chosen since it was last compared: scores only fall,
+ * so that one that stays on top is the largest. */
 CIRCLET_INLINE void non_max_suppression(const struct non_max_suppression_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end) {
     (void)begin, (void)end;

@@ -1,4 +1,5 @@
-/* Average, maximum and L2 pooling of NHWC images; windows are clamped at the edges. */
+/* Average, maximum and L2 pooling of NHWC images; windows are clamped at the edges, so that padding
+ * takes no part, in the divisor neither. */
 #ifndef CIRCLET_POOL_H
 #define CIRCLET_POOL_H
 
@@ -104,7 +105,7 @@ CIRCLET_INLINE vi pool_mean(vi sum, int64_t taps, int type) {
     return pool_quotient(sum + half, taps, type);
 }
 
-/* Lanes of channels c .. c + n of an integer window. */
+/* Lanes of channels c .. c + n of an integer window; 2^15 taps of 16 bits fit the sums. */
 CIRCLET_INLINE void pool_int(const struct pool_params *p, const pool_window *w, char *to,
                              int64_t c, int64_t n, int kind, int type, int registers) {
     vi sums[4];

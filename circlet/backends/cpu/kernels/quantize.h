@@ -1,4 +1,6 @@
-/* Floats as bytes of an affine scale: divided, rounded with halves away from zero, saturated. */
+/* Floats to int8 or uint8 of an affine scale: divided, rounded with halves away from zero,
+ * saturated. Products with the inverse scale are fast but not always the quotients; where a
+ * number is so near to a half that they may round apart, its vector is divided. */
 #ifndef CIRCLET_QUANTIZE_H
 #define CIRCLET_QUANTIZE_H
 

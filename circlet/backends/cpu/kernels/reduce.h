@@ -1,4 +1,9 @@
-/* Means, sums, products and extremes over any axes. */
+/* Means, sums, products, maxima and minima over any axes.
+ *
+ * Float sums run in several chains that are then added, for speed and because errors grow with the
+ * length of a chain. Their order follows from sizes and the width of registers, never from how
+ * tasks are dealt to threads. Integers are exact in any order: int32 addition is associative.
+ */
 #ifndef CIRCLET_REDUCE_H
 #define CIRCLET_REDUCE_H
 
@@ -10,9 +15,9 @@
 enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD };
 
 #define REDUCE_TASK 128 /* kept elements of a task */
-#define REDUCE_BLOCK 64 /* elements of a partial sum of floats; of bytes, sums fit 16 bits */
+#define REDUCE_BLOCK 64 /* elements of a partial sum; 64 of 8 bits fit 16 bits */
 #define REDUCE_WIDE 8   /* vectors of kept elements that are reduced together */
-#define REDUCE_LONG (16 * CIRCLET_LANES) /* elements of a row that pay for sets of vectors */
+#define REDUCE_LONG (16 * CIRCLET_LANES) /* elements from which on four chains are faster */
 
 struct reduce_params {
     int64_t rows;          /* of kept outer elements */
@@ -100,7 +105,7 @@ CIRCLET_INLINE void reduce_store_i32(const struct reduce_params *p, char *to, vi
 typedef CIRCLET_UNALIGNED(int8_t, CIRCLET_VBYTES / 2) reduce_half_i8;
 typedef CIRCLET_UNALIGNED(uint8_t, CIRCLET_VBYTES / 2) reduce_half_u8;
 
-/* Bytes in the order of int8: those of uint8 have their top bits changed. */
+/* 8-bit elements in the order of int8: those of uint8 have their top bits changed. */
 CIRCLET_INLINE vi8 reduce_ordered(vu8 x, int type) {
     return (vi8)(x ^ (uint8_t)(type == ELEMENT_U8 ? 0x80 : 0));
 }
@@ -108,7 +113,7 @@ CIRCLET_INLINE vi8 reduce_join_i8(vi8 a, vi8 b, int kind) {
     return kind == REDUCE_MAX ? v_max_i8(a, b) : v_min_i8(a, b);
 }
 
-/* A register of bytes, ordered, into four registers of lanes. */
+/* A register of 8-bit elements, ordered, into four registers of lanes. */
 CIRCLET_INLINE void reduce_widen(vi8 best, vi *s, int kind, int type) {
     union { vi8 whole; vqi8 part[4]; } u = {best};
     CIRCLET_UNROLL for (int r = 0; r < 4; r++) {
@@ -117,7 +122,7 @@ CIRCLET_INLINE void reduce_widen(vi8 best, vi *s, int kind, int type) {
     }
 }
 
-/* Sums of a register of bytes over at most REDUCE_BLOCK places: they fit 16 bits. */
+/* Sums of a register of 8-bit elements over at most REDUCE_BLOCK positions: they fit 16 bits. */
 CIRCLET_INLINE void reduce_sum_8bit(const struct reduce_params *p, const char *from, int64_t first,
                                      int64_t last, vi *s, int type) {
     vi16 half[2] = {{0}, {0}};
@@ -135,7 +140,7 @@ CIRCLET_INLINE void reduce_sum_8bit(const struct reduce_params *p, const char *f
     }
 }
 
-/* A register of kept bytes over the reduced axes. */
+/* A register of kept 8-bit elements over the reduced axes. */
 CIRCLET_INLINE void reduce_8bit(const struct reduce_params *p, const char *from, char *to,
                                  int kind, int type, int requantises) {
     vi s[4];
@@ -237,7 +242,9 @@ CIRCLET_INLINE int64_t reduce_sets(const float *from, int64_t count, vf *f, int 
     return i;
 }
 
-/* Contiguous bytes into the lanes of `s`, as many as fill whole registers; returns their number. */
+/* Contiguous 8-bit elements into the lanes of `s`, as many as fill whole registers; returns
+ * their number. Sums are dot products with ones, whose int8 operand takes 128 off each uint8:
+ * four in each lane of a register, 512, which is added back. */
 CIRCLET_INLINE int64_t reduce_along_8bit(const char *from, int64_t count, vi *s, int kind,
                                           int type) {
     int64_t i = CIRCLET_VBYTES;

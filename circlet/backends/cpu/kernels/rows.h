@@ -1,8 +1,8 @@
-/* How kernels over several strided operands walk: outer sizes, then rows of an inner size.
+/* The iteration space of kernels over strided operands: outer sizes, then rows of an inner size.
  *
- * A family that walks so has the fields rows, rows_per_task, inner, chunk, sizes[ROWS_OUTER], and
- * per operand ROWS_OUTER + 1 strides, the last of them that of the inner loop. A task is
- * `rows_per_task` whole rows, or `chunk` elements of one row where chunk < inner.
+ * The parameters of such a kernel have the fields rows, rows_per_task, inner, chunk,
+ * sizes[ROWS_OUTER], and per operand ROWS_OUTER + 1 strides, the last of them that of the inner
+ * loop. A task is `rows_per_task` whole rows, or `chunk` elements of one row where chunk < inner.
  */
 #ifndef CIRCLET_ROWS_H
 #define CIRCLET_ROWS_H

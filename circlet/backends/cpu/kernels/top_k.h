@@ -9,8 +9,8 @@ struct top_k_params {
     int64_t kept;    /* of them, 1 or more */
 };
 
-/* A sorted list in the result takes each element that is larger than its smallest; among equals
- * the one that came first stays ahead. */
+/* A sorted list in the result takes each element that is larger than its smallest (insertion sort);
+ * among equals the one that came first stays ahead. Most elements of a row cost one comparison. */
 #define TOP_K(type)                                                                                 \
     do {                                                                                            \
         const type *from = (const type *)x[0] + row * p->columns;                                   \

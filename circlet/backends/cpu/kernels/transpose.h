@@ -1,4 +1,9 @@
-/* Transposing planes of elements through registers. Strides are in bytes. */
+/* Transposing planes of elements through registers. Strides are in bytes.
+ *
+ * Squares of n rows of n elements go through n registers in log2(n) rounds of perfect shuffles: a
+ * load and a store for each row instead of each element. Planes with few rows or columns are
+ * interleaved or taken apart instead, so that registers are full there too.
+ */
 #ifndef CIRCLET_TRANSPOSE_H
 #define CIRCLET_TRANSPOSE_H
 
@@ -153,7 +158,7 @@ CIRCLET_INLINE void transpose_block(char *to, int64_t to_stride, const char *fro
 }
 
 /* At least n elements each way. The last blocks overlap those before them; blocks that fill one
- * line of the result follow each other. */
+ * cache line of the result follow each other, so that it is written once. */
 CIRCLET_INLINE void transpose_blocks(const struct transpose_plane *p, int size, int n) {
     int line = 64 / size;
     for (int64_t i0 = 0; i0 < p->inner; i0 += line)

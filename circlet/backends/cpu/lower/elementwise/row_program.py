@@ -225,7 +225,7 @@ class RowProgram:
     def _walk(self, index: int) -> str:
         """Run a pass, and spread what it reduced."""
         reduced = self._reduced_in(index)
-        call = f"row_pass_walk(v, all, row, sum, kinds, {len(reduced)}, count, ROWS_{index});"
+        call = f"row_pass_run(v, all, row, sum, kinds, {len(reduced)}, count, ROWS_{index});"
         return self._reducing(reduced, call, "row")
 
     def _start_of_next(self) -> str:
@@ -234,7 +234,7 @@ class RowProgram:
             return "if (begun) ROWS_first(v, next, scratch, ahead, begun);"
         reduced, last = self._reduced_in(0), len(self._orders) - 1
         call = (
-            f"row_pass_meet(v, all, row, count, ROWS_{last}, next, ahead, sum, kinds, "
+            f"row_pass_overlapped(v, all, row, count, ROWS_{last}, next, ahead, sum, kinds, "
             f"{len(reduced)}, begun, ROWS_0);"
         )
         return f"ROWS_open(v, next, ahead);\n    {self._reducing(reduced, call, 'ahead')}"
