@@ -16,7 +16,6 @@ from circlet.backends.base import Runner
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.loader import Binding
 from circlet.backends.cpu.lowering import ConstantRef, KernelCall, TensorRef
-from circlet.backends.cpu.toolchain import usable_cores
 from circlet.compiler.build import plan_model
 from circlet.formats import load
 from circlet.formats.arrays import Wanted, random_array
@@ -28,6 +27,7 @@ from circlet.plan.partition import Partition
 from circlet.runtime.loading import Opened
 from circlet.runtime.opening import open_source
 from circlet.target.targets import Target, parse_targets
+from circlet.target.threads import usable_cores
 
 _COPIES = ("copy.h", "select.h")
 _INTEGERS = re.compile("q4|q8|int")

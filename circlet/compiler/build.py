@@ -20,7 +20,6 @@ from circlet.backends.cpu.toolchain import (
     UnitSource,
     compile_units,
     find_compiler,
-    usable_cores,
 )
 from circlet.backends.cpu.tuning.choices import Choices
 from circlet.backends.reference.backend import ReferenceBackend
@@ -40,6 +39,7 @@ from circlet.ops.state import initial_bytes, variables
 from circlet.placement.interface import Backend, Reason
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
+from circlet.target.threads import usable_cores
 
 if TYPE_CHECKING:
     from circlet.options import OpenOptions

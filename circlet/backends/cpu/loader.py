@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[np.generic]
     Image = bytes | memoryview
 
-_ALIGNMENT = 64
+_ALIGNMENT = 64  # LINE_BYTES of abi.py, which a start does without
 _load_numbers = itertools.count(1)
 
 

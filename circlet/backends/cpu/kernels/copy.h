@@ -67,11 +67,7 @@ CIRCLET_INLINE void fill_run(char *to, int64_t pattern, int64_t n) {
 }
 
 struct copy_rows_params {
-    int64_t rows;          /* inner runs in all */
-    int64_t rows_per_task; /* of a task */
-    int64_t inner;         /* bytes of a run, contiguous on both sides */
-    int64_t chunk;         /* bytes of a run that one task copies */
-    int64_t sizes[6];      /* outer sizes */
+    struct row_loops rows;
     int64_t source[7];     /* strides */
     int64_t result[7];     /* strides */
 };
@@ -81,11 +77,11 @@ CIRCLET_INLINE void copy_rows(const struct copy_rows_params *p, void *const *x, 
                               int64_t begin, int64_t end) {
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
-        rows_span span = ROWS_SPAN(p, task);
+        rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first, run; row < span.last; row += run) {
-            run = rows_run(row, span.last, p->sizes);
-            const char *from = (const char *)x[0] + rows_offset(row, p->sizes, p->source);
-            char *to = (char *)x[1] + rows_offset(row, p->sizes, p->result);
+            run = rows_run(row, span.last, p->rows.sizes);
+            const char *from = (const char *)x[0] + rows_offset(row, p->rows.sizes, p->source);
+            char *to = (char *)x[1] + rows_offset(row, p->rows.sizes, p->result);
             for (int64_t i = 0; i < run; i++)
                 copy_run(to + i * p->result[5] + span.begin, from + i * p->source[5] + span.begin,
                          span.end - span.begin);

@@ -12,11 +12,7 @@
 #define QUANTIZE_STEP (4 * CIRCLET_LANES)
 
 struct quantize_params {
-    int64_t rows;          /* inner runs in all */
-    int64_t rows_per_task; /* of a task */
-    int64_t inner;         /* elements of a run, contiguous on both sides */
-    int64_t chunk;         /* elements of a run that one task does */
-    int64_t sizes[6];      /* outer sizes */
+    struct row_loops rows;
     int64_t source[7];     /* strides, elements */
     int64_t result[7];     /* strides, elements */
     int64_t flip; /* 128 where the result's type has no sign, else 0 */
@@ -111,11 +107,12 @@ CIRCLET_INLINE void quantize_run(const struct quantize_params *p, const float *f
 CIRCLET_INLINE void quantize(const struct quantize_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end) {
     (void)scratch;
+    const int64_t *sizes = p->rows.sizes;
     for (int64_t task = begin; task < end; task++) {
-        rows_span span = ROWS_SPAN(p, task);
+        rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first; row < span.last; row++)
-            quantize_run(p, (const float *)x[0] + rows_offset(row, p->sizes, p->source) + span.begin,
-                         (uint8_t *)x[1] + rows_offset(row, p->sizes, p->result) + span.begin,
+            quantize_run(p, (const float *)x[0] + rows_offset(row, sizes, p->source) + span.begin,
+                         (uint8_t *)x[1] + rows_offset(row, sizes, p->result) + span.begin,
                          span.end - span.begin);
     }
 }

@@ -6,11 +6,7 @@
 #include "transpose.h"
 
 struct select_elements_params {
-    int64_t rows;          /* inner runs in all */
-    int64_t rows_per_task; /* of a task */
-    int64_t inner;         /* elements of a run */
-    int64_t chunk;         /* elements of a run that one task does */
-    int64_t sizes[6];      /* outer sizes */
+    struct row_loops rows;
     int64_t condition[7];  /* strides */
     int64_t first[7];      /* strides */
     int64_t second[7];     /* strides */
@@ -39,14 +35,15 @@ CIRCLET_INLINE void select_elements(const struct select_elements_params *p, void
                                     void *scratch, int64_t begin, int64_t end, int size,
                                     int one_condition, int one_a, int one_b) {
     (void)scratch;
+    const int64_t *sizes = p->rows.sizes;
     for (int64_t task = begin; task < end; task++) {
-        rows_span span = ROWS_SPAN(p, task);
+        rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first; row < span.last; row++) {
             const char *condition = x[0], *first = x[1], *second = x[2];
-            char *to = (char *)x[3] + rows_offset(row, p->sizes, p->result);
-            condition += rows_offset(row, p->sizes, p->condition) + span.begin * p->condition[6];
-            first += rows_offset(row, p->sizes, p->first) + span.begin * p->first[6];
-            second += rows_offset(row, p->sizes, p->second) + span.begin * p->second[6];
+            char *to = (char *)x[3] + rows_offset(row, sizes, p->result);
+            condition += rows_offset(row, sizes, p->condition) + span.begin * p->condition[6];
+            first += rows_offset(row, sizes, p->first) + span.begin * p->first[6];
+            second += rows_offset(row, sizes, p->second) + span.begin * p->second[6];
             select_run(to + span.begin * size, (const uint8_t *)condition, first, second,
                        span.end - span.begin, size, one_condition, one_a, one_b);
         }

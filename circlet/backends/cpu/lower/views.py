@@ -11,7 +11,7 @@ from circlet.backends.cpu.lowering import ConstantRef, Context, ParamValue, Tens
 from circlet.ir import Tensor
 
 MAX_AXES = 7
-_TASK_BYTES = 1 << 15
+TASK_BYTES = 1 << 15  # Much longer than claiming a task takes, and still in a first-level cache.
 _LINE = 64  # Elements: tasks start where vectors of every width do.
 
 Sizes = tuple[int, ...]
@@ -115,20 +115,26 @@ def stride_fields(strides: Sizes) -> list[int]:
     return [0] * (MAX_AXES - len(strides)) + list(strides)
 
 
+def row_tasks(rows: int, row_bytes: int) -> tuple[dict[str, ParamValue], int]:
+    """The fields of kernels whose tasks are whole rows, and the number of tasks."""
+    per_task = max(1, TASK_BYTES // max(1, row_bytes))
+    return {"rows": rows, "rows_per_task": per_task}, -(-rows // per_task)
+
+
 def row_fields(sizes: Sizes, inner_bytes: int) -> tuple[dict[str, ParamValue], int]:
-    """The fields that cut loops into tasks, and the number of tasks.
+    """The fields of `struct row_loops`, which cut loops into tasks, and the number of tasks.
 
     `inner_bytes` is the work of one element of the inner loop.
     """
     rows, inner = prod(sizes[:-1]), sizes[-1]
-    task = max(_LINE, _TASK_BYTES // inner_bytes // _LINE * _LINE)
+    task = max(_LINE, TASK_BYTES // inner_bytes // _LINE * _LINE)
     chunk = task if inner > 2 * task else inner
     rows_per_task = 1 if chunk < inner else max(1, task // inner)
     fields: dict[str, ParamValue] = {
-        "rows": rows,
+        "rows_count": rows,
         "rows_per_task": rows_per_task,
-        "inner": inner,
-        "chunk": chunk,
-        "sizes": outer_fields(sizes[:-1], MAX_AXES - 1),
+        "rows_inner": inner,
+        "rows_chunk": chunk,
+        "rows_sizes": outer_fields(sizes[:-1], MAX_AXES - 1),
     }
     return fields, -(-rows // rows_per_task) * -(-inner // chunk)

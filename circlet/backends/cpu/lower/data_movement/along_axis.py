@@ -6,7 +6,7 @@ from math import prod
 
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
 from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES
-from circlet.backends.cpu.lower.views import source_ref
+from circlet.backends.cpu.lower.views import row_tasks, source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -20,8 +20,6 @@ from circlet.ops.operands import operand
 from circlet.ops.order import only_axis, sequence_axes, top_count
 from circlet.target.targets import Target
 
-_TASK_BYTES = 1 << 15
-
 
 def _refuses_sequence(op: Op, target: Target) -> str | None:
     return not_copyable(op.outputs[0])
@@ -33,10 +31,9 @@ def _lower_reverse_sequence(op: Op, context: Context) -> None:
     sequence, batch = sequence_axes(op, len(shape))
     last = max(sequence, batch) + 1
     rows, run = prod(shape[:last]), prod(shape[last:])
-    rows_per_task = max(1, _TASK_BYTES // (run * element_bytes(result)))
+    fields, tasks = row_tasks(rows, run * element_bytes(result))
     params: dict[str, ParamValue] = {
-        "rows": rows,
-        "rows_per_task": rows_per_task,
+        **fields,
         "run_bytes": run * element_bytes(result),
         "sequence": shape[sequence],
         "sequence_rows": prod(shape[sequence + 1 : last]),
@@ -45,7 +42,7 @@ def _lower_reverse_sequence(op: Op, context: Context) -> None:
     }
     operands = (source_ref(context, data), source_ref(context, lengths), TensorRef(result))
     kernel = Kernel("gather.h", "reverse_sequence", (element_bytes(lengths),))
-    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
 LOWERINGS.add(

@@ -9,7 +9,7 @@ import numpy as np
 
 from circlet.backends.cpu.lower.copy import element_bytes, fill_pattern, not_copyable
 from circlet.backends.cpu.lower.data_movement.slices import strides_in
-from circlet.backends.cpu.lower.views import outer_fields, source_ref
+from circlet.backends.cpu.lower.views import outer_fields, row_tasks, source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -26,7 +26,6 @@ from circlet.target.targets import Target
 
 _AXES = 6
 _FILL = -1
-_TASK_BYTES = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,9 @@ def copy_indirect(op: Op, context: Context, axes: list[AxisOffsets], run: int) -
     unmoved = np.zeros((1, 2), np.int64)
     tables = [unmoved] * (_AXES - len(tables)) + tables
     sizes = [len(table) for table in tables]
-    rows = prod(sizes[:-1])
-    rows_per_task = max(1, _TASK_BYTES // max(1, sizes[-1] * run * size))
+    fields, tasks = row_tasks(prod(sizes[:-1]), sizes[-1] * run * size)
     params: dict[str, ParamValue] = {
-        "rows": rows,
-        "rows_per_task": rows_per_task,
+        **fields,
         "run_bytes": run * size,
         "pattern": fill_pattern(result, pad_value(op)),
         "sizes": outer_fields(tuple(sizes), _AXES),
@@ -72,7 +69,7 @@ def copy_indirect(op: Op, context: Context, axes: list[AxisOffsets], run: int) -
         context.constant(np.concatenate(tables)),
     )
     kernel = Kernel("copy.h", "copy_indirect")
-    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
 def _refuses_mirror(op: Op, target: Target) -> str | None:

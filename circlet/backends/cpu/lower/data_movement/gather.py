@@ -7,9 +7,11 @@ from math import prod
 
 from circlet.backends.cpu.lower.copy import copy_loops, element_bytes, not_copyable
 from circlet.backends.cpu.lower.views import (
+    TASK_BYTES,
     Loops,
     Sizes,
     outer_fields,
+    row_tasks,
     source_ref,
 )
 from circlet.backends.cpu.lowering import (
@@ -28,7 +30,6 @@ from circlet.ops.segments import JOINS, start_of
 from circlet.ops.strided_slice import moving_axis
 from circlet.target.targets import Target
 
-_TASK_BYTES = 1 << 15
 _AXES = 6
 _LEAST_COLUMNS = 64
 
@@ -73,11 +74,9 @@ def _gather(
     size, (positions, shared, length) = element_bytes(data), outer
     count = indices.elements // len(sizes) * shared // positions
     run = result.elements // (positions * count)
-    rows = positions * count
-    rows_per_task = max(1, _TASK_BYTES // (run * size))
+    fields, tasks = row_tasks(positions * count, run * size)
     params: dict[str, ParamValue] = {
-        "rows": rows,
-        "rows_per_task": rows_per_task,
+        **fields,
         "count": count,
         "shared": shared,
         "depth": len(sizes),
@@ -88,7 +87,7 @@ def _gather(
     }
     operands = (source_ref(context, data), source_ref(context, indices), TensorRef(result))
     kernel = Kernel("gather.h", "gather", (element_bytes(indices),))
-    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
 def _lower_gather(op: Op, context: Context) -> None:
@@ -133,18 +132,17 @@ def _lower_slice_at(op: Op, context: Context) -> None:
     source, starts, result, axis = operand(op, 0), operand(op, 1), op.outputs[0], moving_axis(op)
     assert axis is not None
     shape, size = source.static_shape, element_bytes(source)
-    rows, run = prod(shape[:axis]), prod(shape[axis + 1 :])
-    rows_per_task = max(1, _TASK_BYTES // (run * size))
+    run_bytes = prod(shape[axis + 1 :]) * size
+    fields, tasks = row_tasks(prod(shape[:axis]), run_bytes)
     params: dict[str, ParamValue] = {
-        "rows": rows,
-        "rows_per_task": rows_per_task,
-        "run_bytes": run * size,
+        **fields,
+        "run_bytes": run_bytes,
         "size": shape[axis],
         "position": axis,
     }
     operands = (source_ref(context, source), source_ref(context, starts), TensorRef(result))
     kernel = Kernel("gather.h", "slice_at", (element_bytes(starts),))
-    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
 def _refuses_slice_at(op: Op, target: Target) -> str | None:
@@ -186,7 +184,7 @@ def _lower_segments(op: Op, context: Context) -> None:
     data, ids, result = operand(op, 0), operand(op, 1), op.outputs[0]
     rows = ids.elements
     run = data.elements // rows
-    chunk = max(_LEAST_COLUMNS, _TASK_BYTES // (rows * element_bytes(data)))
+    chunk = max(_LEAST_COLUMNS, TASK_BYTES // (rows * element_bytes(data)))
     params: dict[str, ParamValue] = {
         "rows": rows,
         "run": run,
@@ -236,13 +234,12 @@ def _lower_update(op: Op, context: Context) -> None:
     if not context.shares(data, result):
         whole = Loops((result.elements,), ((1,), (1,)))
         copy_loops(op, context, source_ref(context, data), TensorRef(result), whole)
-    size, rows = element_bytes(result), prod(part[:-1])
+    size = element_bytes(result)
     strides = tuple(stride * size for stride in _dense_strides(shape))
-    rows_per_task = max(1, _TASK_BYTES // (part[-1] * size))
+    fields, tasks = row_tasks(prod(part[:-1]), part[-1] * size)
     before = [0] * (_AXES - len(shape))
     params: dict[str, ParamValue] = {
-        "rows": rows,
-        "rows_per_task": rows_per_task,
+        **fields,
         "run_bytes": part[-1] * size,
         "axes": len(shape),
         "last_start": [*before, *(n - m for n, m in zip(shape, part, strict=True))],
@@ -252,7 +249,7 @@ def _lower_update(op: Op, context: Context) -> None:
     }
     operands = (source_ref(context, update), source_ref(context, starts), TensorRef(result))
     kernel = Kernel("gather.h", "dynamic_update_slice", (element_bytes(starts),))
-    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
 def _refuses_update(op: Op) -> str | None:

@@ -15,6 +15,7 @@ from circlet.backends.cpu.lower.views import (
     layout_of,
     merged,
     outer_fields,
+    row_tasks,
     source_ref,
     stride_fields,
     strides_of,
@@ -39,7 +40,6 @@ from circlet.ops.fused import (
 from circlet.ops.scalars import element_scalar
 from circlet.target.targets import Target
 
-_TASK_BYTES = 1 << 15
 _MOST_LANES = 16
 
 
@@ -81,10 +81,9 @@ def _lower_rows(op: Op, context: Context) -> None:
     loops = merged(Loops(outer, tuple(_outer_strides(context, t, attrs) for t in tensors)))
     sizes = [element_bytes(tensor) for tensor in tensors]
     scaled = loops.scaled(*sizes)
-    rows_per_task = max(1, _TASK_BYTES // (count * sum(sizes)))
+    fields, tasks = row_tasks(prod(outer), count * sum(sizes))
     params: dict[str, ParamValue] = {
-        "rows": prod(outer),
-        "rows_per_task": rows_per_task,
+        **fields,
         "inner": count,
         "sizes": outer_fields(loops.sizes, MAX_AXES - 1),
         "strides": [s for row in scaled.strides for s in stride_fields((*row, 0))]
@@ -99,7 +98,7 @@ def _lower_rows(op: Op, context: Context) -> None:
         params,
         (*sources, *(TensorRef(tensor) for tensor in op.outputs)),
         op.outputs,
-        tasks=-(-prod(outer) // rows_per_task),
+        tasks=tasks,
         scratch_bytes=len(program.kept) * 4 * (count + _MOST_LANES),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlet.backends.cpu.abi import align
+from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.lower.products.matvec import (
     Blocks,
     pack_bytes,
@@ -90,7 +90,7 @@ def _scratch(op: Op, shape: Shape) -> tuple[dict[str, ParamValue], int]:
     starts: dict[str, ParamValue] = {}
     end = 0
     for name, size in before.items():
-        end = align(end + size, 64)
+        end = align(end + size, LINE_BYTES)
         starts[name] = end
     return starts, end + 4 * projected
 

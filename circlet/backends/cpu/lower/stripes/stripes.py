@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.layout import Border
 from circlet.backends.cpu.lower.copy import element_bytes, fill_pattern, zero_value
 from circlet.backends.cpu.lower.stripes.calls import RowCalls
@@ -30,7 +31,6 @@ from circlet.plan.validate_stripes import validate_stripes
 from circlet.target.targets import Target
 
 _KERNEL = Kernel("stripe.h", "stripe")
-_LINE = 64
 
 
 class _Image(NamedTuple):
@@ -97,7 +97,7 @@ class _Chain:
                     *([s for x in steps for s in self._steps(x, image)] for steps in stripe)
                 )
         params, operands = self._table.finished(self._context.constant)
-        buffers_bytes = -(-self._memory.arena_bytes // _LINE) * _LINE
+        buffers_bytes = align(self._memory.arena_bytes, LINE_BYTES)
         self._context.call(
             op,
             _KERNEL,
@@ -119,7 +119,7 @@ class _Chain:
         for stage, rows in enumerate(self._plan.capacities):
             tensor = self._parts[stage].result
             row_bytes = self._strides(stage).row * element_bytes(tensor)
-            blocks.append(Block(tensor.name, rows * row_bytes, 0, 0, _LINE))
+            blocks.append(Block(tensor.name, rows * row_bytes, 0, 0, LINE_BYTES))
         memory = plan_memory(blocks, "bump")
         validate_plan(blocks, memory)
         return memory
