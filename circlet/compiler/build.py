@@ -82,7 +82,7 @@ def compile_native(
     reuse: ReuseIndex | None = None,
     choices: Choices | None = None,
 ) -> CompiledPartition:
-    """Lower a native partition, with what the reuse holds; LimitError for too big an arena."""
+    """Lower a native partition, reusing what the index lists; LimitError for too big an arena."""
     turns, names = options.limits.loop_turns, template.names
     rows = next((b.rows for b in planned.backends if isinstance(b, CpuBackend)), None)
     compiled = compile_partition(

@@ -77,14 +77,14 @@ CIRCLET_INLINE void elementwise(const struct elementwise_params *p, void *const 
                                 elementwise_row compute) {
     elementwise_values values = elementwise_copied(p->ints, p->floats);
     (void)scratch;
-    const int64_t *sizes = p->rows.sizes;
     for (int64_t task = begin; task < end; task++) {
         rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first, run; row < span.last; row += run) {
             char *at[ELEMENTWISE_OPERANDS];
-            run = rows_run(row, span.last, sizes);
+            run = rows_run(row, span.last, p->rows.sizes);
             CIRCLET_UNROLL for (int k = 0; k < operands; k++)
-                at[k] = (char *)x[k] + rows_offset(row, sizes, p->strides + k * ROWS_STRIDES);
+                at[k] = (char *)x[k] +
+                        rows_offset(row, p->rows.sizes, p->strides + k * ROWS_STRIDES);
             for (int64_t i = 0; i < run; i++) {
                 compute(&values, at, span.begin, span.end);
                 CIRCLET_UNROLL for (int k = 0; k < operands; k++)

@@ -61,14 +61,14 @@ CIRCLET_INLINE void lut_run(uint8_t *to, const uint8_t *from, const uint8_t *tab
 CIRCLET_INLINE void lut(const struct lut_params *p, void *const *x, void *scratch, int64_t begin,
                         int64_t end) {
     (void)scratch;
-    const int64_t *sizes = p->rows.sizes;
     const uint8_t *table = x[1];
     for (int64_t task = begin; task < end; task++) {
         rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first, run; row < span.last; row += run) {
-            run = rows_run(row, span.last, sizes);
-            const uint8_t *from = (const uint8_t *)x[0] + rows_offset(row, sizes, p->source);
-            uint8_t *to = (uint8_t *)x[2] + rows_offset(row, sizes, p->result);
+            run = rows_run(row, span.last, p->rows.sizes);
+            const uint8_t *from =
+                (const uint8_t *)x[0] + rows_offset(row, p->rows.sizes, p->source);
+            uint8_t *to = (uint8_t *)x[2] + rows_offset(row, p->rows.sizes, p->result);
             for (int64_t i = 0; i < run; i++)
                 lut_run(to + i * p->result[5] + span.begin, from + i * p->source[5] + span.begin,
                         table, span.end - span.begin);
@@ -88,14 +88,15 @@ struct lut_pairs_params {
 CIRCLET_INLINE void lut_pairs(const struct lut_pairs_params *p, void *const *x, void *scratch,
                               int64_t begin, int64_t end, int one_first, int one_second) {
     (void)scratch;
-    const int64_t *sizes = p->rows.sizes;
     const uint8_t *table = x[3];
     for (int64_t task = begin; task < end; task++) {
         rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first; row < span.last; row++) {
-            const uint8_t *first = (const uint8_t *)x[0] + rows_offset(row, sizes, p->first);
-            const uint8_t *second = (const uint8_t *)x[1] + rows_offset(row, sizes, p->second);
-            uint8_t *to = (uint8_t *)x[2] + rows_offset(row, sizes, p->result);
+            const uint8_t *first =
+                (const uint8_t *)x[0] + rows_offset(row, p->rows.sizes, p->first);
+            const uint8_t *second =
+                (const uint8_t *)x[1] + rows_offset(row, p->rows.sizes, p->second);
+            uint8_t *to = (uint8_t *)x[2] + rows_offset(row, p->rows.sizes, p->result);
             for (int64_t i = span.begin; i < span.end; i++)
                 to[i] = table[first[one_first ? 0 : i] << 8 | second[one_second ? 0 : i]];
         }

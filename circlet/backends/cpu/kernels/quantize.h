@@ -107,13 +107,14 @@ CIRCLET_INLINE void quantize_run(const struct quantize_params *p, const float *f
 CIRCLET_INLINE void quantize(const struct quantize_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end) {
     (void)scratch;
-    const int64_t *sizes = p->rows.sizes;
     for (int64_t task = begin; task < end; task++) {
         rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first; row < span.last; row++)
-            quantize_run(p, (const float *)x[0] + rows_offset(row, sizes, p->source) + span.begin,
-                         (uint8_t *)x[1] + rows_offset(row, sizes, p->result) + span.begin,
-                         span.end - span.begin);
+            quantize_run(
+                p,
+                (const float *)x[0] + rows_offset(row, p->rows.sizes, p->source) + span.begin,
+                (uint8_t *)x[1] + rows_offset(row, p->rows.sizes, p->result) + span.begin,
+                span.end - span.begin);
     }
 }
 

@@ -37,10 +37,12 @@ typedef struct rows_span {
 } rows_span;
 
 CIRCLET_INLINE rows_span rows_span_of(const struct row_loops *loops, int64_t task) {
-    int64_t chunks = (loops->inner + loops->chunk - 1) / loops->chunk;
-    int64_t first = task / chunks * loops->per_task, begin = task % chunks * loops->chunk;
-    return (rows_span){first, s_min_i64(first + loops->per_task, loops->count), begin,
-                       s_min_i64(begin + loops->chunk, loops->inner)};
+    const int64_t count = loops->count, per_task = loops->per_task;
+    const int64_t inner = loops->inner, chunk = loops->chunk;
+    int64_t chunks = (inner + chunk - 1) / chunk;
+    int64_t first = task / chunks * per_task, begin = task % chunks * chunk;
+    return (rows_span){first, s_min_i64(first + per_task, count), begin,
+                       s_min_i64(begin + chunk, inner)};
 }
 
 /* Rows from `row` on that lie one last outer stride apart, at most up to `last`. */

@@ -35,15 +35,15 @@ CIRCLET_INLINE void select_elements(const struct select_elements_params *p, void
                                     void *scratch, int64_t begin, int64_t end, int size,
                                     int one_condition, int one_a, int one_b) {
     (void)scratch;
-    const int64_t *sizes = p->rows.sizes;
     for (int64_t task = begin; task < end; task++) {
         rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first; row < span.last; row++) {
             const char *condition = x[0], *first = x[1], *second = x[2];
-            char *to = (char *)x[3] + rows_offset(row, sizes, p->result);
-            condition += rows_offset(row, sizes, p->condition) + span.begin * p->condition[6];
-            first += rows_offset(row, sizes, p->first) + span.begin * p->first[6];
-            second += rows_offset(row, sizes, p->second) + span.begin * p->second[6];
+            char *to = (char *)x[3] + rows_offset(row, p->rows.sizes, p->result);
+            condition += rows_offset(row, p->rows.sizes, p->condition) +
+                         span.begin * p->condition[6];
+            first += rows_offset(row, p->rows.sizes, p->first) + span.begin * p->first[6];
+            second += rows_offset(row, p->rows.sizes, p->second) + span.begin * p->second[6];
             select_run(to + span.begin * size, (const uint8_t *)condition, first, second,
                        span.end - span.begin, size, one_condition, one_a, one_b);
         }

@@ -122,8 +122,8 @@ def _is_in_place(context: Context, source: Ref, target: TensorRef, loops: Loops)
     if not isinstance(source, TensorRef) or not context.shares(source.tensor, target.tensor):
         return False
     first, last = (context.layout(ref.tensor).offset + ref.offset for ref in (source, target))
-    walk = merged(loops)
-    return first == last and walk.strides[0] == walk.strides[1]
+    coalesced = merged(loops)
+    return first == last and coalesced.strides[0] == coalesced.strides[1]
 
 
 def _pair(context: Context, source: Tensor, target: Tensor) -> Loops:

@@ -298,7 +298,7 @@ _ROWS = (
     _row(
         "elementwise",
         "elementwise",
-        "elementwise operators, also fused",
+        "element-wise operators, also fused",
         _F,
         "elementwise",
         "yamnet_audio_classifier",

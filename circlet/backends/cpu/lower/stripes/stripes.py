@@ -9,7 +9,7 @@ from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.layout import Border
 from circlet.backends.cpu.lower.copy import element_bytes, fill_pattern, zero_value
 from circlet.backends.cpu.lower.stripes.calls import RowCalls
-from circlet.backends.cpu.lower.stripes.layers import Part, Places, Strides, rows_of
+from circlet.backends.cpu.lower.stripes.layers import ImageStrides, Part, Strides, rows_of
 from circlet.backends.cpu.lower.stripes.table import (
     ADDED,
     FROM,
@@ -64,8 +64,8 @@ class _Image(NamedTuple):
         return (elements + image * self.batch) * element_bytes(self.tensor)
 
 
-class _Chain:
-    """A chain on its way into a table.
+class _StripeLowering:
+    """Layers on their way into the table of one call.
 
     Attributes:
         scratch_bytes: Scratch memory that the kernels of parts ask for.
@@ -146,8 +146,8 @@ class _Chain:
         for (stage, count), _ in counts.most_common():
             source, result = self._images[stage : stage + 2]
             addend = self._addends[stage]
-            places = Places(source.strides, result.strides, addend and addend.strides)
-            rows = rows_of(self._parts[stage], count, places)
+            image_strides = ImageStrides(source.strides, result.strides, addend and addend.strides)
+            rows = rows_of(self._parts[stage], count, image_strides)
             images = {rows.source: (source.base, FROM), rows.result: (result.base, TO)}
             if rows.addend is not None and addend is not None:
                 images[rows.addend] = addend.base, ADDED
@@ -213,7 +213,7 @@ def _borders(op: Op) -> dict[int, Border]:
 
 
 def _lower(op: Op, context: Context) -> None:
-    _Chain(op, context).lower(op)
+    _StripeLowering(op, context).lower(op)
 
 
 LOWERINGS.add(

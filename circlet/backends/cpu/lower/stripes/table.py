@@ -55,25 +55,25 @@ class Table:
             images: For tensors that stand for rows, the base of their addresses and what of a step
                 is added.
         """
-        places = [self._place(ref, images) for ref in call.operands]
-        if len(places) > _MOST_OPERANDS:
+        addresses = [self._address(ref, images) for ref in call.operands]
+        if len(addresses) > _MOST_OPERANDS:
             raise BackendError("a part of a stripe has too many operands", where=call.op.name)
-        rest = [0] * (_MOST_OPERANDS - len(places))
+        rest = [0] * (_MOST_OPERANDS - len(addresses))
         at = align(len(self._params), LINE_BYTES)
         self._params.extend(bytes(at - len(self._params)))
         self._params += params_packer(call.kernel.header, call.kernel.function).bytes(call.params)
         fields: dict[str, ParamValue] = {
             "tasks": call.tasks,
-            "bases": [base for base, _, _ in places] + rest,
-            "shifts": [shift for _, shift, _ in places] + rest,
-            "offsets": [offset for _, _, offset in places] + rest,
-            "operands": len(places),
+            "bases": [base for base, _, _ in addresses] + rest,
+            "shifts": [shift for _, shift, _ in addresses] + rest,
+            "offsets": [offset for _, _, offset in addresses] + rest,
+            "operands": len(addresses),
             "kernel": self.base(KernelRef(call.kernel)),
         }
         self._calls.append((at, fields))
         return len(self._calls) - 1
 
-    def _place(self, ref: Ref, images: Mapping[Tensor, tuple[int, int]]) -> tuple[int, int, int]:
+    def _address(self, ref: Ref, images: Mapping[Tensor, tuple[int, int]]) -> tuple[int, int, int]:
         """Base, shift and offset in bytes of an operand."""
         if isinstance(ref, NoRef):
             return _NONE, 0, 0
