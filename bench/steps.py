@@ -16,7 +16,6 @@ from circlet.backends.base import Runner
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.loader import Binding
 from circlet.backends.cpu.lowering import ConstantRef, KernelCall, TensorRef
-from circlet.backends.cpu.toolchain import usable_cores
 from circlet.compiler.key import Stored
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
@@ -30,8 +29,9 @@ from circlet.plan.partition import Partition
 from circlet.runtime.loading import Opened
 from circlet.runtime.opening import open_source
 from circlet.target.targets import Target, parse_targets
+from circlet.target.threads import usable_cores
 
-_MOVES = ("copy.h", "moves.h")
+_COPIES = ("copy.h", "select.h")
 _INTEGERS = re.compile("q4|q8|int")
 
 
@@ -204,7 +204,7 @@ def works_of(
     timed = list(zip(calls, times, strict=True))
     heavy: dict[Op, float] = {}
     for call, us in timed:
-        if call is not None and call.kernel.header not in _MOVES:
+        if call is not None and call.kernel.header not in _COPIES:
             heavy[call.op] = heavy.get(call.op, 0.0) + float(us) + 1e-9
     facts = _Facts(
         heavy,
@@ -245,7 +245,7 @@ def _constants(call: KernelCall) -> list[int]:
 
 def _work(call: KernelCall, us: float, facts: _Facts) -> Work:
     op = call.op
-    computes = op in facts.once and call.kernel.header not in _MOVES
+    computes = op in facts.once and call.kernel.header not in _COPIES
     share = (us + 1e-9) / facts.heavy[op] if computes else 0.0
     arguments = ",".join(map(str, call.kernel.arguments))
     return Work(

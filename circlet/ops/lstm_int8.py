@@ -62,12 +62,12 @@ class Product:
 
 @dataclass(frozen=True)
 class GateParts:
-    """What one gate is computed of; `look` weighs the cell state, `norm` the normalised values."""
+    """What one gate is computed of; `peephole` weighs the cell state, `norm` what is normalised."""
 
     inputs: Product
     recurrent: Product
-    look: Int64 | None = None
-    look_multiplier: tuple[int, int] = (0, 0)
+    peephole: Int64 | None = None
+    peephole_multiplier: tuple[int, int] = (0, 0)
     norm: Int64 | None = None
     norm_bias: Int64 | None = None
     norm_multiplier: tuple[int, int] = (0, 0)
@@ -166,19 +166,19 @@ def _gate_parts(op: Op, gate: Gate) -> GateParts:
     bias = None if normed else gate.bias
     inputs = _product(op, gate.weights, zero_of(data), scale_of(data) / scale, bias)
     recurrent = _product(op, gate.recurrent, zero_of(state), scale_of(state) / scale, None)
-    look, factor = None, (0, 0)
+    weights, factor = None, (0, 0)
     position = peephole(op, gate)
     if position is not None:
-        look = np.asarray(operand(op, position).data).astype(np.int64)
+        weights = np.asarray(operand(op, position).data).astype(np.int64)
         real = 2.0 ** round(cell_exponent(op)) * scale_of(operand(op, position)) / scale
         factor = quantize_multiplier(real)
     if not normed:
-        return GateParts(inputs, recurrent, look, factor)
+        return GateParts(inputs, recurrent, weights, factor)
     norm = operand(op, gate.norm)
     return GateParts(
         inputs,
         recurrent,
-        look,
+        weights,
         factor,
         np.asarray(norm.data).astype(np.int64),
         np.asarray(operand(op, gate.bias).data).astype(np.int64),
@@ -225,8 +225,8 @@ def _output(parts: Parts, hidden: Int64) -> Int64:
 
 def _gate(parts: GateParts, x: Int64, state: Int64, cell: Int64) -> Int64:
     total = clip16(parts.recurrent.of(state) + clip16(parts.inputs.of(x)))
-    if parts.look is not None:
-        total = clip16(scaled(parts.look * cell, parts.look_multiplier) + total)
+    if parts.peephole is not None:
+        total = clip16(scaled(parts.peephole * cell, parts.peephole_multiplier) + total)
     if parts.norm is None or parts.norm_bias is None:
         return total
     return normalise(total, parts.norm, parts.norm_bias, parts.norm_multiplier, parts.norm_limit)

@@ -1,4 +1,4 @@
-"""An independent judge of memory plans; it shares no code with the planners."""
+"""An independent validator of memory plans; it shares no code with the planners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An independent judge of stripes: it plays them and looks at every row."""
+"""An independent validator of stripes: it simulates them and looks at every row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many threads this process should use."""
+"""How many cores this process has, and how many threads it should use."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ _CGROUP = "/sys/fs/cgroup"
 _MEMBERSHIP = "/proc/self/cgroup"
 
 
-def default_threads() -> int:
-    """The cores that the affinity mask and the cgroup quota leave to this process."""
+def usable_cores() -> int:
+    """The cores that the affinity mask lets this process be scheduled on."""
     if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
-    return max(1, int(min(cores, _quota())))
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def default_threads() -> int:
+    """The usable cores, or fewer where a cgroup quota grants less time than they have."""
+    return max(1, int(min(usable_cores(), _quota())))
 
 
 def _quota() -> float:

@@ -21,7 +21,7 @@ def test_a_row_is_timed_in_its_network() -> None:
 @pytest.mark.parametrize(
     ("name", "target", "why"),
     [
-        ("lookup", "x86_64", "no public network"),
+        ("embedding_lookup", "x86_64", "no public network"),
         ("conv_q8", "aarch64+neon", "lacks architecture aarch64"),
         ("conv_bf16", "generic", "bf16 precision only"),
         ("conv_q8", "generic", "there is no"),

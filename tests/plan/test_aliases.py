@@ -1,4 +1,4 @@
-"""The judge of plans lets tensors share a block only where they take turns."""
+"""The validator of plans lets tensors share a block only where they take turns."""
 
 from __future__ import annotations
 

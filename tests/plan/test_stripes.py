@@ -1,4 +1,4 @@
-"""Stripes of chains: every plan is right, and the judge finds what is wrong."""
+"""Stripes of chains: every plan is right, and the validator finds what is wrong."""
 
 from __future__ import annotations
 

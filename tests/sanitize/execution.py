@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from circlet.backends.cpu.abi import CONTROL, Jump, Space, abi_dtypes
-from circlet.backends.cpu.arrangement import LINE_BYTES
+from circlet.backends.cpu.abi import CONTROL, LINE_BYTES, Jump, Space, abi_dtypes
 from circlet.backends.cpu.loader import Executable, Library, Runtime, address_of
 from tests.sanitize.memory import Region
 from tests.sanitize.spread import PAGE, Spread, pages

@@ -21,7 +21,7 @@ ABI_HEADER = Path(__file__).parent / "runtime" / "circlet_abi.h"
 PLAN_MAGIC = 0x504C5243
 ABI_VERSION = 3
 CONTROL = 0xFFFFFFFF
-PLAN_ALIGNMENT = 64
+LINE_BYTES = 64  # A cache line, and the widest vector register: what memory is aligned to.
 PARAMS_ALIGNMENT = 16
 
 _C_TYPES = {
@@ -300,7 +300,7 @@ class PlanBuilder:
                 "input_count": input_count,
                 "output_count": output_count,
                 "unit_count": unit_count,
-                "params_offset": align(tables, PLAN_ALIGNMENT),
+                "params_offset": align(tables, LINE_BYTES),
                 "params_bytes": len(self._params),
                 "arena_bytes": arena_bytes,
                 "scratch_bytes": scratch_bytes,
@@ -308,5 +308,5 @@ class PlanBuilder:
                 "most_turns": most_turns,
             }
         )
-        padding = bytes(align(tables, PLAN_ALIGNMENT) - tables)
+        padding = bytes(align(tables, LINE_BYTES) - tables)
         return b"".join((header, steps, operands, padding, bytes(self._params)))

@@ -1,4 +1,4 @@
-"""What shares buffers, told to the judge of plans by the steps and the ops alone."""
+"""Which tensors share a buffer, found from steps and ops alone, for the validator of plans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PART_KINDS = RESHAPES | {
 def aliases_of(
     ops: Sequence[Op], allocations: Mapping[Tensor, Allocation], touched: Sequence[Sequence[Tensor]]
 ) -> list[Alias]:
-    """Tensors that have company in their buffers; `touched` are those of each step."""
+    """Tensors that are not alone in their buffers; `touched` are those of each step."""
     lives: dict[Tensor, list[int]] = {}
     for step, tensors in enumerate(touched):
         for tensor in tensors:
@@ -43,9 +43,9 @@ def aliases_of(
     ]
 
 
-def _place(tensor: Tensor, home: Allocation) -> tuple[int, ...]:
+def _place(tensor: Tensor, allocation: Allocation) -> tuple[int, ...]:
     """Where each element of a tensor is: equal for tensors that fill the same bytes alike."""
-    layout = home.layout
+    layout = allocation.layout
     sizes = layout.batch, layout.height, layout.width, layout.channels
     strides = layout.batch_stride, layout.row_stride, layout.pixel_stride
     return (tensor.dtype.bits, layout.offset, *sizes, *strides)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.plan.memory import Block, MemoryPlan, best_plan
-
-LINE_BYTES = 64
 
 
 def next_line(end: int, size_bytes: int) -> int:
-    """The first multiple of 64 behind what is placed already."""
-    return end + -end % LINE_BYTES
+    """The first cache line behind what is placed already."""
+    return align(end, LINE_BYTES)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,13 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.observation_table import observation_table
 from circlet.backends.cpu.params import params_packer
-from circlet.backends.cpu.reuse_index import NO_REUSE, Place, ReuseIndex, Signatures, kernel_key
+from circlet.backends.cpu.reuse_index import (
+    NO_REUSE,
+    KernelLocation,
+    ReuseIndex,
+    Signatures,
+    kernel_key,
+)
 from circlet.backends.cpu.storage import Buffer, Storage
 from circlet.backends.cpu.tuning.choices import Choices
 from circlet.errors import PlacementError
@@ -103,11 +109,11 @@ def compile_partition(
     constants = Constants(arrangement, Signatures(names or {}), reuse)
     lowered = Lowered(partition, flat, chosen, target, constants, reuse, choices, precision)
     memory, offsets, blocks = _plan_arena(lowered, arrangement)
-    units, places = _emit(lowered, unit_count, reuse or NO_REUSE)
+    units, locations = _emit(lowered, unit_count, reuse or NO_REUSE)
     positions = {op: index for index, op in enumerate(partition.ops)}
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
-    kept = lowered.reuse(places, units)
-    plan = _assemble(partition, lowered, memory, offsets, places, kept, sources, most_turns)
+    kept = lowered.reuse(locations, units)
+    plan = _assemble(partition, lowered, memory, offsets, locations, kept, sources, most_turns)
 
     def locate(tensor: Tensor) -> Operand:
         return _operand(TensorRef(tensor), lowered.storage, offsets, {})
@@ -174,17 +180,17 @@ def _kernels(call: KernelCall) -> list[tuple[Kernel, Op]]:
 
 def _emit(
     lowered: Lowered, unit_count: int, reuse: ReuseIndex
-) -> tuple[tuple[str, ...], dict[Kernel, Place]]:
-    """Units of distinct kernels that the reuse lacks, dealt out in turn, and each one's place."""
-    places: dict[Kernel, Place] = {}
+) -> tuple[tuple[str, ...], dict[Kernel, KernelLocation]]:
+    """Units of distinct kernels that the index lacks, dealt out in turn, and their locations."""
+    locations: dict[Kernel, KernelLocation] = {}
     origins: dict[Kernel, dict[str, None]] = {}
     precompiled = {} if lowered.reuses else lowered.precompiled
     for kernel, op in chain(chain.from_iterable(map(_kernels, lowered.calls)), precompiled.items()):
-        if kernel in places:
+        if kernel in locations:
             continue
         known = reuse.kernels.get(kernel_key(kernel))
         if known is not None:
-            places[kernel] = known
+            locations[kernel] = known
         else:
             origins.setdefault(kernel, {})[op.name] = None
     missing = sorted(origins, key=str)
@@ -192,9 +198,9 @@ def _emit(
     decks: list[list[EmittedKernel]] = [[] for _ in range(count)]
     for number, kernel in enumerate(missing):
         deck = decks[number % count]
-        places[kernel] = (reuse.units + number % count, len(deck))
+        locations[kernel] = (reuse.units + number % count, len(deck))
         deck.append(EmittedKernel(kernel, tuple(origins[kernel])))
-    return tuple(emit_unit(deck) for deck in decks), places
+    return tuple(emit_unit(deck) for deck in decks), locations
 
 
 def _assemble(
@@ -202,7 +208,7 @@ def _assemble(
     lowered: Lowered,
     memory: MemoryPlan,
     offsets: Mapping[Buffer, int],
-    places: Mapping[Kernel, Place],
+    locations: Mapping[Kernel, KernelLocation],
     kept: ReuseIndex,
     sources: Mapping[Op, int],
     most_turns: int,
@@ -216,9 +222,9 @@ def _assemble(
             kind = Jump.UNLESS if condition else Jump.ALWAYS
             builder.add_jump(kind, condition, lowered.labels[step.label], sources[step.op])
             continue
-        unit, index = places[step.kernel]
+        unit, index = locations[step.kernel]
         params = params_packer(step.kernel.header, step.kernel.function).bytes(step.params)
-        operands = [_operand(ref, lowered.storage, offsets, places) for ref in step.operands]
+        operands = [_operand(ref, lowered.storage, offsets, locations) for ref in step.operands]
         builder.add_step(unit, index, operands, params, step.tasks, sources[step.op])
     return builder.finish(
         input_count=len(partition.inputs),
@@ -232,7 +238,10 @@ def _assemble(
 
 
 def _operand(
-    ref: Ref, storage: Storage, offsets: Mapping[Buffer, int], places: Mapping[Kernel, Place]
+    ref: Ref,
+    storage: Storage,
+    offsets: Mapping[Buffer, int],
+    locations: Mapping[Kernel, KernelLocation],
 ) -> Operand:
     if isinstance(ref, TensorRef):
         buffer, layout = storage.allocations[ref.tensor]
@@ -241,5 +250,5 @@ def _operand(
     if isinstance(ref, ConstantRef):
         return Operand(Space.PARAMS if ref.is_own else Space.CONSTANT, 0, ref.offset)
     if isinstance(ref, KernelRef):
-        return Operand(Space.KERNEL, *places[ref.kernel])
+        return Operand(Space.KERNEL, *locations[ref.kernel])
     return _NOTHING

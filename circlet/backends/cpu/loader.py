@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[np.generic]
     Image = bytes | memoryview
 
-_ALIGNMENT = 64
+_ALIGNMENT = 64  # LINE_BYTES of abi.py, which a start does without
 _ARENA, _INPUT = 1, 3  # of `enum circlet_space`
 _load_numbers = itertools.count(1)
 

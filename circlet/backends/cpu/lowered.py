@@ -23,7 +23,7 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.reuse_index import Place, ReuseIndex, kernel_key
+from circlet.backends.cpu.reuse_index import KernelLocation, ReuseIndex, kernel_key
 from circlet.backends.cpu.storage import RESHAPES, Buffer, Storage
 from circlet.backends.cpu.tuning.choices import Choice, Choices
 from circlet.ir import Op, Tensor
@@ -102,12 +102,12 @@ class Lowered:
 
     @property
     def constants(self) -> bytes:
-        """What this plan adds to constants: all of them, where there is no reuse."""
+        """What this plan adds to the constants: all of them, unless it reuses another size's."""
         return self._constants.data
 
-    def reuse(self, places: Mapping[Kernel, Place], units: Sequence[str]) -> ReuseIndex:
+    def reuse(self, locations: Mapping[Kernel, KernelLocation], units: Sequence[str]) -> ReuseIndex:
         """What the network can use at other sizes: what there was before, and what is new."""
-        kernels = {kernel_key(kernel): place for kernel, place in places.items()}
+        kernels = {kernel_key(kernel): place for kernel, place in locations.items()}
         if self._reuse is not None:
             known = {**self._reuse.kernels, **kernels}
             return replace(self._reuse, kernels=known, units=self._reuse.units + len(units))
@@ -182,7 +182,7 @@ class Lowered:
         for done in (self._copied, self._bordered):
             done.clear()  # what one branch copied or filled, another may not find
         if isinstance(item, Goto):
-            self.condition(item)  # places its flag, where that is a constant
+            self.condition(item)  # locations its flag, where that is a constant
             self.steps.append(item)
         else:
             self.labels[item] = len(self.steps)
@@ -203,10 +203,10 @@ class Lowered:
             padded_copy(op, tensor, copy, self)
 
     def _fill_border(self, op: Op, tensor: Tensor) -> None:
-        home = self.storage.allocations[tensor]
-        if home.layout.border and home.buffer not in self._bordered:
-            self._bordered.add(home.buffer)
-            self.steps.append(border_fill(op, tensor, home.layout))
+        allocation = self.storage.allocations[tensor]
+        if allocation.layout.border and allocation.buffer not in self._bordered:
+            self._bordered.add(allocation.buffer)
+            self.steps.append(border_fill(op, tensor, allocation.layout))
 
     def _substituted(self, ref: Ref) -> Ref:
         if isinstance(ref, TensorRef) and ref.tensor in self._substitutes:

@@ -18,7 +18,7 @@ from circlet.backends.cpu.memory_use import memory_use
 from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
 from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
-from circlet.backends.cpu.toolchain import UnitSource, compile_units, usable_cores
+from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.backends.cpu.tuning.choices import Choices
 from circlet.errors import LimitError
 from circlet.ir import DType, Graph, Op
@@ -27,6 +27,7 @@ from circlet.ops.requantization import is_default
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
+from circlet.target.threads import usable_cores
 
 LOGGER = logging.getLogger(__name__)
 Build = Callable[[Sequence[UnitSource]], list[bytes]]

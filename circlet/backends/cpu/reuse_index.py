@@ -13,7 +13,7 @@ from circlet.errors import ArtifactError
 from circlet.ir import DType, Op, Quantization, Tensor
 from circlet.ops.fused import parts_of
 
-Place = tuple[int, int]
+KernelLocation = tuple[int, int]  # unit, and index of the kernel in it
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class ReuseIndex:
         constants_bytes: Size of the partition's constants.
     """
 
-    kernels: Mapping[str, Place] = field(default_factory=dict)
+    kernels: Mapping[str, KernelLocation] = field(default_factory=dict)
     packed: Mapping[str, Packed] = field(default_factory=dict)
     units: int = 0
     constants_bytes: int = 0
 
     def to_bytes(self) -> bytes:
-        """The reuse as a section of an artifact."""
+        """The index as a section of an artifact."""
         packed = {
             key: ([ref.offset for ref in entry.refs], entry.fact)
             for key, entry in self.packed.items()
@@ -42,7 +42,7 @@ class ReuseIndex:
 
     @staticmethod
     def from_bytes(data: bytes | memoryview) -> ReuseIndex:
-        """The reuse that `to_bytes` wrote; nothing where it wrote nothing."""
+        """The index that `to_bytes` wrote; an empty one from no bytes."""
         if not len(data):
             return NO_REUSE
         try:
@@ -54,7 +54,8 @@ class ReuseIndex:
             }
             return ReuseIndex(kernels, packed, rows["units"], rows["constants_bytes"])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ArtifactError("an artifact is damaged", why=f"its reuse: {error!r}") from error
+            why = f"its reuse index: {error!r}"
+            raise ArtifactError("an artifact is damaged", why=why) from error
 
 
 NO_REUSE = ReuseIndex()

@@ -1,6 +1,6 @@
 """Decides where every tensor of a partition lives before any op is lowered.
 
-Each tensor gets a `Allocation`: a buffer (in the arena, or the caller's) and a layout inside it.
+Each tensor gets an `Allocation`: a buffer (in the arena, or the caller's) and a layout inside it.
 Reshapes, slices and parts that are one run of their input share its buffer, inputs of a
 concatenation are written straight into its output, and an image whose consumer pads it sits in the
 middle of a bordered buffer. Where sharing is not possible the compiler inserts a copy: correct
@@ -53,10 +53,10 @@ class Allocation(NamedTuple):
 
 
 class Storage:
-    """Homes of all tensors of a partition, and the padded copies that some consumers need.
+    """Allocations of all tensors of a partition, and the padded copies that some consumers need.
 
     Attributes:
-        allocations: Allocation of each computed tensor, padded copies included.
+        allocations: That of each computed tensor, padded copies included.
         copies: For each op, the tensors that it reads as padded copies, and those copies.
     """
 
@@ -278,7 +278,7 @@ class Storage:
         return allocation if allocation.layout.is_dense else None
 
     def _may_be_channels(self, tensor: Tensor) -> bool:
-        """Whether all consumers take wider pixels, and long runs or few consumers make that pay."""
+        """Whether all consumers take wider pixels, and runs are long or consumers few."""
         rows = [self._rows[op] for op in self._readers.get(tensor, ())]
         takes = (r.strided_inputs if len(tensor.shape) == 4 else r.strided_any_rank for r in rows)
         run_bytes = tensor.static_shape[-1] * tensor.dtype.bits // 8 if tensor.shape else 0

@@ -21,6 +21,7 @@ from circlet.backends.cpu.flags import unit_flags
 from circlet.config import Config, compiler_environment
 from circlet.errors import CacheError, CompileError
 from circlet.target.targets import Target
+from circlet.target.threads import usable_cores
 
 __all__ = [
     "KERNELS_DIR",
@@ -30,7 +31,6 @@ __all__ = [
     "compile_units",
     "compiler_identity",
     "find_compiler",
-    "usable_cores",
 ]
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
@@ -164,13 +164,6 @@ def _compiler_cache(config: Config, folder: Path) -> Path:
         return folder / "global"
     ours = wanted.stat().st_uid == os.getuid() and os.access(wanted, os.W_OK | os.X_OK)
     return wanted if ours else folder / "global"
-
-
-def usable_cores() -> int:
-    """The number of CPU cores that this process may be scheduled on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _no_room(error: OSError) -> CacheError:

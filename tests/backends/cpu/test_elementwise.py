@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower.pointwise.affine import affine_params
-from circlet.backends.cpu.lower.pointwise.small_rows import repeat_constant
+from circlet.backends.cpu.lower.elementwise.affine import affine_params
+from circlet.backends.cpu.lower.elementwise.small_rows import repeat_constant
 from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.evaluate import evaluate_graph

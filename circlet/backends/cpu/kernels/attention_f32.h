@@ -1,8 +1,10 @@
 /* Attention over stacks of float matrices: softmax(beta * (scale * q k + mask)) v.
  *
  * A task is `task_rows` rows of q of one stacked matrix: k and v are packed into scratch memory,
- * then blocks of rows go by whose scores never leave the cache. Rows of the last block and of the
- * last task may be computed twice, to the same bits.
+ * then blocks of rows go by whose scores never leave the cache, so that the matrix of scores, whose
+ * size is the square of the sequence, is never whole. Rows of the last block and of the last task
+ * may be computed twice, to the same bits. Each row of scores is whole, unlike in FlashAttention:
+ * its maximum is known before any power, and nothing is rescaled.
  *
  * With BF16, q, k, v and the powers are rounded to bfloat16, and sums stay in float32.
  *
@@ -64,7 +66,8 @@ CIRCLET_INLINE void attention_f32_pack(float *to, const float *y, int64_t depth,
     }
 }
 
-/* `count` rows, `step` elements apart, times one block of packed columns, times a factor for each row. */
+/* `count` rows, `step` elements apart, times one block of packed columns, times a factor for
+ * each row. */
 CIRCLET_INLINE void attention_f32_multiply(const void *x, int64_t step, int64_t depth,
                                            const float *w, float *to, int64_t pitch,
                                            int64_t count, int64_t left, const float *factors,
@@ -96,7 +99,9 @@ CIRCLET_INLINE vf attention_f32_mask(const struct attention_f32_params *p, const
     return left >= CIRCLET_LANES ? v_load(mask + key) : v_load_n(mask + key, left);
 }
 
-/* A row of scores, of whole vectors, to its powers; returns the reciprocal of their sum. */
+/* A row of scores, of whole vectors, to its powers; returns the reciprocal of their sum, by
+ * which the results are scaled as they are stored: fewer products than scaling the powers.
+ * Differences to the maximum are never positive, so that no power overflows. */
 CIRCLET_INLINE float attention_f32_powers(const struct attention_f32_params *p, float *row,
                                           const float *mask, const int MASK) {
     vf least = v_splat(-__builtin_inff()), best = least, sum = v_zero();

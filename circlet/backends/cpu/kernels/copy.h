@@ -18,6 +18,9 @@ typedef CIRCLET_UNALIGNED(int64_t, CIRCLET_VBYTES) copy_fill;
         *(type *)(to + n - sizeof(type)) = tail;                 \
     } while (0)
 
+/* The last vector overlaps the one before it instead of a loop over single bytes. It is loaded
+ * before anything is stored, so that a run may move to lower addresses that overlap its own, as
+ * rows of stripe.h do. */
 CIRCLET_INLINE void copy_run(char *to, const char *from, int64_t n) {
     if (n >= CIRCLET_VBYTES) {
         vi8 tail = *(const vi8_u *)(from + n - CIRCLET_VBYTES);
@@ -64,11 +67,7 @@ CIRCLET_INLINE void fill_run(char *to, int64_t pattern, int64_t n) {
 }
 
 struct copy_rows_params {
-    int64_t rows;          /* inner runs in all */
-    int64_t rows_per_task; /* of a task */
-    int64_t inner;         /* bytes of a run, contiguous on both sides */
-    int64_t chunk;         /* bytes of a run that one task copies */
-    int64_t sizes[6];      /* outer sizes */
+    struct row_loops rows;
     int64_t source[7];     /* strides */
     int64_t result[7];     /* strides */
 };
@@ -78,11 +77,11 @@ CIRCLET_INLINE void copy_rows(const struct copy_rows_params *p, void *const *x, 
                               int64_t begin, int64_t end) {
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
-        rows_span span = ROWS_SPAN(p, task);
+        rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first, run; row < span.last; row += run) {
-            run = rows_run(row, span.last, p->sizes);
-            const char *from = (const char *)x[0] + rows_offset(row, p->sizes, p->source);
-            char *to = (char *)x[1] + rows_offset(row, p->sizes, p->result);
+            run = rows_run(row, span.last, p->rows.sizes);
+            const char *from = (const char *)x[0] + rows_offset(row, p->rows.sizes, p->source);
+            char *to = (char *)x[1] + rows_offset(row, p->rows.sizes, p->result);
             for (int64_t i = 0; i < run; i++)
                 copy_run(to + i * p->result[5] + span.begin, from + i * p->source[5] + span.begin,
                          span.end - span.begin);
@@ -111,7 +110,8 @@ CIRCLET_INLINE void copy_plane(const struct copy_elements_params *p, char *to, c
                          from + c * p->column_source + i * p->source[6], size);
 }
 
-/* Operands: source, result. Any strides: transposes, strided slices. */
+/* Operands: source, result. Any strides: transposes, strided slices. Tasks are blocks of a
+ * plane, so that both the lines read and the lines written by one stay in the cache. */
 CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *const *x,
                                   void *scratch, int64_t begin, int64_t end, int size,
                                   int is_transpose) {
@@ -127,8 +127,8 @@ CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *co
         char *to = (char *)x[1] + rows_offset(row, p->sizes, p->result);
         from += c * p->column_source + i * p->source[6];
         to += c * p->column_result + i * p->result[6];
-        struct turn_plane plane = {to, from, p->column_result, p->source[6], columns, inner};
-        if (is_transpose) turn(&plane, size);
+        struct transpose_plane plane = {to, from, p->column_result, p->source[6], columns, inner};
+        if (is_transpose) transpose_planes(&plane, size);
         else copy_plane(p, to, from, columns, inner, size);
     }
 }
@@ -198,8 +198,9 @@ struct fill_border_params {
     int64_t pattern;     /* the element to fill with, repeated to eight bytes */
 };
 
-/* Operands: the start of a bordered buffer. Writes only the border; a task is one of the `height + 1`
- * gaps before, between and behind the rows of an image. */
+/* Operands: the start of a bordered buffer. Writes only the border, before a kernel writes the
+ * image; a task is one of the `height + 1` gaps before, between and behind the rows of an image.
+ * The right border of a row and the left border of the next are one gap. */
 CIRCLET_INLINE void fill_border(const struct fill_border_params *p, void *const *x, void *scratch,
                                 int64_t begin, int64_t end) {
     (void)scratch;
@@ -213,6 +214,40 @@ CIRCLET_INLINE void fill_border(const struct fill_border_params *p, void *const 
         if (row++ < p->height) continue;
         row = 0;
         start += p->image_bytes;
+    }
+}
+
+struct copy_indirect_params {
+    int64_t rows;          /* positions of all axes but the last */
+    int64_t rows_per_task; /* of a task */
+    int64_t run_bytes;     /* contiguous bytes that one position moves */
+    int64_t pattern;       /* the element to fill with, repeated to eight bytes */
+    int64_t sizes[6];      /* of the axes */
+    int64_t first[6];      /* number of each axis' first entry in the table */
+};
+
+/* Operands: source, result, table. An entry of an axis is a pair of offsets, into the source and
+ * into the result; they add up over the axes, so that mirrors and blocks, whose addresses no
+ * strides give, need tables of the sum of the axes' sizes only. A negative source offset means
+ * filling. */
+CIRCLET_INLINE void copy_indirect(const struct copy_indirect_params *p, void *const *x,
+                                  void *scratch, int64_t begin, int64_t end) {
+    (void)scratch;
+    const int64_t *table = x[2], *inner = table + 2 * p->first[5];
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+        int64_t rest = row, from = 0, to = 0, is_inside = 1;
+        for (int axis = 4; axis >= 0; axis--) {
+            const int64_t *entry = table + 2 * (p->first[axis] + rest % p->sizes[axis]);
+            is_inside &= entry[0] >= 0;
+            from += entry[0], to += entry[1];
+            rest /= p->sizes[axis];
+        }
+        for (int64_t i = 0; i < p->sizes[5]; i++) {
+            char *target = (char *)x[1] + to + inner[2 * i + 1];
+            if (!is_inside || inner[2 * i] < 0) fill_run(target, p->pattern, p->run_bytes);
+            else copy_run(target, (const char *)x[0] + from + inner[2 * i], p->run_bytes);
+        }
     }
 }
 

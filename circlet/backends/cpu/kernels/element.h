@@ -1,10 +1,11 @@
-/* Elements of any type to and from float and int32 lanes. */
+/* Elements of any type to and from float and int32 lanes. Kernels are written once over lanes,
+ * and the type is a constant of each instance: what it does not need is not compiled. */
 #ifndef CIRCLET_ELEMENT_H
 #define CIRCLET_ELEMENT_H
 
 #include "simd.h"
 
-enum { ELEMENT_F32, ELEMENT_I8, ELEMENT_U8, ELEMENT_I16, ELEMENT_I32 };
+enum { ELEMENT_F32, ELEMENT_I8, ELEMENT_U8, ELEMENT_I16, ELEMENT_I32, ELEMENT_I64 };
 
 CIRCLET_INLINE int64_t element_size(int type) {
     return type == ELEMENT_F32 || type == ELEMENT_I32 ? 4 : type == ELEMENT_I16 ? 2 : 1;

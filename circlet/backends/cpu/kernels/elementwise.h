@@ -15,11 +15,7 @@
 #define ELEMENTWISE_OPERANDS 12
 
 struct elementwise_params {
-    int64_t rows;          /* inner runs in all */
-    int64_t rows_per_task; /* of a task */
-    int64_t inner;         /* elements of a run */
-    int64_t chunk;         /* elements of a run that one task does */
-    int64_t sizes[6];      /* outer sizes */
+    struct row_loops rows;
     int64_t strides[84];   /* bytes, of each operand in turn; the last one's is of the inner loop */
     int32_t ints[32];      /* the expression's parameters */
     float floats[16];      /* the expression's parameters */
@@ -60,6 +56,8 @@ CIRCLET_INLINE vi v_nearest_ratio(vf x, vf scale, vf low, vf high) {
     return v_to_i32(y + v_copysign(v_splat(0.49999997f), y));
 }
 
+/* The tail is a masked run of the same code: an element's result does not depend on its
+ * position. */
 CIRCLET_INLINE void elementwise_run(const elementwise_values *v, char *const *at, int64_t begin,
                                     int64_t end, elementwise_body body) {
     int64_t i = begin;
@@ -80,12 +78,13 @@ CIRCLET_INLINE void elementwise(const struct elementwise_params *p, void *const 
     elementwise_values values = elementwise_copied(p->ints, p->floats);
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
-        rows_span span = ROWS_SPAN(p, task);
+        rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first, run; row < span.last; row += run) {
             char *at[ELEMENTWISE_OPERANDS];
-            run = rows_run(row, span.last, p->sizes);
+            run = rows_run(row, span.last, p->rows.sizes);
             CIRCLET_UNROLL for (int k = 0; k < operands; k++)
-                at[k] = (char *)x[k] + rows_offset(row, p->sizes, p->strides + k * ROWS_STRIDES);
+                at[k] = (char *)x[k] +
+                        rows_offset(row, p->rows.sizes, p->strides + k * ROWS_STRIDES);
             for (int64_t i = 0; i < run; i++) {
                 compute(&values, at, span.begin, span.end);
                 CIRCLET_UNROLL for (int k = 0; k < operands; k++)

@@ -1,7 +1,10 @@
 /* Fourier transforms of real rows whose length is a power of two, one row per lane.
  *
- * A row of N numbers is transformed as N / 2 complex ones; the halves of its spectrum are then
- * parted. Twiddles: cos(2 pi k / N) and sin(2 pi k / N) for k <= N / 2, interleaved.
+ * A row of N numbers is transformed as N / 2 complex ones, even elements as real and odd ones as
+ * imaginary parts, whose spectra are then told apart by symmetry. The transform is radix 2,
+ * decimated in time: elements are loaded in bit-reversed order, and stages of butterflies double
+ * the length. A row in each lane needs no shuffles. Twiddles: cos(2 pi k / N) and sin(2 pi k / N)
+ * for k <= N / 2, interleaved.
  */
 #ifndef CIRCLET_FFT_H
 #define CIRCLET_FFT_H

@@ -19,7 +19,9 @@ CIRCLET_INLINE vi v_high_halves(vl even, vl odd) {
 #endif
 }
 
-/* (a * b) >> 31, rounded to nearest, halves up; not both may be INT32_MIN. */
+/* SaturatingRoundingDoublingHighMul: (a * b) >> 31, rounded to nearest, halves up; not both may
+ * be INT32_MIN, whose product alone saturates. Even and odd lanes are multiplied apart, as
+ * products have 64 bits; the odd ones, doubled, stand in the upper halves already. */
 CIRCLET_INLINE vi v_srdhm(vi a, vi b) {
 #if defined(__aarch64__)
     vi r;
@@ -43,7 +45,7 @@ CIRCLET_INLINE vi v_rdbpot(vi x, vi exponent) {
     return v_select_i32(none, x, once - (once >> 1));
 }
 
-/* x * 2^left * multiplier / 2^(31 + right), rounded twice. */
+/* x * 2^left * multiplier / 2^(31 + right), rounded twice: MultiplyByQuantizedMultiplier. */
 CIRCLET_INLINE vi v_scale_twice(vi x, vi multiplier, vi left, vi right) {
     return v_rdbpot(v_srdhm(v_shl_i32(x, left), multiplier), right);
 }

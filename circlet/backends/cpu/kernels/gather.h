@@ -48,31 +48,33 @@ CIRCLET_INLINE void gather(const struct gather_params *p, void *const *x, void *
 struct slice_at_params {
     int64_t rows;          /* runs in all */
     int64_t rows_per_task; /* of a task */
-    int64_t run_bytes;     /* contiguous bytes at one place of the axis */
+    int64_t run_bytes;     /* contiguous bytes at one position of the axis */
     int64_t size;          /* of the axis */
-    int64_t position;      /* of the axis' start in the list of starts */
+    int64_t position;      /* of its start in the list of starts */
 };
 
-/* Operands: source, starts, result: one place of an axis, counted from its end where negative. */
+/* Operands: source, starts, result: one position of an axis, counted from its end where
+ * negative. */
 CIRCLET_INLINE void slice_at(const struct slice_at_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end, int index_size) {
     (void)scratch;
-    int64_t place = index_at(x[1], p->position, index_size);
-    place = index_inside(place < 0 ? place + p->size : place, p->size);
+    int64_t at = index_at(x[1], p->position, index_size);
+    at = index_inside(at < 0 ? at + p->size : at, p->size);
     int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
     for (int64_t row = begin * p->rows_per_task; row < last; row++)
         copy_run((char *)x[2] + row * p->run_bytes,
-                 (const char *)x[0] + (row * p->size + place) * p->run_bytes, p->run_bytes);
+                 (const char *)x[0] + (row * p->size + at) * p->run_bytes, p->run_bytes);
 }
 
-struct lookup_params {
+struct embedding_lookup_params {
     int64_t ids;  /* rows of the result */
     int64_t rows; /* of the table */
     int64_t run;  /* elements of a row */
 };
 
-/* Operands: ids, 8-bit table, scale of each row, result. A task is one id. */
-CIRCLET_INLINE void lookup(const struct lookup_params *p, void *const *x, void *scratch,
+/* Operands: ids, 8-bit table, scale of each row, result: rows are dequantised as they are read.
+ * A task is one id. */
+CIRCLET_INLINE void embedding_lookup(const struct embedding_lookup_params *p, void *const *x, void *scratch,
                            int64_t begin, int64_t end, int is_signed) {
     (void)scratch;
     for (int64_t id = begin; id < end; id++) {
@@ -103,7 +105,8 @@ CIRCLET_INLINE void scatter_add(char *to, const char *from, int64_t n, int size,
     }
 }
 
-/* Operands: indices, updates, result. One task; vectors that point outside change nothing. */
+/* Operands: indices, updates, result. One task, since indices may repeat, and float sums depend on
+ * their order; vectors that point outside change nothing. */
 CIRCLET_INLINE void scatter_nd(const struct scatter_nd_params *p, void *const *x, void *scratch,
                                int64_t begin, int64_t end, int size, int is_float) {
     (void)scratch, (void)begin, (void)end;
@@ -120,32 +123,33 @@ CIRCLET_INLINE void scatter_nd(const struct scatter_nd_params *p, void *const *x
     }
 }
 
-struct segments_params {
+struct segment_reduce_params {
     int64_t rows;     /* one id each */
     int64_t run;      /* elements of a row */
     int64_t chunk;    /* elements of a row that one task does */
     int64_t segments; /* rows of the result */
 };
 
-enum segments_join { SEGMENTS_ADD, SEGMENTS_MUL, SEGMENTS_MAX, SEGMENTS_MIN };
+enum segment_join { SEGMENT_ADD, SEGMENT_MUL, SEGMENT_MAX, SEGMENT_MIN };
 
-#define SEGMENTS_RUN(type, whole)                                        \
+#define SEGMENT_RUN(type, whole)                                        \
     for (int64_t i = 0; i < n; i++) {                                    \
         type a = ((const type *)to)[i], b = ((const type *)from)[i];     \
-        ((type *)to)[i] = join == SEGMENTS_ADD   ? (type)((whole)a + (whole)b) \
-                          : join == SEGMENTS_MUL ? (type)((whole)a * (whole)b) \
-                          : join == SEGMENTS_MAX ? (a < b ? b : a)       \
+        ((type *)to)[i] = join == SEGMENT_ADD   ? (type)((whole)a + (whole)b) \
+                          : join == SEGMENT_MUL ? (type)((whole)a * (whole)b) \
+                          : join == SEGMENT_MAX ? (a < b ? b : a)       \
                                                  : (b < a ? b : a);      \
     }
 
-CIRCLET_INLINE void segments_run(char *to, const char *from, int64_t n, int join, int is_float) {
-    if (is_float) SEGMENTS_RUN(float, float)
-    else SEGMENTS_RUN(int32_t, uint32_t)
+CIRCLET_INLINE void segment_run(char *to, const char *from, int64_t n, int join, int is_float) {
+    if (is_float) SEGMENT_RUN(float, float)
+    else SEGMENT_RUN(int32_t, uint32_t)
 }
 
-/* Operands: rows, ids, the element that segments start with, result. A task is a stretch of every
- * row; rows join in order, and those whose id lies outside change nothing. */
-CIRCLET_INLINE void segments(const struct segments_params *p, void *const *x, void *scratch,
+/* Operands: rows, ids, the element that segments start with, result. A task is a range of
+ * columns, as any row may belong to any segment; rows join in order, and those whose id lies
+ * outside change nothing. */
+CIRCLET_INLINE void segment_reduce(const struct segment_reduce_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end, int join, int is_float) {
     (void)scratch;
     const int32_t *ids = x[1];
@@ -155,7 +159,7 @@ CIRCLET_INLINE void segments(const struct segments_params *p, void *const *x, vo
             ((uint32_t *)x[3])[row * p->run + first + i] = *(const uint32_t *)x[2];
     for (int64_t row = 0; row < p->rows; row++) {
         if (ids[row] < 0 || ids[row] >= p->segments) continue;
-        segments_run((char *)x[3] + (ids[row] * p->run + first) * 4,
+        segment_run((char *)x[3] + (ids[row] * p->run + first) * 4,
                      (const char *)x[0] + (row * p->run + first) * 4, n, join, is_float);
     }
 }
@@ -189,25 +193,25 @@ CIRCLET_INLINE void sparse_to_dense(const struct sparse_to_dense_params *p, void
     }
 }
 
-struct update_slice_params {
+struct dynamic_update_slice_params {
     int64_t rows;           /* runs of the update */
     int64_t rows_per_task;  /* of a task */
     int64_t run_bytes;      /* of the innermost axis of the update */
     int64_t axes;           /* of the data, the last ones of the arrays below */
-    int64_t spare[6];       /* largest start of each axis */
+    int64_t last_start[6];  /* the largest start of each axis that fits */
     int64_t strides[6];     /* of the result, in bytes */
     int64_t sizes[6];       /* outer sizes of the update */
     int64_t row_strides[7]; /* of the result along the outer sizes, in bytes */
 };
 
 /* Operands: update, starts, result, which holds the data already. */
-CIRCLET_INLINE void update_slice(const struct update_slice_params *p, void *const *x,
+CIRCLET_INLINE void dynamic_update_slice(const struct dynamic_update_slice_params *p, void *const *x,
                                  void *scratch, int64_t begin, int64_t end, int index_size) {
     (void)scratch;
     char *to = x[2];
     for (int64_t i = 0; i < p->axes; i++) {
         int64_t axis = 6 - p->axes + i;
-        to += p->strides[axis] * index_inside(index_at(x[1], i, index_size), p->spare[axis] + 1);
+        to += p->strides[axis] * index_inside(index_at(x[1], i, index_size), p->last_start[axis] + 1);
     }
     int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
     for (int64_t row = begin * p->rows_per_task; row < last; row++)
@@ -221,17 +225,43 @@ struct one_hot_params {
 };
 
 /* Operands: indices, the value where they point, the value elsewhere, result. A task is one run of
- * inner elements of one place of the new axis. */
+ * inner elements of one position of the new axis. */
 CIRCLET_INLINE void one_hot(const struct one_hot_params *p, void *const *x, void *scratch,
                             int64_t begin, int64_t end, int index_size, int size) {
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
-        int64_t first = task / p->depth * p->inner, place = task % p->depth;
+        int64_t first = task / p->depth * p->inner, position = task % p->depth;
         char *to = (char *)x[3] + task * p->inner * size;
         for (int64_t i = 0; i < p->inner; i++) {
-            int hit = index_at(x[0], first + i, index_size) == place;
+            int hit = index_at(x[0], first + i, index_size) == position;
             copy_element(to + i * size, hit ? x[1] : x[2], size);
         }
+    }
+}
+
+struct reverse_sequence_params {
+    int64_t rows;           /* runs in all */
+    int64_t rows_per_task;  /* of a task */
+    int64_t run_bytes;      /* contiguous bytes that move together */
+    int64_t sequence;       /* size of the axis that is reversed */
+    int64_t sequence_rows;  /* rows from one of its positions to the next */
+    int64_t batch;          /* size of the axis of the lengths */
+    int64_t batch_rows;     /* rows from one of its positions to the next */
+};
+
+/* Operands: source, lengths, result. */
+CIRCLET_INLINE void reverse_sequence(const struct reverse_sequence_params *p, void *const *x,
+                                     void *scratch, int64_t begin, int64_t end, int index_size) {
+    (void)scratch;
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+        int64_t position = row / p->sequence_rows % p->sequence;
+        int64_t length = index_at(x[1], row / p->batch_rows % p->batch, index_size);
+        length = index_inside(length, p->sequence + 1);
+        int64_t source = position < length ? length - 1 - position : position;
+        const char *from = (const char *)x[0] + row * p->run_bytes;
+        copy_run((char *)x[2] + row * p->run_bytes,
+                 from + (source - position) * p->sequence_rows * p->run_bytes, p->run_bytes);
     }
 }
 

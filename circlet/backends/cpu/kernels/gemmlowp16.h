@@ -8,8 +8,8 @@
 #include "fixed.h"
 
 #define G16_ONE 32767
-#define G16_EXP_MINUS_EIGHTH 28918
-#define G16_THIRD 10923
+#define G16_EXP_MINUS_EIGHTH 28918 /* e^(-1/8) in Q0.15 */
+#define G16_THIRD 10923            /* 1/3 in Q0.15 */
 
 /* (2 * a * b) >> 16, rounded to nearest, halves up; not both may be -32768. */
 CIRCLET_INLINE vi g16_mul(vi a, vi b) { return (a * b + 16384) >> 15; }
@@ -28,9 +28,10 @@ CIRCLET_INLINE vi g16_exp_near_zero(vi a) {
     return v_min_i32(base + g16_mul(base, power), v_splat_i32(G16_ONE));
 }
 
-/* e^a of a value a <= 0: the polynomial times powers of e. */
+/* e^a of a value a <= 0: the polynomial for what is within a quarter, times e^(-2^(i - 2)) for each
+ * further bit i of -a that is set. */
 CIRCLET_INLINE vi g16_exp_on_negative(vi a, const int integer_bits) {
-    const int32_t factors[] = {25520, 19875, 12055, 4435, 600, 11, 0};
+    const int32_t factors[] = {25520, 19875, 12055, 4435, 600, 11, 0}; /* e^-1/4 ... e^-16, Q0.15 */
     const int fraction_bits = 15 - integer_bits, quarter = 1 << (fraction_bits - 2);
     vi inside = (a & (quarter - 1)) - quarter;
     vi result = g16_exp_near_zero((vi)((vu)inside << integer_bits));
@@ -43,7 +44,8 @@ CIRCLET_INLINE vi g16_exp_on_negative(vi a, const int integer_bits) {
     return v_select_i32(a == v_zero_i32(), v_splat_i32(G16_ONE), result);
 }
 
-/* 2 / (1 + x) as Q2.13 for Q0.15 x in [0, 1]: Newton's method from a linear estimate. */
+/* 2 / (1 + x) as Q2.13 for Q0.15 x in [0, 1]: Newton's method on half the denominator d in [1/2,
+ * 1], from the linear estimate 48/17 - 32/17 d, which is least wrong there. */
 CIRCLET_INLINE vi g16_reciprocal_of_one_plus(vi power) {
     vi half = (power + (G16_ONE + 1)) >> 1;
     vi x = g16_mul(half, v_splat_i32(-15420)) + 23130;

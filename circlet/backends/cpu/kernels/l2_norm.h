@@ -1,4 +1,4 @@
-/* Rows divided by their length in float32; lengths below 1e-6 count as that. */
+/* Rows divided by their length in float32; lengths below 1e-6 count as that, as in LiteRT. */
 #ifndef CIRCLET_L2_NORM_H
 #define CIRCLET_L2_NORM_H
 

@@ -1,4 +1,5 @@
-/* Layer normalisation of int16 gates in fixed point, as TFLite's integer LSTM has it. */
+/* Layer normalisation of int16 gates in fixed point: PortableApplyLayerNorm of LiteRT's
+ * portable_tensor_utils.cc, step by step. The names of its constants stand beside them. */
 #ifndef CIRCLET_LSTM_NORM_Q8_H
 #define CIRCLET_LSTM_NORM_Q8_H
 
@@ -8,16 +9,18 @@ struct lstm_norm {
     int32_t multiplier, shift, limit; /* of the result; the least variance */
 };
 
+/* SaturatingRoundingDoublingHighMul; one factor is never negative, so that nothing saturates. */
 CIRCLET_INLINE int32_t norm_mul(int32_t a, int32_t b) {
     return (int32_t)(((int64_t)a * b + (1ll << 30)) >> 31);
 }
 
+/* SaturatingLeftShift. */
 CIRCLET_INLINE int32_t norm_shift(int32_t x, int bits) {
     int64_t y = (int64_t)((uint64_t)(int64_t)x << bits);
     return y > INT32_MAX ? INT32_MAX : y < INT32_MIN ? INT32_MIN : (int32_t)y;
 }
 
-/* x times a factor, rounded twice. */
+/* MultiplyByQuantizedMultiplier: x times a factor, rounded twice. */
 CIRCLET_INLINE int32_t norm_scale(int32_t x, int32_t multiplier, int32_t shift) {
     int left = shift > 0 ? shift : 0, right = shift > 0 ? 0 : -shift;
     int32_t y = norm_mul((int32_t)((uint32_t)x << left), multiplier);
@@ -25,7 +28,9 @@ CIRCLET_INLINE int32_t norm_scale(int32_t x, int32_t multiplier, int32_t shift) 
     return (y >> right) + ((y & mask) > threshold);
 }
 
-/* The factor 1 / sqrt(value): Newton's method from 1 on a Q3.28 value. */
+/* GetInvSqrtQuantizedMultiplierExp, the factor 1 / sqrt(value): Newton's method from 1 in Q3.28 on
+ * half the value, shifted by pairs of bits as a root halves exponents; five times
+ * x = x (3 - value x^2) / 2. */
 CIRCLET_INLINE struct lstm_norm norm_inverse_square_root(int32_t value) {
     struct lstm_norm factor = {INT32_MAX, 0, 0};
     if (value <= 1) return factor;
@@ -39,21 +44,26 @@ CIRCLET_INLINE struct lstm_norm norm_inverse_square_root(int32_t value) {
         int32_t cube = norm_shift(norm_mul(norm_mul(x, x), x), 6);
         x = norm_shift(norm_mul((1 << 28) + (1 << 27), x) - norm_mul(half, cube), 3);
     }
-    x = norm_mul(x, 1518500250);
+    x = norm_mul(x, 1518500250); /* sqrt(1/2) in Q0.31, as the value was halved */
     factor.multiplier = right < 0 ? (int32_t)((uint32_t)x << -right) : x;
     factor.shift = right < 0 ? 0 : -right;
     return factor;
 }
 
+/* In units of 2^-10: (1 << 20) is the square of that factor, kTwoToPower20. LiteRT divides it by
+ * the count before it multiplies, and so does this; a variance below 1 becomes the limit, which
+ * keeps rows of equal values from dividing by zero. */
 CIRCLET_INLINE void lstm_norm_q8(int32_t *x, int64_t n, const int32_t *weights,
                                  const int32_t *bias, struct lstm_norm scale) {
     int32_t count = (int32_t)n;
     int64_t squares = 0;
-    double sum = 0.0; /* exact; 64-bit integers do not divide everywhere */
+    /* In double, since 32-bit processors have no 64-bit division. The sum is exact, and so is the
+     * truncation: quotients stay below 2^26, and what is no integer is 1 / count off one. */
+    double sum = 0.0;
     for (int64_t i = 0; i < n; i++) sum += x[i], squares += (int64_t)x[i] * x[i];
     int32_t mean = (int32_t)(sum * 1024.0 / count);
-    int64_t spread = squares * ((1 << 20) / count) - (int64_t)mean * mean;
-    int32_t variance = (int32_t)(spread / (1 << 20));
+    int64_t scaled = squares * ((1 << 20) / count) - (int64_t)mean * mean;
+    int32_t variance = (int32_t)(scaled / (1 << 20));
     struct lstm_norm factor = norm_inverse_square_root(variance < 1 ? scale.limit : variance);
     for (int64_t i = 0; i < n; i++) {
         int32_t y = norm_scale(1024 * x[i] - mean, factor.multiplier, factor.shift);

@@ -1,8 +1,9 @@
 /* Sizes and strides of an LSTM over time, in every type.
  *
- * Gates stand in the order input (unless HAS_INPUT is 0), forget, cell, output, each of `gate`
- * lanes. Rows of `tables` for each gate: weights of the cell state, norm coefficients, bias after
- * the norm.
+ * Gates stand in the order input, forget, cell, output, each of `gate` lanes, so that one product
+ * gives all of them. Without an input gate it is 1 - forget (CIFG, coupled input and forget gates).
+ * Rows of `tables` for each gate: peephole weights (of the cell state), coefficients of the layer
+ * norm, bias after the norm. With a norm the biases come after it, as in LiteRT's lstm_eval.cc.
  */
 #ifndef CIRCLET_LSTM_SIZES_H
 #define CIRCLET_LSTM_SIZES_H
@@ -18,7 +19,7 @@ struct lstm_sizes {
     int64_t inputs;    /* sizes of vectors */
     int64_t cells;
     int64_t outputs;
-    int64_t gate;      /* cells rounded up to whole registers */
+    int64_t gate;      /* cells rounded up to whole registers: no gate shares one with another */
     int64_t gate_blocks;
     int64_t projection_blocks; /* 0 without a projection */
 };

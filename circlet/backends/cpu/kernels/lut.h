@@ -5,36 +5,33 @@
 #include "rows.h"
 
 struct lut_params {
-    int64_t rows;          /* inner runs in all */
-    int64_t rows_per_task; /* of a task */
-    int64_t inner;         /* elements of a run, contiguous on both sides */
-    int64_t chunk;         /* elements of a run that one task does */
-    int64_t sizes[6];      /* outer sizes */
+    struct row_loops rows;
     int64_t source[7];     /* strides */
     int64_t result[7];     /* strides */
 };
 
 #if defined(__AVX512VBMI__) && defined(__clang__)
-typedef CIRCLET_VECTOR(char, 64) lut_bytes;
+typedef CIRCLET_VECTOR(char, 64) lut_chars;
 
 #define LUT_HAS_VECTORS 1
 
-/* Two permutations over 128 entries each, joined by the top bit of the index. */
-CIRCLET_INLINE vu8 lut_of(const lut_bytes *part, vu8 places) {
-    lut_bytes index = (lut_bytes)places;
+/* Two permutations over 128 entries each (vpermi2b reads two registers), joined by the top bit
+ * of the index: 64 look-ups in a few instructions. */
+CIRCLET_INLINE vu8 lut_of(const lut_chars *part, vu8 places) {
+    lut_chars index = (lut_chars)places;
     vu8 low = (vu8)__builtin_ia32_vpermi2varqi512(part[0], index, part[1]);
     vu8 high = (vu8)__builtin_ia32_vpermi2varqi512(part[2], index, part[3]);
     vu8 upper = (vu8)((vi8)index < 0);
     return (high & upper) | (low & ~upper);
 }
 
-CIRCLET_INLINE void lut_load(lut_bytes *part, const uint8_t *table) {
-    CIRCLET_UNROLL for (int i = 0; i < 4; i++) part[i] = (lut_bytes)v_load_u8(table + 64 * i);
+CIRCLET_INLINE void lut_load(lut_chars *part, const uint8_t *table) {
+    CIRCLET_UNROLL for (int i = 0; i < 4; i++) part[i] = (lut_chars)v_load_u8(table + 64 * i);
 }
 
 CIRCLET_INLINE int64_t lut_vectors(uint8_t *to, const uint8_t *from, const uint8_t *table,
                                    int64_t n) {
-    lut_bytes part[4];
+    lut_chars part[4];
     lut_load(part, table);
     int64_t i = 0;
     for (; i + 64 <= n; i += 64) v_store_u8(to + i, lut_of(part, v_load_u8(from + i)));
@@ -66,11 +63,12 @@ CIRCLET_INLINE void lut(const struct lut_params *p, void *const *x, void *scratc
     (void)scratch;
     const uint8_t *table = x[1];
     for (int64_t task = begin; task < end; task++) {
-        rows_span span = ROWS_SPAN(p, task);
+        rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first, run; row < span.last; row += run) {
-            run = rows_run(row, span.last, p->sizes);
-            const uint8_t *from = (const uint8_t *)x[0] + rows_offset(row, p->sizes, p->source);
-            uint8_t *to = (uint8_t *)x[2] + rows_offset(row, p->sizes, p->result);
+            run = rows_run(row, span.last, p->rows.sizes);
+            const uint8_t *from =
+                (const uint8_t *)x[0] + rows_offset(row, p->rows.sizes, p->source);
+            uint8_t *to = (uint8_t *)x[2] + rows_offset(row, p->rows.sizes, p->result);
             for (int64_t i = 0; i < run; i++)
                 lut_run(to + i * p->result[5] + span.begin, from + i * p->source[5] + span.begin,
                         table, span.end - span.begin);
@@ -79,11 +77,7 @@ CIRCLET_INLINE void lut(const struct lut_params *p, void *const *x, void *scratc
 }
 
 struct lut_pairs_params {
-    int64_t rows;          /* inner runs in all */
-    int64_t rows_per_task; /* of a task */
-    int64_t inner;         /* elements of a run */
-    int64_t chunk;         /* elements of a run that one task does */
-    int64_t sizes[6];      /* outer sizes */
+    struct row_loops rows;
     int64_t first[7];      /* strides */
     int64_t second[7];     /* strides */
     int64_t result[7];     /* strides */
@@ -96,11 +90,13 @@ CIRCLET_INLINE void lut_pairs(const struct lut_pairs_params *p, void *const *x, 
     (void)scratch;
     const uint8_t *table = x[3];
     for (int64_t task = begin; task < end; task++) {
-        rows_span span = ROWS_SPAN(p, task);
+        rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first; row < span.last; row++) {
-            const uint8_t *first = (const uint8_t *)x[0] + rows_offset(row, p->sizes, p->first);
-            const uint8_t *second = (const uint8_t *)x[1] + rows_offset(row, p->sizes, p->second);
-            uint8_t *to = (uint8_t *)x[2] + rows_offset(row, p->sizes, p->result);
+            const uint8_t *first =
+                (const uint8_t *)x[0] + rows_offset(row, p->rows.sizes, p->first);
+            const uint8_t *second =
+                (const uint8_t *)x[1] + rows_offset(row, p->rows.sizes, p->second);
+            uint8_t *to = (uint8_t *)x[2] + rows_offset(row, p->rows.sizes, p->result);
             for (int64_t i = span.begin; i < span.end; i++)
                 to[i] = table[first[one_first ? 0 : i] << 8 | second[one_second ? 0 : i]];
         }

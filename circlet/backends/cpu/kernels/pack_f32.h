@@ -27,11 +27,11 @@ CIRCLET_INLINE void pack_f32_rest(float *to, const float *y, int64_t column, int
 /* Columns whose elements follow each other in `y`: blocks are transposed in registers. */
 CIRCLET_INLINE void pack_f32_columns(float *to, const float *y, int64_t depth, int64_t column,
                                      int64_t count, const int width) {
-    int64_t across = count / TURN_WIDE * TURN_WIDE, down = depth / TURN_WIDE * TURN_WIDE;
-    for (int64_t n = 0; n < across; n += TURN_WIDE)
-        for (int64_t k = 0; k < down; k += TURN_WIDE)
-            turn_block_wide((char *)(to + k * width + n), width * 4,
-                            (const char *)(y + n * column + k), column * 4, TURN_WIDE, TURN_WIDE);
+    int64_t across = count / TRANSPOSE_WIDE * TRANSPOSE_WIDE, down = depth / TRANSPOSE_WIDE * TRANSPOSE_WIDE;
+    for (int64_t n = 0; n < across; n += TRANSPOSE_WIDE)
+        for (int64_t k = 0; k < down; k += TRANSPOSE_WIDE)
+            transpose_block_wide((char *)(to + k * width + n), width * 4,
+                            (const char *)(y + n * column + k), column * 4, TRANSPOSE_WIDE, TRANSPOSE_WIDE);
     pack_f32_rest(to, y, column, down, depth, 0, across, width);
     pack_f32_rest(to, y, column, 0, depth, across, count, width);
     for (int64_t k = 0; k < depth; k++)

@@ -1,4 +1,5 @@
-/* Average, maximum and L2 pooling of NHWC images; windows are clamped at the edges. */
+/* Average, maximum and L2 pooling of NHWC images; windows are clamped at the edges, so that padding
+ * takes no part, in the divisor neither. */
 #ifndef CIRCLET_POOL_H
 #define CIRCLET_POOL_H
 
@@ -104,7 +105,7 @@ CIRCLET_INLINE vi pool_mean(vi sum, int64_t taps, int type) {
     return pool_quotient(sum + half, taps, type);
 }
 
-/* Lanes of channels c .. c + n of an integer window. */
+/* Lanes of channels c .. c + n of an integer window; 2^15 taps of 16 bits fit the sums. */
 CIRCLET_INLINE void pool_int(const struct pool_params *p, const pool_window *w, char *to,
                              int64_t c, int64_t n, int kind, int type, int registers) {
     vi sums[4];
@@ -140,7 +141,7 @@ CIRCLET_INLINE void pool_channels_int(const struct pool_params *p, const pool_wi
         pool_int(p, w, to, s_min_i64(c, p->channels - CIRCLET_LANES), CIRCLET_LANES, kind, type, 1);
 }
 
-CIRCLET_INLINE void pool_max_bytes(const struct pool_params *p, const pool_window *w, char *to,
+CIRCLET_INLINE void pool_max_8bit(const struct pool_params *p, const pool_window *w, char *to,
                                    int64_t c, int type) {
     if (type == ELEMENT_U8) {
         vu8 best = v_load_u8((const uint8_t *)w->at + c);
@@ -187,7 +188,7 @@ CIRCLET_INLINE void pool_pixel(const struct pool_params *p, const pool_window *w
         pool_channels_f32(p, w, (float *)to, kind);
     } else if (kind == POOL_MAX && type != ELEMENT_I16 && p->channels >= CIRCLET_VBYTES) {
         for (int64_t c = 0; c < p->channels; c += CIRCLET_VBYTES)
-            pool_max_bytes(p, w, to, s_min_i64(c, p->channels - CIRCLET_VBYTES), type);
+            pool_max_8bit(p, w, to, s_min_i64(c, p->channels - CIRCLET_VBYTES), type);
     } else {
         pool_channels_int(p, w, to, kind, type);
     }

@@ -1,4 +1,6 @@
-/* Floats as bytes of an affine scale: divided, rounded with halves away from zero, saturated. */
+/* Floats to int8 or uint8 of an affine scale: divided, rounded with halves away from zero,
+ * saturated. Products with the inverse scale are fast but not always the quotients; where a
+ * number is so near to a half that they may round apart, its vector is divided. */
 #ifndef CIRCLET_QUANTIZE_H
 #define CIRCLET_QUANTIZE_H
 
@@ -10,11 +12,7 @@
 #define QUANTIZE_STEP (4 * CIRCLET_LANES)
 
 struct quantize_params {
-    int64_t rows;          /* inner runs in all */
-    int64_t rows_per_task; /* of a task */
-    int64_t inner;         /* elements of a run, contiguous on both sides */
-    int64_t chunk;         /* elements of a run that one task does */
-    int64_t sizes[6];      /* outer sizes */
+    struct row_loops rows;
     int64_t source[7];     /* strides, elements */
     int64_t result[7];     /* strides, elements */
     int64_t flip; /* 128 where the result's type has no sign, else 0 */
@@ -25,7 +23,7 @@ struct quantize_params {
 };
 
 /* The upper halves of lanes as int8, out of range to the nearest end. */
-CIRCLET_INLINE vi8 quantize_bytes(const vi *x) {
+CIRCLET_INLINE vi8 quantize_saturate(const vi *x) {
 #if CIRCLET_VBYTES == 64 && defined(__clang__)
     typedef short words __attribute__((vector_size(64)));
     words half[2];
@@ -85,7 +83,7 @@ CIRCLET_INLINE void quantize_step(const struct quantize_params *p, const quantiz
         y[u] = quantize_digits(v_load(from + u * CIRCLET_LANES), line);
     vu16 least = v_min_u16(v_min_u16((vu16)y[0], (vu16)y[1]), v_min_u16((vu16)y[2], (vu16)y[3]));
     if (CIRCLET_LIKELY(v_all((vi)(((vi)least & QUANTIZE_DOUBT) != 0)))) {
-        v_store_u8(to, (vu8)(quantize_bytes(y) ^ line->flip));
+        v_store_u8(to, (vu8)(quantize_saturate(y) ^ line->flip));
         return;
     }
     CIRCLET_NO_UNROLL for (int u = 0; u < 4; u++)
@@ -110,11 +108,13 @@ CIRCLET_INLINE void quantize(const struct quantize_params *p, void *const *x, vo
                              int64_t begin, int64_t end) {
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
-        rows_span span = ROWS_SPAN(p, task);
+        rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first; row < span.last; row++)
-            quantize_run(p, (const float *)x[0] + rows_offset(row, p->sizes, p->source) + span.begin,
-                         (uint8_t *)x[1] + rows_offset(row, p->sizes, p->result) + span.begin,
-                         span.end - span.begin);
+            quantize_run(
+                p,
+                (const float *)x[0] + rows_offset(row, p->rows.sizes, p->source) + span.begin,
+                (uint8_t *)x[1] + rows_offset(row, p->rows.sizes, p->result) + span.begin,
+                span.end - span.begin);
     }
 }
 

@@ -1,4 +1,9 @@
-/* Means, sums, products and extremes over any axes. */
+/* Means, sums, products, maxima and minima over any axes.
+ *
+ * Float sums run in several chains that are then added, for speed and because errors grow with the
+ * length of a chain. Their order follows from sizes and the width of registers, never from how
+ * tasks are dealt to threads. Integers are exact in any order: int32 addition is associative.
+ */
 #ifndef CIRCLET_REDUCE_H
 #define CIRCLET_REDUCE_H
 
@@ -10,9 +15,9 @@
 enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD };
 
 #define REDUCE_TASK 128 /* kept elements of a task */
-#define REDUCE_BLOCK 64 /* elements of a partial sum of floats; of bytes, sums fit 16 bits */
+#define REDUCE_BLOCK 64 /* elements of a partial sum; 64 of 8 bits fit 16 bits */
 #define REDUCE_WIDE 8   /* vectors of kept elements that are reduced together */
-#define REDUCE_LONG (16 * CIRCLET_LANES) /* elements of a row that pay for sets of vectors */
+#define REDUCE_LONG (16 * CIRCLET_LANES) /* elements from which on four chains are faster */
 
 struct reduce_params {
     int64_t rows;          /* of kept outer elements */
@@ -100,7 +105,7 @@ CIRCLET_INLINE void reduce_store_i32(const struct reduce_params *p, char *to, vi
 typedef CIRCLET_UNALIGNED(int8_t, CIRCLET_VBYTES / 2) reduce_half_i8;
 typedef CIRCLET_UNALIGNED(uint8_t, CIRCLET_VBYTES / 2) reduce_half_u8;
 
-/* Bytes in the order of int8: those of uint8 have their top bits changed. */
+/* 8-bit elements in the order of int8: those of uint8 have their top bits changed. */
 CIRCLET_INLINE vi8 reduce_ordered(vu8 x, int type) {
     return (vi8)(x ^ (uint8_t)(type == ELEMENT_U8 ? 0x80 : 0));
 }
@@ -108,8 +113,8 @@ CIRCLET_INLINE vi8 reduce_join_i8(vi8 a, vi8 b, int kind) {
     return kind == REDUCE_MAX ? v_max_i8(a, b) : v_min_i8(a, b);
 }
 
-/* A register of bytes, ordered, into four registers of lanes. */
-CIRCLET_INLINE void reduce_spread(vi8 best, vi *s, int kind, int type) {
+/* A register of 8-bit elements, ordered, into four registers of lanes. */
+CIRCLET_INLINE void reduce_widen(vi8 best, vi *s, int kind, int type) {
     union { vi8 whole; vqi8 part[4]; } u = {best};
     CIRCLET_UNROLL for (int r = 0; r < 4; r++) {
         vi v = __builtin_convertvector(u.part[r], vi);
@@ -117,8 +122,8 @@ CIRCLET_INLINE void reduce_spread(vi8 best, vi *s, int kind, int type) {
     }
 }
 
-/* Sums of a register of bytes over at most REDUCE_BLOCK places: they fit 16 bits. */
-CIRCLET_INLINE void reduce_sum_bytes(const struct reduce_params *p, const char *from, int64_t first,
+/* Sums of a register of 8-bit elements over at most REDUCE_BLOCK positions: they fit 16 bits. */
+CIRCLET_INLINE void reduce_sum_8bit(const struct reduce_params *p, const char *from, int64_t first,
                                      int64_t last, vi *s, int type) {
     vi16 half[2] = {{0}, {0}};
     for (int64_t i = first; i < last; i++) {
@@ -135,8 +140,8 @@ CIRCLET_INLINE void reduce_sum_bytes(const struct reduce_params *p, const char *
     }
 }
 
-/* A register of kept bytes over the reduced axes. */
-CIRCLET_INLINE void reduce_bytes(const struct reduce_params *p, const char *from, char *to,
+/* A register of kept 8-bit elements over the reduced axes. */
+CIRCLET_INLINE void reduce_8bit(const struct reduce_params *p, const char *from, char *to,
                                  int kind, int type, int requantises) {
     vi s[4];
     CIRCLET_UNROLL for (int r = 0; r < 4; r++) s[r] = reduce_start_i32(kind);
@@ -148,11 +153,11 @@ CIRCLET_INLINE void reduce_bytes(const struct reduce_params *p, const char *from
                 vu8 x = v_load_u8((const uint8_t *)at + i * p->steps[3]);
                 best = reduce_join_i8(best, reduce_ordered(x, type), kind);
             }
-            reduce_spread(best, s, kind, type);
+            reduce_widen(best, s, kind, type);
             continue;
         }
         for (int64_t i = 0; i < p->reduced[3]; i += REDUCE_BLOCK)
-            reduce_sum_bytes(p, at, i, s_min_i64(i + REDUCE_BLOCK, p->reduced[3]), s, type);
+            reduce_sum_8bit(p, at, i, s_min_i64(i + REDUCE_BLOCK, p->reduced[3]), s, type);
     }
     CIRCLET_UNROLL for (int r = 0; r < 4; r++)
         reduce_store_i32(p, to + r * CIRCLET_LANES, s[r], CIRCLET_LANES, type, requantises);
@@ -206,7 +211,7 @@ CIRCLET_INLINE void reduce_outer(const struct reduce_params *p, void *const *x, 
         const char *from = (const char *)x[0] + rows_offset(row, p->sizes, p->source);
         char *to = (char *)x[1] + row * p->inner * size;
         for (; size == 1 && kind != REDUCE_PROD && i + CIRCLET_VBYTES <= last; i += CIRCLET_VBYTES)
-            reduce_bytes(p, from + i, to + i, kind, type, requantises);
+            reduce_8bit(p, from + i, to + i, kind, type, requantises);
         for (; i + REDUCE_WIDE * CIRCLET_LANES <= last; i += REDUCE_WIDE * CIRCLET_LANES)
             reduce_across(p, from + i * size, to + i * size, CIRCLET_LANES, kind, type,
                           requantises, REDUCE_WIDE);
@@ -237,8 +242,10 @@ CIRCLET_INLINE int64_t reduce_sets(const float *from, int64_t count, vf *f, int 
     return i;
 }
 
-/* Contiguous bytes into the lanes of `s`, as many as fill whole registers; returns their number. */
-CIRCLET_INLINE int64_t reduce_along_bytes(const char *from, int64_t count, vi *s, int kind,
+/* Contiguous 8-bit elements into the lanes of `s`, as many as fill whole registers; returns
+ * their number. Sums are dot products with ones, whose int8 operand takes 128 off each uint8:
+ * four in each lane of a register, 512, which is added back. */
+CIRCLET_INLINE int64_t reduce_along_8bit(const char *from, int64_t count, vi *s, int kind,
                                           int type) {
     int64_t i = CIRCLET_VBYTES;
     if (count < CIRCLET_VBYTES) return 0;
@@ -250,7 +257,7 @@ CIRCLET_INLINE int64_t reduce_along_bytes(const char *from, int64_t count, vi *s
             x = v_load_u8((const uint8_t *)from + i);
             best = reduce_join_i8(best, reduce_ordered(x, type), kind);
         }
-        reduce_spread(best, parts, kind, type);
+        reduce_widen(best, parts, kind, type);
         *s = reduce_join_i32(reduce_join_i32(parts[0], parts[1], kind),
                              reduce_join_i32(parts[2], parts[3], kind), kind);
         return i;
@@ -275,7 +282,7 @@ CIRCLET_INLINE void reduce_along(const char *from, int64_t count, vf *f, vi *s, 
                                  int type) {
     int64_t size = element_size(type), i = 0;
     if (type == ELEMENT_F32) i = reduce_sets((const float *)from, count, f, kind);
-    else if (size == 1 && kind != REDUCE_PROD) i = reduce_along_bytes(from, count, s, kind, type);
+    else if (size == 1 && kind != REDUCE_PROD) i = reduce_along_8bit(from, count, s, kind, type);
     for (; i < count; i += CIRCLET_LANES) {
         int64_t n = s_min_i64(CIRCLET_LANES, count - i);
         if (type == ELEMENT_F32) {

@@ -1,4 +1,6 @@
-/* Resizing of NHWC images by tables of source positions and weights. */
+/* Resizing of NHWC images by tables of source positions and weights. Bilinear weights are those
+ * of rows times those of columns: rows are weighed first, over whole lines, then pairs of their
+ * pixels. */
 #ifndef CIRCLET_RESIZE_H
 #define CIRCLET_RESIZE_H
 
@@ -6,7 +8,8 @@
 #include "element.h"
 #include "strides.h"
 
-/* Fixed-point weights are in units of 1/1024 along each axis. */
+/* Fixed-point weights are in units of 1/1024 along each axis, as in ResizeBilinearInteger of
+ * LiteRT. */
 #define RESIZE_SHIFT 20
 
 struct resize_bilinear_params {
@@ -18,8 +21,9 @@ struct resize_bilinear_params {
     struct image_strides out;
 };
 
-/* Two source rows, and where their parts of a result row go, dense: where floats become bytes there
- * is one row for each, since their order of summation matters; otherwise the sum of both. */
+/* Two source rows, and where their parts of a result row go, dense: for uint8 results there is
+ * one row for each, since LiteRT adds four products of floats in an order of its own, which
+ * decides ties; otherwise the sum of both. */
 typedef struct resize_rows {
     const char *upper, *lower;
     float down;
@@ -73,7 +77,8 @@ CIRCLET_INLINE vi resize_unscaled(vi total) {
     return (rounded ^ sign) - sign;
 }
 
-/* The same of 1024 * high + low, whose sum may leave 32 bits; low is not negative. */
+/* The same of 1024 * high + low, whose sum may leave 32 bits: 16-bit elements times 2^20. The sign,
+ * which decides where halves go, is that of high plus the carry of low; low is not negative. */
 CIRCLET_INLINE vi resize_unscaled_wide(vi high, vi low) {
     vi below = (vi)(high + (low >> 10) < v_zero_i32());
     return (high + ((low + (1 << (RESIZE_SHIFT - 1)) + below) >> 10)) >> 10;

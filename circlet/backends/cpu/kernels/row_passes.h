@@ -10,7 +10,7 @@
 #define ELEMENTWISE_INTS 32
 #define ELEMENTWISE_FLOATS 16
 #define ROW_PASS_SUMS 4 /* reductions of one pass */
-#define ROW_PASS_FLIGHT 4
+#define ROW_PASS_FLIGHT 4 /* vectors whose latencies overlap */
 #define ROW_PASS_KEPT(count) (((count) + CIRCLET_LANES) * 4) /* bytes of a row in scratch */
 
 /* A copy of the parameters that stores through operands cannot change. */
@@ -72,10 +72,11 @@ CIRCLET_INLINE void row_pass_end(const row_pass_sums *s, vf *total, const int *k
     }
 }
 
-/* Walks a row. */
-CIRCLET_INLINE void row_pass_walk(const elementwise_values *v, char *const *at, const vf *row,
-                                  vf *total, const int *kinds, const int sums, int64_t count,
-                                  row_pass pass) {
+/* Runs a pass over a row. Sums go to one set of registers for each vector in flight, joined in
+ * pairs. */
+CIRCLET_INLINE void row_pass_run(const elementwise_values *v, char *const *at, const vf *row,
+                                 vf *total, const int *kinds, const int sums, int64_t count,
+                                 row_pass pass) {
     row_pass_sums s;
     int64_t i = 0, step = CIRCLET_LANES * ROW_PASS_FLIGHT;
     row_pass_begin(&s, kinds, sums);
@@ -84,12 +85,13 @@ CIRCLET_INLINE void row_pass_walk(const elementwise_values *v, char *const *at, 
     row_pass_end(&s, total, kinds, sums);
 }
 
-/* Walks a row for the last time, and `begun` elements of the next one for the first time, in
- * step: reads from far memory and writes to it overlap. Sums as `row_pass_walk` does. */
-CIRCLET_INLINE void row_pass_meet(const elementwise_values *v, char *const *at, const vf *row,
-                                  int64_t count, row_pass last, char *const *next,
-                                  const vf *ahead, vf *total, const int *kinds, const int sums,
-                                  int64_t begun, row_pass first) {
+/* Runs the last pass over a row and the first one over `begun` elements of the next, in step: reads
+ * from far memory and writes to it overlap. Sums as `row_pass_run` does. */
+CIRCLET_INLINE void row_pass_overlapped(const elementwise_values *v, char *const *at,
+                                        const vf *row, int64_t count, row_pass last,
+                                        char *const *next, const vf *ahead, vf *total,
+                                        const int *kinds, const int sums, int64_t begun,
+                                        row_pass first) {
     row_pass_sums s, none;
     int64_t i = 0, step = CIRCLET_LANES * ROW_PASS_FLIGHT;
     row_pass_begin(&s, kinds, sums);

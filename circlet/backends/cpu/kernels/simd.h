@@ -1,6 +1,7 @@
 /* Vectors of one full register, the same for every target, over compiler vector extensions.
  *
- * Right under clang and GCC; fast under clang. Nothing here needs libc, libm or immintrin.h.
+ * Right under clang and GCC; fast under clang. Nothing here needs libc, libm or immintrin.h: units
+ * are freestanding, and a unit for another processor is compiled without its headers.
  * Names: v_<what>[_<type>]; no suffix means float lanes. Lane counts follow CIRCLET_VBYTES.
  */
 #ifndef CIRCLET_SIMD_H
@@ -26,6 +27,8 @@
 #endif
 
 #define CIRCLET_INLINE static inline __attribute__((always_inline))
+/* may_alias: buffers hold elements of any type, and one buffer serves tensors of different
+ * types. */
 #define CIRCLET_VECTOR(type, bytes) type __attribute__((vector_size(bytes), may_alias))
 #define CIRCLET_UNALIGNED(type, bytes) \
     type __attribute__((vector_size(bytes), aligned(1), may_alias))
@@ -92,6 +95,8 @@ CIRCLET_INLINE void v_narrow_i16(int16_t *p, vi x) {
     *(vhi16_u *)p = __builtin_convertvector(x, vhi16);
 }
 
+/* Scalar minus zero vector: compilers make one broadcast of it, and it keeps every float as it is,
+ * -0 too (-0 - +0 is -0, where a sum would give +0). */
 CIRCLET_INLINE vf v_splat(float x) { return x - (vf){0}; }
 CIRCLET_INLINE vi v_splat_i32(int32_t x) { return x - (vi){0}; }
 CIRCLET_INLINE vf v_zero(void) { return (vf){0}; }
@@ -102,7 +107,9 @@ CIRCLET_INLINE vi v_iota(void) {
     return x;
 }
 
-/* a * b + c, rounded once where the target has FMA instructions, twice where it has none. */
+/* a * b + c, rounded once where the target has FMA instructions, twice where it has none.
+ * Contraction is off in the flags: only what is written with v_fma is fused, so that results do
+ * not depend on what a compiler finds. */
 CIRCLET_INLINE vf v_fma(vf a, vf b, vf c) {
 #if !CIRCLET_HAS_FMA
     return a * b + c;
@@ -125,7 +132,9 @@ CIRCLET_INLINE vf v_select(vi mask, vf a, vf b) {
     return (vf)v_select_i32(mask, (vi)a, (vi)b);
 }
 
-/* x / by for a constant, correctly rounded; `inverse` is 1 / by, rounded to nearest. */
+/* x / by for a constant, correctly rounded; `inverse` is 1 / by, rounded to nearest. One step of
+ * Markstein's method: the remainder of the near quotient is exact in FMA, and times the inverse it
+ * corrects the last bit. Where that is NaN (infinite quotients) the near quotient stands. */
 CIRCLET_INLINE vf v_divided(vf x, vf inverse, vf by) {
 #if CIRCLET_HAS_FMA
     vf near = x * inverse, quotient = v_fma(v_fma(-near, by, x), inverse, near);
@@ -156,7 +165,8 @@ CIRCLET_INLINE vf v_copysign(vf size, vf sign) {
 CIRCLET_INLINE vi v_to_i32(vf x) { return __builtin_convertvector(x, vi); }
 CIRCLET_INLINE vf v_to_f32(vi x) { return __builtin_convertvector(x, vf); }
 
-/* To an integer value in float, any input; NaN, infinities and the sign of zero are kept. */
+/* To an integer value in float, any input; NaN, infinities and the sign of zero are kept. Floats
+ * from 2^23 = 8388608 on are integers, and most of them do not fit int32: they stay as they are. */
 CIRCLET_INLINE vf v_integral(vf x, vf whole) {
     return v_select((vi)(v_abs(x) < v_splat(8388608.0f)), v_copysign(whole, x), x);
 }
@@ -181,7 +191,7 @@ CIRCLET_INLINE vf v_ceil(vf x) {
 }
 /* Halves to even. */
 CIRCLET_INLINE vf v_round_even(vf x) {
-    vf big = v_splat(8388608.0f);
+    vf big = v_splat(8388608.0f); /* sums from 2^23 on have no fraction bits: adding rounds */
     vf a = v_abs(x);
     return v_integral(x, (a + big) - big);
 }
@@ -282,7 +292,8 @@ CIRCLET_INLINE void v_narrow_n_8(void *p, vi x, int64_t n) {
 #define CIRCLET_HALVE_8(a, b, join)
 #endif
 
-/* Over all lanes, halving in a fixed order: `join` is of vectors a and b. */
+/* Over all lanes, halving in a fixed order: `join` is of vectors a and b. Tails are masked runs
+ * of the same code, so sums of floats depend on the width of registers, and on nothing else. */
 #define CIRCLET_FOLD(name, element, vector, join)    \
     CIRCLET_INLINE element name(vector a) {          \
         vector b;                                    \

@@ -38,7 +38,7 @@ typedef CIRCLET_VECTOR(uint32_t, 16) v4u32;
 typedef CIRCLET_UNALIGNED(uint8_t, 16) v16u8_u;
 typedef CIRCLET_UNALIGNED(double, CIRCLET_VBYTES) vd_u;
 
-/* a0 * b0 + a1 * b1 of neighbouring int16 lanes. */
+/* a0 * b0 + a1 * b1 of neighbouring int16 lanes (pmaddwd). Only four times -32768 leaves int32. */
 CIRCLET_INLINE vi v_madd_i16(vi16 a, vi16 b) {
 #if CIRCLET_HAS_MADD && CIRCLET_VBYTES == 64 && defined(__clang__)
     return (vi)__builtin_ia32_pmaddwd512((circlet_plain_i16)a, (circlet_plain_i16)b);
@@ -56,7 +56,9 @@ CIRCLET_INLINE vi v_madd_i16(vi16 a, vi16 b) {
 #endif
 }
 
-/* acc + the sum over each lane's four bytes of data * weights. */
+/* acc + the sum over each lane's four bytes of data * weights. Without a dot product
+ * instruction, pmaddwd over even and over odd bytes: pmaddubsw would saturate sums of two
+ * products at 16 bits. */
 CIRCLET_INLINE vi v_dot4(vi acc, vu8 data, vi8 weights) {
 #if !CIRCLET_HAS_DOT4
     vi16 d_even = (vi16)data & 0xff, d_odd = (vi16)((vu16)data >> 8);
@@ -106,8 +108,8 @@ CIRCLET_INLINE vi v_dot2(vi acc, vi16 data, vi16 weights) {
 #endif
 }
 
-/* The same with two int16 in memory as the data of all lanes: loads that are part of the instruction
- * take no time of their own. */
+/* The same with two int16 in memory as the data of all lanes: loads that are part of the
+ * instruction take no time of their own. */
 CIRCLET_INLINE vi v_dot2_splat(vi acc, const int16_t *data, vi16 weights) {
     typedef CIRCLET_UNALIGNED(int32_t, 4) pair;
 #if CIRCLET_HAS_DOT2 && CIRCLET_VBYTES == 64
@@ -118,7 +120,8 @@ CIRCLET_INLINE vi v_dot2_splat(vi acc, const int16_t *data, vi16 weights) {
 #endif
 }
 
-/* Signed 64-bit products of the even int32 lanes. */
+/* Signed 64-bit products of the even int32 lanes: shifted left and back, they are sign-extended in
+ * place, which compilers know as one pmuldq. */
 CIRCLET_INLINE vl v_mul_even(vi a, vi b) {
     return ((vl)a << 32 >> 32) * ((vl)b << 32 >> 32);
 }
@@ -177,7 +180,8 @@ CIRCLET_INLINE vu8 v_flip_splat(vu8 x, const int late) {
 
 CIRCLET_INLINE v16u8 v16_load(const uint8_t *p) { return *(const v16u8_u *)p; }
 
-/* The first n <= 16 bytes; nothing behind them is touched. */
+/* The first n <= 16 bytes; nothing behind them is touched, as it may lie beyond the last page.
+ * Pieces of 8, 4, 2 and 1 by the bits of n, without a loop. */
 CIRCLET_INLINE v16u8 v16_load_n(const uint8_t *p, int64_t n) {
     uint64_t part[2] = {0, 0};
     if (n >= 16) return v16_load(p);
@@ -307,7 +311,9 @@ CIRCLET_INLINE vu8 v_ungroup(vu8 x, const int vectors) {
 #endif
 }
 
-/* To nearest, halves to even; |x| is below 2^22. */
+/* To nearest, halves to even; |x| is below 2^22. Without an instruction, 1.5 * 2^23 is added:
+ * the sum has no fraction bits, and its bits less those of 1.5 * 2^23 (0x4b400000) are the
+ * integer. */
 CIRCLET_INLINE vi v_round_i32(vf x) {
 #if CIRCLET_VBYTES == 64
     typedef float plain __attribute__((vector_size(64)));

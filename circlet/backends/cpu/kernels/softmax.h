@@ -1,4 +1,12 @@
-/* Softmax and log-softmax of dense rows. */
+/* Softmax and log-softmax of dense rows.
+ *
+ * Floats: e^(beta (x - highest)) never overflows, and one term is 1, so that the sum is no less.
+ *
+ * 8 bits: LiteRT's fixed point (reference/softmax.h), bit for bit. A row has at most 256
+ * differences to its highest element: their powers, in Q0.31, and their terms of the sum, in
+ * Q12.19, are tables made at compile time, and so is, per row, a table of results. Only the sum
+ * goes over elements.
+ */
 #ifndef CIRCLET_SOFTMAX_H
 #define CIRCLET_SOFTMAX_H
 
@@ -89,7 +97,7 @@ struct softmax_q8_params {
     int32_t low;           /* smallest stored value */
 };
 
-/* (a * b) >> 31, rounded, for any signs. */
+/* SaturatingRoundingDoublingHighMul: (a * b) >> 31, rounded, for any signs. */
 CIRCLET_INLINE int32_t softmax_high_mul(int32_t a, int32_t b) {
     return (int32_t)(((int64_t)a * b + (1ll << 30)) >> 31);
 }
@@ -98,7 +106,8 @@ CIRCLET_INLINE int32_t softmax_saturate(int64_t x) {
     return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x;
 }
 
-/* 1 / (1 + fraction) in Q0.31 by Newton's method on half the denominator in Q2.29. */
+/* one_over_one_plus_x_for_x_in_0_1 of gemmlowp: 1 / (1 + fraction) in Q0.31 by Newton's method
+ * on half the denominator d in Q2.29, from 48/17 - 32/17 d. */
 CIRCLET_INLINE int32_t softmax_reciprocal(int32_t fraction) {
     int64_t total = (int64_t)fraction + INT32_MAX;
     int32_t half = (int32_t)(total >= 0 ? (total + 1) / 2 : -((1 - total) / 2));
@@ -120,7 +129,9 @@ CIRCLET_INLINE uint8_t softmax_highest_q8(const uint8_t *x, int64_t count, uint8
     return best ^ flip;
 }
 
-/* The stored result of each difference to the highest element. */
+/* The stored result of each difference to the highest element. The sum is shifted to 1 +
+ * fraction, whose reciprocal scales all powers; `right` undoes that shift, the sum's 12 integer
+ * bits, and brings Q0.31 to the output's bits. */
 CIRCLET_INLINE void softmax_results(const struct softmax_q8_params *p, int16_t *results,
                                     const int32_t *powers, uint32_t sum, int bits) {
     int headroom = __builtin_clz(sum), right = 12 - headroom + 31 - bits;
@@ -135,9 +146,9 @@ CIRCLET_INLINE void softmax_results(const struct softmax_q8_params *p, int16_t *
     }
 }
 
-#define SOFTMAX_TERM_BYTES 3 /* that terms of the sum have at most */
+#define SOFTMAX_TERM_BYTES 3 /* of terms of the sum: 1 is 2^19 in Q12.19 */
 
-/* The terms' bytes of each place value, so that vectors can look them up. */
+/* The terms' bytes of each place value: vectors look up bytes, and sum each plane by psadbw. */
 CIRCLET_INLINE void softmax_planes(uint8_t *planes, const int32_t *terms) {
     for (int b = 0; b < SOFTMAX_TERM_BYTES; b++)
         for (int i = 0; i < SOFTMAX_ENTRIES; i++)
@@ -152,12 +163,12 @@ CIRCLET_INLINE uint32_t softmax_sum_vectors(const uint8_t *differences, int64_t 
     *done = count / 64 * 64;
     CIRCLET_UNROLL for (int b = 0; b < SOFTMAX_TERM_BYTES; b++) {
         typedef CIRCLET_VECTOR(uint64_t, 64) sums;
-        lut_bytes part[4];
+        lut_chars part[4];
         sums sum = {0};
         lut_load(part, planes + b * SOFTMAX_ENTRIES);
         for (int64_t i = 0; i < *done; i += 64) {
-            lut_bytes bytes = (lut_bytes)lut_of(part, v_load_u8(differences + i));
-            sum += (sums)__builtin_ia32_psadbw512(bytes, (lut_bytes){0});
+            lut_chars bytes = (lut_chars)lut_of(part, v_load_u8(differences + i));
+            sum += (sums)__builtin_ia32_psadbw512(bytes, (lut_chars){0});
         }
         for (int k = 0; k < 8; k++) total += (uint32_t)sum[k] << 8 * b;
     }
@@ -201,7 +212,9 @@ CIRCLET_INLINE void softmax_row_16(const struct softmax_q8_params *p, int16_t *t
         to[i] = results[(uint8_t)(highest - from[i])];
 }
 
-#define SOFTMAX_SHORT 32 /* elements of rows of which as many as lanes are done together */
+/* Elements of rows of which as many as lanes are done together: there the reciprocal of each row
+ * takes longest, a chain of products that lanes share. */
+#define SOFTMAX_SHORT 32
 
 /* Results of short rows: sums and differences' powers, then what they are multiplied by. */
 typedef struct softmax_lines {

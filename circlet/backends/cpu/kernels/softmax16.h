@@ -1,4 +1,6 @@
-/* Softmax of int16 rows: powers of differences from a table, one reciprocal a row. */
+/* Softmax of int16 rows: powers of differences from a table, one reciprocal a row, as
+ * SoftmaxInt16 of LiteRT's reference/softmax.h has them, with its tables of 513 entries between
+ * which it interpolates (the powers are interpolated at compile time). */
 #ifndef CIRCLET_SOFTMAX16_H
 #define CIRCLET_SOFTMAX16_H
 
@@ -11,7 +13,7 @@ struct softmax_q16_params {
     int64_t last;          /* largest difference that the table of powers has */
 };
 
-/* 1 / (1 + x) by straight pieces; x has its zero at -32768, as the table's reader wants it. */
+/* 1 / (1 + x) by linear interpolation; x has its zero at -32768, where the table starts. */
 CIRCLET_INLINE int32_t softmax16_reciprocal(const int16_t *table, uint32_t sum, int headroom) {
     int64_t whole = (int64_t)(((uint64_t)sum << (headroom - 1)) + (1 << 13)) >> 14;
     int32_t x = (int32_t)s_min_i64(s_max_i64(whole - 3 * 32768, -32768), 32767);

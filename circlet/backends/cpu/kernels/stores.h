@@ -1,4 +1,5 @@
-/* Stores of parts of registers of bytes: nothing beside the part is touched. */
+/* Stores of parts of registers of bytes: nothing beside the part is touched, as it may belong to
+ * another tensor, or to a row that another thread writes. */
 #ifndef CIRCLET_STORES_H
 #define CIRCLET_STORES_H
 

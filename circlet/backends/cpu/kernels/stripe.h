@@ -1,5 +1,8 @@
-/* A chain of kernels stripe by stripe: each makes a few rows, which the next one reads while they are
- * still in the cache. Images between the kernels are never whole; their rows are in scratch.
+/* Layers run stripe by stripe (fused layers, Alwani et al., 2016; depth first): each kernel makes a
+ * few rows, which the next one reads while they are still in the cache. Images between the kernels
+ * are never whole; their rows are in scratch. Rows that the windows of two stripes share (the halo)
+ * are kept where a thread does the stripes one after the other, and made again where it starts
+ * afresh.
  *
  * A table, which is a constant of the plan, says what happens: stripes, steps, calls, and the
  * parameters of the called kernels. All offsets are in bytes; those into the table count from its
@@ -42,7 +45,8 @@ struct stripe_step {
     int32_t count;   /* call: its number; fill: runs */
 };
 
-/* What an operand's address counts from besides its own base. */
+/* What an operand's address counts from besides its own base: one call serves every stripe of as
+ * many rows, wherever these lie. */
 enum stripe_shift { STRIPE_FIXED = 0, STRIPE_FROM = 1, STRIPE_TO = 2, STRIPE_ADDED = 3 };
 
 #define STRIPE_SCRATCH (-1) /* as base: scratch memory */
@@ -59,9 +63,10 @@ struct stripe_call {
 };
 
 CIRCLET_INLINE void stripe_call(const struct stripe_params *p, void *const *x, char *scratch,
-                              const struct stripe_step *step) {
+                                const struct stripe_step *step) {
     const char *table = x[0];
-    const struct stripe_call *call = (const struct stripe_call *)(table + p->first_call) + step->count;
+    const struct stripe_call *calls = (const struct stripe_call *)(table + p->first_call);
+    const struct stripe_call *call = calls + step->count;
     const int64_t shifts[] = {0, step->from, step->to, step->added};
     void *operands[STRIPE_OPERANDS];
     CIRCLET_NO_UNROLL for (int i = 0; i < call->operands; i++) {
@@ -75,7 +80,7 @@ CIRCLET_INLINE void stripe_call(const struct stripe_params *p, void *const *x, c
 
 /* Steps from `first` up to `last`. */
 CIRCLET_INLINE void stripe_steps(const struct stripe_params *p, void *const *x, char *scratch,
-                               int32_t first, int32_t last) {
+                                 int32_t first, int32_t last) {
     const char *table = x[0];
     const struct stripe_step *steps = (const struct stripe_step *)(table + p->first_step);
     CIRCLET_NO_UNROLL for (int32_t i = first; i < last; i++) {
@@ -92,8 +97,8 @@ CIRCLET_INLINE void stripe_steps(const struct stripe_params *p, void *const *x, 
 
 /* Operands: the table, then in any order kernels, constants, the input, the output and addends. A
  * task is a stripe. */
-CIRCLET_INLINE void stripe(const struct stripe_params *p, void *const *x, void *scratch, int64_t begin,
-                         int64_t end) {
+CIRCLET_INLINE void stripe(const struct stripe_params *p, void *const *x, void *scratch,
+                           int64_t begin, int64_t end) {
     const struct stripe_range *stripes = x[0];
     stripe_steps(p, x, scratch, 0, p->setup_steps);
     CIRCLET_NO_UNROLL for (int64_t task = begin; task < end; task++) {

@@ -1,4 +1,6 @@
-/* Functions that compilers call on their own: units are linked without any library. */
+/* Functions that compilers call on their own: units are linked without any library. The barriers
+ * keep a compiler from seeing that these loops are memcpy and memset, and calling them from
+ * themselves. */
 #ifndef CIRCLET_SUPPORT_H
 #define CIRCLET_SUPPORT_H
 

@@ -1,5 +1,7 @@
-/* SVDF: products with the newest input join a kept past, which is then weighed over time. One task
- * for each element of the batch.
+/* SVDF (Nakkiran et al., 2015): each filter's product with the newest input joins its history,
+ * whose dot product with the filter's time weights, summed over the filters of a unit, is the
+ * output. One task for each element of the batch. Integers are EvalIntegerSVDF of LiteRT's svdf.h
+ * bit for bit.
  *
  * Operands: input, packed feature weights, (records of them,) time weights, biases, state, output.
  */
@@ -14,7 +16,7 @@ struct svdf_sizes {
     int64_t inputs;
     int64_t filters;
     int64_t units;  /* outputs */
-    int64_t memory; /* steps that are kept */
+    int64_t memory; /* steps that are history */
     int64_t rank;   /* filters of a unit */
     int64_t blocks; /* of feature weights */
 };
@@ -37,7 +39,7 @@ SVDF_SHIFT(svdf_shift_f32, float, float)
 SVDF_SHIFT(svdf_shift_i8, int8_t, int32_t)
 SVDF_SHIFT(svdf_shift_i16, int16_t, int32_t)
 
-CIRCLET_INLINE float svdf_weigh_f32(const float *state, const float *time, int64_t n) {
+CIRCLET_INLINE float svdf_dot_f32(const float *state, const float *time, int64_t n) {
     vf sum = v_zero();
     for (int64_t i = 0; i < n; i += CIRCLET_LANES) {
         int64_t left = s_min_i64(CIRCLET_LANES, n - i);
@@ -50,7 +52,7 @@ CIRCLET_INLINE float svdf_weigh_f32(const float *state, const float *time, int64
 CIRCLET_INLINE void svdf_f32(const struct svdf_f32_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end, const int vectors) {
     const struct svdf_sizes *s = &p->size;
-    const int64_t kept = s->rank * s->memory;
+    const int64_t history = s->rank * s->memory;
     float *newest = scratch;
     for (int64_t batch = begin; batch < end; batch++) {
         const float *in = (const float *)x[0] + batch * s->inputs, *time = x[2], *bias = x[3];
@@ -59,7 +61,8 @@ CIRCLET_INLINE void svdf_f32(const struct svdf_f32_params *p, void *const *x, vo
         matvec_f32(x[1], in, s->inputs, in, 0, newest, s->blocks, vectors);
         svdf_shift_f32(state, newest, s->filters, s->memory);
         for (int64_t unit = 0; unit < s->units; unit++) {
-            float sum = bias[unit] + svdf_weigh_f32(state + unit * kept, time + unit * kept, kept);
+            int64_t at = unit * history;
+            float sum = bias[unit] + svdf_dot_f32(state + at, time + at, history);
             sum = sum < p->low ? p->low : sum;
             out[unit] = sum > p->high ? p->high : sum;
         }
@@ -68,7 +71,7 @@ CIRCLET_INLINE void svdf_f32(const struct svdf_f32_params *p, void *const *x, vo
 
 struct svdf_q8_params {
     struct svdf_sizes size;
-    int64_t in_bytes; /* where bytes of the input start in scratch memory */
+    int64_t in_offset; /* where the input's words start in scratch memory, in bytes */
     int32_t state_zero;
     int32_t state_low;
     int32_t state_high;
@@ -77,8 +80,9 @@ struct svdf_q8_params {
     int32_t zero;
 };
 
-/* Sum of n products of stored values of a type. */
-CIRCLET_INLINE int32_t svdf_weigh(const void *state, const void *time, int64_t n, const int type) {
+/* Sum of n products of stored values of a type. int32 lanes wrap as LiteRT's accumulator does, in
+ * whatever order: addition modulo 2^32 is associative. */
+CIRCLET_INLINE int32_t svdf_dot(const void *state, const void *time, int64_t n, const int type) {
     vi sum = v_zero_i32();
     int64_t size = element_size(type);
     for (int64_t i = 0; i < n; i += CIRCLET_LANES) {
@@ -93,10 +97,10 @@ CIRCLET_INLINE int32_t svdf_weigh(const void *state, const void *time, int64_t n
 CIRCLET_INLINE void svdf_q8(const struct svdf_q8_params *p, void *const *x, void *scratch,
                             int64_t begin, int64_t end, const int vectors, const int type) {
     int32_t *newest = scratch;
-    uint8_t *words = (uint8_t *)scratch + p->in_bytes;
+    uint8_t *words = (uint8_t *)scratch + p->in_offset;
     struct matvec_bounds bounds = {p->state_zero, p->state_low, p->state_high};
     const struct svdf_sizes *s = &p->size;
-    int64_t size = element_size(type), kept = s->rank * s->memory;
+    int64_t size = element_size(type), history = s->rank * s->memory;
     for (int64_t batch = begin; batch < end; batch++) {
         const int32_t *bias = x[4];
         char *state = (char *)x[5] + batch * s->filters * s->memory * size;
@@ -106,8 +110,8 @@ CIRCLET_INLINE void svdf_q8(const struct svdf_q8_params *p, void *const *x, void
         if (type == ELEMENT_I8) svdf_shift_i8((int8_t *)state, newest, s->filters, s->memory);
         else svdf_shift_i16((int16_t *)state, newest, s->filters, s->memory);
         for (int64_t unit = 0; unit < s->units; unit++) {
-            int64_t at = unit * kept * size;
-            newest[unit] = bias[unit] + svdf_weigh(state + at, (char *)x[3] + at, kept, type);
+            int64_t at = unit * history * size;
+            newest[unit] = bias[unit] + svdf_dot(state + at, (char *)x[3] + at, history, type);
         }
         for (int64_t i = 0; i < s->units; i += CIRCLET_LANES) {
             vi y = v_scale_all(v_load_i32(newest + i), p->multiplier, p->shift) + p->zero;

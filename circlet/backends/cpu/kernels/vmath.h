@@ -1,15 +1,20 @@
-/* Elementary functions over float vectors, with measured bounds in units of the last place (ulp).
+/* Elementary functions over float vectors, with measured bounds in units of the last place (ulp),
+ * which tests/backends/cpu/test_float_vmath.py holds against double precision on every target.
  *
- * Polynomials are least-maximum fits; arguments that overflow give infinity or zero as the real
- * function does, and NaN gives NaN. Results below the smallest normal number may lose precision;
- * those of e^x are zero.
+ * Each function reduces its argument to a short interval, where a polynomial is enough, and builds
+ * the result from both. Polynomials are least-maximum (minimax) fits for the intervals named beside
+ * them, unless called series; an error stated there is that of the polynomial alone, without the
+ * roundings. One ulp is 2^-23 = 1.2e-7 of a result at most. Arguments that overflow give infinity
+ * or zero as the real function does, and NaN gives NaN. Results below the smallest normal number
+ * may lose precision; those of e^x are zero.
  */
 #ifndef CIRCLET_VMATH_H
 #define CIRCLET_VMATH_H
 
 #include "simd.h"
 
-/* coefficients[0] + x * (coefficients[1] + x * ...) */
+/* coefficients[0] + x * (coefficients[1] + x * ...), by Horner's rule: the chain is long, but the
+ * vectors of a loop are independent, and it needs the fewest operations. */
 CIRCLET_INLINE vf v_polynomial(vf x, const float *coefficients, const int count) {
     vf y = v_splat(coefficients[count - 1]);
     CIRCLET_UNROLL for (int i = count - 2; i >= 0; i--)
@@ -60,21 +65,25 @@ CIRCLET_INLINE vf v_sixteenth_powers(vi k) {
 #endif
 }
 
-/* e^x, 2 ulp: 2^whole times a power from a table in a register, times a short series. */
+/* e^x, 2 ulp: 2^whole times a power from a table in a register, times a short series. x / ln 2 is
+ * rounded to sixteenths, whose low four bits are the table's index; |r| <= ln 2 / 32, where 1 + r q
+ * is within 1e-8 of e^r. */
 CIRCLET_INLINE vf v_exp(vf x) {
     const vf shift = v_splat(786432.0f); /* 1.5 * 2^19: adding it rounds to sixteenths */
     const vi tiny = (vi)(x < v_splat(V_EXP_LOWEST));
     x = v_clamp(x, v_splat(V_EXP_LOWEST), v_splat(89.0f));
     vf shifted = v_fma(x, v_splat(1.44269504f), shift);
     vf whole = shifted - shift;
-    vf r = v_fma(whole, v_splat(-0.693145752f), x); /* ln 2 in two parts, the first exact times n */
+    /* ln 2 in two parts (Cody and Waite): the first has few enough bits to be exact times n. */
+    vf r = v_fma(whole, v_splat(-0.693145752f), x);
     r = v_fma(whole, v_splat(-1.42860677e-6f), r);
     vf power = v_sixteenth_powers((vi)shifted);
     vf q = V_POLYNOMIAL(r, 1.0f, 0.5f, 0.166666672f);
     return v_select(tiny, v_zero(), v_scale(v_fma(r * power, q, power), whole));
 }
 #else
-/* e^x, 2 ulp. */
+/* e^x, 2 ulp: 2^n times e^r, |r| <= ln 2 / 2, where 1 + r + r^2 q is within 5e-9 of it. 2^n goes in
+ * two factors, as n may be 128, which no float's exponent holds. */
 CIRCLET_INLINE vf v_exp(vf x) {
     const vf shift = v_splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
     const vi tiny = (vi)(x < v_splat(V_EXP_LOWEST));
@@ -82,7 +91,8 @@ CIRCLET_INLINE vf v_exp(vf x) {
     vf shifted = v_fma(x, v_splat(1.44269504f), shift);
     vi n = (vi)shifted - (vi)shift;
     vf whole = shifted - shift;
-    vf r = v_fma(whole, v_splat(-0.693145752f), x); /* ln 2 in two parts, the first exact times n */
+    /* ln 2 in two parts (Cody and Waite): the first has few enough bits to be exact times n. */
+    vf r = v_fma(whole, v_splat(-0.693145752f), x);
     r = v_fma(whole, v_splat(-1.42860677e-6f), r);
     vf q = V_POLYNOMIAL(r, 0.50000001f, 0.166665183f, 0.0416662042f, 0.00836895371f,
                         0.00139506003f);
@@ -114,8 +124,11 @@ CIRCLET_INLINE vf v_log_odd(vf result, vf x) {
                                                  (unsigned short)-1, 4);
 }
 
-/* Natural logarithm, except of subnormal numbers, 3 ulp: of the power of two, of a sixteenth of the fractions,
- * whose middle a table tells, and a short series of what is left. */
+/* Natural logarithm, except of subnormal numbers, 3 ulp: ln 2 times the exponent, the logarithm
+ * of the middle of the sixteenth that the fraction is in, from a table, and a short series of
+ * the fraction over that middle, less 1: |f| <= 1/32, where the series is within 1e-9. Fractions
+ * start at 0.703, so that 1 itself has the entry 1: logarithms near 0 come from the series
+ * alone. */
 CIRCLET_INLINE vf v_log_normal(vf x) {
     static const float inverses[] = {
         1.39130437f, 1.33333337f, 1.27999997f, 1.23076928f, 1.18518519f,  1.14285719f,
@@ -134,7 +147,9 @@ CIRCLET_INLINE vf v_log_normal(vf x) {
 }
 #endif
 
-/* Natural logarithm, 3 ulp; -infinity at 0, NaN below. */
+/* Natural logarithm, 3 ulp; -infinity at 0, NaN below. The fraction is taken between sqrt(1/2) and
+ * sqrt(2), so that small results do not cancel; f - f^2 / 2 + f^3 q is within 1e-9 of ln(1 + f).
+ * Subnormal numbers are scaled by 2^23 first. */
 CIRCLET_INLINE vf v_log(vf x) {
 #if CIRCLET_VBYTES == 64
     if (CIRCLET_LIKELY(v_all((vi)((vu)((vi)x - 1) >= 0x7fffff)))) return v_log_normal(x);
@@ -157,7 +172,9 @@ CIRCLET_INLINE vf v_log(vf x) {
     return v_select((vi)(x < v_zero()), v_splat(__builtin_nanf("")), result);
 }
 
-/* e^x - 1 for x <= 0, 3 ulp: 2^n (e^r - 1) + (2^n - 1), where n is 0 near zero. */
+/* e^x - 1 for x <= 0, 3 ulp: 2^n (e^r - 1) + (2^n - 1), where n is 0 near zero, so that nothing
+ * cancels there. One constant for ln 2 is enough: where n is not 0, 2^n scales down what its
+ * error does to e^r. */
 CIRCLET_INLINE vf v_expm1_falling(vf x) {
     const vf shift = v_splat(V_WHOLE_SHIFT), one = v_splat(1.0f);
     x = v_max(v_splat(-30.0f), x); /* less gives -1 too; NaN stays NaN */
@@ -169,7 +186,8 @@ CIRCLET_INLINE vf v_expm1_falling(vf x) {
     return v_fma(power, v_fma(r * r, q, r), power - one);
 }
 
-/* Hyperbolic tangent, 6 ulp: an odd rational function; larger arguments give 1. */
+/* Hyperbolic tangent, 6 ulp: an odd rational function within 5e-8, from numerator and denominator
+ * in x^2; beyond 9 the real function is within 4e-8 of 1, and the quotient is clamped to it. */
 CIRCLET_INLINE vf v_tanh(vf x) {
     x = v_clamp(x, v_splat(-9.0f), v_splat(9.0f));
     vf z = x * x;
@@ -208,7 +226,7 @@ CIRCLET_INLINE vf v_logistic_power(vf x) {
 CIRCLET_INLINE vf v_logistic_power(vf x) { return v_exp(-x); }
 #endif
 
-/* 1 / (1 + e^-x), 4 ulp; zero below -87.3. */
+/* 1 / (1 + e^-x), 4 ulp; zero below -87.3, where e^x is. */
 CIRCLET_INLINE vf v_logistic(vf x) {
     vf y = v_splat(1.0f) / (v_splat(1.0f) + v_logistic_power(x));
     return v_select((vi)(x < v_splat(V_EXP_LOWEST)), v_zero(), y);
@@ -232,7 +250,10 @@ CIRCLET_INLINE vf v_rsqrt_near(vf x) {
 }
 #endif
 
-/* Square root, rounded to nearest: by Newton's steps, of which the last rounds once. */
+/* Square root, rounded to nearest, from the approximate reciprocal root: one coupled step of
+ * Goldschmidt's for root and half its reciprocal, then the remainder x - root^2, exact in FMA,
+ * times the latter; only that last addition rounds. Zeros, infinities, NaN, negative numbers,
+ * and those so small that the remainder may be subnormal, take the instruction. */
 CIRCLET_INLINE vf v_sqrt(vf x) {
 #if CIRCLET_VBYTES == 64
     const vi least = (vi)v_splat(0x1p-100f), count = (vi)v_splat(__builtin_inff()) - least;
@@ -246,7 +267,7 @@ CIRCLET_INLINE vf v_sqrt(vf x) {
     return v_sqrt_divided(x);
 }
 
-/* 1 / sqrt(x), 2 ulp. */
+/* 1 / sqrt(x), 2 ulp: one step of Newton's, y + y (1 - x y^2) / 2, doubles the 14 bits. */
 CIRCLET_INLINE vf v_rsqrt(vf x) {
 #if CIRCLET_VBYTES == 64
     vf y = v_rsqrt_near(x);
@@ -258,8 +279,10 @@ CIRCLET_INLINE vf v_rsqrt(vf x) {
 }
 
 #if CIRCLET_VBYTES == 64
-/* Error function, 6 ulp: its ratio to x is a polynomial in each quarter up to 4, whose coefficients
- * stand side by side in registers; larger arguments give 1. */
+/* Error function, 6 ulp: its ratio to x is a polynomial in each quarter up to 4, within 4e-8;
+ * the sixteen coefficients of each power stand side by side in a register, from which a
+ * permutation picks each lane's. Larger arguments give 1, which the real function is within 2e-8
+ * of. */
 CIRCLET_INLINE vf v_erf(vf x) {
     static const float coefficients[][16] = {
         {1.12252963f, 1.07764506f, 0.997185409f, 0.896085799f, 0.789678454f, 0.689578235f,
@@ -295,7 +318,8 @@ CIRCLET_INLINE vf v_erf(vf x) {
     return v_copysign(v_min(one, size * y), x);
 }
 #else
-/* Error function, 6 ulp: an odd rational function; larger arguments give 1. */
+/* Error function, 6 ulp: an odd rational function within 6e-8; beyond 3.9 the real function is
+ * within 4e-8 of 1, and the quotient is clamped to it. */
 CIRCLET_INLINE vf v_erf(vf x) {
     x = v_clamp(x, v_splat(-3.9f), v_splat(3.9f));
     vf z = x * x;

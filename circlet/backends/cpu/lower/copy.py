@@ -9,6 +9,7 @@ import numpy as np
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
+    TASK_BYTES,
     Loops,
     layout_of,
     merged,
@@ -29,7 +30,6 @@ from circlet.backends.cpu.lowering import (
 from circlet.ir import Op, Tensor
 from circlet.ops.operands import QUANTISED, is_affine, zero_of
 
-_TASK_BYTES = 1 << 15
 _COLUMN_BLOCK = 64
 _LANES = 16
 
@@ -122,8 +122,8 @@ def _is_in_place(context: Context, source: Ref, target: TensorRef, loops: Loops)
     if not isinstance(source, TensorRef) or not context.shares(source.tensor, target.tensor):
         return False
     first, last = (context.layout(ref.tensor).offset + ref.offset for ref in (source, target))
-    walk = merged(loops)
-    return first == last and walk.strides[0] == walk.strides[1]
+    coalesced = merged(loops)
+    return first == last and coalesced.strides[0] == coalesced.strides[1]
 
 
 def _pair(context: Context, source: Tensor, target: Tensor) -> Loops:
@@ -150,7 +150,7 @@ def _rows_call(
 
 def _task_blocks(columns: int, inner: int, size: int) -> tuple[int, int]:
     """Columns and inner elements of a task: about as many elements of each task."""
-    elements = _TASK_BYTES // size
+    elements = TASK_BYTES // size
     column_block = _even_block(columns, max(_COLUMN_BLOCK, elements // inner))
     return column_block, _even_block(inner, max(_COLUMN_BLOCK, elements // column_block))
 

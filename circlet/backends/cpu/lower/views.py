@@ -11,7 +11,7 @@ from circlet.backends.cpu.lowering import ConstantRef, Context, ParamValue, Tens
 from circlet.ir import Tensor
 
 MAX_AXES = 7
-_TASK_BYTES = 1 << 15
+TASK_BYTES = 1 << 15  # Much longer than claiming a task takes, and still in a first-level cache.
 _LINE = 64  # Elements: tasks start where vectors of every width do.
 
 Sizes = tuple[int, ...]
@@ -59,7 +59,7 @@ def strides_of(tensor: Tensor, layout: Layout) -> Sizes:
     return (*outer, 1) if shape else ()
 
 
-def spread(strides: Sizes, sizes: Sizes, target: Sizes) -> Sizes:
+def broadcast_strides(strides: Sizes, sizes: Sizes, target: Sizes) -> Sizes:
     """Strides of an operand that is broadcast to `target`: 0 along the axes it lacks."""
     lacking = len(target) - len(sizes)
     own = (0 if size == 1 else stride for size, stride in zip(sizes, strides, strict=True))
@@ -67,7 +67,7 @@ def spread(strides: Sizes, sizes: Sizes, target: Sizes) -> Sizes:
 
 
 def merged(loops: Loops) -> Loops:
-    """The same walk in as few loops as possible, at least one."""
+    """The same iteration space in as few loops as possible, at least one."""
     sizes: list[int] = []
     strides: list[list[int]] = [[] for _ in loops.strides]
     for axis, size in enumerate(loops.sizes):
@@ -97,36 +97,44 @@ def with_inner(loops: Loops, allowed: Sequence[int]) -> Loops:
 def element_loops(context: Context, tensors: Sequence[Tensor], shape: Sizes) -> Loops:
     """Merged loops over `shape` for operands that broadcast to it; inner strides are 0 or 1."""
     strides = tuple(
-        spread(strides_of(tensor, layout_of(context, tensor)), tensor.static_shape, shape)
+        broadcast_strides(
+            strides_of(tensor, layout_of(context, tensor)), tensor.static_shape, shape
+        )
         for tensor in tensors
     )
     return with_inner(merged(Loops(shape, strides)), (0, 1))
 
 
 def outer_fields(sizes: Sizes, count: int) -> list[int]:
-    """Outer sizes in the last places of a parameter array, 1 before them."""
+    """Outer sizes in the last entries of a parameter array, 1 before them."""
     return [1] * (count - len(sizes)) + list(sizes)
 
 
 def stride_fields(strides: Sizes) -> list[int]:
-    """Strides in the last places of a parameter array, 0 before them."""
+    """Strides in the last entries of a parameter array, 0 before them."""
     return [0] * (MAX_AXES - len(strides)) + list(strides)
 
 
+def row_tasks(rows: int, row_bytes: int) -> tuple[dict[str, ParamValue], int]:
+    """The fields of kernels whose tasks are whole rows, and the number of tasks."""
+    per_task = max(1, TASK_BYTES // max(1, row_bytes))
+    return {"rows": rows, "rows_per_task": per_task}, -(-rows // per_task)
+
+
 def row_fields(sizes: Sizes, inner_bytes: int) -> tuple[dict[str, ParamValue], int]:
-    """The fields that cut loops into tasks, and the number of tasks.
+    """The fields of `struct row_loops`, which cut loops into tasks, and the number of tasks.
 
     `inner_bytes` is the work of one element of the inner loop.
     """
     rows, inner = prod(sizes[:-1]), sizes[-1]
-    task = max(_LINE, _TASK_BYTES // inner_bytes // _LINE * _LINE)
+    task = max(_LINE, TASK_BYTES // inner_bytes // _LINE * _LINE)
     chunk = task if inner > 2 * task else inner
     rows_per_task = 1 if chunk < inner else max(1, task // inner)
     fields: dict[str, ParamValue] = {
-        "rows": rows,
+        "rows_count": rows,
         "rows_per_task": rows_per_task,
-        "inner": inner,
-        "chunk": chunk,
-        "sizes": outer_fields(sizes[:-1], MAX_AXES - 1),
+        "rows_inner": inner,
+        "rows_chunk": chunk,
+        "rows_sizes": outer_fields(sizes[:-1], MAX_AXES - 1),
     }
     return fields, -(-rows // rows_per_task) * -(-inner // chunk)

@@ -35,7 +35,9 @@ struct circlet_binding {
 
 static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/* Lays the tables, the arena and the scratch areas behind the struct; returns the total size. */
+/* Lays the tables, the arena and the scratch areas behind the struct; returns the total size.
+ * All of a binding is one mapping: zeroed, freed in one call, and cleared of nothing in between.
+ * Scratch areas are whole pages apart, so that no two threads write one cache line. */
 static uint64_t lay_out(circlet_binding *binding, char *base, const circlet_plan *plan,
                         uint32_t threads) {
     uint64_t ports = (uint64_t)plan->input_count + plan->output_count;
@@ -62,6 +64,7 @@ static port *port_of(circlet_binding *binding, const circlet_operand *operand) {
     return operand->space == CIRCLET_OUTPUT ? &binding->ports[inputs + operand->index] : NULL;
 }
 
+/* The address of what does not change with the caller's buffers; null for ports. */
 static void *fixed_address(const circlet_binding *binding, const circlet_operand *operand) {
     if (operand->space == CIRCLET_ARENA)
         return binding->arena + operand->offset;
@@ -76,6 +79,7 @@ static void *fixed_address(const circlet_binding *binding, const circlet_operand
     return NULL;
 }
 
+/* Links the operands of each port, so that a new buffer is written to them alone. */
 static void chain_operands(circlet_binding *binding) {
     const circlet_plan *plan = binding->executable->plan;
     for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++)
@@ -105,10 +109,11 @@ static void bind_steps(circlet_binding *binding) {
         }
         bound->kernel = binding->executable->units[step->unit]->kernels[step->kernel];
         bound->params = (const char *)plan + plan->params_offset + step->params_offset;
-        schedule_deal(bound, binding->threads, binding->threads * CHUNKS_PER_THREAD);
+        schedule_split(bound, binding->threads, binding->threads * CHUNKS_PER_THREAD);
     }
 }
 
+/* `missing` counts ports in use without a buffer; the difference of both states is -1, 0 or 1. */
 static void set_port(circlet_binding *binding, port *port, char *buffer) {
     const circlet_operand *table = plan_operands(binding->executable->plan);
     uint32_t used = port->first_operand != NO_OPERAND;
@@ -129,7 +134,7 @@ CIRCLET_EXPORT uint32_t circlet_binding_create(circlet_executable *executable,
     const circlet_plan *plan = executable->plan;
     circlet_binding sizes = {0};
     threads = threads < 1 ? 1 : threads > CIRCLET_MAX_THREADS ? CIRCLET_MAX_THREADS : threads;
-    uint64_t bytes = lay_out(&sizes, NULL, plan, threads);
+    uint64_t bytes = lay_out(&sizes, NULL, plan, threads); /* at first only to know the size */
     circlet_pool *pool = pool_of_process();
     circlet_binding *made = pool && bytes <= SIZE_MAX / 2 ? sys_allocate((size_t)bytes) : NULL;
     if (!made)
@@ -149,7 +154,8 @@ CIRCLET_EXPORT uint32_t circlet_binding_create(circlet_executable *executable,
     return CIRCLET_OK;
 }
 
-/* Marks the binding as in use. A mark left by a thread that a fork did not copy is void. */
+/* Marks the binding as in use. A mark left by a thread that a fork did not copy holds the token of
+ * another process, and is void. */
 static uint32_t enter(circlet_binding *binding, uint64_t token) {
     uint64_t seen = __atomic_load_n(&binding->state, __ATOMIC_RELAXED);
     if ((seen & ~(uint64_t)CANCELLED_BIT) == token)
@@ -220,7 +226,7 @@ CIRCLET_EXPORT uint32_t circlet_binding_observe(circlet_binding *binding,
 
 static inline void run_step(const circlet_binding *binding, const bound_step *step,
                             uint32_t threads) {
-    if (threads > 1 && !step->alone)
+    if (threads > 1 && !step->is_serial)
         pool_run_step(binding->pool, step, binding->scratch, threads);
     else if (step->tasks)
         step->kernel(step->params, step->operands, binding->scratch.base, 0, step->tasks);
@@ -232,12 +238,14 @@ static inline uint32_t step_after(const bound_step *control, uint32_t index) {
     return stays ? index + 1 : (uint32_t)control->tasks;
 }
 
+/* The clock is read only where somebody wants to know: a deadline, a profile, or a trial. Jumps
+ * backwards, onto themselves too, are turns of loops, and the plan says how many one run may do. */
 static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32_t threads) {
     uint64_t *step_ns = binding->step_ns;
     schedule *schedule = &binding->schedule;
-    uint32_t lesson = !binding->observer && /* what an observer does is not the steps' time */
-                      schedule_next(schedule, binding->steps, binding->step_count, threads);
-    uint32_t timed = deadline_ns || step_ns || lesson || binding->observer;
+    uint32_t is_sampled = !binding->observer && /* what an observer does is not the steps' time */
+                          schedule_next(schedule, binding->steps, binding->step_count, threads);
+    uint32_t timed = deadline_ns || step_ns || is_sampled || binding->observer;
     uint64_t start = timed ? sys_now_ns() : 0, before = start;
     uint32_t turns_left = binding->executable->plan->most_turns;
     for (uint32_t i = 0; step_ns && i < binding->step_count; i++)
@@ -260,26 +268,28 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
         uint64_t now = sys_now_ns();
         if (step_ns)
             step_ns[i] += now - before;
-        if (lesson)
-            schedule_learn_step(schedule, step, now - before);
+        if (is_sampled)
+            schedule_record_step(schedule, step, now - before);
         if (binding->observer) {
             binding->observer(binding->observer_context, i, now - before);
             now = sys_now_ns();
         }
         before = now;
     }
-    if (lesson)
-        schedule_learn_run(schedule, binding->steps, binding->step_count, threads, before - start);
+    if (is_sampled)
+        schedule_record_run(schedule, binding->steps, binding->step_count, threads, before - start);
     return CIRCLET_OK;
 }
 
+/* Kernels rely on the default floating-point state: the caller may flush denormals, or round
+ * otherwise, and finds its own state again. */
 static uint32_t run_entered(circlet_binding *binding, uint64_t timeout_ns) {
     if (binding->missing)
         return CIRCLET_BAD_PORT;
     uint64_t now = timeout_ns ? sys_now_ns() : 0;
     uint64_t deadline = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
-    uint32_t is_alone = binding->threads == 1 || schedule_rests(&binding->schedule);
-    uint32_t threads = is_alone ? 1 : pool_acquire(binding->pool, binding->threads);
+    uint32_t is_serial = binding->threads == 1 || schedule_rests(&binding->schedule);
+    uint32_t threads = is_serial ? 1 : pool_acquire(binding->pool, binding->threads);
     uint64_t state = cpu_float_state();
     if (state != CPU_FLOAT_DEFAULT)
         cpu_set_float_state(CPU_FLOAT_DEFAULT);
@@ -298,6 +308,7 @@ CIRCLET_EXPORT uint32_t circlet_run(circlet_binding *binding, uint64_t timeout_n
     return status;
 }
 
+/* Keeps the token, so that the run still owns the binding; an idle binding stays idle. */
 CIRCLET_EXPORT void circlet_cancel(circlet_binding *binding) {
     uint64_t seen = __atomic_load_n(&binding->state, __ATOMIC_RELAXED);
     while (seen && !__atomic_compare_exchange_n(&binding->state, &seen, seen | CANCELLED_BIT, 0,

@@ -1,4 +1,7 @@
-/* Checks a plan completely before anything in it is used. */
+/* Checks a plan completely before anything in it is used: a damaged artifact must not make the
+ * runtime read or write outside of its tables. That an operand starts inside its space is
+ * checked here; how far a kernel reaches from there follows from its parameters, which only the
+ * compiler can check (docs/security.md). */
 #include "executable.h"
 
 #include "sys.h"
@@ -7,7 +10,8 @@ static uint32_t is_aligned(const void *address, uintptr_t bytes) {
     return ((uintptr_t)address & (bytes - 1)) == 0;
 }
 
-/* The header and the extents of the tables behind it. */
+/* The header and the extents of the tables behind it. Counts have 32 bits, so their products cannot
+ * overflow 64; what comes from 64-bit fields is subtracted, not added. */
 static uint32_t header_is_sound(const circlet_plan *plan, uint64_t plan_bytes) {
     if (!plan || !is_aligned(plan, 64) || plan_bytes < sizeof *plan)
         return 0;

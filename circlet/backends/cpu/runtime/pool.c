@@ -1,17 +1,27 @@
-/* Each thread has a share of the chunks of a step, the same in every step, so that its core meets
- * the same part of the buffers again. Who is done with his own share takes from those of others, and
- * nobody waits for a worker that claimed none: one that the system does not schedule costs nothing
- * but its work. */
+/* Work stealing over chunks of a step, as pthreadpool does it: each thread has a share, the same
+ * in every step, so that its core meets the same part of the buffers again, takes it from the
+ * front, and then steals from the back of the shares of others. Nobody waits for a worker that
+ * claimed nothing: one that the system does not schedule delays no step.
+ *
+ * Memory orders. `offer` writes the step and then releases the tickets; a claim acquires them,
+ * so who has claimed sees the step. Workers release `done` behind their chunks and the caller
+ * acquires it, so the next step sees all results. A worker parks by raising `parked` and then
+ * looking at its ticket once more, the caller offers tickets and then looks at `parked`; as both
+ * order the store before the load sequentially consistently (Dekker), at least one of them sees
+ * the other, and no wake-up is lost. */
 #include "pool.h"
 
 #include "sys.h"
 
 #define CACHE_LINE 64
-#define SPIN_NS 200000u /* an idle worker parks after this */
+/* An idle worker parks after this. Steps of a run follow each other within microseconds, faster
+ * than a futex wakes a thread; between runs a spinning worker only takes power from the others. */
+#define SPIN_NS 200000u
 #define EAGER_SPINS 2000u /* pauses before a spinning thread starts to yield its core */
 
-/* A ticket: 16 bits each of threads, end and begin of the chunks of a share that nobody has claimed.
- * The share's thread takes from the begin, others take from the end. */
+/* The unclaimed chunks of a share in one word, so that one compare-and-swap claims: 16 bits each
+ * of threads, end and begin. The share's thread takes from the begin, others take from the end.
+ * Threads that this run does not have find their number too large and claim nothing. */
 typedef uint64_t ticket;
 
 typedef struct share {
@@ -70,7 +80,9 @@ static void run_chunk(const circlet_pool *pool, uint32_t chunk, uint32_t thread)
 }
 
 /* Claims chunks of a share one by one and runs them; returns how many. Only after the claim may the
- * step be looked at: until the chunk is done its owner waits for it. */
+ * step be looked at: until a claimed chunk is done the caller waits, and changes nothing. A ticket
+ * that was seen in an earlier step and is there again stands for the same chunks of this one, which
+ * the claim acquires: that the word was changed between (ABA) does no harm. */
 static uint32_t run_share(circlet_pool *pool, uint32_t owner, uint32_t thread) {
     ticket *open = &pool->shares[owner].open;
     ticket seen = __atomic_load_n(open, __ATOMIC_ACQUIRE);
@@ -93,10 +105,12 @@ static void report_done(circlet_pool *pool, uint32_t chunks) {
         __atomic_fetch_add(&pool->done, chunks, __ATOMIC_RELEASE);
 }
 
-/* A worker's part in a step. What it did is told at once, before it looks at the shares of others. */
+/* A worker's part in a step. It reports its own share before it looks at others: the caller may be
+ * waiting for that alone. */
 static void run_as_worker(circlet_pool *pool, uint32_t thread) {
     report_done(pool, run_share(pool, thread, thread));
-    uint32_t threads = ticket_threads(__atomic_load_n(&pool->shares[thread].open, __ATOMIC_RELAXED));
+    ticket own = __atomic_load_n(&pool->shares[thread].open, __ATOMIC_RELAXED);
+    uint32_t threads = ticket_threads(own);
     for (uint32_t next = 1; next < threads; next++)
         report_done(pool, run_share(pool, (thread + next) % threads, thread));
 }
@@ -106,6 +120,8 @@ static uint32_t has_work(circlet_pool *pool, uint32_t thread) {
     return ticket_begin(seen) < ticket_end(seen) && thread < ticket_threads(seen);
 }
 
+/* Sleeps until there is work, whatever else ends a wait. The first look comes after `parked` is
+ * raised, see the top. */
 static void park(circlet_pool *pool, worker_slot *slot) {
     __atomic_store_n(&slot->parked, 1, __ATOMIC_SEQ_CST);
     while (!has_work(pool, slot->index) && __atomic_load_n(&slot->parked, __ATOMIC_ACQUIRE))
@@ -149,6 +165,8 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
+/* Signals are masked while the thread is made, which inherits the mask: handlers of the process do
+ * not run on workers. */
 static uint32_t start_worker(circlet_pool *pool) {
     worker_slot *slot = &pool->workers[pool->worker_count];
     slot->index = pool->worker_count + 1;
@@ -174,6 +192,7 @@ static void notice_fork(circlet_pool *pool) {
     pool->process = sys_process();
 }
 
+/* Several threads may make a pool at the same time; one wins, and the others free theirs. */
 circlet_pool *pool_of_process(void) {
     circlet_pool *pool = __atomic_load_n(&the_pool, __ATOMIC_ACQUIRE);
     if (pool) {
@@ -193,6 +212,7 @@ circlet_pool *pool_of_process(void) {
     return pool;
 }
 
+/* Process ids come again, so the time is part of it; bit 0 is left for bindings to use. */
 uint64_t pool_process_token(circlet_pool *pool) {
     uint64_t token = __atomic_load_n(&pool->token, __ATOMIC_RELAXED);
     if (token)
@@ -242,6 +262,9 @@ static void offer(circlet_pool *pool, uint32_t chunks, uint32_t threads) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* workers that park look at their share once more */
 }
 
+/* The caller works through its own share and then all others, and waits only for chunks that
+ * workers have claimed. `expected` counts modulo 2^32, as `done` does, and is never set back: a
+ * worker that is late to report would be counted in the wrong step. */
 void pool_run_step(circlet_pool *pool, const bound_step *step, scratch_area scratch,
                    uint32_t threads) {
     pool->step = step;

@@ -4,9 +4,10 @@
 
 #include "circlet_runtime.h"
 
-/* A step of a binding, ready to be called. Chunks cover quotient tasks; `remainder` of them, half
- * of these first and half last, one more. The least times seen on all threads, on one, and among
- * neighbours that run either way decide whether it runs alone. */
+/* A step of a binding, ready to be called. Chunks cover `quotient` tasks each; `remainder` of them,
+ * half of these at the front and half at the back, one more, so that the first and the last thread
+ * have as many of them. The least times seen in each mode of schedule.h decide whether the step is
+ * serial. */
 typedef struct bound_step {
     circlet_kernel kernel;
     const void *params;
@@ -15,11 +16,11 @@ typedef struct bound_step {
     int64_t quotient;
     uint32_t remainder;
     uint32_t chunks;
-    uint32_t together_ns;
-    uint32_t alone_ns;
+    uint32_t parallel_ns;
+    uint32_t serial_ns;
     uint32_t mixed_ns;
-    uint32_t prefers_alone;
-    uint32_t alone;
+    uint32_t prefers_serial;
+    uint32_t is_serial;
 } bound_step;
 
 typedef struct scratch_area {

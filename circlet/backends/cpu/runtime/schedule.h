@@ -4,43 +4,45 @@
 
 #include "pool.h"
 
-#define CHUNKS_PER_THREAD 4u /* at most: what one does not do in time, others can */
+#define CHUNKS_PER_THREAD 4u /* as a rule: others steal what one thread does not do in time */
 
-/* How a run uses its threads. A trial tries one after the other and chooses the fastest. */
-enum way { TOGETHER, ALONE, MIXED, WAYS };
+/* How a run uses its threads: every step on all of them, all but long steps on the calling
+ * thread, or each step as its own times say. A trial tries one mode after the other and takes
+ * the fastest. */
+enum run_mode { PARALLEL, SERIAL, MIXED, MODES };
 
 typedef struct schedule {
-    uint64_t ns[WAYS];       /* of the runs of each way in the last trial, but the slowest */
-    uint64_t slowest_ns;     /* of the way in progress */
-    uint32_t way;            /* of the next run */
-    uint32_t chosen;         /* in the last trial */
-    uint32_t has_lost;       /* workers gained nothing in the last trial */
-    uint32_t lessons;        /* runs of this way that are left in a trial; 0 outside of trials */
-    uint32_t runs;           /* until the next trial */
-    uint32_t pause;          /* runs between two trials */
-    uint32_t is_alone;       /* no step of this way wants a worker */
+    uint64_t ns[MODES];    /* of the runs of each mode in the last trial, but the slowest */
+    uint64_t slowest_ns;   /* of the mode in progress */
+    uint32_t mode;         /* of the next run */
+    uint32_t chosen;       /* in the last trial */
+    uint32_t has_lost;     /* workers gained nothing in the last trial */
+    uint32_t samples_left; /* runs of this mode that are left in a trial; 0 outside of trials */
+    uint32_t runs;         /* until the next trial */
+    uint32_t pause;        /* runs between two trials */
+    uint32_t is_serial;    /* no step wants a worker in this mode */
 } schedule;
 
 /* Whether the next run needs no workers and is none of a trial: schedule_next need not know. */
 static inline uint32_t schedule_rests(schedule *s) {
-    if (!s->is_alone || s->lessons || !s->runs)
+    if (!s->is_serial || s->samples_left || !s->runs)
         return 0;
     s->runs--;
     return 1;
 }
 
-/* Deals the tasks of a step into at most so many chunks. */
-void schedule_deal(bound_step *step, uint32_t threads, int64_t most);
+/* Splits the tasks of a step into at most so many chunks. */
+void schedule_split(bound_step *step, uint32_t threads, int64_t most);
 
 /* Whether the next run, on so many threads, is to be timed and told of; starts a trial when it is
  * time for one. */
 uint32_t schedule_next(schedule *s, bound_step *steps, uint32_t count, uint32_t threads);
 
-/* Takes in the time of a step of such a run. */
-void schedule_learn_step(const schedule *s, bound_step *step, uint64_t ns);
+/* Records the time of a step of such a run. */
+void schedule_record_step(const schedule *s, bound_step *step, uint64_t ns);
 
-/* Takes in the time of such a run, and goes on to the next way when this one was seen enough. */
-void schedule_learn_run(schedule *s, bound_step *steps, uint32_t count, uint32_t threads,
-                        uint64_t ns);
+/* Records the time of such a run, and goes on to the next mode when this one was seen enough. */
+void schedule_record_run(schedule *s, bound_step *steps, uint32_t count, uint32_t threads,
+                         uint64_t ns);
 
 #endif

@@ -1,4 +1,5 @@
-/* System calls and CPU state of each architecture, without libc. */
+/* System calls and CPU state of each architecture, without libc: one library serves glibc, musl and
+ * bionic alike, and it is built without their headers. */
 #ifndef CIRCLET_SYS_H
 #define CIRCLET_SYS_H
 
@@ -90,11 +91,13 @@ static inline long sys_wipe_on_fork(void *address, size_t bytes) {
     return sys_call(SYS_MADVISE, (long)address, (long)bytes, WIPE_ON_FORK, 0, 0, 0);
 }
 
+/* Sleeps while the word has this value; may return for no reason. Private: of this process only. */
 static inline void sys_wait(uint32_t *word, uint32_t value) {
     enum { WAIT_PRIVATE = 128 };
     sys_call(SYS_FUTEX, (long)word, WAIT_PRIVATE, (long)value, 0, 0, 0);
 }
 
+/* Wakes one thread that sleeps on the word. */
 static inline void sys_wake(uint32_t *word) {
     enum { WAKE_PRIVATE = 129 };
     sys_call(SYS_FUTEX, (long)word, WAKE_PRIVATE, 1, 0, 0, 0);

@@ -14,7 +14,6 @@ from time import perf_counter
 import numpy as np
 
 from circlet.backends.cpu.compile import CompiledPartition
-from circlet.backends.cpu.toolchain import usable_cores
 from circlet.backends.cpu.tuning.candidates import Candidate, CandidateBuilder
 from circlet.backends.cpu.tuning.choices import Question
 from circlet.backends.cpu.tuning.timer import Running, Timer, Times, is_faster
@@ -22,6 +21,7 @@ from circlet.backends.cpu.tuning.variants import stays_in_class
 from circlet.errors import CircletError, TargetError
 from circlet.target.host import host_model
 from circlet.target.targets import Target, missing_on_host
+from circlet.target.threads import usable_cores
 
 MOST_CANDIDATES = 6
 _WORTH_TRYING = 1.6

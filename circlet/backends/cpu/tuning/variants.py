@@ -298,7 +298,7 @@ _ROWS = (
     _row(
         "elementwise",
         "elementwise",
-        "chains of element-wise operators, also fused",
+        "element-wise operators, also fused",
         _F,
         "elementwise",
         "yamnet_audio_classifier",
@@ -306,7 +306,7 @@ _ROWS = (
     _row(
         "fused_rows",
         "fused_rows",
-        "chains of row-wise operators: normalisations",
+        "fused row-wise operators: normalisations",
         _L,
         "fused_rows",
         "torchaudio_conformer",
@@ -314,7 +314,7 @@ _ROWS = (
     _row(
         "quantize",
         "quantize",
-        "floats as bytes",
+        "floats to int8 and uint8",
         _E,
         "quantize",
         "partly_quantized_mnist",
@@ -322,16 +322,16 @@ _ROWS = (
     _row(
         "lut",
         "lut",
-        "functions of bytes by tables",
+        "8-bit functions by tables",
         _E,
         "elementwise",
         "coco_ssd_mobilenet_v1_1.0_quant",
     ),
-    _row("lut_pairs", "lut", "quotients of bytes by tables", _E, "bits", ""),
+    _row("lut_pairs", "lut", "8-bit quotients by tables", _E, "bits", ""),
     _row(
         "lut16",
         "lut16",
-        "functions of int16 by interpolated tables",
+        "int16 functions by tables",
         _E,
         "math",
         f"{_LITE}test_testdata_single_rsqrt_default_a16w8_recipe_quantized",
@@ -339,15 +339,15 @@ _ROWS = (
     _row(
         "reduce",
         "reduce",
-        "sums, means, products, extremes",
+        "sums, means, products, maxima, minima",
         _L,
         "reduce",
         "style_transfer_f16_384",
     ),
     _row(
-        "arg_extreme",
-        "arg_extreme",
-        "places of extremes",
+        "arg_min_max",
+        "arg_min_max",
+        "arg-max and arg-min",
         _E,
         "reduce",
         "deeplabv3_mnv2_dm05_pascal_quant",
@@ -357,14 +357,14 @@ _ROWS = (
     _row("softmax_q16", "softmax16", "int16 softmax", _E, "softmax", ""),
     _row("log_softmax_f32", "softmax", "float", _L, "softmax", f"{_ONE}LogSoftmax_000"),
     _row("log_softmax_q8", "softmax", "integer", _E, "softmax", f"{_ONE}LogSoftmax_U8_000"),
-    _row("l2_norm", "l2_norm", "rows by their length", _L, "norm", f"{_ONE}L2Normalize_000"),
+    _row("l2_norm", "l2_norm", "L2 normalisation", _L, "norm", f"{_ONE}L2Normalize_000"),
     _row("pool", "pool", "pooling", _L, "pool", "face_detection_short_range"),
-    _row("running_sum", "order", "cumulative sums", _O, "gather", ""),
+    _row("cumsum", "cumsum", "cumulative sums", _O, "gather", ""),
     _row("rfft", "fft", "real Fourier transforms", _L, "fft", "yamnet_audio_classifier"),
     _row(
         "complex_part",
         "fft",
-        "parts and lengths of complex numbers",
+        "parts and moduli of complex numbers",
         _F,
         "fft",
         "yamnet_audio_classifier",
@@ -373,30 +373,44 @@ _ROWS = (
     _row("resize_nearest", "resize", "images", _E, "resize", "style_transfer_f16_384"),
 )
 
-_MOVES = (
+_DATA_MOVEMENT = (
     _row("copy_elements", "copy", "elements at strides", _E, "shape", "torchaudio_conformer"),
     _row("copy_rows", "copy", "rows", _E, "shape", "torchaudio_conformer"),
     _row("fill_border", "copy", "borders around images", _E, "storage", "vww_96_float"),
     _row("pad_rows", "copy", "padding", _E, "shape", "yamnet_audio_classifier"),
-    _row("place_rows", "moves", "blocks and mirrors", _E, "slices", "style_transfer_f16_384"),
-    _row("choose", "moves", "selection", _E, "slices", "torchaudio_conformer"),
-    _row("reverse_sequence", "moves", "sequences", _E, "gather", f"{_ONE}ReverseSequence_000"),
+    _row("copy_indirect", "copy", "blocks and mirrors", _E, "slices", "style_transfer_f16_384"),
+    _row("select_elements", "select", "selection", _E, "slices", "torchaudio_conformer"),
+    _row("reverse_sequence", "gather", "sequences", _E, "gather", f"{_ONE}ReverseSequence_000"),
     _row("gather", "gather", "gathers", _E, "gather", "movie_review"),
-    _row("lookup", "gather", "sparse and hashed look-ups", _E, "gather", ""),
+    _row("embedding_lookup", "gather", "8-bit embeddings", _E, "gather", ""),
     _row("one_hot", "gather", "one-hot rows", _E, "gather", f"{_ONE}OneHot_000"),
     _row("scatter_nd", "gather", "scatters", _O, "gather", f"{_ONE}ScatterNd_000"),
-    _row("slice_at", "gather", "places of computed starts", _E, "gather", ""),
+    _row("slice_at", "gather", "slices from computed starts", _E, "gather", ""),
     _row("matmul_hybrid", "matmul_hybrid", "float rows over 8 bits", _L, "computed_weights", ""),
-    _row("segments", "gather", "rows joined by segments", _O, "bits", ""),
+    _row("segment_reduce", "gather", "segment reductions", _O, "bits", ""),
     _row("sparse_to_dense", "gather", "scatters", _E, "gather", f"{_ONE}SparseToDense_000"),
-    _row("update_slice", "gather", "updates of slices", _E, "updates", "while_dynamic"),
-    _row("top", "order", "the largest of rows", _E, "gather", f"{_ONE}TopKV2_001"),
-    _row("detect", "detection", "boxes", _F, "detection", "coco_ssd_mobilenet_v1_1.0_quant"),
-    _row("suppress", "suppression", "boxes", _F, "detection", f"{_ONE}NonMaxSuppressionV4_001"),
+    _row("dynamic_update_slice", "gather", "updates of slices", _E, "updates", "while_dynamic"),
+    _row("top_k", "top_k", "the largest of rows", _E, "gather", f"{_ONE}TopKV2_001"),
+    _row(
+        "detection_postprocess",
+        "detection_postprocess",
+        "detection boxes",
+        _F,
+        "detection",
+        "coco_ssd_mobilenet_v1_1.0_quant",
+    ),
+    _row(
+        "non_max_suppression",
+        "non_max_suppression",
+        "detection boxes",
+        _F,
+        "detection",
+        f"{_ONE}NonMaxSuppressionV4_001",
+    ),
     _row("user_op", "user_op", "the user's operators", _F, "frontends/test_user_ops", ""),
 )
 
-VARIANTS = {row.name: row for row in (*_PRODUCTS, *_RECURRENT, *_ROWS, *_MOVES)}
+VARIANTS = {row.name: row for row in (*_PRODUCTS, *_RECURRENT, *_ROWS, *_DATA_MOVEMENT)}
 
 
 def stays_in_class(default: str, other: str) -> bool:

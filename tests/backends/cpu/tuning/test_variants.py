@@ -63,10 +63,10 @@ def functions(compiled: CompiledPartition) -> Iterable[str]:
 def own(name: str) -> Graph:
     """A graph for a row that no public network measures."""
     cases = Cases()
-    if name == "running_sum":
+    if name == "cumsum":
         data, axis = cases.data(DType.FLOAT32, (3, 5)), cases.constant(np.array(1, np.int32))
         cases.op("CUMSUM", [data, axis], CumsumAttrs(False, False))
-    elif name == "lookup":
+    elif name == "embedding_lookup":
         rows, quant = np.arange(40, dtype=np.int8).reshape(10, 4), Quantization.per_tensor(0.5, 0)
         places = cases.given(np.arange(7, dtype=np.int32))
         cases.op("EMBEDDING_LOOKUP", [places, cases.constant(rows, quant)], dtype=DType.FLOAT32)
@@ -94,7 +94,7 @@ def own(name: str) -> Graph:
         steps = cases.constant(np.ones(2, np.int32))
         inputs = [cases.data(DType.FLOAT32, (3, 5)), starts, ends, steps]
         cases.op("STRIDED_SLICE", inputs, StridedSliceAttrs(1, 1, shrink_axis_mask=2))
-    elif name == "segments":
+    elif name == "segment_reduce":
         ids = cases.constant(np.array((0, 0, 1), np.int32))
         cases.op("SEGMENT_SUM", [cases.data(DType.FLOAT32, (3, 5)), ids])
     return cases.graph()
@@ -107,13 +107,13 @@ def recurrent(name: str) -> Graph:
 
 
 OWN: dict[str, Callable[[str], Graph]] = {
-    "running_sum": own,
-    "lookup": own,
+    "cumsum": own,
+    "embedding_lookup": own,
     "conv_int": own,
     "matmul_bf16": own,
     "softmax_q16": own,
     "lut_pairs": own,
-    "segments": own,
+    "segment_reduce": own,
     "slice_at": own,
     "matmul_hybrid": own,
     "svdf_f32": recurrent,

@@ -17,7 +17,7 @@ from circlet.backends.cpu.lower.floats.tiles import (
 )
 from circlet.backends.cpu.lower.products.matmul import MOST_STACK_AXES, product_sizes, stack_strides
 from circlet.backends.cpu.lower.products.tiles import Tile
-from circlet.backends.cpu.lower.views import outer_fields, source_ref, spread
+from circlet.backends.cpu.lower.views import broadcast_strides, outer_fields, source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -147,7 +147,7 @@ def _mask(op: Op) -> dict[str, ParamValue]:
     shape, mask = adds[0].outputs[0].static_shape, operand(op, 3)
     own = mask.static_shape
     strides = tuple(prod(own[axis + 1 :]) for axis in range(len(own)))
-    *outer, row, key = spread(strides, own, shape)
+    *outer, row, key = broadcast_strides(strides, own, shape)
     return {
         "mask_row": row,
         "mask_key": key,

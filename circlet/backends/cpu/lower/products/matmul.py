@@ -33,7 +33,7 @@ from circlet.backends.cpu.lower.integers.tiles import choose_tile as choose_inte
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.products.product import of_rows
 from circlet.backends.cpu.lower.products.tiles import Tile
-from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
+from circlet.backends.cpu.lower.views import MAX_AXES, broadcast_strides, outer_fields, source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -98,7 +98,7 @@ def stack_strides(op: Op, index: int) -> list[int]:
     shape, stack = operand(op, index).static_shape, op.outputs[0].static_shape[:-2]
     own = shape[:-2]
     strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(own)))
-    steps = spread(strides, own, stack)
+    steps = broadcast_strides(strides, own, stack)
     return [0] * (MOST_STACK_AXES - len(steps)) + list(steps) + [0]
 
 

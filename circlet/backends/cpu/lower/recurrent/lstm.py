@@ -105,7 +105,7 @@ def array(op: Op, position: int) -> np.ndarray:
 
 
 def flags(op: Op) -> tuple[int, int]:
-    """Whether gates look at the cell state, and whether they are normalised."""
+    """Whether gates have peepholes, and whether they are normalised."""
     return int(peephole(op, FORGET) is not None), int(is_normalised(op))
 
 
@@ -114,8 +114,8 @@ def _tables(op: Op, gate: int) -> np.ndarray:
     empty = np.zeros(cells(op), array(op, FORGET.bias).dtype)
     rows = []
     for one in gates(op):
-        look = peephole(op, one)
-        rows.append(empty if look is None else _peephole(op, look, empty.dtype))
+        position = peephole(op, one)
+        rows.append(empty if position is None else _peephole(op, position, empty.dtype))
         normed = is_normalised(op)
         rows.append(array(op, one.norm).astype(empty.dtype) if normed else empty)
         rows.append(array(op, one.bias) if normed else empty)
@@ -199,7 +199,7 @@ def float_arguments(op: Op, shape: Shape) -> tuple[int, ...]:
 
 
 def table_ref(op: Op, shape: Shape, context: Context, dtype: type = np.float32) -> Ref:
-    """The kernels' `tables`, if a gate looks at them."""
+    """The kernels' `tables`, if a gate has a peephole or a norm."""
     if not any(flags(op)):
         return NoRef()
     return context.constant(_tables(op, shape.gate).astype(dtype))

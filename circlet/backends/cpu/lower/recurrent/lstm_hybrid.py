@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlet.backends.cpu.abi import align
+from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.lower.products.matvec import Blocks, pack_bytes, spread_rows
 from circlet.backends.cpu.lower.recurrent.lstm import (
     KINDS,
@@ -84,9 +84,9 @@ def _projection(op: Op, shape: Shape, context: Context) -> tuple[Ref, Ref, Ref]:
 def _lower(op: Op, context: Context) -> None:
     shape = shape_of(op, context)
     floats, slots = float_params(op, shape)
-    start = align(4 * slots, 64)
+    start = align(4 * slots, LINE_BYTES)
     params: dict[str, ParamValue] = {
-        "bytes": start,
+        "quantised": start,
         "asymmetric": int(op.attributes(LstmAttrs).asymmetric_quantize_inputs),
     }
     params |= {f"floats_{name}": value for name, value in floats.items()}

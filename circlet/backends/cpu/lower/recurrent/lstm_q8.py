@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlet.backends.cpu.abi import align
+from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.lower.products.matvec import (
     Blocks,
     pack_bytes,
@@ -67,8 +67,8 @@ def _packed(
 def _factors(parts: Sequence[GateParts]) -> dict[str, ParamValue]:
     """The kernel's tables of factors, one for each gate."""
     columns = {
-        "look_multiplier": [part.look_multiplier[0] for part in parts],
-        "look_shift": [part.look_multiplier[1] for part in parts],
+        "peephole_multiplier": [part.peephole_multiplier[0] for part in parts],
+        "peephole_shift": [part.peephole_multiplier[1] for part in parts],
         "norm_multiplier": [part.norm_multiplier[0] for part in parts],
         "norm_shift": [part.norm_multiplier[1] for part in parts],
         "norm_limit": [part.norm_limit for part in parts],
@@ -77,18 +77,21 @@ def _factors(parts: Sequence[GateParts]) -> dict[str, ParamValue]:
 
 
 def _scratch(op: Op, shape: Shape) -> tuple[dict[str, ParamValue], int]:
-    """Where each part of the scratch memory starts, and the size of all."""
+    """Where each part of the scratch memory starts, and the size of all.
+
+    The gates come first; each entry below is the size of what lies before the part it names.
+    """
     projected = shape.projection.slots if shape.projection else 0
-    sizes = {
-        "in_bytes": 4 * shape.blocks.slots,
-        "state_bytes": max(inputs(op), cells(op)) + 4,
-        "hidden_bytes": outputs(op) + 4,
-        "projected_bytes": cells(op) + 4,
+    before = {
+        "in_offset": 4 * shape.blocks.slots,
+        "state_offset": max(inputs(op), cells(op)) + 4,
+        "hidden_offset": outputs(op) + 4,
+        "projected_offset": cells(op) + 4,
     }
     starts: dict[str, ParamValue] = {}
     end = 0
-    for name, size in sizes.items():
-        end = align(end + size, 64)
+    for name, size in before.items():
+        end = align(end + size, LINE_BYTES)
         starts[name] = end
     return starts, end + 4 * projected
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.backends.cpu.abi import align
+from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.lower.floats.epilogue import CLAMPS
 from circlet.backends.cpu.lower.products.matvec import (
     Blocks,
@@ -115,9 +115,9 @@ def _lower_stored(op: Op, context: Context) -> None:
     passed = zero_of(state) * time.astype(np.int64).reshape(units, -1).sum(axis=1)
     bias = wrap_int32(_bias(op) - passed).astype(np.int32)
     low, high = integer_range(state.dtype)
-    start = align(4 * blocks.slots, 64)
+    start = align(4 * blocks.slots, LINE_BYTES)
     params: dict[str, ParamValue] = {
-        "in_bytes": start,
+        "in_offset": start,
         "state_zero": zero_of(state),
         "state_low": low,
         "state_high": high,

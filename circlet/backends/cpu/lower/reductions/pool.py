@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.views import image_strides, source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -17,13 +18,6 @@ from circlet.ops.pool import Pool2DAttrs, pool_window_of
 from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_of, activation_range
 from circlet.target.targets import Target
 
-ELEMENT_TYPES = {
-    DType.FLOAT32: "ELEMENT_F32",
-    DType.INT8: "ELEMENT_I8",
-    DType.UINT8: "ELEMENT_U8",
-    DType.INT16: "ELEMENT_I16",
-    DType.INT32: "ELEMENT_I32",
-}
 _TAP_LIMIT = 1 << 15
 _KINDS = {
     "AVERAGE_POOL_2D": "POOL_AVERAGE",

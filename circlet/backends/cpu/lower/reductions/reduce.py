@@ -173,7 +173,7 @@ def _lower_arg(op: Op, context: Context) -> None:
     }
     element = ELEMENT_TYPES.get(source.dtype, "ELEMENT_U8")
     arguments = (element, element_bytes(result), int(op.kind == "ARG_MIN"))
-    kernel = Kernel("arg_extreme.h", "arg_extreme", arguments)
+    kernel = Kernel("arg_min_max.h", "arg_min_max", arguments)
     operands = (source_ref(context, source), TensorRef(result))
     context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
 

@@ -94,8 +94,8 @@ class Part:
         return Stage(self.result.static_shape[1], self.window.rows, top)
 
 
-class Places(NamedTuple):
-    """Where the images of a part lie; the addend's where there is one."""
+class ImageStrides(NamedTuple):
+    """The strides of the images of a part; the addend's where there is one."""
 
     source: Strides
     result: Strides
@@ -112,24 +112,24 @@ class RowsOp(NamedTuple):
     layouts: Mapping[Tensor, Layout]
 
 
-def rows_of(part: Part, count: int, places: Places) -> RowsOp:
+def rows_of(part: Part, count: int, strides: ImageStrides) -> RowsOp:
     """The part over windows of `count` rows that lie in an image with all its padding."""
     down = part.window.rows
     _, _, width, filters = part.result.static_shape
     covered = (count - 1) * down.stride + down.extent
     source = _rows(part.source, covered, part.width, part.source.static_shape[3])
     result = _rows(part.result, count, width, filters)
-    layouts = {source: places.source.layout(source), result: places.result.layout(result)}
+    layouts = {source: strides.source.layout(source), result: strides.result.layout(result)}
     if part.is_copy:
         copy = replace(part.op, inputs=[source], outputs=[result])
         return RowsOp(copy, source, result, None, layouts)
     attrs: Any = replace(part.layer.attrs, padding=UNPADDED)  # type: ignore[type-var]
     inputs: list[Tensor | None] = [source, *part.layer.inputs[1:]]
     layer = replace(part.layer, inputs=inputs, outputs=[result], attrs=attrs)
-    if places.addend is None:
+    if strides.addend is None:
         return RowsOp(layer, source, result, None, layouts)
     addend = _addend(part, count)
-    layouts[addend] = places.addend.layout(addend)
+    layouts[addend] = strides.addend.layout(addend)
     inputs = [source, *part.op.inputs[1:_ADDEND], addend]
     fused = FusedAttrs((layer, *part.op.attributes(FusedAttrs).parts[1:]))
     whole = replace(part.op, inputs=inputs, outputs=[result], attrs=fused)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.layout import Border
 from circlet.backends.cpu.lower.copy import element_bytes, fill_pattern, zero_value
 from circlet.backends.cpu.lower.stripes.calls import RowCalls
-from circlet.backends.cpu.lower.stripes.layers import Part, Places, Strides, rows_of
+from circlet.backends.cpu.lower.stripes.layers import ImageStrides, Part, Strides, rows_of
 from circlet.backends.cpu.lower.stripes.table import (
     ADDED,
     FROM,
@@ -30,7 +31,6 @@ from circlet.plan.validate_stripes import validate_stripes
 from circlet.target.targets import Target
 
 _KERNEL = Kernel("stripe.h", "stripe")
-_LINE = 64
 
 
 class _Image(NamedTuple):
@@ -64,8 +64,8 @@ class _Image(NamedTuple):
         return (elements + image * self.batch) * element_bytes(self.tensor)
 
 
-class _Chain:
-    """A chain on its way into a table.
+class _StripeLowering:
+    """Layers on their way into the table of one call.
 
     Attributes:
         scratch_bytes: Scratch memory that the kernels of parts ask for.
@@ -97,7 +97,7 @@ class _Chain:
                     *([s for x in steps for s in self._steps(x, image)] for steps in stripe)
                 )
         params, operands = self._table.finished(self._context.constant)
-        buffers_bytes = -(-self._memory.arena_bytes // _LINE) * _LINE
+        buffers_bytes = align(self._memory.arena_bytes, LINE_BYTES)
         self._context.call(
             op,
             _KERNEL,
@@ -119,7 +119,7 @@ class _Chain:
         for stage, rows in enumerate(self._plan.capacities):
             tensor = self._parts[stage].result
             row_bytes = self._strides(stage).row * element_bytes(tensor)
-            blocks.append(Block(tensor.name, rows * row_bytes, 0, 0, _LINE))
+            blocks.append(Block(tensor.name, rows * row_bytes, 0, 0, LINE_BYTES))
         memory = plan_memory(blocks, "bump")
         validate_plan(blocks, memory)
         return memory
@@ -146,8 +146,8 @@ class _Chain:
         for (stage, count), _ in counts.most_common():
             source, result = self._images[stage : stage + 2]
             addend = self._addends[stage]
-            places = Places(source.strides, result.strides, addend and addend.strides)
-            rows = rows_of(self._parts[stage], count, places)
+            image_strides = ImageStrides(source.strides, result.strides, addend and addend.strides)
+            rows = rows_of(self._parts[stage], count, image_strides)
             images = {rows.source: (source.base, FROM), rows.result: (result.base, TO)}
             if rows.addend is not None and addend is not None:
                 images[rows.addend] = addend.base, ADDED
@@ -212,7 +212,7 @@ def _borders(op: Op) -> dict[int, Border]:
 
 
 def _lower(op: Op, context: Context) -> None:
-    _Chain(op, context).lower(op)
+    _StripeLowering(op, context).lower(op)
 
 
 LOWERINGS.add(

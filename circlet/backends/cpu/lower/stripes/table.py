@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from circlet.backends.cpu.abi import align
+from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.lowering import (
     ConstantRef,
     KernelCall,
@@ -27,7 +27,6 @@ FROM, TO, ADDED = 1, 2, 3
 _NONE = -2
 _CALL, _MOVE, _FILL = 0, 1, 2
 _MOST_OPERANDS = 8
-_LINE = 64
 StepRow = dict[str, int]
 
 
@@ -56,25 +55,25 @@ class Table:
             images: For tensors that stand for rows, the base of their addresses and what of a step
                 is added.
         """
-        places = [self._place(ref, images) for ref in call.operands]
-        if len(places) > _MOST_OPERANDS:
+        addresses = [self._address(ref, images) for ref in call.operands]
+        if len(addresses) > _MOST_OPERANDS:
             raise BackendError("a part of a stripe has too many operands", where=call.op.name)
-        rest = [0] * (_MOST_OPERANDS - len(places))
-        at = align(len(self._params), _LINE)
+        rest = [0] * (_MOST_OPERANDS - len(addresses))
+        at = align(len(self._params), LINE_BYTES)
         self._params.extend(bytes(at - len(self._params)))
         self._params += params_packer(call.kernel.header, call.kernel.function).bytes(call.params)
         fields: dict[str, ParamValue] = {
             "tasks": call.tasks,
-            "bases": [base for base, _, _ in places] + rest,
-            "shifts": [shift for _, shift, _ in places] + rest,
-            "offsets": [offset for _, _, offset in places] + rest,
-            "operands": len(places),
+            "bases": [base for base, _, _ in addresses] + rest,
+            "shifts": [shift for _, shift, _ in addresses] + rest,
+            "offsets": [offset for _, _, offset in addresses] + rest,
+            "operands": len(addresses),
             "kernel": self.base(KernelRef(call.kernel)),
         }
         self._calls.append((at, fields))
         return len(self._calls) - 1
 
-    def _place(self, ref: Ref, images: Mapping[Tensor, tuple[int, int]]) -> tuple[int, int, int]:
+    def _address(self, ref: Ref, images: Mapping[Tensor, tuple[int, int]]) -> tuple[int, int, int]:
         """Base, shift and offset in bytes of an operand."""
         if isinstance(ref, NoRef):
             return _NONE, 0, 0
@@ -110,8 +109,8 @@ class Table:
         first_step = _extended(data, _packed("stripe_step", [*self._set_up, *self._steps]))
         calls = struct_packer(HEADER, "stripe_call")
         size = len(calls.bytes({})) * len(self._calls)
-        first_call = align(len(data), _LINE)
-        start = align(first_call + size, _LINE)
+        first_call = align(len(data), LINE_BYTES)
+        start = align(first_call + size, LINE_BYTES)
         moved = ({**fields, "params": start + at} for at, fields in self._calls)
         _extended(data, b"".join(map(calls.bytes, moved)))
         _extended(data, self._params)
@@ -155,7 +154,7 @@ def _packed(struct: str, rows: Sequence[Mapping[str, int]]) -> bytes:
 
 def _extended(data: bytearray, more: bytes | bytearray) -> int:
     """Append bytes on a line of their own; where they start."""
-    start = align(len(data), _LINE)
+    start = align(len(data), LINE_BYTES)
     data.extend(bytes(start - len(data)))
     data.extend(more)
     return start

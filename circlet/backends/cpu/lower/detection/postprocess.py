@@ -17,7 +17,7 @@ from circlet.ops.detection import KIND, DetectionAttrs, classes_per_box
 from circlet.ops.operands import operand, scale_of, zero_of
 from circlet.target.targets import Target
 
-# DETECTION_BOX_BYTES and DETECTION_MORE_BYTES of detection.h.
+# DETECTION_BOX_BYTES and DETECTION_MORE_BYTES of detection_postprocess.h.
 _BOX_BYTES, _MORE_BYTES = 56, 4096
 
 
@@ -60,9 +60,9 @@ def _lower(op: Op, context: Context) -> None:
     sources = (source_ref(context, tensor) for tensor in (codes, scores, anchors))
     operands = (*sources, *(TensorRef(tensor) for tensor in op.outputs))
     flags = (int(_stored(op)), int(attrs.use_regular_nms))
-    kernel = Kernel("detection.h", "detect", flags)
+    kernel = Kernel("detection_postprocess.h", "detection_postprocess", flags)
     scratch = boxes * _BOX_BYTES + _MORE_BYTES
     context.call(op, kernel, params, operands, op.outputs, scratch_bytes=scratch)
 
 
-LOWERINGS.add(Lowering(KIND, "detection", _refuses, _lower))
+LOWERINGS.add(Lowering(KIND, "detection_postprocess", _refuses, _lower))

@@ -72,7 +72,7 @@ class Body:
 
     @cached_property
     def prelude(self) -> str:
-        """The body as a C function, and the one that walks a row with it."""
+        """The body as a C function, and the one that runs it over a row."""
         return (
             f"CIRCLET_INLINE void {self.name}_body(const elementwise_values *v, char *const *at, "
             f"int64_t i, int64_t n) {{\n    (void)v;\n{self._text}}}\n"
@@ -91,8 +91,8 @@ class Body:
         return "".join(f"    {line}\n" for line in self.lines)
 
 
-class _Places(dict[str, Any]):
-    """Parameters that stand for themselves: the number of their step, and their name."""
+class _ParamNames(dict[str, Any]):
+    """A mapping that gives each parameter itself: the number of its step, and its name."""
 
     def __init__(self, step: int) -> None:
         self._step = step
@@ -109,7 +109,7 @@ def printed(
     return Body(
         loads,
         [
-            Step(Scalar(expr, _Places(number)), operands, stored)
+            Step(Scalar(expr, _ParamNames(number)), operands, stored)
             for number, (expr, operands, stored) in enumerate(steps)
         ],
     )

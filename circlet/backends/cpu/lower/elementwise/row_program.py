@@ -40,8 +40,9 @@ class RowOperand:
 class RowProgram:
     """The C text of a row's computation, and the values of its parameters.
 
-    A pass walks the row's elements. A value of elements is computed in every pass that needs it,
-    unless that is dear: then the first pass keeps it, in the result it is stored to or in scratch.
+    A pass runs over the row's elements. A value of elements is computed in every pass that needs
+    it, unless that is expensive: then the first pass keeps it, in the result it is stored to or in
+    scratch.
     Where it can, the last pass runs in step with the first one over the next row.
 
     Attributes:
@@ -172,8 +173,8 @@ class RowProgram:
 
     def _row_functions(self) -> str:
         """The functions of passes, then those that `fused_rows` calls."""
-        opening, begin = ["(void)v, (void)at, (void)row;"], [self._places()]
-        functions, others = [], [self._places(), "(void)next, (void)ahead, (void)begun;"]
+        opening, begin = ["(void)v, (void)at, (void)row;"], [self._addresses()]
+        functions, others = [], [self._addresses(), "(void)next, (void)ahead, (void)begun;"]
         known: set[int] = set()
         made: set[int] = set()
         for index, order in enumerate(self._orders):
@@ -181,10 +182,10 @@ class RowProgram:
             functions.append(self._pass_function(index, order, known, made))
             made |= set(order)
             if not index:
-                begin += ["ROWS_open(v, at, row);", self._walk(0)]
+                begin += ["ROWS_open(v, at, row);", self._run_pass(0)]
                 others += [f"vf x{n} = row[{n}]; (void)x{n};" for n in sorted(known)]
-            elif index < len(self._orders) - 1 or not self._meets:
-                others.append(self._walk(index))
+            elif index < len(self._orders) - 1 or not self._overlaps:
+                others.append(self._run_pass(index))
         others.append(self._start_of_next())
         self._rows_before(len(self._orders), known, others)
         for number, place in self._row_stores.items():
@@ -197,18 +198,18 @@ class RowProgram:
         return "".join(functions)
 
     @property
-    def _meets(self) -> bool:
+    def _overlaps(self) -> bool:
         """Whether the last pass can run together with the first one over the next row."""
         last = len(self._orders) - 1
-        kept_at_once = any(self._first[number] == 0 for number in self.kept)
-        return last > 0 and not self._reduced_in(last) and not kept_at_once
+        kept_by_first = any(self._first[number] == 0 for number in self.kept)
+        return last > 0 and not self._reduced_in(last) and not kept_by_first
 
     def _reduced_in(self, index: int) -> list[int]:
         """What a pass reduces."""
         return [n for n in self._reduced if self._ready[n] == index + 1]
 
-    def _places(self) -> str:
-        """Where the passes over a row find operands, and what is kept."""
+    def _addresses(self) -> str:
+        """The addresses of operands and of what is kept, for the passes over a row."""
         places = [f"at[{k}]" for k in range(len(self.inputs) + len(self.outputs))]
         kept = range(len(self.kept))
         places += [f"(char *)scratch + {k} * ROW_PASS_KEPT(count)" for k in kept]
@@ -222,19 +223,19 @@ class RowProgram:
             lines.append(f"row[{number}] = {self._printer.variable(number, 'f32')};")
         known |= fresh
 
-    def _walk(self, index: int) -> str:
-        """Run a pass, and spread what it reduced."""
+    def _run_pass(self, index: int) -> str:
+        """Run a pass, and broadcast what it reduced."""
         reduced = self._reduced_in(index)
-        call = f"row_pass_walk(v, all, row, sum, kinds, {len(reduced)}, count, ROWS_{index});"
+        call = f"row_pass_run(v, all, row, sum, kinds, {len(reduced)}, count, ROWS_{index});"
         return self._reducing(reduced, call, "row")
 
     def _start_of_next(self) -> str:
-        """Run the first pass over the next row, with the last one over this row if they meet."""
-        if not self._meets:
+        """Run the first pass over the next row, with the last one over this row if they overlap."""
+        if not self._overlaps:
             return "if (begun) ROWS_first(v, next, scratch, ahead, begun);"
         reduced, last = self._reduced_in(0), len(self._orders) - 1
         call = (
-            f"row_pass_meet(v, all, row, count, ROWS_{last}, next, ahead, sum, kinds, "
+            f"row_pass_overlapped(v, all, row, count, ROWS_{last}, next, ahead, sum, kinds, "
             f"{len(reduced)}, begun, ROWS_0);"
         )
         return f"ROWS_open(v, next, ahead);\n    {self._reducing(reduced, call, 'ahead')}"

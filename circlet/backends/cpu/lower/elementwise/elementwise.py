@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
-from circlet.backends.cpu.lower.pointwise.affine import (
+from circlet.backends.cpu.lower.elementwise.affine import (
     affine_params,
     may_be_affine,
     sum_ints,
     sum_row,
 )
-from circlet.backends.cpu.lower.pointwise.body import Load, Step, not_printable, printed
-from circlet.backends.cpu.lower.pointwise.small_rows import repeat_constant
+from circlet.backends.cpu.lower.elementwise.body import Load, Step, not_printable, printed
+from circlet.backends.cpu.lower.elementwise.small_rows import repeat_constant
 from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES, PARAM_LIMITS
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
@@ -40,8 +40,8 @@ from circlet.ops.fused import MOST_OPERANDS
 from circlet.target.targets import Target
 
 
-class _Walk(NamedTuple):
-    """Operands, results last, how they are walked, and how operands are loaded."""
+class _LoopNest(NamedTuple):
+    """Operands, results last, the loops over them, and how operands are loaded."""
 
     tensors: tuple[Tensor, ...]
     loops: Loops
@@ -78,10 +78,10 @@ def _lower(op: Op, context: Context) -> None:
     if params is None:
         lower_scalar(op, context, scalar_of(op), _inputs(op))
         return
-    walk = _walk(context, _inputs(op), op.outputs)
-    name, prelude = sum_row(op, params, [load.is_single for load in walk.loads])
-    kernel = Kernel("sum_q8.h", "elementwise", (len(walk.tensors), name), prelude)
-    _call(op, context, walk, op.outputs, kernel, {"ints": _filled(sum_ints(op, params))})
+    nest = _loop_nest(context, _inputs(op), op.outputs)
+    name, prelude = sum_row(op, params, [load.is_single for load in nest.loads])
+    kernel = Kernel("sum_q8.h", "elementwise", (len(nest.tensors), name), prelude)
+    _call(op, context, nest, op.outputs, kernel, {"ints": _filled(sum_ints(op, params))})
 
 
 def _affine_params(op: Op, context: Context) -> dict[str, Number] | None:
@@ -110,13 +110,13 @@ def lower_steps(
     outputs: Sequence[Tensor],
 ) -> None:
     """Compute an op's results, which have equal sizes; `outputs` are those that steps store."""
-    walk = _walk(context, inputs, outputs)
-    body = printed(walk.loads, tuple((s.scalar.expr, s.operands, s.stored) for s in steps))
+    nest = _loop_nest(context, inputs, outputs)
+    body = printed(nest.loads, tuple((s.scalar.expr, s.operands, s.stored) for s in steps))
     kernel = Kernel("elementwise.h", "elementwise", (body.operand_count, body.name), body.prelude)
-    _call(op, context, walk, outputs, kernel, body.params([step.scalar for step in steps]))
+    _call(op, context, nest, outputs, kernel, body.params([step.scalar for step in steps]))
 
 
-def _walk(context: Context, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> _Walk:
+def _loop_nest(context: Context, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> _LoopNest:
     inputs = [repeat_constant(tensor, outputs[0].static_shape) for tensor in inputs]
     tensors = (*inputs, *outputs)
     loops = element_loops(context, tensors, outputs[0].static_shape)
@@ -124,20 +124,20 @@ def _walk(context: Context, inputs: Sequence[Tensor], outputs: Sequence[Tensor])
         Load(tensor.dtype, is_single=strides[-1] == 0)
         for tensor, strides in zip(inputs, loops.strides, strict=False)
     )
-    return _Walk(tensors, loops, loads)
+    return _LoopNest(tensors, loops, loads)
 
 
 def _call(
     op: Op,
     context: Context,
-    walk: _Walk,
+    nest: _LoopNest,
     outputs: Sequence[Tensor],
     kernel: Kernel,
     values: Mapping[str, ParamValue],
 ) -> None:
-    params, tasks = _fields(walk.tensors, walk.loops)
+    params, tasks = _fields(nest.tensors, nest.loops)
     params.update(values)
-    inputs = walk.tensors[: len(walk.loads)]
+    inputs = nest.tensors[: len(nest.loads)]
     sources = (source_ref(context, tensor) for tensor in inputs)
     operands = (*sources, *(TensorRef(tensor) for tensor in outputs))
     context.call(op, kernel, params, operands, outputs, tasks=tasks)

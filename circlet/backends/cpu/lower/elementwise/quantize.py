@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.backends.cpu.lower.copy import not_copyable
-from circlet.backends.cpu.lower.pointwise.body import not_printable
-from circlet.backends.cpu.lower.pointwise.elementwise import lower_scalar
-from circlet.backends.cpu.lower.pointwise.lut import lut_loops
+from circlet.backends.cpu.lower.elementwise.body import not_printable
+from circlet.backends.cpu.lower.elementwise.elementwise import lower_scalar
+from circlet.backends.cpu.lower.elementwise.lut import lut_loops
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES, EXPRESSION_TYPES
 from circlet.backends.cpu.lower.views import (
     element_loops,

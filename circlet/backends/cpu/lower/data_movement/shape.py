@@ -13,12 +13,13 @@ from circlet.backends.cpu.lower.copy import (
     fill_pattern,
     not_copyable,
 )
-from circlet.backends.cpu.lower.pointwise.lut import lut_loops
+from circlet.backends.cpu.lower.elementwise.lut import lut_loops
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
     Loops,
     layout_of,
     outer_fields,
+    row_tasks,
     source_ref,
     stride_fields,
     strides_of,
@@ -37,7 +38,6 @@ from circlet.ops.layout import concatenation_axis, pad_value, paddings, permutat
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
 
-_TASK_BYTES = 1 << 15
 _IDENTITY = np.arange(256, dtype=np.uint8)
 
 
@@ -191,11 +191,9 @@ def _pad_axes(op: Op, context: Context) -> list[_PadAxis]:
 def _lower_pad(op: Op, context: Context) -> None:
     source, result, axes = operand(op, 0), op.outputs[0], _pad_axes(op, context)
     size, outer, inner = element_bytes(result), axes[:-1], axes[-1]
-    rows = prod(axis.size for axis in outer)
-    rows_per_task = max(1, _TASK_BYTES // (inner.size * size))
+    fields, tasks = row_tasks(prod(axis.size for axis in outer), inner.size * size)
     params: dict[str, ParamValue] = {
-        "rows": rows,
-        "rows_per_task": rows_per_task,
+        **fields,
         "before": inner.first * size,
         "copied": inner.count * size,
         "after": (inner.size - inner.first - inner.count) * size,
@@ -208,7 +206,7 @@ def _lower_pad(op: Op, context: Context) -> None:
     }
     operands = (source_ref(context, source), TensorRef(result))
     kernel = Kernel("copy.h", "pad_rows")
-    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
 def _fill_value(op: Op) -> int | float:

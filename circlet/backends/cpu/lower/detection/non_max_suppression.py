@@ -18,7 +18,7 @@ from circlet.ir import Op
 from circlet.ops.operands import known_ints, operand
 from circlet.target.targets import Target
 
-# What suppression.h takes of the scratch memory for each box, and once more.
+# What non_max_suppression.h takes of the scratch memory for each box, and once more.
 _BOX_BYTES, _MORE_BYTES = 12, 1024
 
 
@@ -37,10 +37,10 @@ def _lower(op: Op, context: Context) -> None:
     if not is_soft:
         results.insert(1, NoRef())
     params: dict[str, ParamValue] = {"boxes": boxes, "most": op.outputs[0].static_shape[0]}
-    kernel = Kernel("suppression.h", "suppress")
+    kernel = Kernel("non_max_suppression.h", "non_max_suppression")
     scratch = boxes * _BOX_BYTES + _MORE_BYTES
     context.call(op, kernel, params, [*sources, *results], op.outputs, scratch_bytes=scratch)
 
 
 for _kind in ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"):
-    LOWERINGS.add(Lowering(_kind, "suppression", _refuses, _lower))
+    LOWERINGS.add(Lowering(_kind, "non_max_suppression", _refuses, _lower))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.backends.cpu.lower.copy import copy_loops, not_copyable
-from circlet.backends.cpu.lower.moves.slices import copy_from, strides_in
+from circlet.backends.cpu.lower.data_movement.slices import copy_from, strides_in
 from circlet.backends.cpu.lower.views import Loops, source_ref
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, TensorRef
 from circlet.ir import Op, Tensor

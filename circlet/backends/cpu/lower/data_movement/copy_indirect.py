@@ -1,4 +1,4 @@
-"""Ops that move runs between places known at compile time: MIRROR_PAD and block moves."""
+"""Copies by tables of offsets: MIRROR_PAD, SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.lower.copy import element_bytes, fill_pattern, not_copyable
-from circlet.backends.cpu.lower.moves.slices import strides_in
-from circlet.backends.cpu.lower.views import outer_fields, source_ref
+from circlet.backends.cpu.lower.data_movement.slices import strides_in
+from circlet.backends.cpu.lower.views import outer_fields, row_tasks, source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -27,11 +27,10 @@ from circlet.target.targets import Target
 
 _AXES = 6
 _FILL = -1
-_TASK_BYTES = 1 << 15
 
 
 @dataclass(frozen=True)
-class Places:
+class AxisOffsets:
     """Offsets, in elements, that each position of one axis adds: source (-1 fills) and result."""
 
     source: np.ndarray
@@ -47,21 +46,19 @@ def _scaled(table: np.ndarray, size: int) -> np.ndarray:
     return np.where(table < 0, _FILL, table * size)
 
 
-def place_rows(op: Op, context: Context, axes: list[Places], run: int) -> None:
+def copy_indirect(op: Op, context: Context, axes: list[AxisOffsets], run: int) -> None:
     """Move or fill runs of `run` elements at every combination of the axes' positions."""
     source, result = operand(op, 0), op.outputs[0]
     size, tables = (
         element_bytes(result),
         [_scaled(axis.table, element_bytes(result)) for axis in axes],
     )
-    still = np.zeros((1, 2), np.int64)
-    tables = [still] * (_AXES - len(tables)) + tables
+    unmoved = np.zeros((1, 2), np.int64)
+    tables = [unmoved] * (_AXES - len(tables)) + tables
     sizes = [len(table) for table in tables]
-    rows = prod(sizes[:-1])
-    rows_per_task = max(1, _TASK_BYTES // max(1, sizes[-1] * run * size))
+    fields, tasks = row_tasks(prod(sizes[:-1]), sizes[-1] * run * size)
     params: dict[str, ParamValue] = {
-        "rows": rows,
-        "rows_per_task": rows_per_task,
+        **fields,
         "run_bytes": run * size,
         "pattern": fill_pattern(result, pad_value(op)),
         "sizes": outer_fields(tuple(sizes), _AXES),
@@ -72,8 +69,8 @@ def place_rows(op: Op, context: Context, axes: list[Places], run: int) -> None:
         TensorRef(result),
         context.constant(np.concatenate(tables)),
     )
-    kernel = Kernel("moves.h", "place_rows")
-    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+    kernel = Kernel("copy.h", "copy_indirect")
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
 def _refuses_mirror(op: Op, target: Target) -> str | None:
@@ -95,10 +92,10 @@ def _lower_mirror(op: Op, context: Context) -> None:
     shape = result.static_shape
     whole = bool(shape) and amounts[-1] == (0, 0)
     axes = [
-        Places(_mirrored(op, axis) * own[axis], np.arange(shape[axis]) * target[axis])
+        AxisOffsets(_mirrored(op, axis) * own[axis], np.arange(shape[axis]) * target[axis])
         for axis in range(len(shape) - whole)
     ]
-    place_rows(op, context, axes, shape[-1] if whole else 1)
+    copy_indirect(op, context, axes, shape[-1] if whole else 1)
 
 
 LOWERINGS.add(
@@ -119,7 +116,7 @@ def _refuses_blocks(op: Op, target: Target) -> str | None:
     return not_copyable(op.outputs[0])
 
 
-def _places_of_blocks(op: Op, context: Context, blocks: Blocks) -> list[Places]:
+def _block_offsets(op: Op, context: Context, blocks: Blocks) -> list[AxisOffsets]:
     """One axis for the images, and one per spatial axis, of the side without blocks."""
     to_batch = op.kind == "SPACE_TO_BATCH_ND"
     source, result = operand(op, 0), op.outputs[0]
@@ -130,19 +127,19 @@ def _places_of_blocks(op: Op, context: Context, blocks: Blocks) -> list[Places]:
     for axis, block in enumerate(blocks.sizes, start=1):
         size, start = plain.static_shape[axis], blocks.amounts[axis - 1][0]
         count = batched.static_shape[axis] * block if to_batch else size
-        place = np.arange(count) if to_batch else np.arange(count) + start
-        inside = place - start
+        position = np.arange(count) if to_batch else np.arange(count) + start
+        inside = position - start
         plain_offset = np.where((inside >= 0) & (inside < size), inside * own[axis], _FILL)
-        image = place % block * prod(blocks.sizes[axis:]) * plain.static_shape[0]
-        axes.append((plain_offset, place // block * other[axis] + image * other[0]))
-    return [Places(*(pair if to_batch else pair[::-1])) for pair in axes]
+        image = position % block * prod(blocks.sizes[axis:]) * plain.static_shape[0]
+        axes.append((plain_offset, position // block * other[axis] + image * other[0]))
+    return [AxisOffsets(*(pair if to_batch else pair[::-1])) for pair in axes]
 
 
 def _lower_blocks(op: Op, context: Context) -> None:
     blocks = blocks_of(op)
     assert blocks is not None
-    axes = _places_of_blocks(op, context, blocks)
-    place_rows(op, context, axes, op.outputs[0].static_shape[-1])
+    axes = _block_offsets(op, context, blocks)
+    copy_indirect(op, context, axes, op.outputs[0].static_shape[-1])
 
 
 for _kind in ("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"):

@@ -1,19 +1,21 @@
-/* Boxes from encodings and anchors, thinned by overlap. Centres and sides are computed in double,
- * corners, areas and overlaps in float, as the reference kernel does. */
-#ifndef CIRCLET_DETECTION_H
-#define CIRCLET_DETECTION_H
+/* Boxes from encodings and anchors (SSD), thinned by non-maximum suppression. Centres and sides
+ * are computed in double, corners, areas and overlaps in float, as LiteRT's
+ * detection_postprocess.cc does. A box is decoded when it is first looked at: most candidates
+ * never are. */
+#ifndef CIRCLET_DETECTION_POSTPROCESS_H
+#define CIRCLET_DETECTION_POSTPROCESS_H
 
-#include "arg_bytes.h"
-#include "ranking.h"
+#include "arg_max_u8.h"
+#include "priority_queue.h"
 
-struct detect_params {
+struct detection_postprocess_params {
     int64_t boxes;           /* encodings */
     int64_t code_columns;    /* numbers of an encoding, of which four count */
     int64_t score_columns;   /* classes of a score row, background included */
     int64_t classes;         /* the last of them, which count */
     int64_t detections;      /* most boxes that come out */
     int64_t per_box;         /* classes that each of them gets */
-    int64_t per_class;       /* most boxes of one class where classes are thinned by themselves */
+    int64_t per_class;       /* most boxes of one class where each class is suppressed by itself */
     int64_t results;         /* rows of the output */
     double box_scales[4];    /* y, x, height, width */
     double score_scale;      /* of 8-bit scores */
@@ -31,19 +33,21 @@ struct detect_params {
 #define DETECTION_MORE_BYTES 4096
 
 typedef struct detection {
-    const struct detect_params *p;
+    const struct detection_postprocess_params *p;
     const void *codes, *scores, *anchors;
     float *corners;      /* of boxes that were decoded */
-    float *score;        /* of candidates, for their ranking */
+    float *score;        /* of candidates, for their priority_queue */
     float *kept[5];      /* corners and areas of the boxes chosen */
-    float *byte_score;   /* scores of all bytes, where scores are stored */
+    float *score_of_u8;   /* the score that each uint8 stands for */
     int32_t *candidates; /* boxes one of whose scores counts */
     int32_t *chosen;
     uint8_t *is_decoded;
     int is_stored;
 } detection;
 
-/* e^x within 1 ulp for -700 <= x <= 700; arguments beyond are taken to the ends. */
+/* e^x within 1 ulp for -700 <= x <= 700; arguments beyond are taken to the ends. ln 2 in two parts,
+ * the first with few enough bits to be exact times n, and a Taylor series to 1 / 13!: for
+ * |r| <= ln 2 / 2 the next term is below 5e-18. */
 CIRCLET_INLINE double detection_exp(double x) {
     if (x != x) return x;
     x = x < -700 ? -700 : x > 700 ? 700 : x;
@@ -63,10 +67,10 @@ CIRCLET_INLINE double detection_exp(double x) {
 }
 
 CIRCLET_INLINE float detection_score(const detection *d, int64_t box, int64_t label) {
-    const struct detect_params *p = d->p;
+    const struct detection_postprocess_params *p = d->p;
     int64_t at = box * p->score_columns + p->score_columns - p->classes + label;
     if (!d->is_stored) return ((const float *)d->scores)[at];
-    return d->byte_score[((const uint8_t *)d->scores)[at]];
+    return d->score_of_u8[((const uint8_t *)d->scores)[at]];
 }
 
 CIRCLET_INLINE double detection_real(const void *from, int64_t at, int is_stored, float scale,
@@ -77,7 +81,7 @@ CIRCLET_INLINE double detection_real(const void *from, int64_t at, int is_stored
 
 /* Corners of a box: ymin, xmin, ymax, xmax. */
 static const float *detection_decode(const detection *d, int64_t box) {
-    const struct detect_params *p = d->p;
+    const struct detection_postprocess_params *p = d->p;
     float *corners = d->corners + box * 4;
     if (d->is_decoded[box]) return corners;
     d->is_decoded[box] = 1;
@@ -97,21 +101,21 @@ static const float *detection_decode(const detection *d, int64_t box) {
     return corners;
 }
 
-CIRCLET_INLINE float detection_low(float a, float b) { return a < b ? a : b; }
-CIRCLET_INLINE float detection_high(float a, float b) { return a > b ? a : b; }
+CIRCLET_INLINE float detection_min(float a, float b) { return a < b ? a : b; }
+CIRCLET_INLINE float detection_max(float a, float b) { return a > b ? a : b; }
 
-/* Shared area over joint area; 0 where a box has no area. */
-CIRCLET_INLINE float detection_overlap(const float *a, const float *b) {
+/* Intersection over union; 0 where a box has no area. */
+CIRCLET_INLINE float detection_iou(const float *a, const float *b) {
     float first = (a[2] - a[0]) * (a[3] - a[1]), second = (b[2] - b[0]) * (b[3] - b[1]);
     if (first <= 0 || second <= 0) return 0;
-    float height = detection_low(a[2], b[2]) - detection_high(a[0], b[0]);
-    float width = detection_low(a[3], b[3]) - detection_high(a[1], b[1]);
-    float shared = detection_high(height, 0) * detection_high(width, 0);
+    float height = detection_min(a[2], b[2]) - detection_max(a[0], b[0]);
+    float width = detection_min(a[3], b[3]) - detection_max(a[1], b[1]);
+    float shared = detection_max(height, 0) * detection_max(width, 0);
     return shared / (first + second - shared);
 }
 
-/* Whether a box overlaps one of those chosen by too much. */
-CIRCLET_INLINE int detection_is_near(const detection *d, const float *box, int64_t chosen) {
+/* Whether a box overlaps one of those chosen by too much: a vector of them at a time. */
+CIRCLET_INLINE int detection_is_suppressed(const detection *d, const float *box, int64_t chosen) {
     vf area = v_splat((box[2] - box[0]) * (box[3] - box[1])), none = v_zero();
     for (int64_t i = 0; i < chosen; i += CIRCLET_LANES) {
         vf side[2], other = v_load(d->kept[4] + i);
@@ -132,24 +136,25 @@ CIRCLET_INLINE void detection_keep(const detection *d, const float *box, int64_t
     d->kept[4][at] = (box[2] - box[0]) * (box[3] - box[1]);
 }
 
-/* The first `most` candidates by score, each at most so close to those before it, as `chosen`. */
-static int64_t detection_thin(const detection *d, int64_t candidates, int64_t most) {
-    ranking r = ranking_of(d->score, candidates);
+/* Greedy non-maximum suppression: the first `most` candidates by score, each of which overlaps none
+ * of those before it by too much, as `chosen`. */
+static int64_t detection_suppress(const detection *d, int64_t candidates, int64_t most) {
+    priority_queue r = queue_over(d->score, candidates);
     int64_t chosen = 0;
     while (chosen < most) {
-        int64_t place = ranking_first(&r);
-        if (place < 0) break;
-        ranking_change(&r, place, RANKING_NONE);
-        const float *box = detection_decode(d, d->candidates[place]);
-        if (detection_is_near(d, box, chosen)) continue;
+        int64_t index = queue_top(&r);
+        if (index < 0) break;
+        queue_update(&r, index, QUEUE_NONE);
+        const float *box = detection_decode(d, d->candidates[index]);
+        if (detection_is_suppressed(d, box, chosen)) continue;
         detection_keep(d, box, chosen);
-        d->chosen[chosen++] = d->candidates[place];
+        d->chosen[chosen++] = d->candidates[index];
     }
     return chosen;
 }
 
 /* The greatest of a row of scores, at least `best`; NaN does not count. */
-CIRCLET_INLINE float detection_most(const float *row, int64_t count, float best) {
+CIRCLET_INLINE float detection_row_max(const float *row, int64_t count, float best) {
     int64_t i = 0;
     if (count >= CIRCLET_LANES) {
         vf most = v_splat(best);
@@ -157,23 +162,23 @@ CIRCLET_INLINE float detection_most(const float *row, int64_t count, float best)
             most = v_max(v_load(row + s_min_i64(i, count - CIRCLET_LANES)), most);
         best = v_fold_max(most);
     }
-    for (; i < count; i++) best = detection_high(row[i], best);
+    for (; i < count; i++) best = detection_max(row[i], best);
     return best;
 }
 
 /* Boxes one of whose scores counts, each with its best one. As in the reference kernel, a box is
- * none where classes are thinned together and the score of the first is NaN. */
+ * none where classes are suppressed together and the score of the first is NaN. */
 static int64_t detection_candidates(const detection *d, int is_regular) {
-    const struct detect_params *p = d->p;
+    const struct detection_postprocess_params *p = d->p;
     int64_t first = p->score_columns - p->classes, count = 0;
     for (int64_t box = 0; box < p->boxes; box++) {
         int64_t row = box * p->score_columns + first;
-        float best = RANKING_NONE;
+        float best = QUEUE_NONE;
         if (d->is_stored) {
-            best = d->byte_score[arg_bytes_most((const uint8_t *)d->scores + row, p->classes, 0)];
+            best = d->score_of_u8[arg_max_u8_value((const uint8_t *)d->scores + row, p->classes, 0)];
         } else {
             const float *scores = (const float *)d->scores + row;
-            best = detection_most(scores, p->classes, is_regular ? best : scores[0]);
+            best = detection_row_max(scores, p->classes, is_regular ? best : scores[0]);
         }
         d->candidates[count] = (int32_t)box;
         d->score[count] = best;
@@ -186,8 +191,8 @@ typedef struct detection_out {
     float *boxes, *classes, *scores;
 } detection_out;
 
-/* Put a row at place `at` of `held` rows, which move back; the last of `most` falls out. */
-CIRCLET_INLINE int64_t detection_put(const detection *d, detection_out out, int64_t at,
+/* Put a row at position `at` of `held` rows, which move back; the last of `most` falls out. */
+CIRCLET_INLINE int64_t detection_insert(const detection *d, detection_out out, int64_t at,
                                      int64_t held, int64_t most, int64_t box, int64_t label) {
     int64_t last = held < most ? held : most - 1;
     for (int64_t i = last; i > at; i--) {
@@ -201,9 +206,9 @@ CIRCLET_INLINE int64_t detection_put(const detection *d, detection_out out, int6
     return last + 1;
 }
 
-/* Boxes thinned by their best score, each with its best classes. */
+/* Boxes suppressed by their best score, each with its best classes. */
 static int64_t detection_fast(const detection *d, detection_out out) {
-    int64_t count = detection_thin(d, detection_candidates(d, 0), d->p->detections);
+    int64_t count = detection_suppress(d, detection_candidates(d, 0), d->p->detections);
     for (int64_t i = 0; i < count; i++) {
         int64_t first = i * d->p->per_box, held = 0;
         detection_out row = {out.boxes + first * 4, out.classes + first, out.scores + first};
@@ -211,56 +216,56 @@ static int64_t detection_fast(const detection *d, detection_out out) {
             int64_t at = held;
             while (at > 0 && detection_score(d, d->chosen[i], label) > row.scores[at - 1]) at--;
             if (at < d->p->per_box)
-                held = detection_put(d, row, at, held, d->p->per_box, d->chosen[i], label);
+                held = detection_insert(d, row, at, held, d->p->per_box, d->chosen[i], label);
         }
     }
     return count;
 }
 
-/* Boxes thinned class by class, the best of all classes. */
+/* Boxes suppressed class by class, the best of all classes. */
 static int64_t detection_regular(const detection *d, detection_out out) {
     int64_t held = 0, most = d->p->detections, candidates = detection_candidates(d, 1);
     for (int64_t label = 0; label < d->p->classes; label++) {
         for (int64_t i = 0; i < candidates; i++) {
             float score = detection_score(d, d->candidates[i], label);
-            d->score[i] = score >= d->p->score_threshold ? score : RANKING_NONE;
+            d->score[i] = score >= d->p->score_threshold ? score : QUEUE_NONE;
         }
-        int64_t count = detection_thin(d, candidates, d->p->per_class);
+        int64_t count = detection_suppress(d, candidates, d->p->per_class);
         for (int64_t i = 0; i < count; i++) {
             float score = detection_score(d, d->chosen[i], label);
             int64_t at = held;
             while (at > 0 && score > out.scores[at - 1]) at--;
-            if (at < most) held = detection_put(d, out, at, held, most, d->chosen[i], label);
+            if (at < most) held = detection_insert(d, out, at, held, most, d->chosen[i], label);
         }
     }
     return held;
 }
 
-CIRCLET_INLINE void *detection_part(char **free, int64_t bytes) {
+CIRCLET_INLINE void *detection_allocate(char **free, int64_t bytes) {
     char *part = *free;
-    *free += ranking_whole(bytes, 64);
+    *free += queue_round_up(bytes, 64);
     return part;
 }
 
-static detection detection_set_up(const struct detect_params *p, void *const *x, char *free,
+static detection detection_set_up(const struct detection_postprocess_params *p, void *const *x, char *free,
                                   int is_stored) {
     detection d = {.p = p, .codes = x[0], .scores = x[1], .anchors = x[2], .is_stored = is_stored};
     int64_t each = p->boxes * (int64_t)sizeof(float);
-    d.corners = detection_part(&free, 4 * each);
-    d.score = detection_part(&free, each + each / 16 + 512);
-    for (int i = 0; i < 5; i++) d.kept[i] = detection_part(&free, each);
-    d.candidates = detection_part(&free, each);
-    d.chosen = detection_part(&free, each);
-    d.is_decoded = detection_part(&free, p->boxes);
-    d.byte_score = detection_part(&free, 256 * (int64_t)sizeof(float));
+    d.corners = detection_allocate(&free, 4 * each);
+    d.score = detection_allocate(&free, each + each / 16 + 512);
+    for (int i = 0; i < 5; i++) d.kept[i] = detection_allocate(&free, each);
+    d.candidates = detection_allocate(&free, each);
+    d.chosen = detection_allocate(&free, each);
+    d.is_decoded = detection_allocate(&free, p->boxes);
+    d.score_of_u8 = detection_allocate(&free, 256 * (int64_t)sizeof(float));
     for (int64_t i = 0; i < p->boxes; i++) d.is_decoded[i] = 0;
     for (int byte = 0; is_stored && byte < 256; byte++)
-        d.byte_score[byte] = (float)(p->score_scale * (byte - p->score_zero));
+        d.score_of_u8[byte] = (float)(p->score_scale * (byte - p->score_zero));
     return d;
 }
 
 /* Operands: encodings, scores, anchors; boxes, classes, scores, number of boxes. One task. */
-CIRCLET_INLINE void detection_boxes(const struct detect_params *p, void *const *x,
+CIRCLET_INLINE void detection_boxes(const struct detection_postprocess_params *p, void *const *x,
                                     void *scratch, int is_stored, int is_regular) {
     detection d = detection_set_up(p, x, scratch, is_stored);
     detection_out out = {x[3], x[4], x[5]};
@@ -270,9 +275,9 @@ CIRCLET_INLINE void detection_boxes(const struct detect_params *p, void *const *
     *(float *)x[6] = (float)(int32_t)found;
 }
 
-CIRCLET_INLINE void detect(const struct detect_params *p, void *const *x,
-                                     void *scratch, int64_t begin, int64_t end, int is_stored,
-                                     int is_regular) {
+CIRCLET_INLINE void detection_postprocess(const struct detection_postprocess_params *p,
+                                          void *const *x, void *scratch, int64_t begin,
+                                          int64_t end, int is_stored, int is_regular) {
     (void)begin, (void)end;
     detection_boxes(p, x, scratch, is_stored, is_regular);
 }

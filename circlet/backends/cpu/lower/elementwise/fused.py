@@ -5,17 +5,18 @@ from __future__ import annotations
 from math import prod
 
 from circlet.backends.cpu.lower.copy import element_bytes
-from circlet.backends.cpu.lower.pointwise.body import Step
-from circlet.backends.cpu.lower.pointwise.elementwise import lower_steps
-from circlet.backends.cpu.lower.pointwise.row_program import RowOperand, RowProgram
+from circlet.backends.cpu.lower.elementwise.body import Step
+from circlet.backends.cpu.lower.elementwise.elementwise import lower_steps
+from circlet.backends.cpu.lower.elementwise.row_program import RowOperand, RowProgram
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
     Loops,
+    broadcast_strides,
     layout_of,
     merged,
     outer_fields,
+    row_tasks,
     source_ref,
-    spread,
     stride_fields,
     strides_of,
 )
@@ -40,7 +41,6 @@ from circlet.ops.fused import (
 from circlet.ops.scalars import element_scalar
 from circlet.target.targets import Target
 
-_TASK_BYTES = 1 << 15
 _MOST_LANES = 16
 
 
@@ -50,7 +50,7 @@ def _takes(op: Op, target: Target) -> None:
 
 def _lower(op: Op, context: Context) -> None:
     inputs = [tensor for tensor in op.inputs if tensor is not None]
-    places: dict[Tensor, int] = {tensor: number for number, tensor in enumerate(inputs)}
+    numbers: dict[Tensor, int] = {tensor: number for number, tensor in enumerate(inputs)}
     steps: list[Step] = []
     stored: list[Tensor] = []
     for part in op.attributes(FusedAttrs).parts:
@@ -58,9 +58,9 @@ def _lower(op: Op, context: Context) -> None:
         assert scalar is not None
         if result in op.outputs:
             stored.append(result)
-        operands = tuple(places[tensor] for tensor in part.inputs if tensor is not None)
+        operands = tuple(numbers[tensor] for tensor in part.inputs if tensor is not None)
         steps.append(Step(scalar, operands, result.dtype if result in op.outputs else None))
-        places[result] = len(places)
+        numbers[result] = len(numbers)
     lower_steps(op, context, inputs, steps, stored)
 
 
@@ -80,10 +80,9 @@ def _lower_rows(op: Op, context: Context) -> None:
     loops = merged(Loops(outer, tuple(_outer_strides(context, t, attrs) for t in tensors)))
     sizes = [element_bytes(tensor) for tensor in tensors]
     scaled = loops.scaled(*sizes)
-    rows_per_task = max(1, _TASK_BYTES // (count * sum(sizes)))
+    fields, tasks = row_tasks(prod(outer), count * sum(sizes))
     params: dict[str, ParamValue] = {
-        "rows": prod(outer),
-        "rows_per_task": rows_per_task,
+        **fields,
         "inner": count,
         "sizes": outer_fields(loops.sizes, MAX_AXES - 1),
         "strides": [s for row in scaled.strides for s in stride_fields((*row, 0))]
@@ -98,7 +97,7 @@ def _lower_rows(op: Op, context: Context) -> None:
         params,
         (*sources, *(TensorRef(tensor) for tensor in op.outputs)),
         op.outputs,
-        tasks=-(-prod(outer) // rows_per_task),
+        tasks=tasks,
         scratch_bytes=len(program.kept) * 4 * (count + _MOST_LANES),
     )
 
@@ -111,7 +110,7 @@ def _outer_strides(context: Context, tensor: Tensor, attrs: FusedRowsAttrs) -> t
     if per_row and sizes != (*shape[:kept], *(1,) * (len(shape) - kept)):
         return tuple(prod(shape[axis + 1 : kept]) for axis in range(kept))
     strides = strides_of(tensor, layout_of(context, tensor))
-    return spread(strides, sizes, shape)[:kept]
+    return broadcast_strides(strides, sizes, shape)[:kept]
 
 
 def _refuses_strides(op: Op, target: Target) -> str | None:

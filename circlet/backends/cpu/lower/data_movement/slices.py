@@ -12,10 +12,10 @@ from circlet.backends.cpu.lower.views import (
     MAX_AXES,
     Loops,
     Sizes,
+    broadcast_strides,
     layout_of,
     merged,
     source_ref,
-    spread,
     strides_of,
 )
 from circlet.backends.cpu.lowering import (
@@ -40,7 +40,7 @@ _MOST_AXES = 8
 
 
 def strides_in(context: Context, tensor: Tensor) -> Sizes:
-    """A tensor's strides where the compiler put it."""
+    """A tensor's strides in the layout that the compiler chose."""
     return strides_of(tensor, layout_of(context, tensor))
 
 
@@ -57,7 +57,7 @@ def copy_from(
 ) -> None:
     """Copy by loops over source and target, from `start` elements into the source.
 
-    Loops that no kernel takes at once are run one after the other from the outside.
+    More axes than kernels take become one call for each index of the outermost axis.
     """
     loops = merged(loops)
     if len(loops.sizes) <= MAX_AXES:
@@ -66,8 +66,8 @@ def copy_from(
     (step, advance), sizes = (row[0] for row in loops.strides), loops.sizes
     inner = Loops(sizes[1:], tuple(row[1:] for row in loops.strides))
     for index in range(sizes[0]):
-        place = TensorRef(target.tensor, target.offset + index * advance)
-        copy_from(op, context, source, place, inner, start + index * step)
+        shifted_target = TensorRef(target.tensor, target.offset + index * advance)
+        copy_from(op, context, source, shifted_target, inner, start + index * step)
 
 
 def not_movable(tensor: Tensor) -> str | None:
@@ -204,9 +204,11 @@ def _refuses_reverse(op: Op) -> str | None:
 def _lower_reverse(op: Op, context: Context) -> None:
     source, result, axes = operand(op, 0), op.outputs[0], reversed_axes(op) or ()
     strides = strides_in(context, source)
-    turned = tuple(-stride if axis in axes else stride for axis, stride in enumerate(strides))
+    reversed_strides = tuple(
+        -stride if axis in axes else stride for axis, stride in enumerate(strides)
+    )
     start = sum((source.static_shape[axis] - 1) * strides[axis] for axis in axes)
-    loops = Loops(result.static_shape, (turned, strides_in(context, result)))
+    loops = Loops(result.static_shape, (reversed_strides, strides_in(context, result)))
     copy_from(op, context, source, TensorRef(result), loops, start)
 
 
@@ -235,16 +237,20 @@ def _lower_tile(op: Op, context: Context) -> None:
 _add("TILE", _refuses_repeat, _lower_tile)
 
 
-def _copy_spread(op: Op, context: Context, source: Tensor) -> None:
+def _copy_broadcast(op: Op, context: Context, source: Tensor) -> None:
     """Copy a source over the axes of the result that it lacks."""
     result = op.outputs[0]
     shape = result.static_shape
-    strides = spread(strides_in(context, source), source.static_shape, shape)
+    strides = broadcast_strides(strides_in(context, source), source.static_shape, shape)
     loops = Loops(shape, (strides, strides_in(context, result)))
     copy_from(op, context, source, TensorRef(result), loops)
 
 
-_add("BROADCAST_TO", _refuses_repeat, lambda op, context: _copy_spread(op, context, operand(op, 0)))
+_add(
+    "BROADCAST_TO",
+    _refuses_repeat,
+    lambda op, context: _copy_broadcast(op, context, operand(op, 0)),
+)
 
 
 def _refuses_fill(op: Op) -> str | None:

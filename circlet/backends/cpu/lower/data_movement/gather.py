@@ -7,9 +7,11 @@ from math import prod
 
 from circlet.backends.cpu.lower.copy import copy_loops, element_bytes, not_copyable
 from circlet.backends.cpu.lower.views import (
+    TASK_BYTES,
     Loops,
     Sizes,
     outer_fields,
+    row_tasks,
     source_ref,
 )
 from circlet.backends.cpu.lowering import (
@@ -29,7 +31,6 @@ from circlet.ops.segments import JOINS, start_of
 from circlet.ops.strided_slice import moving_axis
 from circlet.target.targets import Target
 
-_TASK_BYTES = 1 << 15
 _AXES = 6
 _LEAST_COLUMNS = 64
 
@@ -38,8 +39,8 @@ def _dense_strides(shape: Sizes) -> Sizes:
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _first(values: Sizes) -> list[int]:
-    """The leading places of a parameter array."""
+def _leading(values: Sizes) -> list[int]:
+    """Values in the leading entries of a parameter array, 1 behind them."""
     return [*values, *(1,) * (_AXES - len(values))]
 
 
@@ -74,22 +75,20 @@ def _gather(
     size, (positions, shared, length) = element_bytes(data), outer
     count = indices.elements // len(sizes) * shared // positions
     run = result.elements // (positions * count)
-    rows = positions * count
-    rows_per_task = max(1, _TASK_BYTES // (run * size))
+    fields, tasks = row_tasks(positions * count, run * size)
     params: dict[str, ParamValue] = {
-        "rows": rows,
-        "rows_per_task": rows_per_task,
+        **fields,
         "count": count,
         "shared": shared,
         "depth": len(sizes),
         "run_bytes": run * size,
         "outer_bytes": length * size,
-        "sizes": _first(sizes),
-        "strides": _first(tuple(stride * size for stride in strides)),
+        "sizes": _leading(sizes),
+        "strides": _leading(tuple(stride * size for stride in strides)),
     }
     operands = (source_ref(context, data), source_ref(context, indices), TensorRef(result))
     kernel = Kernel("gather.h", "gather", (element_bytes(indices),))
-    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
 def _lower_gather(op: Op, context: Context) -> None:
@@ -114,7 +113,7 @@ def _lower_gather_nd(op: Op, context: Context) -> None:
 _add("GATHER_ND", _lower_gather_nd, lambda op: None)
 
 
-def _lower_lookup(op: Op, context: Context) -> None:
+def _lower_embedding_lookup(op: Op, context: Context) -> None:
     ids, table, result = operand(op, 0), operand(op, 1), op.outputs[0]
     rows, run = table.static_shape[0], prod(table.static_shape[1:])
     if not is_hybrid_lookup(op):
@@ -123,38 +122,39 @@ def _lower_lookup(op: Op, context: Context) -> None:
     params: dict[str, ParamValue] = {"ids": ids.elements, "rows": rows, "run": run}
     scales = context.constant(row_scales(op, rows))
     operands = (source_ref(context, ids), source_ref(context, table), scales, TensorRef(result))
-    kernel = Kernel("gather.h", "lookup", (int(table.dtype is DType.INT8),))
+    kernel = Kernel("gather.h", "embedding_lookup", (int(table.dtype is DType.INT8),))
     context.call(op, kernel, params, operands, (result,), tasks=ids.elements)
 
 
-_add("EMBEDDING_LOOKUP", _lower_lookup, lambda op: None)
+_add("EMBEDDING_LOOKUP", _lower_embedding_lookup, lambda op: None)
 
 
-def _lower_place(op: Op, context: Context) -> None:
+def _lower_slice_at(op: Op, context: Context) -> None:
     source, starts, result, axis = operand(op, 0), operand(op, 1), op.outputs[0], moving_axis(op)
     assert axis is not None
     shape, size = source.static_shape, element_bytes(source)
-    rows, run = prod(shape[:axis]), prod(shape[axis + 1 :])
-    rows_per_task = max(1, _TASK_BYTES // (run * size))
+    run_bytes = prod(shape[axis + 1 :]) * size
+    fields, tasks = row_tasks(prod(shape[:axis]), run_bytes)
     params: dict[str, ParamValue] = {
-        "rows": rows,
-        "rows_per_task": rows_per_task,
-        "run_bytes": run * size,
+        **fields,
+        "run_bytes": run_bytes,
         "size": shape[axis],
         "position": axis,
     }
     operands = (source_ref(context, source), source_ref(context, starts), TensorRef(result))
     kernel = Kernel("gather.h", "slice_at", (element_bytes(starts),))
-    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
-def _refuses_place(op: Op, target: Target) -> str | None:
+def _refuses_slice_at(op: Op, target: Target) -> str | None:
     if moving_axis(op) is None:
-        return "takes more than one place of a computed start"
+        return "takes more than one position from a computed start"
     return _not_movable(op)
 
 
-LOWERINGS.add(Lowering("STRIDED_SLICE", "slice_at", _refuses_place, _lower_place, rank=Rank.DENSE))
+LOWERINGS.add(
+    Lowering("STRIDED_SLICE", "slice_at", _refuses_slice_at, _lower_slice_at, rank=Rank.DENSE)
+)
 
 
 def _refuses_sizes(index: int) -> Callable[[Op], str | None]:
@@ -172,8 +172,8 @@ def _lower_scatter_nd(op: Op, context: Context) -> None:
         "depth": depth,
         "run": prod(shape[depth:]),
         "bytes": result.elements * size,
-        "sizes": _first(shape[:depth]),
-        "strides": _first(_dense_strides(shape)[:depth]),
+        "sizes": _leading(shape[:depth]),
+        "strides": _leading(_dense_strides(shape)[:depth]),
     }
     operands = (source_ref(context, indices), source_ref(context, updates), TensorRef(result))
     kernel = Kernel("gather.h", "scatter_nd", (size, int(result.dtype is DType.FLOAT32)))
@@ -187,7 +187,7 @@ def _lower_segments(op: Op, context: Context) -> None:
     data, ids, result = operand(op, 0), operand(op, 1), op.outputs[0]
     rows = ids.elements
     run = data.elements // rows
-    chunk = max(_LEAST_COLUMNS, _TASK_BYTES // (rows * element_bytes(data)))
+    chunk = max(_LEAST_COLUMNS, TASK_BYTES // (rows * element_bytes(data)))
     params: dict[str, ParamValue] = {
         "rows": rows,
         "run": run,
@@ -196,8 +196,8 @@ def _lower_segments(op: Op, context: Context) -> None:
     }
     start = context.constant(start_of(op))
     operands = (source_ref(context, data), source_ref(context, ids), start, TensorRef(result))
-    join = f"SEGMENTS_{JOINS[op.kind].name.upper()}"
-    kernel = Kernel("gather.h", "segments", (join, int(data.dtype is DType.FLOAT32)))
+    join = f"SEGMENT_{JOINS[op.kind].name.upper()}"
+    kernel = Kernel("gather.h", "segment_reduce", (join, int(data.dtype is DType.FLOAT32)))
     context.call(op, kernel, params, operands, (result,), tasks=-(-run // chunk))
 
 
@@ -219,8 +219,8 @@ def _lower_sparse(op: Op, context: Context) -> None:
         "depth": len(shape),
         "elements": result.elements,
         "value_step": int(values.elements > 1),
-        "sizes": _first(shape),
-        "strides": _first(_dense_strides(shape)),
+        "sizes": _leading(shape),
+        "strides": _leading(_dense_strides(shape)),
     }
     operands = (*(source_ref(context, t) for t in (indices, values, filler)), TensorRef(result))
     arguments = (element_bytes(indices), element_bytes(result))
@@ -237,23 +237,22 @@ def _lower_update(op: Op, context: Context) -> None:
     if not context.shares(data, result):
         whole = Loops((result.elements,), ((1,), (1,)))
         copy_loops(op, context, source_ref(context, data), TensorRef(result), whole)
-    size, rows = element_bytes(result), prod(part[:-1])
+    size = element_bytes(result)
     strides = tuple(stride * size for stride in _dense_strides(shape))
-    rows_per_task = max(1, _TASK_BYTES // (part[-1] * size))
+    fields, tasks = row_tasks(prod(part[:-1]), part[-1] * size)
     before = [0] * (_AXES - len(shape))
     params: dict[str, ParamValue] = {
-        "rows": rows,
-        "rows_per_task": rows_per_task,
+        **fields,
         "run_bytes": part[-1] * size,
         "axes": len(shape),
-        "spare": [*before, *(n - m for n, m in zip(shape, part, strict=True))],
+        "last_start": [*before, *(n - m for n, m in zip(shape, part, strict=True))],
         "strides": [*before, *strides],
         "sizes": outer_fields(part[:-1], _AXES),
         "row_strides": [*before, 0, *strides[:-1], 0],
     }
     operands = (source_ref(context, update), source_ref(context, starts), TensorRef(result))
-    kernel = Kernel("gather.h", "update_slice", (element_bytes(starts),))
-    context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
+    kernel = Kernel("gather.h", "dynamic_update_slice", (element_bytes(starts),))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
 def _refuses_update(op: Op) -> str | None:

@@ -1,20 +1,22 @@
-/* Positions of largest and smallest elements along an axis. */
-#ifndef CIRCLET_ARG_EXTREME_H
-#define CIRCLET_ARG_EXTREME_H
+/* Arg-max and arg-min along an axis: of equal elements the first, as in LiteRT's ArgMinMax. */
+#ifndef CIRCLET_ARG_MIN_MAX_H
+#define CIRCLET_ARG_MIN_MAX_H
 
-#include "arg_bytes.h"
+#include "arg_max_u8.h"
 #include "element.h"
 #include "rows.h"
 #include "simd_int.h"
 
-struct arg_extreme_params {
+struct arg_min_max_params {
     int64_t rows;          /* outer elements */
     int64_t rows_per_task; /* of a task */
     int64_t count;         /* elements along the axis */
     int64_t inner;         /* elements behind it */
 };
 
-/* Integers in the order of the elements, reversed for the smallest; zeros of both signs are one. */
+/* Integers in the order of the elements, complemented for the smallest, so that one comparison
+ * serves all types. Floats order as their bits do, once the lower bits of negative ones are
+ * flipped; adding +0 makes zeros of both signs one. */
 CIRCLET_INLINE vi arg_keys(const void *at, int64_t n, int type, int smallest) {
     vi key;
     if (type == ELEMENT_F32) {
@@ -32,7 +34,7 @@ CIRCLET_INLINE void arg_store(void *to, int64_t i, int32_t position, int result_
     else ((int32_t *)to)[i] = position;
 }
 
-/* The axis is the last: lanes hold their own best, the first of the best lanes wins. */
+/* The axis is the last: each lane holds its own first best, the first of the best lanes wins. */
 CIRCLET_INLINE int32_t arg_along(const char *from, int64_t count, int type, int smallest) {
     vi best = v_splat_i32(INT32_MIN), position = v_zero_i32(), here = v_iota();
     for (int64_t i = 0; i < count; i += CIRCLET_LANES, here += CIRCLET_LANES) {
@@ -47,7 +49,7 @@ CIRCLET_INLINE int32_t arg_along(const char *from, int64_t count, int type, int 
 }
 
 /* One vector of elements behind the axis. */
-CIRCLET_INLINE void arg_across(const struct arg_extreme_params *p, const char *from, void *to,
+CIRCLET_INLINE void arg_across(const struct arg_min_max_params *p, const char *from, void *to,
                                int64_t first, int64_t n, int type, int result_bytes,
                                int smallest) {
     vi best = arg_keys(from, n, type, smallest), position = v_zero_i32();
@@ -63,7 +65,7 @@ CIRCLET_INLINE void arg_across(const struct arg_extreme_params *p, const char *f
 }
 
 /* Operands: source, result of int32 or int64 positions. */
-CIRCLET_INLINE void arg_extreme(const struct arg_extreme_params *p, void *const *x, void *scratch,
+CIRCLET_INLINE void arg_min_max(const struct arg_min_max_params *p, void *const *x, void *scratch,
                                 int64_t begin, int64_t end, int type, int result_bytes,
                                 int smallest) {
     (void)scratch;
@@ -72,8 +74,8 @@ CIRCLET_INLINE void arg_extreme(const struct arg_extreme_params *p, void *const 
         const char *from = (const char *)x[0] + row * p->count * p->inner * size;
         if (p->inner == 1 && size == 1) {
             uint8_t change = (type == ELEMENT_I8 ? 0x80 : 0) ^ (smallest ? 0xff : 0);
-            int32_t place = arg_bytes((const uint8_t *)from, p->count, change);
-            arg_store(x[1], row, place, result_bytes);
+            int32_t position = arg_max_u8((const uint8_t *)from, p->count, change);
+            arg_store(x[1], row, position, result_bytes);
             continue;
         }
         if (p->inner == 1) {

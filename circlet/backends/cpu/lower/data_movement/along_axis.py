@@ -1,0 +1,93 @@
+"""Ops that work along one axis in order: REVERSE_SEQUENCE, CUMSUM, TOPK_V2."""
+
+from __future__ import annotations
+
+from math import prod
+
+from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
+from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES
+from circlet.backends.cpu.lower.views import row_tasks, source_ref
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    TensorRef,
+)
+from circlet.ir import Op, Tensor
+from circlet.ops.operands import operand
+from circlet.ops.order import CumsumAttrs, only_axis, sequence_axes, top_count
+from circlet.target.targets import Target
+
+
+def _refuses_sequence(op: Op, target: Target) -> str | None:
+    return not_copyable(op.outputs[0])
+
+
+def _lower_reverse_sequence(op: Op, context: Context) -> None:
+    data, lengths, result = operand(op, 0), operand(op, 1), op.outputs[0]
+    shape = result.static_shape
+    sequence, batch = sequence_axes(op, len(shape))
+    last = max(sequence, batch) + 1
+    rows, run = prod(shape[:last]), prod(shape[last:])
+    fields, tasks = row_tasks(rows, run * element_bytes(result))
+    params: dict[str, ParamValue] = {
+        **fields,
+        "run_bytes": run * element_bytes(result),
+        "sequence": shape[sequence],
+        "sequence_rows": prod(shape[sequence + 1 : last]),
+        "batch": shape[batch],
+        "batch_rows": prod(shape[batch + 1 : last]),
+    }
+    operands = (source_ref(context, data), source_ref(context, lengths), TensorRef(result))
+    kernel = Kernel("gather.h", "reverse_sequence", (element_bytes(lengths),))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks)
+
+
+LOWERINGS.add(
+    Lowering("REVERSE_SEQUENCE", "reverse_sequence", _refuses_sequence, _lower_reverse_sequence)
+)
+
+
+def _axis(op: Op) -> int | None:
+    return only_axis(op, 1, len(op.outputs[0].static_shape))
+
+
+def _refuses_cumsum(op: Op, target: Target) -> str | None:
+    return "the axis is not constant" if _axis(op) is None else not_copyable(op.outputs[0])
+
+
+def _lower_cumsum(op: Op, context: Context) -> None:
+    result, axis = op.outputs[0], _axis(op)
+    assert axis is not None
+    shape = result.static_shape
+    params: dict[str, ParamValue] = {"size": shape[axis], "inner": prod(shape[axis + 1 :])}
+    attrs = op.attributes(CumsumAttrs)
+    flags = int(attrs.exclusive), int(attrs.reverse)
+    kernel = Kernel("cumsum.h", "cumsum", (EXPRESSION_TYPES[result.dtype], *flags))
+    operands = (source_ref(context, operand(op, 0)), TensorRef(result))
+    context.call(op, kernel, params, operands, (result,), tasks=prod(shape[:axis]))
+
+
+LOWERINGS.add(Lowering("CUMSUM", "cumsum", _refuses_cumsum, _lower_cumsum))
+
+
+def _refuses_top_k(op: Op, target: Target) -> str | None:
+    return "the count is not constant" if top_count(op) is None else not_copyable(op.outputs[0])
+
+
+def _lower_top_k(op: Op, context: Context) -> None:
+    data, (values, indices) = operand(op, 0), _pair(op.outputs)
+    columns = data.static_shape[-1]
+    params: dict[str, ParamValue] = {"columns": columns, "kept": values.static_shape[-1]}
+    kernel = Kernel("top_k.h", "top_k", (EXPRESSION_TYPES[data.dtype], element_bytes(indices)))
+    operands = (source_ref(context, data), TensorRef(values), TensorRef(indices))
+    context.call(op, kernel, params, operands, (values, indices), tasks=data.elements // columns)
+
+
+def _pair(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
+    return tensors[0], tensors[1]
+
+
+LOWERINGS.add(Lowering("TOPK_V2", "top_k", _refuses_top_k, _lower_top_k))

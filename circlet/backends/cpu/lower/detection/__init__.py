@@ -1,0 +1,1 @@
+"""Object detection: boxes, their scores, and non-maximum suppression."""
