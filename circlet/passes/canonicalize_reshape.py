@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,9 +37,9 @@ def _replace(op: Op, rewriter: Rewriter, attrs: type) -> None:
     sizes = target_sizes(result)
     if sizes is None:
         return
-    target = rewriter.add(constant(f"{result.name}/shape", np.array(sizes, np.int32)))
-    new = attrs(new_shape=sizes)
-    rewriter.replace([op], op, kind="RESHAPE", inputs=[op.inputs[0], target], attrs=new)
+    inputs = [op.inputs[0], constant(f"{result.name}/shape", np.array(sizes, np.int32))]
+    new = replace(op, kind="RESHAPE", inputs=inputs, attrs=attrs(new_shape=sizes))
+    rewriter.replace([op], new)
 
 
 def target_sizes(tensor: Tensor) -> tuple[int, ...] | None:

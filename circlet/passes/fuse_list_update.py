@@ -53,15 +53,14 @@ def _fuse(join: Op, rewriter: Rewriter) -> None:
     sizes = rewriter.producer(operand(head, 2))
     assert sizes is not None
     rest = operand(sizes, 1)
-    zeros = rewriter.add(replace(rest, name=f"{rest.name} as zeros", data=_zeros_like(rest)))
-    start = rewriter.add(operand(head, 2).like(f"{join.outputs[0].name} start"))
-    rewriter.insert_before(join, replace(sizes, inputs=[operand(sizes, 0), zeros], outputs=[start]))
+    zeros = replace(rest, name=f"{rest.name} as zeros", data=_zeros_like(rest))
+    start = operand(head, 2).like(f"{join.outputs[0].name} start")
     rewriter.replace(
         [head, tail, join],
-        join,
-        inputs=[target, item, start],
-        attrs=NoAttrs(),
-        kind="DYNAMIC_UPDATE_SLICE",
+        replace(sizes, inputs=[operand(sizes, 0), zeros], outputs=[start]),
+        replace(
+            join, kind="DYNAMIC_UPDATE_SLICE", inputs=[target, item, start], attrs=NoAttrs()
+        ),
     )
 
 

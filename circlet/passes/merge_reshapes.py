@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from circlet.ir import Graph, Op
 from circlet.ops.operands import known_ints
@@ -37,4 +37,4 @@ def _merge(op: Op, rewriter: Rewriter) -> None:
         return
     if rewriter.is_private(middle):
         inputs = [first.inputs[0], *op.inputs[1:]]
-        rewriter.replace([first, op], op, inputs=inputs, attrs=op.attrs)
+        rewriter.replace([first, op], replace(op, inputs=inputs))
