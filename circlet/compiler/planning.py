@@ -111,8 +111,8 @@ def _fused(part: Partition, level: str, resized: bool) -> Partition:
     """A native partition after the level's passes over such; others as they are."""
     if not is_native(part):
         return part
-    graph = Graph("native", list(part.inputs), list(part.outputs), list(part.ops))
-    native_pipeline(level, resized=resized).run(graph)
+    graph, check = part.graph(), LOGGER.isEnabledFor(logging.DEBUG)
+    native_pipeline(level, resized=resized, check=check).run(graph)
     return replace(part, ops=tuple(graph.ops), in_place=level in IN_PLACE)
 
 

@@ -15,10 +15,6 @@ FUSED_STRIPE = "FUSED_STRIPE"
 REDUCTIONS = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"})
 RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
 
-MOST_OPERANDS = 12
-MOST_FLOATS = 16
-MOST_INTS = 32
-
 
 @dataclass(frozen=True)
 class FusedAttrs:
@@ -38,6 +34,21 @@ class FusedRowsAttrs(FusedAttrs):
 
     shape: tuple[int, ...] = ()
     kept: int = 0
+
+
+@dataclass(frozen=True)
+class AttentionAttrs(FusedAttrs):
+    """Two products and the softmax between them: softmax(beta * (scale * qk + mask)) * v.
+
+    Attributes:
+        scale: What the scores are multiplied with.
+        beta: The softmax's.
+        mask_shape: Sizes of the scores that the mask is added to, () without one.
+    """
+
+    scale: float = 1.0
+    beta: float = 1.0
+    mask_shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

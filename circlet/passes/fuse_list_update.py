@@ -58,9 +58,7 @@ def _fuse(join: Op, rewriter: Rewriter) -> None:
     rewriter.replace(
         [head, tail, join],
         replace(sizes, inputs=[operand(sizes, 0), zeros], outputs=[start]),
-        replace(
-            join, kind="DYNAMIC_UPDATE_SLICE", inputs=[target, item, start], attrs=NoAttrs()
-        ),
+        replace(join, kind="DYNAMIC_UPDATE_SLICE", inputs=[target, item, start], attrs=NoAttrs()),
     )
 
 

@@ -29,6 +29,12 @@ class Partition:
     outputs: tuple[Tensor, ...]
     in_place: bool = True
 
+    def graph(self) -> Graph:
+        """The partition as a graph of its own, over the same tensors."""
+        graph = Graph(self.backend, [*self.inputs], [*self.outputs], [*self.ops])
+        graph.tensors = [*graph.used_tensors()]
+        return graph
+
 
 def partition(graph: Graph, placement: Mapping[Op, str]) -> list[Partition]:
     """Cut a graph into partitions that run one after the other.
