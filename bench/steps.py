@@ -22,7 +22,6 @@ from circlet.formats import load
 from circlet.formats.arrays import Wanted, random_array
 from circlet.ir import DType, Model, Op, Tensor
 from circlet.ops import find
-from circlet.ops.fused import FusedAttrs
 from circlet.options import OpenOptions, Source
 from circlet.plan.partition import Partition
 from circlet.runtime.loading import Opened
@@ -260,8 +259,6 @@ def _work(call: KernelCall, us: float, facts: _Facts) -> Work:
 
 
 def _macs(op: Op) -> int:
-    if isinstance(op.attrs, FusedAttrs):
-        return sum(map(_macs, op.attrs.parts))
     record = find(op.label)
     return record.cost(op).macs if record is not None and record.cost is not None else 0
 

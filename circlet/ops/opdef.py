@@ -95,6 +95,7 @@ class OpDef:
         cost: Work of one instance.
         scalar: For element-wise kinds, one output element as an expression; GraphError for the
             8-bit forms that only a table computes (`lut.table_of` serves every 8-bit unary form).
+        fused: Whether no file holds it: a pass makes it of several ops that one kernel computes.
         decode: For custom operators, the attributes that their option bytes hold.
     """
 
@@ -116,6 +117,7 @@ class OpDef:
     scalar: Callable[[Op], Scalar] | None = None
     decode: Callable[[bytes], object] | None = None
     updates: tuple[int, ...] = ()
+    fused: bool = False
 
     @cached_property
     def sized_rules(self) -> tuple[Rule, ...]:
@@ -153,8 +155,9 @@ def get(op: Op) -> OpDef:
 
 
 def all_records() -> Iterator[OpDef]:
-    """Every record, sorted by kind."""
-    return iter(sorted(_RECORDS.values(), key=lambda record: record.kind))
+    """The record of every kind that files hold, sorted by kind."""
+    held = [record for record in _RECORDS.values() if not record.fused]
+    return iter(sorted(held, key=lambda record: record.kind))
 
 
 def unsupported_reason(op: Op) -> str | None:

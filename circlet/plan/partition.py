@@ -31,8 +31,10 @@ class Partition:
 
     def graph(self) -> Graph:
         """The partition as a graph of its own, over the same tensors."""
-        graph = Graph(self.backend, [*self.inputs], [*self.outputs], [*self.ops])
-        graph.tensors = [*graph.used_tensors()]
+        inputs = [tensor for tensor in self.inputs if not tensor.is_variable]
+        graph = Graph(self.backend, inputs, [*self.outputs], [*self.ops])
+        inner = (tensor for op in self.ops for tensor in op.intermediates)
+        graph.tensors = list(dict.fromkeys((*graph.used_tensors(), *inner)))
         return graph
 
 

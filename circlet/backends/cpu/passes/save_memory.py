@@ -59,7 +59,7 @@ class _Lifetimes:
         self._spans: dict[Tensor, tuple[int, int]] = {}
         for position, op in enumerate(graph.ops):
             for tensor in (*op.inputs, *op.outputs):
-                if tensor is not None and not tensor.is_constant:
+                if tensor is not None and not (tensor.is_constant or tensor.is_variable):
                     first, _ = self._spans.get(tensor, (position, position))
                     self._spans[tensor] = first, position
         for tensor in (*graph.inputs, *graph.outputs):

@@ -118,4 +118,5 @@ def _constant(op: Op, data: np.ndarray, note: str) -> Tensor:
     weights = operand(op, 1)
     held = np.ascontiguousarray(data)
     held.flags.writeable = False
-    return replace(weights, name=f"{weights.name} {note}", shape=held.shape, data=held)
+    name = f"{weights.name} {note}"
+    return replace(weights, name=name, shape=held.shape, default_shape=None, data=held)

@@ -59,7 +59,7 @@ class StripeFusion:
             rewriter.replace(parts, self._fused(parts))
 
     def chosen(self, edges: Iterable[Edge]) -> list[Edge]:
-        """Edges over images of many stripes, the first ones first, that join not too many layers."""
+        """Edges over images of many stripes, the first ones first, none with too many layers."""
         taken: list[Edge] = []
         for edge in edges:
             if edge.image.static_shape[1] < _LEAST_SHARES * edge.shared_rows:

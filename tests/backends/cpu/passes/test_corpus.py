@@ -1,0 +1,54 @@
+"""Real networks after native passes: the rules of all records hold, and numpy gives what it gave."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.passes import native_pipeline
+from circlet.compiler.build import plan_model
+from circlet.errors import CircletError
+from circlet.formats import load
+from circlet.ir import Graph
+from circlet.options import OpenOptions
+from circlet.passes import PassLog
+from circlet.target.targets import parse_target
+from tests.corpora import corpus, models
+from tests.evaluate import evaluate, random_inputs
+from tests.passes.harness import source_names
+
+MOST_ELEMENTS = 400_000
+REORDERING = {"conv3d-to-conv2d", "split-broadcast-pixel"}  # float sums in another order
+
+
+def native_graphs(name: str) -> list[Graph]:
+    """The native partitions of a network, before any pass over such."""
+    options = OpenOptions(level="O1")
+    try:
+        model = load(corpus(f"models/{name}"))
+        planned = plan_model(model, [parse_target("x86_64_v3")], options)
+    except CircletError as error:
+        pytest.skip(f"the network is refused: {error.code}")
+    return [part.graph() for part in planned.native]
+
+
+def is_exact(log: PassLog) -> bool:
+    """Whether no pass changed the order of float sums."""
+    changed = {report.name for report in log.reports if report.did_something}
+    return changed.isdisjoint(REORDERING)
+
+
+@pytest.mark.parametrize("level", ["O2", "Os"])
+@pytest.mark.parametrize("name", models())
+def test_native_passes_keep_rules_origins_and_results(name: str, level: str) -> None:
+    for graph in native_graphs(name):
+        small = sum(t.elements for op in graph.ops for t in op.outputs) < MOST_ELEMENTS
+        inputs, sources = random_inputs(graph) if small else [], source_names(graph)
+        wanted = evaluate(graph, inputs) if small else []
+        log = native_pipeline(level, check=True).run(graph)
+        assert source_names(graph) == sources
+        for got, want in zip(evaluate(graph, inputs) if small else [], wanted, strict=True):
+            if is_exact(log):
+                np.testing.assert_array_equal(got, want)
+            else:
+                np.testing.assert_allclose(got, want, rtol=0, atol=1e-4)
