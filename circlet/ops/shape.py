@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ir import DType, Op, Shape
+from circlet.ir import DType, Op, Origin, Shape, Tensor
 from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     count,
@@ -125,6 +125,13 @@ register(
         cost=moves_bytes,
     )
 )
+
+
+def copy_op(source: Tensor, result: Tensor, origin: Origin, sizes: Tensor | None = None) -> Op:
+    """An op that copies a tensor to another one; `sizes` holds sizes known at run time only."""
+    if sizes is not None:
+        return Op("RESHAPE", [source, sizes], [result], ReshapeAttrs(), origin)
+    return Op("RESHAPE", [source], [result], ReshapeAttrs(source.static_shape), origin)
 
 
 def squeezed_axes(op: Op, shape: Shape) -> tuple[int, ...]:

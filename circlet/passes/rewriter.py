@@ -98,6 +98,13 @@ class Rewriter:
             self._absorbed[op] = list(old)
             self._attach(op)
 
+    def append(self, op: Op) -> None:
+        """Have a new op run after all others."""
+        self._note_change()
+        self._slot_of[op] = len(self._slots)
+        self._slots.append([op])
+        self._attach(op)
+
     def bypass(self, op: Op, source: Tensor) -> bool:
         """Remove an op whose one output equals `source`; False where both must stay."""
         (result,) = op.outputs

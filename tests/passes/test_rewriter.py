@@ -79,6 +79,15 @@ def test_what_others_read_of_ops_that_run_together() -> None:
     assert rewriter.position(graph.ops[1]) == 1
 
 
+def test_an_appended_op_runs_last_and_its_tensors_are_listed() -> None:
+    graph = chain("A", "B")
+    rewriter = Rewriter(graph)
+    last = replace(graph.ops[1], kind="C", outputs=[graph.outputs[0].like("copy")])
+    rewriter.append(last)
+    assert rewriter.readers(graph.ops[0].outputs[0]) == [graph.ops[1], last]
+    assert rewriter.finish() and graph.ops[-1] is last and last.outputs[0] in graph.tensors
+
+
 def test_bypassed_op_of_an_input_leaves_its_origin_to_the_readers() -> None:
     graph = chain("SAME", "B")
     rewriter = Rewriter(graph)

@@ -12,7 +12,7 @@ from circlet.ops.conv import window_of
 from circlet.ops.fused import FUSED_RESIDUAL, FUSED_STRIPE, FusedAttrs, StripeAttrs
 from circlet.ops.geometry import Window
 from circlet.ops.operands import operand
-from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.shape import copy_op
 from circlet.passes import Rewriter
 
 _FLOATS = (DType.FLOAT32,) * 3
@@ -109,7 +109,7 @@ def copy_inputs(rewriter: Rewriter) -> list[Edge]:
         if image is None or image not in rewriter.graph.inputs or not _pads_rows(op):
             continue
         copy = image.like(f"{image.name} with border")
-        producer = Op(_COPY, [image], [copy], ReshapeAttrs(image.static_shape), op.origin)
+        producer = copy_op(image, copy, op.origin)
         consumer = replace(op, inputs=[copy, *op.inputs[1:]])
         rewriter.replace([op], producer, consumer)
         edges.append(Edge(producer, consumer))

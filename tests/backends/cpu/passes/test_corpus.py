@@ -1,4 +1,4 @@
-"""Real networks after native passes: the rules of all records hold, and numpy gives what it gave."""
+"""Real networks after native passes keep all rules, and numpy computes the same of them."""
 
 from __future__ import annotations
 
