@@ -3,6 +3,7 @@
 from circlet.ops.opdef import (
     Arrays,
     Cost,
+    Effects,
     NoAttrs,
     OpDef,
     QuantRule,
@@ -13,6 +14,7 @@ from circlet.ops.opdef import (
     dtype_text,
     find,
     get,
+    is_pure,
     register,
     unregister,
     unsupported_reason,
@@ -21,6 +23,7 @@ from circlet.ops.opdef import (
 __all__ = [
     "Arrays",
     "Cost",
+    "Effects",
     "NoAttrs",
     "OpDef",
     "QuantRule",
@@ -31,6 +34,7 @@ __all__ = [
     "dtype_text",
     "find",
     "get",
+    "is_pure",
     "register",
     "unregister",
     "unsupported_reason",

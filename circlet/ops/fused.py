@@ -22,9 +22,6 @@ FUSED_ATTENTION = "FUSED_ATTENTION"
 FUSED_RESIDUAL = "FUSED_RESIDUAL"
 FUSED_STRIPE = "FUSED_STRIPE"
 
-REDUCTIONS = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"})
-RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
-
 
 @dataclass(frozen=True)
 class FusedAttrs:
@@ -70,12 +67,6 @@ class StripeAttrs(FusedAttrs):
     """
 
     stripes: int = 1
-
-
-def data_inputs(op: Op) -> list[Tensor]:
-    """What a part computes from; axes and sizes are not among it."""
-    count = 1 if op.kind in REDUCTIONS | RESHAPES else len(op.inputs)
-    return [tensor for tensor in op.inputs[:count] if tensor is not None]
 
 
 def parts_of(op: Op) -> tuple[Op, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from enum import Enum
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ops.expr import Scalar
+from circlet.ops.view import View
 
 Arrays = Sequence[np.ndarray | None]
 
@@ -61,6 +63,16 @@ class QuantRule:
     fixed: tuple[tuple[DType, float, int], ...] = ()
 
 
+class Effects(Enum):
+    """What an op does beside computing its outputs from its inputs; `updates` are told apart."""
+
+    NONE = "none"
+    READS_VARIABLE = "reads a variable"
+    WRITES_VARIABLE = "writes a variable"
+    RUNS_GRAPHS = "runs graphs, with their effects"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True)
 class NoAttrs:
     """Attributes of a kind that has none."""
@@ -88,6 +100,13 @@ class OpDef:
             in `updates`; quantisation parameters come from the op's tensors. Exact for integers
             (see docs/exactness.md).
         updates: Inputs that the op writes as well: variable tensors.
+        effects: What else it does; ops without effects may be folded, or dropped where unread.
+        identity: Whether the one output holds the elements of input 0, where type, scale and sizes
+            of both agree; None for kinds that never give back their input.
+        view: For ops that repeat elements of an input, which ones output number so-and-so holds.
+        joins: For ops whose inputs lie one after the other in the output, along which axis.
+        destination: The input that the output is an updated copy of.
+        shape_inputs: Inputs that say sizes, axes or places and give no elements.
         numerics: How results compare with LiteRT's BUILTIN_REF kernel: "exact", "tolerance".
         accumulator: Integer accumulator of the reference kernel: "int32", "int64" or "".
         rounding: Requantisation form: "double" (gemmlowp fixed point), "float", "lut" or "".
@@ -117,6 +136,12 @@ class OpDef:
     scalar: Callable[[Op], Scalar] | None = None
     decode: Callable[[bytes], object] | None = None
     updates: tuple[int, ...] = ()
+    effects: Effects = Effects.NONE
+    identity: Callable[[Op], bool] | None = None
+    view: Callable[[Op, int], View | None] | None = None
+    joins: Callable[[Op], int] | None = None
+    destination: int | None = None
+    shape_inputs: tuple[int, ...] = ()
     fused: bool = False
 
     @cached_property
@@ -152,6 +177,12 @@ def get(op: Op) -> OpDef:
     if record is None:
         raise GraphError(f"no record for operator kind {op.label}", where=op.name)
     return record
+
+
+def is_pure(op: Op) -> bool:
+    """Whether an op is known to do nothing but compute its outputs from its inputs."""
+    record = _RECORDS.get(op.label)
+    return record is not None and record.effects is Effects.NONE
 
 
 def all_records() -> Iterator[OpDef]:

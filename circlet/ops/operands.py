@@ -10,7 +10,8 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Quantization, Shape, Tensor
-from circlet.ops.opdef import Cost, Rule, TensorType
+from circlet.ops.opdef import Cost, Rule, TensorType, find
+from circlet.ops.view import whole_view
 
 # A scale and its reciprocal are float32 numbers well inside the range.
 _SMALLEST_SCALE, _LARGEST_SCALE = 2.0**-70, 2.0**121  # a byte of -3.4e38 masks attention
@@ -32,6 +33,34 @@ def known_ints(tensor: Tensor | None) -> tuple[int, ...] | None:
     if tensor is None or tensor.data is None or not tensor.dtype.is_integer:
         return None
     return tuple(int(value) for value in np.asarray(tensor.data).reshape(-1))
+
+
+def data_inputs(op: Op) -> list[Tensor]:
+    """The inputs whose elements an op computes from; axes and sizes are not among them."""
+    record = find(op.label)
+    shapes = () if record is None else record.shape_inputs
+    return [t for i, t in enumerate(op.inputs) if t is not None and i not in shapes]
+
+
+def is_reshape(op: Op) -> bool:
+    """Whether an op changes sizes alone."""
+    record = find(op.label)
+    return record is not None and record.view is whole_view
+
+
+def always(op: Op) -> bool:
+    """Of an identity: types, scales and sizes that agree are all it takes."""
+    return True
+
+
+def holds_only(index: int, value: int) -> Callable[[Op], bool]:
+    """Whether input `index` is constant and every element of it has a value."""
+
+    def holds(op: Op) -> bool:
+        values = known_ints(op.input(index))
+        return values is not None and all(element == value for element in values)
+
+    return holds
 
 
 def ranked(op: Op) -> bool:

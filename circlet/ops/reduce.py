@@ -212,6 +212,7 @@ def _reducer(
             dtypes=tuple(f"{name} INT32 -> {name}" for name in types),
             infer=infer_ranked(_infer_reduce),
             evaluate=evaluate,
+            shape_inputs=(1,),
             rules=(*_AXES, *rules),
             numerics="exact",
             accumulator="int32" if requantises else "",

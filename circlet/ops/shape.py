@@ -11,6 +11,7 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Origin, Shape, Tensor
 from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
+    always,
     count,
     infer_ranked,
     known_ints,
@@ -19,6 +20,7 @@ from circlet.ops.operands import (
     present,
     when_ranked,
 )
+from circlet.ops.view import whole_view
 
 _INDEX_TYPES = (DType.INT32, DType.INT64)
 
@@ -117,6 +119,9 @@ register(
         dtypes=("* -> *",),
         infer=_infer_reshape,
         evaluate=_evaluate_reshape,
+        identity=always,
+        view=whole_view,
+        shape_inputs=(1,),
         rules=(
             Rule("shape-input", _shape_is_integer, "the new shape must be a list of integers"),
             Rule("elements", _reshape_fits, "both shapes must hold equally many elements"),
@@ -172,6 +177,8 @@ register(
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_squeeze),
         evaluate=_evaluate_squeeze,
+        identity=always,
+        view=whole_view,
         rules=(when_ranked("axes", _squeezes_ones, "each dropped axis must have size 1"),),
         quant=QuantRule(same_as_input=True),
         cost=moves_bytes,
@@ -224,6 +231,9 @@ register(
         dtypes=("* INT32 -> *", "* INT64 -> *"),
         infer=infer_ranked(_infer_expand_dims),
         evaluate=_evaluate_expand_dims,
+        identity=always,
+        view=whole_view,
+        shape_inputs=(1,),
         rules=(
             Rule("axis-input", _axis_is_one_integer, "the axis must be one integer"),
             when_ranked("axis", _new_axis_in_range, "the axis must lie within the new rank"),

@@ -27,7 +27,7 @@ class CanonicalizeReshape:
         """Replace each op whose result sizes are known but for one."""
         rewriter, record = Rewriter(graph), find("RESHAPE")
         for op in rewriter.ops():
-            if record is not None and op.kind in ("SQUEEZE", "EXPAND_DIMS"):
+            if record is not None and op.kind in self.needs:
                 _replace(op, rewriter, record.attrs)
         return rewriter.finish()
 

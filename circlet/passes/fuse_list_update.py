@@ -8,8 +8,7 @@ import numpy as np
 
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops import NoAttrs
-from circlet.ops.operands import operand
-from circlet.passes.match import RESHAPES
+from circlet.ops.operands import is_reshape, operand
 from circlet.passes.rewriter import Rewriter
 
 
@@ -75,7 +74,7 @@ def _first(vector: Tensor, filler: int, rewriter: Rewriter) -> Tensor | None:
     if first.dtype is not DType.INT32 or first.shape != (1,) or not _holds(rest, filler):
         return None
     expand = rewriter.producer(first)
-    return operand(expand, 0) if expand is not None and expand.kind in RESHAPES else first
+    return operand(expand, 0) if expand is not None and is_reshape(expand) else first
 
 
 def _is_next(tensor: Tensor | None, position: Tensor, rewriter: Rewriter) -> bool:

@@ -32,11 +32,9 @@ def writes(source: str) -> Iterator[int]:
             targets = node.targets
         elif isinstance(node, ast.AugAssign | ast.AnnAssign):
             targets = [node.target]
-        if any(is_ops(target) for target in targets):
-            yield node.lineno
-        called = node.func if isinstance(node, ast.Call) else None
-        if isinstance(called, ast.Attribute) and called.attr in CHANGES and is_ops(called.value):
-            yield node.lineno if isinstance(node, ast.Call) else 0
+        elif isinstance(node, ast.Attribute) and node.attr in CHANGES:
+            targets = [node.value]
+        yield from (target.lineno for target in targets if is_ops(target))
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -9,8 +9,8 @@ import numpy as np
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.batch_matmul import adjoint
 from circlet.ops.fused import FUSED_ATTENTION, AttentionAttrs
+from circlet.ops.operands import is_reshape
 from circlet.passes import Rewriter
-from circlet.passes.match import RESHAPES
 
 _FEWEST_ROWS = 8
 _MOST_AXES = 8
@@ -123,7 +123,7 @@ def _comes_from_product(tensor: Tensor, rewriter: Rewriter) -> bool:
 
 
 def _keeps_matrices(op: Op) -> bool:
-    if op.kind not in RESHAPES or op.inputs[0] is None:
+    if not is_reshape(op) or op.inputs[0] is None:
         return False
     source, result = op.inputs[0].static_shape, op.outputs[0].static_shape
     return len(source) >= 2 and source[-2:] == result[-2:]

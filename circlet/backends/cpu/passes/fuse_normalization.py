@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from circlet.backends.cpu.elementwise_limits import ROW_REDUCTIONS
 from circlet.backends.cpu.passes.fusion import (
     KernelLimits,
     external_inputs,
@@ -13,7 +14,8 @@ from circlet.backends.cpu.passes.fusion import (
     is_elementwise,
 )
 from circlet.ir import DType, Graph, Op, Tensor
-from circlet.ops.fused import FUSED_ROWS, REDUCTIONS, RESHAPES, FusedRowsAttrs, data_inputs
+from circlet.ops.fused import FUSED_ROWS, FusedRowsAttrs
+from circlet.ops.operands import data_inputs, is_reshape
 from circlet.ops.reduce import constant_axes
 from circlet.passes import Rewriter
 
@@ -35,7 +37,7 @@ class FuseNormalization:
     """
 
     name = "fuse-normalization"
-    needs = frozenset(REDUCTIONS)
+    needs = frozenset(ROW_REDUCTIONS)
 
     def run(self, graph: Graph) -> bool:
         """Fuse every chain that can be."""
@@ -55,7 +57,7 @@ Form = tuple[tuple[int, ...], int]
 def row_form(op: Op) -> Form | None:
     """The form of an op that reduces innermost axes of floats, or None for other ops."""
     source = op.input(0)
-    if op.kind not in REDUCTIONS or source is None or source.dtype is not DType.FLOAT32:
+    if op.kind not in ROW_REDUCTIONS or source is None or source.dtype is not DType.FLOAT32:
         return None
     shape, reduced = source.static_shape, constant_axes(op)
     long = [axis for axis, size in enumerate(shape) if size > 1]
@@ -141,13 +143,9 @@ class _Finder:
         return parts
 
     def _joins(self, op: Op, form: Form, rows: set[Tensor], parts: list[Op]) -> bool:
-        joins = (
-            _spreads(op, form, rows)
-            or _is_of_rows(op, rows)
-            or (
-                row_form(op) == form and sum(p.kind in REDUCTIONS for p in parts) < _MOST_REDUCTIONS
-            )
-        )
+        reductions = sum(part.kind in ROW_REDUCTIONS for part in parts)
+        reduces = row_form(op) == form and reductions < _MOST_REDUCTIONS
+        joins = reduces or _spreads(op, form, rows) or _is_of_rows(op, rows)
         return joins and self._fits([*parts, op])
 
 
@@ -170,7 +168,7 @@ def _fits_rows(tensor: Tensor, shape: tuple[int, ...], kept: int, is_row: bool) 
 def _is_of_rows(op: Op, rows: set[Tensor]) -> bool:
     """Whether an op computes one float per row from such floats and single constants."""
     first = op.input(0)
-    if op.kind in RESHAPES:
+    if is_reshape(op):
         return first in rows
     result = op.outputs[0]
     if not is_elementwise(op) or any(

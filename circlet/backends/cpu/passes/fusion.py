@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from circlet.backends.cpu.elementwise_limits import MOST_FLOATS, MOST_INTS, MOST_OPERANDS
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.expr import Param, leaves
-from circlet.ops.fused import FusedAttrs, data_inputs
+from circlet.ops.fused import FusedAttrs
+from circlet.ops.operands import data_inputs
 from circlet.ops.scalars import element_scalar
 
 _COMPUTED = frozenset({DType.FLOAT32, DType.INT32, DType.BOOL})
