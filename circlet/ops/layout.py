@@ -297,7 +297,6 @@ register(
             when_ranked("sizes", _other_sizes_equal, "sizes beside the axis must be equal"),
             Rule("scales", _rescales_only_uint8, "all parts must share the output's scale"),
         ),
-        quant=QuantRule(same_as_input=True),
         cost=moves_bytes,
     )
 )

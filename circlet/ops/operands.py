@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Quantization, Shape, Tensor
 from circlet.ops.opdef import Cost, Rule, TensorType, find
+from circlet.ops.requantize import limits as limits
 from circlet.ops.view import whole_view
 
 # A scale and its reciprocal are float32 numbers well inside the range.
@@ -125,13 +125,6 @@ def is_affine(tensor: Tensor) -> bool:
     scale, zero = quant.first
     low, high = (-128, 255) if tensor.dtype.bits == 8 else limits(tensor.dtype)
     return bool(_SMALLEST_SCALE <= scale <= _LARGEST_SCALE) and low <= zero <= high
-
-
-@lru_cache(maxsize=64)
-def limits(dtype: DType) -> tuple[int, int]:
-    """Smallest and largest value of an integer type."""
-    info = np.iinfo(dtype.value.lower())
-    return int(info.min), int(info.max)
 
 
 def affine(*inputs: int) -> Rule:

@@ -231,7 +231,6 @@ register(
         dtypes=("* INT32 -> *", "* INT64 -> *"),
         infer=infer_ranked(_infer_expand_dims),
         evaluate=_evaluate_expand_dims,
-        identity=always,
         view=whole_view,
         shape_inputs=(1,),
         rules=(

@@ -24,8 +24,8 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
 )
 from circlet.ir import DType, Op
-from circlet.ops.operands import operand, zero_of
-from circlet.ops.requantize import integer_range, wrap_int32
+from circlet.ops.operands import limits, operand, zero_of
+from circlet.ops.requantize import wrap_int32
 from circlet.ops.svdf import BIAS, FEATURES, STATE, TIME, factors_of, sizes_of
 from circlet.target.targets import Target
 
@@ -113,7 +113,7 @@ def _lower_stored(op: Op, context: Context) -> None:
     units = sizes_of(op).units
     passed = zero_of(state) * time.astype(np.int64).reshape(units, -1).sum(axis=1)
     bias = wrap_int32(_bias(op) - passed).astype(np.int32)
-    low, high = integer_range(state.dtype)
+    low, high = limits(state.dtype)
     start = align(4 * blocks.slots, 64)
     params: dict[str, ParamValue] = {
         "in_bytes": start,
