@@ -260,7 +260,7 @@ def _work(call: KernelCall, us: float, facts: _Facts) -> Work:
 
 def _macs(op: Op) -> int:
     record = find(op.label)
-    return record.cost(op).macs if record is not None and record.cost is not None else 0
+    return 0 if record is None else record.cost(op).macs
 
 
 def _data_bytes(call: KernelCall, facts: _Facts) -> int:

@@ -115,8 +115,7 @@ def _parts_keep_rules(op: Op) -> bool:
 
 def _cost(op: Op) -> Cost:
     """The work of the parts; only operands and results of the whole are moved."""
-    costs = ((get(part).cost, part) for part in parts_of(op))
-    macs = sum(cost(part).macs for cost, part in costs if cost is not None)
+    macs = sum(get(part).cost(part).macs for part in parts_of(op))
     return Cost(macs, moves_bytes(op).bytes)
 
 

@@ -50,6 +50,12 @@ class Cost(NamedTuple):
     bytes: int = 0
 
 
+def moves_bytes(op: Op) -> Cost:
+    """Cost of an op that reads its operands once and writes its outputs, computing little."""
+    tensors = (*op.inputs, *op.outputs)
+    return Cost(bytes=sum([tensor.size_bytes for tensor in tensors if tensor is not None]))
+
+
 @dataclass(frozen=True)
 class QuantRule:
     """How a quantised op's output scale relates to its inputs.
@@ -132,7 +138,7 @@ class OpDef:
     accumulator: str = ""
     rounding: str = ""
     quant: QuantRule = QuantRule()
-    cost: Callable[[Op], Cost] | None = None
+    cost: Callable[[Op], Cost] = moves_bytes
     scalar: Callable[[Op], Scalar] | None = None
     decode: Callable[[bytes], object] | None = None
     updates: tuple[int, ...] = ()

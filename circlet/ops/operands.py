@@ -9,7 +9,8 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Quantization, Shape, Tensor
-from circlet.ops.opdef import Cost, Rule, TensorType, find
+from circlet.ops.opdef import Rule, TensorType, find
+from circlet.ops.opdef import moves_bytes as moves_bytes
 from circlet.ops.requantize import limits as limits
 from circlet.ops.view import whole_view
 
@@ -162,12 +163,6 @@ def same_dtypes(*inputs: int) -> Rule:
         return len({operand(op, index).dtype for index in inputs}) == 1
 
     return Rule("same-types", holds, "the data inputs must have one element type", sized=False)
-
-
-def moves_bytes(op: Op) -> Cost:
-    """Cost of an op that reads its operands once and writes its outputs, computing little."""
-    tensors = (*op.inputs, *op.outputs)
-    return Cost(bytes=sum([tensor.size_bytes for tensor in tensors if tensor is not None]))
 
 
 def present(array: np.ndarray | None) -> np.ndarray:

@@ -112,7 +112,7 @@ def quantize_value(value: float, scale: np.float32, zero_point: int) -> int:
 @lru_cache(maxsize=64)
 def limits(dtype: DType) -> tuple[int, int]:
     """Smallest and largest value of an integer type."""
-    info = np.iinfo(dtype.numpy)
+    info = np.iinfo(dtype.value.lower())
     return int(info.min), int(info.max)
 
 
