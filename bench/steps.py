@@ -23,7 +23,6 @@ from circlet.formats import load
 from circlet.formats.arrays import Wanted, random_array
 from circlet.ir import DType, Model, Op, Tensor
 from circlet.ops import find
-from circlet.ops.fused import FusedAttrs
 from circlet.options import Options
 from circlet.plan.partition import Partition
 from circlet.runtime.loading import Opened
@@ -262,10 +261,8 @@ def _work(call: KernelCall, us: float, facts: _Facts) -> Work:
 
 
 def _macs(op: Op) -> int:
-    if isinstance(op.attrs, FusedAttrs):
-        return sum(map(_macs, op.attrs.parts))
     record = find(op.label)
-    return record.cost(op).macs if record is not None and record.cost is not None else 0
+    return 0 if record is None else record.cost(op).macs
 
 
 def _data_bytes(call: KernelCall, facts: _Facts) -> int:

@@ -174,7 +174,7 @@ def _operators(model: Model) -> tuple[OperatorRow, ...]:
 def _cost(op: Op) -> tuple[int, int]:
     """Multiply-accumulates and bytes by the op's record; the bytes of its operands without one."""
     record = find(op.label)
-    if record is not None and record.cost is not None:
+    if record is not None:
         cost = record.cost(op)
         return cost.macs, cost.bytes
     operands = (tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None)

@@ -11,11 +11,11 @@ from circlet.backends.base import CompileJob, PartitionCompiler
 from circlet.backends.registry import find_backend
 from circlet.compiler.template import Template
 from circlet.errors import InputError
-from circlet.ir import Graph, Model, Op, Origin, Tensor
+from circlet.ir import Graph, Model, Origin, Tensor
 from circlet.ir.regions import reachable
-from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.shape import copy_op
 from circlet.options import Options, Shapes
-from circlet.passes import pipeline
+from circlet.passes import Rewriter, pipeline
 from circlet.placement.rule import Placed, place
 from circlet.plan.partition import Partition, partition
 from circlet.plan.shapes import fix_shapes
@@ -116,15 +116,14 @@ def _set_input_shapes(graph: Graph, shapes: Shapes) -> None:
 
 def _copy_outputs(graph: Graph) -> None:
     """Have each output made by an operator of its own; inputs, constants and repeats are copied."""
-    producers = graph.producers()
-    made = set(producers)
+    rewriter, made = Rewriter(graph), set(graph.producers())
     for position, tensor in enumerate(graph.outputs):
         if tensor in made:
             made.remove(tensor)
             continue
-        producer = producers.get(tensor)
-        origin = producer.origin if producer else Origin.of(len(graph.ops), tensor.name)
-        copy = graph.add_tensor(tensor.like())
-        attrs = ReshapeAttrs(tensor.static_shape)
-        graph.ops.append(Op("RESHAPE", [tensor], [copy], attrs, origin))
+        producer, number = rewriter.producer(tensor), len(graph.ops) + position
+        origin = producer.origin if producer else Origin.of(number, tensor.name)
+        copy = tensor.like()
+        rewriter.append(copy_op(tensor, copy, origin))
         graph.outputs[position] = copy
+    rewriter.finish()

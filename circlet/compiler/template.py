@@ -13,10 +13,10 @@ from circlet.ir import verify as ir_verify
 from circlet.ir.copy import copy_of, copy_of_main
 from circlet.ir.regions import reachable
 from circlet.ops.facts import ShapeAttrs
-from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.shape import copy_op
 from circlet.ops.verify import unsupported_ops
 from circlet.options import Options
-from circlet.passes import PassManager, make
+from circlet.passes import PassManager, Rewriter, make
 from circlet.passes.fold_constants import FoldConstants
 from circlet.passes.resolve_variables import resolve_variables
 from circlet.passes.start_variables import start_variables
@@ -134,10 +134,11 @@ def _enter_at(model: Model, key: str) -> None:
 def _output_copy(graph: Graph, tensor: Tensor, name: str) -> None:
     """Have a graph give a tensor that has a name already under another one as well."""
     origin = Origin.of(len(graph.ops), name)
-    sizes = graph.add_tensor(Tensor(f"{name} sizes", DType.INT32, (len(tensor.shape),)))
-    copy = graph.add_tensor(tensor.like(name))
-    graph.ops.append(Op("SHAPE", [tensor], [sizes], ShapeAttrs(), origin))
-    graph.ops.append(Op("RESHAPE", [tensor, sizes], [copy], ReshapeAttrs(), origin))
+    sizes, copy = Tensor(f"{name} sizes", DType.INT32, (len(tensor.shape),)), tensor.like(name)
+    rewriter = Rewriter(graph)
+    rewriter.append(Op("SHAPE", [tensor], [sizes], ShapeAttrs(), origin))
+    rewriter.append(copy_op(tensor, copy, origin, sizes))
+    rewriter.finish()
     places = [index for index, output in enumerate(graph.outputs) if output is tensor]
     spare = places if tensor in graph.inputs else places[1:]
     if spare:

@@ -3,6 +3,7 @@
 from circlet.ops.opdef import (
     Arrays,
     Cost,
+    Effects,
     NoAttrs,
     OpDef,
     QuantRule,
@@ -12,6 +13,7 @@ from circlet.ops.opdef import (
     dtype_text,
     find,
     get,
+    is_pure,
     register,
     unregister,
     unsupported_reason,
@@ -20,6 +22,7 @@ from circlet.ops.opdef import (
 __all__ = [
     "Arrays",
     "Cost",
+    "Effects",
     "NoAttrs",
     "OpDef",
     "QuantRule",
@@ -29,6 +32,7 @@ __all__ = [
     "dtype_text",
     "find",
     "get",
+    "is_pure",
     "register",
     "unregister",
     "unsupported_reason",
@@ -42,5 +46,5 @@ from circlet.ops import comparison, control, variable, math  # noqa: F401
 from circlet.ops import blocks, choose, detection, facts, gather, groups  # noqa: F401
 from circlet.ops import order, repeat, scatter, segments, slicing, split  # noqa: F401
 from circlet.ops import strided_slice, suppression  # noqa: F401
-from circlet.ops import batch_matmul, bits, composite, conv3d, fft, inverse_root  # noqa: F401
+from circlet.ops import batch_matmul, bits, composite, conv3d, fft, fused, inverse_root  # noqa: F401
 from circlet.ops import lstm, svdf  # noqa: F401

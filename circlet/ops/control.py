@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.evaluate import current_guard, evaluate_graph
-from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, Effects, OpDef, Rule, TensorType, register
 
 MANY = 1 << 16
 
@@ -72,6 +72,7 @@ register(
         "IF",
         infer=_infer_if,
         evaluate=_evaluate_if,
+        effects=Effects.RUNS_GRAPHS,
         arity=(1, MANY),
         dtypes=("BOOL -> *",),
         outputs=None,
@@ -98,6 +99,7 @@ register(
         "WHILE",
         infer=_infer_while,
         evaluate=_evaluate_while,
+        effects=Effects.RUNS_GRAPHS,
         arity=(1, MANY),
         dtypes=("* -> *",),
         outputs=None,

@@ -1,23 +1,26 @@
-"""Kinds of ops that only passes make: several ops of one backend that one kernel computes."""
+"""Kinds of ops that only passes make: several ops of one backend that one kernel computes.
+
+What such an op computes is what its parts compute, one after the other.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from circlet.ir import Op, Tensor
+import numpy as np
+
+from circlet.ir import Graph, Op, Tensor
+from circlet.ops.evaluate import evaluate_graph
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, get, register
+from circlet.ops.operands import moves_bytes
+from circlet.ops.verify import op_violations
 
 FUSED_ELEMENTWISE = "FUSED_ELEMENTWISE"
 FUSED_ROWS = "FUSED_ROWS"
 FUSED_ATTENTION = "FUSED_ATTENTION"
 FUSED_RESIDUAL = "FUSED_RESIDUAL"
 FUSED_STRIPE = "FUSED_STRIPE"
-
-REDUCTIONS = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"})
-RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
-
-MOST_OPERANDS = 12
-MOST_FLOATS = 16
-MOST_INTS = 32
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,21 @@ class FusedRowsAttrs(FusedAttrs):
 
 
 @dataclass(frozen=True)
+class AttentionAttrs(FusedAttrs):
+    """Two products and the softmax between them: softmax(beta * (scale * qk + mask)) * v.
+
+    Attributes:
+        scale: What the scores are multiplied with.
+        beta: The softmax's.
+        mask_shape: Sizes of the scores that the mask is added to, () without one.
+    """
+
+    scale: float = 1.0
+    beta: float = 1.0
+    mask_shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class StripeAttrs(FusedAttrs):
     """Layers of which each reads the image of the one before, a stripe of rows at a time.
 
@@ -52,11 +70,83 @@ class StripeAttrs(FusedAttrs):
 
 
 def parts_of(op: Op) -> tuple[Op, ...]:
-    """The ops that a fused one stands for, in execution order; none of another kind."""
+    """The ops that a fused one computes, in execution order; none of another kind."""
     return op.attrs.parts if isinstance(op.attrs, FusedAttrs) else ()
 
 
-def data_inputs(op: Op) -> list[Tensor]:
-    """What a part computes from; axes and sizes are not among it."""
-    count = 1 if op.kind in REDUCTIONS | RESHAPES else len(op.inputs)
-    return [tensor for tensor in op.inputs[:count] if tensor is not None]
+def _graph(op: Op) -> Graph:
+    """The parts as a graph over the op's own operands and results."""
+    inputs = [tensor for tensor in op.inputs if tensor is not None]
+    return Graph(op.name, inputs, [*op.outputs], [*parts_of(op)])
+
+
+def _infer(op: Op) -> list[TensorType]:
+    types = {
+        tensor: inferred
+        for part in parts_of(op)
+        for tensor, inferred in zip(part.outputs, get(part).infer(part), strict=True)
+    }
+    return [types[tensor] for tensor in op.outputs]
+
+
+def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
+    return evaluate_graph(_graph(op), [array for array in arrays if array is not None])
+
+
+def _unknown(op: Op) -> Iterator[Tensor]:
+    """Tensors that a part reads although neither an operand nor an earlier part gives them."""
+    known = {tensor for tensor in op.inputs if tensor is not None}
+    for part in parts_of(op):
+        read = (t for t in part.inputs if t is not None and not t.is_constant)
+        yield from (t for t in read if t not in known)
+        known.update(part.outputs)
+
+
+def _makes_outputs(op: Op) -> bool:
+    made = {tensor for part in parts_of(op) for tensor in part.outputs}
+    return made.issuperset(op.outputs)
+
+
+def _parts_keep_rules(op: Op) -> bool:
+    graph = _graph(op)
+    return not any(True for part in parts_of(op) for _ in op_violations(part, graph))
+
+
+def _cost(op: Op) -> Cost:
+    """The work of the parts; only operands and results of the whole are moved."""
+    macs = sum(get(part).cost(part).macs for part in parts_of(op))
+    return Cost(macs, moves_bytes(op).bytes)
+
+
+_MANY = 1 << 16
+_RULES = (
+    Rule("parts", lambda op: len(parts_of(op)) > 0, "it holds no ops"),
+    Rule("operands", lambda op: next(_unknown(op), None) is None, "a part reads what none gives"),
+    Rule("results", _makes_outputs, "no part makes one of its results"),
+    Rule("part-rules", _parts_keep_rules, "a part breaks a rule of its own record"),
+)
+
+
+def _register(kind: str, attrs: type[FusedAttrs], arity: tuple[int, int]) -> None:
+    register(
+        OpDef(
+            kind=kind,
+            attrs=attrs,
+            arity=arity,
+            outputs=None,
+            required=1,
+            dtypes=("* -> *",),
+            infer=_infer,
+            evaluate=_evaluate,
+            rules=_RULES,
+            cost=_cost,
+            fused=True,
+        )
+    )
+
+
+_register(FUSED_ELEMENTWISE, FusedAttrs, (1, _MANY))
+_register(FUSED_ROWS, FusedRowsAttrs, (1, _MANY))
+_register(FUSED_ATTENTION, AttentionAttrs, (3, 4))
+_register(FUSED_RESIDUAL, FusedAttrs, (4, 4))
+_register(FUSED_STRIPE, StripeAttrs, (1, _MANY))

@@ -13,6 +13,7 @@ from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, regist
 from circlet.ops.operands import (
     QUANTISED,
     count,
+    holds_only,
     infer_ranked,
     is_affine,
     known_ints,
@@ -107,6 +108,8 @@ register(
         dtypes=("* INT32 -> *", "* INT64 -> *"),
         infer=infer_ranked(_infer_pad),
         evaluate=_evaluate_pad,
+        identity=holds_only(1, 0),
+        shape_inputs=(1,),
         rules=_PAD_RULES,
         quant=QuantRule(same_as_input=True),
         cost=moves_bytes,
@@ -121,6 +124,8 @@ register(
         dtypes=("* INT32 * -> *", "* INT64 * -> *"),
         infer=infer_ranked(_infer_pad),
         evaluate=_evaluate_pad,
+        identity=holds_only(1, 0),
+        shape_inputs=(1,),
         rules=_PAD_RULES,
         quant=QuantRule(same_as_input=True),
         cost=moves_bytes,
@@ -141,6 +146,11 @@ def _infer_transpose(op: Op) -> list[TensorType]:
     if order is None or not _is_permutation(op):
         return [TensorType(source.dtype, (None,) * len(source.shape))]
     return [TensorType(source.dtype, tuple(source.shape[axis] for axis in order))]
+
+
+def _keeps_order(op: Op) -> bool:
+    order = known_ints(op.input(1))
+    return order is not None and order == tuple(range(len(order)))
 
 
 def _is_permutation(op: Op) -> bool:
@@ -164,6 +174,8 @@ register(
         dtypes=("* INT32 -> *",),
         infer=infer_ranked(_infer_transpose),
         evaluate=_evaluate_transpose,
+        identity=_keeps_order,
+        shape_inputs=(1,),
         rules=(
             when_ranked("permutation", _is_permutation, "the permutation must hold each axis once"),
         ),
@@ -268,6 +280,8 @@ register(
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_concatenation),
         evaluate=_evaluate_concatenation,
+        identity=lambda op: len(op.inputs) == 1,
+        joins=concatenation_axis,
         rules=(
             Rule("parts", _parts_present, "no part may be omitted"),
             Rule("types", _parts_have_one_type, "all parts must have one element type"),
@@ -280,7 +294,6 @@ register(
             when_ranked("sizes", _other_sizes_equal, "sizes beside the axis must be equal"),
             Rule("scales", _rescales_only_uint8, "all parts must share the output's scale"),
         ),
-        quant=QuantRule(same_as_input=True),
         cost=moves_bytes,
     )
 )

@@ -73,6 +73,7 @@ register(
         dtypes=("FLOAT32 -> FLOAT32", "INT32 -> INT32"),
         infer=same_as_first,
         evaluate=_evaluate_total,
+        identity=lambda op: len(op.inputs) == 1,
         rules=(
             Rule(
                 "same-types",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ops.expr import Scalar
 from circlet.ops.requantization import is_evaluated
+from circlet.ops.view import View
 
 Arrays = Sequence[np.ndarray | None]
 
@@ -49,6 +51,12 @@ class Cost(NamedTuple):
     bytes: int = 0
 
 
+def moves_bytes(op: Op) -> Cost:
+    """Cost of an op that reads its operands once and writes its outputs, computing little."""
+    tensors = (*op.inputs, *op.outputs)
+    return Cost(bytes=sum([tensor.size_bytes for tensor in tensors if tensor is not None]))
+
+
 @dataclass(frozen=True)
 class QuantRule:
     """How a quantised op's output scale relates to its inputs.
@@ -60,6 +68,16 @@ class QuantRule:
 
     same_as_input: bool = False
     fixed: tuple[tuple[DType, float, int], ...] = ()
+
+
+class Effects(Enum):
+    """What an op does beside computing its outputs from its inputs; `updates` are told apart."""
+
+    NONE = "none"
+    READS_VARIABLE = "reads a variable"
+    WRITES_VARIABLE = "writes a variable"
+    RUNS_GRAPHS = "runs graphs, with their effects"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -87,11 +105,19 @@ class OpDef:
             in `updates`; quantisation parameters come from the op's tensors. Exact for integers
             (see docs/exactness.md).
         updates: Inputs that the op writes as well: variable tensors.
+        effects: What else it does; ops without effects may be folded, or dropped where unread.
+        identity: Whether the one output holds the elements of input 0, where type, scale and sizes
+            of both agree; None for kinds that never give back their input.
+        view: For ops that repeat elements of an input, which ones output number so-and-so holds.
+        joins: For ops whose inputs lie one after the other in the output, along which axis.
+        destination: The input that the output is an updated copy of.
+        shape_inputs: Inputs that say sizes, axes or places and give no elements.
         numerics: How results compare with LiteRT's BUILTIN_REF kernel: "exact", "tolerance".
         quant: How the output's scale is bound.
         cost: Work of one instance.
         scalar: For element-wise kinds, one output element as an expression; GraphError for the
             8-bit forms that only a table computes (`lut.table_of` serves every 8-bit unary form).
+        fused: Whether no file holds it: a pass makes it of several ops that one kernel computes.
     """
 
     kind: str
@@ -105,9 +131,16 @@ class OpDef:
     rules: tuple[Rule, ...] = ()
     numerics: str = "exact"
     quant: QuantRule = QuantRule()
-    cost: Callable[[Op], Cost] | None = None
+    cost: Callable[[Op], Cost] = moves_bytes
     scalar: Callable[[Op], Scalar] | None = None
     updates: tuple[int, ...] = ()
+    effects: Effects = Effects.NONE
+    identity: Callable[[Op], bool] | None = None
+    view: Callable[[Op, int], View | None] | None = None
+    joins: Callable[[Op], int] | None = None
+    destination: int | None = None
+    shape_inputs: tuple[int, ...] = ()
+    fused: bool = False
 
     @cached_property
     def sized_rules(self) -> tuple[Rule, ...]:
@@ -144,9 +177,16 @@ def get(op: Op) -> OpDef:
     return record
 
 
+def is_pure(op: Op) -> bool:
+    """Whether an op is known to do nothing but compute its outputs from its inputs."""
+    record = _RECORDS.get(op.label)
+    return record is not None and record.effects is Effects.NONE
+
+
 def all_records() -> Iterator[OpDef]:
-    """Every record, sorted by kind."""
-    return iter(sorted(_RECORDS.values(), key=lambda record: record.kind))
+    """The record of every kind that files hold, sorted by kind."""
+    held = [record for record in _RECORDS.values() if not record.fused]
+    return iter(sorted(held, key=lambda record: record.kind))
 
 
 def unsupported_reason(op: Op) -> str | None:

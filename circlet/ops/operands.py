@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Quantization, Shape, Tensor
-from circlet.ops.opdef import Cost, Rule, TensorType
+from circlet.ops.opdef import Rule, TensorType, find
+from circlet.ops.opdef import moves_bytes as moves_bytes
+from circlet.ops.requantize import limits as limits
+from circlet.ops.view import whole_view
 
 # A scale and its reciprocal are float32 numbers well inside the range.
 _SMALLEST_SCALE, _LARGEST_SCALE = 2.0**-70, 2.0**121  # a byte of -3.4e38 masks attention
@@ -32,6 +34,34 @@ def known_ints(tensor: Tensor | None) -> tuple[int, ...] | None:
     if tensor is None or tensor.data is None or not tensor.dtype.is_integer:
         return None
     return tuple(int(value) for value in np.asarray(tensor.data).reshape(-1))
+
+
+def data_inputs(op: Op) -> list[Tensor]:
+    """The inputs whose elements an op computes from; axes and sizes are not among them."""
+    record = find(op.label)
+    shapes = () if record is None else record.shape_inputs
+    return [t for i, t in enumerate(op.inputs) if t is not None and i not in shapes]
+
+
+def is_reshape(op: Op) -> bool:
+    """Whether an op changes sizes alone."""
+    record = find(op.label)
+    return record is not None and record.view is whole_view
+
+
+def always(op: Op) -> bool:
+    """Of an identity: types, scales and sizes that agree are all it takes."""
+    return True
+
+
+def holds_only(index: int, value: int) -> Callable[[Op], bool]:
+    """Whether input `index` is constant and every element of it has a value."""
+
+    def holds(op: Op) -> bool:
+        values = known_ints(op.input(index))
+        return values is not None and all(element == value for element in values)
+
+    return holds
 
 
 def ranked(op: Op) -> bool:
@@ -98,13 +128,6 @@ def is_affine(tensor: Tensor) -> bool:
     return bool(_SMALLEST_SCALE <= scale <= _LARGEST_SCALE) and low <= zero <= high
 
 
-@lru_cache(maxsize=64)
-def limits(dtype: DType) -> tuple[int, int]:
-    """Smallest and largest value of an integer type."""
-    info = np.iinfo(dtype.value.lower())
-    return int(info.min), int(info.max)
-
-
 def affine(*inputs: int) -> Rule:
     """Rule: the named 8- and 16-bit inputs, and all such outputs, have scale and zero point."""
 
@@ -140,12 +163,6 @@ def same_dtypes(*inputs: int) -> Rule:
         return len({operand(op, index).dtype for index in inputs}) == 1
 
     return Rule("same-types", holds, "the data inputs must have one element type", sized=False)
-
-
-def moves_bytes(op: Op) -> Cost:
-    """Cost of an op that reads its operands once and writes its outputs, computing little."""
-    tensors = (*op.inputs, *op.outputs)
-    return Cost(bytes=sum([tensor.size_bytes for tensor in tensors if tensor is not None]))
 
 
 def present(array: np.ndarray | None) -> np.ndarray:

@@ -12,6 +12,7 @@ from circlet.ops.functions import round_half_away
 from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     affine,
+    always,
     is_affine,
     limits,
     moves_bytes,
@@ -75,6 +76,7 @@ register(
         dtypes=(*(f"FLOAT32 -> {name}" for name in ("INT8", "UINT8", "INT16")), *_PAIRS),
         infer=_infer_as_declared,
         evaluate=_evaluate_quantize,
+        identity=always,
         rules=(
             affine(0),
             Rule("output-scale", _ratio_in_reach, "the scales are too far apart"),
@@ -168,6 +170,7 @@ register(
         dtypes=tuple(f"{a} -> {b}" for a in _CASTABLE for b in _CASTABLE),
         infer=_infer_as_declared,
         evaluate=_evaluate_cast,
+        identity=always,
         cost=moves_bytes,
     )
 )

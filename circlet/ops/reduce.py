@@ -133,13 +133,15 @@ def _evaluate_sum(op: Op, inputs: Arrays) -> list[np.ndarray]:
 
 def _evaluate_max(op: Op, inputs: Arrays) -> list[np.ndarray]:
     values, axes = present(inputs[0]), _axes_at_run(op, inputs)
-    lowest = -np.inf if values.dtype == np.float32 else np.iinfo(str(values.dtype)).min
+    dtype = operand(op, 0).dtype
+    lowest = -np.inf if dtype.is_float else limits(dtype)[0]
     return [np.asarray(values.max(axis=axes, keepdims=_keeps_dims(op), initial=lowest))]
 
 
 def _evaluate_min(op: Op, inputs: Arrays) -> list[np.ndarray]:
     values, axes = present(inputs[0]), _axes_at_run(op, inputs)
-    highest = np.inf if values.dtype == np.float32 else np.iinfo(str(values.dtype)).max
+    dtype = operand(op, 0).dtype
+    highest = np.inf if dtype.is_float else limits(dtype)[1]
     return [np.asarray(values.min(axis=axes, keepdims=_keeps_dims(op), initial=highest))]
 
 
@@ -211,6 +213,7 @@ def _reducer(
             dtypes=tuple(f"{name} INT32 -> {name}" for name in types),
             infer=infer_ranked(_infer_reduce),
             evaluate=evaluate,
+            shape_inputs=(1,),
             rules=(*_AXES, *rules),
             numerics="exact",
             quant=QuantRule(same_as_input=not requantises),

@@ -13,7 +13,9 @@ from circlet.ops.elementwise import broadcast_shape
 from circlet.ops.layout import paddings
 from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
+    always,
     count,
+    holds_only,
     infer_ranked,
     known_ints,
     moves_bytes,
@@ -60,6 +62,8 @@ register(
         dtypes=("* INT32 -> *", "* INT64 -> *"),
         infer=infer_ranked(_infer_tile),
         evaluate=_evaluate_tile,
+        identity=holds_only(1, 1),
+        shape_inputs=(1,),
         rules=(
             lists(1),
             _sizes_not_negative(1),
@@ -115,6 +119,8 @@ register(
         dtypes=("* INT32 -> *", "* INT64 -> *"),
         infer=infer_ranked(_infer_broadcast_to),
         evaluate=_evaluate_broadcast_to,
+        identity=always,
+        shape_inputs=(1,),
         rules=(
             lists(1),
             _sizes_not_negative(1),
@@ -226,6 +232,8 @@ register(
         dtypes=("* INT32 -> *", "* INT64 -> *"),
         infer=infer_ranked(_infer_mirror_pad),
         evaluate=_evaluate_mirror_pad,
+        identity=holds_only(1, 0),
+        shape_inputs=(1,),
         rules=(
             one_of("mode", ("REFLECT", "SYMMETRIC")),
             when_ranked("paddings", _pair_per_axis, "there must be one pair per axis"),

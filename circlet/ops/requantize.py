@@ -122,10 +122,10 @@ def quantize_value(value: float, scale: np.float32, zero_point: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def integer_range(dtype: DType) -> tuple[int, int]:
-    """Smallest and largest value of a plain integer type."""
-    limits = np.iinfo(np.dtype(dtype.value.lower()))
-    return int(limits.min), int(limits.max)
+def limits(dtype: DType) -> tuple[int, int]:
+    """Smallest and largest value of an integer type."""
+    info = np.iinfo(dtype.value.lower())
+    return int(info.min), int(info.max)
 
 
 def activation_of(op: Op) -> str:
@@ -142,7 +142,7 @@ def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
 def _activation_range(
     activation: str, dtype: DType, scale: np.float32, zero_point: int
 ) -> tuple[int, int]:
-    low, high = integer_range(dtype)
+    low, high = limits(dtype)
     real_low, real_high = FLOAT_ACTIVATION_RANGES[activation]
     if np.isfinite(real_low):
         low = max(low, quantize_value(real_low, scale, zero_point))

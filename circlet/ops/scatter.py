@@ -123,6 +123,8 @@ register(
         dtypes=("* * INT32 -> *", "* * INT64 -> *"),
         infer=infer_ranked(same_as_first),
         evaluate=_evaluate_update,
+        destination=0,
+        shape_inputs=(2,),
         rules=(
             same_dtypes(0, 1),
             when_ranked("update", _update_fits, "the update must fit into the data"),

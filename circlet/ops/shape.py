@@ -8,9 +8,10 @@ from math import prod
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ir import DType, Op, Shape
+from circlet.ir import DType, Op, Origin, Shape, Tensor
 from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
+    always,
     count,
     infer_ranked,
     known_ints,
@@ -19,6 +20,7 @@ from circlet.ops.operands import (
     present,
     when_ranked,
 )
+from circlet.ops.view import whole_view
 
 _INDEX_TYPES = (DType.INT32, DType.INT64)
 
@@ -116,6 +118,9 @@ register(
         dtypes=("* -> *",),
         infer=_infer_reshape,
         evaluate=_evaluate_reshape,
+        identity=always,
+        view=whole_view,
+        shape_inputs=(1,),
         rules=(
             Rule("shape-input", _shape_is_integer, "the new shape must be a list of integers"),
             Rule("elements", _reshape_fits, "both shapes must hold equally many elements"),
@@ -124,6 +129,13 @@ register(
         cost=moves_bytes,
     )
 )
+
+
+def copy_op(source: Tensor, result: Tensor, origin: Origin, sizes: Tensor | None = None) -> Op:
+    """An op that copies a tensor to another one; `sizes` holds sizes known at run time only."""
+    if sizes is not None:
+        return Op("RESHAPE", [source, sizes], [result], ReshapeAttrs(), origin)
+    return Op("RESHAPE", [source], [result], ReshapeAttrs(source.static_shape), origin)
 
 
 def squeezed_axes(op: Op, shape: Shape) -> tuple[int, ...]:
@@ -163,6 +175,8 @@ register(
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_squeeze),
         evaluate=_evaluate_squeeze,
+        identity=always,
+        view=whole_view,
         rules=(when_ranked("axes", _squeezes_ones, "each dropped axis must have size 1"),),
         quant=QuantRule(same_as_input=True),
         cost=moves_bytes,
@@ -214,6 +228,8 @@ register(
         dtypes=("* INT32 -> *", "* INT64 -> *"),
         infer=infer_ranked(_infer_expand_dims),
         evaluate=_evaluate_expand_dims,
+        view=whole_view,
+        shape_inputs=(1,),
         rules=(
             Rule("axis-input", _axis_is_one_integer, "the axis must be one integer"),
             when_ranked("axis", _new_axis_in_range, "the axis must lie within the new rank"),

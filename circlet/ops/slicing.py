@@ -11,6 +11,7 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
+    always,
     infer_ranked,
     known_ints,
     moves_bytes,
@@ -18,24 +19,9 @@ from circlet.ops.operands import (
     present,
     when_ranked,
 )
+from circlet.ops.view import Range, View
 
 INDEX_TYPES = (DType.INT32, DType.INT64)
-
-
-@dataclass(frozen=True)
-class Range:
-    """Elements start, start + step, ... of one axis, `count` of them (None while unknown)."""
-
-    start: int
-    count: int | None
-    step: int = 1
-
-    def fits(self, size: int) -> bool:
-        """Whether every element lies within an axis of `size`."""
-        if self.count is None:
-            return False
-        last = self.start + (self.count - 1) * self.step
-        return self.count == 0 or (0 <= self.start < size and 0 <= last < size)
 
 
 @dataclass(frozen=True)
@@ -102,6 +88,11 @@ def _infer_slice(op: Op) -> list[TensorType]:
     return [TensorType(source.dtype, tuple(n if n >= 0 else None for n in size))]
 
 
+def _slice_view(op: Op, index: int) -> View | None:
+    slices = slices_of_slice(op)
+    return None if slices is None else View(0, slices.ranges)
+
+
 def _slice_fits(op: Op) -> bool:
     is_known = all(known_ints(op.input(index)) is not None for index in (1, 2))
     return not is_known or slices_of_slice(op) is not None
@@ -141,6 +132,9 @@ register(
         dtypes=("* INT32 INT32 -> *", "* INT64 INT64 -> *"),
         infer=infer_ranked(_infer_slice),
         evaluate=_evaluate_slice,
+        identity=always,
+        view=_slice_view,
+        shape_inputs=(1, 2),
         rules=(
             lists(1, 2),
             when_ranked("range", _slice_fits, "begin and size must stay within the input"),

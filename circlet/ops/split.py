@@ -20,6 +20,7 @@ from circlet.ops.operands import (
     when_ranked,
 )
 from circlet.ops.slicing import ints
+from circlet.ops.view import Range, View, view_along
 
 _MOST_PARTS = 1 << 16
 
@@ -89,6 +90,14 @@ def _infer_split(op: Op) -> list[TensorType]:
         TensorType(data.dtype, (*data.shape[: parts.axis], size, *data.shape[parts.axis + 1 :]))
         for size in parts.sizes
     ]
+
+
+def _split_view(op: Op, index: int) -> View | None:
+    parts, source = split_parts(op), 1 if op.kind == "SPLIT" else 0
+    if parts is None:
+        return None
+    part = Range(parts.starts[index], parts.sizes[index])
+    return view_along(source, operand(op, source).shape, parts.axis, part)
 
 
 def _axis_is_one_integer(op: Op) -> bool:
@@ -170,6 +179,8 @@ register(
         dtypes=("INT32 * -> *",),
         infer=infer_ranked(_infer_split),
         evaluate=_evaluate_split,
+        view=_split_view,
+        shape_inputs=(0,),
         rules=(
             *_SPLIT_RULES,
             when_ranked("even", _parts_fit, "the parts must divide the axis without a rest"),
@@ -189,6 +200,8 @@ register(
         dtypes=("* INT32 INT32 -> *", "* INT64 INT32 -> *"),
         infer=infer_ranked(_infer_split),
         evaluate=_evaluate_split_v,
+        view=_split_view,
+        shape_inputs=(1, 2),
         rules=(
             *_SPLIT_RULES,
             Rule("rest", _one_rest, "at most one size may be -1, and none less"),
@@ -223,6 +236,10 @@ def _unpack_count(op: Op) -> int:
     return min(max(op.attributes(UnpackAttrs).num, 0), _MOST_PARTS)
 
 
+def _unpack_view(op: Op, index: int) -> View | None:
+    return view_along(0, operand(op, 0).shape, unpack_axis(op), Range(index, 1))
+
+
 def _unpacks_all(op: Op) -> bool:
     shape, axis = operand(op, 0).shape, unpack_axis(op)
     return 0 <= axis < len(shape) and shape[axis] in (_unpack_count(op), None)
@@ -245,6 +262,7 @@ register(
         dtypes=("* -> *",),
         infer=infer_ranked(_infer_unpack),
         evaluate=_evaluate_unpack,
+        view=_unpack_view,
         rules=(
             Rule(
                 "parts",

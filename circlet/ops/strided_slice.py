@@ -18,7 +18,8 @@ from circlet.ops.operands import (
     present,
     when_ranked,
 )
-from circlet.ops.slicing import Range, Slices, ints, lists, taken
+from circlet.ops.slicing import Slices, ints, lists, taken
+from circlet.ops.view import Range, View
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,11 @@ def _infer(op: Op) -> list[TensorType]:
     return [TensorType(source.dtype, shape)]
 
 
+def _view(op: Op, index: int) -> View | None:
+    slices = slices_of_strided_slice(op)
+    return None if slices is None else View(0, slices.ranges)
+
+
 def _fits(op: Op) -> bool:
     is_known = all(known_ints(op.input(index)) is not None for index in (1, 2, 3))
     return not is_known or slices_of_strided_slice(op) is not None
@@ -192,6 +198,8 @@ register(
         dtypes=("* INT32 INT32 INT32 -> *", "* INT64 INT64 INT64 -> *"),
         infer=infer_ranked(_infer),
         evaluate=_evaluate,
+        view=_view,
+        shape_inputs=(1, 2, 3),
         rules=(
             lists(1, 2, 3),
             Rule("ellipsis", _one_ellipsis, "at most one position may be an ellipsis"),

@@ -10,11 +10,10 @@ import numpy.typing as npt
 from circlet.ir import DType, Op, Shape
 from circlet.ops import checks
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
-from circlet.ops.operands import is_affine, moves_bytes, operand, present, scale_of, zero_of
+from circlet.ops.operands import is_affine, limits, moves_bytes, operand, present, scale_of, zero_of
 from circlet.ops.requantize import (
     activate_float,
     activation_of,
-    integer_range,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
     wrap_int32,
@@ -92,7 +91,7 @@ def _newest(op: Op, x: np.ndarray, features: np.ndarray) -> np.ndarray:
     total = wrap_int32(centred @ features.astype(np.float64).T)
     state = operand(op, STATE)
     scaled = multiply_by_quantized_multiplier(total, *factors_of(op)[0]) + zero_of(state)
-    return np.clip(scaled, *integer_range(state.dtype))
+    return np.clip(scaled, *limits(state.dtype))
 
 
 def _over_time(op: Op, kept: np.ndarray, time: np.ndarray) -> np.ndarray:
@@ -110,7 +109,7 @@ def _finished(op: Op, total: npt.NDArray[np.generic]) -> np.ndarray:
         return activate_float(np.asarray(total, np.float32), activation)
     sums = wrap_int32(np.asarray(total, np.int64))
     scaled = multiply_by_quantized_multiplier(sums, *factors_of(op)[1]) + zero_of(result)
-    return np.clip(scaled, *integer_range(result.dtype)).astype(result.dtype.numpy)
+    return np.clip(scaled, *limits(result.dtype)).astype(result.dtype.numpy)
 
 
 def _shapes_hold(op: Op) -> bool:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from circlet.errors import BackendError, CircletError, GraphError
 from circlet.ir import DType, Op, Shape, Tensor
-from circlet.ops.opdef import Arrays, OpDef, TensorType
+from circlet.ops.opdef import Arrays, Effects, OpDef, TensorType
 
 _MOST_INPUTS = 1 << 16
 
@@ -66,6 +66,7 @@ class UserOp:
             attrs=UserAttrs,
             outputs=None,
             required=0,
+            effects=Effects.UNKNOWN,
             numerics="tolerance",
         )
 

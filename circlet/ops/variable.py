@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.ir import Op
-from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, Effects, OpDef, Rule, TensorType, register
 from circlet.ops.operands import operand, present
 
 
@@ -45,6 +45,7 @@ register(
         "READ_VARIABLE",
         infer=_infer_read,
         evaluate=_evaluate_read,
+        effects=Effects.READS_VARIABLE,
         arity=(1, 1),
         dtypes=tuple(f"{name} -> {name}" for name in _DTYPES),
         rules=(_VARIABLE,),
@@ -56,6 +57,7 @@ register(
         "ASSIGN_VARIABLE",
         infer=lambda op: [],
         evaluate=_evaluate_assign,
+        effects=Effects.WRITES_VARIABLE,
         arity=(2, 2),
         dtypes=tuple(f"{name} {name} -> *" for name in _DTYPES),
         outputs=0,

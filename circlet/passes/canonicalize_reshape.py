@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class CanonicalizeReshape:
         """Replace each op whose result sizes are known but for one."""
         rewriter, record = Rewriter(graph), find("RESHAPE")
         for op in rewriter.ops():
-            if record is not None and op.kind in ("SQUEEZE", "EXPAND_DIMS"):
+            if record is not None and op.kind in self.needs:
                 _replace(op, rewriter, record.attrs)
         return rewriter.finish()
 
@@ -37,9 +37,9 @@ def _replace(op: Op, rewriter: Rewriter, attrs: type) -> None:
     sizes = target_sizes(result)
     if sizes is None:
         return
-    target = rewriter.add(constant(f"{result.name}/shape", np.array(sizes, np.int32)))
-    new = attrs(new_shape=sizes)
-    rewriter.replace([op], op, kind="RESHAPE", inputs=[op.inputs[0], target], attrs=new)
+    inputs = [op.inputs[0], constant(f"{result.name}/shape", np.array(sizes, np.int32))]
+    new = replace(op, kind="RESHAPE", inputs=inputs, attrs=attrs(new_shape=sizes))
+    rewriter.replace([op], new)
 
 
 def target_sizes(tensor: Tensor) -> tuple[int, ...] | None:

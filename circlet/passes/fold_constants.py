@@ -8,28 +8,10 @@ import numpy as np
 
 from circlet.errors import CircletError
 from circlet.ir import Graph, Op, Tensor
-from circlet.ops import find
+from circlet.ops import find, is_pure
 from circlet.ops.verify import op_violations
 from circlet.passes.match import element_count
 from circlet.passes.rewriter import Rewriter
-
-_NOT_PURE = frozenset(
-    {
-        "RANDOM_UNIFORM",
-        "RANDOM_STANDARD_NORMAL",
-        "MULTINOMIAL",
-        "STABLEHLO_RNG_BIT_GENERATOR",
-        "CUSTOM",
-        "CALL",
-        "CALL_ONCE",
-        "IF",
-        "WHILE",
-        "VAR_HANDLE",
-        "READ_VARIABLE",
-        "ASSIGN_VARIABLE",
-        "HASHTABLE",
-    }
-)
 
 _ASKS_FOR_SIZES = frozenset({"SHAPE", "RANK"})
 
@@ -61,7 +43,7 @@ class FoldConstants:
         return rewriter.finish()
 
     def _can_fold(self, op: Op, rewriter: Rewriter) -> bool:
-        if op.kind in _NOT_PURE or not op.outputs:
+        if not is_pure(op) or not op.outputs:
             return False
         if op.kind in _ASKS_FOR_SIZES and not self.sizes:
             return False

@@ -48,7 +48,7 @@ class FuseActivation:
                 continue
             if rewriter.is_private(middle) and _can_clamp(producer, middle, op.outputs[0]):
                 attrs = _with_activation(producer.attrs, op.kind)
-                rewriter.replace([producer, op], producer, inputs=producer.inputs, attrs=attrs)
+                rewriter.replace([producer, op], replace(producer, outputs=op.outputs, attrs=attrs))
         return rewriter.finish()
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops import NoAttrs
 from circlet.ops.layout import ConcatenationAttrs
-from circlet.ops.operands import operand
-from circlet.passes.match import RESHAPES
+from circlet.ops.operands import is_reshape, operand
 from circlet.passes.rewriter import Rewriter
 
 
@@ -54,15 +53,12 @@ def _fuse(join: Op, rewriter: Rewriter) -> None:
     sizes = rewriter.producer(operand(head, 2))
     assert sizes is not None
     rest = operand(sizes, 1)
-    zeros = rewriter.add(replace(rest, name=f"{rest.name} as zeros", data=_zeros_like(rest)))
-    start = rewriter.add(operand(head, 2).like(f"{join.outputs[0].name} start"))
-    rewriter.insert_before(join, replace(sizes, inputs=[operand(sizes, 0), zeros], outputs=[start]))
+    zeros = replace(rest, name=f"{rest.name} as zeros", data=_zeros_like(rest))
+    start = operand(head, 2).like(f"{join.outputs[0].name} start")
     rewriter.replace(
         [head, tail, join],
-        join,
-        inputs=[target, item, start],
-        attrs=NoAttrs(),
-        kind="DYNAMIC_UPDATE_SLICE",
+        replace(sizes, inputs=[operand(sizes, 0), zeros], outputs=[start]),
+        replace(join, kind="DYNAMIC_UPDATE_SLICE", inputs=[target, item, start], attrs=NoAttrs()),
     )
 
 
@@ -79,7 +75,7 @@ def _first(vector: Tensor, filler: int, rewriter: Rewriter) -> Tensor | None:
     if first.dtype is not DType.INT32 or first.shape != (1,) or not _holds(rest, filler):
         return None
     expand = rewriter.producer(first)
-    return operand(expand, 0) if expand is not None and expand.kind in RESHAPES else first
+    return operand(expand, 0) if expand is not None and is_reshape(expand) else first
 
 
 def _is_next(tensor: Tensor | None, position: Tensor, rewriter: Rewriter) -> bool:

@@ -46,7 +46,8 @@ def _fuse(op: Op, rewriter: Rewriter) -> None:
         return
     if operand(op, 1).dtype is padded.dtype and _pads_zero(pad) and _pads_as_same(pad, op):
         inputs = [pad.inputs[0], *op.inputs[1:]]
-        rewriter.replace([pad, op], op, inputs=inputs, attrs=replace(attrs, padding=SAME_UPPER))
+        same = replace(op, inputs=inputs, attrs=replace(attrs, padding=SAME_UPPER))
+        rewriter.replace([pad, op], same)
 
 
 def _pads_zero(pad: Op) -> bool:

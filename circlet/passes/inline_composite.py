@@ -26,7 +26,7 @@ class InlineComposite:
         rewriter = Rewriter(graph)
         for op in rewriter.ops():
             if _can_inline(op):
-                _inline(op, rewriter)
+                rewriter.replace([op], *_decomposed(op))
         return rewriter.finish()
 
 
@@ -41,15 +41,8 @@ def _can_inline(op: Op) -> bool:
     return plain and distinct and made.issuperset(region.outputs)
 
 
-def _inline(op: Op, rewriter: Rewriter) -> None:
-    tensors: dict[Tensor, Tensor] = {}
-    ops = _copies(op, tensors)
-    rewriter.expand(op, ops)
-    for tensor in tensors.values():
-        rewriter.add(tensor)
-
-
-def _copies(op: Op, added: dict[Tensor, Tensor]) -> list[Op]:
+def _decomposed(op: Op) -> list[Op]:
+    """Copies of the ops that define a composite, over its operands and results."""
     region = op.regions[0]
     known: dict[Tensor, Tensor | None] = dict(zip(region.inputs, op.inputs, strict=True))
     known.update(zip(region.outputs, op.outputs, strict=True))
@@ -57,7 +50,7 @@ def _copies(op: Op, added: dict[Tensor, Tensor]) -> list[Op]:
     def tensor(inner: Tensor | None) -> Tensor | None:
         if inner is None or inner in known:
             return known[inner] if inner is not None else None
-        known[inner] = added[inner] = replace(inner, extra=dict(inner.extra))
+        known[inner] = replace(inner, extra=dict(inner.extra))
         return known[inner]
 
     made: list[Op] = []
@@ -66,7 +59,5 @@ def _copies(op: Op, added: dict[Tensor, Tensor]) -> list[Op]:
         copy = replace(
             part, inputs=[tensor(t) for t in part.inputs], outputs=outputs, origin=op.origin
         )
-        nested: dict[Tensor, Tensor] = {}
-        made += _copies(copy, nested) if _can_inline(copy) else [copy]
-        added.update(nested)
+        made += _decomposed(copy) if _can_inline(copy) else [copy]
     return made

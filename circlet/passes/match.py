@@ -6,8 +6,6 @@ from math import prod
 
 from circlet.ir import Tensor
 
-RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
-
 
 def same_meaning(left: Tensor, right: Tensor) -> bool:
     """Whether equal stored values stand for equal real values."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from circlet.ir import Graph, Op
-from circlet.ops.operands import known_ints
-from circlet.passes.match import RESHAPES
+from circlet.ops.operands import is_reshape, known_ints
 from circlet.passes.rewriter import Rewriter
 
 
@@ -33,8 +32,8 @@ class MergeReshapes:
 def _merge(op: Op, rewriter: Rewriter) -> None:
     middle = op.inputs[0]
     first = rewriter.producer(middle)
-    if middle is None or first is None or first.kind not in RESHAPES:
+    if middle is None or first is None or not is_reshape(first):
         return
     if rewriter.is_private(middle):
         inputs = [first.inputs[0], *op.inputs[1:]]
-        rewriter.replace([first, op], op, inputs=inputs, attrs=op.attrs)
+        rewriter.replace([first, op], replace(op, inputs=inputs))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,6 +12,7 @@ from circlet.ir.regions import reachable
 from circlet.ops import NoAttrs
 from circlet.ops.verify import op_violations
 from circlet.passes.fold_constants import FoldConstants
+from circlet.passes.rewriter import Rewriter
 
 _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
 
@@ -48,8 +48,8 @@ def resolve_variables(main: Graph) -> bool:
             if op.kind == _ONCE:
                 _run_once(op, found)
     for graph in graphs:
-        graph.ops[:] = list(_resolved(graph, found))
-    main.tensors += found.by_name.values()
+        _resolve(graph, found)
+    main.tensors += [t for t in found.by_name.values() if t not in main.tensors]
     return True
 
 
@@ -115,17 +115,18 @@ def _start(variable: Tensor, value: np.ndarray, op: Op) -> None:
     variable.initial = np.asarray(value)
 
 
-def _resolved(graph: Graph, found: _Variables) -> Iterator[Op]:
-    for op in graph.ops:
+def _resolve(graph: Graph, found: _Variables) -> None:
+    rewriter = Rewriter(graph)
+    for op in rewriter.ops():
         if op.kind in (_HANDLE, _ONCE):
-            continue
-        if op.kind in (_READ, _ASSIGN) and _operand(op) in found.by_handle:
+            rewriter.remove(op)
+        elif op.kind in (_READ, _ASSIGN) and _operand(op) in found.by_handle:
             name = found.by_handle[_operand(op)]
             if name not in found.by_name:
                 raise GraphError("nothing says the type of a variable", where=op.name, why=name[1])
-            op.inputs = [found.by_name[name], *op.inputs[1:]]
-            op.attrs = NoAttrs()
-        yield op
+            inputs = [found.by_name[name], *op.inputs[1:]]
+            rewriter.replace([op], replace(op, inputs=inputs, attrs=NoAttrs()))
+    rewriter.finish()
 
 
 def _operand(op: Op) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -16,16 +15,14 @@ class Rewriter:
 
     Graph inputs and outputs are fixed: a rewrite keeps these tensor objects, so signatures and
     callers that hold them stay right. Whoever takes over the work of a removed op also takes over
-    its origin.
+    its origin, and tensors that come into use are listed in the graph.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.boundary = frozenset([*graph.inputs, *graph.outputs])
-        self._slots: list[Op | None] = list(graph.ops)
+        self._slots: list[list[Op]] = [[op] for op in graph.ops]
         self._absorbed: dict[Op, list[Op]] = {}
-        self._added: list[Tensor] = []
-        self._inserted: dict[Op, list[Op]] = {}
         self._changed = False
 
     # What follows is looked up once it is asked for: most passes find nothing to do. Whatever
@@ -47,11 +44,16 @@ class Rewriter:
         return frozenset(self.graph.used_tensors())
 
     def ops(self) -> Iterator[Op]:
-        """The ops in execution order, as they are when the iteration reaches them."""
-        for index in range(len(self._slots)):
-            op = self._slots[index]
-            if op is not None:
-                yield op
+        """The ops in execution order, as they are when the iteration reaches them.
+
+        It comes to no op that is put in the place of the one it is at.
+        """
+        for slot in self._slots:
+            yield from (op for op in [*slot] if op in slot)
+
+    def position(self, op: Op) -> int:
+        """Where an op stands in the order of execution; equal for ops that replaced one."""
+        return self._slot_of[op]
 
     def producer(self, tensor: Tensor | None) -> Op | None:
         """The op that writes a tensor, or None."""
@@ -71,57 +73,37 @@ class Rewriter:
         """Whether an op reads the tensor or something outside can see it."""
         return bool(self._readers.get(tensor)) or tensor in self.boundary or tensor.is_variable
 
-    def replace(
-        self,
-        old: Sequence[Op],
-        like: Op,
-        *,
-        inputs: Sequence[Tensor | None],
-        attrs: object,
-        kind: str = "",
-    ) -> Op:
-        """Put one op in the place of `old`, whose last one's outputs it writes.
+    def results(self, ops: Sequence[Op]) -> list[Tensor]:
+        """What is read outside of ops that run together, the last op's results first."""
+        inside = set(ops)
+        made = [tensor for op in reversed(ops) for tensor in op.outputs]
+        return [t for t in made if t in self.boundary or not inside.issuperset(self.readers(t))]
 
-        Args:
-            old: The ops that go, in execution order.
-            like: The op whose remaining fields (version, extra, ...) the new one keeps.
+    def replace(self, old: Sequence[Op], *new: Op) -> None:
+        """Put new ops, in order, in the place of the last of `old`, given in execution order.
+
+        The new ops write what is read of the old ones' results. Each descends from all of `old`,
+        and from whatever origin it has already.
         """
-        last, kind = old[-1], kind or like.kind
-        # `finish` unions the origins; doing so here would take quadratic time over long chains.
-        new = replace(like, kind=kind, inputs=list(inputs), outputs=last.outputs[:], attrs=attrs)
-        slot = self._slot_of[last]
-        before = [part for op in old for part in self._inserted.pop(op, ())]
+        last = old[-1]
+        index = self._slot_of[last]
+        slot = self._slots[index]
+        place = slot.index(last)
         for op in old:
             self.remove(op)
-        if before:
-            self._inserted[new] = before
-        self._slots[slot] = new
-        self._slot_of[new] = slot
-        self._absorbed[new] = list(old)
-        self._attach(new)
-        return new
-
-    def insert_before(self, place: Op, op: Op) -> None:
-        """Have a new op, whose outputs are new tensors, run directly before another one."""
-        self._note_change()
-        self._inserted.setdefault(place, []).append(op)
-        self._attach(op)
-
-    def expand(self, old: Op, new: Sequence[Op]) -> None:
-        """Put ops, in order, in the place of one; `ops` comes to none of them any more."""
-        slot = self._slot_of[old]
-        self.remove(old)
-        *ahead, last = new
-        self._slots[slot], self._slot_of[last] = last, slot
-        self._inserted[last] = [*self._inserted.pop(old, ()), *ahead]
+        slot[place:place] = new
         for op in new:
-            self._absorbed[op] = [old]
+            self._slot_of[op] = index
+            # `finish` unions the origins; doing so here would take quadratic time over long chains.
+            self._absorbed[op] = list(old)
             self._attach(op)
 
-    def add(self, tensor: Tensor) -> Tensor:
-        """List a new tensor in the graph."""
-        self._added.append(tensor)
-        return tensor
+    def append(self, op: Op) -> None:
+        """Have a new op run after all others."""
+        self._note_change()
+        self._slot_of[op] = len(self._slots)
+        self._slots.append([op])
+        self._attach(op)
 
     def bypass(self, op: Op, source: Tensor) -> bool:
         """Remove an op whose one output equals `source`; False where both must stay."""
@@ -148,7 +130,7 @@ class Rewriter:
     def remove(self, op: Op) -> None:
         """Remove an op; nothing inherits its origin."""
         self._note_change()
-        self._slots[self._slot_of[op]] = None
+        self._slots[self._slot_of[op]].remove(op)
         for tensor in op.inputs:
             if tensor is not None:
                 self._readers[tensor].pop(op, None)
@@ -159,13 +141,11 @@ class Rewriter:
         """Carry out what was collected; True if anything changed."""
         if not self._changed:
             return False
-        kept = [op for op in self._slots if op is not None]
-        self.graph.ops[:] = [part for op in kept for part in (*self._inserted.get(op, ()), op)]
-        self.graph.tensors.extend(self._added)
+        self.graph.ops[:] = [op for slot in self._slots for op in slot]
         for op in self.graph.ops:
             if op in self._absorbed:
                 op.origin = Origin.union(part.origin for part in self._lineage(op))
-        self._drop_unused_tensors()
+        self._list_tensors()
         return True
 
     def _note_change(self) -> None:
@@ -215,10 +195,15 @@ class Rewriter:
             seen.update(fresh)
             stack.extend(fresh)
 
-    def _drop_unused_tensors(self) -> None:
-        """Unlist tensors that fell out of use, unless some tensor refers to others by index."""
-        tensors = self.graph.tensors
-        if any(t.quant and isinstance(t.quant.details, BlockwiseQuant) for t in tensors):
-            return
-        gone = self._used_before - frozenset(self.graph.used_tensors())
-        self.graph.tensors[:] = [t for t in tensors if t not in gone or t.is_variable]
+    def _list_tensors(self) -> None:
+        """List tensors that came into use, and unlist those that fell out of it.
+
+        None is unlisted where some tensor refers to others by index.
+        """
+        tensors, used = self.graph.tensors, dict.fromkeys(self.graph.used_tensors())
+        came, gone = used.keys() - self._used_before, self._used_before - used.keys()
+        if came:
+            listed = frozenset(tensors)
+            tensors += [t for t in used if t in came and t not in listed]
+        if not any(t.quant and isinstance(t.quant.details, BlockwiseQuant) for t in tensors):
+            tensors[:] = [t for t in tensors if t not in gone or t.is_variable]

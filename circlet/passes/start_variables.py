@@ -6,6 +6,7 @@ from circlet.ir import Graph, Op
 from circlet.ops import find
 from circlet.ops.operands import present
 from circlet.ops.verify import op_violations
+from circlet.passes.rewriter import Rewriter
 
 
 def start_variables(graph: Graph) -> None:
@@ -14,7 +15,11 @@ def start_variables(graph: Graph) -> None:
     Before: `v = DEQUANTIZE(float16 constant); LSTM(x, ..., v)`. After: `LSTM(x, ..., v)` over a
     variable `v` that starts as the constant.
     """
-    graph.ops[:] = [op for op in graph.ops if not _starts(op, graph)]
+    rewriter = Rewriter(graph)
+    for op in rewriter.ops():
+        if _starts(op, graph):
+            rewriter.remove(op)
+    rewriter.finish()
 
 
 def _starts(op: Op, graph: Graph) -> bool:

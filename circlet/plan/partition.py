@@ -29,6 +29,14 @@ class Partition:
     outputs: tuple[Tensor, ...]
     in_place: bool = True
 
+    def graph(self) -> Graph:
+        """The partition as a graph of its own, over the same tensors."""
+        inputs = [tensor for tensor in self.inputs if not tensor.is_variable]
+        graph = Graph(self.backend, inputs, [*self.outputs], [*self.ops])
+        inner = (tensor for op in self.ops for tensor in op.intermediates)
+        graph.tensors = list(dict.fromkeys((*graph.used_tensors(), *inner)))
+        return graph
+
 
 def partition(graph: Graph, placement: Mapping[Op, str]) -> list[Partition]:
     """Cut a graph into partitions that run one after the other.

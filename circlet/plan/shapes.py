@@ -51,7 +51,7 @@ def _infer(graph: Graph, limits: Limits, resized: bool) -> None:
             _set(tensor, inferred.shape)
             _check_size(tensor, op, limits)
         record = find(op.label)
-        if record is not None and record.cost is not None:
+        if record is not None:
             _check_work(op, record.cost(op).macs, limits)
 
 

@@ -5,10 +5,25 @@ import pytest
 
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
+from circlet.ops import all_records
 from circlet.ops.build import builder
 from tests.passes.harness import rewritten
 
-SIZES = (1, 2, 3, 1)
+SIZES = (3, 2, 4, 2)
+IDENTITIES: dict[str, list[object]] = {
+    "ADD_N": [],
+    "BROADCAST_TO": [SIZES],
+    "CAST": [],
+    "CONCATENATION": [],
+    "MIRROR_PAD": [[[0, 0]] * 4],
+    "PAD": [[[0, 0]] * 4],
+    "PADV2": [[[0, 0]] * 4],
+    "RESHAPE": [SIZES],
+    "SLICE": [[0] * 4, [-1] * 4],
+    "SQUEEZE": [],
+    "TILE": [[1] * 4],
+    "TRANSPOSE": [[0, 1, 2, 3]],
+}
 
 
 def between_relus(kind: str, *operands: object) -> Graph:
@@ -19,19 +34,16 @@ def between_relus(kind: str, *operands: object) -> Graph:
     return b.output(b.op("RELU6", [same], name="y")).build()
 
 
-@pytest.mark.parametrize(
-    ("kind", "operands"),
-    [
-        ("RESHAPE", [list(SIZES)]),
-        ("PAD", [[[0, 0]] * 4]),
-        ("TRANSPOSE", [[0, 1, 2, 3]]),
-        ("CONCATENATION", []),
-    ],
-)
-def test_identity_is_dropped(kind: str, operands: list[object]) -> None:
-    graph = between_relus(kind, *operands)
+@pytest.mark.parametrize("kind", IDENTITIES)
+def test_identity_is_dropped(kind: str) -> None:
+    graph = between_relus(kind, *IDENTITIES[kind])
     assert rewritten(graph, "remove-identity") == ["RELU", "RELU6"]
     assert graph.ops[0].origin.name == "t+same"
+
+
+def test_every_identity_of_a_record_has_its_case() -> None:
+    claimed = {record.kind for record in all_records() if record.identity is not None}
+    assert claimed == {*IDENTITIES, "QUANTIZE"}
 
 
 def quantized(b: Builder, first: float, second: float) -> Tensor:

@@ -6,14 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from circlet.backends.cpu.storage import Allocation, Buffer
 from circlet.ir import Op, Tensor
-from circlet.ops.fused import RESHAPES
+from circlet.ops import Effects, find
 from circlet.plan.validate import Alias
 
-# The results of these hold elements of their inputs.
-_PART_KINDS = RESHAPES | {
-    *("SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V", "UNPACK", "CONCATENATION"),
-    *("DYNAMIC_UPDATE_SLICE", "READ_VARIABLE", "ASSIGN_VARIABLE"),
-}
+_VARIABLES = (Effects.READS_VARIABLE, Effects.WRITES_VARIABLE)
 
 
 def aliases_of(
@@ -55,7 +51,7 @@ def _families(ops: Sequence[Op], allocations: Mapping[Tensor, Allocation]) -> di
     """Each tensor's way to the one that stands for all that are parts of one another."""
     parents: dict[Tensor, Tensor] = {}
     for op in ops:
-        if op.kind not in _PART_KINDS:
+        if not _holds_inputs(op):
             continue
         by_buffer: dict[Buffer, Tensor] = {}
         for tensor in (*op.inputs, *op.outputs):
@@ -66,6 +62,15 @@ def _families(ops: Sequence[Op], allocations: Mapping[Tensor, Allocation]) -> di
             if one is not other:
                 parents[other] = one
     return parents
+
+
+def _holds_inputs(op: Op) -> bool:
+    """Whether results, or variables that are written, hold elements of operands."""
+    record = find(op.label)
+    if record is None:
+        return False
+    moves = record.view is not None or record.joins is not None or record.destination is not None
+    return moves or record.effects in _VARIABLES
 
 
 def _root(parents: Mapping[Tensor, Tensor], tensor: Tensor) -> Tensor:

@@ -24,9 +24,10 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
 )
 from circlet.backends.cpu.reuse_index import KernelLocation, ReuseIndex, kernel_key
-from circlet.backends.cpu.storage import RESHAPES, Buffer, Storage
+from circlet.backends.cpu.storage import Buffer, Storage
 from circlet.backends.cpu.tuning.choices import Choice, Choices
 from circlet.ir import Op, Tensor
+from circlet.ops.operands import is_reshape
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
 
@@ -188,7 +189,7 @@ class Lowered:
             self.labels[item] = len(self.steps)
 
     def _lower(self, op: Op, row: Lowering) -> None:
-        source = op.inputs[0] if op.kind in RESHAPES else None
+        source = op.inputs[0] if is_reshape(op) else None
         if source is not None and self.shares(source, op.outputs[0]):
             return
         self._substitutes, self._owner = {}, op

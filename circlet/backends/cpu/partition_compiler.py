@@ -21,7 +21,7 @@ from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.backends.cpu.tuning.choices import Choices
 from circlet.errors import LimitError
-from circlet.ir import DType, Graph, Op
+from circlet.ir import DType, Op
 from circlet.ops import unsupported_reason
 from circlet.ops.requantization import is_default
 from circlet.placement.interface import Reason, Supported
@@ -77,8 +77,8 @@ class CpuCompiler:
     def optimize(self, partition: Partition) -> Partition:
         """The partition after the level's passes over native code."""
         level = self.job.level
-        graph = Graph("native", [*partition.inputs], [*partition.outputs], [*partition.ops])
-        native_pipeline(level, resized=self.job.is_resized).run(graph)
+        graph, check = partition.graph(), LOGGER.isEnabledFor(logging.DEBUG)
+        native_pipeline(level, resized=self.job.is_resized, check=check).run(graph)
         return replace(partition, ops=tuple(graph.ops), in_place=level in IN_PLACE)
 
     def compile(self, partitions: Sequence[Partition]) -> base.Compiled:

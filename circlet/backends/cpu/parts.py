@@ -1,4 +1,4 @@
-"""Outputs that are one run of their input's elements, so that they need no memory of their own."""
+"""Outputs that are parts of their input, so that they need no memory of their own."""
 
 from __future__ import annotations
 
@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from circlet.ir import Op, Tensor
-from circlet.ops.fused import RESHAPES
-from circlet.ops.slicing import Range, slices_of_slice
-from circlet.ops.split import split_parts, unpack_axis
-from circlet.ops.strided_slice import slices_of_strided_slice
-
-_SLICES = {"SLICE": slices_of_slice, "STRIDED_SLICE": slices_of_strided_slice}
-_SPLITS = ("SPLIT", "SPLIT_V")
-_PARTS = frozenset({*RESHAPES, *_SLICES, *_SPLITS, "UNPACK"})
+from circlet.ops import find
+from circlet.ops.view import Range
 
 
 def run_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
@@ -21,60 +15,28 @@ def run_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
 
     None for ops that compute or rearrange, or whose output is spread over the input.
     """
-    if op.kind not in _PARTS:
-        return None
-    index = next(i for i, tensor in enumerate(op.outputs) if tensor is result)
-    source = op.input(1 if op.kind == "SPLIT" else 0)
-    if source is None:
-        return None
-    start = _start(op, source, index)
-    return None if start is None else (source, start)
+    source, ranges = _viewed(op, result)
+    start = None if source is None else _start_of_ranges(ranges, source.static_shape)
+    return None if source is None or start is None else (source, start)
 
 
 def channels_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
     """The input of whose innermost axis an output is a run, and the number of its first element."""
-    if op.kind not in _PARTS:
+    source, ranges = _viewed(op, result)
+    if source is None or not ranges or len(source.shape) != len(result.shape):
         return None
-    index = next(i for i, tensor in enumerate(op.outputs) if tensor is result)
-    source = op.input(1 if op.kind == "SPLIT" else 0)
-    if source is None or len(source.shape) != len(result.shape):
-        return None
-    first = _first_channel(op, source.static_shape, index)
     whole = source.static_shape[:-1] == result.static_shape[:-1]
-    return None if first is None or not whole else (source, first)
+    return (source, ranges[-1].start) if whole and all(r.step == 1 for r in ranges) else None
 
 
-def _first_channel(op: Op, shape: tuple[int, ...], index: int) -> int | None:
-    if op.kind in _SLICES:
-        slices = _SLICES[op.kind](op)
-        if slices is None or not slices.ranges:
-            return None
-        *outer, last = slices.ranges
-        return last.start if last.step == 1 and all(part.step == 1 for part in outer) else None
-    if op.kind in _SPLITS:
-        parts = split_parts(op)
-        is_last = parts is not None and parts.axis == len(shape) - 1
-        return parts.starts[index] if parts is not None and is_last else None
-    return None
-
-
-def _start(op: Op, source: Tensor, index: int) -> int | None:
-    shape = source.static_shape
-    if op.kind in RESHAPES:
-        return 0
-    if op.kind in _SLICES:
-        slices = _SLICES[op.kind](op)
-        return None if slices is None else _start_of_ranges(slices.ranges, shape)
-    if op.kind == "UNPACK":
-        return _start_along(shape, unpack_axis(op), index)
-    if op.kind in _SPLITS:
-        parts = split_parts(op)
-        return None if parts is None else _start_along(shape, parts.axis, parts.starts[index])
-    return None
-
-
-def _start_along(shape: tuple[int, ...], axis: int, first: int) -> int | None:
-    return first * prod(shape[axis + 1 :]) if prod(shape[:axis]) == 1 else None
+def _viewed(op: Op, result: Tensor) -> tuple[Tensor | None, Sequence[Range]]:
+    """The input that an output is a view of, if there is one, and the ranges of its axes."""
+    record = find(op.label)
+    if record is None or record.view is None:
+        return None, ()
+    index = next(i for i, tensor in enumerate(op.outputs) if tensor is result)
+    view = record.view(op, index)
+    return (None, ()) if view is None else (op.input(view.source), view.ranges)
 
 
 def _start_of_ranges(ranges: Sequence[Range], shape: tuple[int, ...]) -> int | None:

@@ -20,11 +20,10 @@ from circlet.backends.cpu.lowering import Lowering
 from circlet.backends.cpu.parts import channels_of, run_of
 from circlet.backends.cpu.updates import living_updates, updated_operands
 from circlet.ir import DType, Op, Tensor
-from circlet.ops.layout import ConcatenationAttrs
-from circlet.ops.requantize import activation_of
+from circlet.ops import find
+from circlet.ops.operands import is_reshape
 from circlet.plan.partition import Partition
 
-RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
 _LONG_RUN_BYTES = 64
 
 
@@ -117,7 +116,7 @@ class Storage:
         """The input of a reshape into the caller's buffer is computed there in the first place."""
         for op in reversed(self._ops):
             source = op.inputs[0]
-            if op.kind not in RESHAPES or source is None or source in self.allocations:
+            if not is_reshape(op) or source is None or source in self.allocations:
                 continue
             allocation = self.allocations.get(op.outputs[0])
             if allocation is not None and source in self._producers:
@@ -159,17 +158,17 @@ class Storage:
 
     def _place_concatenations(self) -> None:
         for op in reversed(self._ops):
-            if op.kind == "CONCATENATION":
-                self._place_concatenation(op)
+            record = find(op.label)
+            if record is not None and record.joins is not None:
+                self._place_joined(op, record.joins(op))
 
-    def _place_concatenation(self, op: Op) -> None:
+    def _place_joined(self, op: Op, axis: int) -> None:
         output = op.outputs[0]
         allocation = self.allocations.get(output)
         if allocation is None:
             allocation = self.allocations[output] = self._in_arena(output, dense(output))
-        if not allocation.layout.is_dense or activation_of(op) != "NONE":
+        if not allocation.layout.is_dense:
             return
-        axis = op.attributes(ConcatenationAttrs).axis % max(len(output.static_shape), 1)
         start = 0
         for source in op.inputs:
             if source is None:

@@ -1,12 +1,11 @@
-"""Which DYNAMIC_UPDATE_SLICE ops may write where their operand lives, so that it is not copied."""
+"""Which ops may update an operand where it lives, so that it is not copied."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from circlet.ir import Op, Tensor
-
-_UPDATE, _READ, _ASSIGN = "DYNAMIC_UPDATE_SLICE", "READ_VARIABLE", "ASSIGN_VARIABLE"
+from circlet.ops import Effects, find
 
 
 def updated_operands(readers: Mapping[Tensor, Sequence[Op]]) -> set[Tensor]:
@@ -25,20 +24,28 @@ def living_updates(
     Returns what is read of each, and the variable: `v = ASSIGN(v, UPDATE(READ(v), ...))`.
     """
     updated = updated_operands(readers)
-    reads = [op for op in ops if op.kind == _READ and op.outputs[0] in updated]
+    reads = [op for op in ops if _has(op, Effects.READS_VARIABLE) and op.outputs[0] in updated]
     found = ((op.outputs[0], op.inputs[0]) for op in reads)
     return {value: v for value, v in found if v is not None and _returns(value, v, readers)}
 
 
 def _updates(op: Op, tensor: Tensor) -> bool:
-    return op.kind == _UPDATE and op.inputs[0] is tensor
+    record = find(op.label)
+    place = None if record is None else record.destination
+    return place is not None and op.input(place) is tensor
+
+
+def _has(op: Op, effects: Effects) -> bool:
+    record = find(op.label)
+    return record is not None and record.effects is effects
 
 
 def _returns(value: Tensor, variable: Tensor, readers: Mapping[Tensor, Sequence[Op]]) -> bool:
     """Whether the variable is used twice only: read, and assigned what the update made of it."""
-    kinds = [op.kind for op in readers[variable]]
-    if sorted(kinds) != [_ASSIGN, _READ]:
+    users = readers[variable]
+    reads = [op for op in users if _has(op, Effects.READS_VARIABLE)]
+    writes = [op for op in users if _has(op, Effects.WRITES_VARIABLE)]
+    if len(users) != 2 or not len(reads) == len(writes) == 1:
         return False
     (update,) = readers[value]
-    assign = readers[variable][kinds.index(_ASSIGN)]
-    return assign.inputs[1] is update.outputs[0]
+    return writes[0].inputs[1] is update.outputs[0]

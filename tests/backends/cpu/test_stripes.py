@@ -11,13 +11,14 @@ import pytest
 from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.loader import Binding, Executable
 from circlet.backends.cpu.passes import PASSES
-from circlet.backends.cpu.passes.stripes import Chains, copy_inputs, links_of
+from circlet.backends.cpu.passes.stripes import StripeFusion, copy_inputs, stripe_edges
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fused import FUSED_STRIPE
 from circlet.ops.layout import ConcatenationAttrs
+from circlet.passes import Rewriter
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import Cases
@@ -161,9 +162,11 @@ def _network(dtype: DType) -> tuple[Graph, list[np.ndarray]]:
 
 
 def _striped(graph: Graph, buffer_bytes: int, *, copies: bool = False) -> Graph:
-    made = replace(graph, ops=list(graph.ops))
-    links = copy_inputs(made) if copies else []
-    Chains(9, buffer_bytes).fuse(made, [*links, *links_of(made)])
+    made = replace(graph, ops=list(graph.ops), tensors=list(graph.tensors))
+    rewriter = Rewriter(made)
+    edges = copy_inputs(rewriter) if copies else []
+    StripeFusion(9, buffer_bytes).fuse(rewriter, [*edges, *stripe_edges(rewriter)])
+    rewriter.finish()
     return made
 
 

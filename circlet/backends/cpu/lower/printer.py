@@ -8,9 +8,9 @@ from math import frexp
 
 import numpy as np
 
+from circlet.backends.cpu.elementwise_limits import MOST_FLOATS, MOST_INTS
 from circlet.ir import DType
 from circlet.ops.expr import Call, Const, Expr, Number, Param, Scalar, Var, leaves, to_c
-from circlet.ops.fused import MOST_FLOATS, MOST_INTS
 
 ELEMENT_TYPES = {
     DType.FLOAT32: "ELEMENT_F32",

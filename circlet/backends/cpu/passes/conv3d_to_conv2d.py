@@ -17,6 +17,7 @@ from circlet.ops.opdef import NoAttrs
 from circlet.ops.operands import operand
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
+from circlet.passes import Rewriter
 
 _MOST_ELEMENTS = 1 << 26
 _DEPTH, _CHANNELS = 1, 4
@@ -37,10 +38,11 @@ class Conv3DToConv2D:
 
     def run(self, graph: Graph) -> bool:
         """Replace every convolution that can be."""
-        made = [_images(op) if _can_be_images(op) else [op] for op in graph.ops]
-        changed = any(len(ops) > 1 for ops in made)
-        graph.ops[:] = [op for ops in made for op in ops]
-        return changed
+        rewriter = Rewriter(graph)
+        for op in rewriter.ops():
+            if _can_be_images(op):
+                rewriter.replace([op], *_images(op))
+        return rewriter.finish()
 
 
 def _can_be_images(op: Op) -> bool:
@@ -55,15 +57,16 @@ def _can_be_images(op: Op) -> bool:
 
 
 def _images(op: Op) -> list[Op]:
-    maker = _Maker(op)
-    attrs, weights = op.attributes(Conv3DAttrs), np.asarray(operand(op, 1).data)
+    builder = _Builder(op)
+    attrs, weights = op.attrs, np.asarray(operand(op, 1).data)
+    assert isinstance(attrs, Conv3DAttrs)
     taps, rows, columns, channels, filters = weights.shape
-    source = maker.planes(operand(op, 0))
-    flat = maker.reshaped(source, (-1, *source.static_shape[2:]))
+    source = builder.planes(operand(op, 0))
+    flat = builder.reshaped(source, (-1, *source.static_shape[2:]))
     by_filter = weights.transpose(4, 1, 2, 0, 3).reshape(filters, rows, columns, taps * channels)
     result = op.outputs[0]
     shape = result.static_shape
-    convolved = maker.make(
+    convolved = builder.make(
         Conv2DAttrs(
             SAME_UPPER if attrs.padding == SAME_UPPER else attrs.padding[1:],
             attrs.strides[1:],
@@ -71,14 +74,14 @@ def _images(op: Op) -> list[Op]:
             activation=attrs.activation,
         ),
         "CONV_2D",
-        [flat, maker.constant(by_filter), op.input(2)],
+        [flat, builder.constant(by_filter), op.input(2)],
         (shape[0] * shape[1], *shape[2:]),
     )
-    maker.reshaped(convolved, shape, result)
-    return maker.ops
+    builder.reshaped(convolved, shape, result)
+    return builder.ops
 
 
-class _Maker:
+class _Builder:
     """Makes the ops that replace one."""
 
     def __init__(self, op: Op) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from circlet.ir import DType, Graph, Op, Origin, Tensor
+import numpy as np
+
+from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.batch_matmul import adjoint
-from circlet.ops.fused import FUSED_ATTENTION, FusedAttrs
+from circlet.ops.fused import FUSED_ATTENTION, AttentionAttrs
+from circlet.ops.operands import is_reshape
 from circlet.ops.requantize import activation_of
-from circlet.passes.match import RESHAPES
+from circlet.ops.softmax import SoftmaxAttrs
+from circlet.passes import Rewriter
 
 _FEWEST_ROWS = 8
 _MOST_AXES = 8
@@ -22,7 +26,6 @@ class FuseAttention:
     Before: `BATCH_MATMUL(q, k) -> MUL s -> ADD mask -> SOFTMAX -> BATCH_MATMUL(.., v) -> y`, with
     or without the factor and the mask, reshapes of stacked matrices anywhere. After: one
     `FUSED_ATTENTION(q, k, v, mask)`. Powers are divided by their sum after the second product.
-    Only native code runs the result: placement comes first.
     """
 
     name = "fuse-attention"
@@ -30,109 +33,99 @@ class FuseAttention:
 
     def run(self, graph: Graph) -> bool:
         """Fuse every attention that can be."""
-        matcher = _Matcher(graph)
-        found = [parts for op in graph.ops if op.kind == "SOFTMAX" and (parts := matcher.match(op))]
-        fused = {parts[-1]: _fused(parts) for parts in found}
-        gone = {part for parts in found for part in parts[:-1]}
-        graph.ops[:] = [fused.get(op, op) for op in graph.ops if op not in gone]
-        return bool(fused)
+        rewriter = Rewriter(graph)
+        for op in rewriter.ops():
+            if op.kind != "SOFTMAX":
+                continue
+            before, after = _before(op, rewriter), _after(op, rewriter)
+            if before and after and _fits((*before, op, *after)):
+                parts = (*before, op, *after)
+                rewriter.replace(parts, _fused(parts, op))
+        return rewriter.finish()
 
 
-def factor_of(op: Op) -> Tensor | None:
+def _fused(parts: tuple[Op, ...], softmax: Op) -> Op:
+    first, last = parts[0], parts[-1]
+    made = {part.outputs[0] for part in parts}
+    adds = [part for part in parts if part.kind == "ADD"]
+    masks = [t for add in adds for t in add.inputs if t not in made]
+    factors = [factor for part in parts if (factor := _factor_of(part)) is not None]
+    attrs = AttentionAttrs(
+        parts,
+        scale=float(np.asarray(factors[0].data).reshape(-1)[0]) if factors else 1.0,
+        beta=softmax.attributes(SoftmaxAttrs).beta,
+        mask_shape=adds[0].outputs[0].static_shape if adds else (),
+    )
+    inputs = [*first.inputs, last.inputs[1], *masks]
+    return Op(FUSED_ATTENTION, inputs, last.outputs, attrs, last.origin)
+
+
+def _factor_of(op: Op) -> Tensor | None:
     """The constant that a MUL by a single number multiplies with."""
     constants = [t for t in op.inputs if t is not None and t.data is not None and t.elements == 1]
     return constants[0] if op.kind == "MUL" and len(constants) == 1 else None
 
 
-def mask_of(op: Op, parts: tuple[Op, ...]) -> Tensor:
-    """The operand of an ADD that none of the ops `parts` makes."""
-    made = {part.outputs[0] for part in parts}
-    (mask,) = [t for t in op.inputs if t is not None and t not in made]
-    return mask
+def _before(softmax: Op, rewriter: Rewriter) -> list[Op]:
+    """The ops from the first product to a softmax, in order; none where it is another network."""
+    parts: list[Op] = []
+    tensor = softmax.inputs[0]
+    while tensor is not None and rewriter.is_private(tensor):
+        op = rewriter.producer(tensor)
+        if op is None or tensor.dtype is not DType.FLOAT32:
+            break
+        parts.insert(0, op)
+        if op.kind == "BATCH_MATMUL":
+            return parts
+        tensor = _scores(op, rewriter)
+    return []
 
 
-def _fused(parts: tuple[Op, ...]) -> Op:
-    first, last = parts[0], parts[-1]
-    masks = [mask_of(part, parts) for part in parts if part.kind == "ADD"]
-    inputs = [*first.inputs, last.inputs[1], *masks]
-    origin = Origin.union(part.origin for part in parts)
-    return Op(FUSED_ATTENTION, inputs, last.outputs, FusedAttrs(parts), origin)
+def _after(softmax: Op, rewriter: Rewriter) -> list[Op]:
+    """The ops after a softmax up to the second product; none where it is another network."""
+    parts: list[Op] = []
+    tensor = softmax.outputs[0]
+    while rewriter.is_private(tensor):
+        (op,) = rewriter.readers(tensor)
+        parts.append(op)
+        if op.kind == "BATCH_MATMUL":
+            return parts if op.inputs[0] is tensor else []
+        if not _keeps_matrices(op):
+            break
+        tensor = op.outputs[0]
+    return []
 
 
-class _Matcher:
-    """Finds the ops around a softmax that are attention."""
+def _scores(op: Op, rewriter: Rewriter) -> Tensor | None:
+    """The operand of an op between product and softmax that the product makes."""
+    if _keeps_matrices(op):
+        return op.inputs[0]
+    if activation_of(op) != "NONE":
+        return None
+    factor = _factor_of(op)
+    if factor is None and op.kind != "ADD":
+        return None
+    shape = op.outputs[0].shape
+    same = [t for t in op.inputs if t is not None and t.shape == shape]
+    made = [t for t in same if _comes_from_product(t, rewriter)]
+    return made[0] if len(made) == 1 else None
 
-    def __init__(self, graph: Graph) -> None:
-        self._producers = graph.producers()
-        self._readers = graph.consumers()
-        self._seen = frozenset(graph.outputs)
 
-    def match(self, softmax: Op) -> tuple[Op, ...]:
-        """The ops from the first product to the second, in order; none where it is another."""
-        before, after = self._before(softmax), self._after(softmax)
-        parts = (*before, softmax, *after)
-        return parts if before and after and _fits(parts) else ()
-
-    def _before(self, softmax: Op) -> list[Op]:
-        parts: list[Op] = []
-        tensor = softmax.inputs[0]
-        while tensor is not None and self._is_private(tensor):
-            op = self._producers.get(tensor)
-            if op is None or tensor.dtype is not DType.FLOAT32:
-                break
-            parts.insert(0, op)
-            if op.kind == "BATCH_MATMUL":
-                return parts
-            tensor = self._scores(op)
-        return []
-
-    def _after(self, softmax: Op) -> list[Op]:
-        parts: list[Op] = []
-        tensor = softmax.outputs[0]
-        while self._is_private(tensor):
-            (op,) = self._readers[tensor]
-            parts.append(op)
-            if op.kind == "BATCH_MATMUL":
-                return parts if op.inputs[0] is tensor else []
-            if not _keeps_matrices(op):
-                break
-            tensor = op.outputs[0]
-        return []
-
-    def _scores(self, op: Op) -> Tensor | None:
-        """The operand of an op between product and softmax that the product makes."""
-        if _keeps_matrices(op):
-            return op.inputs[0]
-        if activation_of(op) != "NONE":
-            return None
-        factor = factor_of(op)
-        if factor is None and op.kind != "ADD":
-            return None
-        whole = [
-            t
-            for t in op.inputs
-            if t is not None and t.shape == op.outputs[0].shape and self._comes_from_product(t)
-        ]
-        return whole[0] if len(whole) == 1 else None
-
-    def _comes_from_product(self, tensor: Tensor) -> bool:
-        """Whether reshapes and factors alone lie between a product and a tensor."""
-        op = self._producers.get(tensor)
-        while op is not None and op.kind != "BATCH_MATMUL":
-            factor = factor_of(op)
-            if not _keeps_matrices(op) and factor is None:
-                return False
-            inputs = op.inputs[:1] if factor is None else op.inputs
-            (source,) = [t for t in inputs if t is not factor]
-            op = None if source is None else self._producers.get(source)
-        return op is not None
-
-    def _is_private(self, tensor: Tensor) -> bool:
-        return len(self._readers.get(tensor, ())) == 1 and tensor not in self._seen
+def _comes_from_product(tensor: Tensor, rewriter: Rewriter) -> bool:
+    """Whether reshapes and factors alone lie between a product and a tensor."""
+    op = rewriter.producer(tensor)
+    while op is not None and op.kind != "BATCH_MATMUL":
+        factor = _factor_of(op)
+        if not _keeps_matrices(op) and factor is None:
+            return False
+        inputs = op.inputs[:1] if factor is None else op.inputs
+        (source,) = [t for t in inputs if t is not factor]
+        op = rewriter.producer(source)
+    return op is not None
 
 
 def _keeps_matrices(op: Op) -> bool:
-    if op.kind not in RESHAPES or op.inputs[0] is None:
+    if not is_reshape(op) or op.inputs[0] is None:
         return False
     source, result = op.inputs[0].static_shape, op.outputs[0].static_shape
     return len(source) >= 2 and source[-2:] == result[-2:]

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from circlet.backends.cpu.passes.fuse_elementwise import (
-    Room,
+from circlet.backends.cpu.elementwise_limits import ROW_REDUCTIONS
+from circlet.backends.cpu.passes.fusion import (
+    KernelLimits,
     external_inputs,
     fused_op,
     is_elementwise,
-    results_of,
 )
 from circlet.ir import DType, Graph, Op, Tensor
-from circlet.ops.fused import FUSED_ROWS, REDUCTIONS, RESHAPES, FusedRowsAttrs, data_inputs
+from circlet.ops.fused import FUSED_ROWS, FusedRowsAttrs
+from circlet.ops.operands import data_inputs, is_reshape
 from circlet.ops.reduce import constant_axes
+from circlet.passes import Rewriter
 
 _SHORTEST = 16
 _LONGEST_SINGLE = 1 << 16
@@ -31,31 +33,21 @@ class FuseNormalization:
     e)))`: six ops. After: one `FUSED_ROWS` op that holds them. Layer and RMS norms, softmax spelled
     out, and whatever else reduces innermost axes (the same for all reductions of a chain) and uses
     the result on the rows it came from. Sums are formed in another order than by single ops, so
-    results may differ in the last digits. Only native code runs the result: placement comes first.
+    results may differ in the last digits.
     """
 
     name = "fuse-normalization"
-    needs = frozenset(REDUCTIONS)
+    needs = frozenset(ROW_REDUCTIONS)
 
     def run(self, graph: Graph) -> bool:
         """Fuse every chain that can be."""
-        taken: set[Op] = set()
-        chains = []
-        finder = _Finder(graph, taken)
-        for op in graph.ops:
-            if op not in taken and (form := row_form(op)) is not None:
-                parts = finder.chain(op, form)
-                if parts:
-                    taken |= set(parts)
-                    chains.append((parts, form))
-        made = {
-            parts[-1]: fused_op(
-                FUSED_ROWS, finder.results(parts), FusedRowsAttrs(tuple(parts), *form)
-            )
-            for parts, form in chains
-        }
-        graph.ops[:] = [made.get(op, op) for op in graph.ops if op in made or op not in taken]
-        return bool(made)
+        rewriter = Rewriter(graph)
+        finder = _Finder(rewriter)
+        chains = [(parts, form) for op in graph.ops for parts, form in finder.chains_from(op)]
+        for parts, form in chains:
+            attrs = FusedRowsAttrs(tuple(parts), *form)
+            rewriter.replace(parts, fused_op(FUSED_ROWS, rewriter.results(parts), attrs))
+        return rewriter.finish()
 
 
 Form = tuple[tuple[int, ...], int]
@@ -65,7 +57,7 @@ Form = tuple[tuple[int, ...], int]
 def row_form(op: Op) -> Form | None:
     """The form of an op that reduces innermost axes of floats, or None for other ops."""
     source = op.input(0)
-    if op.kind not in REDUCTIONS or source is None or source.dtype is not DType.FLOAT32:
+    if op.kind not in ROW_REDUCTIONS or source is None or source.dtype is not DType.FLOAT32:
         return None
     shape, reduced = source.static_shape, constant_axes(op)
     long = [axis for axis, size in enumerate(shape) if size > 1]
@@ -80,42 +72,48 @@ def row_form(op: Op) -> Form | None:
 class _Finder:
     """Grows chains from a reduction: what it reads before it, what reads it after it."""
 
-    def __init__(self, graph: Graph, taken: set[Op]) -> None:
-        self._ops = graph.ops
-        self._position = {op: index for index, op in enumerate(graph.ops)}
-        self._readers = graph.consumers()
-        self._producers = graph.producers()
-        self._outputs = frozenset(graph.outputs)
-        self._taken = taken
-        self._room = Room()
+    def __init__(self, rewriter: Rewriter) -> None:
+        self._rewriter = rewriter
+        self._ops = rewriter.graph.ops
+        self._taken: set[Op] = set()
+        self._limits = KernelLimits()
 
-    def chain(self, seed: Op, form: Form) -> list[Op]:
-        """The ops to compute with a reduction, in order; none where that does not pay."""
-        ahead = sorted(self._ahead(seed, form), key=self._position.__getitem__)
+    def chains_from(self, seed: Op) -> Iterator[tuple[list[Op], Form]]:
+        """The chain around a reduction that is in none yet, if there is one."""
+        if seed in self._taken or (form := row_form(seed)) is None:
+            return
+        if parts := self._chain(seed, form):
+            self._taken.update(parts)
+            yield parts, form
+
+    def _chain(self, seed: Op, form: Form) -> list[Op]:
+        """The ops to compute with a reduction, in order; none where it would stand alone."""
+        ahead = sorted(self._ahead(seed, form), key=self._rewriter.position)
         starts = [[*ahead, seed], [seed]]
         chains = [
             self._grown(start, form, with_siblings)
             for start in starts
             for with_siblings in (False, True)
-            if self._room.holds(start, self.results(start))
+            if self._fits(start)
         ]
         best = max(chains, key=len, default=[])
         return best if any(op.outputs[0].static_shape == form[0] for op in best) else []
 
-    def results(self, parts: list[Op]) -> list[Tensor]:
-        """What others read of a chain's results."""
-        return results_of(parts, self._readers, self._outputs)
+    def _fits(self, parts: list[Op]) -> bool:
+        """Whether one kernel call has places for what a chain needs."""
+        return self._limits.hold(parts, self._rewriter.results(parts))
 
     def _ahead(self, seed: Op, form: Form) -> Iterator[Op]:
         """Element-wise ops that a reduction reads, and those that they read."""
-        waiting, seen = [seed], set()
+        waiting, seen = [seed], set[Op]()
+        position = self._rewriter.position
         while waiting:
             for tensor in data_inputs(waiting.pop()):
-                op = self._producers.get(tensor)
+                op = self._rewriter.producer(tensor)
                 if op is None or op in seen or op in self._taken or not _spreads(op, form, set()):
                     continue
-                readers = self._readers.get(op.outputs[0], ())
-                if all(self._position[r] >= self._position[seed] or r in seen for r in readers):
+                readers = self._rewriter.readers(op.outputs[0])
+                if all(position(r) >= position(seed) or r in seen for r in readers):
                     seen.add(op)
                     waiting.append(op)
                     yield op
@@ -125,11 +123,11 @@ class _Finder:
 
         Siblings read only what the chain reads too: the mean of squares beside the mean.
         """
-        parts = list(parts)
+        parts, position = list(parts), self._rewriter.position
         made = {tensor for op in parts for tensor in op.outputs}
         rows = {parts[-1].outputs[0]}
-        for op in self._ops[self._position[parts[-1]] + 1 :]:
-            if self._position[op] - self._position[parts[-1]] > _FARTHEST:
+        for op in self._ops[position(parts[-1]) + 1 :]:
+            if position(op) - position(parts[-1]) > _FARTHEST:
                 break
             known = made | {*external_inputs(parts)} if with_siblings else made
             if known.isdisjoint(data_inputs(op)):
@@ -145,15 +143,10 @@ class _Finder:
         return parts
 
     def _joins(self, op: Op, form: Form, rows: set[Tensor], parts: list[Op]) -> bool:
-        joins = (
-            _spreads(op, form, rows)
-            or _is_of_rows(op, rows)
-            or (
-                row_form(op) == form and sum(p.kind in REDUCTIONS for p in parts) < _MOST_REDUCTIONS
-            )
-        )
-        together = [*parts, op]
-        return joins and self._room.holds(together, self.results(together))
+        reductions = sum(part.kind in ROW_REDUCTIONS for part in parts)
+        reduces = row_form(op) == form and reductions < _MOST_REDUCTIONS
+        joins = reduces or _spreads(op, form, rows) or _is_of_rows(op, rows)
+        return joins and self._fits([*parts, op])
 
 
 def _spreads(op: Op, form: Form, rows: set[Tensor]) -> bool:
@@ -175,7 +168,7 @@ def _fits_rows(tensor: Tensor, shape: tuple[int, ...], kept: int, is_row: bool) 
 def _is_of_rows(op: Op, rows: set[Tensor]) -> bool:
     """Whether an op computes one float per row from such floats and single constants."""
     first = op.input(0)
-    if op.kind in RESHAPES:
+    if is_reshape(op):
         return first in rows
     result = op.outputs[0]
     if not is_elementwise(op) or any(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from circlet.ir import DType, Graph, Op, Origin, Tensor
+from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.fused import FUSED_RESIDUAL, FusedAttrs
 from circlet.ops.layout import paddings
 from circlet.ops.operands import operand
 from circlet.ops.requantize import activation_of
+from circlet.passes import Rewriter
 
 _LAYERS = frozenset({"CONV_2D", "FULLY_CONNECTED"})
 _CLAMPS = frozenset({"NONE", "RELU", "RELU6", "RELU_N1_TO_1"})
@@ -23,7 +24,6 @@ class FuseResidual:
     of zeros, with one pixel `r` for all pixels, and with FULLY_CONNECTED. After: one
     `FUSED_RESIDUAL(x, w, b, r)`. Sums are rounded as before, so results stay equal bit for bit
     where the layer adds its products in the same order.
-    Only native code runs the result: placement comes first.
     """
 
     name = "fuse-residual"
@@ -31,16 +31,12 @@ class FuseResidual:
 
     def run(self, graph: Graph) -> bool:
         """Fuse every addition that can be."""
-        matcher = _Matcher(graph)
-        fused: dict[Op, Op] = {}
-        gone: set[Op] = set()
-        for op in graph.ops:
-            parts = matcher.match(op) if op.kind == "ADD" else ()
-            if parts and gone.isdisjoint(parts):
-                fused[op] = _fused(parts)
-                gone.update(parts[:-1])
-        graph.ops[:] = [fused.get(op, op) for op in graph.ops if op not in gone]
-        return bool(fused)
+        rewriter = Rewriter(graph)
+        for op in rewriter.ops():
+            parts = _matched(op, rewriter) if op.kind == "ADD" else ()
+            if parts:
+                rewriter.replace(parts, _fused(parts))
+        return rewriter.finish()
 
 
 def _fused(parts: tuple[Op, ...]) -> Op:
@@ -48,42 +44,30 @@ def _fused(parts: tuple[Op, ...]) -> Op:
     others = [t for t in add.inputs if t is not None and t is not layer.outputs[0]]
     addend = parts[1].inputs[0] if len(parts) == 3 else others[0]
     inputs = [*layer.inputs, *[None] * (3 - len(layer.inputs)), addend]
-    origin = Origin.union(part.origin for part in parts)
-    return Op(FUSED_RESIDUAL, inputs, add.outputs, FusedAttrs(parts), origin)
+    return Op(FUSED_RESIDUAL, inputs, add.outputs, FusedAttrs(parts), add.origin)
 
 
-class _Matcher:
-    """Finds the layer, and the padding of its addend, that an ADD can run with."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._producers = graph.producers()
-        self._readers = graph.consumers()
-        self._seen = frozenset(graph.outputs)
-        self._position = {op: index for index, op in enumerate(graph.ops)}
-
-    def match(self, add: Op) -> tuple[Op, ...]:
-        """The layer, a padding or none, and the ADD; nothing where none fits."""
-        left, right = operand(add, 0), operand(add, 1)
-        pairs = [(self._producers.get(a), b) for a, b in ((left, right), (right, left))]
-        layers = [(layer, other) for layer, other in pairs if layer is not None]
-        for layer, other in sorted(layers, key=lambda p: self._position[p[0]], reverse=True):
-            if left is right or not _clamps(add) or not self._can_add(layer, add.outputs[0]):
-                continue
-            pad = self._producers.get(other)
-            if pad is not None and self._is_private(other) and _appends_zeros(pad):
-                return (layer, pad, add)
-            if _fits(layer, other):
-                return (layer, add)
-        return ()
-
-    def _can_add(self, layer: Op, result: Tensor) -> bool:
+def _matched(add: Op, rewriter: Rewriter) -> tuple[Op, ...]:
+    """The layer, a padding of its addend or none, and the ADD; nothing where none fits."""
+    left, right = operand(add, 0), operand(add, 1)
+    pairs = [(rewriter.producer(a), b) for a, b in ((left, right), (right, left))]
+    layers = [(layer, other) for layer, other in pairs if layer is not None]
+    for layer, other in sorted(layers, key=lambda p: rewriter.position(p[0]), reverse=True):
         made = layer.outputs[0]
-        plain = activation_of(layer) == "NONE"
-        shaped = made.shape == result.shape and self._is_private(made)
-        return layer.kind in _LAYERS and plain and shaped and _is_float(layer)
+        if not _clamps(add) or not rewriter.is_private(made) or not _can_add(layer, add):
+            continue
+        pad = rewriter.producer(other)
+        if pad is not None and rewriter.is_private(other) and _appends_zeros(pad):
+            return (layer, pad, add)
+        if _fits(layer, other):
+            return (layer, add)
+    return ()
 
-    def _is_private(self, tensor: Tensor) -> bool:
-        return len(self._readers.get(tensor, ())) == 1 and tensor not in self._seen
+
+def _can_add(layer: Op, add: Op) -> bool:
+    plain = activation_of(layer) == "NONE"
+    shaped = layer.outputs[0].shape == add.outputs[0].shape
+    return layer.kind in _LAYERS and plain and shaped and _is_float(layer)
 
 
 def _clamps(add: Op) -> bool:

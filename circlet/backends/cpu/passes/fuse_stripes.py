@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from circlet.backends.cpu.passes.stripes import Chains, Link, links_of, row_macs
+from circlet.backends.cpu.passes.stripes import Edge, StripeFusion, row_macs, stripe_edges
 from circlet.ir import DType, Graph
+from circlet.passes import Rewriter
 
 _AGAIN = 7  # how often shared rows are made again where threads take turns at stripes
 _FLOAT_MACS = 2  # multiply-adds in the time that a byte takes to and from memory
@@ -19,7 +20,6 @@ class FuseStripes:
     Before: `CONV_2D(x) -> a, DEPTHWISE_CONV_2D(a) -> b`, where `a` is larger than the cache. After:
     one `FUSED_STRIPE(x) -> b` that makes some rows of `a`, then the rows of `b` that windows over
     them give, and so on. Each row is computed as before, so results stay equal bit for bit.
-    Only native code runs the result: placement comes first.
 
     Attributes:
         cache_bytes: Smaller images stay in the cache anyway, or next to it.
@@ -35,16 +35,16 @@ class FuseStripes:
     needs = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 
     def run(self, graph: Graph) -> bool:
-        """Join all layers between which it pays."""
-        chains = Chains(self.most_parts, self.buffer_bytes)
-        links = chains.chosen(link for link in links_of(graph) if self._pays(link))
-        chains.fuse(graph, links)
-        return bool(links)
+        """Fuse all layers that gain by it."""
+        rewriter = Rewriter(graph)
+        fusion = StripeFusion(self.most_parts, self.buffer_bytes)
+        fusion.fuse(rewriter, fusion.chosen(filter(self._is_profitable, stripe_edges(rewriter))))
+        return rewriter.finish()
 
-    def _pays(self, link: Link) -> bool:
+    def _is_profitable(self, edge: Edge) -> bool:
         """Whether the traffic that is saved is worth more than the rows that are made again."""
-        image = link.image
+        image = edge.image
         whole = image.size_bytes // image.static_shape[0]
         rate = _FLOAT_MACS if image.dtype is DType.FLOAT32 else _BYTE_MACS
-        again = _AGAIN * link.shared_rows * row_macs(link.maker) / rate
+        again = _AGAIN * edge.shared_rows * row_macs(edge.producer) / rate
         return whole > self.cache_bytes and 2 * whole > again

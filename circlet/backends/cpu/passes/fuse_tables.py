@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from circlet.backends.cpu.passes.fuse_elementwise import fused_op
-from circlet.ir import Graph, Op, Tensor
+from circlet.backends.cpu.passes.fusion import fused_op
+from circlet.ir import Graph, Op, Origin, Tensor
 from circlet.ops import find
 from circlet.ops.fused import FUSED_ELEMENTWISE, FusedAttrs
 from circlet.ops.lut import EIGHT_BIT
+from circlet.passes import Rewriter
 
 _MOST_AXES = 6
 
@@ -18,50 +20,49 @@ class FuseTables:
     """Compute chains of 8-bit ops by one look-up where one tensor's bytes decide the result.
 
     Before: `MUL(x, LOGISTIC(x)) -> y`, two ops. After: one `FUSED_ELEMENTWISE` op of x that holds
-    both. What others read in between is a table of its own. Only native code runs the result:
-    placement comes first.
+    both. What others read in between is a table of its own.
     """
 
     name = "fuse-tables"
 
     def run(self, graph: Graph) -> bool:
         """Put one op in the place of each chain of several."""
-        chains: dict[Op, _Chain] = {}
-        made: dict[Tensor, _Chain] = {}
+        rewriter = Rewriter(graph)
+        tables: dict[Op, _Table] = {}
+        made: dict[Tensor, _Table] = {}
         for op in graph.ops:
-            chain = _chain_of(op, made)
-            if chain is not None:
-                chains[op] = made[op.outputs[0]] = chain
-        readers, outputs = graph.consumers(), frozenset(graph.outputs)
-        gone = {
-            op
-            for op in chains
-            if op.outputs[0] not in outputs
-            and all(reader in chains for reader in readers.get(op.outputs[0], ()))
-        }
-        longer = {op: c for op, c in chains.items() if len(c.parts) > 1 and op not in gone}
+            table = _table_of(op, made)
+            if table is not None:
+                tables[op] = made[op.outputs[0]] = table
+        gone = [op for op in tables if _is_only_in(tables, op, rewriter)]
+        longer = {op: t for op, t in tables.items() if len(t.parts) > 1 and op not in set(gone)}
         if not longer:
             return False
-        graph.ops[:] = [
-            fused_op(FUSED_ELEMENTWISE, op.outputs, FusedAttrs(longer[op].parts))
-            if op in longer
-            else op
-            for op in graph.ops
-            if op not in gone
-        ]
-        return True
+        for op, table in longer.items():
+            fused = fused_op(FUSED_ELEMENTWISE, op.outputs, FusedAttrs(table.parts))
+            fused.origin = Origin.union(part.origin for part in table.parts)
+            rewriter.replace([op], fused)
+        for op in gone:
+            rewriter.remove(op)
+        return rewriter.finish()
 
 
 @dataclass(frozen=True)
-class _Chain:
+class _Table:
     """Ops, in execution order, whose last result follows from one tensor."""
 
     source: Tensor
     parts: tuple[Op, ...]
 
 
-def _chain_of(op: Op, made: dict[Tensor, _Chain]) -> _Chain | None:
-    """The chain that ends with an op, or None where no table gives its result."""
+def _is_only_in(tables: Mapping[Op, _Table], op: Op, rewriter: Rewriter) -> bool:
+    """Whether tables alone read what an op computes, so that they compute it themselves."""
+    (result,) = op.outputs
+    return result not in rewriter.boundary and tables.keys() >= {*rewriter.readers(result)}
+
+
+def _table_of(op: Op, made: Mapping[Tensor, _Table]) -> _Table | None:
+    """The table that ends with an op, or None where none gives its result."""
     record = find(op.label)
     if len(op.outputs) != 1 or record is None:
         return None
@@ -72,11 +73,11 @@ def _chain_of(op: Op, made: dict[Tensor, _Chain]) -> _Chain | None:
         return None
     computed = [t for t in inputs if not (t.is_constant and t.elements == 1)]
     before = [made.get(tensor) for tensor in computed]
-    sources = {c.source if c else t for c, t in zip(before, computed, strict=True)}
+    sources = {b.source if b else t for b, t in zip(before, computed, strict=True)}
     if len(sources) != 1 or op.outputs[0].static_shape != computed[0].static_shape:
         return None
-    parts = dict.fromkeys(part for chain in before if chain for part in chain.parts)
-    return _Chain(sources.pop(), (*parts, op))
+    parts = dict.fromkeys(part for table in before if table for part in table.parts)
+    return _Table(sources.pop(), (*parts, op))
 
 
 def _is_bytes(tensor: Tensor) -> bool:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from circlet.backends.cpu.passes.stripes import Chains, copy_inputs, links_of
+from circlet.backends.cpu.passes.stripes import StripeFusion, copy_inputs, stripe_edges
 from circlet.ir import Graph, Tensor
+from circlet.passes import Rewriter
 
 
 @dataclass(frozen=True)
 class SaveMemory:
-    """Join layers as `fuse-stripes` does while that lowers the most bytes alive at any time.
+    """Fuse layers as `fuse-stripes` does while that lowers the most bytes alive at any time.
 
     Before: `CONV_2D(x) -> a, DEPTHWISE_CONV_2D(a) -> b`, where nothing else of the network needs as
     much memory as `x` and `a`, or `a` and `b`. After: one `FUSED_STRIPE(x) -> b`, and `a` is never
-    whole. Only native code runs the result: placement comes first.
+    whole.
 
     Attributes:
         least_bytes: A peak that is low enough.
@@ -31,34 +32,34 @@ class SaveMemory:
     needs = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 
     def run(self, graph: Graph) -> bool:
-        """Join layers from peak to peak until one cannot be lowered."""
-        lives = _Lives(graph)
-        chains = Chains(self.most_parts, self.buffer_bytes)
-        chosen = chains.chosen(copy_inputs(graph))
-        links = {link.image: link for link in links_of(graph)}
+        """Fuse layers from peak to peak until one cannot be lowered."""
+        lifetimes, rewriter = _Lifetimes(graph), Rewriter(graph)
+        fusion = StripeFusion(self.most_parts, self.buffer_bytes)
+        chosen = fusion.chosen(copy_inputs(rewriter))
+        edges = {edge.image: edge for edge in stripe_edges(rewriter)}
         while True:
-            peak = lives.peak_without({link.image for link in chosen})
+            peak = lifetimes.peak_without({edge.image for edge in chosen})
             if sum(tensor.size_bytes for tensor in peak) <= self.least_bytes:
                 break
             largest = sorted(peak, key=lambda tensor: -tensor.size_bytes)
-            fresh = [links[t] for t in largest if t in links and links[t] not in chosen]
-            longer = (chains.chosen([*chosen, link]) for link in fresh)
+            fresh = [edges[t] for t in largest if t in edges and edges[t] not in chosen]
+            longer = (fusion.chosen([*chosen, edge]) for edge in fresh)
             more = next((found for found in longer if len(found) > len(chosen)), None)
             if more is None:
                 break
             chosen = more
-        chains.fuse(graph, chosen)
-        return bool(chosen)
+        fusion.fuse(rewriter, chosen)
+        return rewriter.finish()
 
 
-class _Lives:
+class _Lifetimes:
     """From which operator to which each computed tensor is needed."""
 
     def __init__(self, graph: Graph) -> None:
         self._spans: dict[Tensor, tuple[int, int]] = {}
         for position, op in enumerate(graph.ops):
             for tensor in (*op.inputs, *op.outputs):
-                if tensor is not None and not tensor.is_constant:
+                if tensor is not None and not (tensor.is_constant or tensor.is_variable):
                     first, _ = self._spans.get(tensor, (position, position))
                     self._spans[tensor] = first, position
         for tensor in (*graph.inputs, *graph.outputs):

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from circlet.ir import DType, Graph, Op, Origin, Tensor
+from circlet.ir import DType, Op, Tensor
 from circlet.ops.conv import window_of
 from circlet.ops.fused import FUSED_RESIDUAL, FUSED_STRIPE, FusedAttrs, StripeAttrs
 from circlet.ops.geometry import Window
 from circlet.ops.operands import operand
 from circlet.ops.requantize import activation_of
-from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.shape import copy_op
+from circlet.passes import Rewriter
 
 _FLOATS = (DType.FLOAT32,) * 3
 _BYTES = ((DType.INT8,) * 3, (DType.UINT8,) * 3)
@@ -24,101 +25,96 @@ _LEAST_SHARES = 7  # of an image: with fewer, the rows of a stripe are not much 
 _STRIPE_COUNTS = (8, 16, 32, 64, 128)
 
 
-class Link(NamedTuple):
+class Edge(NamedTuple):
     """Two layers of which only the second reads the image that the first makes."""
 
-    maker: Op
-    reader: Op
+    producer: Op
+    consumer: Op
 
     @property
     def image(self) -> Tensor:
         """The image between them."""
-        return self.maker.outputs[0]
+        return self.producer.outputs[0]
 
     @property
     def shared_rows(self) -> int:
         """Rows of the image that windows of two neighbouring stripes cover."""
-        return max(0, _window(self.reader).extent - _window(self.reader).stride)
+        return max(0, _window(self.consumer).extent - _window(self.consumer).stride)
 
 
 @dataclass(frozen=True)
-class Chains:
-    """How layers are joined.
+class StripeFusion:
+    """How layers are fused.
 
     Attributes:
-        most_parts: Layers of a chain.
+        most_parts: Layers that run together.
         buffer_bytes: What the rows of one stripe should fit.
     """
 
     most_parts: int
     buffer_bytes: int
 
-    def fuse(self, graph: Graph, links: Collection[Link]) -> None:
-        """Join linked layers of a graph."""
-        chains = _rows(links)
-        fused = {chain[-1]: self._fused(chain) for chain in chains}
-        gone = {op for chain in chains for op in chain[:-1]}
-        graph.ops[:] = [fused.get(op, op) for op in graph.ops if op not in gone]
+    def fuse(self, rewriter: Rewriter, edges: Collection[Edge]) -> None:
+        """Have layers that edges join run together."""
+        for parts in _sequences(edges):
+            rewriter.replace(parts, self._fused(parts))
 
-    def chosen(self, links: Iterable[Link]) -> list[Link]:
-        """Links over images of many stripes, the first ones first, that make no chain too long."""
-        taken: list[Link] = []
-        for link in links:
-            if link.image.static_shape[1] < _LEAST_SHARES * link.shared_rows:
+    def chosen(self, edges: Iterable[Edge]) -> list[Edge]:
+        """Edges over images of many stripes, the first ones first, none with too many layers."""
+        taken: list[Edge] = []
+        for edge in edges:
+            if edge.image.static_shape[1] < _LEAST_SHARES * edge.shared_rows:
                 continue
-            if max(map(_layers, _rows([*taken, link]))) <= self.most_parts:
-                taken.append(link)
+            if max(map(_layers, _sequences([*taken, edge]))) <= self.most_parts:
+                taken.append(edge)
         return taken
 
     def _fused(self, parts: Sequence[Op]) -> Op:
         made = {part.outputs[0] for part in parts}
         others = [t for part in parts for t in part.inputs[1:] if t is not None and t not in made]
-        origin = Origin.union(part.origin for part in parts)
-        attrs = StripeAttrs(tuple(parts), self._stripes(parts))
-        return Op(FUSED_STRIPE, [parts[0].inputs[0], *others], parts[-1].outputs, attrs, origin)
+        attrs, last = StripeAttrs(tuple(parts), self._stripes(parts)), parts[-1]
+        return Op(FUSED_STRIPE, [parts[0].inputs[0], *others], last.outputs, attrs, last.origin)
 
     def _stripes(self, parts: Sequence[Op]) -> int:
         """The fewest stripes whose rows fit the buffers, unless most rows would be shared ones."""
         height = parts[-1].outputs[0].static_shape[1]
-        shared = max(Link(*pair).shared_rows for pair in pairwise(parts))
+        shared = max(Edge(*pair).shared_rows for pair in pairwise(parts))
         most = max(1, height // max(1, shared))
         counts = [count for count in _STRIPE_COUNTS if count < most]
         fits = (count for count in counts if _stripe_bytes(parts, count) <= self.buffer_bytes)
         return next(fits, most)
 
 
-def _rows(links: Collection[Link]) -> list[list[Op]]:
-    """Layers in a row that links join."""
-    after = {link.maker: link.reader for link in links}
-    rows = [[op] for op in after if op not in set(after.values())]
-    for row in rows:
-        while row[-1] in after:
-            row.append(after[row[-1]])
-    return rows
+def _sequences(edges: Collection[Edge]) -> list[list[Op]]:
+    """Layers one after the other that edges join."""
+    after = {edge.producer: edge.consumer for edge in edges}
+    sequences = [[op] for op in after if op not in set(after.values())]
+    for ops in sequences:
+        while ops[-1] in after:
+            ops.append(after[ops[-1]])
+    return sequences
 
 
-def _layers(row: Sequence[Op]) -> int:
-    return sum(op.kind != _COPY for op in row)
+def _layers(ops: Sequence[Op]) -> int:
+    return sum(op.kind != _COPY for op in ops)
 
 
-def copy_inputs(graph: Graph) -> list[Link]:
+def copy_inputs(rewriter: Rewriter) -> list[Edge]:
     """Have layers that pad an input of the graph read a copy of it; each copy and its layer.
 
     An input is the caller's: padding around it needs a copy in any case.
     """
-    links = []
-    for place, op in reversed(list(enumerate(graph.ops))):
-        image = op.inputs[0] if op.inputs else None
-        if image not in graph.inputs or not _pads_rows(op):
+    edges = []
+    for op in reversed(list(rewriter.ops())):
+        image = op.input(0)
+        if image is None or image not in rewriter.graph.inputs or not _pads_rows(op):
             continue
-        assert image is not None
         copy = image.like(f"{image.name} with border")
-        attrs = ReshapeAttrs(image.static_shape)
-        maker = Op(_COPY, [image], [copy], attrs, op.origin)
-        reader = replace(op, inputs=[copy, *op.inputs[1:]])
-        graph.ops[place : place + 1] = [maker, reader]
-        links.append(Link(maker, reader))
-    return links
+        producer = copy_op(image, copy, op.origin)
+        consumer = replace(op, inputs=[copy, *op.inputs[1:]])
+        rewriter.replace([op], producer, consumer)
+        edges.append(Edge(producer, consumer))
+    return edges
 
 
 def _pads_rows(op: Op) -> bool:
@@ -128,18 +124,14 @@ def _pads_rows(op: Op) -> bool:
     return any(map(any, window_of(op).pads(height, width)))
 
 
-def links_of(graph: Graph) -> Iterator[Link]:
+def stripe_edges(rewriter: Rewriter) -> Iterator[Edge]:
     """Neighbouring layers of a graph that can run stripe by stripe."""
-    readers, seen = graph.consumers(), frozenset(graph.outputs)
-    for op in graph.ops:
-        if not _is_layer(op):
+    for op in rewriter.ops():
+        if not _is_layer(op) or not rewriter.is_private(op.outputs[0]):
             continue
-        image = op.outputs[0]
-        others = readers.get(image, ())
-        if len(others) != 1 or image in seen or others[0].inputs[0] is not image:
-            continue
-        if _is_layer(others[0]):
-            yield Link(op, others[0])
+        (reader,) = rewriter.readers(op.outputs[0])
+        if reader.inputs[0] is op.outputs[0] and _is_layer(reader):
+            yield Edge(op, reader)
 
 
 def row_macs(op: Op) -> int:
@@ -163,8 +155,8 @@ def _window(op: Op) -> Window:
 def _stripe_bytes(parts: Sequence[Op], count: int) -> float:
     """Bytes of the rows that buffers hold for one of `count` stripes."""
     rows, needed = -(-parts[-1].outputs[0].static_shape[1] // count), 0.0
-    for maker, reader in reversed(list(pairwise(parts))):
-        window, image = _window(reader), maker.outputs[0]
+    for producer, consumer in reversed(list(pairwise(parts))):
+        window, image = _window(consumer), producer.outputs[0]
         rows = (rows - 1) * window.stride + window.extent
         needed += rows * image.size_bytes / image.static_shape[0] / image.static_shape[1]
     return needed

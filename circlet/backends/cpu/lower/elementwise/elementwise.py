@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from circlet.backends.cpu.elementwise_limits import MOST_OPERANDS
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
 from circlet.backends.cpu.lower.elementwise.affine import (
     affine_params,
@@ -36,7 +37,6 @@ from circlet.errors import GraphError
 from circlet.ir import Op, Tensor
 from circlet.ops import all_records, get
 from circlet.ops.expr import Number, Scalar
-from circlet.ops.fused import MOST_OPERANDS
 from circlet.target.targets import Target
 
 

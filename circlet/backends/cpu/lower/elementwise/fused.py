@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from circlet.backends.cpu.elementwise_limits import MOST_OPERANDS
 from circlet.backends.cpu.lower.copy import element_bytes
 from circlet.backends.cpu.lower.elementwise.body import Step
 from circlet.backends.cpu.lower.elementwise.elementwise import lower_steps
@@ -31,13 +32,7 @@ from circlet.backends.cpu.lowering import (
     always_overwrites,
 )
 from circlet.ir import Op, Tensor
-from circlet.ops.fused import (
-    FUSED_ELEMENTWISE,
-    FUSED_ROWS,
-    MOST_OPERANDS,
-    FusedAttrs,
-    FusedRowsAttrs,
-)
+from circlet.ops.fused import FUSED_ELEMENTWISE, FUSED_ROWS, FusedAttrs, FusedRowsAttrs
 from circlet.ops.scalars import element_scalar
 from circlet.target.targets import Target
 

@@ -6,18 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from circlet.backends.cpu.elementwise_limits import ROW_REDUCTIONS
 from circlet.backends.cpu.lower.printer import Printer
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.expr import Call, Expr, Number
-from circlet.ops.fused import REDUCTIONS, RESHAPES, data_inputs
+from circlet.ops.operands import data_inputs, is_reshape
 from circlet.ops.scalars import element_scalar
 
-_REDUCES_BY = {
-    "MEAN": "REDUCE_SUM",
-    "SUM": "REDUCE_SUM",
-    "REDUCE_MAX": "REDUCE_MAX",
-    "REDUCE_MIN": "REDUCE_MIN",
-}
 # What costs more to compute again than to keep.
 _HEAVY = frozenset(
     {"exp", "expm1", "log", "tanh", "logistic", "erf", "sin", "cos", "atan2", "pow", "div"}
@@ -109,12 +104,12 @@ class RowProgram:
     def _number(self, part: Op) -> None:
         operands = tuple(self._numbers[tensor] for tensor in data_inputs(part))
         result = part.outputs[0]
-        if part.kind in RESHAPES:
+        if is_reshape(part):
             self._numbers[result] = operands[0]
             return
         number = self._numbers[result] = len(self._texts)
         self._operands[number] = operands
-        if part.kind in REDUCTIONS:
+        if part.kind in ROW_REDUCTIONS:
             self._reduce(number, part, operands[0])
             return
         scalar = element_scalar(part)
@@ -130,7 +125,7 @@ class RowProgram:
 
     def _reduce(self, number: int, part: Op, source: int) -> None:
         self._ready[number] = self._first[source] + 1
-        self._reduced[number] = source, _REDUCES_BY[part.kind]
+        self._reduced[number] = source, ROW_REDUCTIONS[part.kind]
         divided = " / v_splat((float)count)" if part.kind == "MEAN" else ""
         text = self._printer.defined(number, "f32", f"row[{number}]{divided}")
         self._texts[number] = text

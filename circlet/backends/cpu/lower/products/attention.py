@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
 from circlet.backends.cpu.abi import align
 from circlet.backends.cpu.lower.floats.bf16 import registers_for_pairs, rounds
 from circlet.backends.cpu.lower.floats.tiles import (
@@ -28,12 +26,10 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.passes.fuse_attention import factor_of
 from circlet.ir import Op
 from circlet.ops.batch_matmul import adjoint
-from circlet.ops.fused import FUSED_ATTENTION, FusedAttrs
+from circlet.ops.fused import FUSED_ATTENTION, AttentionAttrs
 from circlet.ops.operands import operand
-from circlet.ops.softmax import SoftmaxAttrs
 from circlet.target.targets import Target
 
 _FUNCTION = {False: "attention_f32", True: "attention_bf16"}
@@ -46,12 +42,14 @@ def _takes(op: Op, target: Target) -> None:
     """The pass fuses only what this lowering takes."""
 
 
-def _parts(op: Op) -> tuple[Op, ...]:
-    return op.attributes(FusedAttrs).parts
+def _attrs(op: Op) -> AttentionAttrs:
+    assert isinstance(op.attrs, AttentionAttrs)
+    return op.attrs
 
 
 def _lower(op: Op, context: Context) -> None:
-    first, last = _parts(op)[0], _parts(op)[-1]
+    attrs = _attrs(op)
+    first, last = attrs.parts[0], attrs.parts[-1]
     rows, depth, keys = product_sizes(first)
     columns = product_sizes(last)[2]
     lanes = lanes_of(context.vector_bytes)
@@ -72,8 +70,8 @@ def _lower(op: Op, context: Context) -> None:
         "pitch": pitch,
         **_strides(first, last),
         **_mask(op),
-        "scale": _factor(op),
-        "beta": _softmax(op).attributes(SoftmaxAttrs).beta,
+        "scale": attrs.scale,
+        "beta": attrs.beta,
     }
     if rounded:
         params = {f"f32_{name}": value for name, value in params.items()}
@@ -141,10 +139,10 @@ def _strides(first: Op, last: Op) -> dict[str, ParamValue]:
 
 
 def _mask(op: Op) -> dict[str, ParamValue]:
-    adds = [part for part in _parts(op) if part.kind == "ADD"]
-    if not adds:
+    shape = _attrs(op).mask_shape
+    if not shape:
         return {}
-    shape, mask = adds[0].outputs[0].static_shape, operand(op, 3)
+    mask = operand(op, 3)
     own = mask.static_shape
     strides = tuple(prod(own[axis + 1 :]) for axis in range(len(own)))
     *outer, row, key = broadcast_strides(strides, own, shape)
@@ -154,15 +152,6 @@ def _mask(op: Op) -> dict[str, ParamValue]:
         "mask_sizes": outer_fields(shape[:-2], MOST_STACK_AXES),
         "mask": [0] * (MOST_STACK_AXES - len(outer)) + outer + [0],
     }
-
-
-def _factor(op: Op) -> float:
-    factors = [factor for part in _parts(op) if (factor := factor_of(part)) is not None]
-    return float(np.asarray(factors[0].data).reshape(-1)[0]) if factors else 1.0
-
-
-def _softmax(op: Op) -> Op:
-    return next(part for part in _parts(op) if part.kind == "SOFTMAX")
 
 
 LOWERINGS.add(Lowering(FUSED_ATTENTION, "fused_attention", _takes, _lower))

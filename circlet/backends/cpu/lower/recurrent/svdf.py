@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.backends.cpu.abi import LINE_BYTES, align
+from circlet.backends.cpu.abi import align
 from circlet.backends.cpu.lower.floats.epilogue import CLAMPS
 from circlet.backends.cpu.lower.products.matvec import (
     Blocks,
@@ -25,8 +25,8 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
 )
 from circlet.ir import DType, Op
-from circlet.ops.operands import operand, zero_of
-from circlet.ops.requantize import activation_of, integer_range, wrap_int32
+from circlet.ops.operands import limits, operand, zero_of
+from circlet.ops.requantize import activation_of, wrap_int32
 from circlet.ops.svdf import BIAS, FEATURES, STATE, TIME, factors_of, sizes_of
 from circlet.target.targets import Target
 
@@ -114,8 +114,8 @@ def _lower_stored(op: Op, context: Context) -> None:
     units = sizes_of(op).units
     passed = zero_of(state) * time.astype(np.int64).reshape(units, -1).sum(axis=1)
     bias = wrap_int32(_bias(op) - passed).astype(np.int32)
-    low, high = integer_range(state.dtype)
-    start = align(4 * blocks.slots, LINE_BYTES)
+    low, high = limits(state.dtype)
+    start = align(4 * blocks.slots, 64)
     params: dict[str, ParamValue] = {
         "in_offset": start,
         "state_zero": zero_of(state),
