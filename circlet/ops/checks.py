@@ -48,14 +48,15 @@ def at_least(fields: Sequence[str], least: int, most: int = 1 << 16) -> Rule:
     )
 
 
-def steps(*fields: str) -> Rule:
-    """Rule: every element of the named tuples of whole numbers is 1 to 65536."""
+def steps(rank: int, *fields: str) -> Rule:
+    """Rule: each of the named tuples has `rank` whole numbers, 1 to 65536."""
 
     def holds(op: Op) -> bool:
-        return all(1 <= step <= _MOST for field in fields for step in vars(op.attrs)[field])
+        given = [vars(op.attrs)[field] for field in fields]
+        return all(len(each) == rank and 1 <= min(each) <= max(each) <= _MOST for each in given)
 
-    names = ", ".join(fields)
-    return Rule(f"{'_'.join(fields)}_in_range", holds, f"{names} must be 1 to {_MOST}", sized=False)
+    message = f"{', '.join(fields)} must have {rank} elements, 1 to {_MOST}"
+    return Rule(f"{'_'.join(fields)}_in_range", holds, message, sized=False)
 
 
 def padding(rank: int) -> Rule:

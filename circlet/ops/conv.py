@@ -119,7 +119,7 @@ def _rules(axis: int, channels: Rule) -> tuple[Rule, ...]:
         checks.known_sizes(1, "weights"),
         checks.padding(2),
         checks.one_of("activation", checks.ACTIVATIONS),
-        checks.steps("strides", "dilations"),
+        checks.steps(2, "strides", "dilations"),
         channels,
         checks.bias_fits(2, filters),
         Rule("window_fits", _window_fits, "the dilated window must fit into the input"),

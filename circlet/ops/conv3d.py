@@ -114,7 +114,7 @@ register(
             checks.known_sizes(1, "weights"),
             checks.padding(3),
             checks.one_of("activation", checks.ACTIVATIONS),
-            checks.steps("strides", "dilations"),
+            checks.steps(3, "strides", "dilations"),
             Rule("depths", _depths_agree, "input and weights must have equal channels"),
             checks.bias_fits(2, _filters),
             Rule("window_fits", lambda op: 0 not in _infer(op)[0].shape, "the window must fit"),
@@ -199,7 +199,7 @@ register(
             checks.known_sizes(_WEIGHTS, "weights"),
             checks.padding(3),
             checks.one_of("activation", checks.ACTIVATIONS),
-            checks.steps("strides", "dilations"),
+            checks.steps(3, "strides", "dilations"),
             Rule("depths", _transposed_depths_agree, "input and weights must have equal channels"),
             checks.bias_fits(_BIAS, _transposed_filters),
             Rule(

@@ -88,7 +88,7 @@ def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
             checks.not_empty(0),
             checks.padding(2),
             checks.one_of("activation", checks.ACTIVATIONS),
-            checks.steps("strides", "kernel_shape"),
+            checks.steps(2, "strides", "kernel_shape"),
             Rule(
                 "padding_below_kernel",
                 _holds_pixels,

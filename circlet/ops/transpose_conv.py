@@ -123,7 +123,7 @@ TRANSPOSE_CONV = register(
             checks.known_sizes(_WEIGHTS, "weights"),
             checks.padding(2),
             checks.one_of("activation", checks.ACTIVATIONS),
-            checks.steps("strides"),
+            checks.steps(2, "strides"),
             Rule("depth_fits", _depth_fits, "input and weights must have equal depth"),
             Rule(
                 "output_shape_fits",

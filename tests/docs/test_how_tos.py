@@ -8,7 +8,13 @@ import pytest
 
 from tests.docs.how_to import ROOT, Block, blocks, carry_out, edited, run_tests
 
-PAGES = ["adding-an-operator", "adding-a-kernel", "adding-a-backend", "writing-a-pass"]
+PAGES = [
+    "adding-an-operator",
+    "adding-a-file-format",
+    "adding-a-kernel",
+    "adding-a-backend",
+    "writing-a-pass",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

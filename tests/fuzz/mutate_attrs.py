@@ -12,6 +12,18 @@ from circlet.ops import find
 from tests.fuzz import mutate_bytes, values
 
 _SCHEMA = schema.by_name("tflite")
+_WORDS = {
+    "activation": list(_SCHEMA.enums["ActivationFunctionType"].values),
+    "coordinate_transformation": ["asymmetric", "half_pixel", "align_corners", "cubic"],
+}
+_PADDINGS = (
+    "SAME_UPPER",
+    ((0, 0), (0, 0)),
+    ((1, 0), (0, 2)),
+    ((0, 0),),
+    ((1 << 20, 0), (0, 0)),
+    "",
+)
 
 
 def change_attribute(op: Op, random: Random) -> None:
@@ -41,8 +53,10 @@ def another(value: object, table: str, name: str, random: Random) -> object:
     """A value of the same kind as this one."""
     if isinstance(value, bool):
         return not value
+    if name == "padding":
+        return random.choice(_PADDINGS)
     if isinstance(value, str):
-        return random.choice(_enumeration(table, name) or [value])
+        return random.choice(_WORDS.get(name) or _enumeration(table, name) or [value])
     if isinstance(value, int):
         return random.choice((value + 1, value - 1, *values.INTEGERS))
     if isinstance(value, float):

@@ -219,6 +219,8 @@ def mutate(data: bytes, random: Random) -> bytes:
         for graph in model.graphs:
             open_sizes(graph, random, model)
     model.signatures = []
+    for op in (op for graph in model.graphs for op in graph.ops):
+        op.requantization = None  # files cannot say that of changed kinds and types
     return dumps(model)
 
 

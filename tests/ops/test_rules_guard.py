@@ -34,6 +34,7 @@ SCALES = [
     1 / 256,
 ]
 TEXTS = ["NONE", "RELU", "TANH", "FLOAT32", "INT32", "INT64"]
+WORDS = {"coordinate_transformation": ["asymmetric", "half_pixel", "align_corners", "cubic"]}
 
 
 def random_tensor(rng: np.random.Generator, index: int, dtype: DType) -> tuple[Tensor, np.ndarray]:
@@ -60,7 +61,8 @@ def random_attrs(rng: np.random.Generator, record: OpDef) -> object:
         elif isinstance(default, tuple):
             values[field.name] = tuple(int(n) for n in rng.integers(-2, 4, rng.integers(0, 3)))
         elif isinstance(default, str):
-            values[field.name] = TEXTS[int(rng.integers(len(TEXTS)))]
+            words = WORDS.get(field.name, TEXTS)
+            values[field.name] = words[int(rng.integers(len(words)))]
         elif isinstance(default, float):
             values[field.name] = float(rng.choice([-2, 0, 0.3, 1, 1e30, np.nan, np.inf]))
         else:

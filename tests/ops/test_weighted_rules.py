@@ -88,6 +88,7 @@ CONVOLUTION: list[tuple[str, Change]] = [
     ("activation_known", with_attrs(activation="TANH")),
     (STRIDES, with_attrs(strides=(0, 1))),
     (STRIDES, with_attrs(dilations=(1, -1))),
+    (STRIDES, with_attrs(strides=(1,))),
     ("bias_size", shaped(2, 15)),
     ("window_fits", with_attrs(dilations=(9, 1))),
     ("quantised", quantised(0, ZERO_SCALE)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from circlet.errors import FormatError
 from circlet.ir import Op
 
 
@@ -37,12 +38,18 @@ def renamed(attribute: str, field: str) -> Part:
 
 def paired(attribute: str, *names: str) -> Part:
     """Several fields that are the elements of one tuple."""
-    return Part(
-        attribute,
-        names,
-        lambda fields: tuple(fields[name] for name in names),
-        lambda op: dict(zip(names, vars(op.attrs)[attribute], strict=True)),
-    )
+
+    def encode(op: Op) -> dict[str, object]:
+        values = vars(op.attrs)[attribute]
+        if len(values) != len(names):
+            raise FormatError(
+                "an attribute of an operator cannot be stored",
+                where=f"{op.name} ({op.label})",
+                why=f"{attribute} has {len(values)} elements, not {len(names)}",
+            )
+        return dict(zip(names, values, strict=True))
+
+    return Part(attribute, names, lambda fields: tuple(fields[n] for n in names), encode)
 
 
 ACTIVATION = renamed("activation", "fused_activation_function")

@@ -46,11 +46,12 @@ def _stored(op: Op, padding: Padding, axes: Callable[[Op], Axes]) -> str:
     """The word for a padding; amounts are SAME where the sizes are known and give the same."""
     if padding == SAME_UPPER:
         return "SAME"
-    if not any(map(any, padding)):
+    if isinstance(padding, tuple) and not any(map(any, padding)):
         return "VALID"
     sizes, windows = axes(op)
     pairs = list(zip(sizes, windows, strict=True))
-    if all(_is_same(padding, axis, *pair) for axis, pair in enumerate(pairs)):
+    fits = isinstance(padding, tuple) and len(padding) == len(pairs)
+    if fits and all(_is_same(padding, axis, *pair) for axis, pair in enumerate(pairs)):
         return "SAME"
     raise FormatError(
         "the padding of an operator cannot be stored",
