@@ -11,6 +11,7 @@ from circlet.ops.requantize import (
     INT32_MAX,
     INT32_MIN,
     multiply_by_quantized_multiplier,
+    rounding_divide_by_pot,
     saturating_rounding_doubling_high_mul,
 )
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
@@ -47,6 +48,16 @@ def test_one_addend_and_one_shift_round_twice() -> None:
     twice = 2 * mantissa - (1 << 32)
     high = ((values * twice + addend) >> 32) + values + (values >> 63)
     np.testing.assert_array_equal(high >> right, wanted)
+
+
+def test_half_of_a_shorter_shift_rounds_halves_away_from_zero() -> None:
+    rng = np.random.default_rng(7)
+    edges = [-INT32_MAX, 1 - INT32_MAX, -(1 << 30), -3, -2, -1, 0, 1, 2, 3, 1 << 30, INT32_MAX]
+    values = np.array([*edges, *rng.integers(-INT32_MAX, INT32_MAX, 4000)], np.int32)
+    for exponent in range(1, 32):
+        once = (values + (values >> 31)) >> (exponent - 1)
+        got, wanted = once - (once >> 1), rounding_divide_by_pot(values, exponent)
+        np.testing.assert_array_equal(got, wanted, err_msg=str(exponent))
 
 
 def test_the_high_half_of_one_product_rounds_twice_above_zero() -> None:

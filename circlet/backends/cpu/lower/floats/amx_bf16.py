@@ -6,12 +6,11 @@ import numpy as np
 
 from circlet.backends.cpu.lower.floats.bf16 import BF16_BYTES, to_bf16
 from circlet.backends.cpu.lower.floats.epilogue import FloatProduct, edges
+from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES
 from circlet.backends.cpu.lower.integers.amx_q8 import ROWS, Step, fits_tiles, pack_tiles
 from circlet.backends.cpu.lower.products.product import Im2colRow
 from circlet.backends.cpu.lowering import Context, Kernel, ParamValue
 from circlet.target.targets import Target
-
-_FLOAT_BYTES = 4
 
 
 def takes_tiles(product: FloatProduct, target: Target) -> bool:
@@ -43,7 +42,7 @@ def call_amx_bf16(product: FloatProduct, context: Context) -> None:
         (product.source.ref, *packed.refs, product.result.ref, epilogue.addend_ref),
         [product.result.tensor],
         tasks=tasks,
-        scratch_bytes=2 * ROWS * step.columns * _FLOAT_BYTES,
+        scratch_bytes=2 * ROWS * step.columns * FLOAT_BYTES,
     )
 
 
