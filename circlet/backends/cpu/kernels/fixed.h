@@ -24,6 +24,11 @@ CIRCLET_INLINE vi v_srdhm(vi a, vi b) {
     return (vi)((low & (vl)(even >> 31)) | (~low & (odd + odd)));
 }
 
+/* The same of two numbers; one factor is never INT32_MIN. */
+CIRCLET_INLINE int32_t s_srdhm(int32_t a, int32_t b) {
+    return (int32_t)(((int64_t)a * b + (1ll << 30)) >> 31);
+}
+
 /* RoundingDivideByPOT: x / 2^exponent, rounded to nearest, halves away from zero; 0 <= exponent <=
  * 31. Comparisons give -1 where they hold, hence the signs. */
 CIRCLET_INLINE vi v_rdbpot(vi x, vi exponent) {
