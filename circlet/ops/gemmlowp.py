@@ -22,10 +22,11 @@ Int64 = npt.NDArray[np.int64]
 wrap = wrap_int32
 high_mul = saturating_rounding_doubling_high_mul
 
-_EXP_MINUS_EIGHTH = 1895147668
-_THIRD = 715827883
+_EXP_MINUS_EIGHTH = 1895147668  # e**(-1/8) in Q0.31
+_THIRD = 715827883  # 1/3 in Q0.31
 _EXP_FRACTION_BITS = 26
 _QUARTER = 1 << (_EXP_FRACTION_BITS - 2)
+# n and e**(-2**n) in Q0.31, for each bit of a Q5.26 magnitude from a quarter up.
 EXP_STEPS = (
     (-2, 1672461947),
     (-1, 1302514674),
@@ -35,6 +36,7 @@ EXP_STEPS = (
     (3, 720401),
     (4, 242),
 )
+# 48/17 - 32/17 d is the line that is least wrong for 1 / d on [1/2, 1]; in Q2.29.
 _48_OVER_17 = 1515870810
 _MINUS_32_OVER_17 = -1010580540
 _Q2_ONE = 1 << 29

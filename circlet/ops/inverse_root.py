@@ -36,10 +36,10 @@ from circlet.ops.requantize import (
 
 Int64 = npt.NDArray[np.int64]
 
-_ONE_AND_A_HALF = (1 << 28) + (1 << 27)
-_HALF_ROOT_OF_TWO = 1518500250
+_ONE_AND_A_HALF = (1 << 28) + (1 << 27)  # in Q3.28
+_HALF_ROOT_OF_TWO = 1518500250  # in Q0.31; makes up for the halving of `raw`
 _NEWTON_STEPS = 5
-_SPARE_BITS = 20
+_SPARE_BITS = 20  # kShift of the reference: fraction bits kept between both factors
 INT16_MAX = (1 << 15) - 1
 _SMALLEST_NORM = np.float32(1e-6)
 

@@ -76,7 +76,7 @@ def multiply_by_quantized_multiplier(
     """
     shifts = np.asarray(shift, np.int64)
     numbers = np.asarray(values, np.int64)
-    if (shifts > 0).any():
+    if (shifts > 0).any():  # the shift to the left is of 32 bits, and wraps
         numbers = wrap_int32(numbers << np.maximum(shifts, 0))
     scaled = saturating_rounding_doubling_high_mul(numbers, mantissa)
     return rounding_divide_by_pot(scaled, np.maximum(-shifts, 0))

@@ -1,4 +1,4 @@
-"""LOGISTIC and TANH of int16 values as the reference kernels compute them: 256 straight pieces.
+"""LOGISTIC and TANH of int16 values as the reference kernels compute them: 256 linear segments.
 
 Both read one table of the logistic function over 0 <= x < 256 / 24, for tanh(x) is
 2 logistic(2 x) - 1; values are brought to the table's steps by an integer factor and a shift.
@@ -32,7 +32,7 @@ def _table() -> Int64:
     at = np.arange(_PIECES, dtype=np.float64)
     bent = _curve(at + 0.5) - (_curve(at) + _curve(at + 1)) / 2
     whole = np.rint(_curve(at) + bent / 2).astype(np.int64)
-    whole[-1] = (1 << _TABLE_BITS) - 1
+    whole[-1] = (1 << _TABLE_BITS) - 1  # uint16 in the reference
     return whole
 
 
@@ -77,6 +77,7 @@ def logistic(op: Op, values: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
     scaled = _scaled(values, *_factor(op, (0,)))
     steps = np.abs(scaled)
     piece = np.where(steps >> 9 >= _PIECES - 1, 0x7FFF << 10, _interpolated(steps, 9))
+    # 1 - y for negative x: its halves are rounded down where those of y go up.
     mirrored = (1 << 25) - piece + (1 << 9) - 1
     return (np.where(scaled >= 0, piece + (1 << 9), mirrored) >> 10).astype(np.int16)
 

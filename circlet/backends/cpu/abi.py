@@ -24,6 +24,7 @@ CONTROL = 0xFFFFFFFF
 LINE_BYTES = 64  # A cache line, and the widest vector register: what memory is aligned to.
 PARAMS_ALIGNMENT = 16
 
+# Little-endian, as all targets are; numpy aligns fields as C compilers do for these types.
 _C_TYPES = {
     f"{sign}int{bits}_t": f"<{sign or 'i'}{bits // 8}"
     for sign in ("", "u")

@@ -153,6 +153,8 @@ def _plan_arena(
         for tensor in seen:
             touched.setdefault(lowered.storage.allocations[tensor].buffer, []).append(index)
     for first, last in lowered.loops():
+        # What is made before a loop and read in it is read again in the next turn: it lives until
+        # the loop ends, not only to the last step that names it.
         for steps in touched.values():
             if steps[0] < first <= steps[-1] < last:
                 steps.append(last)
@@ -193,7 +195,7 @@ def _emit(
             locations[kernel] = known
         else:
             origins.setdefault(kernel, {})[op.name] = None
-    missing = sorted(origins, key=str)
+    missing = sorted(origins, key=str)  # texts do not depend on the order of ops
     count = max(not reuse.units, min(unit_count, len(missing)))
     decks: list[list[EmittedKernel]] = [[] for _ in range(count)]
     for number, kernel in enumerate(missing):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from circlet.backends.cpu.lowering import Kernel
 
+# Names come from the model: they must not end the comment that they stand in.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.:;,+\-/ ]")
 _SHOWN_ORIGINS = 6
 _SIGNATURE = (
@@ -25,6 +26,7 @@ class EmittedKernel:
 
 def emit_unit(kernels: Sequence[EmittedKernel]) -> str:
     """The C text of a unit that exports `kernels` in order through `circlet_unit_table`."""
+    # Each once, in order: equal kernels give equal texts.
     headers = dict.fromkeys(item.kernel.header for item in kernels)
     includes = ["#include <circlet_abi.h>", *(f"#include <{name}>" for name in headers)]
     preludes = dict.fromkeys(item.kernel.prelude for item in kernels if item.kernel.prelude)

@@ -8,6 +8,9 @@ from circlet.errors import TargetError
 from circlet.target.features import FEATURES
 from circlet.target.targets import Target
 
+# Units are freestanding: they load wherever the runtime library does. Contraction is off, and so
+# is strict aliasing: kernels say what is fused, and buffers hold elements of any type.
+# Without errno and traps, roots and selections can be vector instructions.
 COMMON = (
     "-std=gnu11",
     "-O3",

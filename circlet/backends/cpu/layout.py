@@ -9,7 +9,10 @@ from circlet.ir import Tensor
 
 
 class Border(NamedTuple):
-    """Rows and columns of padding around the image of an NHWC tensor."""
+    """Rows and columns of padding around the image of an NHWC tensor.
+
+    With the padding in memory, windows at the edge are read as all others are, without a branch.
+    """
 
     top: int = 0
     left: int = 0

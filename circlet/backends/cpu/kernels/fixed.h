@@ -35,7 +35,13 @@ CIRCLET_INLINE vi v_srdhm(vi a, vi b) {
 #endif
 }
 
-/* x / 2^exponent, rounded to nearest, halves away from zero; 0 <= exponent <= 31, x > INT32_MIN.
+/* The same of two numbers; one factor is never INT32_MIN. */
+CIRCLET_INLINE int32_t s_srdhm(int32_t a, int32_t b) {
+    return (int32_t)(((int64_t)a * b + (1ll << 30)) >> 31);
+}
+
+/* RoundingDivideByPOT: x / 2^exponent, rounded to nearest, halves away from zero; 0 <= exponent <=
+ * 31, x > INT32_MIN.
  *
  * Shifting by one less, and then taking off half of that, rounds halves up without an addend that
  * might overflow; taking 1 off negative x first makes them round away from zero. */
@@ -49,6 +55,7 @@ CIRCLET_INLINE vi v_rdbpot(vi x, vi exponent) {
 CIRCLET_INLINE vi v_scale_twice(vi x, vi multiplier, vi left, vi right) {
     return v_rdbpot(v_srdhm(v_shl_i32(x, left), multiplier), right);
 }
+
 /* The same with one factor for all; a shift below 0 is one to the right. */
 CIRCLET_INLINE vi v_scale_all(vi x, int32_t multiplier, int32_t shift) {
     return v_scale_twice(x, v_splat_i32(multiplier), v_splat_i32(shift > 0 ? shift : 0),

@@ -3,16 +3,11 @@
 #ifndef CIRCLET_LSTM_NORM_Q8_H
 #define CIRCLET_LSTM_NORM_Q8_H
 
-#include "simd.h"
+#include "fixed.h"
 
 struct lstm_norm {
     int32_t multiplier, shift, limit; /* of the result; the least variance */
 };
-
-/* SaturatingRoundingDoublingHighMul; one factor is never negative, so that nothing saturates. */
-CIRCLET_INLINE int32_t norm_mul(int32_t a, int32_t b) {
-    return (int32_t)(((int64_t)a * b + (1ll << 30)) >> 31);
-}
 
 /* SaturatingLeftShift. */
 CIRCLET_INLINE int32_t norm_shift(int32_t x, int bits) {
@@ -23,7 +18,7 @@ CIRCLET_INLINE int32_t norm_shift(int32_t x, int bits) {
 /* MultiplyByQuantizedMultiplier: x times a factor, rounded twice. */
 CIRCLET_INLINE int32_t norm_scale(int32_t x, int32_t multiplier, int32_t shift) {
     int left = shift > 0 ? shift : 0, right = shift > 0 ? 0 : -shift;
-    int32_t y = norm_mul((int32_t)((uint32_t)x << left), multiplier);
+    int32_t y = s_srdhm((int32_t)((uint32_t)x << left), multiplier);
     int32_t mask = (int32_t)((1u << right) - 1), threshold = (mask >> 1) + (y < 0);
     return (y >> right) + ((y & mask) > threshold);
 }
@@ -41,10 +36,10 @@ CIRCLET_INLINE struct lstm_norm norm_inverse_square_root(int32_t value) {
     int32_t raw = (int32_t)((uint32_t)value << (2 * pairs)) >> 1, x = 1 << 28;
     int32_t half = (raw >> 1) + (raw & 1);
     for (int i = 0; i < 5; i++) {
-        int32_t cube = norm_shift(norm_mul(norm_mul(x, x), x), 6);
-        x = norm_shift(norm_mul((1 << 28) + (1 << 27), x) - norm_mul(half, cube), 3);
+        int32_t cube = norm_shift(s_srdhm(s_srdhm(x, x), x), 6);
+        x = norm_shift(s_srdhm((1 << 28) + (1 << 27), x) - s_srdhm(half, cube), 3);
     }
-    x = norm_mul(x, 1518500250); /* sqrt(1/2) in Q0.31, as the value was halved */
+    x = s_srdhm(x, 1518500250); /* sqrt(1/2) in Q0.31, as the value was halved */
     factor.multiplier = right < 0 ? (int32_t)((uint32_t)x << -right) : x;
     factor.shift = right < 0 ? 0 : -right;
     return factor;

@@ -17,8 +17,8 @@ typedef CIRCLET_VECTOR(char, 64) lut_chars;
 
 /* Two permutations over 128 entries each (vpermi2b reads two registers), joined by the top bit
  * of the index: 64 look-ups in a few instructions. */
-CIRCLET_INLINE vu8 lut_of(const lut_chars *part, vu8 places) {
-    lut_chars index = (lut_chars)places;
+CIRCLET_INLINE vu8 lut_of(const lut_chars *part, vu8 indices) {
+    lut_chars index = (lut_chars)indices;
     vu8 low = (vu8)__builtin_ia32_vpermi2varqi512(part[0], index, part[1]);
     vu8 high = (vu8)__builtin_ia32_vpermi2varqi512(part[2], index, part[3]);
     vu8 upper = (vu8)((vi8)index < 0);

@@ -97,11 +97,6 @@ struct softmax_q8_params {
     int32_t low;           /* smallest stored value */
 };
 
-/* SaturatingRoundingDoublingHighMul: (a * b) >> 31, rounded, for any signs. */
-CIRCLET_INLINE int32_t softmax_high_mul(int32_t a, int32_t b) {
-    return (int32_t)(((int64_t)a * b + (1ll << 30)) >> 31);
-}
-
 CIRCLET_INLINE int32_t softmax_saturate(int64_t x) {
     return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x;
 }
@@ -111,10 +106,10 @@ CIRCLET_INLINE int32_t softmax_saturate(int64_t x) {
 CIRCLET_INLINE int32_t softmax_reciprocal(int32_t fraction) {
     int64_t total = (int64_t)fraction + INT32_MAX;
     int32_t half = (int32_t)(total >= 0 ? (total + 1) / 2 : -((1 - total) / 2));
-    int32_t x = 1515870810 + softmax_high_mul(half, -1010580540);
+    int32_t x = 1515870810 + s_srdhm(half, -1010580540);
     for (int i = 0; i < 3; i++) {
-        int32_t error = (1 << 29) - softmax_high_mul(half, x);
-        int64_t step = softmax_saturate((int64_t)softmax_high_mul(x, error) * 4);
+        int32_t error = (1 << 29) - s_srdhm(half, x);
+        int64_t step = softmax_saturate((int64_t)s_srdhm(x, error) * 4);
         x = (int32_t)(uint32_t)(uint64_t)(x + step);
     }
     return softmax_saturate((int64_t)x * 2);

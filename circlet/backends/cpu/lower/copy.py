@@ -121,6 +121,7 @@ def _is_in_place(context: Context, source: Ref, target: TensorRef, loops: Loops)
     """Whether each element would be copied onto itself."""
     if not isinstance(source, TensorRef) or not context.shares(source.tensor, target.tensor):
         return False
+    # One buffer, one start, and equal steps: every element is where it is to go.
     first, last = (context.layout(ref.tensor).offset + ref.offset for ref in (source, target))
     coalesced = merged(loops)
     return first == last and coalesced.strides[0] == coalesced.strides[1]
@@ -169,6 +170,8 @@ def _elements_call(
     """Single elements, in tiles of the two axes that are contiguous on one side each."""
     if len(loops.sizes) == 1:
         loops = Loops((1, *loops.sizes), tuple((0, *row) for row in loops.strides))
+    # A tile has the result's innermost axis, and the axis along which the source's steps are least:
+    # what a cache line holds, of either, is used while it is there.
     source, result = loops.strides
     inner = len(loops.sizes) - 1
     column = min(range(inner), key=lambda axis: source[axis])

@@ -58,13 +58,13 @@ class Printer:
 
     def computed(self, number: int, scalar: Scalar, operands: Sequence[int]) -> str:
         """The C statement of an expression over values given by number."""
-        places = self._param_places(scalar)
+        params = self._param_texts(scalar)
 
         def leaf(node: Var | Param | Const) -> str:
             if isinstance(node, Var):
                 return self.variable(operands[node.index], node.kind)
             if isinstance(node, Param):
-                return places[node]
+                return params[node]
             return _literal(node.value, node.kind)
 
         expr = _without_divisions(scalar.expr)
@@ -73,14 +73,14 @@ class Printer:
     def loaded(self, number: int, at: str, dtype: DType, *, is_single: bool = False) -> str:
         """The C statement that loads a value; `is_single` where one element serves all lanes."""
         kind = LOADED_KINDS.get(dtype, "i32")
-        place = at if is_single else f"{at} + i * {dtype.bits // 8}"
+        address = at if is_single else f"{at} + i * {dtype.bits // 8}"
         if kind == "i64":
             text = f"v_splat_i64(*(const int64_t *){at})" if is_single else ""
-            return self.defined(number, kind, text or f"element_load_i64({place}, n)")
+            return self.defined(number, kind, text or f"element_load_i64({address}, n)")
         if is_single:
             text = f"element_splat_{kind}({at}, {EXPRESSION_TYPES[dtype]})"
         else:
-            text = f"element_load_{kind}({place}, n, {EXPRESSION_TYPES[dtype]})"
+            text = f"element_load_{kind}({address}, n, {EXPRESSION_TYPES[dtype]})"
         return self.defined(number, kind, text)
 
     def stored(self, number: int, at: str, dtype: DType, count: str = "n") -> str:
@@ -101,15 +101,15 @@ class Printer:
             return f"v_low_i32(x{number})"
         return f"(x{number} & 1)" if own == "mask" else f"v_to_{kind}(x{number})"
 
-    def _param_places(self, scalar: Scalar) -> Mapping[Param, str]:
-        places = {}
+    def _param_texts(self, scalar: Scalar) -> Mapping[Param, str]:
+        texts = {}
         for leaf in leaves(scalar.expr):
             if isinstance(leaf, Param):
                 values = self.values[leaf.kind]
                 splat = "v_splat" if leaf.kind == "f32" else "v_splat_i32"
-                places[leaf] = f"{splat}(v->{_ARRAYS[leaf.kind]}[{len(values)}])"
+                texts[leaf] = f"{splat}(v->{_ARRAYS[leaf.kind]}[{len(values)}])"
                 values.append(scalar.params[leaf.name])
-        return places
+        return texts
 
 
 def _without_divisions(expr: Expr) -> Expr:

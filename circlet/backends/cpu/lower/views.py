@@ -68,6 +68,8 @@ def broadcast_strides(strides: Sizes, sizes: Sizes, target: Sizes) -> Sizes:
 
 def merged(loops: Loops) -> Loops:
     """The same iteration space in as few loops as possible, at least one."""
+    # Two neighbouring axes are one where in every operand a step of the outer one is as long as the
+    # whole inner one; axes of size 1 have no steps. Few long loops leave most elements to vectors.
     sizes: list[int] = []
     strides: list[list[int]] = [[] for _ in loops.strides]
     for axis, size in enumerate(loops.sizes):
@@ -128,7 +130,7 @@ def row_fields(sizes: Sizes, inner_bytes: int) -> tuple[dict[str, ParamValue], i
     """
     rows, inner = prod(sizes[:-1]), sizes[-1]
     task = max(_LINE, TASK_BYTES // inner_bytes // _LINE * _LINE)
-    chunk = task if inner > 2 * task else inner
+    chunk = task if inner > 2 * task else inner  # rows of up to two tasks are not cut
     rows_per_task = 1 if chunk < inner else max(1, task // inner)
     fields: dict[str, ParamValue] = {
         "rows_count": rows,

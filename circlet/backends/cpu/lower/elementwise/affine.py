@@ -1,4 +1,4 @@
-"""Quantised sums as one affine form, where that gives every pair of bytes the exact result.
+"""Quantised sums as one affine form, where that is exact for every pair of 8-bit values.
 
 The records rescale both operands and the sum, each rounded twice. Over 65536 pairs that is nearly
 always the same as one sum of products with enough fraction bits, which `sum_q8.h` computes; the
@@ -21,7 +21,7 @@ from circlet.ops.fixed import activation_params
 from circlet.ops.lut import EIGHT_BIT
 from circlet.ops.operands import limits, operand, zero_of
 
-_GUARD_BITS = 20
+_GUARD_BITS = 20  # left shift of operands in the 8-bit ADD of the reference
 _WORD_BITS = 15
 _TAIL_BITS = 14
 _MOST_SHIFT = 16

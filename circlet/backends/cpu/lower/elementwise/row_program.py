@@ -132,9 +132,9 @@ class RowProgram:
 
     def _plan(self) -> None:
         """Decide what every pass computes, and what has to be kept for later passes."""
-        stored = {self._numbers[t]: place for place, t in enumerate(self.outputs)}
-        self._stores = {n: place for n, place in stored.items() if n in self._first}
-        self._row_stores = {n: place for n, place in stored.items() if n not in self._first}
+        stored = {self._numbers[t]: position for position, t in enumerate(self.outputs)}
+        self._stores = {n: position for n, position in stored.items() if n in self._first}
+        self._row_stores = {n: position for n, position in stored.items() if n not in self._first}
         passes = 1 + max([*self._first.values(), *(r - 1 for r in self._ready.values())], default=0)
         self._roots: list[list[int]] = [[] for _ in range(passes)]
         for number, (source, _) in self._reduced.items():
@@ -183,9 +183,9 @@ class RowProgram:
                 others.append(self._run_pass(index))
         others.append(self._start_of_next())
         self._rows_before(len(self._orders), known, others)
-        for number, place in self._row_stores.items():
-            at = f"at[{len(self.inputs) + place}]"
-            dtype = self.outputs[place].dtype
+        for number, position in self._row_stores.items():
+            at = f"at[{len(self.inputs) + position}]"
+            dtype = self.outputs[position].dtype
             others.append(self._printer.stored(number, at, dtype, "1"))
         functions.append(_function("open", f"{_SIGNATURE}, vf *row", opening))
         functions.append(_function("first", _ROW_SIGNATURE, begin))
@@ -205,10 +205,10 @@ class RowProgram:
 
     def _addresses(self) -> str:
         """The addresses of operands and of what is kept, for the passes over a row."""
-        places = [f"at[{k}]" for k in range(len(self.inputs) + len(self.outputs))]
+        addresses = [f"at[{k}]" for k in range(len(self.inputs) + len(self.outputs))]
         kept = range(len(self.kept))
-        places += [f"(char *)scratch + {k} * ROW_PASS_KEPT(count)" for k in kept]
-        return f"char *const all[] = {{{', '.join(places)}}}; (void)scratch, (void)all;"
+        addresses += [f"(char *)scratch + {k} * ROW_PASS_KEPT(count)" for k in kept]
+        return f"char *const all[] = {{{', '.join(addresses)}}}; (void)scratch, (void)all;"
 
     def _rows_before(self, index: int, known: set[int], lines: list[str]) -> None:
         """Compute the values of rows that are known before a pass."""
@@ -256,10 +256,10 @@ class RowProgram:
                 lines.append(self._stored(number, self.outputs[self._stores[number]].dtype))
             if number in self.kept:
                 lines.append(self._stored(number, DType.FLOAT32))
-        for place, number in enumerate(self._reduced_in(index)):
+        for position, number in enumerate(self._reduced_in(index)):
             source, kind = self._reduced[number]
             value = f"row_pass_kept({self._printer.variable(source, 'f32')}, n, {kind})"
-            lines.append(f"sum[{place}] = reduce_join_f32(sum[{place}], {value}, {kind});")
+            lines.append(f"sum[{position}] = reduce_join_f32(sum[{position}], {value}, {kind});")
         parameters = f"{_SIGNATURE}, const vf *row, vf *sum, int64_t i, int64_t n"
         return _function(str(index), parameters, lines)
 

@@ -144,13 +144,14 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _gate_weights(op: Op, gate: Gate) -> Floats:
+    # Input and state side by side: a step has one product over both.
     return np.concatenate([array(op, gate.weights), array(op, gate.recurrent)], axis=1)
 
 
 def _packed_gates(op: Op, shape: Shape, context: Context) -> ConstantRef:
     weights = spread_rows([_gate_weights(op, gate) for gate in gates(op)], shape.gate)
     bias = spread_rows([array(op, gate.bias) for gate in gates(op)], shape.gate)
-    kept = np.zeros_like(bias) if is_normalised(op) else bias
+    kept = np.zeros_like(bias) if is_normalised(op) else bias  # with a norm it comes later
     return context.constant(pack_floats(weights, kept, shape.blocks))
 
 

@@ -59,8 +59,8 @@ def _packed(
     weights = spread_rows(stored, stride)
     scales = [np.float32(scale_of(operand(op, position))) for position in positions]
     columns = np.zeros((2, blocks.slots), np.int32)
-    spread = np.repeat(np.array(scales, np.float32), stride)
-    columns[0, : spread.size] = spread.view(np.int32)
+    per_output = np.repeat(np.array(scales, np.float32), stride)
+    columns[0, : per_output.size] = per_output.view(np.int32)
     columns[1, : len(weights)] = weights.astype(np.int64).sum(axis=1)
     records = columns.reshape(2, -1, blocks.lanes).transpose(1, 0, 2)
     return context.constant(pack_bytes(weights, blocks)), context.constant(records)

@@ -112,6 +112,7 @@ def _lower_stored(op: Op, context: Context) -> None:
         -offset - stored_offset(weights, context.target), full * mantissa, full * shift, blocks
     )
     units = sizes_of(op).units
+    # sum((s - zero) t) = sum(s t) - zero sum(t): the second sum is constant, and joins the bias.
     passed = zero_of(state) * time.astype(np.int64).reshape(units, -1).sum(axis=1)
     bias = wrap_int32(_bias(op) - passed).astype(np.int32)
     low, high = limits(state.dtype)

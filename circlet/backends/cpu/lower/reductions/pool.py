@@ -18,7 +18,7 @@ from circlet.ops.pool import Pool2DAttrs, pool_window_of
 from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_of, activation_range
 from circlet.target.targets import Target
 
-_TAP_LIMIT = 1 << 15
+_TAP_LIMIT = 1 << 15  # sums of as many int16 fit int32
 _KINDS = {
     "AVERAGE_POOL_2D": "POOL_AVERAGE",
     "MAX_POOL_2D": "POOL_MAX",

@@ -24,7 +24,7 @@ from circlet.target.targets import Target
 _TASK_ELEMENTS = 1 << 12
 _SUM_INTEGER_BITS = 12
 _MOST_TERMS = 1 << _SUM_INTEGER_BITS
-_MOST_WIDE_TERMS = 1 << 15
+_MOST_WIDE_TERMS = 1 << 15  # of 15 bits each: sums fit 30
 
 
 def _refuses(op: Op, target: Target) -> str | None:

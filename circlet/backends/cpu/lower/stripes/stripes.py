@@ -140,7 +140,10 @@ class _StripeLowering:
         return _Image(tensor, strides, 0, batch, self._table.base(TensorRef(tensor)))
 
     def _record(self) -> None:
-        """Lower each part over every number of rows that it makes, the commonest first."""
+        """Lower each part over every number of rows that it makes, the commonest first.
+
+        The kernels chosen for that one serve the other numbers too, where they can.
+        """
         steps = [s for stripe in self._plan.stripes for group in stripe for s in group]
         counts = Counter((s.stage, s.rows.height) for s in steps if isinstance(s, Make))
         for (stage, count), _ in counts.most_common():
