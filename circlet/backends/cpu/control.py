@@ -19,12 +19,11 @@ from dataclasses import dataclass, field, replace
 from circlet.backends.cpu.lower.copy import not_copyable, padded_copy
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.ir import Graph, Op, Tensor
-from circlet.ops import NoAttrs
+from circlet.ops import Effects, NoAttrs, find
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
 
 COPY = "COPY"
-_KINDS = ("IF", "WHILE")
 
 
 @dataclass(eq=False)
@@ -69,7 +68,7 @@ def flatten(ops: Sequence[Op]) -> Flat:
     """Replace control flow by jumps, however deep it is nested."""
     flat = Flat()
     for op in ops:
-        if op.kind not in _KINDS:
+        if not is_control(op):
             flat.items.append(op)
             continue
         items = list(_expand(op, flat))
@@ -83,7 +82,7 @@ def refusal(op: Op, target: Target) -> str | None:
     """Why control flow cannot run natively: an op inside that cannot, or a changing shape."""
     for region in op.regions:
         for inner in region.ops:
-            reason = refusal(inner, target) if inner.kind in _KINDS else _row_refusal(inner, target)
+            reason = refusal(inner, target) if is_control(inner) else _row_refusal(inner, target)
             if reason is not None:
                 return f"{inner.label} {inner.name} inside: {reason}"
     results = op.regions[-1:] if op.kind == "WHILE" else op.regions
@@ -98,7 +97,8 @@ def refusal(op: Op, target: Target) -> str | None:
 
 def is_control(op: Op) -> bool:
     """Whether an op is expanded into jumps."""
-    return op.kind in _KINDS
+    record = find(op.label)
+    return record is not None and record.effects is Effects.RUNS_GRAPHS
 
 
 def _row_refusal(op: Op, target: Target) -> str | None:

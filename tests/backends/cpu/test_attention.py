@@ -75,7 +75,7 @@ def _attention(case: _Case) -> tuple[Cases, list[Tensor]]:
 
 def _fused(graph: Graph) -> Graph:
     made = replace(graph, ops=list(graph.ops))
-    native_pipeline("O2").run(made)
+    native_pipeline("O2", check=True).run(made)
     return made
 
 

@@ -17,7 +17,7 @@ from tests.backends.cpu.harness import run_native, runnable
 def fused(graph: Graph) -> Graph:
     """A graph as native code runs it."""
     made = replace(graph, ops=list(graph.ops))
-    native_pipeline("O2").run(made)
+    native_pipeline("O2", check=True).run(made)
     return made
 
 

@@ -30,7 +30,7 @@ def check_rows(cases: Cases, target: str, kinds: list[str]) -> Graph:
         pytest.skip(f"this CPU cannot run {target}")
     graph = cases.graph()
     after = replace(graph, ops=list(graph.ops))
-    native_pipeline("O2").run(after)
+    native_pipeline("O2", check=True).run(after)
     assert [op.kind for op in after.ops] == kinds
     alone, shared = (run_native(after, cases.inputs, target, threads) for threads in (1, 2))
     wanted = evaluate_graph(graph, cases.inputs)

@@ -165,7 +165,7 @@ def _network(name: str) -> tuple[Graph, list[np.ndarray]]:
 
 def _fused(graph: Graph) -> Graph:
     made = replace(graph, ops=list(graph.ops))
-    native_pipeline("O2").run(made)
+    native_pipeline("O2", check=True).run(made)
     return made
 
 

@@ -88,7 +88,7 @@ def test_rows_are_normalised_in_place(target: str, size: int) -> None:
     cases.op("TRANSPOSE", [make("MUL", [x, total], MulAttrs()), swapped])
     graph = cases.graph()
     fused = replace(graph, ops=list(graph.ops))
-    native_pipeline("O2").run(fused)
+    native_pipeline("O2", check=True).run(fused)
     assert "FUSED_ROWS" in [op.kind for op in fused.ops]
     assert arena_bytes(fused) == size * 64 < arena_bytes(fused, in_place=False)
     (got,), (wanted,) = run_native(fused, cases.inputs, target), evaluate_graph(graph, cases.inputs)

@@ -8,11 +8,10 @@ from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.fused import FUSED_RESIDUAL, FusedAttrs
 from circlet.ops.layout import paddings
 from circlet.ops.operands import operand
-from circlet.ops.requantize import activation_of
+from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_of
 from circlet.passes import Rewriter
 
 _LAYERS = frozenset({"CONV_2D", "FULLY_CONNECTED"})
-_CLAMPS = frozenset({"NONE", "RELU", "RELU6", "RELU_N1_TO_1"})
 _IMAGE_RANK = 4
 
 
@@ -71,7 +70,7 @@ def _can_add(layer: Op, add: Op) -> bool:
 
 
 def _clamps(add: Op) -> bool:
-    return activation_of(add) in _CLAMPS
+    return activation_of(add) in FLOAT_ACTIVATION_RANGES
 
 
 def _is_float(layer: Op) -> bool:

@@ -8,17 +8,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from circlet.ir import DType, Op, Tensor
+from circlet.ops import get
 from circlet.ops.conv import window_of
-from circlet.ops.fused import FUSED_RESIDUAL, FUSED_STRIPE, FusedAttrs, StripeAttrs
+from circlet.ops.fused import FUSED_RESIDUAL, FUSED_STRIPE, StripeAttrs, parts_of
 from circlet.ops.geometry import Window
 from circlet.ops.operands import operand
-from circlet.ops.requantize import activation_of
+from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_of
 from circlet.ops.shape import copy_op
 from circlet.passes import Rewriter
 
 _FLOATS = (DType.FLOAT32,) * 3
 _BYTES = ((DType.INT8,) * 3, (DType.UINT8,) * 3)
-_CLAMPS = frozenset({"NONE", "RELU", "RELU6", "RELU_N1_TO_1"})
 _COPY = "RESHAPE"
 _IMAGE_RANK = 4
 _LEAST_SHARES = 7  # of an image: with fewer, the rows of a stripe are not much less than it
@@ -137,15 +137,12 @@ def stripe_edges(rewriter: Rewriter) -> Iterator[Edge]:
 def row_macs(op: Op) -> int:
     """Multiply-adds of a row of outputs."""
     layer = _layer(op)
-    _, _, width, channels = layer.outputs[0].static_shape
-    _, rows, columns, depth = operand(layer, 1).static_shape
-    return width * channels * rows * columns * (depth if layer.kind == "CONV_2D" else 1)
+    batch, height, *_ = layer.outputs[0].static_shape
+    return get(layer).cost(layer).macs // (batch * height)
 
 
 def _layer(op: Op) -> Op:
-    if op.kind != FUSED_RESIDUAL:
-        return op
-    return op.attributes(FusedAttrs).parts[0]
+    return parts_of(op)[0] if op.kind == FUSED_RESIDUAL else op
 
 
 def _window(op: Op) -> Window:
@@ -174,7 +171,7 @@ def _is_layer(op: Op) -> bool:
         return False
     data, filters = operand(layer, 0), operand(layer, 1)
     types = data.dtype, filters.dtype, op.outputs[0].dtype
-    clamps = activation_of(layer) in _CLAMPS
+    clamps = activation_of(layer) in FLOAT_ACTIVATION_RANGES
     same_depth = data.static_shape[3] == filters.static_shape[3]
     if data.is_constant or not clamps or not same_depth:
         return False

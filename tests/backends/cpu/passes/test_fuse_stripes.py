@@ -155,6 +155,6 @@ def test_a_level_saves_memory() -> None:
     counts = {}
     for level in ("O1", "O2", "Os"):
         graph = two_peaks()
-        native_pipeline(level).run(graph)
+        native_pipeline(level, check=True).run(graph)
         counts[level] = len(graph.ops)
     assert counts == {"O1": 6, "O2": 6, "Os": 5}

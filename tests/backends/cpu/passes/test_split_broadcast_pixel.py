@@ -69,7 +69,7 @@ def test_split_network_gives_the_same(case: _Case) -> None:
     kinds = [op.kind for op in split.ops if op.kind != "CONCATENATION"]
     assert kinds == ["CONV_2D", "CONV_2D", "ADD"]
     assert all(op.origin.name for op in split.ops)
-    native_pipeline("O2").run(split)
+    native_pipeline("O2", check=True).run(split)
     assert [op.kind for op in split.ops][-2:] == ["CONV_2D", "FUSED_RESIDUAL"]
     (wanted,) = evaluate_graph(graph, cases.inputs)
     (got,) = run_native(split, cases.inputs)
