@@ -26,7 +26,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", corpora.models())
+@corpora.each_model()
 def test_every_model_of_the_corpus_loads(name: str) -> None:
     model = load(corpora.corpus(f"models/{name}"))
     entry = corpora.index()["models"][name]
@@ -35,6 +35,7 @@ def test_every_model_of_the_corpus_loads(name: str) -> None:
 
 
 def test_every_small_network_of_the_corpus_loads() -> None:
+    corpora.corpus("singleop")
     failed = {}
     for name in corpora.single_ops():
         try:

@@ -59,12 +59,13 @@ def load_apart(paths: Sequence[str]) -> list[dict[str, Any]]:
 
 @cache
 def outcomes() -> dict[str, dict[str, Any]]:
+    corpora.corpus("malformed")
     names = list(corpora.malformed())
     results = load_apart([str(corpora.corpus(f"malformed/{name}")) for name in names])
     return dict(zip(names, results, strict=True))
 
 
-@pytest.mark.parametrize("name", corpora.malformed())
+@corpora.each("name", corpora.malformed())
 def test_a_broken_file_loads_or_is_refused_in_time(name: str) -> None:
     outcome, expected = outcomes()[name], corpora.malformed()[name]["expect"]
     assert outcome["s"] < 5
