@@ -35,6 +35,7 @@ def small() -> bytes:
     return artifact_bytes({"model": "\u00e9"}, [code(native_target())])
 
 
+@pytest.mark.smoke
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "model.circlet"
     targets = [code(native_target()), code(parse_target("aarch64+i8mm"), b"other")]
@@ -74,6 +75,7 @@ def test_constants_start_on_pages(from_file: bool, tmp_path: Path) -> None:
     assert plan.__array_interface__["data"][0] % 64 == 0
 
 
+@pytest.mark.smoke
 def test_a_plan_runs_from_the_mapped_file(tmp_path: Path) -> None:
     partition = PartitionCode(native.chain_plan(3, 8), b"", (native.unit_image(),))
     made = TargetCode(str(native_target()), native.runtime_image(), (partition,), {})

@@ -47,6 +47,7 @@ def run(attack: ModuleType, backend: str) -> None:
     session.run(attack.inputs() if hasattr(attack, "inputs") else zeros)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", NAMES)
 def test_an_attack_on_the_reader_is_refused_with_its_code(name: str) -> None:
     attack = ATTACKS[name]
@@ -64,6 +65,7 @@ def test_an_attack_on_a_run_is_refused_with_its_code(name: str, backend: str) ->
     assert time.perf_counter() - start < 5
 
 
+@pytest.mark.smoke
 def test_the_unspoilt_network_loads() -> None:
     from tests.attacks.build import small
 

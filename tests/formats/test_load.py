@@ -45,6 +45,7 @@ def test_every_small_network_of_the_corpus_loads() -> None:
     assert failed == REFUSED
 
 
+@pytest.mark.smoke
 def test_constants_are_read_only_views_into_the_file() -> None:
     data = corpora.corpus("models/kws_dscnn_int8.tflite").read_bytes()
     file = np.frombuffer(data, np.uint8)
@@ -126,6 +127,7 @@ def test_a_missing_file_a_directory_and_a_pipe_are_file_errors(tmp_path: Path) -
             load(path)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("head", "word"),
     [

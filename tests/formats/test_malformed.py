@@ -65,6 +65,7 @@ def outcomes() -> dict[str, dict[str, Any]]:
     return dict(zip(names, results, strict=True))
 
 
+@pytest.mark.smoke
 @corpora.each("name", corpora.malformed())
 def test_a_broken_file_loads_or_is_refused_in_time(name: str) -> None:
     outcome, expected = outcomes()[name], corpora.malformed()[name]["expect"]

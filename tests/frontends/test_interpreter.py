@@ -20,6 +20,7 @@ NETWORKS = [
 ]
 
 
+@pytest.mark.smoke
 def test_a_script_runs_from_bytes(make: Make) -> None:
     interpreter = make(model_content=chain())
     interpreter.allocate_tensors()

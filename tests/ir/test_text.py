@@ -21,6 +21,8 @@ from circlet.ir.builder import Builder
 from circlet.ir.parse import from_text
 from circlet.ir.text import to_text
 
+pytestmark = pytest.mark.smoke
+
 
 @dataclass(frozen=True)
 class ToyAttrs:

@@ -10,6 +10,8 @@ from circlet.ir import DType, Graph, Model, Op, Origin, Quantization, Signature,
 from circlet.ir.builder import Builder
 from circlet.ir.verify import rule_names, verify, violations
 
+pytestmark = pytest.mark.smoke
+
 F32, I8 = DType.FLOAT32, DType.INT8
 
 

@@ -8,6 +8,8 @@ from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from tests.passes.harness import rewritten
 
+pytestmark = pytest.mark.smoke
+
 SIZES = (1, 2, 3, 1)
 
 

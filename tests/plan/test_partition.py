@@ -11,6 +11,8 @@ from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ir.builder import Builder
 from circlet.plan.partition import Partition, partition
 
+pytestmark = pytest.mark.smoke
+
 F32 = DType.FLOAT32
 
 

@@ -10,6 +10,8 @@ from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.plan.shapes import fix_shapes
 
+pytestmark = pytest.mark.smoke
+
 
 def chain(shape: tuple[int | None, ...], default: tuple[int, ...] | None = None) -> Graph:
     """Input -> RELU -> LOGISTIC."""
