@@ -60,7 +60,16 @@ def check_native(
     tolerance: float = 1e-5,
 ) -> None:
     """Assert that native results equal the records': integers bit for bit, floats closely."""
-    results = run_native(graph, inputs, target, threads)
+    check_results(graph, inputs, run_native(graph, inputs, target, threads), tolerance)
+
+
+def check_results(
+    graph: Graph,
+    inputs: Sequence[np.ndarray],
+    results: Sequence[np.ndarray],
+    tolerance: float = 1e-5,
+) -> None:
+    """Assert that results equal the records': integers bit for bit, floats closely."""
     for tensor, got, wanted in zip(
         graph.outputs, results, evaluate_graph(graph, inputs), strict=True
     ):

@@ -13,9 +13,9 @@ from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu import test_attention as attention
-from tests.backends.cpu.cases import Cases
+from tests.backends.cpu.cases import Cases, SideBySide
 from tests.backends.cpu.harness import TARGETS, run_native, runnable
-from tests.backends.cpu.test_float_conv import CASES, _conv, _values
+from tests.backends.cpu.test_float_conv import CASES, _network, _values
 
 Floats = np.ndarray
 each_target = pytest.mark.parametrize("target", (*TARGETS, "x86_64_v4"))
@@ -65,14 +65,14 @@ def test_sums_of_vectors_are_those_of_the_rule(
     np.testing.assert_array_equal(got, sums_of(graph, x))
 
 
+CONVOLUTIONS = SideBySide(CASES, _network, "bf16")
+
+
 @each_target
 @pytest.mark.parametrize("case", CASES)
 def test_convolutions_equal_the_record_over_rounded_operands(case: str, target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
-    image, weights, attrs = CASES[case]
-    graph, x = _conv(image, weights, attrs), _values(3, *image)
-    (got,) = run_native(graph, [x], target, precision="bf16")
+    graph, (x,) = _network(case)
+    (got,) = CONVOLUTIONS.outputs(case, target)
     filters = graph.ops[0].inputs[1]
     assert filters is not None and filters.data is not None
     filters.data = rounded(np.asarray(filters.data))
