@@ -90,9 +90,15 @@ class SideBySide(Generic[Case]):
     """Networks that are compiled as one for each target and checked one by one."""
 
     def __init__(
-        self, cases: Iterable[Case], make: Callable[[Case], Network], precision: str = "f32"
+        self,
+        cases: Iterable[Case],
+        make: Callable[[Case], Network],
+        *,
+        threads: int = 1,
+        precision: str = "f32",
     ) -> None:
-        self._cases, self._make, self._precision = list(cases), make, precision
+        self._cases, self._make = list(cases), make
+        self._threads, self._precision = threads, precision
         self._results: dict[str, dict[Case, list[np.ndarray]]] = {}
 
     def outputs(self, case: Case, target: str) -> list[np.ndarray]:
@@ -116,7 +122,7 @@ class SideBySide(Generic[Case]):
                 getattr(whole, part).extend(getattr(graph, part))
             given.extend(inputs)
             counts.append(len(graph.outputs))
-        results = iter(run_native(whole, given, target, precision=self._precision))
+        results = iter(run_native(whole, given, target, self._threads, self._precision))
         return {
             case: [next(results) for _ in range(count)]
             for case, count in zip(self._cases, counts, strict=True)

@@ -14,11 +14,11 @@ from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu import test_attention as attention
 from tests.backends.cpu.cases import Cases, SideBySide
-from tests.backends.cpu.harness import TARGETS, run_native, runnable
+from tests.backends.cpu.harness import AND_V4, run_native, runnable
 from tests.backends.cpu.test_float_conv import CASES, _network, _values
 
 Floats = np.ndarray
-each_target = pytest.mark.parametrize("target", (*TARGETS, "x86_64_v4"))
+each_target = pytest.mark.parametrize("target", AND_V4)
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_sums_of_vectors_are_those_of_the_rule(
     np.testing.assert_array_equal(got, sums_of(graph, x))
 
 
-CONVOLUTIONS = SideBySide(CASES, _network, "bf16")
+CONVOLUTIONS = SideBySide(CASES, _network, precision="bf16")
 
 
 @each_target
