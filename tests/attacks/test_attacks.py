@@ -52,17 +52,17 @@ def run(attack: ModuleType, backend: str) -> None:
 def test_an_attack_on_the_reader_is_refused_with_its_code(name: str) -> None:
     attack = ATTACKS[name]
     data = attack.make()
-    start = time.perf_counter()
+    start = time.process_time()
     assert code_of(lambda: load(data)) == ("" if name in RUNNING else attack.CODE)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("name", RUNNING)
 def test_an_attack_on_a_run_is_refused_with_its_code(name: str, backend: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert code_of(lambda: run(ATTACKS[name], backend)) == ATTACKS[name].CODE
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.smoke
