@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -32,11 +33,8 @@ SHAPES = (
 BINARY = {"ADD": AddAttrs, "SUB": SubAttrs, "MUL": MulAttrs}
 
 
-@each_target
-@pytest.mark.parametrize("kind", list(BINARY))
-@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32])
-def test_binary_arithmetic_equals_the_record(kind: str, dtype: DType, target: str) -> None:
-    cases = Cases()
+def _binary(case: tuple[str, DType]) -> Network:
+    cases, (kind, dtype) = Cases(), case
     quantised = dtype in (DType.INT8, DType.UINT8)
     out = (OUT_U8 if dtype is DType.UINT8 else OUT) if quantised else None
     activations = ("NONE",) if dtype is DType.INT32 else ("NONE", "RELU", "RELU6")
@@ -44,7 +42,18 @@ def test_binary_arithmetic_equals_the_record(kind: str, dtype: DType, target: st
         a, b = cases.data(dtype, first), cases.data(dtype, second, SECOND)
         attrs = BINARY[kind](activations[number % len(activations)])
         cases.op(kind, [a, b], attrs, quant=out)
-    cases.check(target, threads=2)
+    return cases.graph(), cases.inputs
+
+
+TYPES = (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32)
+ARITHMETIC = SideBySide(list(product(BINARY, TYPES)), _binary, threads=2)
+
+
+@each_target
+@pytest.mark.parametrize("kind", list(BINARY))
+@pytest.mark.parametrize("dtype", TYPES)
+def test_binary_arithmetic_equals_the_record(kind: str, dtype: DType, target: str) -> None:
+    ARITHMETIC.check((kind, dtype), target)
 
 
 @each_target
