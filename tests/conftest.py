@@ -1,18 +1,22 @@
-"""What every test gets: a cache of its own, and an end if it hangs."""
+"""What every test gets: a cache of its own, units that were compiled before, an end if it hangs."""
 
 from __future__ import annotations
 
 import faulthandler
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from circlet.backends.cpu import toolchain
+from tests import kept_units
 
 HANG_S = 300
 
 
 @pytest.fixture(autouse=True, scope="session")
-def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Tests neither find nor leave anything in the user's cache; workers share one."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -21,6 +25,21 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("CIRCLET_CACHE_DIR", str(folder))
         for name in ("CIRCLET_THREADS", "CIRCLET_LOG", "CIRCLET_CACHE_BYTES"):
             patch.delenv(name, raising=False)
+        yield folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def kept_units_of_earlier_tests(
+    private_cache: Path, request: pytest.FixtureRequest
+) -> Iterator[None]:
+    """Equal C is compiled once; `pytest --cache-clear` forgets it."""
+    if not hasattr(request.config, "cache"):
+        yield
+        return
+    folder = request.config.cache.mkdir("circlet-units")
+    kept_units.forget_unused(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toolchain, "_compile_one", kept_units.keeping(folder, private_cache))
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,64 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2] / "shared" / "corpora"
 
+# A small network for each kind of file; quick tests read these, slow ones all of the corpus.
+REPRESENTATIVE = (
+    "conv_fc_mnist_a8w8.tflite",
+    "custom_op_FillFrom.tflite",
+    "dilated_conv.tflite",
+    "hello_world_float.tflite",
+    "hello_world_int8.tflite",
+    "if_dynamic.tflite",
+    "kws_dscnn_hybrid.tflite",
+    "kws_dscnn_int8.tflite",
+    "micro_speech_quantized.tflite",
+    "microwakeword_v2_vad.tflite",
+    "mnist_lstm_int8.tflite",
+    "nl_classifier_string_ops.tflite",
+    "norm.tflite",
+    "planestrike_tf.tflite",
+    "rope.tflite",
+    "ssd_mobilenet_v1_postprocess_head.tflite",
+    "static_w8_a16_q_einsum.tflite",
+    "while_dynamic.tflite",
+)
+
 
 def corpus(path: str) -> Path:
     """A file or folder of the corpora; skips the test where it is absent."""
     found = ROOT / path
     if not found.exists():
-        pytest.skip(f"no corpus at {found}")
+        pytest.skip(f"no corpus at {found if ROOT.exists() else ROOT}")
     return found
 
 
+def each(
+    argument: str, files: Iterable[str], quick: Collection[str] | None = None
+) -> pytest.MarkDecorator:
+    """`parametrize` over files of the corpora; those that `quick` does not name are slow tests.
+
+    Where there are none, one test skips and says where they were looked for.
+    """
+    absent = pytest.param(
+        None, id="no-corpus", marks=pytest.mark.skip(reason=f"no corpus at {ROOT}")
+    )
+    found = [
+        pytest.param(
+            file, marks=[] if quick is None or Path(file).name in quick else pytest.mark.slow
+        )
+        for file in files
+    ]
+    return pytest.mark.parametrize(argument, found or [absent])
+
+
 def models() -> list[str]:
-    """File names of the real .tflite models, for `parametrize`; empty without the corpora."""
+    """File names of the real .tflite models; empty without the corpora."""
     return sorted(path.name for path in (ROOT / "models").glob("*.tflite"))
+
+
+def each_model(argument: str = "name") -> pytest.MarkDecorator:
+    """`parametrize` over the real models; all but the representative ones are slow tests."""
+    return each(argument, models(), REPRESENTATIVE)
 
 
 def single_ops() -> list[str]:

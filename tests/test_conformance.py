@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance import EXCEPTIONS, Subject, check, subjects
-from tests.corpora import corpus
+from tests.corpora import corpus, each
 
 FAST = [
     "ad01_int8",
@@ -39,10 +39,10 @@ def test_a_small_network_gives_the_golden_answers(model: str, backend: str, thre
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", subjects(), ids=lambda subject: subject.name)
+@each("model", [subject.name for subject in subjects()])
 @each_run
-def test_a_network_gives_the_golden_answers(subject: Subject, backend: str, threads: int) -> None:
-    conforms(subject, backend, threads)
+def test_a_network_gives_the_golden_answers(model: str, backend: str, threads: int) -> None:
+    conforms(Subject(model), backend, threads)
 
 
 @pytest.mark.slow
@@ -57,6 +57,7 @@ def test_single_operators_give_the_golden_answers() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXCEPTIONS))
 def test_an_exception_is_still_needed(name: str) -> None:
+    corpus("singleop")
     found = [s for s in subjects(kinds=["models", "singleop"]) if s.name == name]
     rows = [check(subject, *run) for subject in found for run in RUNS]
     assert not all(row.passed for row in rows)

@@ -69,6 +69,7 @@ def test_a_public_name_is_imported_when_it_is_used() -> None:
     assert "circlet.runtime.session" in loaded("import circlet; circlet.Session")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("kind", ["artifact", "cached model"])
 def test_a_cached_start_loads_neither_readers_nor_compiler(kind: str, tmp_path: Path) -> None:
     if kind == "artifact":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circlet.formats import load
-from tests.corpora import corpus, index, models
+from tests.corpora import corpus, each, index, models
 from tests.evaluate import evaluate
 from tests.peer import PeerRefusedError, golden_inputs
 from tests.replay import Row, compare, main, replay, summary
@@ -74,7 +74,7 @@ def test_every_operator_repeats_the_peer(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in models() if n not in FAST and n not in PEER_IS_WRONG])
+@each("name", [n for n in models() if n not in FAST and n not in PEER_IS_WRONG])
 def test_every_operator_of_larger_models_repeats_the_peer(name: str) -> None:
     assert_replays(name)
 

@@ -44,6 +44,7 @@ def refuse() -> bytes:
     raise AssertionError("nothing should be built")
 
 
+@pytest.mark.smoke
 def test_what_is_kept_is_not_built_again(folder: Path) -> None:
     cache = Cache(Config(cache_dir=folder))
     assert not cache.load(KEY, build).hit
@@ -90,6 +91,7 @@ def test_keys_change_with_an_edit_or_an_installation(
     assert (before != after) == changes
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("damage", ["short", "flip", "mode", "link"])
 def test_a_damaged_entry_is_built_again(
     damage: str, folder: Path, caplog: pytest.LogCaptureFixture

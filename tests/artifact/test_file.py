@@ -36,6 +36,7 @@ def small() -> bytes:
     return artifact_bytes({"model": "\u00e9"}, [code(native_target())])
 
 
+@pytest.mark.smoke
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "model.circlet"
     targets = [code(native_target()), code(parse_target("aarch64+i8mm"), b"other")]
@@ -75,6 +76,7 @@ def test_constants_start_on_pages(from_file: bool, tmp_path: Path) -> None:
     assert plan.__array_interface__["data"][0] % 64 == 0
 
 
+@pytest.mark.smoke
 def test_a_plan_runs_from_the_mapped_file(tmp_path: Path) -> None:
     sections = {"plan": (native.chain_plan(3, 8),), "units": (native.unit_image(),)}
     partition = PartitionCode("cpu", b"", sections)

@@ -47,23 +47,25 @@ def run(attack: ModuleType, backend: str) -> None:
     session.run(attack.inputs() if hasattr(attack, "inputs") else zeros)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", NAMES)
 def test_an_attack_on_the_reader_is_refused_with_its_code(name: str) -> None:
     attack = ATTACKS[name]
     data = attack.make()
-    start = time.perf_counter()
+    start = time.process_time()
     assert code_of(lambda: load(data)) == ("" if name in RUNNING else attack.CODE)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("name", RUNNING)
 def test_an_attack_on_a_run_is_refused_with_its_code(name: str, backend: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert code_of(lambda: run(ATTACKS[name], backend)) == ATTACKS[name].CODE
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
+@pytest.mark.smoke
 def test_the_unspoilt_network_loads() -> None:
     from tests.attacks.build import small
 

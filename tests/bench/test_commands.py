@@ -104,6 +104,7 @@ def test_the_page_is_made_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (tmp_path / "performance" / "ratios.svg").exists()
 
 
+@pytest.mark.slow
 def test_scaling_curves_are_measured_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +119,7 @@ def test_scaling_curves_are_measured_and_kept(
     assert all(point.us["circlet"] > 0 for point in found.points)
 
 
+@pytest.mark.slow
 def test_compile_times_are_measured_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,8 +29,11 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     return started
 
 
+PEERS = ("litert", pytest.param("openvino", marks=pytest.mark.slow))
+
+
 @pytest.mark.parametrize("kind", ["fp32", "int8"])
-@pytest.mark.parametrize("peer", ["litert", "openvino"])
+@pytest.mark.parametrize("peer", PEERS)
 def test_a_peer_and_circlet_agree_on_a_small_network(tmp_path: Path, kind: str, peer: str) -> None:
     need(peer)
     network = described(small_file(tmp_path, kind))
@@ -41,7 +44,7 @@ def test_a_peer_and_circlet_agree_on_a_small_network(tmp_path: Path, kind: str, 
     assert found.convenient_us.keys() == found.rounds.keys()
 
 
-@pytest.mark.parametrize("peer", ["litert", "openvino", "circlet"])
+@pytest.mark.parametrize("peer", [*PEERS, "circlet"])
 def test_inputs_may_have_other_sizes_than_the_file(tmp_path: Path, peer: str) -> None:
     need(peer)
     network = described(small_file(tmp_path))

@@ -21,6 +21,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.smoke
 def test_there_and_back_computes_the_same(model: Path, tmp_path: Path) -> None:
     circle, again = tmp_path / "two.circle", tmp_path / "again.tflite"
     report = as_json("convert", model, circle)

@@ -11,9 +11,14 @@ from tests.corpora import corpus
 @pytest.mark.parametrize(
     ("model", "picture", "label"),
     [
-        ("mobilenet_v2_1.0_224_quant", "grace_hopper.bmp", "military uniform"),
         ("mobilenet_v1_0.25_224_quant", "cat.bmp", "Egyptian cat"),
-        ("tf2_mobilenet_v2_1.0_224_ptq", "parrot.jpg", "macaw"),
+        pytest.param(
+            *("mobilenet_v2_1.0_224_quant", "grace_hopper.bmp", "military uniform"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("tf2_mobilenet_v2_1.0_224_ptq", "parrot.jpg", "macaw"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_picture_gets_its_label(model: str, picture: str, label: str) -> None:

@@ -129,7 +129,7 @@ def test_a_damaged_file_ends_in_a_code(tmp_path: Path) -> None:
     assert as_json("dump", path, code=1)["error"]["code"] == "E-FORMAT"
 
 
-@pytest.mark.parametrize("name", corpora.models()[::6])
+@corpora.each("name", corpora.models()[::6])
 def test_networks_of_the_corpus_are_dumped(name: str) -> None:
     path = corpora.corpus(f"models/{name}")
     graph = load(path).main

@@ -33,6 +33,7 @@ def x(tmp_path: Path) -> Path:
     return tmp_path / "x.npy"
 
 
+@pytest.mark.smoke
 def test_the_embedded_sample_names_the_digit() -> None:
     result = circlet("run")
     assert result.exit_code == 0
@@ -69,6 +70,7 @@ def test_a_shipped_picture_read_from_a_file_gives_its_digit(tmp_path: Path) -> N
     assert report["answers"][0]["top"][0]["index"] == labels[3]
 
 
+@pytest.mark.smoke
 def test_array_files_are_inputs(model: Path, tmp_path: Path) -> None:
     left, right = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3), np.float32)
     np.savez(tmp_path / "l.npz", left=left, other=right)
@@ -261,6 +263,7 @@ def test_wrong_usage_has_the_exit_code_2(arguments: tuple[str, ...]) -> None:
     assert circlet(*arguments).exit_code == 2
 
 
+@pytest.mark.smoke
 def test_the_program_starts_from_a_shell() -> None:
     done = in_shell("run", "--json")
     assert done.returncode == 0, done.stderr

@@ -34,6 +34,7 @@ def bad(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.smoke
 def test_a_sound_network_passes(good: Path) -> None:
     assert as_json("verify", good)["ok"] is True
     result = circlet("verify", good)
@@ -41,6 +42,7 @@ def test_a_sound_network_passes(good: Path) -> None:
     assert result.stdout == f"{good}: ok (2 operators checked)\n"
 
 
+@pytest.mark.smoke
 def test_every_violation_is_listed(bad: Path) -> None:
     report = as_json("verify", bad, code=1)
     assert report["ok"] is False

@@ -135,6 +135,7 @@ def test_a_spoken_word_is_spotted(word: str, best: int) -> None:
     assert report["answers"][0]["top"][0]["index"] == best
 
 
+@pytest.mark.slow
 def test_speech_is_heard() -> None:
     model = corpora.corpus("models/yamnet_audio_classifier.tflite")
     sound, labels = (corpora.corpus(f"data/{n}") for n in ("speech.wav", "yamnet_521_labels.txt"))

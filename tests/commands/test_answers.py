@@ -15,6 +15,7 @@ def value(array: np.ndarray, scale: float = 0.0, zero_point: int = 0) -> Value:
     return Value("out", array.dtype.name, array.shape, *quant)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("shape", [(3,), (1, 3), (1, 1, 1, 3)])
 def test_scores_are_ranked_and_labelled(shape: tuple[int, ...]) -> None:
     scores = np.array([0.2, 0.7, 0.1], np.float32).reshape(shape)

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,22 +24,32 @@ class Block:
     text: str
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(text: str) -> list[Block]:
+    """The marked blocks of a page, or of a part of one, in order."""
+    return [Block(*found) for found in _BLOCK.findall(text)]
+
+
+def blocks_of(page: Path) -> list[Block]:
     """The marked blocks of a page in order."""
-    return [Block(*found) for found in _BLOCK.findall(page.read_text(encoding="utf-8"))]
+    return blocks(page.read_text(encoding="utf-8"))
 
 
-def carry_out(page: Path, folder: Path) -> list[Path]:
-    """Copy package and tests to a folder, do there what the page says; the tests that it makes."""
+def copy_package(folder: Path) -> None:
+    """Copy what a contributor works on to a folder."""
     ignored = shutil.ignore_patterns("__pycache__")
-    for name in ("circlet", "tests"):
+    for name in ("circlet", "tests", "docs", "tools"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    for block in blocks(page):
+    shutil.copy(ROOT / "pyproject.toml", folder)
+
+
+def carry_out(steps: Sequence[Block], folder: Path) -> list[Path]:
+    """Do in a copy of the package what blocks say; the tests that they make."""
+    for block in steps:
         path = folder / block.path
         path.parent.mkdir(parents=True, exist_ok=True)
         text = block.text if block.action == "file" else edited(path.read_text(), block)
         path.write_text(text, encoding="utf-8")
-    return [folder / b.path for b in blocks(page) if Path(b.path).name.startswith("test_")]
+    return [folder / b.path for b in steps if Path(b.path).name.startswith("test_")]
 
 
 def edited(text: str, block: Block) -> str:
@@ -51,11 +62,14 @@ def edited(text: str, block: Block) -> str:
 
 
 def run_tests(tests: list[Path], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run tests of such a folder."""
-    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
-    options = ["--import-mode=importlib", "-W", "error", "--rootdir", str(folder)]
+    """Run tests of such a folder, with the package that lies there."""
+    return run_python(folder, "-m", "pytest", "-p", "no:cacheprovider", *map(str, tests))
+
+
+def run_python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Start Python in such a folder."""
     return subprocess.run(
-        [*command, *options, *map(str, tests)],
+        [sys.executable, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,

@@ -15,6 +15,11 @@ from tools import make_docs
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\(([^)#:]+)\)")
+MADE = {
+    path
+    for page in PAGES
+    for path in re.findall(r"<!-- file: (\S+) -->", page.read_text(encoding="utf-8"))
+}
 NAMED = re.compile(r"`((?:circlet|tests|tools|bench|docs)/[\w/.-]+\.(?:py|h|c|md))`")
 
 
@@ -52,9 +57,8 @@ def test_forms_that_differ_in_the_first_type_are_one_line() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_named_files_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    made = set(re.findall(r"<!-- file: (\S+) -->", text))
     missing = [link for link in LINK.findall(text) if not (page.parent / link).exists()]
-    missing += [n for n in NAMED.findall(text) if n not in made and not (ROOT / n).exists()]
+    missing += [n for n in NAMED.findall(text) if n not in MADE and not (ROOT / n).exists()]
     assert not missing
 
 

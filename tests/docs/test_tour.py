@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 TOUR = ROOT / "docs" / "tour.py"
 
 
+@pytest.mark.smoke
 def test_the_tour_ends_with_answers_that_agree() -> None:
     pytest.importorskip("ziglang", reason="the tour compiles C")
     done = subprocess.run(

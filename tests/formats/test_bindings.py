@@ -32,23 +32,24 @@ def disagreements(data: bytes, format: str) -> list[str]:
     return list(differences(reader.root("Model"), judge))
 
 
-@pytest.mark.parametrize("name", corpora.models())
+@corpora.each_model()
 def test_reader_agrees_with_the_tflite_bindings(name: str) -> None:
     data = corpora.corpus(f"models/{name}").read_bytes()
     assert disagreements(data, "tflite") == []
 
 
-@pytest.mark.parametrize("name", SINGLE_OPS)
+@corpora.each("name", SINGLE_OPS, SINGLE_OPS[::8])
 def test_reader_agrees_with_the_tflite_bindings_on_single_ops(name: str) -> None:
     data = corpora.corpus(f"singleop/models/{name}").read_bytes()
     assert disagreements(data, "tflite") == []
 
 
 WRITTEN = [f"models/{n}" for n in corpora.models()] + [f"singleop/models/{n}" for n in SINGLE_OPS]
+QUICK = (*corpora.REPRESENTATIVE, *SINGLE_OPS[::8])
 
 
 @pytest.mark.parametrize("format", ["tflite", "circle"])
-@pytest.mark.parametrize("path", WRITTEN)
+@corpora.each("path", WRITTEN, QUICK)
 def test_what_we_write_is_read_alike_by_the_bindings(path: str, format: str) -> None:
     data = dumps(load(corpora.corpus(path)), format)
     assert disagreements(data, format) == []

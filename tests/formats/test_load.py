@@ -28,7 +28,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", corpora.models())
+@corpora.each_model()
 def test_every_model_of_the_corpus_loads(name: str) -> None:
     model = load(corpora.corpus(f"models/{name}"))
     entry = corpora.index()["models"][name]
@@ -37,6 +37,7 @@ def test_every_model_of_the_corpus_loads(name: str) -> None:
 
 
 def test_every_small_network_of_the_corpus_loads() -> None:
+    corpora.corpus("singleop")
     failed = {}
     for name in corpora.single_ops():
         try:
@@ -46,6 +47,7 @@ def test_every_small_network_of_the_corpus_loads() -> None:
     assert failed == REFUSED
 
 
+@pytest.mark.smoke
 def test_constants_are_read_only_views_into_the_file() -> None:
     data = corpora.corpus("models/kws_dscnn_int8.tflite").read_bytes()
     file = np.frombuffer(data, np.uint8)
@@ -127,6 +129,7 @@ def test_a_missing_file_a_directory_and_a_pipe_are_file_errors(tmp_path: Path) -
             load(path)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("head", "word"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ from circlet.formats import dumps, load
 from circlet.ir import DType, Model
 from tests import corpora
 from tests.peer import golden_inputs
-
-SLOW_BYTES = 1_000_000
 
 
 def run_in_litert(content: bytes, inputs: list[np.ndarray] | None, model: Model) -> list[Any]:
@@ -47,23 +44,15 @@ def seeded(detail: dict[str, Any]) -> np.ndarray:
     return np.asarray(real if dtype.kind == "f" else real * 2 + 2, dtype)
 
 
-def runs_in_litert() -> list[Any]:
-    """The corpus models that LiteRT runs; big ones are slow tests."""
+def runs_in_litert() -> list[str]:
+    """The corpus models that LiteRT runs."""
     entries = corpora.index()["models"] if corpora.models() else {}
     names = [name for name in corpora.models() if entries[name]["runs_in_peer"]]
     # person_detect ran as a golden only after a repair of its quantised dimensions.
-    return [
-        pytest.param(name, marks=[pytest.mark.slow] if big(name) else [])
-        for name in names
-        if name != "person_detect.tflite"
-    ]
+    return [name for name in names if name != "person_detect.tflite"]
 
 
-def big(name: str) -> bool:
-    return Path(corpora.ROOT / "models" / name).stat().st_size > SLOW_BYTES
-
-
-@pytest.mark.parametrize("name", runs_in_litert())
+@corpora.each("name", runs_in_litert(), corpora.REPRESENTATIVE)
 def test_litert_computes_the_same_from_what_we_write(name: str) -> None:
     path = corpora.corpus(f"models/{name}")
     model = load(path)
@@ -86,6 +75,7 @@ def small_networks_that_litert_runs() -> list[str]:
 
 @pytest.mark.slow
 def test_litert_computes_the_same_from_small_networks_that_we_write() -> None:
+    corpora.corpus("singleop")
     compared, differing = 0, []
     for name in small_networks_that_litert_runs():
         path = corpora.corpus(f"singleop/models/{name}")
@@ -145,7 +135,7 @@ def positions(graph: Any, tensors: list[Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("format", ["tflite", "circle"])
-@pytest.mark.parametrize("name", corpora.models())
+@corpora.each_model()
 def test_every_field_survives_writing_and_reading(name: str, format: str) -> None:
     model = load(corpora.corpus(f"models/{name}"))
     assert facts(load(dumps(model, format))) == facts(model)
@@ -153,6 +143,7 @@ def test_every_field_survives_writing_and_reading(name: str, format: str) -> Non
 
 @pytest.mark.parametrize("format", ["tflite", "circle"])
 def test_every_field_of_the_small_networks_survives(format: str) -> None:
+    corpora.corpus("singleop")
     for name in corpora.single_ops()[::2]:
         path = corpora.corpus(f"singleop/models/{name}")
         if "0_subgraphs" in name or "add_shared_tensors" in name or "lite_testdata_tr" in name:
@@ -161,7 +152,7 @@ def test_every_field_of_the_small_networks_survives(format: str) -> None:
         assert facts(load(dumps(model, format))) == facts(model), name
 
 
-@pytest.mark.parametrize("name", corpora.models())
+@corpora.each_model()
 def test_the_way_through_circle_changes_no_byte(name: str) -> None:
     model = load(corpora.corpus(f"models/{name}"))
     through_circle = load(dumps(model, "circle"))

@@ -46,6 +46,7 @@ def test_origin_records_have_the_bytes_that_one_gives_them() -> None:
     assert write_sources([op]) == struct.pack("<3I2s2I3s", 2, 1, 2, b"a\0", 2, 3, b"bc\0")
 
 
+@pytest.mark.smoke
 def test_origins_continue_from_file_to_file() -> None:
     model = load(small())
     model.main.ops[0].origin = Origin((SourceOp(3, "conv"), SourceOp(7, "bias")))
@@ -185,6 +186,7 @@ def test_sparse_storage_survives() -> None:
     assert again.data.nbytes == 8
 
 
+@pytest.mark.smoke
 def test_save_writes_the_format_of_the_ending(tmp_path: Path) -> None:
     model = load(small())
     for ending, identifier in (("tflite", b"TFL3"), ("circle", b"CIR0")):

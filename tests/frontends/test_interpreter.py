@@ -20,6 +20,7 @@ NETWORKS = [
 ]
 
 
+@pytest.mark.smoke
 def test_a_script_runs_from_bytes(make: Make) -> None:
     interpreter = make(model_content=chain())
     interpreter.allocate_tensors()
@@ -273,4 +274,7 @@ def test_an_unknown_custom_op_gives_the_report() -> None:
 def test_a_run_makes_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        circlet(model_content=chain(), experimental_preserve_all_tensors=True).allocate_tensors()
+        interpreter = circlet(model_content=chain(), experimental_preserve_all_tensors=True)
+        interpreter.allocate_tensors()
+        interpreter.invoke()
+    assert interpreter.get_tensor(by_name(interpreter, "y")).shape == (1, 4)

@@ -99,6 +99,7 @@ def test_an_unknown_custom_op_is_reported() -> None:
         circlet.Session(cubed())
 
 
+@pytest.mark.smoke
 def test_a_numpy_op_stands_between_native_ones() -> None:
     circlet.register_op("Cube", same, cube)
     session = circlet.Session(cubed())

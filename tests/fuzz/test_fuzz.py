@@ -19,12 +19,15 @@ from tests.fuzz.seeds import seeds
 SEED = 20
 
 
-def test_no_hostile_file_ends_in_anything_but_an_answer_or_a_code(tmp_path: Path) -> None:
-    report = fuzz(Request(SEED, tmp_path, count=700))
-    assert report.executions == 700
+@pytest.mark.parametrize("count", [150, pytest.param(700, marks=pytest.mark.slow)])
+def test_no_hostile_file_ends_in_anything_but_an_answer_or_a_code(
+    count: int, tmp_path: Path
+) -> None:
+    report = fuzz(Request(SEED, tmp_path, count=count))
+    assert report.executions == count
     assert not report.findings, report.table()
-    assert report.outcomes["read", "ok"] > 100
-    assert report.outcomes["reference", "ok"] > 20
+    assert report.outcomes["read", "ok"] > count // 7
+    assert report.outcomes["reference", "ok"] > count // 35
 
 
 @pytest.mark.slow

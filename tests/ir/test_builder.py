@@ -8,6 +8,8 @@ from circlet.ir import DType, Op, Origin
 from circlet.ir.builder import Builder
 from circlet.ops.opdef import NoAttrs, TensorType
 
+pytestmark = pytest.mark.smoke
+
 
 def test_ops_get_ascending_origins_named_after_their_output() -> None:
     b = Builder()

@@ -20,6 +20,8 @@ from circlet.ir import (
 from circlet.ir.builder import Builder
 from circlet.ir.verify import rule_names, verify, violations
 
+pytestmark = pytest.mark.smoke
+
 F32, I8 = DType.FLOAT32, DType.INT8
 
 

@@ -85,6 +85,7 @@ def undefined_in_peer(kind: str, family: str) -> bool:
     return (kind, family) == ("DEPTHWISE_CONV_2D", "hybrid")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize(
     ("kind", "family"),

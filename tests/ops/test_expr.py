@@ -21,6 +21,8 @@ from circlet.ops.expr import (
 from circlet.ops.functions import FUNCTIONS, round_half_away
 from tests.ops.one_op import make_op, tensor
 
+pytestmark = pytest.mark.smoke
+
 X, Y = Var(0), Var(1)
 N, M = Var(0, "i32"), Var(1, "i32")
 

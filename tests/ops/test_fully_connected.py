@@ -60,6 +60,7 @@ def assert_agrees(model: Model, folder: Path) -> None:
     assert row.values > 0
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("activation", ["NONE", "RELU", "RELU6", "RELU_N1_TO_1"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_layers_agree_with_litert(family: str, activation: str, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def scaled(dtype: DType, scale: float, zero: int) -> tuple[float, int]:
     return scale, 0 if dtype is DType.INT16 else zero + centre(dtype)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("dtype", QUANTISED)
 def test_quantised_floats_agree(dtype: DType) -> None:
     x = np.random.default_rng(0).normal(0, 3, (50, 41)).astype(np.float32)

@@ -12,6 +12,8 @@ from circlet.ir.builder import Builder
 from circlet.ops import OpDef, Rule, TensorType, register, unregister
 from circlet.ops.verify import RECORD_RULES, unsupported_report, verify, violations
 
+pytestmark = pytest.mark.smoke
+
 F32 = DType.FLOAT32
 
 

@@ -8,7 +8,7 @@ from circlet.formats import load
 from circlet.ir import Model
 from circlet.ops.verify import unsupported_ops, violations
 from circlet.passes import pipeline
-from tests.corpora import ROOT, corpus, models, single_ops
+from tests.corpora import REPRESENTATIVE, ROOT, corpus, each, models, single_ops
 from tests.evaluate import evaluate, random_inputs
 from tests.passes.harness import source_names
 
@@ -37,7 +37,7 @@ def supported(path: str) -> Model | None:
     return None if unsupported_ops(model) or len(model.graphs) > 1 else model
 
 
-@pytest.mark.parametrize("name", SMALL)
+@each("name", SMALL, REPRESENTATIVE)
 def test_passes_keep_results_and_origins_of_real_networks(name: str) -> None:
     model = supported(f"models/{name}")
     if model is None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from circlet.ir import DType, Quantization
 from circlet.ops.build import builder
 from circlet.ops.facts import ShapeAttrs
 from circlet.passes.fold_constants import FoldConstants
 from tests.passes.harness import rewritten
+
+pytestmark = pytest.mark.smoke
 
 
 def test_dequantized_float16_weights_become_constants() -> None:

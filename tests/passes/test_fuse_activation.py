@@ -8,6 +8,8 @@ from circlet.ops.conv import Conv2DAttrs
 from tests.passes.harness import rewritten
 from tests.passes.networks import F32, I8, conv, image
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.mark.parametrize("kind", ["RELU", "RELU6", "RELU_N1_TO_1"])
 @pytest.mark.parametrize("dtype", [F32, I8])

@@ -12,6 +12,8 @@ from circlet.passes import PassManager, make, pass_names, pipeline
 from tests.passes.harness import kinds_of
 from tests.passes.networks import F32, conv, image
 
+pytestmark = pytest.mark.smoke
+
 
 @dataclass(frozen=True)
 class Scramble:

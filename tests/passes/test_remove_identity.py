@@ -9,6 +9,8 @@ from circlet.ops import all_records
 from circlet.ops.build import builder
 from tests.passes.harness import rewritten
 
+pytestmark = pytest.mark.smoke
+
 SIZES = (3, 2, 4, 2)
 IDENTITIES: dict[str, list[object]] = {
     "ADD_N": [],

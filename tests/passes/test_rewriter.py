@@ -3,10 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from circlet.ir import BlockwiseQuant, DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.passes import Rewriter
+
+pytestmark = pytest.mark.smoke
 
 F32 = DType.FLOAT32
 

@@ -8,6 +8,8 @@ from circlet.ops.build import builder
 from circlet.placement.interface import Reason, Supported
 from circlet.placement.rule import place
 
+pytestmark = pytest.mark.smoke
+
 
 class Only:
     """A backend that takes some kinds."""

@@ -7,6 +7,8 @@ import pytest
 from circlet.errors import GraphError
 from circlet.plan.validate import Alias, validate_aliases
 
+pytestmark = pytest.mark.smoke
+
 HERE, THERE = (0, 16), (16, 16)
 
 

@@ -11,6 +11,8 @@ from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ir.builder import Builder
 from circlet.plan.partition import Partition, partition
 
+pytestmark = pytest.mark.smoke
+
 F32 = DType.FLOAT32
 
 
@@ -127,9 +129,9 @@ def test_a_long_alternating_chain_is_cut_in_little_time() -> None:
     t = sketch.x
     for index in range(8000):
         t = sketch.op("cpu" if index % 2 else "reference", t)
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(sketch.cut(t)) == 8000
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @given(

@@ -10,6 +10,8 @@ from circlet.ops.build import builder
 from circlet.plan.shapes import fix_shapes
 from tests.windows import conv2d_attrs
 
+pytestmark = pytest.mark.smoke
+
 
 def chain(shape: tuple[int | None, ...], default: tuple[int, ...] | None = None) -> Graph:
     """Input -> RELU -> LOGISTIC."""

@@ -32,6 +32,7 @@ def was_compiled(session: Session) -> bool:
     return "compile" in session.opened.seconds
 
 
+@pytest.mark.smoke
 def test_the_second_opening_finds_the_first_ones_work(folder: Path) -> None:
     assert was_compiled(Session(networks.relu()))
     assert not was_compiled(Session(networks.relu()))

@@ -36,7 +36,7 @@ def outcomes(backend: str) -> dict[str, dict[str, Any]]:
 
 
 @each_backend
-@pytest.mark.parametrize("name", corpora.malformed())
+@corpora.each("name", corpora.malformed())
 def test_a_broken_file_does_what_is_expected_of_it(name: str, backend: str) -> None:
     outcome, expected = outcomes(backend)[name], corpora.malformed()[name]["expect"]
     if expected in MUST_NOT_RUN:
@@ -46,7 +46,7 @@ def test_a_broken_file_does_what_is_expected_of_it(name: str, backend: str) -> N
     assert outcome["s"] < 5
 
 
-@pytest.mark.parametrize("name", corpora.malformed())
+@corpora.each("name", corpora.malformed())
 def test_both_backends_agree_on_what_is_wrong(name: str) -> None:
     native, numpy = (outcomes(backend)[name]["result"] for backend in ("cpu", "reference"))
     assert native == numpy

@@ -29,6 +29,7 @@ def test_all_ops_of_a_plain_network_are_native() -> None:
     assert backends(Session(networks.mixed(), cache=False)) == ["cpu"] * 3
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("no_native_tanh")
 @pytest.mark.parametrize("depth", [1, 2, 3, 7])
 def test_native_and_numpy_partitions_take_turns(depth: int) -> None:
@@ -57,6 +58,7 @@ def test_the_table_says_who_refused_what_and_why() -> None:
     assert [row["source"] for row in rows] == ["layer0", "layer1", "layer2"]
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("no_native_tanh")
 def test_strict_makes_a_refusal_an_error() -> None:
     with pytest.raises(PlacementError, match=r"layer1[\s\S]*no native kernel"):
@@ -88,6 +90,7 @@ def no_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(importlib.machinery.PathFinder, "find_spec", lambda name: None)
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("no_compiler")
 def test_without_a_compiler_numpy_runs_it_all_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):

@@ -14,7 +14,7 @@ from circlet.compiler.compile import compile_model
 from circlet.errors import InputError
 from circlet.options import Options
 from tests.cli.call import as_json, circlet
-from tests.corpora import corpus, models
+from tests.corpora import corpus, each, models
 from tests.runtime import networks
 
 _BF16_ERROR = 2.0**-7
@@ -85,7 +85,7 @@ def test_an_artifact_keeps_its_precision() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", models())
+@each("model", models())
 def test_public_float_networks_stay_near_their_golden_outputs(model: str) -> None:
     path = corpus(f"models/{model}")
     if described(path).kind != "fp32" or not rounds_operands(path):

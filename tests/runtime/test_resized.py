@@ -20,6 +20,7 @@ from circlet.options import Options
 from tests.runtime import networks
 
 
+@pytest.mark.smoke
 def test_a_resized_session_computes_what_the_first_does_for_each_part() -> None:
     first = Session(networks.convolutions(8, 4, 2))
     second = first.resized({"x": (3, 8, 8, 4)})

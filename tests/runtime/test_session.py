@@ -24,6 +24,7 @@ def two() -> Session:
     return Session(networks.sum_and_difference())
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     "given", [[LEFT, RIGHT], (LEFT, RIGHT), {"right": RIGHT, "left": LEFT}], ids=type
 )
@@ -171,6 +172,7 @@ def test_models_and_artifacts_open_from_paths_and_bytes(tmp_path: Path) -> None:
             np.testing.assert_array_equal(Session(source).run([x])["y"], np.maximum(x, 0))
 
 
+@pytest.mark.smoke
 def test_an_artifact_of_numpy_only_runs() -> None:
     artifact = compile_model(networks.relu(), Options(backends=("reference",)))
     session = Session(artifact)

@@ -32,6 +32,7 @@ def answer(session: Session, x: np.ndarray) -> np.ndarray:
     return result
 
 
+@pytest.mark.smoke
 def test_results_are_the_same_for_any_number_of_threads(model: bytes, x: np.ndarray) -> None:
     wanted = answer(Session(model, threads=1), x)
     for threads in (2, 3, 64):

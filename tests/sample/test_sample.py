@@ -34,6 +34,7 @@ def test_the_shipped_pictures_are_read_right_but_for_a_hard_five(
     assert (labels[1], answers[1]) == (5, 9)
 
 
+@pytest.mark.smoke
 @each_backend
 def test_the_int8_scores_are_exact(backends: tuple[str, ...]) -> None:
     session = Session(Sample().model_path, backends=backends)

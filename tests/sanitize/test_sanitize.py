@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from circlet.plan.memory import Block
-from tests.corpora import models
+from tests.corpora import each, models
 from tests.sanitize.engine import run_watched, sanitize
 from tests.sanitize.modes import MODES
 from tests.sanitize.spread import PAGE, Spread
@@ -21,7 +21,7 @@ def _possible(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("model", models())
+@each("model", models())
 def test_a_public_model_runs_clean(model: str, mode: str) -> None:
     _possible(mode)
     outcome = sanitize(model.removesuffix(".tflite"), mode)

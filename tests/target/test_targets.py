@@ -15,6 +15,8 @@ from circlet.target.targets import (
     unfit_for_host,
 )
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.mark.parametrize(
     ("text", "canonical"),

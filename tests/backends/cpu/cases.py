@@ -1,8 +1,9 @@
-"""Many small ops in one graph, so that a table of cases costs one compilation per target."""
+"""Many small ops or networks in one graph: a table of cases costs one compilation per target."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from circlet.ops.operands import limits
-from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.backends.cpu.harness import TARGETS, check_native, check_results, run_native, runnable
 
 QUANT = Quantization.per_tensor(0.05, 3)
 
@@ -79,3 +80,50 @@ class Cases:
         if chosen is None:
             pytest.skip(f"this CPU cannot run {target}")
         check_native(self.graph(), self.inputs, chosen, threads, tolerance)
+
+
+Network = tuple[Graph, Sequence[np.ndarray]]
+Case = TypeVar("Case", bound=Hashable)
+
+
+class SideBySide(Generic[Case]):
+    """Networks that are compiled as one for each target and checked one by one."""
+
+    def __init__(
+        self,
+        cases: Iterable[Case],
+        make: Callable[[Case], Network],
+        *,
+        threads: int = 1,
+        precision: str = "f32",
+    ) -> None:
+        self._cases, self._make = list(cases), make
+        self._threads, self._precision = threads, precision
+        self._results: dict[str, dict[Case, list[np.ndarray]]] = {}
+
+    def outputs(self, case: Case, target: str) -> list[np.ndarray]:
+        """What native code gives for a case; skips where this CPU cannot run the target."""
+        if runnable(target) is None:
+            pytest.skip(f"this CPU cannot run {target}")
+        if target not in self._results:
+            self._results[target] = self._run(target)
+        return self._results[target][case]
+
+    def check(self, case: Case, target: str, tolerance: float = 1e-5) -> None:
+        """Compare a case's results with the records'."""
+        graph, inputs = self._make(case)
+        check_results(graph, inputs, self.outputs(case, target), tolerance)
+
+    def _run(self, target: str) -> dict[Case, list[np.ndarray]]:
+        whole, given = Graph("side by side"), list[np.ndarray]()
+        counts = []
+        for graph, inputs in map(self._make, self._cases):
+            for part in ("inputs", "outputs", "ops", "tensors"):
+                getattr(whole, part).extend(getattr(graph, part))
+            given.extend(inputs)
+            counts.append(len(graph.outputs))
+        results = iter(run_native(whole, given, target, self._threads, self._precision))
+        return {
+            case: [next(results) for _ in range(count)]
+            for case, count in zip(self._cases, counts, strict=True)
+        }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import pytest
 
 from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.loader import Binding, Executable, Runtime
@@ -17,6 +18,7 @@ from circlet.plan.partition import partition
 from circlet.target.targets import Target, missing_on_host, parse_target
 
 TARGETS = ("native", "x86_64+v3", "generic")
+AND_V4 = (*TARGETS, pytest.param("x86_64+v4", marks=pytest.mark.slow))  # 512 bits without VNNI
 
 
 @lru_cache(maxsize=4)
@@ -60,7 +62,16 @@ def check_native(
     tolerance: float = 1e-5,
 ) -> None:
     """Assert that native results equal the records': integers bit for bit, floats closely."""
-    results = run_native(graph, inputs, target, threads)
+    check_results(graph, inputs, run_native(graph, inputs, target, threads), tolerance)
+
+
+def check_results(
+    graph: Graph,
+    inputs: Sequence[np.ndarray],
+    results: Sequence[np.ndarray],
+    tolerance: float = 1e-5,
+) -> None:
+    """Assert that results equal the records': integers bit for bit, floats closely."""
     for tensor, got, wanted in zip(
         graph.outputs, results, evaluate_graph(graph, inputs), strict=True
     ):

@@ -110,7 +110,7 @@ def graph_of(kind: str) -> tuple[Graph, list[np.ndarray]]:
 
 
 @pytest.mark.skipif(parse_target("native").arch != "x86_64", reason="tiles are of x86_64")
-@pytest.mark.parametrize("name", ["x86_64+v3", "x86_64+v4"])
+@pytest.mark.parametrize("name", ["x86_64+v3", pytest.param("x86_64+v4", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("kind", "rows"),
     [

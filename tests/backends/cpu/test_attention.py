@@ -14,8 +14,8 @@ from circlet.ops.arithmetic import AddAttrs, MulAttrs
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.softmax import SoftmaxAttrs
-from tests.backends.cpu.cases import Cases
-from tests.backends.cpu.harness import TARGETS, run_native, runnable
+from tests.backends.cpu.cases import Cases, Network, SideBySide
+from tests.backends.cpu.harness import TARGETS, run_native
 
 F32 = DType.FLOAT32
 
@@ -79,17 +79,21 @@ def _fused(graph: Graph) -> Graph:
     return made
 
 
+def _network(case: str) -> Network:
+    cases, _ = _attention(CASES[case])
+    return _fused(cases.graph()), cases.inputs
+
+
+LAYERS = SideBySide(CASES, _network, threads=2)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", CASES)
 def test_attention_equals_its_parts(case: str, target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
-    cases, _ = _attention(CASES[case])
-    graph = cases.graph()
-    fused = _fused(graph)
+    fused, inputs = _network(case)
     assert [op.kind for op in fused.ops] == ["FUSED_ATTENTION"]
-    (wanted,) = evaluate_graph(graph, cases.inputs)
-    (got,) = run_native(fused, cases.inputs, target, threads=2)
+    (wanted,) = evaluate_graph(_attention(CASES[case])[0].graph(), inputs)
+    (got,) = LAYERS.outputs(case, target)
     assert np.abs(got - wanted).max() <= 1e-5 * max(1.0, np.abs(wanted).max())
 
 

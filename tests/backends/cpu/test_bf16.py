@@ -13,12 +13,12 @@ from circlet.ops.build import builder
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu import test_attention as attention
-from tests.backends.cpu.cases import Cases
-from tests.backends.cpu.harness import TARGETS, run_native, runnable
-from tests.backends.cpu.test_float_conv import CASES, _conv, _values
+from tests.backends.cpu.cases import Cases, SideBySide
+from tests.backends.cpu.harness import AND_V4, run_native, runnable
+from tests.backends.cpu.test_float_conv import CASES, _network, _values
 
 Floats = np.ndarray
-each_target = pytest.mark.parametrize("target", (*TARGETS, "x86_64_v4"))
+each_target = pytest.mark.parametrize("target", AND_V4)
 
 
 @pytest.fixture(autouse=True)
@@ -65,14 +65,14 @@ def test_sums_of_vectors_are_those_of_the_rule(
     np.testing.assert_array_equal(got, sums_of(graph, x))
 
 
+CONVOLUTIONS = SideBySide(CASES, _network, precision="bf16")
+
+
 @each_target
 @pytest.mark.parametrize("case", CASES)
 def test_convolutions_equal_the_record_over_rounded_operands(case: str, target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
-    image, weights, attrs = CASES[case]
-    graph, x = _conv(image, weights, attrs), _values(3, *image)
-    (got,) = run_native(graph, [x], target, precision="bf16")
+    graph, (x,) = _network(case)
+    (got,) = CONVOLUTIONS.outputs(case, target)
     filters = graph.ops[0].inputs[1]
     assert filters is not None and filters.data is not None
     filters.data = rounded(np.asarray(filters.data))
@@ -100,14 +100,15 @@ def test_products_of_computed_matrices_equal_the_record_over_rounded_ones(target
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
+ATTENTION = SideBySide(attention.CASES, attention._network, threads=2, precision="bf16")
+
+
 @each_target
 @pytest.mark.parametrize("case", attention.CASES)
 def test_attention_is_near_the_record_over_rounded_operands(case: str, target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
     cases, _ = attention._attention(attention.CASES[case])
     graph = cases.graph()
-    (got,) = run_native(attention._fused(graph), cases.inputs, target, 2, "bf16")
+    (got,) = ATTENTION.outputs(case, target)
     q, k, v, *mask = cases.inputs
     (wanted,) = evaluate_graph(graph, [*map(rounded, (q, k, v)), *mask])
     powers = 2.0**-8  # their rounding errors; a row of them weighs v

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.opdef import find
-from tests.backends.cpu.cases import Cases, each_target
+from tests.backends.cpu.cases import Cases, Network, SideBySide, each_target
 from tests.backends.cpu.harness import run_native, runnable
 
 OUT = Quantization.per_tensor(0.11, -7)
@@ -32,11 +33,8 @@ SHAPES = (
 BINARY = {"ADD": AddAttrs, "SUB": SubAttrs, "MUL": MulAttrs}
 
 
-@each_target
-@pytest.mark.parametrize("kind", list(BINARY))
-@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32])
-def test_binary_arithmetic_equals_the_record(kind: str, dtype: DType, target: str) -> None:
-    cases = Cases()
+def _binary(case: tuple[str, DType]) -> Network:
+    cases, (kind, dtype) = Cases(), case
     quantised = dtype in (DType.INT8, DType.UINT8)
     out = (OUT_U8 if dtype is DType.UINT8 else OUT) if quantised else None
     activations = ("NONE",) if dtype is DType.INT32 else ("NONE", "RELU", "RELU6")
@@ -44,7 +42,18 @@ def test_binary_arithmetic_equals_the_record(kind: str, dtype: DType, target: st
         a, b = cases.data(dtype, first), cases.data(dtype, second, SECOND)
         attrs = BINARY[kind](activations[number % len(activations)])
         cases.op(kind, [a, b], attrs, quant=out)
-    cases.check(target, threads=2)
+    return cases.graph(), cases.inputs
+
+
+TYPES = (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32)
+ARITHMETIC = SideBySide(list(product(BINARY, TYPES)), _binary, threads=2)
+
+
+@each_target
+@pytest.mark.parametrize("kind", list(BINARY))
+@pytest.mark.parametrize("dtype", TYPES)
+def test_binary_arithmetic_equals_the_record(kind: str, dtype: DType, target: str) -> None:
+    ARITHMETIC.check((kind, dtype), target)
 
 
 @each_target
@@ -124,11 +133,7 @@ FLOAT_FUNCTIONS = (
 POSITIVE = ("LOG", "RSQRT", "SQRT")
 
 
-@each_target
-@pytest.mark.parametrize("kind", FLOAT_FUNCTIONS)
-def test_float_functions_equal_the_record(kind: str, target: str) -> None:
-    if find(kind) is None:
-        pytest.skip(f"{kind} has no record")
+def _function(kind: str) -> Network:
     cases = Cases()
     for shape in ((37,), (2, 3, 5, 48)):
         data = cases.values(DType.FLOAT32, shape)
@@ -136,7 +141,16 @@ def test_float_functions_equal_the_record(kind: str, target: str) -> None:
     edges = np.array([0.0, -0.0, 1e-30, -1e-30, 3, -3, 6, 88, -88, 0.5, -0.5, 1e4], np.float32)
     if kind != "EXP" and kind not in POSITIVE:
         cases.op(kind, [cases.given(edges)])
-    cases.check(target)
+    return cases.graph(), cases.inputs
+
+
+FUNCTIONS = SideBySide(FLOAT_FUNCTIONS, _function)
+
+
+@each_target
+@pytest.mark.parametrize("kind", FLOAT_FUNCTIONS)
+def test_float_functions_equal_the_record(kind: str, target: str) -> None:
+    FUNCTIONS.check(kind, target)
 
 
 @each_target

@@ -55,6 +55,7 @@ def test_a_kernel_of_many_operators_names_the_first_few() -> None:
     assert comments(text) == ["/* op0, op1, op2, op3, op4, op5 and 4 more */"]
 
 
+@pytest.mark.smoke
 def test_equal_work_is_compiled_once() -> None:
     b = builder()
     x = b.input("x", DType.FLOAT32, (3,))

@@ -12,7 +12,8 @@ from circlet.ir import DType, Graph
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from tests.backends.cpu.harness import TARGETS, check_native, run_native, runnable
+from tests.backends.cpu.cases import Network, SideBySide
+from tests.backends.cpu.harness import TARGETS, check_native, run_native
 from tests.windows import conv2d_attrs
 
 Shape = Sequence[int]
@@ -62,13 +63,18 @@ CASES = {
 }
 
 
+def _network(case: str) -> Network:
+    image, weights, attrs = CASES[case]
+    return _conv(image, weights, attrs), [_values(3, *image)]
+
+
+CONVOLUTIONS = SideBySide(CASES, _network)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", CASES)
 def test_convolution_equals_record(case: str, target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
-    image, weights, attrs = CASES[case]
-    check_native(_conv(image, weights, attrs), [_values(3, *image)], target)
+    CONVOLUTIONS.check(case, target)
 
 
 def test_convolution_without_bias_equals_record() -> None:
@@ -108,11 +114,7 @@ FC_CASES = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("case", FC_CASES)
-def test_fully_connected_equals_record(case: str, target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
+def _fully_connected(case: str) -> Network:
     shape, units = FC_CASES[case]
     depth = int(np.prod(shape[1:]))
     b = builder()
@@ -120,4 +122,13 @@ def test_fully_connected_equals_record(case: str, target: str) -> None:
     w = b.constant("w", _values(2, units, depth) / np.float32(np.sqrt(depth)))
     attrs = FullyConnectedAttrs(activation="RELU")
     y = b.op("FULLY_CONNECTED", [x, w, b.constant("b", _values(3, units))], attrs)
-    check_native(b.output(y).build(), [_values(4, *shape)], target)
+    return b.output(y).build(), [_values(4, *shape)]
+
+
+ROWS = SideBySide(FC_CASES, _fully_connected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", FC_CASES)
+def test_fully_connected_equals_record(case: str, target: str) -> None:
+    ROWS.check(case, target)

@@ -11,7 +11,8 @@ from circlet.backends.cpu.lower.floats import depthwise_float  # noqa: F401
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder
 from circlet.ops.conv import DepthwiseConv2DAttrs
-from tests.backends.cpu.harness import TARGETS, check_native, run_native, runnable
+from tests.backends.cpu.cases import Network, SideBySide
+from tests.backends.cpu.harness import TARGETS, run_native
 from tests.windows import depthwise_attrs
 
 
@@ -63,13 +64,18 @@ CASES = {
 }
 
 
+def _network(case: str) -> Network:
+    image, window, multiplier, attrs = CASES[case]
+    return _depthwise(image, window, multiplier, attrs), [_values(3, *image)]
+
+
+LAYERS = SideBySide(CASES, _network)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", CASES)
 def test_depthwise_equals_record(case: str, target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
-    image, window, multiplier, attrs = CASES[case]
-    check_native(_depthwise(image, window, multiplier, attrs), [_values(3, *image)], target)
+    LAYERS.check(case, target)
 
 
 def test_depthwise_is_bit_identical_for_any_thread_count() -> None:

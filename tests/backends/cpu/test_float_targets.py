@@ -8,7 +8,14 @@ from circlet.backends.cpu.toolchain import compile_unit
 from circlet.errors import CompileError
 from circlet.target.targets import parse_target
 
-_TARGETS = ("x86_64", "x86_64+v4", "aarch64+neon", "armv7", "armv7+neon", "riscv64")
+_TARGETS = (
+    "x86_64",
+    "aarch64+neon",
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("x86_64+v4", "armv7", "armv7+neon", "riscv64")
+    ),
+)
 _HEADERS = ("conv_f32", "winograd_f32", "attention_f32", "depthwise_f32", "vmath")
 _CALLS = {
     "convolution": "conv_f32(params, operands, scratch, begin, end, 5, 2, 1, 1);",

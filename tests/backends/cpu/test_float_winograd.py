@@ -15,7 +15,8 @@ from circlet.ops.convolve import convolve
 from circlet.ops.geometry import SAME_UPPER, Window, Window2D
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
-from tests.backends.cpu.harness import TARGETS, check_native, run_native, runnable
+from tests.backends.cpu.cases import Network, SideBySide
+from tests.backends.cpu.harness import TARGETS, check_native, run_native
 from tests.windows import conv2d_attrs
 
 
@@ -57,15 +58,20 @@ CASES = {
 }
 
 
+def _network(case: str) -> Network:
+    image, filters, padding = CASES[case]
+    return _conv(image, filters, _attrs(padding)), [_values(3, *image)]
+
+
+CONVOLUTIONS = SideBySide(CASES, _network)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", CASES)
 def test_result_equals_record(case: str, target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
-    image, filters, padding = CASES[case]
-    graph = _conv(image, filters, _attrs(padding))
+    graph, _ = _network(case)
     assert "winograd_f32" in _kernels(graph, target)
-    check_native(graph, [_values(3, *image)], target)
+    CONVOLUTIONS.check(case, target)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ HEADER_DAMAGE = {
 }
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", HEADER_DAMAGE)
 def test_a_damaged_header_is_refused(name: str) -> None:
     plan = bytearray(native.chain_plan(2, 4))

@@ -10,7 +10,7 @@ from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
-from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.backends.cpu.harness import AND_V4, check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, conv_graph, conv_op, random_bytes
 
 U8 = DType.UINT8
@@ -42,7 +42,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("name", (*TARGETS, "x86_64+v4"))
+@pytest.mark.parametrize("name", AND_V4)
 def test_convolutions_are_bit_identical_to_the_record(name: str) -> None:
     target = runnable(name)
     if target is None:
@@ -51,7 +51,7 @@ def test_convolutions_are_bit_identical_to_the_record(name: str) -> None:
     check_native(graph, inputs, target)
 
 
-@pytest.mark.parametrize("name", (*TARGETS, "x86_64+v4"))
+@pytest.mark.parametrize("name", AND_V4)
 def test_last_blocks_of_any_width_are_stored_and_nothing_behind_them(name: str) -> None:
     target = runnable(name)
     if target is None:

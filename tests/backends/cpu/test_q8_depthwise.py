@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from circlet.ir import DType
-from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.backends.cpu.harness import AND_V4, check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, conv_graph
 
 U8 = DType.UINT8
@@ -32,7 +32,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("name", (*TARGETS, "x86_64+v4"))
+@pytest.mark.parametrize("name", AND_V4)
 def test_depthwise_convolutions_are_bit_identical_to_the_record(name: str) -> None:
     target = runnable(name)
     if target is None:

@@ -8,7 +8,8 @@ import pytest
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.backends.cpu.cases import Network, SideBySide
+from tests.backends.cpu.harness import TARGETS, check_native
 from tests.backends.cpu.q8_graphs import Conv, conv_op, random_bytes
 
 CASES = [
@@ -32,16 +33,20 @@ def _conv_graph(case: Conv, data: np.ndarray, rng: np.random.Generator) -> Graph
     return made.output(output).build()
 
 
-@pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_hybrid_convolution_follows_the_record(case: Conv, name: str) -> None:
-    target = runnable(name)
-    if target is None:
-        pytest.skip(f"this CPU cannot run {name}")
+def _convolution(case: Conv) -> Network:
     rng = np.random.default_rng(13)
     data = (rng.standard_normal(case.image) * 3 + 0.7).astype(np.float32)
     data[0] *= 0.1
-    check_native(_conv_graph(case, data, rng), [data], target)
+    return _conv_graph(case, data, rng), [data]
+
+
+CONVOLUTIONS = SideBySide(CASES, _convolution)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_hybrid_convolution_follows_the_record(case: Conv, target: str) -> None:
+    CONVOLUTIONS.check(case, target)
 
 
 def test_a_hybrid_image_of_zeros_gives_the_bias() -> None:
@@ -51,17 +56,9 @@ def test_a_hybrid_image_of_zeros_gives_the_bias() -> None:
     check_native(_conv_graph(case, data, rng), [data])
 
 
-@pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("sizes", [(1, 640, 128), (3, 17, 40), (2, 3, 1), (29, 64, 70)])
-@pytest.mark.parametrize("asymmetric", [False, True])
-def test_hybrid_fully_connected_follows_the_record(
-    sizes: tuple[int, int, int], asymmetric: bool, name: str
-) -> None:
-    target = runnable(name)
-    if target is None:
-        pytest.skip(f"this CPU cannot run {name}")
+def _rows(case: tuple[int, int, int, bool]) -> Network:
     rng = np.random.default_rng(17)
-    rows, depth, units = sizes
+    rows, depth, units, asymmetric = case
     data = (rng.standard_normal((rows, depth)) + 0.3).astype(np.float32)
     data *= np.linspace(0.1, 3, rows, dtype=np.float32)[:, None]
     made = builder()
@@ -71,4 +68,20 @@ def test_hybrid_fully_connected_follows_the_record(
     bias = made.constant("b", rng.standard_normal(units).astype(np.float32))
     attrs = FullyConnectedAttrs("RELU", asymmetric_quantize_inputs=asymmetric)
     made.output(made.op("FULLY_CONNECTED", [source, weights, bias], attrs, name="y"))
-    check_native(made.build(), [data], target)
+    return made.build(), [data]
+
+
+ROWS = [
+    (*sizes, asymmetric)
+    for sizes in ((1, 640, 128), (3, 17, 40), (2, 3, 1), (29, 64, 70))
+    for asymmetric in (False, True)
+]
+LAYERS = SideBySide(ROWS, _rows)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", ROWS, ids=str)
+def test_hybrid_fully_connected_follows_the_record(
+    case: tuple[int, int, int, bool], target: str
+) -> None:
+    LAYERS.check(case, target)

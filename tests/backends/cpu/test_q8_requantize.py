@@ -14,7 +14,7 @@ from circlet.ops.requantize import (
     rounding_divide_by_pot,
     saturating_rounding_doubling_high_mul,
 )
-from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.backends.cpu.harness import AND_V4, TARGETS, check_native, runnable
 from tests.windows import conv2d_attrs
 
 Int64 = npt.NDArray[np.int64]
@@ -76,7 +76,7 @@ def test_the_high_half_of_one_product_rounds_twice_above_zero() -> None:
     np.testing.assert_array_equal(high >> (right - 1), wanted)
 
 
-@pytest.mark.parametrize("name", (*TARGETS, "x86_64+v4"))
+@pytest.mark.parametrize("name", AND_V4)
 @pytest.mark.parametrize(
     "least_shift, activation", [(1, "NONE"), (-4, "NONE"), (2, "RELU"), (1, "RELU"), (-4, "RELU")]
 )

@@ -11,7 +11,8 @@ from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
-from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.backends.cpu.cases import Network, SideBySide
+from tests.backends.cpu.harness import AND_V4, check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, conv_graph
 from tests.windows import conv2d_attrs
 
@@ -41,19 +42,23 @@ def _kernels(graph: Graph, target: str = "x86_64+v3", choices: Choices | None = 
     return {name for _, name in compiled.steps} & {"conv_q8", WINOGRAD}
 
 
-@pytest.mark.parametrize("target", (*TARGETS, "x86_64+v4"))
+def _network(case: str) -> Network:
+    return conv_graph([CASES[case]], np.random.default_rng(7))
+
+
+CONVOLUTIONS = [SideBySide(CASES, _network, threads=threads) for threads in (1, 2)]
+
+
+@pytest.mark.parametrize("target", AND_V4)
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_bit_identical_to_the_record(case: str, target: str) -> None:
-    chosen = runnable(target)
-    if chosen is None:
-        pytest.skip(f"this CPU cannot run {target}")
-    graph, inputs = conv_graph([CASES[case]], np.random.default_rng(7))
-    assert (_kernels(graph, target) == {WINOGRAD}) == chosen.has("avx2")
-    check_native(graph, inputs, chosen)
-    check_native(graph, inputs, chosen, threads=2)
+    graph, _ = _network(case)
+    assert (_kernels(graph, target) == {WINOGRAD}) == parse_target(target).has("avx2")
+    for convolutions in CONVOLUTIONS:
+        convolutions.check(case, target)
 
 
-@pytest.mark.parametrize("target", (*TARGETS, "x86_64+v4"))
+@pytest.mark.parametrize("target", AND_V4)
 def test_the_largest_sums_that_are_taken_are_exact(target: str) -> None:
     chosen = runnable(target)
     if chosen is None:

@@ -7,7 +7,14 @@ import pytest
 from circlet.backends.cpu.toolchain import compile_unit
 from circlet.target.targets import parse_target
 
-_TARGETS = ("x86_64", "aarch64", "aarch64+dotprod", "armv7", "armv7+neon", "riscv64")
+_TARGETS = (
+    "x86_64",
+    "aarch64",
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("aarch64+dotprod", "armv7", "armv7+neon", "riscv64")
+    ),
+)
 _CALLS = {
     "lstm_f32": "8, 2, 0, 3, 1, 1",
     "lstm_hybrid": "8, 2, 1, 1, 1, 1",

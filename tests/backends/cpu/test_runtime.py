@@ -35,6 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 NS_PER_MS = 1_000_000
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_a_chain_of_steps_gives_the_sum(threads: int, size: int) -> None:
@@ -94,6 +95,7 @@ def test_one_thread_makes_no_worker() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, cwd=root)
 
 
+@pytest.mark.smoke
 def test_callers_on_several_threads_get_right_answers() -> None:
     failures: list[str] = []
 

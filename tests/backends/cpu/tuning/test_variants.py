@@ -159,7 +159,7 @@ def test_rows_without_a_network_are_those_that_are_met_elsewhere() -> None:
     assert unmeasured == {*OWN, "user_op"}  # users bring the C of the last; see its own tests
 
 
-@pytest.mark.parametrize("name", corpora.models())
+@corpora.each_model()
 def test_every_question_is_about_a_row_that_asks_it(name: str) -> None:
     try:
         _, choices = compiled(f"models/{name}", "x86_64+v4+avx512vnni", "f32")

@@ -1,0 +1,78 @@
+"""Equal C is compiled once: by all tests and workers of a run, and from run to run.
+
+What a compiler makes follows from the text, the command, and the headers, which are all in the key.
+A test that brings a cache folder or a configuration of its own compiles anew.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+
+from circlet.backends.cpu import toolchain
+from circlet.backends.cpu.compiler import Compiler
+from circlet.backends.cpu.flags import unit_flags
+from circlet.backends.cpu.toolchain import UnitSource
+
+CompileOne = Callable[[Path, UnitSource, Compiler, dict[str, str]], bytes]
+KEPT_S = 3 * 24 * 3600
+
+
+def keeping(folder: Path, circlet_cache: Path) -> CompileOne:
+    """A compile step that keeps its results in a folder, for tests with a given cache."""
+    compile_one: CompileOne = toolchain._compile_one
+
+    def compile_or_find(
+        scratch: Path, unit: UnitSource, compiler: Compiler, environment: dict[str, str]
+    ) -> bytes:
+        if environment["ZIG_GLOBAL_CACHE_DIR"] != str(circlet_cache / "compiler"):
+            return compile_one(scratch, unit, compiler, environment)
+        command = (*compiler.command, *unit_flags(unit.target, compiler.family, unit.flags))
+        described = _surroundings(compiler.command[0]) + repr(command)
+        kept = folder / _digest(described.encode(), unit.text.encode())
+        if not kept.exists():
+            _write(kept, compile_one(scratch, unit, compiler, environment))
+        os.utime(kept)
+        return kept.read_bytes()
+
+    return compile_or_find
+
+
+def forget_unused(folder: Path) -> None:
+    """Delete what no run of the last days has used."""
+    for path in folder.iterdir():
+        if path.stat().st_mtime < time.time() - KEPT_S:
+            path.unlink(missing_ok=True)
+
+
+@cache
+def _surroundings(program: str) -> str:
+    """What a compiler and the headers that it reads are, as a string."""
+    facts = Path(program).stat()
+    headers = (
+        part
+        for folder in (toolchain.KERNELS_DIR, toolchain.RUNTIME_DIR)
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+        for part in (path.name.encode(), path.read_bytes())
+    )
+    return f"{facts.st_size}:{facts.st_mtime_ns}:{_digest(*headers)}"
+
+
+def _digest(*parts: bytes) -> str:
+    state = blake2b(digest_size=20)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return state.hexdigest()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all, whoever else writes the same."""
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_bytes(data)
+    part.replace(path)
