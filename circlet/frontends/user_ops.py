@@ -6,12 +6,9 @@ import re
 from collections.abc import Callable
 from types import TracebackType
 
-from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
-from circlet.backends.cpu.lower.user_op import user_lowering
-from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.errors import InputError, check_type
 from circlet.formats.options import register_custom_options, unregister_custom_options
-from circlet.ops import find, register, unregister
+from circlet.ops import CFunction, find, register, unregister
 from circlet.ops.user import Infer, ParseOptions, Run, UserAttrs, UserOp
 from circlet.user_codes import add_user_code, forget_user_code, is_user_code
 
@@ -82,11 +79,10 @@ def register_op(
             why=f"c_function is {c_function!r}",
         )
     _forget(name)
-    register(UserOp(name, infer, run, options or bytes).record())
+    native = CFunction(c_source, c_function) if c_source else None
+    register(UserOp(name, infer, run, options or bytes, native).record())
     register_custom_options(name, UserAttrs)
     add_user_code(name)
-    if c_source:
-        LOWERINGS.add(user_lowering(label, c_source, c_function))
     return Registration(name)
 
 
@@ -103,5 +99,4 @@ def _forget(name: str) -> None:
     if is_user_code(name):
         unregister(f"CUSTOM:{name}")
         unregister_custom_options(name)
-        LOWERINGS.remove(f"CUSTOM:{name}")
         forget_user_code(name)

@@ -2,6 +2,7 @@
 
 from circlet.ops.opdef import (
     Arrays,
+    CFunction,
     Cost,
     Effects,
     NoAttrs,
@@ -21,6 +22,7 @@ from circlet.ops.opdef import (
 
 __all__ = [
     "Arrays",
+    "CFunction",
     "Cost",
     "Effects",
     "NoAttrs",

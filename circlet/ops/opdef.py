@@ -70,6 +70,13 @@ class QuantRule:
     fixed: tuple[tuple[DType, float, int], ...] = ()
 
 
+class CFunction(NamedTuple):
+    """C that computes an op on dense arrays: text that defines a function, and its name."""
+
+    source: str
+    name: str
+
+
 class Effects(Enum):
     """What an op does beside computing its outputs from its inputs; `updates` are told apart."""
 
@@ -117,6 +124,7 @@ class OpDef:
         cost: Work of one instance.
         scalar: For element-wise kinds, one output element as an expression; GraphError for the
             8-bit forms that only a table computes (`lut.table_of` serves every 8-bit unary form).
+        c_function: For operators of users, what computes it where C is compiled.
         fused: Whether no file holds it: a pass makes it of several ops that one kernel computes.
     """
 
@@ -140,6 +148,7 @@ class OpDef:
     joins: Callable[[Op], int] | None = None
     destination: int | None = None
     shape_inputs: tuple[int, ...] = ()
+    c_function: CFunction | None = None
     fused: bool = False
 
     @cached_property

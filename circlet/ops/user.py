@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from circlet.errors import BackendError, CircletError, GraphError
 from circlet.ir import DType, Op, Shape, Tensor
-from circlet.ops.opdef import Arrays, Effects, OpDef, TensorType
+from circlet.ops.opdef import Arrays, CFunction, Effects, OpDef, TensorType
 
 _MOST_INPUTS = 1 << 16
 
@@ -48,12 +48,13 @@ ParseOptions = Callable[[bytes], object]
 
 @dataclass(frozen=True)
 class UserOp:
-    """A user's operator: its name, shape rule, numpy implementation and reader of options."""
+    """A user's operator: its name, shape rule, numpy implementation, reader of options, and C."""
 
     name: str
     infer: Infer
     run: Run
     options: ParseOptions
+    c_function: CFunction | None = None
 
     def record(self) -> OpDef:
         """The record that makes it an operator like any other."""
@@ -68,6 +69,7 @@ class UserOp:
             required=0,
             effects=Effects.UNKNOWN,
             numerics="tolerance",
+            c_function=self.c_function,
         )
 
     def _infer(self, op: Op) -> list[TensorType]:

@@ -249,9 +249,14 @@ class Lowering:
 
 @dataclass
 class LoweringTable:
-    """All rows, by kind, in the order of their ranks."""
+    """All rows, by kind, in the order of their ranks.
+
+    Attributes:
+        row_of_user: The row of a kind that a user registered with C of its own, or None.
+    """
 
     rows: dict[str, list[Lowering]] = field(default_factory=dict)
+    row_of_user: Callable[[str], Lowering | None] = lambda kind: None
 
     def add(self, lowering: Lowering) -> Lowering:
         """Put a row in its place; the order of registration means nothing.
@@ -268,14 +273,10 @@ class LoweringTable:
         insort(rows, lowering, key=lambda row: row.rank)
         return lowering
 
-    def remove(self, kind: str) -> None:
-        """Drop all rows of a kind."""
-        self.rows.pop(kind, None)
-
     def choose(self, op: Op, target: Target) -> Lowering | str:
         """The first row that takes an op, or why none does."""
         reasons = []
-        for row in self.rows.get(op.label, ()):
+        for row in self.rows.get(op.label) or filter(None, [self.row_of_user(op.label)]):
             reason = row.refuses(op, target)
             if reason is None:
                 return row

@@ -49,6 +49,7 @@ FAMILIES = (
     "recurrent.lstm_q8",
     "recurrent.lstm_hybrid",
     "recurrent.svdf",
+    "user_op",
 )
 
 for family in FAMILIES:

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from circlet.backends.cpu.lower.views import source_ref
-from circlet.backends.cpu.lowering import Context, Kernel, Lowering, NoRef, Ref, TensorRef
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    NoRef,
+    Ref,
+    TensorRef,
+)
 from circlet.ir import Op, Tensor
+from circlet.ops import CFunction, find
 from circlet.ops.user import UserAttrs
 from circlet.target.targets import Target
 
 _MOST_OPERANDS = 24
 
 
-def user_lowering(label: str, source: str, function: str) -> Lowering:
-    """The row that runs custom operator `label` through `function`, which `source` defines."""
-    kernel = Kernel("user_op.h", "user_op", (function,), source)
+def row_of_user(kind: str) -> Lowering | None:
+    """The row that runs an operator of a user through the C of its record, if it has any."""
+    record = find(kind)
+    return None if record is None or record.c_function is None else _row(kind, record.c_function)
+
+
+@lru_cache(maxsize=256)
+def _row(kind: str, function: CFunction) -> Lowering:
+    kernel = Kernel("user_op.h", "user_op", (function.name,), function.source)
 
     def lower(op: Op, context: Context) -> None:
         _lower(op, context, kernel)
 
-    return Lowering(label, f"user_{function}", _refuses, lower)
+    return Lowering(kind, f"user_{function.name}", _refuses, lower)
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -51,3 +68,6 @@ def _lower(op: Op, context: Context, kernel: Kernel) -> None:
 
 def _input(tensor: Tensor | None, context: Context) -> Ref:
     return NoRef() if tensor is None else source_ref(context, tensor)
+
+
+LOWERINGS.row_of_user = row_of_user
