@@ -38,14 +38,16 @@ def known_ints(tensor: Tensor | None) -> tuple[int, ...] | None:
 
 def data_inputs(op: Op) -> list[Tensor]:
     """The inputs whose elements an op computes from; axes and sizes are not among them."""
-    record = find(op.label)
-    shapes = () if record is None else record.shape_inputs
+    record = find(op.kind)
+    if record is None or not record.shape_inputs:
+        return [tensor for tensor in op.inputs if tensor is not None]
+    shapes = record.shape_inputs
     return [t for i, t in enumerate(op.inputs) if t is not None and i not in shapes]
 
 
 def is_reshape(op: Op) -> bool:
     """Whether an op changes sizes alone."""
-    record = find(op.label)
+    record = find(op.kind)
     return record is not None and record.view is whole_view
 
 

@@ -21,12 +21,15 @@ class Rewriter:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.boundary = frozenset([*graph.inputs, *graph.outputs])
-        self._slots: list[list[Op]] = [[op] for op in graph.ops]
         self._absorbed: dict[Op, list[Op]] = {}
         self._changed = False
 
     # What follows is looked up once it is asked for: most passes find nothing to do. Whatever
     # changes the graph asks first.
+    @cached_property
+    def _slots(self) -> list[list[Op]]:
+        return [[op] for op in self.graph.ops]
+
     @cached_property
     def _slot_of(self) -> dict[Op, int]:
         return {op: index for index, op in enumerate(self.graph.ops)}
@@ -37,7 +40,12 @@ class Rewriter:
 
     @cached_property
     def _readers(self) -> dict[Tensor, dict[Op, None]]:
-        return {t: dict.fromkeys(ops) for t, ops in self.graph.consumers().items()}
+        readers: dict[Tensor, dict[Op, None]] = {}
+        for op in self.graph.ops:
+            for tensor in op.inputs:
+                if tensor is not None:
+                    readers.setdefault(tensor, {})[op] = None
+        return readers
 
     @cached_property
     def _used_before(self) -> frozenset[Tensor]:
@@ -46,9 +54,13 @@ class Rewriter:
     def ops(self) -> Iterator[Op]:
         """The ops in execution order, as they are when the iteration reaches them.
 
-        It comes to no op that is put in the place of the one it is at.
+        It comes to no op that is put in the place of the one it is at, or that is appended.
         """
-        for slot in self._slots:
+        for index, op in enumerate(self.graph.ops):
+            if not self._changed:
+                yield op
+                continue
+            slot = self._slots[index]
             yield from (op for op in [*slot] if op in slot)
 
     def position(self, op: Op) -> int:
@@ -65,9 +77,11 @@ class Rewriter:
 
     def is_private(self, tensor: Tensor) -> bool:
         """Whether exactly one op reads the tensor, once, and nothing outside can see it."""
-        readers = self.readers(tensor)
-        hidden = tensor not in self.boundary and not tensor.is_variable
-        return hidden and len(readers) == 1 and readers[0].inputs.count(tensor) == 1
+        readers = self._readers.get(tensor, ())
+        if len(readers) != 1 or tensor in self.boundary or tensor.is_variable:
+            return False
+        (reader,) = readers
+        return reader.inputs.count(tensor) == 1
 
     def is_read(self, tensor: Tensor) -> bool:
         """Whether an op reads the tensor or something outside can see it."""
@@ -77,7 +91,8 @@ class Rewriter:
         """What is read outside of ops that run together, the last op's results first."""
         inside = set(ops)
         made = [tensor for op in reversed(ops) for tensor in op.outputs]
-        return [t for t in made if t in self.boundary or not inside.issuperset(self.readers(t))]
+        readers, seen = self._readers, self.boundary
+        return [t for t in made if t in seen or not inside.issuperset(readers.get(t, ()))]
 
     def replace(self, old: Sequence[Op], *new: Op) -> None:
         """Put new ops, in order, in the place of the last of `old`, given in execution order.
@@ -152,7 +167,13 @@ class Rewriter:
         """Before the first change, look up how the graph was."""
         if not self._changed:
             self._changed = True
-            self._before = self._slot_of, self._producers, self._readers, self._used_before
+            self._before = (
+                self._slots,
+                self._slot_of,
+                self._producers,
+                self._readers,
+                self._used_before,
+            )
 
     def _attach(self, op: Op) -> None:
         for tensor in op.inputs:

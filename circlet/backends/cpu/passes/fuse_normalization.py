@@ -143,10 +143,14 @@ class _Finder:
         return parts
 
     def _joins(self, op: Op, form: Form, rows: set[Tensor], parts: list[Op]) -> bool:
-        reductions = sum(part.kind in ROW_REDUCTIONS for part in parts)
-        reduces = row_form(op) == form and reductions < _MOST_REDUCTIONS
-        joins = reduces or _spreads(op, form, rows) or _is_of_rows(op, rows)
-        return joins and self._fits([*parts, op])
+        joins = _spreads(op, form, rows) or _is_of_rows(op, rows)
+        return (joins or _reduces_too(op, form, parts)) and self._fits([*parts, op])
+
+
+def _reduces_too(op: Op, form: Form, parts: list[Op]) -> bool:
+    """Whether an op reduces the same axes, and the chain has a place for one more that does."""
+    taken = sum(part.kind in ROW_REDUCTIONS for part in parts)
+    return row_form(op) == form and taken < _MOST_REDUCTIONS
 
 
 def _spreads(op: Op, form: Form, rows: set[Tensor]) -> bool:
