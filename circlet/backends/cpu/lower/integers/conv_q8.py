@@ -31,7 +31,7 @@ from circlet.backends.cpu.lower.integers.requantisation import (
     interleaved_lanes,
 )
 from circlet.backends.cpu.lower.integers.tiles import row_cycles
-from circlet.backends.cpu.lower.products.product import Product, Weights
+from circlet.backends.cpu.lower.products.product import Im2colRow, Product, Weights
 from circlet.backends.cpu.lower.products.tiles import Tile, TileUse, chosen_tile, half_row
 from circlet.backends.cpu.lower.products.windows import conv_border, convolution, splits_of
 from circlet.backends.cpu.lowering import (
@@ -135,10 +135,10 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
     """Append the call of the kernel for a product."""
     op, row = product.op, product.im2col.joined()
     lanes = context.vector_bytes // 4
-    tile = _tile(product, context)
+    tile = _tile(product, row, context)
     width = tile.channels(lanes)
     packed = context.packed(
-        op, _packing(product, tile), lambda: _pack_product(product, width, context)
+        op, _packing(product, row, tile), lambda: _pack_product(product, row, width, context)
     )
     blocks = -(-product.filters // width)
     group = group_of(row.length, context.target)
@@ -153,17 +153,17 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         "splits": splits,
     }
     scratch_bytes = 0
-    if _flip(product, tile, context) == "CONV_Q8_FLIP_ROWS":
-        copy = _flipped_rows(product)
+    if _flip(product, row, tile, context) == "CONV_Q8_FLIP_ROWS":
+        copy = _flipped_rows(product, row)
         params, scratch_bytes = {**params, **copy}, copy["run_down"] * row.rows
     half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
-        context.precompile(op, _kernel(product, half, packed.fact, context))
+        context.precompile(op, _kernel(product, row, half, packed.fact, context))
     weights, parameters, *ones = packed.refs
     operands: tuple[Ref, ...] = (product.source.ref, weights, parameters, product.result.ref)
     context.call(
         op,
-        _kernel(product, tile, packed.fact, context),
+        _kernel(product, row, tile, packed.fact, context),
         params,
         (*operands, ones[0] if ones else NoRef(), product.epilogue.scales),
         (product.result.tensor,),
@@ -172,44 +172,44 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
     )
 
 
-def _tile(product: Q8Product, context: Context) -> Tile:
+def _tile(product: Q8Product, row: Im2colRow, context: Context) -> Tile:
     width, vectors = product.width, -(-product.filters // (context.vector_bytes // 4))
-    length = product.im2col.joined().length
     return chosen_tile(
         product.op,
         context,
         f"conv_q8 {product.rows}x{width}",
-        product_tiles(width, vectors, length, context.target),
+        product_tiles(width, vectors, row.length, context.target),
         lambda tile: row_cycles(tile, width, vectors),
         TileUse(
-            lambda tile: _packing(product, tile),
-            lambda tile, form: _kernel(product, tile, form, context),
+            lambda tile: _packing(product, row, tile),
+            lambda tile, form: _kernel(product, row, tile, form, context),
         ),
     )
 
 
-def _kernel(product: Q8Product, tile: Tile, form: str, context: Context) -> Kernel:
-    width, length = tile.channels(context.vector_bytes // 4), product.im2col.joined().length
-    short = length if length < 4 else 0
+def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, form: str, context: Context) -> Kernel:
+    width = tile.channels(context.vector_bytes // 4)
+    short = row.length if row.length < 4 else 0
     tail = int(product.filters % width != 0)
-    how = form, _flip(product, tile, context), short, _sums(product, width), tail
+    how = form, _flip(product, row, tile, context), short, _sums(product, row, width), tail
     return Kernel("conv_q8.h", "conv_q8", (tile.pixels, tile.whole, *how))
 
 
-def _packing(product: Q8Product, tile: Tile) -> str:
+def _packing(product: Q8Product, row: Im2colRow, tile: Tile) -> str:
     """A name for the packed constants."""
-    row = product.im2col.joined()
     return f"conv_q8{product.part} {tile.whole} {row.rows} {row.columns} {row.length}"
 
 
-def _pack_product(product: Q8Product, width: int, context: Context) -> tuple[list[np.ndarray], str]:
+def _pack_product(
+    product: Q8Product, row: Im2colRow, width: int, context: Context
+) -> tuple[list[np.ndarray], str]:
     """Weights, requantisation parameters and perhaps weights of one; and the form."""
-    lanes, row = context.vector_bytes // 4, product.im2col.joined()
+    lanes = context.vector_bytes // 4
     group, weights = group_of(row.length, context.target), product.weights()
     scaling = product.epilogue.requantise(weights, width)
     shape = row.rows, row.columns, row.length
     order = _order(width, lanes, scaling.form)
-    sums, windows = _sums(product, width), weights.reshape(-1, *shape)
+    sums, windows = _sums(product, row, width), weights.reshape(-1, *shape)
     if sums == _SUMS_IN:
         windows = _with_ones(windows, width)
     arrays: list[np.ndarray] = [pack(windows, order, group), scaling.parameters]
@@ -218,31 +218,29 @@ def _pack_product(product: Q8Product, width: int, context: Context) -> tuple[lis
     return arrays, scaling.form
 
 
-def _flip(product: Q8Product, tile: Tile, context: Context) -> str:
+def _flip(product: Q8Product, row: Im2colRow, tile: Tile, context: Context) -> str:
     """Rows that several windows read are flipped once, if few products would share a flip."""
-    row = product.im2col.joined()
     if not product.epilogue.flip:
         return dots_of(operand(product.op, 0), row.length, context.target)
     once = row.rows > 1 and tile.vectors <= _FEW_VECTORS
     return "CONV_Q8_FLIP_ROWS" if once else "CONV_Q8_FLIP_LOADS"
 
 
-def _flipped_rows(product: Q8Product) -> dict[str, int]:
+def _flipped_rows(product: Q8Product, row: Im2colRow) -> dict[str, int]:
     """Parameters of the flipped copy of the rows that one row of outputs reads."""
-    row = product.im2col.joined()
     window = (row.columns - 1) * row.column_step + row.length
     row_bytes = (product.width - 1) * product.source.pixel + window
     apart = -(-row_bytes // _ROW_ALIGNMENT) * _ROW_ALIGNMENT
     return {"flip_bytes": row_bytes, "flip_down": row.row_step, "run_down": apart}
 
 
-def _sums(product: Q8Product, width: int) -> str:
+def _sums(product: Q8Product, row: Im2colRow, width: int) -> str:
     """How the kernel finds sums of windows: in the last lane, where that has no channel."""
     if product.epilogue.weight_zero == 0:
         return _NO_SUMS
     if product.filters < width:
         return _SUMS_IN
-    long = product.im2col.joined().length >= _SUM_BYTES
+    long = row.length >= _SUM_BYTES
     return "CONV_Q8_SUMS_ALONG" if long else "CONV_Q8_SUMS_SPLAT"
 
 

@@ -11,6 +11,7 @@ epilogue, of which each family of element types has a class of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -157,10 +158,7 @@ class Product(NamedTuple, Generic[E]):
     @property
     def im2col(self) -> Im2colRow:
         """The longest runs along rows of the window: columns that follow each other are one."""
-        _, rows, columns, channels = self.shape
-        if columns == 1 or self.taps[1] == channels:
-            return Im2colRow(rows, 1, columns * channels, *self.taps)
-        return Im2colRow(rows, columns, channels, *self.taps)
+        return _runs_of(self.shape, self.taps)
 
     def params(self) -> dict[str, ParamValue]:
         """The integer kernels' parameters of where windows and outputs lie."""
@@ -172,6 +170,14 @@ class Product(NamedTuple, Generic[E]):
             **self.result.strides("out"),
             **self.im2col.joined().params(),
         }
+
+
+@lru_cache(maxsize=1024)
+def _runs_of(shape: Shape, taps: tuple[int, int]) -> Im2colRow:
+    _, rows, columns, channels = shape
+    if columns == 1 or taps[1] == channels:
+        return Im2colRow(rows, 1, columns * channels, *taps)
+    return Im2colRow(rows, columns, channels, *taps)
 
 
 def of_rows(

@@ -52,9 +52,16 @@ class Tile(NamedTuple):
 def best_first(
     candidates: Iterable[tuple[Tile, float]], width: int, vectors: float
 ) -> tuple[Tile, ...]:
-    """Tiles, each with its predicted cycles, the one that covers a row in the least time first."""
-    ranked = sorted(candidates, key=lambda row: row[0].covering(width, vectors) * row[1])
-    return tuple([tile for tile, _ in ranked])
+    """Tiles, each with its predicted cycles, the one that covers a row in the least time first.
+
+    Every new size of a network asks, so `Tile.covering` is written out.
+    """
+    ranked = [
+        (-(-width // tile.pixels) * -(-vectors // tile.vectors) * cycles, place, tile)
+        for place, (tile, cycles) in enumerate(candidates)
+    ]
+    ranked.sort()
+    return tuple([tile for _, _, tile in ranked])
 
 
 def half_row(tile: Tile, width: int) -> Tile:

@@ -47,7 +47,8 @@ def tap_strides(window: Window2D, data: Layout) -> tuple[int, int]:
 
 def is_pointwise(window: Window2D) -> bool:
     """Whether every input pixel is a window."""
-    return all(axis.size == axis.stride == 1 for axis in (window.rows, window.columns))
+    down, across = window.rows, window.columns
+    return down.size == down.stride == across.size == across.stride == 1
 
 
 def conv_sizes(window: Window2D, data: Layout, out: Layout) -> Sizes:
