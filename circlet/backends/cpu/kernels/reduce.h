@@ -1,167 +1,17 @@
 /* Means, sums, products, maxima and minima over any axes.
  *
- * Float sums run in several chains that are then added, for speed and because errors grow with the
- * length of a chain. Their order follows from sizes and the width of registers, never from how
- * tasks are dealt to threads. Integers are exact in any order: int32 addition is associative.
+ * Float sums run in several chains, for speed and since errors grow with the length of a chain.
+ * Their order follows from sizes and the width of registers, never from how tasks are dealt to
+ * threads.
  */
 #ifndef CIRCLET_REDUCE_H
 #define CIRCLET_REDUCE_H
 
-#include "fixed.h"
-#include "element.h"
-#include "rows.h"
-#include "simd_int.h"
-
-enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD };
+#include "reduce_8bit.h"
 
 #define REDUCE_TASK 128 /* kept elements of a task */
-#define REDUCE_BLOCK 64 /* elements of a partial sum; 64 of 8 bits fit 16 bits */
 #define REDUCE_WIDE 8   /* vectors of kept elements that are reduced together */
 #define REDUCE_LONG (16 * CIRCLET_LANES) /* elements from which on four chains are faster */
-
-struct reduce_params {
-    int64_t rows;          /* of kept outer elements */
-    int64_t rows_per_task; /* where the inner axis is reduced */
-    int64_t inner;         /* kept elements that are contiguous in the source */
-    int64_t sizes[6];      /* kept outer sizes */
-    int64_t source[7];     /* strides of the kept axes, bytes */
-    int64_t reduced[4];    /* sizes of the reduced axes */
-    int64_t steps[4];      /* their strides, bytes */
-    float elements;        /* number of elements behind each result */
-    int32_t centre;        /* zero point of the source times the elements */
-    int32_t multiplier;    /* to the result's scale */
-    int32_t shift;         /* before the multiplication, or after it where it is below 0 */
-    int32_t zero;          /* zero point of the result */
-    int32_t low;           /* of the result's type */
-    int32_t high;          /* of the result's type */
-};
-
-/* Runs of the last reduced axis, and where run `index` starts. */
-CIRCLET_INLINE int64_t reduce_runs(const struct reduce_params *p) {
-    return p->reduced[0] * p->reduced[1] * p->reduced[2];
-}
-CIRCLET_INLINE int64_t reduce_offset(const struct reduce_params *p, int64_t index) {
-    int64_t c = index % p->reduced[2], b = index / p->reduced[2] % p->reduced[1];
-    int64_t a = index / p->reduced[2] / p->reduced[1];
-    return a * p->steps[0] + b * p->steps[1] + c * p->steps[2];
-}
-
-CIRCLET_FOLD(reduce_fold_mul, float, vf, a * b)
-CIRCLET_FOLD(reduce_fold_mul_i32, int32_t, vi, (vi)((vu)a * (vu)b))
-
-CIRCLET_INLINE vf reduce_start_f32(int kind) {
-    float infinity = __builtin_inff();
-    return v_splat(kind == REDUCE_MAX    ? -infinity
-                   : kind == REDUCE_MIN  ? infinity
-                   : kind == REDUCE_PROD ? 1.0f
-                                         : 0.0f);
-}
-CIRCLET_INLINE vi reduce_start_i32(int kind) {
-    return v_splat_i32(kind == REDUCE_MAX    ? INT32_MIN
-                       : kind == REDUCE_MIN  ? INT32_MAX
-                       : kind == REDUCE_PROD ? 1
-                                             : 0);
-}
-CIRCLET_INLINE vf reduce_join_f32(vf a, vf b, int kind) {
-    if (kind == REDUCE_MAX) return v_max(b, a);
-    if (kind == REDUCE_MIN) return v_min(b, a);
-    if (kind == REDUCE_PROD) return a * b;
-    return a + b;
-}
-CIRCLET_INLINE vi reduce_join_i32(vi a, vi b, int kind) {
-    if (kind == REDUCE_MAX) return v_max_i32(a, b);
-    if (kind == REDUCE_MIN) return v_min_i32(a, b);
-    if (kind == REDUCE_PROD) return a * b;
-    return a + b;
-}
-CIRCLET_INLINE float reduce_fold_f32(vf v, int kind) {
-    if (kind == REDUCE_MAX) return v_fold_max(v);
-    if (kind == REDUCE_MIN) return v_fold_min(v);
-    if (kind == REDUCE_PROD) return reduce_fold_mul(v);
-    return v_fold_add(v);
-}
-CIRCLET_INLINE int32_t reduce_fold_i32(vi v, int kind) {
-    if (kind == REDUCE_MAX) return v_fold_max_i32(v);
-    if (kind == REDUCE_MIN) return v_fold_min_i32(v);
-    if (kind == REDUCE_PROD) return reduce_fold_mul_i32(v);
-    return v_fold_add_i32(v);
-}
-
-CIRCLET_INLINE void reduce_store_f32(const struct reduce_params *p, char *to, vf v, int64_t n,
-                                     int kind) {
-    if (kind == REDUCE_MEAN) v /= v_splat(p->elements);
-    element_store_f32(to, v, n);
-}
-
-CIRCLET_INLINE void reduce_store_i32(const struct reduce_params *p, char *to, vi v, int64_t n,
-                                     int type, int requantises) {
-    if (requantises) {
-        v = v_scale_all(v - v_splat_i32(p->centre), p->multiplier, p->shift);
-        v = v_clamp_i32(v + v_splat_i32(p->zero), v_splat_i32(p->low), v_splat_i32(p->high));
-    }
-    element_store_i32(to, v, n, type);
-}
-
-typedef CIRCLET_UNALIGNED(int8_t, CIRCLET_VBYTES / 2) reduce_half_i8;
-typedef CIRCLET_UNALIGNED(uint8_t, CIRCLET_VBYTES / 2) reduce_half_u8;
-
-/* 8-bit elements in the order of int8: those of uint8 have their top bits changed. */
-CIRCLET_INLINE vi8 reduce_ordered(vu8 x, int type) {
-    return (vi8)(x ^ (uint8_t)(type == ELEMENT_U8 ? 0x80 : 0));
-}
-CIRCLET_INLINE vi8 reduce_join_i8(vi8 a, vi8 b, int kind) {
-    return kind == REDUCE_MAX ? v_max_i8(a, b) : v_min_i8(a, b);
-}
-
-/* A register of 8-bit elements, ordered, into four registers of lanes. */
-CIRCLET_INLINE void reduce_widen(vi8 best, vi *s, int kind, int type) {
-    union { vi8 whole; vqi8 part[4]; } u = {best};
-    CIRCLET_UNROLL for (int r = 0; r < 4; r++) {
-        vi v = __builtin_convertvector(u.part[r], vi);
-        s[r] = reduce_join_i32(s[r], v + (type == ELEMENT_U8 ? 128 : 0), kind);
-    }
-}
-
-/* Sums of a register of 8-bit elements over at most REDUCE_BLOCK positions: they fit 16 bits. */
-CIRCLET_INLINE void reduce_sum_8bit(const struct reduce_params *p, const char *from, int64_t first,
-                                     int64_t last, vi *s, int type) {
-    vi16 half[2] = {{0}, {0}};
-    for (int64_t i = first; i < last; i++) {
-        const char *at = from + i * p->steps[3];
-        CIRCLET_UNROLL for (int h = 0; h < 2; h++, at += CIRCLET_VBYTES / 2)
-            if (type == ELEMENT_U8)
-                half[h] += __builtin_convertvector(*(const reduce_half_u8 *)at, vi16);
-            else half[h] += __builtin_convertvector(*(const reduce_half_i8 *)at, vi16);
-    }
-    CIRCLET_UNROLL for (int h = 0; h < 2; h++) {
-        union { vi16 whole; vhi16 part[2]; } u = {half[h]};
-        CIRCLET_UNROLL for (int r = 0; r < 2; r++)
-            s[2 * h + r] += __builtin_convertvector(u.part[r], vi);
-    }
-}
-
-/* A register of kept 8-bit elements over the reduced axes. */
-CIRCLET_INLINE void reduce_8bit(const struct reduce_params *p, const char *from, char *to,
-                                 int kind, int type, int requantises) {
-    vi s[4];
-    CIRCLET_UNROLL for (int r = 0; r < 4; r++) s[r] = reduce_start_i32(kind);
-    for (int64_t run = 0; run < reduce_runs(p); run++) {
-        const char *at = from + reduce_offset(p, run);
-        if (kind == REDUCE_MAX || kind == REDUCE_MIN) {
-            vi8 best = reduce_ordered(v_load_u8((const uint8_t *)at), type);
-            for (int64_t i = 1; i < p->reduced[3]; i++) {
-                vu8 x = v_load_u8((const uint8_t *)at + i * p->steps[3]);
-                best = reduce_join_i8(best, reduce_ordered(x, type), kind);
-            }
-            reduce_widen(best, s, kind, type);
-            continue;
-        }
-        for (int64_t i = 0; i < p->reduced[3]; i += REDUCE_BLOCK)
-            reduce_sum_8bit(p, at, i, s_min_i64(i + REDUCE_BLOCK, p->reduced[3]), s, type);
-    }
-    CIRCLET_UNROLL for (int r = 0; r < 4; r++)
-        reduce_store_i32(p, to + r * CIRCLET_LANES, s[r], CIRCLET_LANES, type, requantises);
-}
 
 /* `registers` vectors of kept elements over the last reduced axis from `first` to `last`. */
 CIRCLET_INLINE void reduce_strip(const struct reduce_params *p, const char *from, int64_t first,
@@ -239,41 +89,6 @@ CIRCLET_INLINE int64_t reduce_sets(const float *from, int64_t count, vf *f, int 
     part[0] = reduce_join_f32(part[0], part[1], kind);
     part[2] = reduce_join_f32(part[2], part[3], kind);
     *f = reduce_join_f32(*f, reduce_join_f32(part[0], part[2], kind), kind);
-    return i;
-}
-
-/* Contiguous 8-bit elements into the lanes of `s`, as many as fill whole registers; returns
- * their number. Sums are dot products with ones, whose int8 operand takes 128 off each uint8:
- * four in each lane of a register, 512, which is added back. */
-CIRCLET_INLINE int64_t reduce_along_8bit(const char *from, int64_t count, vi *s, int kind,
-                                          int type) {
-    int64_t i = CIRCLET_VBYTES;
-    if (count < CIRCLET_VBYTES) return 0;
-    vu8 x = v_load_u8((const uint8_t *)from);
-    if (kind == REDUCE_MAX || kind == REDUCE_MIN) {
-        vi8 best = reduce_ordered(x, type);
-        vi parts[4] = {*s, *s, *s, *s};
-        for (; i + CIRCLET_VBYTES <= count; i += CIRCLET_VBYTES) {
-            x = v_load_u8((const uint8_t *)from + i);
-            best = reduce_join_i8(best, reduce_ordered(x, type), kind);
-        }
-        reduce_widen(best, parts, kind, type);
-        *s = reduce_join_i32(reduce_join_i32(parts[0], parts[1], kind),
-                             reduce_join_i32(parts[2], parts[3], kind), kind);
-        return i;
-    }
-    const vu8 ones = (vu8){0} + 1;
-    vi sum = v_dot4(*s, ones, reduce_ordered(x, type)), more[4] = {{0}, {0}, {0}, {0}};
-    for (; i + 4 * CIRCLET_VBYTES <= count; i += 4 * CIRCLET_VBYTES) {
-        CIRCLET_UNROLL for (int u = 0; u < 4; u++) {
-            x = v_load_u8((const uint8_t *)from + i + u * CIRCLET_VBYTES);
-            more[u] = v_dot4(more[u], ones, reduce_ordered(x, type));
-        }
-    }
-    sum += (more[0] + more[1]) + (more[2] + more[3]);
-    for (; i + CIRCLET_VBYTES <= count; i += CIRCLET_VBYTES)
-        sum = v_dot4(sum, ones, reduce_ordered(v_load_u8((const uint8_t *)from + i), type));
-    *s = sum + (int32_t)(type == ELEMENT_U8 ? i / CIRCLET_VBYTES * 512 : 0);
     return i;
 }
 
