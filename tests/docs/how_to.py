@@ -24,14 +24,20 @@ class Block:
     text: str
 
 
-def blocks(text: str) -> list[Block]:
+def blocks(page: Path) -> list[Block]:
+    """The marked blocks of a page in order."""
+    return blocks_in(page.read_text(encoding="utf-8"))
+
+
+def blocks_in(text: str) -> list[Block]:
     """The marked blocks of a page, or of a part of one, in order."""
     return [Block(*found) for found in _BLOCK.findall(text)]
 
 
-def blocks_of(page: Path) -> list[Block]:
-    """The marked blocks of a page in order."""
-    return blocks(page.read_text(encoding="utf-8"))
+def carry_out(page: Path, folder: Path) -> list[Path]:
+    """Copy the package to a folder and do there what the page says; the tests that it makes."""
+    copy_package(folder)
+    return apply(blocks(page), folder)
 
 
 def copy_package(folder: Path) -> None:
@@ -42,7 +48,7 @@ def copy_package(folder: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", folder)
 
 
-def carry_out(steps: Sequence[Block], folder: Path) -> list[Path]:
+def apply(steps: Sequence[Block], folder: Path) -> list[Path]:
     """Do in a copy of the package what blocks say; the tests that they make."""
     for block in steps:
         path = folder / block.path

@@ -16,7 +16,7 @@ from circlet import Session
 from circlet.compiler.compile import compile_model
 from circlet.options import Options
 from circlet.sample import Sample
-from tests.docs.how_to import ROOT, blocks_of
+from tests.docs.how_to import ROOT, blocks
 
 PAGE = ROOT / "docs" / "artifact.md"
 SAMPLE = Sample("float")
@@ -31,7 +31,7 @@ def artifact() -> bytes:
 def test_a_c_program_runs_the_parts(artifact: bytes, tmp_path: Path) -> None:
     if shutil.which("cc") is None:
         pytest.skip("no C compiler for programs that use libc")
-    for block in blocks_of(PAGE):
+    for block in blocks(PAGE):
         (tmp_path / block.path).write_text(block.text, encoding="utf-8")
     (tmp_path / "digits.circlet").write_bytes(artifact)
     (tmp_path / "parts").mkdir()

@@ -7,15 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.how_to import (
-    ROOT,
-    blocks,
-    blocks_of,
-    carry_out,
-    copy_package,
-    run_python,
-    run_tests,
-)
+from tests.docs.how_to import ROOT, apply, blocks, blocks_in, copy_package, run_python, run_tests
 
 TEXT = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
 _SECTION = re.compile(r"^## .*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
@@ -51,8 +43,8 @@ def test_an_exercise_touches_what_it_names_and_works(how_to: str, tmp_path: Path
     copy_package(tmp_path)
     make_docs(tmp_path)
     before = contents(tmp_path)
-    steps = [*blocks_of(ROOT / "docs" / f"{how_to}.md"), *blocks(SECTIONS[how_to])]
-    tests = carry_out(steps, tmp_path)
+    apply(blocks(ROOT / "docs" / f"{how_to}.md"), tmp_path)  # whose tests test_how_tos.py runs
+    tests = apply(blocks_in(SECTIONS[how_to]), tmp_path)
     make_docs(tmp_path)
     after = contents(tmp_path)
     assert {path for path in after if before.get(path) != after[path]} == places(SECTIONS[how_to])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.how_to import ROOT, Block, blocks_of, carry_out, copy_package, edited, run_tests
+from tests.docs.how_to import ROOT, Block, blocks, carry_out, edited, run_tests
 
 PAGES = [
     "adding-an-operator",
@@ -17,12 +17,10 @@ PAGES = [
 ]
 
 
-# tests/docs/test_first_steps.py carries out the other two.
-@pytest.mark.parametrize("page", ["adding-a-kernel", "adding-a-backend"])
+@pytest.mark.parametrize("page", PAGES)
 def test_the_worked_example_works(page: str, tmp_path: Path) -> None:
     pytest.importorskip("ziglang", reason="the examples compile C")
-    copy_package(tmp_path)
-    tests = carry_out(blocks_of(ROOT / "docs" / f"{page}.md"), tmp_path)
+    tests = carry_out(ROOT / "docs" / f"{page}.md", tmp_path)
     assert tests
     done = run_tests(tests, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -33,7 +31,7 @@ def test_the_worked_example_works(page: str, tmp_path: Path) -> None:
 def test_every_block_of_code_is_carried_out(page: str) -> None:
     path = ROOT / "docs" / f"{page}.md"
     fences = [line for line in path.read_text(encoding="utf-8").splitlines() if line[:3] == "```"]
-    assert len(fences) == 2 * len(blocks_of(path))
+    assert len(fences) == 2 * len(blocks(path))
 
 
 def test_a_change_that_no_longer_fits_is_noticed() -> None:
