@@ -35,7 +35,7 @@ from circlet.backends.cpu.reuse_index import (
     kernel_key,
 )
 from circlet.backends.cpu.storage import Buffer, Storage
-from circlet.backends.cpu.tuning.choices import Choices
+from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.errors import PlacementError
 from circlet.ir import Op, Tensor
 from circlet.limits import DEFAULT_LIMITS
@@ -87,7 +87,7 @@ def compile_partition(
     names: Mapping[Tensor, str] | None = None,
     reuse: ReuseIndex | None = None,
     rows: Mapping[tuple[Op, Target], Lowering] | None = None,
-    choices: Choices | None = None,
+    settings: KnobSettings | None = None,
     precision: str = "f32",
 ) -> CompiledPartition:
     """Lower a partition to C and a plan that stops a run after so many turns of its loops.
@@ -97,7 +97,7 @@ def compile_partition(
         names: Names of constants that are the same at every size of the network's inputs.
         reuse: What was compiled for another size; the plan counts units and constants on from it.
         rows: Lowerings that are chosen already.
-        choices: What lowerings are to choose; takes down what they asked.
+        settings: What lowerings are to choose; takes down the knobs that came up.
         precision: What operands of float products may be rounded to: "f32" or "bf16".
 
     Raises:
@@ -107,7 +107,7 @@ def compile_partition(
     known = rows or {}
     chosen = {op: known.get((op, target)) or _row(op, target) for op in flat.ops}
     constants = Constants(arrangement, Signatures(names or {}), reuse)
-    lowered = Lowered(partition, flat, chosen, target, constants, reuse, choices, precision)
+    lowered = Lowered(partition, flat, chosen, target, constants, reuse, settings, precision)
     memory, offsets, blocks = _plan_arena(lowered, arrangement)
     units, locations = _emit(lowered, unit_count, reuse or NO_REUSE)
     positions = {op: index for index, op in enumerate(partition.ops)}

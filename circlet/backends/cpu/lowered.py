@@ -25,7 +25,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.reuse_index import KernelLocation, ReuseIndex, kernel_key
 from circlet.backends.cpu.storage import Buffer, Storage
-from circlet.backends.cpu.tuning.choices import Choice, Choices
+from circlet.backends.cpu.tuning.knobs import Knob, KnobSettings
 from circlet.ir import Op, Tensor
 from circlet.ops.operands import is_reshape
 from circlet.plan.partition import Partition
@@ -61,12 +61,12 @@ class Lowered:
         target: Target,
         constants: Constants,
         reuse: ReuseIndex | None,
-        choices: Choices | None,
+        settings: KnobSettings | None,
         precision: str,
     ) -> None:
         self._target, self._precision = target, precision
         self._vector_bytes = vector_bytes(target)
-        self._constants, self._reuse, self._choices = constants, reuse, choices
+        self._constants, self._reuse, self._settings = constants, reuse, settings
         self.ops = flat.ops
         self.storage = Storage(partition, flat.ops, rows, flat.pinned)
         self.steps: list[KernelCall | Goto] = []
@@ -138,9 +138,9 @@ class Lowered:
     def constant(self, array: np.ndarray) -> ConstantRef:
         return self._constants.place(array)
 
-    def choose(self, op: Op, choice: Choice[T]) -> T:
-        default = choice.default(reuses=self._reuse is not None)
-        return default if self._choices is None else self._choices.take(op, choice, default)
+    def choose(self, op: Op, knob: Knob[T]) -> T:
+        default = knob.default(reuses=self._reuse is not None)
+        return default if self._settings is None else self._settings.take(op, knob, default)
 
     def precompile(self, op: Op, kernel: Kernel) -> None:
         self.precompiled.setdefault(kernel, self._owner or op)

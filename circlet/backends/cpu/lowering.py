@@ -1,6 +1,6 @@
 """What a lowering is: from one op to kernel calls over laid-out tensors.
 
-A `Lowering` is one row of the table of ways to run an operator kind natively. The compiler asks
+A `Lowering` is one row of the table of ways to run an operator kind natively. The compiler knobs
 the rows of a kind by rank whether they take an op, collects the borders that the chosen rows want
 around their inputs, decides every tensor's `Layout`, and then calls `lower` for each op in order.
 """
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.layout import Border, Layout
-from circlet.backends.cpu.tuning.choices import Choice
+from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.ir import Op, Tensor
 from circlet.target.targets import Target
 
@@ -160,7 +160,7 @@ class Context(Protocol):
         """Whether a kernel was compiled for another size of the inputs."""
         ...
 
-    def choose(self, op: Op, choice: Choice[T]) -> T:
+    def choose(self, op: Op, knob: Knob[T]) -> T:
         """The candidate that tuning found best for an op, or the least predicted time."""
         ...
 

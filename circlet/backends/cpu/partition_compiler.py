@@ -19,7 +19,7 @@ from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
 from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
-from circlet.backends.cpu.tuning.choices import Choices
+from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.errors import LimitError
 from circlet.ir import DType, Op
 from circlet.ops import unsupported_reason
@@ -103,13 +103,13 @@ class CpuCompiler:
         partition: Partition,
         target: Target,
         reuse: ReuseIndex | None = None,
-        choices: Choices | None = None,
+        settings: KnobSettings | None = None,
     ) -> CompiledPartition:
         """A partition as C and a plan.
 
         Args:
             reuse: Kernels and constants of another size of the network that are loaded.
-            choices: What lowerings are to choose; takes down what they asked.
+            settings: What lowerings are to choose; takes down the knobs that came up.
 
         Raises:
             LimitError: The arena is larger than allowed.
@@ -123,7 +123,7 @@ class CpuCompiler:
             names=self.job.constant_names,
             reuse=reuse,
             rows=self._rows,
-            choices=choices,
+            settings=settings,
             precision=self.job.precision,
         )
         needed, allowed = compiled.memory.arena_bytes, options.limits.arena_bytes

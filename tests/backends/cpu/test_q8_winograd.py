@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.tuning.choices import Choices
+from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.plan.partition import partition
@@ -36,9 +36,11 @@ CASES = {
 }
 
 
-def _kernels(graph: Graph, target: str = "x86_64+v3", choices: Choices | None = None) -> set[str]:
+def _kernels(
+    graph: Graph, target: str = "x86_64+v3", settings: KnobSettings | None = None
+) -> set[str]:
     (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
-    compiled = compile_partition(whole, parse_target(target), 1, choices=choices)
+    compiled = compile_partition(whole, parse_target(target), 1, settings=settings)
     return {name for _, name in compiled.steps} & {"conv_q8", WINOGRAD}
 
 
@@ -92,11 +94,11 @@ def test_sums_beyond_its_range_are_direct() -> None:
 
 
 def test_patches_that_are_mostly_empty_are_direct_unless_they_are_asked_for() -> None:
-    target, choices = "x86_64+v4+avx512vnni", Choices()
+    target, settings = "x86_64+v4+avx512vnni", KnobSettings()
     graph, _ = conv_graph([Conv((1, 5, 5, 64), 64)], np.random.default_rng(7))
-    assert _kernels(graph, target, choices) == {"conv_q8"}
-    (key,) = (key for key in choices.questions if key.startswith("method"))
-    assert _kernels(graph, target, Choices({key: WINOGRAD})) == {WINOGRAD}
+    assert _kernels(graph, target, settings) == {"conv_q8"}
+    (key,) = (key for key in settings.knobs if key.startswith("method"))
+    assert _kernels(graph, target, KnobSettings({key: WINOGRAD})) == {WINOGRAD}
 
 
 def _uniform(channels: int) -> Graph:

@@ -12,7 +12,7 @@ from circlet.backends.cpu.partition_compiler import CpuCompiler
 from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
-from circlet.backends.cpu.tuning.choices import Choices, subject_of
+from circlet.backends.cpu.tuning.knobs import KnobSettings, workload_of
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
 
@@ -23,15 +23,15 @@ class Candidate(NamedTuple):
     Attributes:
         partitions: What was compiled.
         executables: Its code.
-        subjects: What each step belongs to, as `subject_of` names it; "" for jumps.
-        choices: The answers that were wanted, and the questions that came up.
+        workloads: What each step belongs to, as `workload_of` names it; "" for jumps.
+        settings: The candidates that were wanted, and the knobs that came up.
         compiled: The partitions as C and plans.
     """
 
     partitions: tuple[Partition, ...]
     executables: tuple[Executable, ...]
-    subjects: tuple[str, ...]
-    choices: Choices
+    workloads: tuple[str, ...]
+    settings: KnobSettings
     compiled: tuple[CompiledPartition, ...]
 
 
@@ -71,8 +71,8 @@ class CandidateBuilder:
 
     def whole(self, wanted: Mapping[str, str]) -> Candidate:
         """The partitions compiled as they would be for good."""
-        choices = Choices(wanted)
-        compiled = [self._lowered(part, choices) for part in self._partitions]
+        settings = KnobSettings(wanted)
+        compiled = [self._lowered(part, settings) for part in self._partitions]
         executables = [
             Executable(
                 self._runtime,
@@ -83,14 +83,14 @@ class CandidateBuilder:
             )
             for part in compiled
         ]
-        return self._candidate(executables, choices, compiled)
+        return self._candidate(executables, settings, compiled)
 
     def variant(self, wanted: Mapping[str, str]) -> Candidate:
         """The partitions over kernels and constants that there are; what they lack is added."""
-        choices = Choices(wanted)
+        settings = KnobSettings(wanted)
         compiled: list[CompiledPartition] = []
         for number, part in enumerate(self._partitions):
-            done = self._lowered(part, choices, self._code.index(number))
+            done = self._lowered(part, settings, self._code.index(number))
             if done.units:
                 images = self._images.built([UnitSource(text, self._target) for text in done.units])
                 units = [Library(image, "unit") for image in images]
@@ -98,24 +98,24 @@ class CandidateBuilder:
             compiled.append(done)
         pairs = zip(compiled, self.plain.executables, strict=True)
         executables = [self._code.executable(done, first) for done, first in pairs]
-        return self._candidate(executables, choices, compiled)
+        return self._candidate(executables, settings, compiled)
 
     def _lowered(
-        self, part: Partition, choices: Choices, reuse: ReuseIndex | None = None
+        self, part: Partition, settings: KnobSettings, reuse: ReuseIndex | None = None
     ) -> CompiledPartition:
-        return self._compiler.lowered(part, self._target, reuse, choices)
+        return self._compiler.lowered(part, self._target, reuse, settings)
 
     def _candidate(
         self,
         executables: Sequence[Executable],
-        choices: Choices,
+        settings: KnobSettings,
         compiled: Sequence[CompiledPartition],
     ) -> Candidate:
-        subjects = _subjects(compiled)
-        return Candidate(self._partitions, tuple(executables), subjects, choices, tuple(compiled))
+        workloads = _workloads(compiled)
+        return Candidate(self._partitions, tuple(executables), workloads, settings, tuple(compiled))
 
 
-def _subjects(compiled: Sequence[CompiledPartition]) -> tuple[str, ...]:
+def _workloads(compiled: Sequence[CompiledPartition]) -> tuple[str, ...]:
     calls = [call for part in compiled for call in part.calls]
-    known = {id(op): subject_of(op) for op in {id(c.op): c.op for c in calls if c}.values()}
+    known = {id(op): workload_of(op) for op in {id(c.op): c.op for c in calls if c}.values()}
     return tuple(known[id(call.op)] if call else "" for call in calls)

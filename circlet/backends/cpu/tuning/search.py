@@ -1,7 +1,7 @@
 """Chooses kernels by measuring them on this machine, in the place that they have in a network.
 
-The questions that lowerings ask are answered one after the other: plans that differ in one answer
-per op run in turn, and an answer is kept where most rounds agree that it saves time. In the end the
+The knobs of lowerings are turned one after the other: candidates that differ in one setting
+per op run in turn, and a setting is kept where most rounds agree that it saves time. In the end the
 whole network runs tuned against untuned, and stays untuned unless it is faster and gives the same.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from circlet.backends.cpu.compile import CompiledPartition
 from circlet.backends.cpu.tuning.candidates import Candidate, CandidateBuilder
-from circlet.backends.cpu.tuning.choices import Question
+from circlet.backends.cpu.tuning.knobs import KnobReport
 from circlet.backends.cpu.tuning.timer import Running, Timer, Times, is_faster
 from circlet.backends.cpu.tuning.variants import stays_in_class
 from circlet.errors import CircletError, TargetError
@@ -40,8 +40,8 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What was found out about one question.
+class KnobResult:
+    """What was found out about one knob.
 
     Attributes:
         ops: Names of the operators that it is about.
@@ -50,7 +50,7 @@ class Answer:
         measured: The candidates that were tried, the default first.
     """
 
-    question: str
+    knob: str
     ops: tuple[str, ...]
     default: str
     taken: str
@@ -63,11 +63,11 @@ class Tuning:
 
     Attributes:
         machine: The processor that was measured.
-        kept: Whether the network was compiled with `choices`.
+        kept: Whether the network was compiled with `settings`.
         why: What decided that.
         ratios: Median time of the tuned network over the untuned one's, by threads.
-        choices: The answers that won, by question; the code has them where it is `kept`.
-        answers: All answers.
+        settings: The settings that won, by knob; the code has them where it is `kept`.
+        results: All results.
         seconds: How long it took.
     """
 
@@ -76,14 +76,14 @@ class Tuning:
     kept: bool
     why: str
     ratios: Mapping[str, float]
-    choices: Mapping[str, str]
-    answers: tuple[Answer, ...]
+    settings: Mapping[str, str]
+    results: tuple[KnobResult, ...]
     seconds: float
 
     @property
     def summary(self) -> dict[str, object]:
         """What artifacts keep of it."""
-        return {key: value for key, value in asdict(self).items() if key != "answers"}
+        return {key: value for key, value in asdict(self).items() if key != "results"}
 
 
 def check_measurable(targets: Iterable[Target]) -> None:
@@ -102,7 +102,7 @@ def check_measurable(targets: Iterable[Target]) -> None:
 def tune(
     builder: CandidateBuilder, target: Target, seconds: float, timer: Timer
 ) -> tuple[Sequence[CompiledPartition], Tuning]:
-    """The native partitions with the choices to keep, and what was found out.
+    """The native partitions with the settings to keep, and what was found out.
 
     Args:
         seconds: How long to measure, compiling the candidates included.
@@ -124,8 +124,8 @@ def tune(
         kept=kept is not plain,
         why=why,
         ratios=ratios,
-        choices=found.wanted,
-        answers=tuple(found.answers),
+        settings=found.wanted,
+        results=tuple(found.results),
         seconds=round(perf_counter() - start, 2),
     )
 
@@ -161,14 +161,14 @@ def agree(first: np.ndarray, second: np.ndarray) -> bool:
 
 @dataclass
 class Findings:
-    """Answers that beat the defaults, by question, and everything that was measured."""
+    """Answers that beat the defaults, by knob, and everything that was measured."""
 
     wanted: dict[str, str]
-    answers: list[Answer]
+    results: list[KnobResult]
 
 
 class _Search:
-    """Answers questions in stages: one of each kind of op at a time, for all kinds at once."""
+    """Turns knobs in stages: one of each workload at a time, for all workloads together."""
 
     def __init__(self, builder: CandidateBuilder, timer: Timer, seconds: float) -> None:
         self._workshop, self._timer = builder, timer
@@ -182,10 +182,10 @@ class _Search:
             stage = _one_of_each(q for q in _to_measure(current) if q.key not in asked)
             if not stage:
                 break
-            asked |= {question.key for question in stage}
-            answers = self._answers(stage, current)
-            self._found.answers += answers
-            won = {a.question: a.taken for a in answers if a.taken != a.default}
+            asked |= {knob.key for knob in stage}
+            results = self._results(stage, current)
+            self._found.results += results
+            won = {a.knob: a.taken for a in results if a.taken != a.default}
             if won:
                 self._found.wanted |= won
                 current = self._workshop.variant(self._found.wanted)
@@ -194,9 +194,9 @@ class _Search:
     def _left(self) -> float:
         return self._deadline - perf_counter()
 
-    def _answers(self, stage: Sequence[Question], current: Candidate) -> list[Answer]:
-        """Answers of one stage, from as many plans as a question has candidates."""
-        labels = {question.key: _worth_trying(question) for question in stage}
+    def _results(self, stage: Sequence[KnobReport], current: Candidate) -> list[KnobResult]:
+        """Results of one stage, from as many plans as a knob has candidates."""
+        labels = {knob.key: _worth_trying(knob) for knob in stage}
         plans, half = [current], self._left() / 2
         for turn in range(1, max(map(len, labels.values()))):
             tried = {key: own[turn] for key, own in labels.items() if turn < len(own)}
@@ -204,51 +204,51 @@ class _Search:
             if self._left() < half:
                 break
         times = self._timer.steps(plans, self._left() / 2)
-        return [_answer(question, labels[question.key], plans, times) for question in stage]
+        return [_result(knob, labels[knob.key], plans, times) for knob in stage]
 
 
-def _to_measure(plan: Candidate) -> list[Question]:
-    """Questions with several answers worth trying, about ops that have steps of their own."""
-    timed = frozenset(plan.subjects)
-    asked = plan.choices.questions.values()
-    return [q for q in asked if q.subject in timed and len(_worth_trying(q)) > 1]
+def _to_measure(plan: Candidate) -> list[KnobReport]:
+    """Knobs with several candidates worth trying, of ops that have steps of their own."""
+    timed = frozenset(plan.workloads)
+    asked = plan.settings.knobs.values()
+    return [q for q in asked if q.workload in timed and len(_worth_trying(q)) > 1]
 
 
-def _one_of_each(questions: Iterable[Question]) -> list[Question]:
-    """The first question of each subject: those behind it may depend on its answer."""
-    first: dict[str, Question] = {}
-    for question in questions:
-        first.setdefault(question.subject, question)
+def _one_of_each(knobs: Iterable[KnobReport]) -> list[KnobReport]:
+    """The first knob of each workload: those behind it may depend on its setting."""
+    first: dict[str, KnobReport] = {}
+    for knob in knobs:
+        first.setdefault(knob.workload, knob)
     return list(first.values())
 
 
-def _worth_trying(question: Question) -> list[str]:
+def _worth_trying(knob: KnobReport) -> list[str]:
     """The default, then the candidates with the least predicted times."""
-    ranked = sorted(zip(question.costs, question.labels, strict=True))
+    ranked = sorted(zip(knob.costs, knob.labels, strict=True))
     most = _WORTH_TRYING * ranked[0][0]
-    near = [label for cost, label in ranked if cost <= most and label != question.taken]
-    others = [label for label in near if stays_in_class(question.taken, label)]
-    return [question.taken, *others[: MOST_CANDIDATES - 1]]
+    near = [label for cost, label in ranked if cost <= most and label != knob.taken]
+    others = [label for label in near if stays_in_class(knob.taken, label)]
+    return [knob.taken, *others[: MOST_CANDIDATES - 1]]
 
 
-def _answer(
-    question: Question, labels: Sequence[str], plans: Sequence[Candidate], times: Times
-) -> Answer:
+def _result(
+    knob: KnobReport, labels: Sequence[str], plans: Sequence[Candidate], times: Times
+) -> KnobResult:
     """The candidate with the least time, where rounds agree that it is faster."""
     rounds = np.stack(
-        [_of_subject(question.subject, plan, times[:, n]) for n, plan in enumerate(plans)], axis=1
+        [_of_workload(knob.workload, plan, times[:, n]) for n, plan in enumerate(plans)], axis=1
     )[:, : len(labels)]
     tried = labels[: rounds.shape[1]]
     least = rounds.min(axis=0)
     best = int(least.argmin())
     wins = is_faster(rounds[:, 0], rounds[:, best], _CANDIDATE_MARGIN)
-    costs = dict(zip(question.labels, question.costs, strict=True))
-    base = costs[question.taken] or 1.0
-    return Answer(
-        question=question.key,
-        ops=question.ops,
-        default=question.taken,
-        taken=tried[best] if wins else question.taken,
+    costs = dict(zip(knob.labels, knob.costs, strict=True))
+    base = costs[knob.taken] or 1.0
+    return KnobResult(
+        knob=knob.key,
+        ops=knob.ops,
+        default=knob.taken,
+        taken=tried[best] if wins else knob.taken,
         measured=tuple(
             Measured(label, round(costs[label] / base, 3), round(float(ns) / 1e3, 3))
             for label, ns in zip(tried, least, strict=True)
@@ -256,8 +256,8 @@ def _answer(
     )
 
 
-def _of_subject(subject: str, plan: Candidate, times: Times) -> Times:
+def _of_workload(workload: str, plan: Candidate, times: Times) -> Times:
     """Nanoseconds by round that the steps of a kind of op take in a plan."""
-    own = [step for step, name in enumerate(plan.subjects) if name == subject]
+    own = [step for step, name in enumerate(plan.workloads) if name == workload]
     total: Times = times[:, own].sum(axis=1)
     return total

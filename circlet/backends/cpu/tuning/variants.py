@@ -2,7 +2,7 @@
 
 A row says what the variant computes and for whom, how its results relate to the records, which
 test reaches it and which public network measures it (`python -m bench kernels`). Questions that
-lowerings ask (`choices.py`) are named by rows, and the answers to a question of method are rows.
+lowerings have (`knobs.py`) are named by rows, and the candidates of a knob of method are rows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Variant(NamedTuple):
         network: The file of the public corpora that measures it; "" where none of them has it.
         target: What to compile for to meet it.
         precision: What to compile with to meet it.
-        asks: Questions that its lowering asks: "tile", "method", "fold".
+        knobs: Questions that its lowering knobs: "tile", "method", "fold".
     """
 
     name: str
@@ -59,7 +59,7 @@ class Variant(NamedTuple):
     network: str
     target: str = "x86_64+v3"
     precision: str = "f32"
-    asks: tuple[str, ...] = ()
+    knobs: tuple[str, ...] = ()
 
 
 _TILE = ("tile",)
@@ -82,13 +82,13 @@ def _row(
     *,
     target: str = "x86_64+v3",
     precision: str = "f32",
-    asks: tuple[str, ...] = (),
+    knobs: tuple[str, ...] = (),
 ) -> Variant:
     path = network if not network or "/" in network else f"models/{network}"
     file = f"{path}.tflite" if path else ""
     checked = f"{test}.py" if "/" in test else f"{_TESTS}{test}.py"
     places = f"{header}.h", computes, numerics, checked, file
-    return Variant(name, *places, target, precision, asks)
+    return Variant(name, *places, target, precision, knobs)
 
 
 _PRODUCTS = (
@@ -100,7 +100,7 @@ _PRODUCTS = (
         _O,
         "float_conv",
         "mobilenet_v1_0.25_224_float",
-        asks=("method", "fold", "tile"),
+        knobs=("method", "fold", "tile"),
     ),
     _row(
         "winograd_f32",
@@ -109,7 +109,7 @@ _PRODUCTS = (
         _W,
         "float_winograd",
         "resnet8_cifar10_float",
-        asks=("method", "tile"),
+        knobs=("method", "tile"),
     ),
     _row(
         "conv_bf16",
@@ -120,7 +120,7 @@ _PRODUCTS = (
         "mobilenet_v1_0.25_224_float",
         target=_BF16,
         precision="bf16",
-        asks=_TILE,
+        knobs=_TILE,
     ),
     _row(
         "amx_conv_bf16",
@@ -148,7 +148,7 @@ _PRODUCTS = (
         _E,
         "q8_conv",
         "vww_96_int8",
-        asks=("method", "tile"),
+        knobs=("method", "tile"),
     ),
     _row(
         "winograd_q8",
@@ -157,7 +157,7 @@ _PRODUCTS = (
         _E,
         "q8_winograd",
         "resnet8_cifar10_int8",
-        asks=("method",),
+        knobs=("method",),
     ),
     _row(
         "amx_conv_q8",
@@ -184,7 +184,7 @@ _PRODUCTS = (
         _O,
         "float_depthwise",
         "mobilenet_v1_0.25_224_float",
-        asks=_TILE,
+        knobs=_TILE,
     ),
     _row(
         "depthwise_q8",
@@ -193,7 +193,7 @@ _PRODUCTS = (
         _E,
         "q8_depthwise",
         "mobilenet_v1_0.25_224_quant",
-        asks=_TILE,
+        knobs=_TILE,
     ),
     _row(
         "stripe",
@@ -236,7 +236,7 @@ _PRODUCTS = (
         _L,
         "matmul",
         "toy_llm_kv_cache_two_signatures",
-        asks=_TILE,
+        knobs=_TILE,
     ),
     _row(
         "matmul_bf16",
@@ -414,7 +414,7 @@ VARIANTS = {row.name: row for row in (*_PRODUCTS, *_RECURRENT, *_ROWS, *_DATA_MO
 
 
 def stays_in_class(default: str, other: str) -> bool:
-    """Whether one answer to a question may stand for another: its bound is not larger."""
+    """Whether one candidate of a knob may stand for another: its bound is not larger."""
     if default not in VARIANTS or other not in VARIANTS:
         return True
     return VARIANTS[other].numerics.bound <= VARIANTS[default].numerics.bound

@@ -121,14 +121,14 @@ def test_without_a_winner_the_code_is_that_of_the_untuned_network(untuned: list[
 
 def test_a_winner_is_kept_and_reported(untuned: list[bytes]) -> None:
     compiled, record = tuned(FakeTimer([1.0, 1.1, 0.8, 0.9]))
-    (answer,) = record["answers"]
+    (result,) = record["results"]
     assert record["kept"]
-    assert answer["ops"] == ("conv",)
-    assert answer["taken"] == answer["measured"][2]["label"] != answer["default"]
-    assert record["choices"] == {answer["question"]: answer["taken"]}
+    assert result["ops"] == ("conv",)
+    assert result["taken"] == result["measured"][2]["label"] != result["default"]
+    assert record["choices"] == {result["knob"]: result["taken"]}
     assert code(compiled) != untuned
     kept = cast(list[dict[str, Any]], compiled.facts["tuning"])[0]
-    assert kept["choices"] == record["choices"] and "answers" not in kept
+    assert kept["choices"] == record["choices"] and "results" not in kept
     assert kept["ratios"] == dict.fromkeys(record["ratios"], 0.5)
 
 
@@ -150,7 +150,7 @@ def test_a_network_that_is_not_faster_stays_untuned(
 def test_no_more_plans_run_than_a_question_has_candidates_worth_trying() -> None:
     timer = FakeTimer([])
     _, record = tuned(timer)
-    assert timer.stages == [len(record["answers"][0]["measured"])]
+    assert timer.stages == [len(record["results"][0]["measured"])]
     assert 2 <= timer.stages[0] <= MOST_CANDIDATES
 
 
@@ -206,24 +206,24 @@ def builder_of(source: bytes) -> CandidateBuilder:
 
 def test_a_variant_takes_what_is_wanted() -> None:
     candidates = builder_of(MODEL)
-    (question,) = candidates.plain.choices.questions.values()
-    other = candidates.variant({question.key: question.labels[1]})
-    assert other.choices.questions[question.key].taken == question.labels[1]
-    assert other.subjects.count(question.subject) >= 1
+    (knob,) = candidates.plain.settings.knobs.values()
+    other = candidates.variant({knob.key: knob.labels[1]})
+    assert other.settings.knobs[knob.key].taken == knob.labels[1]
+    assert other.workloads.count(knob.workload) >= 1
 
 
 @pytest.mark.parametrize("source", [MODEL, INT8], ids=["float", "int8"])
 def test_all_tiles_of_a_kernel_give_the_same_bits(source: bytes) -> None:
     candidates = builder_of(source)
     wanted = Running(candidates.plain).outputs()
-    questions = candidates.plain.choices.questions.values()
-    tiles = [question for question in questions if question.name.split()[0] in VARIANTS]
+    knobs = candidates.plain.settings.knobs.values()
+    tiles = [knob for knob in knobs if knob.name.split()[0] in VARIANTS]
     assert tiles
-    for question in tiles:
-        for label in question.labels[1:6]:
-            got = Running(candidates.variant({question.key: label})).outputs()
+    for knob in tiles:
+        for label in knob.labels[1:6]:
+            got = Running(candidates.variant({knob.key: label})).outputs()
             for first, second in zip(wanted, got, strict=True):
-                np.testing.assert_array_equal(first, second, err_msg=f"{question.key}: {label}")
+                np.testing.assert_array_equal(first, second, err_msg=f"{knob.key}: {label}")
 
 
 def test_every_step_is_timed() -> None:
@@ -283,6 +283,6 @@ def test_partitions_that_stop_on_random_data_are_not_tuned(
 
     monkeypatch.setattr(Running, "run", stop)
     compiled, record = tuned(FakeTimer([1.0, 0.5]))
-    assert (record["kept"], record["answers"]) == (False, ())
+    assert (record["kept"], record["results"]) == (False, ())
     assert "random data: a loop" in record["why"]
     assert code(compiled) == untuned

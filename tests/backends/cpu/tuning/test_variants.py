@@ -12,7 +12,7 @@ import pytest
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
 from circlet.backends.cpu.lowering import KernelRef
 from circlet.backends.cpu.toolchain import KERNELS_DIR
-from circlet.backends.cpu.tuning.choices import Choices
+from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.backends.cpu.tuning.variants import VARIANTS, Numerics, Variant, stays_in_class
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
@@ -39,18 +39,18 @@ _METHODS = {"method", "fold"}
 
 
 @cache
-def compiled(network: str, target: str, precision: str) -> tuple[frozenset[str], Choices]:
-    """The kernel functions of a network's plan for a target, and the questions that were asked."""
+def compiled(network: str, target: str, precision: str) -> tuple[frozenset[str], KnobSettings]:
+    """The kernel functions of a network's plan for a target, and the knobs that came up."""
     options = Options(target=target, precision=precision)
     model = load(corpus(network), DEFAULT_LIMITS)
-    found, choices = set[str](), Choices()
+    found, settings = set[str](), KnobSettings()
     planned = plan(Template.of(model, options), options)
     for part in planned.partitions_of(planned.compilers[0]):
         done = compile_partition(
-            part, parse_target(target), 1, choices=choices, precision=precision
+            part, parse_target(target), 1, settings=settings, precision=precision
         )
         found.update(functions(done))
-    return frozenset(found), choices
+    return frozenset(found), settings
 
 
 def functions(compiled: CompiledPartition) -> Iterable[str]:
@@ -139,10 +139,10 @@ def test_a_row_names_what_exists(row: Variant) -> None:
 
 @pytest.mark.parametrize("row", [r for r in VARIANTS.values() if r.network], ids=lambda r: r.name)
 def test_a_row_is_met_in_the_network_that_measures_it(row: Variant) -> None:
-    found, choices = compiled(row.network, row.target, row.precision)
+    found, settings = compiled(row.network, row.target, row.precision)
     assert row.name in found
-    asked = {q.name.split()[0] for q in choices.questions.values()}
-    assert ("tile" in row.asks) == (row.name in asked)
+    asked = {q.name.split()[0] for q in settings.knobs.values()}
+    assert ("tile" in row.knobs) == (row.name in asked)
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -162,17 +162,17 @@ def test_rows_without_a_network_are_those_that_are_met_elsewhere() -> None:
 @corpora.each_model()
 def test_every_question_is_about_a_row_that_asks_it(name: str) -> None:
     try:
-        _, choices = compiled(f"models/{name}", "x86_64+v4+avx512vnni", "f32")
+        _, settings = compiled(f"models/{name}", "x86_64+v4+avx512vnni", "f32")
     except CircletError as error:
         pytest.skip(str(error.code))
-    for question in choices.questions.values():
-        subject = question.name.split()[0]
-        if subject in _METHODS:
-            assert subject in VARIANTS["conv_f32"].asks
+    for knob in settings.knobs.values():
+        workload = knob.name.split()[0]
+        if workload in _METHODS:
+            assert workload in VARIANTS["conv_f32"].knobs
         else:
-            assert "tile" in VARIANTS[subject].asks
-        if subject == "method":
-            assert all("method" in VARIANTS[label].asks for label in question.labels)
+            assert "tile" in VARIANTS[workload].knobs
+        if workload == "method":
+            assert all("method" in VARIANTS[label].knobs for label in knob.labels)
 
 
 def test_answers_stay_in_their_class() -> None:

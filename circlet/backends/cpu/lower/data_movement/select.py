@@ -35,8 +35,8 @@ def _condition_strides(op: Op, context: Context, shape: Sizes) -> Sizes:
 def _lower(op: Op, context: Context) -> None:
     result = op.outputs[0]
     shape, size = result.static_shape, element_bytes(result)
-    choices = [operand(op, 1), operand(op, 2)]
-    rows = [broadcast_strides(strides_in(context, t), t.static_shape, shape) for t in choices]
+    settings = [operand(op, 1), operand(op, 2)]
+    rows = [broadcast_strides(strides_in(context, t), t.static_shape, shape) for t in settings]
     strides = (_condition_strides(op, context, shape), *rows, strides_in(context, result))
     loops = with_inner(merged(Loops(shape, strides)), (0, 1))
     if loops.strides[-1][-1] == 0:

@@ -17,7 +17,7 @@ from circlet.backends.cpu.lower.floats.tiles import Registers, lanes_of, registe
 from circlet.backends.cpu.lower.products.product import View
 from circlet.backends.cpu.lower.products.windows import conv_border, first_taps, tap_strides
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue
-from circlet.backends.cpu.tuning.choices import Choice
+from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.ir import Op
 from circlet.ops.conv import window_of
 from circlet.ops.geometry import Window2D
@@ -115,8 +115,8 @@ def _lower(op: Op, context: Context) -> None:
 
 def _choice(
     rows: _Rows, shapes: Sequence[tuple[int, ...]], masked: bool, context: Context
-) -> Choice[tuple[int, ...]]:
-    return Choice(
+) -> Knob[tuple[int, ...]]:
+    return Knob(
         f"depthwise_f32 {rows.height}x{rows.width}x{rows.channels}",
         shapes,
         lambda shape: _row_cycles(rows, shape[-1]),

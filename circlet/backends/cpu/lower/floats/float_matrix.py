@@ -17,7 +17,7 @@ from circlet.backends.cpu.lower.floats.tiles import (
 )
 from circlet.backends.cpu.lower.products.tiles import Tile, TileUse, chosen_tile, half_row
 from circlet.backends.cpu.lowering import Context, Kernel, ParamValue
-from circlet.backends.cpu.tuning.choices import joined
+from circlet.backends.cpu.tuning.knobs import joined
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.requantize import activation_of
 

@@ -18,7 +18,7 @@ import numpy as np
 from circlet.backends.cpu.lower.floats.epilogue import FloatArray, FloatProduct
 from circlet.backends.cpu.lower.floats.tiles import Registers, choose_tile, row_cycles, vectors_of
 from circlet.backends.cpu.lower.products.product import View
-from circlet.backends.cpu.tuning.choices import Choice, always_there, joined
+from circlet.backends.cpu.tuning.knobs import Knob, always_there, joined
 
 _MOST_VECTORS = 4
 _WORTHWHILE = 0.95
@@ -49,7 +49,7 @@ def folded(product: FloatProduct, count: int) -> Iterator[FloatProduct]:
         yield _columns_from(product, width - width % count)
 
 
-def fold_of(product: FloatProduct, registers: Registers, lanes: int) -> Choice[int]:
+def fold_of(product: FloatProduct, registers: Registers, lanes: int) -> Knob[int]:
     """How many pixels become one; folding has to gain something."""
     filters, width = product.filters, product.width
     most = min(width, _MOST_VECTORS * lanes // filters) if _can_fold(product) else 1
@@ -62,7 +62,7 @@ def fold_of(product: FloatProduct, registers: Registers, lanes: int) -> Choice[i
         return needed if count > 1 else _WORTHWHILE * needed
 
     counts = sorted(range(1, most + 1), key=cycles) if most > 1 else [1]
-    return Choice(f"fold {joined(product.sizes)}", counts, cycles, always_there)
+    return Knob(f"fold {joined(product.sizes)}", counts, cycles, always_there)
 
 
 def _row_cycles(

@@ -21,7 +21,7 @@ from circlet.backends.cpu.lower.floats.tiles import (
 )
 from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.lowering import Context, Kernel, ParamValue
-from circlet.backends.cpu.tuning.choices import Choice, always_there, joined
+from circlet.backends.cpu.tuning.knobs import Knob, always_there, joined
 
 PLAIN, WINOGRAD = "conv_f32", "winograd_f32"
 _PIXELS = 4
@@ -45,7 +45,7 @@ def _evaluation() -> np.ndarray:
     return np.array([*rows, [0, 0, 1]])
 
 
-def method_of(context: Context, product: FloatProduct) -> Choice[str]:
+def method_of(context: Context, product: FloatProduct) -> Knob[str]:
     """Whether `call_winograd` or `call_conv_f32` is to compute a product.
 
     The former's rounding errors are larger, so that it has to gain something.
@@ -59,7 +59,7 @@ def method_of(context: Context, product: FloatProduct) -> Choice[str]:
             WINOGRAD: _cycles(product, registers, lanes),
         }
     name = f"method {joined(product.sizes)}"
-    return Choice(name, sorted(cycles, key=cycles.__getitem__), cycles.__getitem__, always_there)
+    return Knob(name, sorted(cycles, key=cycles.__getitem__), cycles.__getitem__, always_there)
 
 
 def _takes(product: FloatProduct, lanes: int) -> bool:
@@ -121,7 +121,7 @@ def _patches(product: FloatProduct) -> int:
     return images * -(-height // _PIXELS) * -(-width // _PIXELS)
 
 
-def _tiles(context: Context, product: FloatProduct) -> Choice[Tile]:
+def _tiles(context: Context, product: FloatProduct) -> Knob[Tile]:
     registers = registers_of(context.target, context.vector_bytes)
     patches, vectors = _tiled(product, lanes_of(context.vector_bytes))
     name = f"{WINOGRAD} {joined(product.sizes)}"
@@ -130,7 +130,7 @@ def _tiles(context: Context, product: FloatProduct) -> Choice[Tile]:
     def cost(tile: Tile) -> float:
         return row_cycles(tile, patches, vectors, depth)
 
-    return Choice(name, tiles_of(registers, patches, vectors, depth), cost, always_there)
+    return Knob(name, tiles_of(registers, patches, vectors, depth), cost, always_there)
 
 
 def _tiled(product: FloatProduct, lanes: int) -> tuple[int, int]:

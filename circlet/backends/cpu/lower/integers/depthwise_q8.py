@@ -43,7 +43,7 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.tuning.choices import Choice, always_there, joined
+from circlet.backends.cpu.tuning.knobs import Knob, always_there, joined
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
@@ -61,7 +61,7 @@ class Depthwise(NamedTuple):
     Attributes:
         parts: Gives parts of the weights, int8 [h, w, channels] each.
         requantise: Parameters, given the parts of the weights and blocks of channels.
-        choices: What may be done together, the best first.
+        settings: What may be done together, the best first.
         in_strides: Bytes between images, rows and pixels of the input.
         scales: Where the scales of quantised float images stand.
     """
@@ -69,7 +69,7 @@ class Depthwise(NamedTuple):
     op: Op
     parts: Callable[[], tuple[Int8, ...]]
     requantise: Callable[[tuple[Int8, ...], Blocks], Requantisation]
-    choices: Sequence[Tilings]
+    settings: Sequence[Tilings]
     in_strides: tuple[int, int, int]
     flip: bool
     data: Ref
@@ -176,22 +176,22 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
 
 def _tiling(call: Depthwise, context: Context) -> Tiling:
     """The best tiling; for another size of the network, among those that are there for the op."""
-    for choice in call.choices if context.reuses else ():
-        known = context.reused(call.op, _packing(choice))
+    for knob in call.settings if context.reuses else ():
+        known = context.reused(call.op, _packing(knob))
         if known is None:
             continue
-        for tiling in choice.tilings():
+        for tiling in knob.tilings():
             if context.has(_kernel(call, tiling, known.fact)):
                 return tiling
-    return next(call.choices[0].tilings())
+    return next(call.settings[0].tilings())
 
 
-def _choice(call: Depthwise, size: tuple[int, int], context: Context) -> Choice[Tiling]:
+def _choice(call: Depthwise, size: tuple[int, int], context: Context) -> Knob[Tiling]:
     """The best tiling, and the next ones of each size of blocks."""
     window, lanes = window_of(call.op), context.vector_bytes // 4
-    families = () if context.reuses else call.choices
+    families = () if context.reuses else call.settings
     nearly = (tiling for family in families for tiling in islice(family.tilings(), _MOST_EACH))
-    return Choice(
+    return Knob(
         f"depthwise_q8 {joined(size)}",
         list(dict.fromkeys([_tiling(call, context), *nearly])),
         lambda tiling: tiling_work(tiling, window, size, lanes),

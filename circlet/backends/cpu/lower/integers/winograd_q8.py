@@ -27,7 +27,7 @@ from circlet.backends.cpu.lower.integers.tiles import choose_tile, row_cycles
 from circlet.backends.cpu.lower.products.product import View
 from circlet.backends.cpu.lower.products.windows import conv_border, first_taps
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue, Rank
-from circlet.backends.cpu.tuning.choices import Choice
+from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
@@ -186,7 +186,7 @@ def _call(op: Op, context: Context) -> None:
     )
 
 
-def _method(op: Op, context: Context) -> Choice[str]:
+def _method(op: Op, context: Context) -> Knob[str]:
     """Whether `winograd_q8.h` or `conv_q8.h` computes a convolution."""
     lanes, sizes = context.vector_bytes // 4, _Sizes.of(op, context.layout(op.outputs[0]))
     cycles = {
@@ -198,7 +198,7 @@ def _method(op: Op, context: Context) -> Choice[str]:
         return (method == WINOGRAD) == (context.reused(op, WINOGRAD) is not None)
 
     name = f"method {sizes.images}x{sizes.height}x{sizes.width}"
-    return Choice(name, sorted(cycles, key=cycles.__getitem__), cycles.__getitem__, is_there)
+    return Knob(name, sorted(cycles, key=cycles.__getitem__), cycles.__getitem__, is_there)
 
 
 def _cycles(sizes: _Sizes, lanes: int, target: Target) -> float:

@@ -43,7 +43,7 @@ from circlet.backends.cpu.lowering import (
     Rank,
     TensorRef,
 )
-from circlet.backends.cpu.tuning.choices import Choice, always_there, joined
+from circlet.backends.cpu.tuning.knobs import Knob, always_there, joined
 from circlet.ir import DType, Op
 from circlet.ops.batch_matmul import BatchMatMulAttrs, adjoint, factors, is_hybrid
 from circlet.ops.operands import operand, zero_of
@@ -205,13 +205,13 @@ def _tile(op: Op, context: Context, form: str, vectors: int) -> Tile:
         tiles = tuple(tile for tile in tiles if tile.pixels == rows)
     elif form == _DOTS:
         tiles = tiles[:1]
-    choice = Choice(
+    knob = Knob(
         f"matmul_f32 {joined(sizes)}",
         tiles,
         lambda tile: row_cycles(tile, rows, vectors, depth),
         always_there,
     )
-    return context.choose(op, choice)
+    return context.choose(op, knob)
 
 
 def _form(op: Op, registers: Registers, lanes: int) -> str:

@@ -15,7 +15,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from circlet.backends.cpu.lowering import Context, Kernel, Packed
-from circlet.backends.cpu.tuning.choices import Choice
+from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.ir import Op
 
 
@@ -54,7 +54,7 @@ def best_first(
 ) -> tuple[Tile, ...]:
     """Tiles, each with its predicted cycles, the one that covers a row in the least time first.
 
-    Every new size of a network asks, so `Tile.covering` is written out.
+    Every new size of a network knobs, so `Tile.covering` is written out.
     """
     ranked = [
         (-(-width // tile.pixels) * -(-vectors // tile.vectors) * cycles, place, tile)
@@ -99,4 +99,4 @@ def chosen_tile(
         known = reused(use.packing(tile))
         return known is not None and context.has(use.kernel(tile, known.fact))
 
-    return context.choose(op, Choice(name, tiles, cost, is_there))
+    return context.choose(op, Knob(name, tiles, cost, is_there))

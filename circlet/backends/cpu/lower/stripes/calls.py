@@ -22,7 +22,7 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.tuning.choices import Choice
+from circlet.backends.cpu.tuning.knobs import Choice
 from circlet.errors import BackendError
 from circlet.ir import Op, Tensor
 from circlet.target.targets import Target

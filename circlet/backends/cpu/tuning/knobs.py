@@ -1,8 +1,8 @@
-"""What lowerings choose where one op can be computed in several ways, and what is wanted instead.
+"""Tuning knobs: what lowerings choose where one op can be computed in several ways.
 
-A lowering asks `Context.choose` with a `Choice`. Without tuning the least predicted time wins, so
-that the same network becomes the same code on every machine. Tuning records the questions of a
-network, measures other answers, and compiles again with those that won.
+A lowering calls `Context.choose` with a `Knob`. Without tuning the least predicted time wins, so
+that the same network becomes the same code on every machine. Tuning records the knobs of a
+network, measures other candidates, and compiles again with those that won.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Choice(NamedTuple, Generic[T]):
+class Knob(NamedTuple, Generic[T]):
     """Ways to compute the same, of which a lowering takes one.
 
     Attributes:
         name: What is chosen, by the name of a row of the table of variants, and whatever tells
-            several questions of one op apart.
+            several knobs of one op apart.
         candidates: The ways, the least predicted time first.
         cost: The predicted time of one, in any unit that is the same for all.
         is_there: Whether the code and the constants of another size of the network serve it.
@@ -40,16 +40,16 @@ class Choice(NamedTuple, Generic[T]):
         return next(filter(self.is_there, self.candidates), first) if reuses else first
 
 
-class Question(NamedTuple):
-    """A choice that came up: labels of all candidates, their costs, and which was taken.
+class KnobReport(NamedTuple):
+    """A knob that came up: labels of all candidates, their costs, and which was taken.
 
     Attributes:
-        subject: What the ops that it is about have in common, as `subject_of` names it.
+        workload: What the ops that it is about have in common, as `workload_of` names it.
         ops: Their names.
     """
 
     name: str
-    subject: str
+    workload: str
     labels: tuple[str, ...]
     costs: tuple[float, ...]
     taken: str
@@ -57,37 +57,37 @@ class Question(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What names it among all questions of a network."""
-        return f"{self.name} of {self.subject}"
+        """What names it among all knobs of a network."""
+        return f"{self.name} of {self.workload}"
 
 
 @dataclass
-class Choices:
-    """Answers that are wanted, and the questions that came up.
+class KnobSettings:
+    """Candidates that are wanted, and the knobs that came up.
 
     Attributes:
-        wanted: Labels of candidates by `Question.key`; one that is no candidate is ignored.
-        questions: Those with more than one candidate, by key, in the order of the network.
+        wanted: Labels of candidates by `KnobReport.key`; one that is no candidate is ignored.
+        knobs: Those with more than one candidate, by key, in the order of the network.
     """
 
     wanted: Mapping[str, str] = field(default_factory=dict)
-    questions: dict[str, Question] = field(default_factory=dict)
+    knobs: dict[str, KnobReport] = field(default_factory=dict)
 
-    def take(self, op: Op, choice: Choice[T], default: T) -> T:
+    def take(self, op: Op, knob: Knob[T], default: T) -> T:
         """The wanted candidate, or the default."""
-        if len(choice.candidates) < 2:
+        if len(knob.candidates) < 2:
             return default
-        labelled = {label_of(candidate): candidate for candidate in choice.candidates}
-        costs = tuple(map(choice.cost, labelled.values()))
-        question = Question(choice.name, subject_of(op), tuple(labelled), costs, label_of(default))
-        taken = labelled.get(self.wanted.get(question.key, question.taken), default)
-        known = self.questions.get(question.key, question._replace(taken=label_of(taken)))
-        self.questions[question.key] = known._replace(ops=(*known.ops, op.name))
+        labelled = {label_of(candidate): candidate for candidate in knob.candidates}
+        costs = tuple(map(knob.cost, labelled.values()))
+        new = KnobReport(knob.name, workload_of(op), tuple(labelled), costs, label_of(default))
+        taken = labelled.get(self.wanted.get(new.key, new.taken), default)
+        known = self.knobs.get(new.key, new._replace(taken=label_of(taken)))
+        self.knobs[new.key] = known._replace(ops=(*known.ops, op.name))
         return taken
 
 
 def always_there(candidate: object) -> bool:
-    """`is_there` of a choice that is made anew for every size of a network."""
+    """`is_there` of a knob that is made anew for every size of a network."""
     return True
 
 
@@ -113,8 +113,8 @@ def _plain_label(candidate: object) -> str:
     return f"{candidate:g}" if isinstance(candidate, float) else str(candidate)
 
 
-def subject_of(op: Op) -> str:
-    """The kind, types, sizes and options of an op: those that share it share their answers."""
+def workload_of(op: Op) -> str:
+    """The kind, types, sizes and options of an op: those that share it share their settings."""
     tensors = " ".join(_described(t) for t in op.inputs if t is not None)
     results = " ".join(map(_described, op.outputs))
     options = blake2b(_options(op).encode(), digest_size=3).hexdigest()
@@ -128,4 +128,4 @@ def _described(tensor: Tensor) -> str:
 def _options(op: Op) -> str:
     from circlet.ops.fused import parts_of  # Here, as runs need no records of operators.
 
-    return ";".join(map(subject_of, parts_of(op))) or repr(op.attrs)
+    return ";".join(map(workload_of, parts_of(op))) or repr(op.attrs)
