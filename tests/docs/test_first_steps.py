@@ -54,5 +54,5 @@ def test_an_exercise_touches_what_it_names_and_works(how_to: str, tmp_path: Path
     assert " passed" in done.stdout and "skipped" not in done.stdout
 
 
-def test_there_is_an_exercise_for_operators_and_for_passes() -> None:
-    assert SECTIONS.keys() == {"adding-an-operator", "writing-a-pass"}
+def test_there_is_an_exercise_for_operators_passes_and_formats() -> None:
+    assert SECTIONS.keys() == {"adding-an-operator", "writing-a-pass", "adding-a-file-format"}
