@@ -22,7 +22,7 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.tuning.knobs import Choice
+from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.errors import BackendError
 from circlet.ir import Op, Tensor
 from circlet.target.targets import Target
@@ -105,10 +105,10 @@ class _Recorder:
     def has(self, kernel: Kernel) -> bool:
         return kernel in self._kernels or self._context.has(kernel)
 
-    def choose(self, op: Op, choice: Choice[T]) -> T:
+    def choose(self, op: Op, knob: Knob[T]) -> T:
         if self._kernels:
-            return choice.default(reuses=True)
-        return self._context.choose(op, choice)
+            return knob.default(reuses=True)
+        return self._context.choose(op, knob)
 
     def precompile(self, op: Op, kernel: Kernel) -> None:
         self._context.precompile(self._part.op, kernel)
