@@ -49,21 +49,21 @@ def _biases(op: Op) -> list[Tensor]:
 def _make_float(tensor: Tensor) -> None:
     quant = tensor.quant
     if tensor.data is not None:
-        values = _digits(tensor).astype(np.float32)
-        tensor.data = values * _spread(quant.scale, quant.axis, values) if quant else values
+        values = _centred(tensor).astype(np.float32)
+        tensor.data = values * _broadcast(quant.scale, quant.axis, values) if quant else values
     tensor.dtype, tensor.quant, tensor.initial = DType.FLOAT32, None, None
 
 
-def _digits(tensor: Tensor) -> np.ndarray:
+def _centred(tensor: Tensor) -> np.ndarray:
     """A constant's integers less their zero point; packed ones count as zeros."""
     data, quant = tensor.data, tensor.quant
     if data is None or not tensor.dtype.has_numpy:
         return np.zeros(tensor.static_shape, np.int64)
-    digits = data.astype(np.int64)
-    return digits - _spread(quant.zero_point, quant.axis, digits) if quant else digits
+    centred = data.astype(np.int64)
+    return centred - _broadcast(quant.zero_point, quant.axis, centred) if quant else centred
 
 
-def _spread(factors: np.ndarray, axis: int, values: np.ndarray) -> np.ndarray:
+def _broadcast(factors: np.ndarray, axis: int, values: np.ndarray) -> np.ndarray:
     """Per-channel factors, shaped to meet the values; the first one where they do not fit."""
     along = [-1 if at == axis else 1 for at in range(values.ndim)]
     if values.ndim and factors.size == values.shape[axis]:
@@ -72,7 +72,7 @@ def _spread(factors: np.ndarray, axis: int, values: np.ndarray) -> np.ndarray:
 
 
 def _drop_conversion(op: Op) -> None:
-    op.intermediates = []
+    op.intermediates, op.requantization = [], None
     source = op.input(0)
     floats = source is not None and source.dtype is op.outputs[0].dtype is DType.FLOAT32
     if op.kind in _CONVERSIONS and floats:

@@ -16,9 +16,9 @@ from unittest import mock
 from bench.arguments import add_networks, parser
 from bench.measure import CORPUS, chosen
 from circlet import Interpreter, Session
+from circlet.backends.cpu import resizer
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.errors import CircletError
-from circlet.runtime import resizing
 
 Shape = tuple[int, ...]
 
@@ -80,7 +80,7 @@ def measured(resize: Callable[[Shape], object], shapes: Sequence[Shape], count: 
         found.units += len(units)
         return compile_units(units)
 
-    with mock.patch.object(resizing, "compile_units", counted):
+    with mock.patch.object(resizer, "compile_units", counted):
         for shape in shapes:
             start = time.perf_counter()
             try:
