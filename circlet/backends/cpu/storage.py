@@ -72,7 +72,7 @@ class Storage:
         self._pinned = pinned
         self._rows = rows
         self._readers = _readers(ops)
-        self._updated = set() if pinned else updated_operands(self._readers)
+        self._updated = set() if pinned else updated_operands(ops, self._readers)
         self._living = {} if pinned else living_updates(ops, self._readers)
         self._changed: set[Tensor] = set()
         in_place = partition.in_place and not pinned

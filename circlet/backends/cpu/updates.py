@@ -8,12 +8,13 @@ from circlet.ir import Op, Tensor
 from circlet.ops import Effects, find
 
 
-def updated_operands(readers: Mapping[Tensor, Sequence[Op]]) -> set[Tensor]:
+def updated_operands(ops: Sequence[Op], readers: Mapping[Tensor, Sequence[Op]]) -> set[Tensor]:
     """Tensors that nothing but one update reads: their old elements are not missed.
 
     Holds for ops that run once each, in order.
     """
-    return {t for t, ops in readers.items() if len(ops) == 1 and _updates(ops[0], t)}
+    changed = ((op, _destination(op)) for op in ops)
+    return {tensor for op, tensor in changed if tensor is not None and readers[tensor] == [op]}
 
 
 def living_updates(
@@ -23,16 +24,18 @@ def living_updates(
 
     Returns what is read of each, and the variable: `v = ASSIGN(v, UPDATE(READ(v), ...))`.
     """
-    updated = updated_operands(readers)
+    updated = updated_operands(ops, readers)
+    if not updated:
+        return {}
     reads = [op for op in ops if _has(op, Effects.READS_VARIABLE) and op.outputs[0] in updated]
     found = ((op.outputs[0], op.inputs[0]) for op in reads)
     return {value: v for value, v in found if v is not None and _returns(value, v, readers)}
 
 
-def _updates(op: Op, tensor: Tensor) -> bool:
+def _destination(op: Op) -> Tensor | None:
+    """The operand that an op's result is an updated copy of."""
     record = find(op.label)
-    place = None if record is None else record.destination
-    return place is not None and op.input(place) is tensor
+    return None if record is None or record.destination is None else op.input(record.destination)
 
 
 def _has(op: Op, effects: Effects) -> bool:
