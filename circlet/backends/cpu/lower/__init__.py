@@ -25,6 +25,7 @@ FAMILIES = (
     "floats.depthwise_float",
     "floats.fully_connected_float",
     "floats.transpose_conv",
+    "floats.conv_computed",
     "moves.variable",
     "moves.slices",
     "moves.places",

@@ -135,10 +135,18 @@ _PRODUCTS = (
     _row(
         "conv_direct",
         "conv_direct",
-        "3-D convolutions, and convolutions whose weights are computed",
+        "3-D convolutions",
         _O,
         "conv_direct",
         f"{_LITE}tflite_testdata_conv3d_huge_im2col",
+    ),
+    _row(
+        "pack_conv_f32",
+        "pack_conv_f32",
+        "weights that are computed, ahead of conv_f32 and depthwise_f32",
+        _E,
+        "float_computed",
+        "",
     ),
     _row(
         "conv_q8",

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from circlet.backends.cpu.layout import Border, Layout, nhwc
+from circlet.backends.cpu.layout import Border, Layout, bordered, nhwc
 from circlet.backends.cpu.lower.floats.bf16 import registers_for_pairs, rounds
 from circlet.backends.cpu.lower.floats.float_matrix import (
     call_matrix,
     constant_floats,
+    float_weights,
     reach,
     why_not_float,
 )
@@ -74,8 +75,8 @@ def _lower_multiplied(op: Op, context: Context) -> None:
 def convolution(op: Op, context: Context, result: Tensor | None = None) -> Matrix:
     """A CONV_2D as a matrix product, written to `result` or its own output."""
     written = op.outputs[0] if result is None else result
-    source, layout = context.layout(operand(op, 0)), context.layout(written)
-    weights = np.asarray(operand(op, 1).data, np.float32)
+    source, layout = image_layout(op, context), context.layout(written)
+    weights = float_weights(operand(op, 1))
     window = window_of(op)
     return Matrix(
         source=first_taps(op, source),
@@ -87,6 +88,14 @@ def convolution(op: Op, context: Context, result: Tensor | None = None) -> Matri
         groups=source.channels // weights.shape[3],
         activation=getattr(op.attrs, "fused_activation_function", "NONE"),
     )
+
+
+def image_layout(op: Op, context: Context) -> Layout:
+    """Where the image is; a constant one stands inside the border that windows reach into."""
+    image = operand(op, 0)
+    if image.is_constant:
+        return bordered(image, window_borders(op).get(0, Border()))
+    return context.layout(image)
 
 
 def call_convolution(op: Op, context: Context, matrix: Matrix) -> None:

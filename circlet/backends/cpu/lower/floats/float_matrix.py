@@ -9,6 +9,12 @@ import numpy as np
 
 from circlet.backends.cpu.lower.floats.amx_bf16 import call_tiles, takes_tiles
 from circlet.backends.cpu.lower.floats.bf16 import call_cast, pairs, registers_for_pairs, rounds
+from circlet.backends.cpu.lower.floats.computed_weights import (
+    Panels,
+    call_pack,
+    pack_kernel,
+    unknown,
+)
 from circlet.backends.cpu.lower.floats.matrix import FloatArray, Matrix, View
 from circlet.backends.cpu.lower.floats.tiles import (
     Tile,
@@ -49,13 +55,19 @@ def why_not_activation(op: Op) -> str | None:
 
 
 def constant_floats(tensor: Tensor | None) -> FloatArray | None:
-    """The elements of a constant, or None where it is omitted."""
-    return None if tensor is None else np.asarray(tensor.data, np.float32)
+    """The elements of a constant, or None where it is omitted or computed."""
+    return None if tensor is None or tensor.data is None else np.asarray(tensor.data, np.float32)
+
+
+def float_weights(tensor: Tensor) -> FloatArray:
+    """The elements of a constant; `unknown` ones where it is computed."""
+    constant = constant_floats(tensor)
+    return unknown(tensor.static_shape) if constant is None else constant
 
 
 def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
     """Append the kernel calls that compute `matrix`."""
-    if rounds(context, matrix.multiply_adds, reach(matrix)):
+    if matrix.computed is None and rounds(context, matrix.multiply_adds, reach(matrix)):
         matrix, window = _rounded(op, context, matrix), _window(matrix)
         if takes_tiles(matrix, window, context.target):
             results = {**edges(matrix), **clamp_params(matrix.activation)}
@@ -67,9 +79,7 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
     params = {**dealt, **_window(matrix), **edges(matrix), **clamp_params(matrix.activation)}
     if matrix.rounded:
         params = {f"conv_{name}": value for name, value in params.items()}
-    packed = context.packed(
-        op, _packing(matrix, tile), lambda: ([pack_weights(matrix, block)], None)
-    )
+    weights = _packed(op, context, matrix, tile)
     half = Tile(-(-matrix.sizes[2] // 2), tile.vectors)
     if tile.pixels > half.pixels:
         context.precompile(op, _kernel(half, matrix))
@@ -78,10 +88,20 @@ def call_matrix(op: Op, context: Context, matrix: Matrix) -> None:
         op,
         _kernel(tile, matrix),
         params,
-        (matrix.source.ref, *packed.refs, matrix.result.ref, addend),
+        (matrix.source.ref, weights, matrix.result.ref, addend),
         [matrix.result.tensor],
         tasks=tasks,
     )
+
+
+def _packed(op: Op, context: Context, matrix: Matrix, tile: Tile) -> Ref:
+    """The packed weights; a call packs those that are computed."""
+    block = tile.channels(lanes_of(context.vector_bytes))
+    if matrix.computed is not None:
+        panels = Panels(block, matrix.groups)
+        return call_pack(op, context, matrix.computed, matrix.weights.shape, panels)
+    name = _packing(matrix, tile)
+    return context.packed(op, name, lambda: ([pack_weights(matrix, block)], None)).refs[0]
 
 
 def _dealt(matrix: Matrix, tile: Tile, block: int) -> tuple[dict[str, ParamValue], int]:
@@ -132,6 +152,8 @@ def _tile(op: Op, context: Context, matrix: Matrix) -> Tile:
 
     def is_there(tile: Tile) -> bool:
         known = context.has(_kernel(tile, matrix))
+        if matrix.computed is not None:
+            return known and context.has(pack_kernel(tile.channels(lanes_of(context.vector_bytes))))
         return known and context.reused(op, _packing(matrix, tile)) is not None
 
     name = f"{_function(matrix)} {joined(matrix.sizes)} by {joined(matrix.weights.shape)}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from circlet.backends.cpu.lower.floats.float_matrix import (
     call_matrix,
     constant_floats,
+    float_weights,
     why_not_float,
 )
 from circlet.backends.cpu.lower.floats.matrix import Matrix, View
@@ -28,7 +27,7 @@ def _lower(op: Op, context: Context) -> None:
 
 def fully_connected(op: Op, result: Tensor) -> Matrix:
     """A FULLY_CONNECTED as a matrix product that is written to `result`."""
-    weights = np.asarray(operand(op, 1).data, np.float32)
+    weights = float_weights(operand(op, 1))
     units, depth = weights.shape
     rows = operand(op, 0).elements // depth
     return Matrix(

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.layout import Layout
-from circlet.backends.cpu.lowering import ParamValue, TensorRef
+from circlet.backends.cpu.lower.floats.computed_weights import ComputedWeights
+from circlet.backends.cpu.lowering import ParamValue, Ref, TensorRef
 from circlet.ir import Tensor
 
 FloatArray = npt.NDArray[np.float32]
@@ -31,7 +32,7 @@ class View:
         return cls(tensor, 0, layout.batch_stride, layout.row_stride, layout.pixel_stride)
 
     @property
-    def ref(self) -> TensorRef:
+    def ref(self) -> Ref:
         """The address of the first pixel."""
         return TensorRef(self.tensor, self.offset)
 
@@ -49,7 +50,8 @@ class Matrix:
         source: Input at the first tap of each output pixel.
         result: Output pixels.
         sizes: Images, rows of an image, pixels of a row.
-        weights: [filters, window rows, window columns, input channels of a group].
+        weights: [filters, window rows, window columns, input channels of a group]; `unknown` where
+            they are computed.
         bias: One value per filter, or None.
         taps: Input elements between rows and between columns of the window.
         groups: Groups of filters, each over its own input channels.
@@ -58,6 +60,7 @@ class Matrix:
         add_channels: Channels that the addend has.
         part: Tells matrices of one op apart whose weights differ.
         rounded: Whether the source holds bfloat16, and weights become such.
+        computed: Where weights and bias lie that are known at run time only, or None.
     """
 
     source: View
@@ -72,6 +75,7 @@ class Matrix:
     add_channels: int = 0
     part: tuple[int, ...] = ()
     rounded: bool = False
+    computed: ComputedWeights | None = None
 
     @property
     def depth(self) -> int:

@@ -7,12 +7,14 @@ convolution of the input with some taps of the window, written with strides into
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator
+from itertools import product
 
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.floats.float_matrix import (
     call_matrix,
     constant_floats,
+    float_weights,
     why_not_float,
 )
 from circlet.backends.cpu.lower.floats.matrix import Matrix, View
@@ -33,17 +35,21 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    source, result = context.layout(operand(op, _DATA)), context.layout(op.outputs[0])
-    rows, columns = phases_of(op)
-    for down in rows:
-        for across in columns:
-            call_matrix(op, context, _phase_matrix(op, (source, result), (down, across)))
+    for _, matrix in phase_matrices(op, context):
+        call_matrix(op, context, matrix)
+
+
+def phase_matrices(op: Op, context: Context) -> Iterator[tuple[tuple[Phase, Phase], Matrix]]:
+    """The phases down and across, and the product that each pair of them is."""
+    layouts = context.layout(operand(op, _DATA)), context.layout(op.outputs[0])
+    for phases in product(*phases_of(op)):
+        yield phases, _phase_matrix(op, layouts, phases)
 
 
 def _phase_matrix(op: Op, layouts: tuple[Layout, Layout], phases: tuple[Phase, Phase]) -> Matrix:
     (source, result), (down, across) = layouts, phases
     window = transposed_window_of(op)
-    weights = np.asarray(operand(op, _WEIGHTS).data, np.float32)
+    weights = float_weights(operand(op, _WEIGHTS))
     return Matrix(
         source=View(
             operand(op, _DATA),
