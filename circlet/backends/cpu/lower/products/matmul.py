@@ -1,4 +1,8 @@
-"""BATCH_MATMUL: constant right operands are packed ahead, others block by block at run time."""
+"""BATCH_MATMUL: a right operand of one matrix is packed ahead of the rows, others block by block.
+
+Constant ones are packed at compile time; where the left operand is stored transposed, a step ahead
+brings it into rows.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.lower.floats.bf16 import call_cast, registers_for_pairs, rounds
-from circlet.backends.cpu.lower.floats.float_matrix import call_matrix
+from circlet.backends.cpu.lower.floats.float_matrix import call_matrix, float_weights
 from circlet.backends.cpu.lower.floats.matrix import Matrix, View
 from circlet.backends.cpu.lower.floats.tiles import (
     FLOAT_BYTES,
@@ -38,6 +42,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
 from circlet.backends.cpu.lower.integers.q8 import choose_tile as choose_integer_tile
 from circlet.backends.cpu.lower.integers.sum_int import bounds, column_records
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
+from circlet.backends.cpu.lower.products.matmul_operands import columns_of, row_major
 from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
 from circlet.backends.cpu.lower.windows import Places, Runs
 from circlet.backends.cpu.lowering import (
@@ -59,7 +64,7 @@ _MOST_PRODUCT = 255 * 255
 _FEW_ROWS, _FEW_DOTS = 8, 2
 _DOT_COLUMNS = 4
 _PACKED, _DIRECT, _DOTS = "MATMUL_PACKED", "MATMUL_DIRECT", "MATMUL_DOTS"
-_MOST_SCRATCH_BYTES = 8 << 20
+_WORTH_A_STEP = 1 << 15  # multiply-adds of vectors
 MOST_STACK_AXES = MAX_AXES - 1
 
 
@@ -77,9 +82,6 @@ def _refuses(op: Op, target: Target) -> str | None:
         return "a size is 0"
     if not all(tensor.has_rank for tensor in tensors):
         return "a rank is not known"
-    rows, depth, _ = product_sizes(op)
-    if (depth + rows) * depth * FLOAT_BYTES > _MOST_SCRATCH_BYTES and adjoint(op)[0]:
-        return "the transposed left operand is too large for scratch memory"
     stack = len(op.outputs[0].static_shape) - 2
     return f"{stack} stacked axes" if stack > MOST_STACK_AXES else None
 
@@ -107,9 +109,13 @@ def stack_strides(op: Op, index: int) -> list[int]:
     return [0] * (MOST_STACK_AXES - len(steps)) + list(steps) + [0]
 
 
-def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
+def _matrix_params(
+    op: Op, width: int, *, row_major: bool = False
+) -> tuple[dict[str, ParamValue], int]:
+    """Sizes and strides; `row_major` says that the left operand was transposed if need be."""
     rows, depth, columns = product_sizes(op)
     turned, flipped = adjoint(op)
+    turned = turned and not row_major
     blocks = -(-columns // width)
     stack = op.outputs[0].static_shape[:-2]
     params: dict[str, ParamValue] = {
@@ -129,20 +135,14 @@ def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
     return named, prod(stack) * blocks
 
 
-def _packs_ahead(op: Op) -> bool:
-    """Whether one constant matrix serves all rows of the left operand."""
-    right = operand(op, 1)
-    return (
-        right.data is not None
-        and not operand(op, 0).is_constant
-        and prod(right.static_shape[:-2]) == 1
-        and not adjoint(op)[0]
-    )
+def _is_one_matrix(op: Op) -> bool:
+    """Whether one matrix serves all rows of the left operand, which is computed."""
+    return not operand(op, 0).is_constant and prod(operand(op, 1).static_shape[:-2]) == 1
 
 
 def _lower_float(op: Op, context: Context) -> None:
-    if _packs_ahead(op):
-        _lower_constant(op, context)
+    if _is_one_matrix(op) and operand(op, 1).is_constant:
+        _lower_one_matrix(op, context)
         return
     rows, depth, columns = product_sizes(op)
     lanes = lanes_of(context.vector_bytes)
@@ -151,18 +151,20 @@ def _lower_float(op: Op, context: Context) -> None:
     if form == _PACKED and _rounds(op, context):
         _lower_rounded(op, context)
         return
+    if form == _PACKED and _is_one_matrix(op) and _packs_once(op, lanes):
+        _lower_one_matrix(op, context)
+        return
     whole = columns // lanes if form == _DIRECT else -(-columns // lanes)
     tile = _tile(op, context, form, whole)
     if form != _PACKED:
         tile = tile._replace(pixels=rows)
-    turned = int(adjoint(op)[0] and form == _PACKED)
     width = tile.channels(lanes)
-    params, tasks = _matrix_params(op, width)
-    panel = (depth + 1) * width + turned * rows * depth
-    scratch = panel * FLOAT_BYTES if form == _PACKED else 0
-    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, turned, form))
+    params, tasks = _matrix_params(op, width, row_major=form == _PACKED)
+    scratch = (depth + 1) * width * FLOAT_BYTES if form == _PACKED else 0
+    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, form))
     result = op.outputs[0]
-    left, right = (source_ref(context, operand(op, index)) for index in (0, 1))
+    left = row_major(op, context) if form == _PACKED else source_ref(context, operand(op, 0))
+    right = source_ref(context, operand(op, 1))
     context.call(
         op,
         kernel,
@@ -231,19 +233,31 @@ def _form(op: Op, registers: Registers, lanes: int) -> str:
     return _DIRECT if choose_tile(registers, rows, columns // lanes).pixels == rows else _PACKED
 
 
-def _lower_constant(op: Op, context: Context) -> None:
+def _packs_once(op: Op, lanes: int) -> bool:
+    """Whether one computed matrix is packed for all rows ahead of them, which is one more step.
+
+    Else each product of the stack packs it again, and tasks are blocks of columns alone.
+    """
+    _, depth, _ = product_sizes(op)
+    several = prod(op.outputs[0].static_shape[:-2]) > 1
+    return several or op.outputs[0].elements * depth > _WORTH_A_STEP * lanes
+
+
+def _lower_one_matrix(op: Op, context: Context) -> None:
     _, depth, columns = product_sizes(op)
-    stored = np.asarray(operand(op, 1).data, np.float32)
-    flat = stored.reshape(stored.shape[-2:])
-    weights = flat if adjoint(op)[1] else flat.T
-    source, result = operand(op, 0), op.outputs[0]
+    left, right = operand(op, 0), operand(op, 1)
+    rows = row_major(op, context)
+    assert isinstance(rows, TensorRef)
+    stored = float_weights(right).reshape(right.static_shape[-2:])
+    weights = stored if adjoint(op)[1] else stored.T
     matrix = Matrix(
-        source=View(source, 0, 0, 0, depth),
-        result=View(result, 0, 0, 0, columns),
-        sizes=(1, 1, source.elements // depth),
-        weights=np.ascontiguousarray(weights).reshape(columns, 1, 1, depth),
+        source=View(rows.tensor, 0, 0, 0, depth),
+        result=View(op.outputs[0], 0, 0, 0, columns),
+        sizes=(1, 1, left.elements // depth),
+        weights=weights.reshape(columns, 1, 1, depth),
         bias=None,
         taps=(0, 0),
+        computed=None if right.is_constant else columns_of(op, context),
     )
     call_matrix(op, context, matrix)
 
@@ -272,8 +286,10 @@ def _refuses_int16(op: Op, target: Target) -> str | None:
     left, right = operand(op, 0), operand(op, 1)
     if (left.dtype, right.dtype) != (DType.INT16, DType.INT8):
         return "not int16 and int8"
-    if not _packs_ahead(op) or zero_of(left) or zero_of(right):
-        return "the right operand is not one constant matrix, or a zero point is not 0"
+    if not (_is_one_matrix(op) and right.is_constant) or adjoint(op)[0]:
+        return "the right operand is not one constant matrix, or the left one is transposed"
+    if zero_of(left) or zero_of(right):
+        return "a zero point is not 0"
     return _refuses(op, target)
 
 

@@ -1,0 +1,38 @@
+"""Operands of float BATCH_MATMUL as the kernels want them: rows on the left, packed columns."""
+
+from __future__ import annotations
+
+from math import prod
+
+from circlet.backends.cpu.lower.copy import copy_loops
+from circlet.backends.cpu.lower.floats.computed_weights import ComputedWeights
+from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES
+from circlet.backends.cpu.lower.views import Loops, source_ref
+from circlet.backends.cpu.lowering import ConstantRef, Context, TensorRef
+from circlet.ir import Op
+from circlet.ops.batch_matmul import adjoint
+from circlet.ops.operands import operand
+
+
+def row_major(op: Op, context: Context) -> TensorRef | ConstantRef:
+    """The left operand with the elements of a row side by side; a step transposes it if need be."""
+    left = operand(op, 0)
+    source = source_ref(context, left)
+    if not adjoint(op)[0]:
+        return source
+    *stack, depth, rows = left.static_shape
+    transposed = context.temporary(op, left.elements * FLOAT_BYTES)
+    plane = rows * depth
+    loops = Loops((prod(stack), rows, depth), ((plane, 1, rows), (plane, depth, 1)))
+    copy_loops(op, context, source, transposed, loops, FLOAT_BYTES)
+    return transposed
+
+
+def columns_of(op: Op, context: Context) -> ComputedWeights:
+    """The columns of the one matrix on the right as filters."""
+    right = operand(op, 1)
+    columns_last = right.static_shape[-1]
+    source = source_ref(context, right)
+    if adjoint(op)[1]:
+        return ComputedWeights(source, columns_last, (0, 0))
+    return ComputedWeights(source, 1, (0, 0), channel=columns_last)
