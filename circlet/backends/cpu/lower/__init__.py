@@ -17,6 +17,7 @@ FAMILIES = (
     "integers.conv_q8",
     "integers.depthwise_q8",
     "integers.fully_connected_q8",
+    "integers.conv_q8_computed",
     "integers.winograd_q8",
     "integers.amx_q8",
     "integers.hybrid_q8",

@@ -159,6 +159,14 @@ _PRODUCTS = (
         asks=("method", "tile"),
     ),
     _row(
+        "pack_conv_q8",
+        "pack_conv_q8",
+        "weights of bytes that are computed, ahead of conv_q8",
+        _E,
+        "q8_computed",
+        "",
+    ),
+    _row(
         "winograd_q8",
         "winograd_q8",
         "convolutions of bytes of 3 x 3 and stride 1, by patches of 4 x 4 in int16",

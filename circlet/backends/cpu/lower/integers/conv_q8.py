@@ -9,6 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.costs import costs_of
+from circlet.backends.cpu.lower.integers.computed_q8 import (
+    ComputedWeights,
+    call_pack,
+    pack_kernel,
+)
 from circlet.backends.cpu.lower.integers.i8mm import (
     dots_of,
     group_of,
@@ -43,6 +48,7 @@ from circlet.backends.cpu.lower.windows import (
 )
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
+    ConstantRef,
     Context,
     Kernel,
     Lowering,
@@ -63,6 +69,7 @@ _ROW_ALIGNMENT = 64
 _SUM_BYTES = 16
 _NO_SUMS = "CONV_Q8_NO_SUMS"
 _SUMS_IN = "CONV_Q8_SUMS_IN"
+_SUMS_SPLAT = "CONV_Q8_SUMS_SPLAT"
 
 
 class Product(NamedTuple):
@@ -77,6 +84,8 @@ class Product(NamedTuple):
         scales: Where the scales of quantised float images stand.
         part: Names the part of the op that this is, where the op is several products.
         result_start: Where the first output stands, in elements from the result's first.
+        computed: Where weights lie that are known at run time only; `weights` and `scaling` are
+            not asked then.
     """
 
     op: Op
@@ -92,6 +101,12 @@ class Product(NamedTuple):
     scales: Ref = NoRef()
     part: str = ""
     result_start: int = 0
+    computed: ComputedWeights | None = None
+
+    @property
+    def group_bytes(self) -> int:
+        """Bytes of a run as groups see them: computed weights are packed by groups of four."""
+        return self.runs.bytes if self.computed is None else 0
 
     def params(self) -> dict[str, ParamValue]:
         """The kernels' parameters that do not depend on tiles."""
@@ -149,11 +164,9 @@ def call_product(product: Product, context: Context) -> None:
     runs, places, result = product.runs, product.places, product.op.outputs[0]
     lanes = context.vector_bytes // 4
     tile = _tile(product, context)
-    packed = context.packed(
-        product.op, _packing(product, tile.vectors), lambda: _pack_product(product, tile, context)
-    )
+    packed, form = _packed(product, tile, context)
     blocks = -(-product.channels // (tile.vectors * lanes))
-    group = group_of(runs.bytes, context.target)
+    group = group_of(product.group_bytes, context.target)
     run_bytes = -(-runs.bytes // group) * group
     block_bytes = runs.down * runs.across * run_bytes * tile.vectors * lanes
     row_tiles = -(-places.row_pixels // tile.pixels)
@@ -171,13 +184,13 @@ def call_product(product: Product, context: Context) -> None:
         params, scratch_bytes = {**params, **copy}, copy["run_down"] * runs.down
     half = Tile(half_of(places.row_pixels), tile.vectors)
     if tile.pixels > half.pixels:
-        context.precompile(product.op, _kernel(product, half, packed.fact, context))
-    weights, records, *ones = packed.refs
+        context.precompile(product.op, _kernel(product, half, form, context))
+    weights, records, *ones = packed
     target = TensorRef(result, product.result_start)
     operands: tuple[Ref, ...] = (product.data, weights, records, target)
     context.call(
         product.op,
-        _kernel(product, tile, packed.fact, context),
+        _kernel(product, tile, form, context),
         params,
         (*operands, ones[0] if ones else NoRef(), product.scales),
         (result,),
@@ -191,11 +204,15 @@ def _tile(product: Product, context: Context) -> Tile:
     lanes = context.vector_bytes // 4
     row_pixels, columns = product.places.row_pixels, -(-product.channels // lanes)
     costs = costs_of(context.target)
-    tiles = product_tiles(row_pixels, columns, product.runs.bytes, context.target)
+    tiles = product_tiles(row_pixels, columns, product.group_bytes, context.target)
     reused: dict[int, Packed | None] = {}
 
     def is_there(tile: Tile) -> bool:
         vectors = tile.vectors
+        if product.computed is not None:
+            form = product.computed.scaling(tile).form
+            kernels = pack_kernel(tile), _kernel(product, tile, form, context)
+            return all(map(context.has, kernels))
         if vectors not in reused:
             reused[vectors] = context.reused(product.op, _packing(product, vectors))
         known = reused[vectors]
@@ -204,6 +221,31 @@ def _tile(product: Product, context: Context) -> Tile:
     name = f"conv_q8 {product.places.rows}x{row_pixels}"
     choice = Choice(name, tiles, lambda t: tile_work(costs, t, row_pixels, columns), is_there)
     return context.choose(product.op, choice)
+
+
+def _packed(
+    product: Product, tile: Tile, context: Context
+) -> tuple[tuple[ConstantRef | TensorRef, ...], str]:
+    """Weights, records and perhaps weights of one; and the form of scaling."""
+    if product.computed is None:
+        name = _packing(product, tile.vectors)
+        packed = context.packed(product.op, name, lambda: _pack_product(product, tile, context))
+        return packed.refs, packed.fact
+    runs = product.runs
+    taps = runs.down * runs.across
+    refs = call_pack(product.computed, context, (product.channels, taps, runs.bytes), tile)
+    ones: tuple[ConstantRef, ...] = ()
+    if _sums(product, tile.vectors * context.vector_bytes // 4) == _SUMS_SPLAT:
+        name = f"ones {taps} {runs.bytes}"
+        ones = context.packed(product.op, name, lambda: ([_ones(product, context)], None)).refs
+    return (*refs, *ones), product.computed.scaling(tile).form
+
+
+def _ones(product: Product, context: Context) -> Int8:
+    """Packed weights of one, of as many channels as a register has lanes."""
+    runs, lanes = product.runs, context.vector_bytes // 4
+    windows = np.ones((lanes, runs.down, runs.across, runs.bytes), np.int8)
+    return pack(windows, np.arange(lanes), group_of(product.group_bytes, context.target))
 
 
 def _kernel(product: Product, tile: Tile, form: str, context: Context) -> Kernel:
@@ -232,15 +274,15 @@ def _pack_product(product: Product, tile: Tile, context: Context) -> tuple[list[
     if sums == _SUMS_IN:
         windows = _with_ones(windows, order.size)
     arrays: list[np.ndarray] = [pack(windows, order, group), scaling.records]
-    if sums == "CONV_Q8_SUMS_SPLAT":
-        arrays.append(pack(np.ones((lanes, *shape), np.int8), np.arange(lanes), group))
+    if sums == _SUMS_SPLAT:
+        arrays.append(_ones(product, context))
     return arrays, scaling.form
 
 
 def _flip(product: Product, tile: Tile, context: Context) -> str:
     """Rows that several windows read are flipped once, if few products would share a flip."""
     if not product.flip:
-        return dots_of(operand(product.op, 0), product.runs.bytes, context.target)
+        return dots_of(operand(product.op, 0), product.group_bytes, context.target)
     once = product.runs.down > 1 and tile.vectors <= _FEW_VECTORS
     return "CONV_Q8_FLIP_ROWS" if once else "CONV_Q8_FLIP_LOADS"
 
@@ -271,9 +313,9 @@ def _sums(product: Product, columns: int) -> str:
     """How the kernel finds sums of windows: in the last lane, where that has no channel."""
     if product.weight_zero == 0:
         return _NO_SUMS
-    if product.channels < columns:
+    if product.channels < columns and product.computed is None:
         return _SUMS_IN
-    return "CONV_Q8_SUMS_ALONG" if product.runs.bytes >= _SUM_BYTES else "CONV_Q8_SUMS_SPLAT"
+    return "CONV_Q8_SUMS_ALONG" if product.runs.bytes >= _SUM_BYTES else _SUMS_SPLAT
 
 
 def _with_ones(weights: Int8, channels: int) -> Int8:
