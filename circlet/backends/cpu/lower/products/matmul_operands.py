@@ -28,6 +28,21 @@ def row_major(op: Op, context: Context) -> TensorRef | ConstantRef:
     return transposed
 
 
+def shared_axes(op: Op) -> int:
+    """Innermost axes of the stack along which one matrix on the right meets all on the left."""
+    stack = op.outputs[0].static_shape[:-2]
+    left, right = (
+        (1,) * (len(stack) + 2 - len(shape)) + shape[:-2]
+        for shape in (operand(op, index).static_shape for index in (0, 1))
+    )
+    count = 0
+    for size, of_left, of_right in zip(*(reversed(s) for s in (stack, left, right)), strict=True):
+        if of_right != 1 or of_left != size:
+            break
+        count += 1
+    return count
+
+
 def columns_of(op: Op, context: Context) -> ComputedWeights:
     """The columns of the one matrix on the right as filters."""
     right = operand(op, 1)
