@@ -14,7 +14,7 @@ import numpy as np
 from circlet import Session
 from circlet.backends.reference.backend import evaluate_graph
 from circlet.formats import dumps
-from circlet.ir import DType, Quantization
+from circlet.ir import DType, Graph, Model, Quantization
 from circlet.ir.builder import Builder
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder
@@ -85,15 +85,20 @@ def _values(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -
     return random.integers(low, high, shape, dtype.numpy, endpoint=True)
 
 
+def computed_network(name: str) -> tuple[Graph, list[np.ndarray]]:
+    """One of the networks, and random inputs."""
+    b, random = builder(), np.random.default_rng(4)
+    NETWORKS[name](b)
+    return b.build(), [_values(t.dtype, t.static_shape, random) for t in b.graph.inputs]
+
+
 def main() -> None:
     """Run one network on random values; the answers must be the records'."""
     network, mode, note = sys.argv[1:]
     install(mode, speaker(Path(note)))
-    b, random = builder(), np.random.default_rng(4)
-    NETWORKS[network](b)
-    inputs = [_values(t.dtype, t.static_shape, random) for t in b.graph.inputs]
-    session = Session(dumps(b.model(), "tflite"), strict=True, threads=1)
-    wanted = evaluate_graph(b.graph, inputs)
+    graph, inputs = computed_network(network)
+    session = Session(dumps(Model([graph]), "tflite"), strict=True, threads=1)
+    wanted = evaluate_graph(graph, inputs)
     for got, value in zip(session.run(inputs).values(), wanted, strict=True):
         np.testing.assert_allclose(got, value, rtol=0, atol=1e-4 if got.dtype == np.float32 else 0)
 

@@ -146,7 +146,7 @@ _PRODUCTS = (
         "weights that are computed, ahead of conv_f32 and depthwise_f32",
         _E,
         "float_computed",
-        "",
+        f"{_ONE}FullyConnected_002",
     ),
     _row(
         "conv_q8",
