@@ -13,8 +13,7 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.lower.floats.bf16 import call_cast, registers_for_pairs, rounds
-from circlet.backends.cpu.lower.floats.float_matrix import call_matrix, float_weights
-from circlet.backends.cpu.lower.floats.matrix import Matrix, View
+from circlet.backends.cpu.lower.floats.float_matrix import call_matrix
 from circlet.backends.cpu.lower.floats.tiles import (
     FLOAT_BYTES,
     Registers,
@@ -41,7 +40,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
 from circlet.backends.cpu.lower.integers.q8 import choose_tile as choose_integer_tile
 from circlet.backends.cpu.lower.integers.sum_int import bounds, column_records
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
-from circlet.backends.cpu.lower.products.matmul_operands import columns_of, row_major, shared_axes
+from circlet.backends.cpu.lower.products.matmul_operands import one_matrix, row_major, shared_axes
 from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, source_ref, spread
 from circlet.backends.cpu.lower.windows import Places, Runs
 from circlet.backends.cpu.lowering import (
@@ -263,21 +262,7 @@ def _packs_once(op: Op, lanes: int) -> bool:
 
 def _lower_one_matrix(op: Op, context: Context) -> None:
     _, depth, columns = product_sizes(op)
-    left, right = operand(op, 0), operand(op, 1)
-    rows = row_major(op, context)
-    assert isinstance(rows, TensorRef)
-    stored = float_weights(right).reshape(right.static_shape[-2:])
-    weights = stored if adjoint(op)[1] else stored.T
-    matrix = Matrix(
-        source=View(rows.tensor, 0, 0, 0, depth),
-        result=View(op.outputs[0], 0, 0, 0, columns),
-        sizes=(1, 1, left.elements // depth),
-        weights=weights.reshape(columns, 1, 1, depth),
-        bias=None,
-        taps=(0, 0),
-        computed=None if right.is_constant else columns_of(op, context),
-    )
-    call_matrix(op, context, matrix)
+    call_matrix(op, context, one_matrix(op, context, depth, columns))
 
 
 def _lower_int16(op: Op, context: Context) -> None:

@@ -6,6 +6,8 @@ from math import prod
 
 from circlet.backends.cpu.lower.copy import copy_loops
 from circlet.backends.cpu.lower.floats.computed_weights import ComputedWeights
+from circlet.backends.cpu.lower.floats.float_matrix import float_weights
+from circlet.backends.cpu.lower.floats.matrix import Matrix, View
 from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES
 from circlet.backends.cpu.lower.views import Loops, source_ref
 from circlet.backends.cpu.lowering import ConstantRef, Context, TensorRef
@@ -43,7 +45,7 @@ def shared_axes(op: Op) -> int:
     return count
 
 
-def columns_of(op: Op, context: Context) -> ComputedWeights:
+def _columns_of(op: Op, context: Context) -> ComputedWeights:
     """The columns of the one matrix on the right as filters."""
     right = operand(op, 1)
     columns_last = right.static_shape[-1]
@@ -51,3 +53,20 @@ def columns_of(op: Op, context: Context) -> ComputedWeights:
     if adjoint(op)[1]:
         return ComputedWeights(source, columns_last, (0, 0))
     return ComputedWeights(source, 1, (0, 0), channel=columns_last)
+
+
+def one_matrix(op: Op, context: Context, depth: int, columns: int) -> Matrix:
+    """The product of all rows on the left with the one matrix on the right."""
+    left, right, rows = operand(op, 0), operand(op, 1), row_major(op, context)
+    assert isinstance(rows, TensorRef)
+    stored = float_weights(right).reshape(right.static_shape[-2:])
+    weights = stored if adjoint(op)[1] else stored.T
+    return Matrix(
+        source=View(rows.tensor, 0, 0, 0, depth),
+        result=View(op.outputs[0], 0, 0, 0, columns),
+        sizes=(1, 1, left.elements // depth),
+        weights=weights.reshape(columns, 1, 1, depth),
+        bias=None,
+        taps=(0, 0),
+        computed=None if right.is_constant else _columns_of(op, context),
+    )
