@@ -162,7 +162,7 @@ def kernels_page() -> str:
     classes = [f"| {c.label} | {text} | {c.bound:g} |" for c, text in CLASSES.items()]
     rows = [
         f"| `{row.name}` | `{row.header}` | {row.computes} | {row.numerics.label} "
-        f"| {', '.join(row.asks)} | {needs(row)} | `tests/{row.test}` | {row.network or 'none'} |"
+        f"| {', '.join(row.knobs)} | {needs(row)} | `tests/{row.test}` | {row.network or 'none'} |"
         for row in VARIANTS.values()
     ]
     return "\n".join([KERNELS_HEAD.format(classes="\n".join(classes)), *rows, ""])
