@@ -72,15 +72,15 @@ EXPORT uint32_t probe_madd(uint64_t blocks, int32_t *sink) {
 
 /* Makes int8 outputs of accumulators, with the requantisation that most layers use. */
 EXPORT uint32_t probe_requantize(uint64_t blocks, int32_t *sink) {
-    int32_t record[Q8_RECORD], sums[4 * CIRCLET_LANES];
-    for (int i = 0; i < Q8_RECORD; i++) record[i] = 1;
+    int32_t qparam[Q8_QPARAM], sums[4 * CIRCLET_LANES];
+    for (int i = 0; i < Q8_QPARAM; i++) qparam[i] = 1;
     for (int i = 0; i < 4 * CIRCLET_LANES; i++) sums[i] = sink[i % CIRCLET_LANES];
     vqi8 *bytes = (vqi8 *)sink;
     for (uint64_t n = 0; n < blocks; n++) {
         KEEP(sums);
         CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
-            vi x = v_load_i32(sums + i * CIRCLET_LANES) + v_load_i32(record);
-            bytes[i] = v_saturate_i8(q8_scale_fixed(x, record));
+            vi x = v_load_i32(sums + i * CIRCLET_LANES) + v_load_i32(qparam);
+            bytes[i] = v_saturate_i8(q8_scale_fixed(x, qparam));
         }
         KEEP(bytes);
     }

@@ -65,13 +65,13 @@ results are exact in all of them; the class says how float results relate to tho
 |---|---|---|
 {{classes}}
 
-- *asks*: what the lowering chooses by predicted time, or `circlet compile --tune` by measuring
+- *knobs*: what the lowering chooses by predicted time, or `circlet compile --tune` by measuring
   ([tuning.md](tuning.md)): a `tile` held in registers, how many pixels to `fold` into one, the
   `method` of a convolution.
 - *measured by*: the network of the public corpora whose plan has it; `python -m bench kernels`
   times the calls of one row there.
 
-| kernel | header | computes | class | asks | needs | test | measured by |
+| kernel | header | computes | class | knobs | needs | test | measured by |
 |---|---|---|---|---|---|---|---|"""
 CLASSES = {
     Numerics.EXACT: "bit for bit those of the records",

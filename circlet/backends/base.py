@@ -111,7 +111,7 @@ class Compiled:
     report: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MemoryUse:
     """The working memory of a partition.
 
@@ -119,7 +119,7 @@ class MemoryUse:
         arena_bytes: Size of the plan's arena.
         lower_bound_bytes: What no plan can go below: the bytes alive at the peak.
         planner: Which planner made the plan.
-        peak_op: Position of the op that runs at the peak.
+        peak_op, peak_kind: The op that runs at the peak.
         peak_tensors: What is alive then: name and bytes, largest first.
         constants_bytes: Packed weights and tables.
         rounded_ops: Operators that round their operands to bfloat16.
@@ -131,7 +131,8 @@ class MemoryUse:
     arena_bytes: int
     lower_bound_bytes: int
     planner: str
-    peak_op: int
+    peak_op: str
+    peak_kind: str
     peak_tensors: tuple[tuple[str, int], ...]
     constants_bytes: int
     rounded_ops: int = 0

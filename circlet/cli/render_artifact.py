@@ -31,12 +31,12 @@ def show_artifact(found: ArtifactInspection, *, as_json: bool) -> None:
 
 
 def show_tuning(record: Mapping[str, Any]) -> None:
-    """A record of tuning: the verdict, the ratios, the answers that won."""
+    """A record of tuning: the verdict, the ratios, the settings that won."""
     click.echo(f"tuned for {record['target']} on {record['machine']}: {record['why']}")
     for threads, ratio in record["ratios"].items():
         click.echo(f"  {ratio:.3f} of the untuned time, threads: {threads}")
-    if record["choices"]:
+    if record["settings"]:
         click.echo("chosen:" if record["kept"] else "faster by themselves, and not chosen:")
-    for question, answer in record["choices"].items():
-        click.echo(f"  {question}")
-        click.echo(f"      {answer}")
+    for knob, setting in record["settings"].items():
+        click.echo(f"  {knob}")
+        click.echo(f"      {setting}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from circlet.backends.base import MemoryUse
 from circlet.compiler.planning import PlannedModel, plan
 from circlet.compiler.template import Template
 from circlet.errors import UnsupportedOp, UnsupportedOpsError
@@ -64,37 +65,12 @@ class WeightRow:
     size_bytes: int
 
 
-@dataclass(frozen=True)
-class MemoryRow:
-    """The arena of one native partition.
-
-    Attributes:
-        partition: Its position in the plan.
-        ops: Its operators.
-        arena_bytes: Size of the exact plan.
-        lower_bound_bytes: What no plan can go below: the bytes alive at the peak.
-        planner: Which planner made it.
-        peak_op, peak_kind: The operator that runs at the peak.
-        peak_tensors: What is alive then: name and bytes, largest first.
-        constants_bytes: Packed weights and tables.
-        rounded_ops: Operators that round their operands to bfloat16.
-        scratch_bytes: What each thread of a run has besides.
-        stripes: Operators that run stripe by stripe, how many stripes, and the bytes of scratch
-            memory that their rows take.
-    """
+@dataclass(frozen=True, kw_only=True)
+class MemoryRow(MemoryUse):
+    """The working memory of a partition: its position in the plan, and how many ops it has."""
 
     partition: int
     ops: int
-    arena_bytes: int
-    lower_bound_bytes: int
-    planner: str
-    peak_op: str
-    peak_kind: str
-    peak_tensors: tuple[tuple[str, int], ...]
-    constants_bytes: int
-    rounded_ops: int = 0
-    scratch_bytes: int = 0
-    stripes: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -235,10 +211,7 @@ def _memory(planned: PlannedModel) -> Iterator[MemoryRow]:
     for number, part in enumerate(planned.partitions):
         use = by_name[part.backend].memory(part)
         if use is not None:
-            op = part.ops[use.peak_op]
-            facts = {field.name: getattr(use, field.name) for field in fields(use)}
-            del facts["peak_op"]
-            yield MemoryRow(number, len(part.ops), peak_op=op.name, peak_kind=op.label, **facts)
+            yield MemoryRow(partition=number, ops=len(part.ops), **vars(use))
 
 
 def _placement(placed: Sequence[Placed]) -> Iterator[PlaceRow]:

@@ -39,7 +39,7 @@ class ArtifactInspection:
         circlet: The version that made it.
         targets: What it holds code for.
         inputs, outputs: What a run takes and gives, in order.
-        tuning: For each target that was tuned what was found out, and the choices.
+        tuning: For each target that was tuned what was found out, and the settings.
     """
 
     artifact: str

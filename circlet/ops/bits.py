@@ -14,7 +14,6 @@ from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
     known_ints,
-    moves_bytes,
     operand,
     present,
     when_ranked,
@@ -131,7 +130,6 @@ register(
                 "the last size must hold the bits of one element",
             ),
         ),
-        cost=moves_bytes,
     )
 )
 
@@ -176,6 +174,5 @@ register(
             when_ranked("lists", _are_lists, "both operands must be lists of sizes"),
             when_ranked("sizes", _args_agree, "sizes must be equal or 1, counted from the last"),
         ),
-        cost=moves_bytes,
     )
 )

@@ -16,7 +16,6 @@ from circlet.ops.operands import (
     infer_ranked,
     known_ints,
     limits,
-    moves_bytes,
     operand,
     present,
     when_ranked,
@@ -153,7 +152,6 @@ def _register_blocks(kind: str, evaluate: object) -> None:
                 when_ranked("blocks", _blocks_fit, "blocks must divide 3- or 4-D data evenly"),
             ),
             quant=QuantRule(same_as_input=True),
-            cost=moves_bytes,
         )
     )
 
@@ -247,7 +245,6 @@ register(
         evaluate=_evaluate_to_depth,
         rules=_DEPTH_RULES,
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -261,6 +258,5 @@ register(
         evaluate=_evaluate_from_depth,
         rules=_DEPTH_RULES,
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )

@@ -10,7 +10,6 @@ from circlet.ops.elementwise import broadcast_shape
 from circlet.ops.opdef import Arrays, OpDef, QuantRule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
-    moves_bytes,
     operand,
     present,
     same_dtypes,
@@ -62,7 +61,6 @@ register(
             when_ranked("sizes", _select_fits, "all sizes must be equal, or one per row"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -105,7 +103,6 @@ register(
             ),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -128,6 +125,5 @@ register(
         ),
         infer=infer_ranked(_infer_where),
         evaluate=_evaluate_where,
-        cost=moves_bytes,
     )
 )

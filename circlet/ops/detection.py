@@ -13,7 +13,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
 from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
-from circlet.ops.operands import is_affine, moves_bytes, operand, present, scale_of, zero_of
+from circlet.ops.operands import is_affine, operand, present, scale_of, zero_of
 
 KIND = "CUSTOM:TFLite_Detection_PostProcess"
 _MOST = 1 << 16
@@ -192,6 +192,5 @@ register(
             Rule("scales", _scales_given, "8-bit operands need one scale and zero point"),
         ),
         numerics="tolerance",
-        cost=moves_bytes,
     )
 )

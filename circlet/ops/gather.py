@@ -17,7 +17,6 @@ from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, regist
 from circlet.ops.operands import (
     infer_ranked,
     known_ints,
-    moves_bytes,
     operand,
     present,
     sizes_agree,
@@ -101,7 +100,6 @@ register(
             when_ranked("indices", _indices_inside, "constant indices must lie within the axis"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -154,7 +152,6 @@ register(
             when_ranked("indices", _nd_indices_inside, "constant indices must lie inside"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -225,6 +222,5 @@ register(
             when_ranked("table", _lookup_fits, "ids must be a list and the table have rows"),
             Rule("scales", _lookup_scales, "an integer table needs scales, one or one per row"),
         ),
-        cost=moves_bytes,
     )
 )

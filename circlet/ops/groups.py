@@ -11,7 +11,6 @@ from circlet.ir import Op
 from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
-    moves_bytes,
     operand,
     present,
     same_as_first,
@@ -47,7 +46,6 @@ register(
         evaluate=_evaluate_diagonal,
         rules=(when_ranked("rank", lambda op: bool(operand(op, 0).shape), "an axis is needed"),),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -85,7 +83,6 @@ register(
             when_ranked("diagonal", _diagonal_fits, "the diagonal must fit the matrices"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -132,6 +129,5 @@ register(
             when_ranked("rank", lambda op: len(operand(op, 0).shape) == 1, "a list is needed"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )

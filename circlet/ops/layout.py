@@ -18,7 +18,6 @@ from circlet.ops.operands import (
     is_affine,
     known_ints,
     limits,
-    moves_bytes,
     operand,
     present,
     scale_of,
@@ -112,7 +111,6 @@ register(
         shape_inputs=(1,),
         rules=_PAD_RULES,
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -128,7 +126,6 @@ register(
         shape_inputs=(1,),
         rules=_PAD_RULES,
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -180,7 +177,6 @@ register(
             when_ranked("permutation", _is_permutation, "the permutation must hold each axis once"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -294,6 +290,5 @@ register(
             when_ranked("sizes", _other_sizes_equal, "sizes beside the axis must be equal"),
             Rule("scales", _rescales_only_uint8, "all parts must share the output's scale"),
         ),
-        cost=moves_bytes,
     )
 )

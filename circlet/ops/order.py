@@ -13,7 +13,6 @@ from circlet.ops.operands import (
     count,
     infer_ranked,
     known_ints,
-    moves_bytes,
     operand,
     present,
     same_as_first,
@@ -54,7 +53,6 @@ register(
         evaluate=_evaluate_reverse,
         rules=(when_ranked("axes", _axes_exist, "each axis must exist and be named once"),),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -110,7 +108,6 @@ register(
             when_ranked("axes", _sequence_axes_fit, "both axes must exist, one length per batch"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -173,7 +170,6 @@ register(
             one_integer(1, "axis"),
             when_ranked("axis", _axis_exists, "the axis must exist"),
         ),
-        cost=moves_bytes,
     )
 )
 
@@ -226,7 +222,6 @@ register(
             when_ranked("count", _keeps_some, "the count must be at most the last size"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -292,6 +287,5 @@ register(
             Rule("values", _values_are_single, "both values must be one element of one type"),
             when_ranked("axis", _one_hot_fits, "the new axis must lie within the new rank"),
         ),
-        cost=moves_bytes,
     )
 )

@@ -15,7 +15,6 @@ from circlet.ops.operands import (
     always,
     is_affine,
     limits,
-    moves_bytes,
     operand,
     present,
     scale_of,
@@ -81,7 +80,6 @@ register(
             affine(0),
             Rule("output-scale", _ratio_in_reach, "the scales are too far apart"),
         ),
-        cost=moves_bytes,
     )
 )
 
@@ -130,7 +128,6 @@ register(
         evaluate=_evaluate_dequantize,
         rules=(Rule("quantised", _has_scales, "the input needs valid scales and zero points"),),
         numerics="tolerance",
-        cost=moves_bytes,
     )
 )
 
@@ -171,6 +168,5 @@ register(
         infer=_infer_as_declared,
         evaluate=_evaluate_cast,
         identity=always,
-        cost=moves_bytes,
     )
 )

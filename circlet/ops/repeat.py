@@ -18,7 +18,6 @@ from circlet.ops.operands import (
     holds_only,
     infer_ranked,
     known_ints,
-    moves_bytes,
     operand,
     present,
     same_as_first,
@@ -70,7 +69,6 @@ register(
             when_ranked("counts", _count_per_axis, "there must be one count per axis"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -127,7 +125,6 @@ register(
             when_ranked("sizes", _spreads, "the input's sizes must be 1 or those asked for"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -160,7 +157,6 @@ register(
             _sizes_not_negative(0),
             Rule("value", _value_is_one, "the value to fill with must be one element"),
         ),
-        cost=moves_bytes,
     )
 )
 
@@ -171,7 +167,6 @@ register(
         dtypes=("FLOAT32 -> FLOAT32", "INT32 -> INT32", "INT64 -> INT64"),
         infer=infer_ranked(same_as_first),
         evaluate=lambda op, inputs: [np.zeros_like(present(inputs[0]))],
-        cost=moves_bytes,
     )
 )
 
@@ -240,6 +235,5 @@ register(
             when_ranked("reach", _reaches, "an axis cannot be padded by more than it holds"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )

@@ -14,7 +14,6 @@ from circlet.ops.operands import (
     count,
     infer_ranked,
     known_ints,
-    moves_bytes,
     operand,
     present,
     same_as_first,
@@ -89,7 +88,6 @@ register(
             _not_negative(2),
             when_ranked("updates", _updates_fit, "updates must have the sizes indices leave open"),
         ),
-        cost=moves_bytes,
     )
 )
 
@@ -130,7 +128,6 @@ register(
             when_ranked("update", _update_fits, "the update must fit into the data"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -191,6 +188,5 @@ register(
             Rule("default", _filler_is_one, "the default must be one element of the values' type"),
             when_ranked("places", _places_fit, "indices must be rows of one index per dimension"),
         ),
-        cost=moves_bytes,
     )
 )

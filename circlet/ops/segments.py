@@ -13,7 +13,6 @@ from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
     known_ints,
-    moves_bytes,
     operand,
     present,
     sizes_agree,
@@ -116,7 +115,6 @@ register(
             ),
             when_ranked("rising", _rises, "ids must not be negative, fall, or leave most rows out"),
         ),
-        cost=moves_bytes,
     )
 )
 
@@ -153,6 +151,5 @@ for _kind in ("SUM", "PROD", "MAX", "MIN"):
                 when_ranked("rows", _ids_fit, "ids must have the first sizes of the data"),
                 Rule("segments", _count_fits, "there must be one number of segments"),
             ),
-            cost=moves_bytes,
         )
     )

@@ -15,7 +15,6 @@ from circlet.ops.operands import (
     count,
     infer_ranked,
     known_ints,
-    moves_bytes,
     operand,
     present,
     when_ranked,
@@ -126,7 +125,6 @@ register(
             Rule("elements", _reshape_fits, "both shapes must hold equally many elements"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -179,7 +177,6 @@ register(
         view=whole_view,
         rules=(when_ranked("axes", _squeezes_ones, "each dropped axis must have size 1"),),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -235,6 +232,5 @@ register(
             when_ranked("axis", _new_axis_in_range, "the axis must lie within the new rank"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )

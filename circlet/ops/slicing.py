@@ -14,7 +14,6 @@ from circlet.ops.operands import (
     always,
     infer_ranked,
     known_ints,
-    moves_bytes,
     operand,
     present,
     when_ranked,
@@ -140,6 +139,5 @@ register(
             when_ranked("range", _slice_fits, "begin and size must stay within the input"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )

@@ -14,7 +14,6 @@ from circlet.ops.operands import (
     count,
     infer_ranked,
     known_ints,
-    moves_bytes,
     operand,
     present,
     when_ranked,
@@ -186,7 +185,6 @@ register(
             when_ranked("even", _parts_fit, "the parts must divide the axis without a rest"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -208,7 +206,6 @@ register(
             when_ranked("sizes", _parts_fit, "one size per output, together the axis"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -272,7 +269,6 @@ register(
             when_ranked("axis", _unpacks_all, "the axis must exist and have `num` elements"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )
 
@@ -346,6 +342,5 @@ register(
             Rule("scales", _same_scales, "all parts must share the output's scale"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )

@@ -13,7 +13,6 @@ from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, regist
 from circlet.ops.operands import (
     infer_ranked,
     known_ints,
-    moves_bytes,
     operand,
     present,
     when_ranked,
@@ -206,6 +205,5 @@ register(
             when_ranked("range", _fits, "begin, end and strides must fit the input"),
         ),
         quant=QuantRule(same_as_input=True),
-        cost=moves_bytes,
     )
 )

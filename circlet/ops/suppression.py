@@ -13,7 +13,6 @@ from circlet.ops.operands import (
     count,
     infer_ranked,
     known_ints,
-    moves_bytes,
     operand,
     present,
     when_ranked,
@@ -128,6 +127,5 @@ for _kind, _outputs in (("NON_MAX_SUPPRESSION_V4", 2), ("NON_MAX_SUPPRESSION_V5"
                 when_ranked("boxes", _boxes_fit, "there must be one score per box of four numbers"),
             ),
             numerics="tolerance",
-            cost=moves_bytes,
         )
     )

@@ -125,7 +125,7 @@ def test_an_artifact_tells_of_its_tuning(tmp_path: Path) -> None:
     assert found["targets"] == report["targets"] == [record["target"]]
     assert [value["dtype"] for value in (*found["inputs"], *found["outputs"])] == ["int8", "int8"]
     assert (part["backend"], part["arena_bytes"]) == ("cpu", report["arena_bytes"])
-    assert found["tuning"] == [{key: record[key] for key in record if key != "answers"}]
+    assert found["tuning"] == [{key: record[key] for key in record if key != "results"}]
     text = circlet("inspect", artifact).stdout
     assert f"tuned for {record['target']}" in text
     assert "output: probabilities  int8[1x10]" in text
@@ -137,7 +137,7 @@ def test_winners_that_are_not_in_the_code_are_said_not_to_be(
     kept: bool, heading: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     facts = {"target": "a", "machine": "b", "why": "c", "ratios": {"1": 0.9}}
-    show_tuning({**facts, "kept": kept, "choices": {"tile of a layer": "pixels 2, vectors 4"}})
+    show_tuning({**facts, "kept": kept, "settings": {"tile of a layer": "pixels 2, vectors 4"}})
     shown = capsys.readouterr().out
     (line,) = [line for line in shown.splitlines() if line.endswith(":")]
     assert line.endswith(heading) and line.startswith("chosen") == kept

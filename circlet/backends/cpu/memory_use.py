@@ -10,17 +10,20 @@ import numpy as np
 from circlet.backends.base import MemoryUse
 from circlet.backends.cpu.compile import CompiledPartition
 from circlet.plan.memory import Block
+from circlet.plan.partition import Partition
 
 
-def memory_use(compiled: CompiledPartition) -> MemoryUse:
+def memory_use(partition: Partition, compiled: CompiledPartition) -> MemoryUse:
     """The arena of a partition and its peak."""
     step, alive = _peak(compiled.blocks)
+    op = partition.ops[compiled.steps[step][0] if compiled.steps else 0]
     largest = sorted(alive, key=lambda block: -block.size_bytes)
     return MemoryUse(
         arena_bytes=compiled.memory.arena_bytes,
         lower_bound_bytes=compiled.memory.lower_bound_bytes,
         planner=compiled.memory.planner,
-        peak_op=compiled.steps[step][0] if compiled.steps else 0,
+        peak_op=op.name,
+        peak_kind=op.label,
         peak_tensors=tuple((block.name, block.size_bytes) for block in largest),
         constants_bytes=len(compiled.constants),
         rounded_ops=len({op for op, kernel in compiled.steps if "bf16" in kernel}),

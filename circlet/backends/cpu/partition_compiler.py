@@ -96,7 +96,8 @@ class CpuCompiler:
     def memory(self, partition: Partition) -> base.MemoryUse:
         """What a partition needs for the first target."""
         target, precision = self.job.targets[0], self.job.precision
-        return memory_use(compile_partition(partition, target, 1, precision=precision))
+        compiled = compile_partition(partition, target, 1, precision=precision)
+        return memory_use(partition, compiled)
 
     def lowered(
         self,

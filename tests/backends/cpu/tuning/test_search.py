@@ -115,7 +115,7 @@ def untuned() -> list[bytes]:
 
 def test_without_a_winner_the_code_is_that_of_the_untuned_network(untuned: list[bytes]) -> None:
     compiled, record = tuned(FakeTimer([1.0, 1.2, 1.0, 0.99]))
-    assert (record["kept"], record["choices"]) == (False, {})
+    assert (record["kept"], record["settings"]) == (False, {})
     assert code(compiled) == untuned
 
 
@@ -125,10 +125,10 @@ def test_a_winner_is_kept_and_reported(untuned: list[bytes]) -> None:
     assert record["kept"]
     assert result["ops"] == ("conv",)
     assert result["taken"] == result["measured"][2]["label"] != result["default"]
-    assert record["choices"] == {result["knob"]: result["taken"]}
+    assert record["settings"] == {result["knob"]: result["taken"]}
     assert code(compiled) != untuned
     kept = cast(list[dict[str, Any]], compiled.facts["tuning"])[0]
-    assert kept["choices"] == record["choices"] and "results" not in kept
+    assert kept["settings"] == record["settings"] and "results" not in kept
     assert kept["ratios"] == dict.fromkeys(record["ratios"], 0.5)
 
 
@@ -142,7 +142,7 @@ def test_a_network_that_is_not_faster_stays_untuned(
     network: list[float], untuned: list[bytes]
 ) -> None:
     compiled, record = tuned(FakeTimer([1.0, 0.5], network))
-    assert record["choices"]
+    assert record["settings"]
     assert not record["kept"]
     assert code(compiled) == untuned
 
