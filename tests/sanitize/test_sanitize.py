@@ -8,6 +8,7 @@ import pytest
 
 from circlet.plan.memory import Block
 from tests.corpora import each, models
+from tests.sanitize.computed import NETWORKS
 from tests.sanitize.engine import run_watched, sanitize
 from tests.sanitize.modes import MODES
 from tests.sanitize.spread import PAGE, Spread
@@ -26,6 +27,14 @@ def test_a_public_model_runs_clean(model: str, mode: str) -> None:
     _possible(mode)
     outcome = sanitize(model.removesuffix(".tflite"), mode)
     assert not outcome.finding, f"{outcome.finding}\n{outcome.detail}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_products_of_computed_operands_run_clean(network: str, mode: str) -> None:
+    _possible(mode)
+    done, step = run_watched("tests.sanitize.computed", network, mode)
+    assert done.returncode == 0, f"{step}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("mode", MODES)

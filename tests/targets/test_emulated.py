@@ -21,6 +21,8 @@ from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_q4 import weights as block_weights
 from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_q8_conv import CASES
+from tests.sanitize.computed import NETWORKS as COMPUTED
+from tests.sanitize.computed import computed_network
 from tests.targets.emulator import (
     MACHINES,
     EmulationError,
@@ -73,6 +75,18 @@ def test_byte_products_are_exact_on_emulated_arm(
     if machine.missing:
         pytest.skip(machine.missing)
     graph, inputs = conv_graph(CASES, np.random.default_rng(7))
+    got = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
+    assert_same(got, evaluate_graph(graph, inputs))
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
+@pytest.mark.parametrize("network", COMPUTED)
+def test_products_of_computed_operands_are_right_on_emulated_targets(
+    network: str, machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    if machine.missing:
+        pytest.skip(machine.missing)
+    graph, inputs = computed_network(network)
     got = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
     assert_same(got, evaluate_graph(graph, inputs))
 

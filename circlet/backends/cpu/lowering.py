@@ -212,6 +212,8 @@ class Rank(IntEnum):
     SPLIT = 70  # several calls for one op: groups, phases of a stride
     DENSE = 75  # what needs dense operands, or sizes of its own, after what does not
     COMPUTED = 80  # operands packed as they are read: weights that are computed at run time
+    COMPUTED_INT8 = 81
+    COMPUTED_INT16 = 82
     DIRECT = 90  # any operands, one product after the other
 
 

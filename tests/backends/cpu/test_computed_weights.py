@@ -1,29 +1,14 @@
-"""Native products of bytes whose weights other operators compute."""
+"""Native products of int16, and of float rows with stored bytes, as products of matrices."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from circlet.errors import PlacementError
 from circlet.ir import DType, Quantization
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from tests.backends.cpu.cases import QUANT, Cases, each_target
-
-
-@each_target
-@pytest.mark.parametrize("biased", [False, True])
-def test_rows_times_computed_weights_equal_the_record(target: str, biased: bool) -> None:
-    cases, result = Cases(), Quantization.per_tensor(1.7, 4)
-    for shape, units in (((1, 7), 5), ((37, 33), 20), ((2, 3, 8), 17), ((2, 2, 3, 9), 70)):
-        weights = cases.data(DType.INT8, (units, shape[-1]), Quantization.per_tensor(0.02, -6))
-        bias = cases.constant(np.arange(units, dtype=np.int32) * 50)
-        inputs = [cases.data(DType.INT8, shape, QUANT), weights, *([bias] if biased else [])]
-        for activation in ("NONE", "RELU"):
-            attrs = FullyConnectedAttrs(activation, keep_num_dims=len(shape) > 2)
-            cases.op("FULLY_CONNECTED", inputs, attrs, quant=result)
-    cases.check(target, threads=2)
+from tests.backends.cpu.cases import Cases, each_target
 
 
 @each_target
@@ -40,10 +25,9 @@ def test_rows_of_int16_times_computed_ones_equal_the_record(target: str) -> None
 
 
 def test_rows_joined_into_longer_ones_are_not_taken_for_rows() -> None:
-    cases = Cases()
-    weights = cases.data(DType.INT8, (5, 12), Quantization.per_tensor(0.02))
-    rows = cases.data(DType.INT8, (4, 6), QUANT)
-    made = cases.op("FULLY_CONNECTED", [rows, weights], FullyConnectedAttrs(), quant=QUANT)
+    cases, quant = Cases(), Quantization.per_tensor(0.02)
+    weights, rows = (cases.data(DType.INT16, shape, quant) for shape in ((5, 12), (4, 6)))
+    made = cases.op("FULLY_CONNECTED", [rows, weights], FullyConnectedAttrs(), quant=quant)
     assert made.shape == (2, 5)
     with pytest.raises(PlacementError):
         cases.check("native")

@@ -1,4 +1,4 @@
-"""Native volumes, and kinds with run-time weights, give what the records give."""
+"""Native convolutions of volumes give what the records give."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from circlet.ir import DType
-from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu.cases import Cases, each_target
 from tests.ops.one_op import assert_agrees, make_op, tensor
-from tests.windows import conv2d_attrs, conv3d_attrs, depthwise_attrs
+from tests.windows import conv3d_attrs
 
 F32 = DType.FLOAT32
 
@@ -22,22 +21,6 @@ def test_volumes_equal_the_record(target: str) -> None:
         bias = cases.data(F32, (19,))
         attrs = conv3d_attrs(padding, steps[0], steps[2], steps[1], "RELU")
         cases.op("CONV_3D", [x, w, bias], attrs)
-    cases.check(target, threads=2)
-
-
-@each_target
-def test_weights_at_run_time_equal_the_records(target: str) -> None:
-    cases = Cases()
-    x, bias = cases.data(F32, (2, 7, 6, 5)), cases.data(F32, (10,))
-    w = cases.data(F32, (10, 3, 3, 5), scale=0.3)
-    cases.op("CONV_2D", [x, w, bias], conv2d_attrs("SAME", 2, 1, "RELU6"))
-    w = cases.data(F32, (1, 3, 2, 10), scale=0.3)
-    cases.op("DEPTHWISE_CONV_2D", [x, w, bias], depthwise_attrs("VALID", 1, 1, 2))
-    w = cases.data(F32, (1, 3, 3, 5), scale=0.3)
-    bias = cases.data(F32, (5,))
-    cases.op("DEPTHWISE_CONV_2D", [x, w, bias], depthwise_attrs("SAME", 1, 2, 1))
-    rows, w = cases.data(F32, (4, 33)), cases.data(F32, (21, 33), scale=0.3)
-    cases.op("FULLY_CONNECTED", [rows, w], FullyConnectedAttrs("RELU"))
     cases.check(target, threads=2)
 
 

@@ -1,5 +1,4 @@
-/* Float convolutions of volumes, also transposed, and those whose weights are known at run time
- * only: images, single channels.
+/* Float convolutions of volumes, also transposed, with weights of any kind.
  *
  * A vector holds output channels. Weights are read where they lie, by strides.
  */
@@ -23,7 +22,6 @@ struct conv_direct_params {
     int64_t w_out;    /* between output channels */
     int64_t depth;    /* input channels of a sum */
     int64_t columns;  /* output channels */
-    int64_t multiplier; /* output channels of each input channel, where they are single */
     float low;
     float high;
 };
@@ -45,13 +43,7 @@ CIRCLET_INLINE vf conv_direct_gather(const float *p, int64_t step, int64_t count
 }
 
 CIRCLET_INLINE vf conv_direct_tap(const struct conv_direct_params *p, vf sum, const float *x,
-                                  const float *w, int64_t first, int64_t count, const int SINGLE) {
-    if (SINGLE) {
-        union { vf v; float e[CIRCLET_LANES]; } u = {v_zero()};
-        CIRCLET_NO_UNROLL for (int64_t i = 0; i < count; i++)
-            u.e[i] = x[(first + i) / p->multiplier];
-        return v_fma(u.v, conv_direct_gather(w + first, 1, count), sum);
-    }
+                                  const float *w, int64_t first, int64_t count) {
     for (int64_t c = 0; c < p->depth; c++) {
         vf weights = conv_direct_gather(w + c * p->w_in + first * p->w_out, p->w_out, count);
         sum = v_fma(v_splat(x[c]), weights, sum);
@@ -60,8 +52,7 @@ CIRCLET_INLINE vf conv_direct_tap(const struct conv_direct_params *p, vf sum, co
 }
 
 CIRCLET_INLINE vf conv_direct_sum(const struct conv_direct_params *p, vf sum, const float *x,
-                                  const float *w, const int64_t *at, int64_t first, int64_t count,
-                                  const int SINGLE) {
+                                  const float *w, const int64_t *at, int64_t first, int64_t count) {
     for (int64_t i = 0; i < p->window[0]; i++) {
         int64_t z = conv_direct_meets(p, at[0], i, 0);
         for (int64_t j = 0; z >= 0 && j < p->window[1]; j++) {
@@ -71,8 +62,7 @@ CIRCLET_INLINE vf conv_direct_sum(const struct conv_direct_params *p, vf sum, co
                 if (column < 0) continue;
                 const float *from = x + z * p->in_step[0] + y * p->in_step[1];
                 const float *weights = w + i * p->w_tap[0] + j * p->w_tap[1] + k * p->w_tap[2];
-                sum = conv_direct_tap(p, sum, from + column * p->in_step[2], weights, first, count,
-                                      SINGLE);
+                sum = conv_direct_tap(p, sum, from + column * p->in_step[2], weights, first, count);
             }
         }
     }
@@ -81,7 +71,7 @@ CIRCLET_INLINE vf conv_direct_sum(const struct conv_direct_params *p, vf sum, co
 
 /* Operands: input, weights, bias or null, output. A task is one row of the output. */
 CIRCLET_INLINE void conv_direct(const struct conv_direct_params *p, void *const *operands,
-                                void *scratch, int64_t begin, int64_t end, const int SINGLE) {
+                                void *scratch, int64_t begin, int64_t end) {
     (void)scratch;
     const float *bias = operands[2];
     for (int64_t task = begin; task < end; task++) {
@@ -93,7 +83,7 @@ CIRCLET_INLINE void conv_direct(const struct conv_direct_params *p, void *const 
             for (int64_t first = 0; first < p->columns; first += CIRCLET_LANES) {
                 int64_t count = s_min_i64(p->columns - first, CIRCLET_LANES);
                 vf sum = bias ? conv_direct_gather(bias + first, 1, count) : v_zero();
-                sum = conv_direct_sum(p, sum, x, operands[1], at, first, count, SINGLE);
+                sum = conv_direct_sum(p, sum, x, operands[1], at, first, count);
                 sum = v_clamp(sum, v_splat(p->low), v_splat(p->high));
                 if (count == CIRCLET_LANES) v_store(out + first, sum);
                 else v_store_n(out + first, sum, count);

@@ -70,17 +70,16 @@ CIRCLET_INLINE void matmul_f32_dots(const struct matmul_sizes *s, const float *x
     }
 }
 
-/* Operands: left, right, result. TURNED: the left one is stored transposed and packed, too.
- * Where the form is not MATMUL_PACKED, all rows go by at once: MR of them. */
+/* Operands: left, right, result. Where the form is not MATMUL_PACKED, all rows go by at once: MR of
+ * them; else rows have their elements side by side. */
 CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *operands,
                                void *scratch, int64_t begin, int64_t end, const int MR,
-                               const int NV, const int TURNED,
-                               const enum matmul_f32_form FORM) {
+                               const int NV, const enum matmul_f32_form FORM) {
     const int width = NV * CIRCLET_LANES;
     const struct matmul_sizes *s = &p->size;
-    float *panel = scratch, *turned = panel + (s->depth + 1) * width;
+    float *panel = scratch;
     struct conv_f32_params tile = {0};
-    tile.in.pixel = TURNED ? s->depth : s->x_row, tile.out.pixel = s->columns;
+    tile.in.pixel = s->x_row, tile.out.pixel = s->columns;
     tile.tap_rows = tile.tap_runs = 1, tile.run = s->depth;
     tile.low = -__builtin_inff(), tile.high = __builtin_inff();
     for (int64_t task = begin; task < end; task++) {
@@ -97,12 +96,6 @@ CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *o
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) v_store(panel + v * CIRCLET_LANES, v_zero());
         pack_f32(panel + width, y, s->depth, s->y_depth, s->y_column,
                  s_min_i64(left, width), width);
-        if (TURNED) {
-            for (int64_t m = 0; m < s->rows; m++)
-                for (int64_t k = 0; k < s->depth; k++)
-                    turned[m * s->depth + k] = x[m * s->x_row + k * s->x_depth];
-            x = turned;
-        }
         for (int64_t m = 0; m < s->rows; m += MR) {
             int64_t row = s_min_i64(m, s->rows - MR);
             float *to = out + row * s->columns;

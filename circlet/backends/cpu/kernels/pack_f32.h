@@ -13,7 +13,10 @@ CIRCLET_INLINE void pack_f32_rows(float *to, const float *y, int64_t depth, int6
             if (CIRCLET_LIKELY(count - n >= CIRCLET_LANES)) v_store(to + n, v_load(y + n));
             else v_store(to + n, v_load_n(y + n, s_max_i64(count - n, 0)));
         }
-        CIRCLET_UNROLL for (int n = whole; n < width; n++) to[n] = n < count ? y[n] : 0;
+        if (whole < width) {
+            int64_t left = s_max_i64(s_min_i64(count, width) - whole, 0);
+            v_store_n(to + whole, v_load_n(y + whole, left), width - whole);
+        }
     }
 }
 

@@ -135,10 +135,18 @@ _PRODUCTS = (
     _row(
         "conv_direct",
         "conv_direct",
-        "3-D convolutions, and convolutions whose weights are computed",
+        "3-D convolutions",
         _O,
         "conv_direct",
         f"{_LITE}tflite_testdata_conv3d_huge_im2col",
+    ),
+    _row(
+        "pack_conv_f32",
+        "pack_conv_f32",
+        "weights that are computed, ahead of conv_f32 and depthwise_f32",
+        _E,
+        "float_computed",
+        f"{_ONE}FullyConnected_002",
     ),
     _row(
         "conv_q8",
@@ -149,6 +157,14 @@ _PRODUCTS = (
         "q8_conv",
         "vww_96_int8",
         knobs=("method", "tile"),
+    ),
+    _row(
+        "pack_conv_q8",
+        "pack_conv_q8",
+        "weights of int8 and uint8 that are computed, ahead of conv_q8",
+        _E,
+        "q8_computed",
+        "",
     ),
     _row(
         "winograd_q8",

@@ -21,6 +21,7 @@ from circlet.formats import load
 from circlet.ir import DType, Graph, Quantization
 from circlet.limits import DEFAULT_LIMITS
 from circlet.ops.batch_matmul import BatchMatMulAttrs
+from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.order import CumsumAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
@@ -28,7 +29,7 @@ from circlet.options import Options
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests import corpora
-from tests.backends.cpu.cases import Cases
+from tests.backends.cpu.cases import QUANT, Cases
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
@@ -100,6 +101,13 @@ def own(name: str) -> Graph:
     return cases.graph()
 
 
+def rows_of_int8(name: str) -> Graph:
+    cases = Cases()
+    pair = [cases.data(DType.INT8, shape) for shape in ((4, 9), (5, 9))]
+    cases.op("FULLY_CONNECTED", pair, FullyConnectedAttrs(), quant=QUANT)
+    return cases.graph()
+
+
 def recurrent(name: str) -> Graph:
     if name == "svdf_f32":
         return svdf_graph((1, 4, 6, 2, 3), DType.FLOAT32)
@@ -110,6 +118,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "cumsum": own,
     "embedding_lookup": own,
     "conv_int": own,
+    "pack_conv_q8": rows_of_int8,
     "matmul_bf16": own,
     "softmax_q16": own,
     "lut_pairs": own,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from circlet.backends.cpu.lower.floats.bf16 import registers_for_pairs, rounds
 from circlet.backends.cpu.lower.floats.epilogue import FloatArray, FloatEpilogue, FloatProduct
 from circlet.backends.cpu.lower.floats.float_matrix import (
     call_conv_f32,
     constant_floats,
+    float_weights,
     reach,
     why_not_float,
 )
@@ -32,14 +31,17 @@ def _lower(op: Op, context: Context) -> None:
 
 
 def _lower_multiplied(op: Op, context: Context) -> None:
-    """Each input channel is a group whose filters are its maps."""
-    weights = np.asarray(operand(op, 1).data, np.float32).transpose(3, 1, 2, 0)
-    call_convolution(_product(op, context, weights), context)
+    call_convolution(multiplied_conv(op, context), context)
 
 
 def float_conv(op: Op, context: Context, result: Tensor | None = None) -> FloatProduct:
     """A CONV_2D as a product, written to `result` or its own output."""
-    return _product(op, context, np.asarray(operand(op, 1).data, np.float32), result)
+    return _product(op, context, float_weights(operand(op, 1)), result)
+
+
+def multiplied_conv(op: Op, context: Context) -> FloatProduct:
+    """A DEPTHWISE_CONV_2D: each input channel is a group whose filters are its maps."""
+    return _product(op, context, float_weights(operand(op, 1)).transpose(3, 1, 2, 0))
 
 
 def _product(

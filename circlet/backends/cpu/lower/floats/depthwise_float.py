@@ -12,11 +12,20 @@ import numpy as np
 from circlet.backends.cpu import costs
 from circlet.backends.cpu.lower.floats.conv_float import DEPTHWISE_MULTIPLIED
 from circlet.backends.cpu.lower.floats.epilogue import FloatArray, clamp_params
-from circlet.backends.cpu.lower.floats.float_matrix import constant_floats, why_not_float
+from circlet.backends.cpu.lower.floats.float_matrix import (
+    constant_floats,
+    float_weights,
+    why_not_float,
+)
 from circlet.backends.cpu.lower.floats.tiles import Registers, lanes_of, registers_of
 from circlet.backends.cpu.lower.products.product import View
-from circlet.backends.cpu.lower.products.windows import conv_border, first_taps, tap_strides
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue
+from circlet.backends.cpu.lower.products.windows import (
+    conv_border,
+    first_taps,
+    image_layout,
+    tap_strides,
+)
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue, Ref
 from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.ir import Op
 from circlet.ops.conv import window_of
@@ -32,7 +41,7 @@ _TASKS_WANTED = 64
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Rows:
     """The rows of a depthwise convolution, in the terms of `depthwise_f32.h`.
 
     Attributes:
@@ -74,7 +83,16 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 def _lower(op: Op, context: Context) -> None:
     lanes = lanes_of(context.vector_bytes)
-    rows = _folded(_rows(op, context), lanes)
+    rows = _folded(depthwise_rows(op, context), lanes)
+    packed = context.packed(
+        op, f"depthwise_f32 {rows.channels}", lambda: ([_packed(rows.weights, lanes)], None)
+    )
+    call_depthwise(op, context, rows, packed.refs[0])
+
+
+def call_depthwise(op: Op, context: Context, rows: Rows, weights: Ref) -> None:
+    """Append the call over packed weights."""
+    lanes = lanes_of(context.vector_bytes)
     masked = rows.channels < lanes
     registers = registers_of(context.target, context.vector_bytes)
     row_count, blocks = rows.images * rows.height, -(-rows.channels // lanes)
@@ -95,9 +113,6 @@ def _lower(op: Op, context: Context) -> None:
         "task_blocks": task_blocks,
         **clamp_params(activation_of(op)),
     }
-    packed = context.packed(
-        op, f"depthwise_f32 {rows.channels}", lambda: ([_packed(rows.weights, lanes)], None)
-    )
     shapes = _shapes(rows, registers)
     shape = context.choose(op, _choice(rows, shapes, masked, context))
     half = max((s for s in shapes if s[-1] <= -(-rows.width // 2)), key=lambda shape: shape[-1])
@@ -107,14 +122,14 @@ def _lower(op: Op, context: Context) -> None:
         op,
         _kernel(shape, masked),
         params,
-        (rows.source.ref, *packed.refs, rows.result.ref),
+        (rows.source.ref, weights, rows.result.ref),
         op.outputs,
         tasks=row_count * -(-blocks // task_blocks),
     )
 
 
 def _choice(
-    rows: _Rows, shapes: Sequence[tuple[int, ...]], masked: bool, context: Context
+    rows: Rows, shapes: Sequence[tuple[int, ...]], masked: bool, context: Context
 ) -> Knob[tuple[int, ...]]:
     return Knob(
         f"depthwise_f32 {rows.height}x{rows.width}x{rows.channels}",
@@ -128,13 +143,14 @@ def _kernel(shape: tuple[int, ...], masked: bool) -> Kernel:
     return Kernel("depthwise_f32.h", "depthwise_f32", (*shape, int(masked)))
 
 
-def _rows(op: Op, context: Context) -> _Rows:
-    source, result = context.layout(operand(op, 0)), context.layout(op.outputs[0])
-    weights = np.asarray(operand(op, 1).data, np.float32).reshape(-1, result.channels)
+def depthwise_rows(op: Op, context: Context) -> Rows:
+    """The rows that a DEPTHWISE_CONV_2D computes."""
+    source, result = image_layout(op, context), context.layout(op.outputs[0])
+    weights = float_weights(operand(op, 1)).reshape(-1, result.channels)
     bias = constant_floats(op.input(2))
     first = np.zeros(result.channels, np.float32) if bias is None else bias
     window = window_of(op)
-    return _Rows(
+    return Rows(
         source=first_taps(op, source),
         result=View.whole(op.outputs[0], result),
         images=result.batch,
@@ -147,7 +163,7 @@ def _rows(op: Op, context: Context) -> _Rows:
     )
 
 
-def _folded(rows: _Rows, lanes: int) -> _Rows:
+def _folded(rows: Rows, lanes: int) -> Rows:
     """Few channels: neighbouring pixels, where contiguous, as one pixel of more channels."""
     channels, count = rows.channels, lanes // gcd(lanes, rows.channels)
     contiguous = rows.source.pixel == rows.result.pixel == channels
@@ -163,7 +179,7 @@ def _folded(rows: _Rows, lanes: int) -> _Rows:
     )
 
 
-def _shapes(rows: _Rows, registers: Registers) -> list[tuple[int, ...]]:
+def _shapes(rows: Rows, registers: Registers) -> list[tuple[int, ...]]:
     """The kernel's window, distances of pixels and taps in shared columns, pixels of a tile.
 
     The best one comes first.
@@ -178,13 +194,13 @@ def _shapes(rows: _Rows, registers: Registers) -> list[tuple[int, ...]]:
     return [_shape(rows, pixels) for pixels in counts]
 
 
-def _row_cycles(rows: _Rows, pixels: int) -> float:
+def _row_cycles(rows: Rows, pixels: int) -> float:
     """Predicted time of a row, per vector of channels."""
     taps = rows.window.rows.size * rows.window.columns.size
     return -(-rows.width // pixels) * costs.window(pixels, taps)
 
 
-def _shape(rows: _Rows, pixels: int) -> tuple[int, ...]:
+def _shape(rows: Rows, pixels: int) -> tuple[int, ...]:
     height, width = rows.window.rows.size, rows.window.columns.size
     dilation = rows.taps[1] // rows.column
     if rows.loads(pixels) == pixels * width or dilation > _MOST_COLUMNS:

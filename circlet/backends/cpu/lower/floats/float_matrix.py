@@ -6,6 +6,12 @@ import numpy as np
 
 from circlet.backends.cpu.lower.floats.amx_bf16 import call_amx_bf16, takes_tiles
 from circlet.backends.cpu.lower.floats.bf16 import call_cast, pairs, registers_for_pairs, rounds
+from circlet.backends.cpu.lower.floats.computed_weights import (
+    Panels,
+    call_pack,
+    pack_kernel,
+    unknown,
+)
 from circlet.backends.cpu.lower.floats.epilogue import CLAMPS, FloatArray, FloatProduct, edges
 from circlet.backends.cpu.lower.floats.tiles import (
     lanes_of,
@@ -16,7 +22,7 @@ from circlet.backends.cpu.lower.floats.tiles import (
     vectors_of,
 )
 from circlet.backends.cpu.lower.products.tiles import Tile, TileUse, chosen_tile, half_row
-from circlet.backends.cpu.lowering import Context, Kernel, ParamValue
+from circlet.backends.cpu.lowering import Context, Kernel, ParamValue, Ref
 from circlet.backends.cpu.tuning.knobs import joined
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.requantize import activation_of
@@ -45,13 +51,20 @@ def why_not_activation(op: Op) -> str | None:
 
 
 def constant_floats(tensor: Tensor | None) -> FloatArray | None:
-    """The elements of a constant, or None where it is omitted."""
-    return None if tensor is None else np.asarray(tensor.data, np.float32)
+    """The elements of a constant, or None where it is omitted or computed."""
+    return None if tensor is None or tensor.data is None else np.asarray(tensor.data, np.float32)
+
+
+def float_weights(tensor: Tensor) -> FloatArray:
+    """The elements of a constant; `unknown` ones where it is computed."""
+    constant = constant_floats(tensor)
+    return unknown(tensor.static_shape) if constant is None else constant
 
 
 def call_conv_f32(product: FloatProduct, context: Context) -> None:
     """Append the kernel calls that compute a product, over rounded operands where that pays."""
-    if rounds(context, product.multiply_adds, reach(product)):
+    constant = product.computed is None
+    if constant and rounds(context, product.multiply_adds, reach(product)):
         product = _rounded(product, context)
         if takes_tiles(product, context.target):
             call_amx_bf16(product, context)
@@ -62,9 +75,7 @@ def call_conv_f32(product: FloatProduct, context: Context) -> None:
     params = {**dealt, **_runs(product), **edges(product)}
     if product.rounded:
         params = {f"conv_{name}": value for name, value in params.items()}
-    packed = context.packed(
-        product.op, _packing(product, tile), lambda: ([pack_weights(product, block)], None)
-    )
+    weights = _packed(product, tile, block, context)
     half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
         context.precompile(product.op, _kernel(half, product))
@@ -72,10 +83,19 @@ def call_conv_f32(product: FloatProduct, context: Context) -> None:
         product.op,
         _kernel(tile, product),
         params,
-        (product.source.ref, *packed.refs, product.result.ref, product.epilogue.addend_ref),
+        (product.source.ref, weights, product.result.ref, product.epilogue.addend_ref),
         [product.result.tensor],
         tasks=tasks,
     )
+
+
+def _packed(product: FloatProduct, tile: Tile, block: int, context: Context) -> Ref:
+    """The packed weights; a call packs those that are computed."""
+    if product.computed is not None:
+        panels = Panels(block, product.groups)
+        return call_pack(product.op, context, product.computed, product.shape, panels)
+    name = _packing(product, tile)
+    return context.packed(product.op, name, lambda: ([pack_weights(product, block)], None)).refs[0]
 
 
 def _dealt(product: FloatProduct, tile: Tile, block: int) -> tuple[dict[str, ParamValue], int]:
@@ -127,8 +147,15 @@ def _tile(product: FloatProduct, context: Context) -> Tile:
 
     name = f"{_function(product)} {joined(product.sizes)} by {joined(product.shape)}"
     tiles = tiles_of(registers, width, vectors, depth)
+    return chosen_tile(product.op, context, name, tiles, cost, _use(product, context))
+
+
+def _use(product: FloatProduct, context: Context) -> TileUse:
     use = TileUse(lambda tile: _packing(product, tile), lambda tile, _: _kernel(tile, product))
-    return chosen_tile(product.op, context, name, tiles, cost, use)
+    if product.computed is None:
+        return use
+    lanes = lanes_of(context.vector_bytes)
+    return use._replace(packer=lambda tile: (pack_kernel(tile.channels(lanes)), None))
 
 
 def _packing(product: FloatProduct, tile: Tile) -> str:

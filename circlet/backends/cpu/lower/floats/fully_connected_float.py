@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from circlet.backends.cpu.lower.floats.epilogue import FloatEpilogue, FloatProduct
 from circlet.backends.cpu.lower.floats.float_matrix import (
     call_conv_f32,
     constant_floats,
+    float_weights,
     why_not_float,
 )
 from circlet.backends.cpu.lower.products.product import of_rows
@@ -28,7 +27,7 @@ def _lower(op: Op, context: Context) -> None:
 
 def fully_connected(op: Op, result: Tensor) -> FloatProduct:
     """A FULLY_CONNECTED as a product that is written to `result`."""
-    stored = np.asarray(operand(op, 1).data, np.float32)
+    stored = float_weights(operand(op, 1))
     units, depth = stored.shape
     activation = activation_of(op)
     epilogue = FloatEpilogue(constant_floats(op.input(2)), activation)

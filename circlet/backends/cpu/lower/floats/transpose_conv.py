@@ -7,13 +7,15 @@ convolution of the input with some taps of the window, written with strides into
 
 from __future__ import annotations
 
-import numpy as np
+import itertools
+from collections.abc import Iterator
 
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.floats.epilogue import FloatEpilogue, FloatProduct
 from circlet.backends.cpu.lower.floats.float_matrix import (
     call_conv_f32,
     constant_floats,
+    float_weights,
     why_not_float,
 )
 from circlet.backends.cpu.lower.phases import Phase, borders_of, phases_of
@@ -35,17 +37,21 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    source, result = context.layout(operand(op, _DATA)), context.layout(op.outputs[0])
-    rows, columns = phases_of(op)
-    for down in rows:
-        for across in columns:
-            call_conv_f32(_phase(op, (source, result), (down, across)), context)
+    for _, product in phase_products(op, context):
+        call_conv_f32(product, context)
+
+
+def phase_products(op: Op, context: Context) -> Iterator[tuple[tuple[Phase, Phase], FloatProduct]]:
+    """The phases down and across, and the product that each pair of them is."""
+    layouts = context.layout(operand(op, _DATA)), context.layout(op.outputs[0])
+    for phases in itertools.product(*phases_of(op)):
+        yield phases, _phase(op, layouts, phases)
 
 
 def _phase(op: Op, layouts: tuple[Layout, Layout], phases: tuple[Phase, Phase]) -> FloatProduct:
     (source, result), (down, across) = layouts, phases
     window = transposed_window_of(op)
-    stored = np.asarray(operand(op, _WEIGHTS).data, np.float32)
+    stored = float_weights(operand(op, _WEIGHTS))
     weights = stored[:, list(down.taps)][:, :, list(across.taps)]
     filters, rows, columns, channels = weights.shape
     activation = activation_of(op)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
+from circlet.backends.cpu.lower.integers.computed_q8 import call_pack, pack_kernel
 from circlet.backends.cpu.lower.integers.i8mm import (
     dots_of,
     group_of,
@@ -36,6 +37,7 @@ from circlet.backends.cpu.lower.products.tiles import Tile, TileUse, chosen_tile
 from circlet.backends.cpu.lower.products.windows import conv_border, convolution, splits_of
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
+    ConstantRef,
     Context,
     Kernel,
     Lowering,
@@ -43,6 +45,7 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     Rank,
     Ref,
+    TensorRef,
 )
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
@@ -55,13 +58,16 @@ _ROW_ALIGNMENT = 64
 _SUM_BYTES = 16
 _NO_SUMS = "CONV_Q8_NO_SUMS"
 _SUMS_IN = "CONV_Q8_SUMS_IN"
+_SUMS_SPLAT = "CONV_Q8_SUMS_SPLAT"
+_UNKNOWN = np.empty(0, np.int8)
 
 
 class Q8Epilogue(NamedTuple):
     """What happens to the sums of an 8-bit or hybrid product.
 
     Attributes:
-        requantise: Parameters, given the weights and the channels of a block.
+        requantise: Parameters, given the weights and the channels of a block. Weights that are
+            computed are not given: sums then start at zero.
         weight_zero: What remains to be taken off each weight.
         flip: Whether activations change their top bit on their way into sums.
         bounds: The kernel's parameters of what results are bounded by.
@@ -137,11 +143,9 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
     lanes = context.vector_bytes // 4
     tile = _tile(product, row, context)
     width = tile.channels(lanes)
-    packed = context.packed(
-        op, _packing(product, row, tile), lambda: _pack_product(product, row, width, context)
-    )
+    packed, form = _packed(product, row, tile, context)
     blocks = -(-product.filters // width)
-    group = group_of(row.length, context.target)
+    group = _group(product, row, context)
     block_bytes = row.runs * -(-row.length // group) * group * width
     row_tiles = -(-product.width // tile.pixels)
     splits = splits_of(blocks, block_bytes, product.rows * row_tiles)
@@ -158,12 +162,12 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         params, scratch_bytes = {**params, **copy}, copy["run_down"] * row.rows
     half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
-        context.precompile(op, _kernel(product, row, half, packed.fact, context))
-    weights, parameters, *ones = packed.refs
+        context.precompile(op, _kernel(product, row, half, form, context))
+    weights, parameters, *ones = packed
     operands: tuple[Ref, ...] = (product.source.ref, weights, parameters, product.result.ref)
     context.call(
         op,
-        _kernel(product, row, tile, packed.fact, context),
+        _kernel(product, row, tile, form, context),
         params,
         (*operands, ones[0] if ones else NoRef(), product.epilogue.scales),
         (product.result.tensor,),
@@ -178,13 +182,59 @@ def _tile(product: Q8Product, row: Im2colRow, context: Context) -> Tile:
         product.op,
         context,
         f"conv_q8 {product.rows}x{width}",
-        product_tiles(width, vectors, row.length, context.target),
+        product_tiles(width, vectors, _grouped_bytes(product, row), context.target),
         lambda tile: row_cycles(tile, width, vectors),
-        TileUse(
-            lambda tile: _packing(product, row, tile),
-            lambda tile, form: _kernel(product, row, tile, form, context),
-        ),
+        _use(product, row, context),
     )
+
+
+def _use(product: Q8Product, row: Im2colRow, context: Context) -> TileUse:
+    use = TileUse(
+        lambda tile: _packing(product, row, tile),
+        lambda tile, form: _kernel(product, row, tile, form, context),
+    )
+    if product.computed is None:
+        return use
+    lanes, requantise = context.vector_bytes // 4, product.epilogue.requantise
+
+    def packer(tile: Tile) -> tuple[Kernel, str]:
+        return pack_kernel(tile.whole), requantise(_UNKNOWN, tile.channels(lanes)).form
+
+    return use._replace(packer=packer)
+
+
+def _grouped_bytes(product: Q8Product, row: Im2colRow) -> int:
+    """Bytes of a run as groups see them: computed weights are packed by groups of four."""
+    return row.length if product.computed is None else 0
+
+
+def _group(product: Q8Product, row: Im2colRow, context: Context) -> int:
+    return group_of(_grouped_bytes(product, row), context.target)
+
+
+def _packed(
+    product: Q8Product, row: Im2colRow, tile: Tile, context: Context
+) -> tuple[tuple[ConstantRef | TensorRef, ...], str]:
+    """Weights, requantisation parameters and perhaps weights of one; and the form."""
+    op, width = product.op, tile.channels(context.vector_bytes // 4)
+    if product.computed is None:
+        name = _packing(product, row, tile)
+        packed = context.packed(op, name, lambda: _pack_product(product, row, width, context))
+        return packed.refs, packed.fact
+    scaling = product.epilogue.requantise(_UNKNOWN, width)
+    refs = call_pack(product, row, scaling.parameters, tile.whole, context)
+    ones: tuple[ConstantRef, ...] = ()
+    if _sums(product, row, width) == _SUMS_SPLAT:
+        name = f"ones {row.runs} {row.length}"
+        ones = context.packed(op, name, lambda: ([_ones(product, row, context)], None)).refs
+    return (*refs, *ones), scaling.form
+
+
+def _ones(product: Q8Product, row: Im2colRow, context: Context) -> Int8:
+    """Packed weights of one, of as many channels as a register has lanes."""
+    lanes = context.vector_bytes // 4
+    windows = np.ones((lanes, row.rows, row.columns, row.length), np.int8)
+    return pack(windows, np.arange(lanes), _group(product, row, context))
 
 
 def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, form: str, context: Context) -> Kernel:
@@ -213,15 +263,16 @@ def _pack_product(
     if sums == _SUMS_IN:
         windows = _with_ones(windows, width)
     arrays: list[np.ndarray] = [pack(windows, order, group), scaling.parameters]
-    if sums == "CONV_Q8_SUMS_SPLAT":
-        arrays.append(pack(np.ones((lanes, *shape), np.int8), np.arange(lanes), group))
+    if sums == _SUMS_SPLAT:
+        arrays.append(_ones(product, row, context))
     return arrays, scaling.form
 
 
 def _flip(product: Q8Product, row: Im2colRow, tile: Tile, context: Context) -> str:
     """Rows that several windows read are flipped once, if few products would share a flip."""
     if not product.epilogue.flip:
-        return dots_of(operand(product.op, 0), row.length, context.target)
+        run_bytes = _grouped_bytes(product, row)
+        return dots_of(operand(product.op, 0), run_bytes, context.target)
     once = row.rows > 1 and tile.vectors <= _FEW_VECTORS
     return "CONV_Q8_FLIP_ROWS" if once else "CONV_Q8_FLIP_LOADS"
 
@@ -238,10 +289,10 @@ def _sums(product: Q8Product, row: Im2colRow, width: int) -> str:
     """How the kernel finds sums of windows: in the last lane, where that has no channel."""
     if product.epilogue.weight_zero == 0:
         return _NO_SUMS
-    if product.filters < width:
+    if product.filters < width and product.computed is None:
         return _SUMS_IN
     long = row.length >= _SUM_BYTES
-    return "CONV_Q8_SUMS_ALONG" if long else "CONV_Q8_SUMS_SPLAT"
+    return "CONV_Q8_SUMS_ALONG" if long else _SUMS_SPLAT
 
 
 def _with_ones(weights: Int8, channels: int) -> Int8:

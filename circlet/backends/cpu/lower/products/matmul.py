@@ -1,4 +1,8 @@
-"""BATCH_MATMUL: constant right operands are packed ahead, others block by block at run time."""
+"""BATCH_MATMUL: constant right operands are packed ahead, others block by block at run time.
+
+Products of a stack that share their right operand are one product of more rows. Where the left
+operand is stored transposed, a step ahead brings it into rows.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.lower.floats.bf16 import call_cast, registers_for_pairs, rounds
-from circlet.backends.cpu.lower.floats.epilogue import FloatEpilogue
 from circlet.backends.cpu.lower.floats.float_matrix import call_conv_f32
 from circlet.backends.cpu.lower.floats.tiles import (
     FLOAT_BYTES,
@@ -24,13 +27,18 @@ from circlet.backends.cpu.lower.integers.conv_q16 import Q16Epilogue, call_conv_
 from circlet.backends.cpu.lower.integers.q8 import output_bounds
 from circlet.backends.cpu.lower.integers.requantisation import (
     FIXED,
-    double_precision,
     fixed_point,
     in_order,
 )
 from circlet.backends.cpu.lower.integers.sum_int import bounds, column_parameters
 from circlet.backends.cpu.lower.integers.tiles import choose_tile as choose_integer_tile
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
+from circlet.backends.cpu.lower.products.matmul_operands import (
+    columns_of,
+    one_matrix,
+    row_major,
+    shared_axes,
+)
 from circlet.backends.cpu.lower.products.product import of_rows
 from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.lower.views import MAX_AXES, broadcast_strides, outer_fields, source_ref
@@ -54,7 +62,8 @@ _MOST_PRODUCT = 255 * 255
 _FEW_ROWS, _FEW_DOTS = 8, 2
 _DOT_COLUMNS = 4
 _PACKED, _DIRECT, _DOTS = "MATMUL_PACKED", "MATMUL_DIRECT", "MATMUL_DOTS"
-_MOST_SCRATCH_BYTES = 8 << 20
+_WORTH_A_STEP = 1 << 15  # multiply-adds of vectors
+_FEW_COLUMNS = 8  # vectors
 MOST_STACK_AXES = MAX_AXES - 1
 
 
@@ -72,9 +81,6 @@ def _refuses(op: Op, target: Target) -> str | None:
         return "a size is 0"
     if not all(tensor.has_rank for tensor in tensors):
         return "a rank is not known"
-    rows, depth, _ = product_sizes(op)
-    if (depth + rows) * depth * FLOAT_BYTES > _MOST_SCRATCH_BYTES and adjoint(op)[0]:
-        return "the transposed left operand is too large for scratch memory"
     stack = len(op.outputs[0].static_shape) - 2
     return f"{stack} stacked axes" if stack > MOST_STACK_AXES else None
 
@@ -102,13 +108,25 @@ def stack_strides(op: Op, index: int) -> list[int]:
     return [0] * (MOST_STACK_AXES - len(steps)) + list(steps) + [0]
 
 
-def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
+def _matrix_params(
+    op: Op, width: int, *, in_rows: bool = False
+) -> tuple[dict[str, ParamValue], int]:
+    """Sizes and strides, and the tasks.
+
+    Args:
+        op: The product.
+        width: Columns of a block.
+        in_rows: Whether rows of the left operand follow each other: products of one matrix on the
+            right then are one of more rows.
+    """
     rows, depth, columns = product_sizes(op)
-    left_transposed, right_transposed = adjoint(op)
+    left_transposed, right_transposed = not in_rows and adjoint(op)[0], adjoint(op)[1]
     blocks = -(-columns // width)
     stack = op.outputs[0].static_shape[:-2]
+    shared = shared_axes(op) if in_rows else 0
+    outer = stack[: len(stack) - shared]
     params: dict[str, ParamValue] = {
-        "rows": rows,
+        "rows": rows * prod(stack[len(outer) :]),
         "depth": depth,
         "columns": columns,
         "blocks": blocks,
@@ -116,48 +134,43 @@ def _matrix_params(op: Op, width: int) -> tuple[dict[str, ParamValue], int]:
         "x_depth": rows if left_transposed else 1,
         "y_depth": 1 if right_transposed else columns,
         "y_column": depth if right_transposed else 1,
-        "sizes": outer_fields(stack, MOST_STACK_AXES),
+        "sizes": outer_fields((*outer, *(1,) * shared), MOST_STACK_AXES),
         "x": stack_strides(op, 0),
         "y": stack_strides(op, 1),
     }
     named = {f"size_{name}": value for name, value in params.items()}
-    return named, prod(stack) * blocks
+    return named, prod(outer) * blocks
 
 
-def _packs_ahead(op: Op) -> bool:
-    """Whether one constant matrix serves all rows of the left operand."""
-    right = operand(op, 1)
-    return (
-        right.data is not None
-        and not operand(op, 0).is_constant
-        and prod(right.static_shape[:-2]) == 1
-        and not adjoint(op)[0]
-    )
+def _is_one_matrix(op: Op) -> bool:
+    """Whether one matrix serves all rows of the left operand, which is computed."""
+    return not operand(op, 0).is_constant and prod(operand(op, 1).static_shape[:-2]) == 1
 
 
 def _lower_float(op: Op, context: Context) -> None:
-    if _packs_ahead(op):
-        _lower_constant(op, context)
+    if _is_one_matrix(op) and operand(op, 1).is_constant:
+        call_conv_f32(one_matrix(op, context), context)
         return
-    rows, depth, columns = product_sizes(op)
+    _, depth, columns = product_sizes(op)
     lanes = lanes_of(context.vector_bytes)
     registers = registers_of(context.target, context.vector_bytes)
     form = _form(op, registers, lanes)
     if form == _PACKED and _rounds(op, context):
         _lower_rounded(op, context)
         return
+    if form == _PACKED and _is_one_matrix(op) and _packs_once(op, lanes):
+        call_conv_f32(one_matrix(op, context), context)
+        return
     whole = columns // lanes if form == _DIRECT else -(-columns // lanes)
     tile = _tile(op, context, form, whole)
-    if form != _PACKED:
-        tile = tile._replace(pixels=rows)
-    left_transposed = int(adjoint(op)[0] and form == _PACKED)
+    in_rows = form == _PACKED or not adjoint(op)[0]
     width = tile.channels(lanes)
-    params, tasks = _matrix_params(op, width)
-    panel = (depth + 1) * width + left_transposed * rows * depth
-    scratch = panel * FLOAT_BYTES if form == _PACKED else 0
-    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, left_transposed, form))
+    params, tasks = _matrix_params(op, width, in_rows=in_rows)
+    scratch = (depth + 1) * width * FLOAT_BYTES if form == _PACKED else 0
+    kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, form))
     result = op.outputs[0]
-    left, right = (source_ref(context, operand(op, index)) for index in (0, 1))
+    left = row_major(op, context) if in_rows else source_ref(context, operand(op, 0))
+    right = source_ref(context, operand(op, 1))
     context.call(
         op,
         kernel,
@@ -198,15 +211,16 @@ def _lower_rounded(op: Op, context: Context) -> None:
 
 def _tile(op: Op, context: Context, form: str, vectors: int) -> Tile:
     """The best tile; a matrix that is read where it lies is read once, for all rows."""
-    sizes = rows, depth, _ = product_sizes(op)
+    _, depth, columns = product_sizes(op)
+    rows = _rows_of(op, form)
     registers = registers_of(context.target, context.vector_bytes)
     tiles = tiles_of(registers, rows, vectors, depth)
     if form == _DIRECT:
         tiles = tuple(tile for tile in tiles if tile.pixels == rows)
     elif form == _DOTS:
-        tiles = tiles[:1]
+        tiles = (tiles[0]._replace(pixels=rows),)
     knob = Knob(
-        f"matmul_f32 {joined(sizes)}",
+        f"matmul_f32 {joined((rows, depth, columns))}",
         tiles,
         lambda tile: row_cycles(tile, rows, vectors, depth),
         always_there,
@@ -214,35 +228,43 @@ def _tile(op: Op, context: Context, form: str, vectors: int) -> Tile:
     return context.choose(op, knob)
 
 
+def _rows_of(op: Op, form: str) -> int:
+    """Rows that one matrix on the right meets, where the rows of the left operand follow."""
+    rows, _, _ = product_sizes(op)
+    stack = op.outputs[0].static_shape[:-2]
+    if form != _PACKED and adjoint(op)[0]:
+        return rows
+    return rows * prod(stack[len(stack) - shared_axes(op) :])
+
+
 def _form(op: Op, registers: Registers, lanes: int) -> str:
     """How `matmul_f32.h` reads the right operand."""
-    rows, depth, columns = product_sizes(op)
+    _, depth, columns = product_sizes(op)
     left_transposed, right_transposed = adjoint(op)
+    if _rows_of(op, _PACKED) > _FEW_ROWS:
+        return _PACKED
+    rows = _rows_of(op, _DIRECT)
     dots = rows <= _FEW_DOTS and columns >= _DOT_COLUMNS and depth >= lanes
     if right_transposed and not left_transposed and dots:
         return _DOTS
-    if right_transposed or columns < lanes or rows > _FEW_ROWS:
+    if right_transposed or columns < lanes:
         return _PACKED
     return _DIRECT if choose_tile(registers, rows, columns // lanes).pixels == rows else _PACKED
 
 
-def _constant_columns(op: Op, dtype: type[np.generic]) -> np.ndarray:
-    """The columns of a constant right operand, as rows of weights."""
-    stored = np.asarray(operand(op, 1).data, dtype)
-    flat = stored.reshape(stored.shape[-2:])
-    return np.ascontiguousarray(flat if adjoint(op)[1] else flat.T)
+def _packs_once(op: Op, lanes: int) -> bool:
+    """Whether one computed matrix is packed for all rows ahead of them.
 
-
-def _lower_constant(op: Op, context: Context) -> None:
-    weights = _constant_columns(op, np.float32)
-    left, result, (columns, depth) = operand(op, 0), op.outputs[0], weights.shape
-    product = of_rows(op, left, result, (columns, depth), lambda: weights, FloatEpilogue())
-    call_conv_f32(product, context)
+    Block by block takes about 4 % fewer instructions, but few blocks are few tasks.
+    """
+    _, depth, columns = product_sizes(op)
+    multiply_adds = op.outputs[0].elements * depth // lanes
+    return columns <= _FEW_COLUMNS * lanes and multiply_adds > _WORTH_A_STEP
 
 
 def _lower_int16(op: Op, context: Context) -> None:
     """A constant right operand of 8 bits is packed ahead."""
-    weights = _constant_columns(op, np.int16)
+    weights = columns_of(op, np.asarray(operand(op, 1).data, np.int16))
     left, result, (columns, depth) = operand(op, 0), op.outputs[0], weights.shape
     epilogue = Q16Epilogue(np.zeros(columns, np.int64), factors(op), wide=True)
     product = of_rows(op, left, result, (columns, depth), lambda: weights, epilogue)
@@ -253,8 +275,10 @@ def _refuses_int16(op: Op, target: Target) -> str | None:
     left, right = operand(op, 0), operand(op, 1)
     if (left.dtype, right.dtype) != (DType.INT16, DType.INT8):
         return "not int16 and int8"
-    if not _packs_ahead(op) or zero_of(left) or zero_of(right):
-        return "the right operand is not one constant matrix, or a zero point is not 0"
+    if not (_is_one_matrix(op) and right.is_constant) or adjoint(op)[0]:
+        return "the right operand is not one constant matrix, or the left one is transposed"
+    if zero_of(left) or zero_of(right):
+        return "a zero point is not 0"
     return _refuses(op, target)
 
 
@@ -292,17 +316,6 @@ def _narrow(op: Op, tile: Tile, lanes: int) -> _Integer:
     return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.parameters, limits)
 
 
-def _rows(op: Op, tile: Tile, lanes: int) -> _Integer:
-    """Rows of int8 times computed weights, with the roundings of FULLY_CONNECTED."""
-    units, bias = operand(op, 1).static_shape[0], op.input(2)
-    stored = np.zeros(units) if bias is None else np.asarray(bias.data)
-    order = in_order(units, tile.channels(lanes), lanes)
-    scaling = double_precision(op, stored.astype(np.int64), order)
-    limits = output_bounds(op)
-    del limits["out_flip"]
-    return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.parameters, limits)
-
-
 def _lower_integer(op: Op, context: Context) -> None:
     form = _wide if operand(op, 0).dtype == DType.INT16 else _narrow
     _call_integer(op, op, lambda tile, lanes: form(op, tile, lanes), context)
@@ -313,8 +326,6 @@ def _lower_rows(op: Op, context: Context) -> None:
     product = Op("BATCH_MATMUL", op.inputs[:2], op.outputs, attrs, op.origin)
 
     def form(tile: Tile, lanes: int) -> _Integer:
-        if operand(op, 0).dtype == DType.INT8:
-            return _rows(op, tile, lanes)
         return replace(_wide(product, tile, lanes), bounds=bounds(op))
 
     _call_integer(op, product, form, context)
@@ -322,11 +333,11 @@ def _lower_rows(op: Op, context: Context) -> None:
 
 def _refuses_rows(op: Op, target: Target) -> str | None:
     data, weights, bias, result = operand(op, 0), operand(op, 1), op.input(2), op.outputs[0]
-    if {data.dtype, weights.dtype, result.dtype} not in ({DType.INT8}, {DType.INT16}):
-        return "not all int8, or all int16"
-    if bias is not None and (not bias.is_constant or data.dtype is DType.INT16):
-        return "a bias is computed, or joins int16"
-    if data.dtype is DType.INT16 and zero_of(weights):
+    if {data.dtype, weights.dtype, result.dtype} != {DType.INT16}:
+        return "not all int16"
+    if bias is not None:
+        return "a bias joins int16"
+    if zero_of(weights):
         return "weights of int16 have a zero point"
     as_many = 2 <= len(data.static_shape) == len(result.static_shape) <= MOST_STACK_AXES + 2
     if not as_many or data.static_shape[-1] != weights.static_shape[1]:
@@ -370,6 +381,10 @@ LOWERINGS.add(
 )
 LOWERINGS.add(
     Lowering(
-        "FULLY_CONNECTED", "fully_connected_rows", _refuses_rows, _lower_rows, rank=Rank.COMPUTED
+        "FULLY_CONNECTED",
+        "fully_connected_rows",
+        _refuses_rows,
+        _lower_rows,
+        rank=Rank.COMPUTED_INT16,
     )
 )

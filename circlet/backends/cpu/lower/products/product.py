@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.layout import Layout
-from circlet.backends.cpu.lowering import ParamValue, TensorRef
+from circlet.backends.cpu.lowering import ConstantRef, NoRef, ParamValue, Ref, TensorRef
 from circlet.ir import Op, Tensor
 
 E = TypeVar("E")
@@ -29,13 +29,21 @@ Weights = Callable[[], npt.NDArray[Any]]
 
 
 class View(NamedTuple):
-    """Pixels of a tensor: where the first one is, and the elements between neighbours."""
+    """Pixels of a tensor: where the first one is, and the elements between neighbours.
+
+    Attributes:
+        tensor: The tensor.
+        offset: Elements from its first to the first pixel.
+        batch, row, pixel: Elements between images, rows and pixels.
+        placed: Where the first pixel of a constant is; `offset` is 0 then.
+    """
 
     tensor: Tensor
     offset: int
     batch: int
     row: int
     pixel: int
+    placed: ConstantRef | None = None
 
     @classmethod
     def whole(cls, tensor: Tensor, layout: Layout) -> View:
@@ -43,9 +51,9 @@ class View(NamedTuple):
         return cls(tensor, 0, layout.batch_stride, layout.row_stride, layout.pixel_stride)
 
     @property
-    def ref(self) -> TensorRef:
+    def ref(self) -> TensorRef | ConstantRef:
         """The address of the first pixel."""
-        return TensorRef(self.tensor, self.offset)
+        return self.placed or TensorRef(self.tensor, self.offset)
 
     def strides(self, prefix: str, element_bytes: int = 1) -> dict[str, ParamValue]:
         """The kernels' parameters for this operand."""
@@ -56,7 +64,8 @@ class View(NamedTuple):
         }
 
     def moved(self, elements: int) -> View:
-        """The pixels so many elements further on."""
+        """The pixels so many elements further on, of a computed tensor."""
+        assert self.placed is None
         return self._replace(offset=self.offset + elements)
 
 
@@ -101,8 +110,28 @@ class Im2colRow(NamedTuple):
         }
 
 
+class ComputedWeights(NamedTuple):
+    """Where weights lie that are known at run time only, as [filters, rows, columns, channels].
+
+    Attributes:
+        weights: The first filter's first element.
+        filter: Elements between filters.
+        taps: Elements between rows and between columns of the window.
+        channel: Elements between channels; this or `filter` is 1.
+        group: Elements between the first filters of groups.
+        bias: One value per filter, or nothing.
+    """
+
+    weights: Ref
+    filter: int
+    taps: tuple[int, int]
+    channel: int = 1
+    group: int = 0
+    bias: Ref = NoRef()
+
+
 class Product(NamedTuple, Generic[E]):
-    """Windows of a source times constant weights.
+    """Windows of a source times weights.
 
     Attributes:
         op: The operator whose constants are packed, and which is named as the origin.
@@ -111,11 +140,13 @@ class Product(NamedTuple, Generic[E]):
         sizes: Images, rows of an image, pixels of a row.
         shape: Filters, window rows, window columns, input channels of a group.
         taps: Source elements between rows and between columns of the window.
-        weights: Gives them as an array of `shape`; not asked where packed ones are reused.
+        weights: Gives constant ones as an array of `shape`; not asked where packed ones are reused.
         epilogue: From sums to what is stored, as the family of kernels does it.
         groups: Groups of filters, each over its own input channels.
         part: Tells products of one op apart whose weights differ.
         rounded: Whether the source holds bfloat16, and weights become such.
+        computed: Where weights and bias lie that are known at run time only, or None. `weights` is
+            not asked for them, nor the epilogue for their bias.
     """
 
     op: Op
@@ -129,6 +160,7 @@ class Product(NamedTuple, Generic[E]):
     groups: int = 1
     part: str = ""
     rounded: bool = False
+    computed: ComputedWeights | None = None
 
     @property
     def filters(self) -> int:

@@ -75,10 +75,12 @@ class TileUse(NamedTuple):
     Attributes:
         packing: Names the constants as they are packed for it.
         kernel: The kernel, given what was found out while they were packed.
+        packer: Where weights are computed: the kernel that packs them, and what is found out then.
     """
 
     packing: Callable[[Tile], str]
     kernel: Callable[[Tile, Any], Kernel]
+    packer: Callable[[Tile], tuple[Kernel, Any]] | None = None
 
 
 def chosen_tile(
@@ -96,6 +98,9 @@ def chosen_tile(
         return context.reused(op, packing)
 
     def is_there(tile: Tile) -> bool:
+        if use.packer is not None:
+            packer, fact = use.packer(tile)
+            return context.has(packer) and context.has(use.kernel(tile, fact))
         known = reused(use.packing(tile))
         return known is not None and context.has(use.kernel(tile, known.fact))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from circlet.backends.cpu.layout import Border, Layout, nhwc
+from circlet.backends.cpu.layout import Border, Layout, bordered, nhwc
 from circlet.backends.cpu.lower.products.product import Product, Shape, Sizes, View, Weights
 from circlet.backends.cpu.lowering import Context
 from circlet.ir import Op, Tensor
@@ -24,6 +24,14 @@ def conv_border(op: Op) -> dict[int, Border]:
     (top, bottom), (left, right) = window_of(op).pads(height, width)
     border = Border(top, left, bottom, right)
     return {0: border} if border else {}
+
+
+def image_layout(op: Op, context: Context) -> Layout:
+    """Where the image is; a constant one stands inside the border that windows reach into."""
+    image = operand(op, 0)
+    if image.is_constant:
+        return bordered(image, conv_border(op).get(0, Border()))
+    return context.layout(image)
 
 
 def first_taps(op: Op, data: Layout) -> View:
@@ -69,7 +77,7 @@ def convolution(
 ) -> Product[E]:
     """A CONV_2D of an image of another layout, or into another result, where these are given."""
     shape, values = weights
-    data = context.layout(operand(op, 0)) if image is None else image
+    data = image_layout(op, context) if image is None else image
     written = op.outputs[0] if result is None else result
     out, window = context.layout(written), window_of(op)
     return Product(
