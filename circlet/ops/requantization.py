@@ -53,7 +53,8 @@ def requantization_of(op: Op) -> Requantization:
 
 def is_default(op: Op) -> bool:
     """Whether an op requantises as LiteRT does."""
-    return op.requantization is None or op.requantization == litert_requantization(op)
+    stated = op.requantization
+    return stated is None or stated == litert_requantization(op)
 
 
 def is_evaluated(op: Op) -> bool:

@@ -10,7 +10,6 @@ kernels lists the tiles that its registers hold; the rest is here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -54,7 +53,7 @@ def best_first(
 ) -> tuple[Tile, ...]:
     """Tiles, each with its predicted cycles, the one that covers a row in the least time first.
 
-    Every new size of a network knobs, so `Tile.covering` is written out.
+    Every new size of a network asks, so `Tile.covering` is written out.
     """
     ranked = [
         (-(-width // tile.pixels) * -(-vectors // tile.vectors) * cycles, place, tile)
@@ -93,15 +92,16 @@ def chosen_tile(
 ) -> Tile:
     """The best tile; for another size of the network, among those that are there for the op."""
 
-    @cache
-    def reused(packing: str) -> Packed | None:
-        return context.reused(op, packing)
+    known: dict[str, Packed | None] = {}
 
     def is_there(tile: Tile) -> bool:
         if use.packer is not None:
             packer, fact = use.packer(tile)
             return context.has(packer) and context.has(use.kernel(tile, fact))
-        known = reused(use.packing(tile))
-        return known is not None and context.has(use.kernel(tile, known.fact))
+        packing = use.packing(tile)
+        if packing not in known:
+            known[packing] = context.reused(op, packing)
+        found = known[packing]
+        return found is not None and context.has(use.kernel(tile, found.fact))
 
     return context.choose(op, Knob(name, tiles, cost, is_there))
