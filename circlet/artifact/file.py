@@ -31,6 +31,7 @@ LINE = 64
 HEADER = struct.Struct("<8sIIQQ32s")  # magic, version, sections, JSON bytes, file bytes, hash
 SECTION = struct.Struct("<QQ32s")
 _MAX_SECTIONS = 1 << 16
+_LARGEST_VERSION = 1 << 16
 
 
 class PartitionCode(Struct):
@@ -161,6 +162,12 @@ def open_artifact(source: StrPath | bytes) -> Artifact:
 def is_artifact(head: bytes | memoryview) -> bool:
     """Whether a file that starts with these bytes claims to be an artifact."""
     return bytes(head[: len(MAGIC)]) == MAGIC
+
+
+def is_of_other_version(head: bytes | memoryview) -> bool:
+    """Whether a file that starts with these bytes is an artifact of a version not read here."""
+    version = int.from_bytes(head[len(MAGIC) : len(MAGIC) + 4], "little")
+    return is_artifact(head) and version != VERSION and 0 < version <= _LARGEST_VERSION
 
 
 def _page_aligned(data: bytes) -> memoryview:

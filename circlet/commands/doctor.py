@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from circlet.artifact.cache import Cache
-from circlet.artifact.file import open_artifact
+from circlet.artifact.file import is_of_other_version, open_artifact
 from circlet.artifact.writer import write_file
 from circlet.backends.registry import backend_names, find_backend
 from circlet.errors import ArtifactError, BackendError, CacheError, CircletError, FileError
@@ -57,11 +57,15 @@ def _cache() -> str:
         return "switched off, or no folder can hold it; models are compiled at each start"
     sizes: list[int] = []
     damaged: list[str] = []
+    others = 0  # an upgrade leaves them behind, and pruning takes them in time
     for path in sorted(Path(folder).glob("*.circlet")):
         with suppress(FileNotFoundError):  # another process may prune the cache meanwhile
             data = path.read_bytes()
             sizes.append(len(data))
-            damaged += [] if _is_sound(data) else [path.name]
+            if is_of_other_version(data):
+                others += 1
+            elif not _is_sound(data):
+                damaged.append(path.name)
     if damaged:
         raise ArtifactError(
             "cached artifacts are damaged",
@@ -71,6 +75,8 @@ def _cache() -> str:
         )
     _check_room(folder)
     count = f"{len(sizes)} artifact{'' if len(sizes) == 1 else 's'}"
+    if others:
+        count += f" ({others} of other versions)"
     return f"{folder}, {count}, {sum(sizes) / 1e6:.1f} MB, every hash verified"
 
 

@@ -94,6 +94,17 @@ def test_doctor_finds_damaged_artifacts(tmp_path: Path) -> None:
     assert "bad.circlet" in done.stdout
 
 
+def test_doctor_takes_artifacts_of_another_version_for_what_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    (folder / "old.circlet").write_bytes(b"CIRCLETA" + (2).to_bytes(4, "little") + bytes(80))
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(folder))
+    (finding,) = [entry for entry in as_json("doctor") if entry["subject"] == "cache"]
+    assert finding["ok"] and "1 artifact (1 of other versions)" in finding["text"]
+
+
 def test_doctor_lets_other_processes_prune_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
