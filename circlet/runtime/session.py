@@ -207,6 +207,8 @@ class Session:
             DeadlineError, CancelledError: The run was stopped.
             BackendError: A backend has no ops to show to an observer.
         """
+        if observer is not None and not callable(observer):
+            raise InputError.mistyped("observer", observer, "a function of an Observation")
         arrays = self._at_once(inputs)
         if arrays is None:
             named = zip(self.inputs, by_position(self.inputs, inputs, "input"), strict=True)
