@@ -200,7 +200,7 @@ class Session:
                 open may differ; the network is then made ready for them, and kept so.
             timeout: Seconds after which the run is stopped; `run_seconds` of the limits by default.
             observer: Called with an `Observation` of every op as soon as it has run; what it raises
-                ends the run.
+                ends the run. It may cancel the run, and must not start another of this session.
 
         Raises:
             InputError: An input is missing or does not fit.
