@@ -8,6 +8,7 @@ from circlet.struct import Struct
 DEFAULT_BACKENDS = ("cpu", "reference")
 DEFAULT_LEVEL = "O2"
 DEFAULT_PRECISION = "f32"
+PRECISIONS = ("f32", "bf16")
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 

@@ -37,7 +37,7 @@ REFUSED = {
 }
 
 # LiteRT 2.3.0 ignores the per-channel scale of these (`golden_note` in the corpus' index);
-# tests/backends/cpu/test_peer_errors.py oracles them by real arithmetic.
+# tests/backends/cpu/test_peer_errors.py judges them by real arithmetic.
 PEER_IS_WRONG = frozenset(
     {
         "static_w8_a16_attn_vec_einsum.tflite",

@@ -62,13 +62,19 @@ class CompileJob:
         targets: What to compile for, `options.target` resolved.
         constant_names: A name for each constant of the model that is the same at every size of its
             inputs.
-        is_resized: Whether the network was compiled before, for other sizes of its inputs.
+        loaded: Backends that have code of the network at other sizes of its inputs loaded; None
+            where it was never compiled.
     """
 
     options: Options
     targets: tuple[Target, ...]
     constant_names: Mapping[Tensor, str] = field(default_factory=dict)
-    is_resized: bool = False
+    loaded: frozenset[str] | None = None
+
+    @property
+    def is_resized(self) -> bool:
+        """Whether the network was compiled before, for other sizes of its inputs."""
+        return self.loaded is not None
 
     @property
     def level(self) -> str:

@@ -101,9 +101,14 @@ def _is_sound(data: bytes) -> bool:
 
 
 def _backend(name: str) -> str:
-    """Run the embedded int8 sample on all its pictures; the answers must be exact."""
+    """Run the embedded int8 sample on all its pictures; exact answers are said so.
+
+    Numpy runs what a backend of some operators alone does not take.
+    """
     facts = find_backend(name).diagnose()
-    session = Session(Sample().model_path, backends=(name,), threads=1)
+    session = Session(Sample().model_path, backends=(name, "reference"), threads=1)
+    if name not in {row["backend"] for row in session.placement}:
+        return f"{facts}; it takes no operator of the embedded sample"
     wanted = Sample.int8_scores()
     for picture, scores in enumerate(wanted):
         (got,) = session.run([Sample(picture=picture).image()]).values()

@@ -109,7 +109,7 @@ def inspect_model(path: Path, options: Options | None = None) -> Inspection:
     """Inspect a model file; the memory plan is that of the first target.
 
     Raises:
-        CircletError: As `circlet.compiler.build.compile_model`, but for unsupported operators.
+        CircletError: As `circlet.compiler.compile.compile_model`, but for unsupported operators.
     """
     options = options or Options()
     model = load(path, options.limits)

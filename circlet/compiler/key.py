@@ -21,7 +21,6 @@ def artifact_key(source: Stored, options: Options) -> str:
 
     Raises:
         FileError: The model cannot be read.
-        InputError: There is no such backend.
     """
     try:
         if not options.cache or may_use_user_codes(source):

@@ -14,7 +14,7 @@ from circlet.errors import InputError
 from circlet.ir import Graph, Model, Origin, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops.shape import copy_op
-from circlet.options import Options, Shapes
+from circlet.options import PRECISIONS, Options, Shapes
 from circlet.passes import Rewriter, pipeline
 from circlet.placement.rule import Placed, place
 from circlet.plan.partition import Partition, partition
@@ -49,11 +49,14 @@ class PlannedModel:
         return [part for part in self.partitions if part.backend == compiler.name]
 
 
-def plan(template: Template, options: Options, *, resized: bool = False) -> PlannedModel:
+def plan(
+    template: Template, options: Options, *, loaded: frozenset[str] | None = None
+) -> PlannedModel:
     """Optimise, place and partition a copy of a checked model.
 
     Args:
-        resized: Whether the network was compiled before, for other sizes of its inputs.
+        loaded: Backends that have code of the network at other sizes of its inputs loaded; None
+            where it was never compiled.
 
     Raises:
         InputError: There is no such backend, level or precision.
@@ -62,14 +65,14 @@ def plan(template: Template, options: Options, *, resized: bool = False) -> Plan
         PlacementError: `strict`, and an op did not go to the first backend.
         LimitError: A tensor is larger than allowed.
     """
-    job = CompileJob(options, parse_targets(options.target), template.names, resized)
+    job = CompileJob(options, parse_targets(options.target), template.names, loaded)
     compilers = _compilers(job)
     model = template.copy()
     graph = model.main
     graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
     open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
     _set_input_shapes(graph, options.shapes)
-    fix_shapes(graph, options.limits, resized=resized)
+    fix_shapes(graph, options.limits, resized=job.is_resized)
     log = pipeline(job.level).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
@@ -84,7 +87,10 @@ def _compilers(job: CompileJob) -> list[PartitionCompiler]:
     """The backends that were asked for at work, in order."""
     if not job.options.backends:
         raise InputError("no backend is given", where="backends", fix="name at least one")
-    return [find_backend(name).compiler(job) for name in job.options.backends]
+    if job.precision not in PRECISIONS:
+        fix = f"choose {' or '.join(PRECISIONS)}"
+        raise InputError("there is no such precision", where=job.precision, fix=fix)
+    return [find_backend(name).compiler(job) for name in dict.fromkeys(job.options.backends)]
 
 
 def _forget_computed_sizes(graph: Graph) -> None:

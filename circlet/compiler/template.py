@@ -11,7 +11,7 @@ from circlet.formats import load
 from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.copy import copy_of, copy_of_main
-from circlet.ir.regions import reachable
+from circlet.ir.regions import call_depth, reachable
 from circlet.ops.facts import ShapeAttrs
 from circlet.ops.shape import copy_op
 from circlet.ops.verify import unsupported_ops
@@ -84,8 +84,8 @@ def check(model: Model) -> None:
     """
     if not model.graphs:
         raise GraphError("the model holds no graph", where=model.source_path)
-    graphs = reachable(model.main)
-    for graph in graphs:
+    call_depth(model)
+    for graph in reachable(model.main):
         for violation in ir_verify.violations(graph):
             raise violation.error()
     if not model.main.outputs:

@@ -6,9 +6,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from circlet.formats.files import dumps, dumps_whole, load, located, open_reader, save
+    from circlet.formats.files import (
+        dumps,
+        dumps_whole,
+        load,
+        load_whole,
+        located,
+        open_reader,
+        save,
+    )
 
-__all__ = ["dumps", "dumps_whole", "load", "located", "open_reader", "save"]
+__all__ = ["dumps", "dumps_whole", "load", "load_whole", "located", "open_reader", "save"]
 
 
 def __getattr__(name: str) -> object:

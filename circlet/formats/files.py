@@ -12,10 +12,12 @@ from pathlib import Path
 from circlet.errors import CircletError, FileError, FormatError, InputError, check_type
 from circlet.formats.flatbuffer import Reader
 from circlet.formats.read_model import check_size, open_tables, unknown_file
-from circlet.formats.registry import all_formats, format_named, format_of, format_of_suffix
+from circlet.formats.registry import Format, all_formats, format_named, format_of, format_of_suffix
 from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
 
+# The format that can say whatever a model can.
+WHOLE = "text"
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview
 
 
@@ -94,7 +96,13 @@ def dumps_whole(model: Model) -> bytes:
     for name in ("circle", "tflite"):
         with suppress(FormatError):
             return dumps(model, name, origins=True)
-    return dumps(model, "text")
+    return dumps(model, WHOLE)
+
+
+def load_whole(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
+    """The model that `dumps_whole` stored; raises as `load`."""
+    held = memoryview(data)
+    return _read(held, limits, format_named(WHOLE) if format_of(held) is None else None)
 
 
 def _encode(model: Model, format: str | None, origins: bool | None) -> bytes | bytearray:
@@ -111,10 +119,10 @@ def _encode(model: Model, format: str | None, origins: bool | None) -> bytes | b
     return known.write(model, known.stores_origins if origins is None else origins)
 
 
-def _read(data: memoryview, limits: Limits) -> Model:
-    """The model, by the kind of file that the bytes are."""
+def _read(data: memoryview, limits: Limits, known: Format | None = None) -> Model:
+    """The model of a format, or by the kind of file that the bytes are."""
     check_size(data, limits)
-    known = format_of(data)
+    known = known or format_of(data)
     if known is None:
         raise unknown_file(data)
     model = known.read(data, limits)

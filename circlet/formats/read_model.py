@@ -81,9 +81,9 @@ def check_size(data: memoryview, limits: Limits) -> None:
 def unknown_file(data: memoryview) -> FormatError:
     """The error for bytes that are no model file; it says what they seem to be."""
     return FormatError(
-        "this is neither a .tflite nor a .circle file",
+        "this is no model file",
         why=_looks_like(bytes(data[:512])),
-        fix="give the .tflite or .circle file itself",
+        fix="give the model file itself",
     )
 
 
@@ -106,7 +106,7 @@ def _looks_like(head: bytes) -> str:
         return "it is a Git LFS pointer; fetch the file itself with git lfs pull"
     if head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
         return "it is compressed; unpack it first"
-    return f"bytes 4 to 8 are {head[4:8]!r} instead of TFL3 or CIR0"
+    return f"bytes 4 to 8 are {head[4:8]!r}, not TFL3 of a .tflite file or CIR0 of a .circle file"
 
 
 class _Importer:

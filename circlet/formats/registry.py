@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from circlet.errors import FormatError
 from circlet.formats import schema
 from circlet.ir import Model
 from circlet.limits import Limits
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "circlet.formats"
 HEAD_BYTES = 512
@@ -85,13 +89,25 @@ def _first(fits: Callable[[Format], bool]) -> Format | None:
     return known or next(filter(fits, all_formats()), None)
 
 
+def _loaded(entry: EntryPoint) -> object:
+    try:
+        return entry.load()
+    except Exception as error:
+        raise FormatError(
+            "a package's kind of file cannot be loaded",
+            where=f"entry point {entry.name} of the group {GROUP}",
+            why=f"{type(error).__name__}: {error}",
+            fix="mend or uninstall the package",
+        ) from error
+
+
 @cache
 def load_entry_points() -> None:
     """Register what other packages name in the group, once."""
     from importlib.metadata import entry_points  # Here, as it costs a start 20 ms.
 
     for entry in entry_points(group=GROUP):
-        found = entry.load()
+        found = _loaded(entry)
         if not isinstance(found, Format):
             raise FormatError(
                 "what a package registers as a format is none",
@@ -122,7 +138,7 @@ def _tables(name: str) -> Format:
 
 
 def _text() -> Format:
-    """The text form, which can say whatever a model can."""
+    """The text form, which can say whatever a model can; it is read only where it is named."""
 
     def read(data: memoryview, limits: Limits) -> Model:
         from circlet.ops.text import parse
@@ -134,9 +150,7 @@ def _text() -> Format:
 
         return to_text(model).encode()
 
-    return Format(
-        "text", (), lambda head: head.startswith((b"model\n", b"model ")), read, write, True
-    )
+    return Format("text", (), lambda head: False, read, write, True)
 
 
 for _format in (_tables("tflite"), _tables("circle"), _text()):

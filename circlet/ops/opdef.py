@@ -189,7 +189,9 @@ def get(op: Op) -> OpDef:
 def is_pure(op: Op) -> bool:
     """Whether an op is known to do nothing but compute its outputs from its inputs."""
     record = _RECORDS.get(op.label)
-    return record is not None and record.effects is Effects.NONE
+    if record is None or record.effects is not Effects.NONE:
+        return False
+    return all(is_pure(inner) for region in op.regions for inner in region.ops)
 
 
 def all_records() -> Iterator[OpDef]:

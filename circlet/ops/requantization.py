@@ -12,6 +12,7 @@ WIDE_SINGLE = Requantization("single", 64)
 WIDE_FLOAT = Requantization("float", 64)
 
 _STORED = frozenset({DType.INT8, DType.UINT8, DType.INT16})
+_WEIGHTS = frozenset({DType.INT8, DType.INT4})
 _SUMS = frozenset({"ADD", "SUB", "MUL", "SQUARED_DIFFERENCE"})
 _DATA = {
     "CONV_2D": 0,
@@ -40,7 +41,7 @@ def _of_int16(op: Op) -> Requantization:
         op.input(1),
         op.input(_DATA[op.kind] + (1 if op.kind == "TRANSPOSE_CONV" else 2)),
     )
-    if op.kind == "FULLY_CONNECTED" and weights is not None and weights.dtype is DType.INT8:
+    if op.kind == "FULLY_CONNECTED" and weights is not None and weights.dtype in _WEIGHTS:
         return WIDE_FLOAT
     narrow = op.kind != "BATCH_MATMUL" and bias is not None and bias.dtype is DType.INT32
     return DOUBLE if narrow else WIDE_SINGLE

@@ -16,6 +16,6 @@ def parse(text: str, source: str = "text") -> Model:
 
 
 def attributes_class(kind: str) -> type | None:
-    """The attribute class of a kind, None where it has no record."""
+    """The attribute class of a kind, None where files hold no operators of it."""
     record = find(kind)
-    return None if record is None else record.attrs
+    return None if record is None or record.fused else record.attrs

@@ -38,7 +38,8 @@ def check_options(options: Options) -> None:
 
 def checked_names(backends: Sequence[str]) -> tuple[str, ...]:
     """The names of backends; one name by itself is no list."""
-    if isinstance(backends, str) or not isinstance(backends, Sequence):
+    is_row = isinstance(backends, Sequence) and not isinstance(backends, str)
+    if not is_row or not all(isinstance(name, str) for name in backends):
         wanted = "a list of names, such as ['cpu', 'reference']"
         raise InputError.mistyped("backends", backends, wanted)
     return tuple(backends)

@@ -48,7 +48,9 @@ class Resizer:
             template = self._known_template()
         if template is None:
             return None
-        planned = plan(template, options, resized=True)
+        entries = self._opened.metadata["partitions"]
+        loaded = frozenset(str(entry["backend"]) for entry in entries)
+        planned = plan(template, options, loaded=loaded)
         made = {compiler.name: self._made(planned, compiler) for compiler in planned.compilers}
         rest = {name: iter(pairs) for name, pairs in made.items()}
         pairs = [next(rest[part.backend]) for part in planned.partitions]

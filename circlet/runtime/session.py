@@ -200,13 +200,15 @@ class Session:
                 open may differ; the network is then made ready for them, and kept so.
             timeout: Seconds after which the run is stopped; `run_seconds` of the limits by default.
             observer: Called with an `Observation` of every op as soon as it has run; what it raises
-                ends the run.
+                ends the run. It may cancel the run, and must not start another of this session.
 
         Raises:
             InputError: An input is missing or does not fit.
             DeadlineError, CancelledError: The run was stopped.
             BackendError: A backend has no ops to show to an observer.
         """
+        if observer is not None and not callable(observer):
+            raise InputError.mistyped("observer", observer, "a function of an Observation")
         arrays = self._at_once(inputs)
         if arrays is None:
             named = zip(self.inputs, by_position(self.inputs, inputs, "input"), strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,14 @@ import pytest
 
 import circlet
 from circlet.errors import FormatError, InputError
-from circlet.formats import dumps, dumps_whole, load, registry, save
+from circlet.formats import dumps, dumps_whole, load, load_whole, registry, save
 from circlet.formats.convert import convert
 from circlet.formats.registry import Format, register_format, unregister_format
 from circlet.ir import DType, Model, Requantization
 from circlet.limits import Limits
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
+from tests.runtime import networks
 
 HEAD = b"RELU of "
 
@@ -68,7 +70,7 @@ def test_errors_of_a_registered_reader_name_the_file(line: Format, tmp_path: Pat
 
 
 def test_what_is_not_registered_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="neither"):
+    with pytest.raises(FormatError, match="no model file"):
         load(HEAD + b"2")
     with pytest.raises(InputError, match="choose one of"):
         dumps(Model([]), "line")
@@ -122,6 +124,21 @@ def test_what_files_cannot_say_is_kept_in_the_text_form() -> None:
     w = b.constant("w", np.ones((2, 3, 3, 2), np.float32))
     model = b.output(b.op("CONV_2D", [x, w], Conv2DAttrs(((0, 2), (1, 0))), name="y")).model()
     model.main.ops[0].requantization = Requantization("single", 32)
-    again = load(dumps_whole(model)).main.ops[0]
+    again = load_whole(dumps_whole(model)).main.ops[0]
     assert again.attributes(Conv2DAttrs).padding == ((0, 2), (1, 0))
     assert again.requantization == Requantization("single", 32)
+
+
+def test_a_text_is_no_model_file_of_a_stranger() -> None:
+    text = dumps(load(networks.relu()), "text")
+    with pytest.raises(FormatError, match="no model file"):
+        load(text)
+    assert [op.kind for op in load_whole(text).main.ops] == ["RELU"]
+
+
+def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = entry_point(monkeypatch, LINE)
+    monkeypatch.setattr(entry, "load", lambda: import_module("no_such_package"))
+    with pytest.raises(FormatError, match="no_such_package"):
+        registry.all_formats()
+    registry.load_entry_points.cache_clear()

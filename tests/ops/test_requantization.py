@@ -11,7 +11,7 @@ from circlet.backends.base import CompileJob
 from circlet.backends.cpu.partition_compiler import CpuCompiler
 from circlet.backends.reference.partition import ReferenceCompiler
 from circlet.formats import dumps, load
-from circlet.ir import DType, Graph, Quantization, Requantization
+from circlet.ir import DType, Graph, Quantization, Requantization, Tensor
 from circlet.ir.copy import copy_of_main
 from circlet.ops import unsupported_reason
 from circlet.ops.build import builder
@@ -110,6 +110,18 @@ def test_a_backend_without_a_kernel_says_so() -> None:
     assert isinstance(reference.supports(single), Supported)
     answer = cpu.supports(single)
     assert isinstance(answer, Reason) and "single" in answer.text
+
+
+def test_a_policy_inside_a_branch_is_seen() -> None:
+    b = builder()
+    flag, x = b.input("flag", DType.BOOL, (1,)), b.input("x", DType.INT8, (1, 1, 1, 1))
+    result = Tensor("result", DType.INT8, (1, 1, 1, 4096), Quantization.per_tensor(1.0))
+    b.op_many("IF", [flag, x], [result])
+    op = b.output(result).build().ops[0]
+    compiler = CpuCompiler(CompileJob(Options(), parse_targets("x86_64_v3")))
+    for policy, kind in ((DOUBLE, Supported), (SINGLE, Reason)):
+        op.regions = [layer("CONV_2D", policy), layer("CONV_2D", policy)]
+        assert isinstance(compiler.supports(op), kind)
 
 
 @pytest.mark.parametrize("policy", [WIDE_SINGLE, Requantization("double", 64)])

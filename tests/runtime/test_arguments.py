@@ -58,6 +58,11 @@ def test_an_option_of_a_wrong_type_is_named(name: str, value: Any) -> None:
     assert f"where: {name}" in refusal(lambda: Session(networks.relu(), **{name: value}))
 
 
+def test_a_precision_is_checked_whoever_runs_the_operators() -> None:
+    text = refusal(lambda: Session(networks.relu(), backends=["reference"], precision="f8"))
+    assert "precision" in text
+
+
 @pytest.mark.parametrize("sizes", [5, "abc", [1.5], None, [None]])
 def test_sizes_that_are_no_whole_numbers_are_refused(session: Session, sizes: Any) -> None:
     for call in (session.resized, lambda shapes: Session(networks.relu(), shapes=shapes)):

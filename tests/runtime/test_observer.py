@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 from circlet import Session
 from circlet.backends.base import Observation
 from circlet.compiler.compile import compile_model
-from circlet.errors import CancelledError
+from circlet.errors import CancelledError, InputError
 from circlet.ir import DType
 from circlet.ops.build import builder
+from circlet.ops.layout import ConcatenationAttrs
 from circlet.options import Options
 from circlet.sample import Sample
 from tests.runtime import networks
@@ -125,3 +127,48 @@ def test_a_view_is_shown_with_its_source() -> None:
     seen, values = observed(session, [given])
     assert [one.name for one in seen] == ["doubled", "flat", "bent"]
     np.testing.assert_array_equal(values["flat"], 2 * given.reshape(12))
+
+
+def test_a_concatenation_is_told_after_all_of_its_parts() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, 4))
+    parts = [b.op("EXP", [x], name="grown"), b.op("TANH", [x], name="bent")]
+    joined = b.op("CONCATENATION", parts, ConcatenationAttrs(axis=1), name="joined")
+    model = networks.tflite(b.output(b.op("NEG", [joined], name="turned")))
+    given = np.arange(4, dtype=np.float32).reshape(1, 4)
+    wanted = np.concatenate([np.exp(given), np.tanh(given)], axis=1)
+    for level in ("O0", "O2"):
+        seen, values = observed(Session(model, level=level, cache=False), [given])
+        assert [one.name for one in seen][-1] == "turned"
+        for name, right in (("joined", wanted), ("turned", -wanted)):
+            if name in values:
+                np.testing.assert_allclose(values[name], right, rtol=1e-5)
+    assert "turned" in values
+
+
+def test_a_run_over_nothing_is_observed_on_many_threads() -> None:
+    b = builder()
+    b.output(b.op("EXP", [b.input("x", DType.FLOAT32, (0, 3))], name="nothing"))
+    session = Session(networks.tflite(b), threads=4, cache=False)
+    seen, values = observed(session, [np.zeros((0, 3), np.float32)])
+    assert all(array.size == 0 for array in values.values())
+    assert len(seen) <= 1
+
+
+def test_arrays_that_an_observer_keeps_outlive_the_session() -> None:
+    session = Session(networks.mixed(), cache=False, level="O0")
+    given = [np.ones(value.shape, value.dtype) for value in session.inputs]
+    kept: list[np.ndarray] = []
+    session.run(given, observer=lambda one: kept.extend(value.array for value in one.values))
+    copies = [array.copy() for array in kept]
+    del session
+    gc.collect()
+    for array, copy in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_an_observer_that_cannot_be_called_is_refused() -> None:
+    session = Session(networks.mixed(), cache=False)
+    given = [np.ones(value.shape, value.dtype) for value in session.inputs]
+    with pytest.raises(InputError):
+        session.run(given, observer="nobody")  # type: ignore[arg-type]

@@ -127,6 +127,15 @@ def test_a_session_from_the_cache_is_resized_like_one_just_compiled() -> None:
     assert_equal_bits(cached.resized({"x": shape}), Session(source, shapes={"x": shape}))
 
 
+def test_resizing_needs_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = network("int8", 1, 32)
+    first = Session(source)
+    shape = (1, 40, 40, 3)
+    wanted = Session(source, shapes={"x": shape})
+    monkeypatch.setenv("CIRCLET_CC", "/nonexistent/cc")
+    assert_equal_bits(first.resized({"x": shape}), wanted)
+
+
 def test_a_resized_session_outlives_the_first() -> None:
     source = network("fp32", 1, 32)
     resized = Session(source).resized({"x": (2, 24, 32, 3)})

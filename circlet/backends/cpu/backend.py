@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from circlet.backends.cpu.loader import Executable, load_runtime
-from circlet.errors import CompilerMissingError, InputError
+from circlet.errors import CompilerMissingError
 
 if TYPE_CHECKING:
     import logging
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from circlet.backends import base
     from circlet.limits import Limits
     from circlet.target.targets import Target
-
-PRECISIONS = ("f32", "bf16")
 
 
 class CpuBackend:
@@ -46,17 +44,13 @@ class CpuBackend:
         """What lowers partitions to C and compiles that.
 
         Raises:
-            InputError: There is no such precision.
             CompilerMissingError: There is no C compiler, and no other backend may stand in.
         """
         from circlet.backends.base import Unavailable
         from circlet.backends.cpu.partition_compiler import CpuCompiler
 
         options = job.options
-        if job.precision not in PRECISIONS:
-            fix = f"choose {' or '.join(PRECISIONS)}"
-            raise InputError("there is no such precision", where=job.precision, fix=fix)
-        if job.is_resized:  # over code that is loaded: a compiler may not be needed
+        if self.name in (job.loaded or ()):  # kernels are there: a C compiler may not be needed
             return CpuCompiler(job)
         try:
             self.toolchain()

@@ -265,13 +265,15 @@ class Binding:
         tell = library.function("circlet_binding_observe", pointer, pointer, pointer)
         if observer is None:
             check(tell(self._handle, None, None))
-            self._bound.observing = None
+            if self._bound.observing is not None:
+                self._bound.observing.end()
+                self._bound.observing = None
             return
         from circlet.backends.cpu.observation import Observing
 
         values = self._bound.executable.values
         table = values() if callable(values) else values
-        observing = Observing(table, observer, self._address, self.cancel)
+        observing = Observing(table, observer, self._address, self.cancel, self._bound)
         check(tell(self._handle, ctypes.cast(observing.callback, pointer), None))
         self._bound.observing = observing
 

@@ -183,7 +183,7 @@ class Lowered:
         for done in (self._copied, self._bordered):
             done.clear()  # what one branch copied or filled, another may not find
         if isinstance(item, Goto):
-            self.condition(item)  # locations its flag, where that is a constant
+            self.condition(item)  # places its flag, where that is a constant
             self.steps.append(item)
         else:
             self.labels[item] = len(self.steps)

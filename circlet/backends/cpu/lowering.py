@@ -1,6 +1,6 @@
 """What a lowering is: from one op to kernel calls over laid-out tensors.
 
-A `Lowering` is one row of the table of ways to run an operator kind natively. The compiler knobs
+A `Lowering` is one row of the table of ways to run an operator kind natively. The compiler asks
 the rows of a kind by rank whether they take an op, collects the borders that the chosen rows want
 around their inputs, decides every tensor's `Layout`, and then calls `lower` for each op in order.
 """

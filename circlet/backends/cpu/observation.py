@@ -16,6 +16,8 @@ import numpy as np
 from circlet.backends.base import Observation, ObservedValue, Observer
 from circlet.errors import ArtifactError
 
+_ROW = frozenset({"step", "kind", "name", "values"})
+_FIELDS = frozenset({"name", "dtype", "shape", "strides", "place", "scale", "zero_point", "axis"})
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64)
 
 
@@ -32,13 +34,27 @@ class Observing:
         observer: Observer,
         address: Callable[[int, int, int], int],
         cancel: Callable[[], None],
+        memory: object,
     ) -> None:
-        """`address` is that of a space, a buffer in it and an offset; `cancel` stops the run."""
+        """Observe a binding.
+
+        Args:
+            table: The section of the artifact.
+            observer: Who is told.
+            address: The address of a space, a buffer in it and an offset.
+            cancel: Stops the run.
+            memory: What keeps the binding's memory, which arrays that outlive the call refer to.
+        """
         self._owners, self._rows = _parsed(table)
+        self._memory = memory
         self._observer, self._address, self._cancel = observer, address, cancel
         self._pending_ns: dict[int, int] = {}
         self._error: BaseException | None = None
         self.callback = _CALLBACK(self._after_step)
+
+    def end(self) -> None:
+        """Let go of the callback, which refers to this object."""
+        self.callback = _CALLBACK()
 
     def raise_error(self) -> None:
         """Raise what the observer raised in the run that has ended."""
@@ -72,7 +88,7 @@ class Observing:
             "data": (self._address(*facts["place"]), True),
             "version": 3,
         }
-        raw = np.asarray(_Memory(interface))
+        raw = np.asarray(_Memory(interface, self._memory))
         array = np.ndarray(shape, dtype, raw, 0, strides)
         return ObservedValue(
             facts["name"],
@@ -88,15 +104,20 @@ def _parsed(table: bytes | memoryview) -> tuple[list[int], dict[int, list[dict[s
     rows: dict[int, list[dict[str, Any]]] = {}
     try:
         document = json.loads(bytes(table))
+        owners: list[int] = list(document["owners"])
         for row in document["rows"]:
+            values = [_FIELDS.issubset(value) for value in row["values"]]
+            if not (_ROW.issubset(row) and all(values) and 0 <= row["step"] < len(owners)):
+                raise ValueError(f"a row is incomplete: {row}")
             rows.setdefault(row["step"], []).append(row)
-        return list(document["owners"]), rows
+        return owners, rows
     except (ValueError, KeyError, TypeError) as error:
         raise ArtifactError("an artifact is damaged", why=f"its values: {error!r}") from error
 
 
 class _Memory:
-    """Memory of a binding, as numpy sees it."""
+    """Memory of a binding, as numpy sees it; keeps its owner."""
 
-    def __init__(self, interface: dict[str, Any]) -> None:
+    def __init__(self, interface: dict[str, Any], owner: object) -> None:
         self.__array_interface__ = interface
+        self._owner = owner

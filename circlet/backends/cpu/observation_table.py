@@ -46,7 +46,7 @@ def _ends(ops: Sequence[Op], last: dict[Tensor, int]) -> Iterator[tuple[Op, int]
     for number, op in enumerate(ops):
         written = [last[tensor] for tensor in op.outputs if tensor in last]
         if not written:
-            written = [last[t] for t in op.inputs[:1] if t is not None and t in last]
+            written = [last[t] for t in op.inputs if t is not None and t in last]
             last.update(dict.fromkeys(op.outputs, max(written, default=0)) if written else {})
         if written:
             found.append((max(written), number, op))

@@ -25,8 +25,14 @@ def channels_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
     source, ranges = _viewed(op, result)
     if source is None or not ranges or len(source.shape) != len(result.shape):
         return None
-    whole = source.static_shape[:-1] == result.static_shape[:-1]
-    return (source, ranges[-1].start) if whole and all(r.step == 1 for r in ranges) else None
+    *outer, last = ranges
+    whole = all(
+        (part.start, part.step, part.count) == (0, 1, size)
+        for part, size in zip(outer, source.static_shape, strict=False)
+    )
+    shape = (*source.static_shape[:-1], last.count)
+    is_run = whole and last.step == 1 and result.static_shape == shape
+    return (source, last.start) if is_run else None
 
 
 def _viewed(op: Op, result: Tensor) -> tuple[Tensor | None, Sequence[Range]]:

@@ -11,7 +11,7 @@ from circlet.backends.base import Observation, ObservedValue, Observer
 from circlet.backends.models import ArrayRunner, ModelCompiler, submodel
 from circlet.deadline import deadline_after, time_left
 from circlet.errors import BackendError, CancelledError
-from circlet.formats import dumps_whole, load
+from circlet.formats import dumps_whole, load_whole
 from circlet.ir import Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import unsupported_reason
@@ -40,7 +40,7 @@ class ReferencePartition:
     """A graph, read from the model in the artifact, that its records evaluate."""
 
     def __init__(self, model: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._graph = load(model, limits).main
+        self._graph = load_whole(model, limits).main
         self._limits = limits
         unsupported_report(self._graph)
 

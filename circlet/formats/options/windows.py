@@ -57,7 +57,7 @@ def _stored(op: Op, padding: Padding, axes: Callable[[Op], Axes]) -> str:
         "the padding of an operator cannot be stored",
         where=f"{op.name} ({op.label})",
         why=f"files know SAME and VALID, not {padding}",
-        fix="put a PAD in front of the operator, and no padding into it",
+        fix="put a PAD in front of a convolution, PADV2 in front of MAX_POOL_2D",
     )
 
 

@@ -14,6 +14,7 @@ from circlet.ops.build import builder
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.split import SplitAttrs, UnpackAttrs
+from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.partition import partition
 from circlet.target.targets import native_target
 from tests.backends.cpu.harness import check_native
@@ -308,6 +309,15 @@ def channels_of_an_image_that_are_padded(n: Net) -> Graph:
 def channels_that_are_reshaped(n: Net) -> Graph:
     x = n.relu(n.input(3, 5, 8))
     return n.graph(n.relu(n.reshape(n.slice(x, (0, 0, 2), (3, 5, 4)), 60)))
+
+
+def a_column_of_each_matrix_with_an_axis_put_last(n: Net) -> Graph:
+    x = n.relu(n.input(2, 3, 4))
+    places = ((0, 1, 0, 0), (2, 2, 3, 0), (1, 1, 1, 1))
+    begin, end, steps = (n.b.constant("at", np.array(at, np.int32)) for at in places)
+    attrs = StridedSliceAttrs(new_axis_mask=8, shrink_axis_mask=2)
+    part = n.b.op("STRIDED_SLICE", [x, begin, end, steps], attrs, quant=n.quant)
+    return n.graph(n.relu(part), n.relu(x))
 
 
 def parts_that_are_outputs(n: Net) -> Graph:

@@ -9,6 +9,7 @@ import numpy as np
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.conv import Conv2DAttrs
+from circlet.ops.geometry import SAME_UPPER, UNPADDED
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.operands import operand
 from circlet.ops.requantize import activation_of
@@ -78,7 +79,8 @@ def _is_point(op: Op) -> bool:
     floats = {t.dtype for t in (operand(op, 0), weights, bias, op.outputs[0])} == {DType.FLOAT32}
     single = weights.static_shape[1:3] == (1, 1) and attrs.strides == (1, 1)
     ungrouped = weights.static_shape[3] == operand(op, 0).static_shape[3]
-    return constant and floats and single and ungrouped
+    unpadded = attrs.padding in (SAME_UPPER, UNPADDED)
+    return constant and floats and single and ungrouped and unpadded
 
 
 def _parts(op: Op, join: Op, pixel: Tensor, place: int) -> list[Op]:

@@ -226,7 +226,7 @@ CIRCLET_EXPORT uint32_t circlet_binding_observe(circlet_binding *binding,
 
 static inline void run_step(const circlet_binding *binding, const bound_step *step,
                             uint32_t threads) {
-    if (threads > 1 && !step->is_serial)
+    if (threads > 1 && step->chunks > 1 && !step->is_serial)
         pool_run_step(binding->pool, step, binding->scratch, threads);
     else if (step->tasks)
         step->kernel(step->params, step->operands, binding->scratch.base, 0, step->tasks);

@@ -161,7 +161,7 @@ def agree(first: np.ndarray, second: np.ndarray) -> bool:
 
 @dataclass
 class Findings:
-    """Answers that beat the defaults, by knob, and everything that was measured."""
+    """Settings that beat the defaults, by knob, and everything that was measured."""
 
     wanted: dict[str, str]
     results: list[KnobResult]
@@ -171,24 +171,24 @@ class _Search:
     """Turns knobs in stages: one of each workload at a time, for all workloads together."""
 
     def __init__(self, builder: CandidateBuilder, timer: Timer, seconds: float) -> None:
-        self._workshop, self._timer = builder, timer
+        self._builder, self._timer = builder, timer
         self._deadline = perf_counter() + seconds
         self._found = Findings({}, [])
 
     def found(self) -> Findings:
         """What the time suffices for."""
-        current, asked = self._workshop.plain, set[str]()
+        current, seen = self._builder.plain, set[str]()
         while self._left() > 0:
-            stage = _one_of_each(q for q in _to_measure(current) if q.key not in asked)
+            stage = _one_of_each(knob for knob in _to_measure(current) if knob.key not in seen)
             if not stage:
                 break
-            asked |= {knob.key for knob in stage}
+            seen |= {knob.key for knob in stage}
             results = self._results(stage, current)
             self._found.results += results
             won = {a.knob: a.taken for a in results if a.taken != a.default}
             if won:
                 self._found.wanted |= won
-                current = self._workshop.variant(self._found.wanted)
+                current = self._builder.variant(self._found.wanted)
         return self._found
 
     def _left(self) -> float:
@@ -200,7 +200,7 @@ class _Search:
         plans, half = [current], self._left() / 2
         for turn in range(1, max(map(len, labels.values()))):
             tried = {key: own[turn] for key, own in labels.items() if turn < len(own)}
-            plans.append(self._workshop.variant({**self._found.wanted, **tried}))
+            plans.append(self._builder.variant({**self._found.wanted, **tried}))
             if self._left() < half:
                 break
         times = self._timer.steps(plans, self._left() / 2)
@@ -210,8 +210,8 @@ class _Search:
 def _to_measure(plan: Candidate) -> list[KnobReport]:
     """Knobs with several candidates worth trying, of ops that have steps of their own."""
     timed = frozenset(plan.workloads)
-    asked = plan.settings.knobs.values()
-    return [q for q in asked if q.workload in timed and len(_worth_trying(q)) > 1]
+    seen = plan.settings.knobs.values()
+    return [knob for knob in seen if knob.workload in timed and len(_worth_trying(knob)) > 1]
 
 
 def _one_of_each(knobs: Iterable[KnobReport]) -> list[KnobReport]:

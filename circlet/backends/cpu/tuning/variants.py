@@ -48,7 +48,7 @@ class Variant(NamedTuple):
         network: The file of the public corpora that measures it; "" where none of them has it.
         target: What to compile for to meet it.
         precision: What to compile with to meet it.
-        knobs: Questions that its lowering knobs: "tile", "method", "fold".
+        knobs: What its lowering chooses by knobs: "tile", "method", "fold".
     """
 
     name: str

@@ -10,6 +10,7 @@ import pytest
 from circlet.backends.cpu.passes import PASSES, native_pipeline
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.evaluate import evaluate_graph
+from circlet.ops.geometry import Padding
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.resize import ResizeAttrs
 from tests.backends.cpu.cases import Cases
@@ -30,6 +31,7 @@ class _Case:
     window: int = 1
     size: int = 6
     bias: bool = True
+    padding: Padding | None = None
 
 
 def _network(case: _Case) -> tuple[Cases, Tensor]:
@@ -47,7 +49,10 @@ def _network(case: _Case) -> tuple[Cases, Tensor]:
     operands = [joined, cases.constant(cases.values(F32, shape, 0.2))]
     if case.bias:
         operands.append(cases.constant(cases.values(F32, (9,))))
-    cases.op("CONV_2D", operands, conv2d_attrs("SAME", 1, 1, "RELU", 1, 1))
+    attrs = conv2d_attrs("SAME", 1, 1, "RELU", 1, 1)
+    if case.padding is not None:
+        attrs = replace(attrs, padding=case.padding)
+    cases.op("CONV_2D", operands, attrs)
     return cases, spread
 
 
@@ -78,8 +83,15 @@ def test_split_network_gives_the_same(case: _Case) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    [_Case(window=3), _Case(images=0), _Case(pixels=2), _Case(size=3), _Case(bias=False)],
-    ids=["window", "pixel_alone", "two_pixels", "small_image", "no_bias"],
+    [
+        _Case(window=3),
+        _Case(images=0),
+        _Case(pixels=2),
+        _Case(size=3),
+        _Case(bias=False),
+        _Case(padding=((1, 0), (0, 2))),
+    ],
+    ids=["window", "pixel_alone", "two_pixels", "small_image", "no_bias", "padding"],
 )
 def test_other_networks_stay(case: _Case) -> None:
     graph = _network(case)[0].graph()

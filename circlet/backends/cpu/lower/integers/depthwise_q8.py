@@ -61,7 +61,7 @@ class Depthwise(NamedTuple):
     Attributes:
         parts: Gives parts of the weights, int8 [h, w, channels] each.
         requantise: Parameters, given the parts of the weights and blocks of channels.
-        settings: What may be done together, the best first.
+        tilings: What may be done together, the best first.
         in_strides: Bytes between images, rows and pixels of the input.
         scales: Where the scales of quantised float images stand.
     """
@@ -69,7 +69,7 @@ class Depthwise(NamedTuple):
     op: Op
     parts: Callable[[], tuple[Int8, ...]]
     requantise: Callable[[tuple[Int8, ...], Blocks], Requantisation]
-    settings: Sequence[Tilings]
+    tilings: Sequence[Tilings]
     in_strides: tuple[int, int, int]
     flip: bool
     data: Ref
@@ -176,20 +176,20 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
 
 def _tiling(call: Depthwise, context: Context) -> Tiling:
     """The best tiling; for another size of the network, among those that are there for the op."""
-    for knob in call.settings if context.reuses else ():
-        known = context.reused(call.op, _packing(knob))
+    for family in call.tilings if context.reuses else ():
+        known = context.reused(call.op, _packing(family))
         if known is None:
             continue
-        for tiling in knob.tilings():
+        for tiling in family.tilings():
             if context.has(_kernel(call, tiling, known.fact)):
                 return tiling
-    return next(call.settings[0].tilings())
+    return next(call.tilings[0].tilings())
 
 
 def _choice(call: Depthwise, size: tuple[int, int], context: Context) -> Knob[Tiling]:
     """The best tiling, and the next ones of each size of blocks."""
     window, lanes = window_of(call.op), context.vector_bytes // 4
-    families = () if context.reuses else call.settings
+    families = () if context.reuses else call.tilings
     nearly = (tiling for family in families for tiling in islice(family.tilings(), _MOST_EACH))
     return Knob(
         f"depthwise_q8 {joined(size)}",

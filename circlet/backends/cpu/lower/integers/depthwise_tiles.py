@@ -115,11 +115,11 @@ def tilings_of(
     rows = (1, 2) if _slides(window) and _shares_rows(window.rows, size[0]) else (1,)
     widest = [n for n in _BLOCK_SIZES if n <= context.vector_bytes][:2]
     room = _room(context)
-    settings = [
+    families = [
         _tilings(window, size, blocks_of(channels, most), count, room)
         for most, count in product(widest, rows)
     ]
-    return [knob for _, knob in sorted(settings, key=lambda row: row[0])]
+    return [family for _, family in sorted(families, key=lambda row: row[0])]
 
 
 def narrow_tilings(window: Window2D, width: int, channels: int, context: Context) -> Tilings:

@@ -19,7 +19,7 @@ _FEW_TASKS = 16
 
 
 def conv_border(op: Op) -> dict[int, Border]:
-    """The border that SAME windows reach into."""
+    """The border that the windows of a convolution reach into."""
     _, height, width, _ = nhwc(operand(op, 0).static_shape)
     (top, bottom), (left, right) = window_of(op).pads(height, width)
     border = Border(top, left, bottom, right)
