@@ -62,7 +62,7 @@ class GuardedExecutable:
     """A plan with its constants in guarded memory and its kernels; `loader.Executable` for others.
 
     Attributes:
-        runtime, constants, units: As `loader.Executable` has them.
+        runtime, constants, units, reuse, values: As `loader.Executable` has them.
     """
 
     guard: Guard
@@ -73,8 +73,10 @@ class GuardedExecutable:
         plan: Image,
         constants: Image | np.ndarray,
         units: Sequence[Image | Library],
+        reuse: Image = b"",
+        values: Image | Callable[[], Image] = b"",
     ) -> None:
-        self.runtime = runtime
+        self.runtime, self.reuse, self.values = runtime, reuse, values
         self.constants = np.frombuffer(constants, np.uint8)
         self.units = [u if isinstance(u, Library) else Library(u, "unit") for u in units]
         self._granted = Executable(runtime, plan, constants, self.units)  # what kernels need
@@ -85,6 +87,12 @@ class GuardedExecutable:
         self.guarded = Region(len(stored), self.guard.constants.get(stored, []))
         self.guarded.write(stored)
         self.guarded.seal(read_only=True)
+
+    def bind(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
+    ) -> GuardedBinding:
+        """Guarded copies of these buffers, and an arena."""
+        return GuardedBinding(self, inputs, outputs)
 
 
 def _kernels(library: Library) -> list[CFuncPtr]:
@@ -103,7 +111,6 @@ class GuardedBinding:
         executable: GuardedExecutable,
         inputs: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
-        threads: int = 1,
     ) -> None:
         self._executable = executable
         self._ports = {Space.INPUT: list(inputs), Space.OUTPUT: list(outputs)}

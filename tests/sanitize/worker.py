@@ -17,15 +17,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from circlet.backends.base import Compiled
+from circlet.backends.cpu import backend, loaded_code, partition_compiler, resizer
 from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.partition_compiler import CpuCompiler, Lowered
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
-from circlet.compiler import build
 from circlet.formats.arrays import Wanted, random_array
 from circlet.plan.partition import Partition
-from circlet.runtime import loading, resizing
 from circlet.runtime.session import Session
 from tests.conformance import Subject, check, subjects
-from tests.sanitize.execution import Guard, GuardedBinding, GuardedExecutable, Placed
+from tests.sanitize.execution import Guard, GuardedExecutable, Placed
 from tests.sanitize.modes import MODES, NOTE_BYTES
 from tests.sanitize.spread import Spread
 
@@ -74,16 +75,20 @@ def install(mode: str, say: Callable[[str], None]) -> None:
         say("the C compiler")
         return compile_units([replace(unit, flags=(*unit.flags, *chosen.flags)) for unit in units])
 
-    GuardedExecutable.guard = guard
-    for module, name, stand_in in (
-        (build, "compile_partition", compile_spread),
-        (build, "compile_units", compile_checked),
-        (loading, "Executable", GuardedExecutable),
-        (resizing, "compile_units", compile_checked),
-        (resizing, "Executable", GuardedExecutable),
-        (loading, "Binding", GuardedBinding),
+    def built_checked(compiler: CpuCompiler, lowered: Lowered) -> Compiled:
+        return built(compiler, lowered, compile_checked)
+
+    GuardedExecutable.guard, built = guard, CpuCompiler.built
+    for place, name, stand_in in (
+        (partition_compiler, "compile_partition", compile_spread),
+        (CpuCompiler, "built", built_checked),
+        (resizer, "compile_units", compile_checked),
+        (backend, "Executable", GuardedExecutable),
+        (loaded_code, "Executable", GuardedExecutable),
     ):
-        setattr(module, name, stand_in)
+        if not hasattr(place, name):
+            raise AttributeError(f"{name} has moved, so that nothing would be guarded")
+        setattr(place, name, stand_in)
 
 
 def _placed(part: Partition, compiled: CompiledPartition, spread: Spread) -> Placed:
