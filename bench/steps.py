@@ -13,7 +13,7 @@ import numpy as np
 
 from circlet.artifact.values import Value
 from circlet.backends.base import Runner
-from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.compile import LoweredPartition, compile_partition
 from circlet.backends.cpu.loader import Binding
 from circlet.backends.cpu.lowering import ConstantRef, KernelCall, TensorRef
 from circlet.compiler.key import Stored
@@ -125,7 +125,7 @@ def profile(source: Stored, threads: int, seconds: float = 0.6) -> Profile:
     return Profile(tuple(rows), call_us, median(others) if has_numpy else 0.0, resident, threads)
 
 
-def _compiled(source: Stored, options: Options) -> list[tuple[Partition, CompiledPartition]]:
+def _compiled(source: Stored, options: Options) -> list[tuple[Partition, LoweredPartition]]:
     """The native partitions, planned again: what the artifact does not tell."""
     model = load(source, options.limits)
     return compiled_partitions(model, parse_targets(options.target)[0], options)
@@ -133,7 +133,7 @@ def _compiled(source: Stored, options: Options) -> list[tuple[Partition, Compile
 
 def compiled_partitions(
     model: Model, target: Target, options: Options
-) -> list[tuple[Partition, CompiledPartition]]:
+) -> list[tuple[Partition, LoweredPartition]]:
     """The native partitions of a model, lowered; C is written but not compiled."""
     planned = plan(Template.of(model, options), options._replace(target=str(target)))
     return [
@@ -143,7 +143,7 @@ def compiled_partitions(
     ]
 
 
-def _check_same(opened: Opened, compiled: Sequence[CompiledPartition]) -> None:
+def _check_same(opened: Opened, compiled: Sequence[LoweredPartition]) -> None:
     native = [part for part in opened.metadata["partitions"] if part["backend"] == "cpu"]
     known = [[(int(op), str(name)) for op, name in part["steps"]] for part in native]
     if known != [list(part.steps) for part in compiled]:
@@ -181,7 +181,7 @@ def _median_run(runners: Sequence[Runner], seconds: float) -> float:
 
 
 def _works(
-    parts: Sequence[Partition], compiled: Sequence[CompiledPartition], step_us: np.ndarray
+    parts: Sequence[Partition], compiled: Sequence[LoweredPartition], step_us: np.ndarray
 ) -> list[Work | None]:
     works: list[Work | None] = []
     for part, done in zip(parts, compiled, strict=True):

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from circlet.backends.cpu import toolchain
-from circlet.backends.cpu.compiler import Compiler
+from circlet.backends.cpu.c_compiler import Compiler
 from circlet.backends.cpu.flags import unit_flags
 from circlet.backends.cpu.toolchain import UnitSource
 

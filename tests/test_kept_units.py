@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from circlet.backends.cpu import toolchain
-from circlet.backends.cpu.compiler import Compiler, find_compiler
+from circlet.backends.cpu.c_compiler import Compiler, find_compiler
 from circlet.backends.cpu.toolchain import UnitSource
 from circlet.target.targets import parse_target
 from tests import kept_units

@@ -16,6 +16,7 @@ from circlet.artifact.file import is_of_other_version, open_artifact
 from circlet.artifact.writer import write_file
 from circlet.backends.registry import backend_names, find_backend
 from circlet.errors import ArtifactError, BackendError, CacheError, CircletError, FileError
+from circlet.options import DEFAULT_BACKENDS
 from circlet.runtime.session import Session
 from circlet.sample import Sample
 from circlet.target.targets import native_target
@@ -103,10 +104,10 @@ def _is_sound(data: bytes) -> bool:
 def _backend(name: str) -> str:
     """Run the embedded int8 sample on all its pictures; exact answers are said so.
 
-    Numpy runs what a backend of some operators alone does not take.
+    The last default backend runs what a backend of some operators alone does not take.
     """
     facts = find_backend(name).diagnose()
-    session = Session(Sample().model_path, backends=(name, "reference"), threads=1)
+    session = Session(Sample().model_path, backends=(name, DEFAULT_BACKENDS[-1]), threads=1)
     if name not in {row["backend"] for row in session.placement}:
         return f"{facts}; it takes no operator of the embedded sample"
     wanted = Sample.int8_scores()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from circlet import __version__
 from circlet.artifact.file import TargetCode
@@ -10,7 +10,7 @@ from circlet.artifact.values import Value
 from circlet.artifact.writer import artifact_bytes
 from circlet.backends.base import Compiled, CompiledPartition
 from circlet.compiler.planning import PlannedModel
-from circlet.errors import BackendError, GraphError
+from circlet.errors import GraphError
 from circlet.ir import Graph, Tensor
 from circlet.ops.state import initial_bytes, variables
 from circlet.plan.partition import Partition
@@ -19,28 +19,11 @@ from circlet.target.targets import Target
 
 def artifact_of(planned: PlannedModel, compiled: Mapping[str, Compiled]) -> bytes:
     """The artifact of partitions that are compiled, by backend."""
-    parts = list(_in_order(planned, compiled))
+    parts = planned.in_order({name: own.partitions for name, own in compiled.items()})
     facts = {name: fact for own in compiled.values() for name, fact in own.facts.items()}
     metadata = {**facts, **metadata_of(planned, [part.facts for part in parts])}
     codes = [_code_for(target, parts, compiled) for target in planned.job.targets]
     return artifact_bytes(metadata, codes)
-
-
-def _in_order(
-    planned: PlannedModel, compiled: Mapping[str, Compiled]
-) -> Iterator[CompiledPartition]:
-    """Compiled partitions in the order of the plan."""
-    for compiler in planned.compilers:
-        made, wanted = compiled[compiler.name].partitions, planned.partitions_of(compiler)
-        if len(made) != len(wanted):
-            raise BackendError(
-                "a backend compiled other partitions than it was given",
-                where=compiler.name,
-                why=f"it made {len(made)} of {len(wanted)}",
-                fix="report this to whoever wrote the backend",
-            )
-    rest = {name: iter(own.partitions) for name, own in compiled.items()}
-    return (next(rest[part.backend]) for part in planned.partitions)
 
 
 def _code_for(

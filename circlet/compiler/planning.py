@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from circlet.artifact.values import unique_names
 from circlet.backends.base import CompileJob, PartitionCompiler
 from circlet.backends.registry import find_backend
 from circlet.compiler.template import Template
-from circlet.errors import InputError
+from circlet.errors import BackendError, InputError
 from circlet.ir import Graph, Model, Origin, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops.shape import copy_op
@@ -21,6 +22,7 @@ from circlet.plan.partition import Partition, partition
 from circlet.plan.shapes import fix_shapes
 from circlet.target.targets import parse_targets
 
+T = TypeVar("T")
 LOGGER = logging.getLogger(__name__)
 
 
@@ -47,6 +49,24 @@ class PlannedModel:
     def partitions_of(self, compiler: PartitionCompiler) -> list[Partition]:
         """The partitions of one backend."""
         return [part for part in self.partitions if part.backend == compiler.name]
+
+    def in_order(self, made: Mapping[str, Sequence[T]]) -> list[T]:
+        """What backends, by name, made of each of their partitions, in the order of the plan.
+
+        Raises:
+            BackendError: A backend made more or fewer than it was given.
+        """
+        for compiler in self.compilers:
+            count, wanted = len(made[compiler.name]), len(self.partitions_of(compiler))
+            if count != wanted:
+                raise BackendError(
+                    "a backend compiled other partitions than it was given",
+                    where=compiler.name,
+                    why=f"it made {count} of {wanted}",
+                    fix="report this to whoever wrote the backend",
+                )
+        rest = {name: iter(parts) for name, parts in made.items()}
+        return [next(rest[part.backend]) for part in self.partitions]
 
 
 def plan(

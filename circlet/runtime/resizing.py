@@ -52,8 +52,7 @@ class Resizer:
         loaded = frozenset(str(entry["backend"]) for entry in entries)
         planned = plan(template, options, loaded=loaded)
         made = {compiler.name: self._made(planned, compiler) for compiler in planned.compilers}
-        rest = {name: iter(pairs) for name, pairs in made.items()}
-        pairs = [next(rest[part.backend]) for part in planned.partitions]
+        pairs = planned.in_order(made)
         metadata = metadata_of(planned, [facts for _, facts in pairs])
         opened = opened_plan(metadata, [code for code, _ in pairs])
         opened.seconds["resize"] = time.perf_counter() - start

@@ -19,8 +19,8 @@ from typing import Any
 
 from circlet.backends.base import Compiled
 from circlet.backends.cpu import backend, loaded_code, partition_compiler, resizer
-from circlet.backends.cpu.compile import CompiledPartition, compile_partition
-from circlet.backends.cpu.partition_compiler import CpuCompiler, Lowered
+from circlet.backends.cpu.compile import LoweredPartition, compile_partition
+from circlet.backends.cpu.partition_compiler import CpuCompiler, LoweredByTarget
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.formats.arrays import Wanted, random_array
 from circlet.plan.partition import Partition
@@ -63,7 +63,7 @@ def install(mode: str, say: Callable[[str], None]) -> None:
     """Have sessions of this process compile for, and run in, guarded memory."""
     guard, chosen = Guard(say), MODES[mode]
 
-    def compile_spread(part: Partition, *arguments: Any, **options: Any) -> CompiledPartition:
+    def compile_spread(part: Partition, *arguments: Any, **options: Any) -> LoweredPartition:
         spread = Spread(chosen.at_end)
         arranged = {**options, "arrangement": spread.arrangement}
         compiled = compile_partition(part, *arguments, **arranged)
@@ -75,7 +75,7 @@ def install(mode: str, say: Callable[[str], None]) -> None:
         say("the C compiler")
         return compile_units([replace(unit, flags=(*unit.flags, *chosen.flags)) for unit in units])
 
-    def built_checked(compiler: CpuCompiler, lowered: Lowered) -> Compiled:
+    def built_checked(compiler: CpuCompiler, lowered: LoweredByTarget) -> Compiled:
         return built(compiler, lowered, compile_checked)
 
     GuardedExecutable.guard, built = guard, CpuCompiler.built
@@ -91,7 +91,7 @@ def install(mode: str, say: Callable[[str], None]) -> None:
         setattr(place, name, stand_in)
 
 
-def _placed(part: Partition, compiled: CompiledPartition, spread: Spread) -> Placed:
+def _placed(part: Partition, compiled: LoweredPartition, spread: Spread) -> Placed:
     names = tuple(
         f"step {number}, kernel {kernel}, of {part.ops[op].label} {part.ops[op].name}"
         for number, (op, kernel) in enumerate(compiled.steps)

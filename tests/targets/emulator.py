@@ -14,7 +14,7 @@ import numpy as np
 
 from circlet.artifact.file import Artifact, PartitionCode, TargetCode
 from circlet.artifact.values import Value
-from circlet.backends.cpu.compiler import find_compiler
+from circlet.backends.cpu.c_compiler import find_compiler
 from circlet.backends.cpu.toolchain import RUNTIME_DIR
 from circlet.target.targets import parse_target
 

@@ -30,7 +30,7 @@ class CpuBackend:
 
     def toolchain(self) -> str:
         """What tells one C compiler from another; CompilerMissingError where there is none."""
-        from circlet.backends.cpu.compiler import compiler_identity
+        from circlet.backends.cpu.c_compiler import compiler_identity
 
         return compiler_identity()
 

@@ -49,7 +49,7 @@ _SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
 
 
 @dataclass(frozen=True)
-class CompiledPartition:
+class LoweredPartition:
     """What the native code of a partition consists of, before the C compiler ran.
 
     Attributes:
@@ -89,7 +89,7 @@ def compile_partition(
     rows: Mapping[tuple[Op, Target], Lowering] | None = None,
     settings: KnobSettings | None = None,
     precision: str = "f32",
-) -> CompiledPartition:
+) -> LoweredPartition:
     """Lower a partition to C and a plan that stops a run after so many turns of its loops.
 
     Args:
@@ -119,7 +119,7 @@ def compile_partition(
         return _operand(TensorRef(tensor), lowered.storage, offsets, {})
 
     steps = tuple((sources[step.op], _step_name(step)) for step in lowered.steps)
-    return CompiledPartition(
+    return LoweredPartition(
         units=units,
         plan=plan,
         constants=b"" if lowered.reuses else lowered.constants,

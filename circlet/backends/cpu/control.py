@@ -21,7 +21,6 @@ from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.ir import Graph, Op, Tensor
 from circlet.ops import Effects, NoAttrs, find
 from circlet.ops.operands import operand
-from circlet.ops.requantization import is_default
 from circlet.target.targets import Target
 
 COPY = "COPY"
@@ -103,8 +102,6 @@ def is_control(op: Op) -> bool:
 
 
 def _row_refusal(op: Op, target: Target) -> str | None:
-    if not is_default(op):
-        return f"no kernel for {op.requantization}"
     row = LOWERINGS.choose(op, target)
     return row if isinstance(row, str) else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from circlet.backends.cpu.compile import CompiledPartition
+from circlet.backends.cpu.compile import LoweredPartition
 from circlet.backends.cpu.loader import Executable, Library
 from circlet.backends.cpu.reuse_index import NO_REUSE, ReuseIndex
 
@@ -30,7 +30,7 @@ class LoadedCode:
         indexes = (replace(own, kernels=kernels, units=len(known)) for own in self.indexes)
         return LoadedCode(known, tuple(indexes))
 
-    def executable(self, compiled: CompiledPartition, first: Executable) -> Executable:
+    def executable(self, compiled: LoweredPartition, first: Executable) -> Executable:
         """A plan over these units and the constants of the partition that was loaded first."""
         index = compiled.reuse
         constants = first.constants if index.constants_bytes else b""

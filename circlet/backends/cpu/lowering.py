@@ -19,6 +19,7 @@ import numpy.typing as npt
 from circlet.backends.cpu.layout import Border, Layout
 from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.ir import Op, Tensor
+from circlet.ops.requantization import is_default
 from circlet.target.targets import Target
 
 T = TypeVar("T")
@@ -214,7 +215,6 @@ class Rank(IntEnum):
     COMPUTED = 80  # operands packed as they are read: weights that are computed at run time
     COMPUTED_INT8 = 81
     COMPUTED_INT16 = 82
-    DIRECT = 90  # any operands, one product after the other
 
 
 @dataclass(frozen=True)
@@ -277,6 +277,8 @@ class LoweringTable:
 
     def choose(self, op: Op, target: Target) -> Lowering | str:
         """The first row that takes an op, or why none does."""
+        if not is_default(op):
+            return f"no kernel for {op.requantization}"
         reasons = []
         for row in self.rows.get(op.label) or filter(None, [self.row_of_user(op.label)]):
             reason = row.refuses(op, target)

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from circlet.backends.base import MemoryUse
-from circlet.backends.cpu.compile import CompiledPartition
+from circlet.backends.cpu.compile import LoweredPartition
 from circlet.plan.memory import Block
 from circlet.plan.partition import Partition
 
 
-def memory_use(partition: Partition, compiled: CompiledPartition) -> MemoryUse:
+def memory_use(partition: Partition, compiled: LoweredPartition) -> MemoryUse:
     """The arena of a partition and its peak."""
     step, alive = _peak(compiled.blocks)
     op = partition.ops[compiled.steps[step][0] if compiled.steps else 0]
@@ -32,7 +32,7 @@ def memory_use(partition: Partition, compiled: CompiledPartition) -> MemoryUse:
     )
 
 
-def _stripes(compiled: CompiledPartition) -> Iterator[tuple[str, int, int]]:
+def _stripes(compiled: LoweredPartition) -> Iterator[tuple[str, int, int]]:
     for call in compiled.calls:
         if call is not None and call.kernel.function == "stripe":
             yield call.op.name, call.tasks, int(np.asarray(call.params["buffers_bytes"]))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from circlet.artifact.file import PartitionCode
 from circlet.backends import base
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
-from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.compile import LoweredPartition, compile_partition
 from circlet.backends.cpu.control import is_control, refusal
 from circlet.backends.cpu.lower.floats.bf16 import has_bf16
 from circlet.backends.cpu.lowering import LOWERINGS, Lowering
@@ -23,7 +23,6 @@ from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.errors import LimitError
 from circlet.ir import DType, Op
 from circlet.ops import unsupported_reason
-from circlet.ops.requantization import is_default
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
@@ -31,7 +30,7 @@ from circlet.target.threads import usable_cores
 
 LOGGER = logging.getLogger(__name__)
 Build = Callable[[Sequence[UnitSource]], list[bytes]]
-Lowered = Mapping[Target, Sequence[CompiledPartition]]
+LoweredByTarget = Mapping[Target, Sequence[LoweredPartition]]
 
 
 class CpuCompiler:
@@ -52,8 +51,6 @@ class CpuCompiler:
         unsupported = unsupported_reason(op)
         if unsupported is not None:
             return Reason(unsupported)
-        if not is_default(op):
-            return Reason(f"no kernel for {op.requantization}")
         for tensor in (*op.inputs, *op.outputs):
             if tensor is not None and None in tensor.shape:
                 return Reason("a shape depends on the data of a run")
@@ -105,7 +102,7 @@ class CpuCompiler:
         target: Target,
         reuse: ReuseIndex | None = None,
         settings: KnobSettings | None = None,
-    ) -> CompiledPartition:
+    ) -> LoweredPartition:
         """A partition as C and a plan.
 
         Args:
@@ -136,7 +133,7 @@ class CpuCompiler:
             )
         return compiled
 
-    def built(self, lowered: Lowered, build: Build = compile_units) -> base.Compiled:
+    def built(self, lowered: LoweredByTarget, build: Build = compile_units) -> base.Compiled:
         """Partitions that are lowered, for each target in the same order, all C built at once."""
         sources = [
             UnitSource(text, target)
@@ -164,7 +161,7 @@ class CpuCompiler:
         return base.Compiled(partitions, {t: runtime_of[own] for t, own in plain.items()})
 
 
-def partition_code(compiled: CompiledPartition, images: Iterator[bytes]) -> PartitionCode:
+def partition_code(compiled: LoweredPartition, images: Iterator[bytes]) -> PartitionCode:
     """What an artifact keeps of a partition, whose units are the next images."""
     sections = {
         "plan": (compiled.plan,),
@@ -175,7 +172,7 @@ def partition_code(compiled: CompiledPartition, images: Iterator[bytes]) -> Part
     return PartitionCode("cpu", compiled.constants, sections)
 
 
-def facts_of(compiled: CompiledPartition) -> dict[str, object]:
+def facts_of(compiled: LoweredPartition) -> dict[str, object]:
     """What loading, and a user, may ask of a partition."""
     memory = compiled.memory
     return {

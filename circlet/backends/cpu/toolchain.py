@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from circlet.backends.cpu.compiler import (
+from circlet.backends.cpu.c_compiler import (
     Compiler,
     compiler_identity,
     find_compiler,

@@ -54,7 +54,7 @@ def test_the_lowest_rank_that_takes_an_operator_wins() -> None:
     made.output(made.op("ABS", [made.input("x", DType.FLOAT32, (3,))]))
     (op,) = made.graph.ops
     table = LoweringTable()
-    table.add(_row("last", Rank.DIRECT))
+    table.add(_row("last", Rank.COMPUTED_INT16))
     table.add(_row("best", Rank.INT8))
     table.add(_row("choosy", Rank.MATRIX_UNIT, "needs tiles"))
     chosen = table.choose(op, parse_target("x86_64+v3"))

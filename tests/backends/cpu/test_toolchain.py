@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from circlet.backends.cpu.compiler import compiler_identity, find_compiler
+from circlet.backends.cpu.c_compiler import compiler_identity, find_compiler
 from circlet.backends.cpu.toolchain import UnitSource, compile_unit, compile_units
 from circlet.config import Config
 from circlet.errors import CacheError, CircletError, CompileError, CompilerMissingError, InputError

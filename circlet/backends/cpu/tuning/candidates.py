@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from circlet.backends.cpu.compile import CompiledPartition
+from circlet.backends.cpu.compile import LoweredPartition
 from circlet.backends.cpu.loaded_code import LoadedCode, loaded_code_of
 from circlet.backends.cpu.loader import Executable, Library, load_runtime
 from circlet.backends.cpu.partition_compiler import CpuCompiler
@@ -32,7 +32,7 @@ class Candidate(NamedTuple):
     executables: tuple[Executable, ...]
     workloads: tuple[str, ...]
     settings: KnobSettings
-    compiled: tuple[CompiledPartition, ...]
+    compiled: tuple[LoweredPartition, ...]
 
 
 class Images:
@@ -88,7 +88,7 @@ class CandidateBuilder:
     def variant(self, wanted: Mapping[str, str]) -> Candidate:
         """The partitions over kernels and constants that there are; what they lack is added."""
         settings = KnobSettings(wanted)
-        compiled: list[CompiledPartition] = []
+        compiled: list[LoweredPartition] = []
         for number, part in enumerate(self._partitions):
             done = self._lowered(part, settings, self._code.index(number))
             if done.units:
@@ -102,20 +102,20 @@ class CandidateBuilder:
 
     def _lowered(
         self, part: Partition, settings: KnobSettings, reuse: ReuseIndex | None = None
-    ) -> CompiledPartition:
+    ) -> LoweredPartition:
         return self._compiler.lowered(part, self._target, reuse, settings)
 
     def _candidate(
         self,
         executables: Sequence[Executable],
         settings: KnobSettings,
-        compiled: Sequence[CompiledPartition],
+        compiled: Sequence[LoweredPartition],
     ) -> Candidate:
         workloads = _workloads(compiled)
         return Candidate(self._partitions, tuple(executables), workloads, settings, tuple(compiled))
 
 
-def _workloads(compiled: Sequence[CompiledPartition]) -> tuple[str, ...]:
+def _workloads(compiled: Sequence[LoweredPartition]) -> tuple[str, ...]:
     calls = [call for part in compiled for call in part.calls]
     known = {id(op): workload_of(op) for op in {id(c.op): c.op for c in calls if c}.values()}
     return tuple(known[id(call.op)] if call else "" for call in calls)

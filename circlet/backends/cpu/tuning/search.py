@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
-from circlet.backends.cpu.compile import CompiledPartition
+from circlet.backends.cpu.compile import LoweredPartition
 from circlet.backends.cpu.tuning.candidates import Candidate, CandidateBuilder
 from circlet.backends.cpu.tuning.knobs import KnobReport
 from circlet.backends.cpu.tuning.timer import Running, Timer, Times, is_faster
@@ -101,7 +101,7 @@ def check_measurable(targets: Iterable[Target]) -> None:
 
 def tune(
     builder: CandidateBuilder, target: Target, seconds: float, timer: Timer
-) -> tuple[Sequence[CompiledPartition], Tuning]:
+) -> tuple[Sequence[LoweredPartition], Tuning]:
     """The native partitions with the settings to keep, and what was found out.
 
     Args:

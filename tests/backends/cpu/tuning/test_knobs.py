@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.compile import LoweredPartition, compile_partition
 from circlet.backends.cpu.lower.integers.depthwise_tiles import Blocks, Tiling
 from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.tuning.knobs import (
@@ -35,12 +35,12 @@ def convolution(size: int = 16, channels: int = 32, stride: int = 1) -> Graph:
     return b.output(b.op("CONV_2D", [x, w, None], conv2d_attrs("SAME", stride, stride))).build()
 
 
-def compiled(graph: Graph, settings: KnobSettings | None = None) -> CompiledPartition:
+def compiled(graph: Graph, settings: KnobSettings | None = None) -> LoweredPartition:
     (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
     return compile_partition(whole, parse_target("x86_64+v3"), 1, settings=settings)
 
 
-def kernels(found: CompiledPartition) -> list[str]:
+def kernels(found: LoweredPartition) -> list[str]:
     return [name for _, name in found.steps if name not in _COPIES]
 
 

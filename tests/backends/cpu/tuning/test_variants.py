@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.compile import CompiledPartition, compile_partition
+from circlet.backends.cpu.compile import LoweredPartition, compile_partition
 from circlet.backends.cpu.lowering import KernelRef
 from circlet.backends.cpu.toolchain import KERNELS_DIR
 from circlet.backends.cpu.tuning.knobs import KnobSettings
@@ -54,7 +54,7 @@ def compiled(network: str, target: str, precision: str) -> tuple[frozenset[str],
     return frozenset(found), settings
 
 
-def functions(compiled: CompiledPartition) -> Iterable[str]:
+def functions(compiled: LoweredPartition) -> Iterable[str]:
     for call in compiled.calls:
         if call is not None:
             yield call.kernel.function
