@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 COMMANDS = {
+    "against": "this Circlet against that of another checkout: latency, starts, memory, resizing",
     "explain": "where one network's time goes, kernel call by kernel call",
     "scaling": "time against resolution, batch, depth and threads",
     "bf16": "float networks with operands rounded to bfloat16",

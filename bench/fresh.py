@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -27,6 +27,7 @@ from bench.workers import EngineError
 from circlet.sample import Sample
 
 TIMEOUT_S = 120.0
+PACKAGE = Path(circlet.__file__).parent
 _HEAVY = ("litert_cached", "openvino")
 _FACTS = """
 import time
@@ -122,19 +123,18 @@ class Starts:
         return [run.ms for run in self.rounds]
 
 
-@lru_cache(maxsize=1)
-def _installation() -> Path:
+@cache
+def _installation(package: Path) -> Path:
     """A copy of Circlet as an installer leaves it: in site-packages, with its bytecode."""
     folder = Path(tempfile.mkdtemp(prefix="bench-circlet-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    package = Path(circlet.__file__).parent
     site = folder / "site-packages"
     shutil.copytree(package, site / "circlet", ignore=shutil.ignore_patterns("__pycache__"))
     compileall.compile_dir(site, quiet=1)
     return site
 
 
-@lru_cache(maxsize=1)
+@cache
 def _warm_toolchain() -> Path:
     """What the compiler's folder of a cache holds after the installed copy compiled something."""
     folder = Path(tempfile.mkdtemp(prefix="bench-toolchain-"))
@@ -143,15 +143,15 @@ def _warm_toolchain() -> Path:
     return folder / "compiler"
 
 
-def start(engine: str, model: Path, caches: Path) -> Start:
-    """Run one engine's program in a fresh process.
+def start(engine: str, model: Path, caches: Path, package: Path = PACKAGE) -> Start:
+    """Run one engine's program in a fresh process, with the Circlet of a package's folder.
 
     Raises:
         EngineError: It failed, or took longer than `TIMEOUT_S`.
     """
     command = [sys.executable, "-c", PROGRAMS[engine] + _FACTS, str(model), str(caches)]
     environment = {**os.environ, "CIRCLET_CACHE_DIR": str(caches)}
-    environment["PYTHONPATH"] = str(_installation())
+    environment["PYTHONPATH"] = str(_installation(package))
     with tempfile.TemporaryFile() as output:
         begin = time.clock_gettime(time.CLOCK_MONOTONIC)
         process = subprocess.Popen(

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 OPEN_TIMEOUT_S = 120.0
+CHECKOUT = Path(__file__).parents[1]
 _CLOSE_TIMEOUT_S = 3.0
 
 
@@ -24,12 +25,26 @@ class EngineError(Exception):
 class Worker:
     """An engine's process with a network ready to run.
 
+    Args:
+        engine: Its name in `bench.engines`.
+        model: The network's file.
+        threads: How many the engine may use.
+        extra: Further arguments of `bench.worker`.
+        timeout_s: How long opening may take, in seconds.
+        checkout: The checkout whose engine and worker run; else this one.
+
     Raises:
         EngineError: It cannot run the network, ended, or did not answer in time.
     """
 
     def __init__(
-        self, engine: str, model: Path, threads: int, *extra: str, timeout_s: float = OPEN_TIMEOUT_S
+        self,
+        engine: str,
+        model: Path,
+        threads: int,
+        *extra: str,
+        timeout_s: float = OPEN_TIMEOUT_S,
+        checkout: Path = CHECKOUT,
     ) -> None:
         command = [sys.executable, "-m", "bench.worker", engine, str(model), str(threads), *extra]
         self.engine = engine
@@ -40,7 +55,8 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
-            cwd=Path(__file__).parents[1],
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": str(checkout)},
         )
         try:
             self.about = self._answer(timeout_s)
