@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
                 found = {f"x{n}": latency(path, n, options.rounds, checkouts) for n in threads}
                 found |= starts(path, options.starts, checkouts)
                 found |= resizes(path, options.resizes, checkouts)
-            except EngineError as error:
+            except (EngineError, ValueError) as error:
                 print(f"{path.stem:44} {error}", flush=True)
                 continue
             shown = {name: ratio(both) for name, both in found.items()}
