@@ -225,14 +225,13 @@ def usable_folder(config: Config) -> PrivateFolder | None:
     Raises:
         CacheError: The folder is not private.
     """
-    folder = config.cache_folder()
-    try:
-        return _marked(folder)
-    except NoFolderError as error:
-        problem = str(error)
-    other = temporary_cache_folder()
-    if config.cache_is_chosen:
-        _warn_of_other_folder(folder, problem, other)
+    folder, other = config.cache_folder(), temporary_cache_folder()
+    if folder != other:
+        try:
+            return _marked(folder)
+        except NoFolderError as error:
+            if config.cache_is_chosen:
+                _warn_of_other_folder(folder, str(error), other)
     try:
         return _marked(other)
     except (NoFolderError, CacheError) as error:

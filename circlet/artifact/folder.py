@@ -43,6 +43,8 @@ class PrivateFolder:
         self._descriptor = -1
         head, name = os.path.split(os.path.abspath(path))
         self.path = os.path.join(os.path.realpath(head), name)
+        if os.path.islink(self.path):
+            raise _not_private(self.path, "it is a link, not a folder")
         try:
             _make(self.path)
             self._descriptor = _descend(self.path)
@@ -152,12 +154,16 @@ def _check_private(path: str, facts: os.stat_result) -> None:
     if not problem and facts.st_mode & (_GROUP | _OTHERS):
         problem = f"others may write to it (mode {stat.S_IMODE(facts.st_mode):o})"
     if problem:
-        raise CacheError(
-            "the cache folder is not private, so code in it cannot be trusted",
-            where=path,
-            why=problem,
-            fix=f"chmod 700 {path}, or set CIRCLET_CACHE_DIR to a folder of your own",
-        )
+        raise _not_private(path, problem)
+
+
+def _not_private(path: str, why: str) -> CacheError:
+    return CacheError(
+        "the cache folder is not private, so code in it cannot be trusted",
+        where=path,
+        why=why,
+        fix=f"chmod 700 {path}, or set CIRCLET_CACHE_DIR to a folder of your own",
+    )
 
 
 def _check_way(path: str, facts: os.stat_result) -> None:

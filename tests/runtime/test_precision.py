@@ -9,7 +9,7 @@ import pytest
 
 from bench.bf16 import golden_error, rounds_operands
 from bench.networks import described
-from circlet import Session
+from circlet import Session, load_artifact
 from circlet.compiler.compile import compile_model
 from circlet.errors import InputError
 from circlet.options import Options
@@ -81,7 +81,7 @@ def test_an_artifact_keeps_its_precision() -> None:
     assert "conv_bf16" in _kernels(Session(rounded))
     for artifact, other in ((plain, "bf16"), (rounded, "f32")):
         with pytest.raises(InputError, match="keeps the precision"):
-            Session(artifact, precision=other)
+            load_artifact(artifact, precision=other)
 
 
 @pytest.mark.slow
