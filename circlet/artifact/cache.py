@@ -154,13 +154,13 @@ class Cache:
         Where `verify` is "once", weights of a file that was not touched since are known to fit.
 
         Raises:
-            ArtifactError, FileError, TargetError: As `Artifact.select`.
+            ArtifactError, FileError: As `Artifact.select`.
         """
         name, known = key or _name_of(file), f"{file.marks} {artifact.digest}"
         if verify == "once" and self._recall(name) == known:
-            artifact.select(check_constants=False)
+            artifact.check(check_constants=False)
             return
-        artifact.select()
+        artifact.check()
         self._remember(name, known, file)
 
     def prune(self, keep: str = "") -> None:

@@ -100,11 +100,20 @@ class Artifact:
             ArtifactError: A hash does not fit.
             FileError: The file was changed since it was opened.
         """
-        fit = [index for index, needs in enumerate(self._needs) if host_has(needs)]
-        if not fit:
+        best = self._best()
+        if best is None:
             raise self._unfit()
-        best = max(fit, key=lambda index: len(self._needs[index]))
         return self.code(best, check_constants=check_constants)
+
+    def check(self, *, check_constants: bool = True) -> None:
+        """Read what `select` would give, or all code where none is for this CPU; raises as it."""
+        best = self._best()
+        for index in range(len(self._rows)) if best is None else (best,):
+            self.code(index, check_constants=check_constants)
+
+    def _best(self) -> int | None:
+        fit = [index for index, needs in enumerate(self._needs) if host_has(needs)]
+        return max(fit, key=lambda index: len(self._needs[index]), default=None)
 
     @property
     def targets(self) -> tuple[Target, ...]:

@@ -44,9 +44,10 @@ def test_compile_makes_code_for_several_targets(model: Path, tmp_path: Path) -> 
 
 
 def test_an_artifact_for_another_cpu_is_refused(model: Path, tmp_path: Path) -> None:
-    assert circlet("compile", model, "-o", tmp_path / "a", "--target", "riscv64").exit_code == 0
-    error = as_json("run", tmp_path / "a", code=1)["error"]
-    assert (error["code"], error["where"]) == ("E-TARGET", str(tmp_path / "a"))
+    path = tmp_path / "a.circlet"
+    assert circlet("compile", model, "-o", path, "--target", "riscv64").exit_code == 0
+    error = as_json("run", path, code=1)["error"]
+    assert (error["code"], error["where"]) == ("E-TARGET", str(path))
 
 
 @pytest.mark.parametrize("level", ["O0", "O1", "O2"])

@@ -77,8 +77,8 @@ def test_an_unknown_precision_is_refused() -> None:
 def test_an_artifact_keeps_its_precision() -> None:
     plain = compile_model(_network(), Options())
     rounded = compile_model(_network(), Options(precision="bf16"))
-    assert Session(rounded, precision="bf16").opened.metadata["precision"] == "bf16"
-    assert "conv_bf16" in _kernels(Session(rounded))
+    assert load_artifact(rounded, precision="bf16").opened.metadata["precision"] == "bf16"
+    assert "conv_bf16" in _kernels(load_artifact(rounded))
     for artifact, other in ((plain, "bf16"), (rounded, "f32")):
         with pytest.raises(InputError, match="keeps the precision"):
             load_artifact(artifact, precision=other)
