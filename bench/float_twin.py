@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.compiler.key import Stored
 from circlet.formats import dumps, load
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops.shape import ReshapeAttrs
+from circlet.stored import Bytes, StrPath
 
 _STORED = {DType.INT4, DType.INT8, DType.UINT8, DType.INT16}
 _BIASES = {DType.INT32, DType.INT64}
@@ -23,7 +23,7 @@ _BIASES_AT = {
 _CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 
 
-def float_twin(source: Stored) -> bytes:
+def float_twin(source: StrPath | Bytes) -> bytes:
     """A model file of the same operators, in the same places, over float32.
 
     Integers become the numbers that they stand for, and conversions between them reshapes that

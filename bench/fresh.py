@@ -24,6 +24,7 @@ from statistics import median
 
 import circlet
 from bench.workers import EngineError
+from circlet.artifact.cache import TAG
 from circlet.sample import Sample
 
 TIMEOUT_S = 120.0
@@ -136,7 +137,7 @@ def _installation(package: Path) -> Path:
 
 @cache
 def _warm_toolchain() -> Path:
-    """What the compiler's folder of a cache holds after the installed copy compiled something."""
+    """The compiler's folder of a cache after the installed copy compiled something."""
     folder = Path(tempfile.mkdtemp(prefix="bench-toolchain-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     start("circlet", Sample().model_path, folder)
@@ -190,6 +191,7 @@ def starts(engines: list[str], model: Path, rounds: int) -> dict[str, Starts]:
             home.mkdir(mode=0o700)
             if engine == "circlet":
                 shutil.copytree(_warm_toolchain(), home / "compiler")
+                shutil.copy(_warm_toolchain().parent / TAG, home)
             try:
                 cold[engine] = start(engine, model, home).ms
             except EngineError:

@@ -16,7 +16,6 @@ from circlet.backends.base import Runner
 from circlet.backends.cpu.compile import LoweredPartition, compile_partition
 from circlet.backends.cpu.loader import Binding
 from circlet.backends.cpu.lowering import ConstantRef, KernelCall, TensorRef
-from circlet.compiler.key import Stored
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
 from circlet.formats import load
@@ -27,6 +26,7 @@ from circlet.options import Options
 from circlet.plan.partition import Partition
 from circlet.runtime.loading import Opened
 from circlet.runtime.opening import open_source
+from circlet.stored import Bytes, StrPath
 from circlet.target.targets import Target, parse_targets
 from circlet.target.threads import usable_cores
 
@@ -91,7 +91,7 @@ class Profile:
     threads: int
 
 
-def profile(source: Stored, threads: int, seconds: float = 0.6) -> Profile:
+def profile(source: StrPath | Bytes, threads: int, seconds: float = 0.6) -> Profile:
     """Run a network on random inputs for about so many seconds, timing each step.
 
     Raises:
@@ -125,7 +125,9 @@ def profile(source: Stored, threads: int, seconds: float = 0.6) -> Profile:
     return Profile(tuple(rows), call_us, median(others) if has_numpy else 0.0, resident, threads)
 
 
-def _compiled(source: Stored, options: Options) -> list[tuple[Partition, LoweredPartition]]:
+def _compiled(
+    source: StrPath | Bytes, options: Options
+) -> list[tuple[Partition, LoweredPartition]]:
     """The native partitions, planned again: what the artifact does not tell."""
     model = load(source, options.limits)
     return compiled_partitions(model, parse_targets(options.target)[0], options)

@@ -1,7 +1,7 @@
 """Circlet: an on-device neural engine.
 
-`circlet.Session(path)` reads a .tflite or .circle network (or an artifact made by
-`circlet compile`), compiles it to native code where that is not cached yet, and runs it.
+`circlet.Session(path)` reads a .tflite or .circle network, compiles it to native code where that is
+not cached yet, and runs it; `circlet.load_artifact(path)` opens what `circlet compile` made.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from circlet.formats.flexbuffer import flexbuffer
     from circlet.frontends.interpreter import Interpreter, OpResolverType, load_delegate
     from circlet.frontends.user_ops import register_op
-    from circlet.runtime.session import Session
+    from circlet.runtime.session import Session, load_artifact
 
 __version__ = "0.1.0"
 
@@ -26,6 +26,7 @@ _HOMES = {
     "Session": "circlet.runtime.session",
     "flexbuffer": "circlet.formats.flexbuffer",
     "load": "circlet.formats",
+    "load_artifact": "circlet.runtime.session",
     "load_delegate": "circlet.frontends.interpreter",
     "register_op": "circlet.frontends.user_ops",
     "save": "circlet.formats",
@@ -39,6 +40,7 @@ __all__ = [
     "__version__",
     "flexbuffer",
     "load",
+    "load_artifact",
     "load_delegate",
     "register_op",
     "save",

@@ -214,6 +214,15 @@ class ArtifactError(CircletError):
     code = "E-ARTIFACT"
 
 
+class SignatureError(CircletError):
+    """An artifact is not signed by a key that is accepted, or is not the one that was asked for.
+
+    Get it from whom you trust; accept another key or digest only if you know whose it is.
+    """
+
+    code = "E-SIGNATURE"
+
+
 class CacheError(CircletError):
     """The cache directory cannot be used safely: wrong owner, unwritable, or the disk is full.
 

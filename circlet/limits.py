@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from circlet.errors import LimitError
 from circlet.struct import Struct
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -42,6 +43,16 @@ class Limits(Struct):
     op_macs: int = 10**13
     loop_turns: int = 10_000_000
     run_seconds: float | None = None
+
+    def check_file(self, size: int, where: str = "") -> None:
+        """LimitError where a file has more bytes than it may."""
+        if size > self.file_bytes:
+            raise LimitError(
+                "the file is too big",
+                where=where,
+                why=f"{size} bytes, the limit is {self.file_bytes}",
+                fix="raise `file_bytes` of circlet.limits.Limits if this is meant",
+            )
 
     def visited_bytes(self, file_bytes: int) -> int:
         """Bytes that reading a file of this size may visit."""

@@ -9,6 +9,7 @@ DEFAULT_BACKENDS = ("cpu", "reference")
 DEFAULT_LEVEL = "O2"
 DEFAULT_PRECISION = "f32"
 PRECISIONS = ("f32", "bf16")
+VERIFY = ("once", "always")
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
@@ -27,6 +28,8 @@ class Options(Struct):
         tune_seconds: Time for measuring kernels, for each target; 0 for none.
         precision: What operands of float products may be rounded to, "f32" or "bf16"; None for
             "f32", or for whatever an artifact was made for.
+        verify: When the hashes of weights in an artifact are checked, the cache's included: "once"
+            for each file as long as it is not touched, or "always".
     """
 
     backends: tuple[str, ...] = DEFAULT_BACKENDS
@@ -39,6 +42,7 @@ class Options(Struct):
     signature: str = ""
     tune_seconds: float = 0.0
     precision: str | None = None
+    verify: str = "once"
 
 
 DEFAULT_OPTIONS = Options()

@@ -6,8 +6,7 @@ this process only. This module imports little, so that a cached start stays shor
 
 from __future__ import annotations
 
-import mmap
-import os
+from circlet.stored import Stored
 
 _CODES: dict[str, bytes] = {}
 
@@ -27,18 +26,9 @@ def is_user_code(code: str) -> bool:
     return code in _CODES
 
 
-def may_use_user_codes(source: str | os.PathLike[str] | bytes | memoryview) -> bool:
+def may_use_user_codes(source: Stored) -> bool:
     """Whether a model mentions a registered name anywhere; names are stored as they are."""
     if not _CODES:
         return False
-    if not isinstance(source, (str, os.PathLike)):
-        return _mentions(bytes(source))
-    with open(source, "rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return False
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            return _mentions(mapped)
-
-
-def _mentions(data: bytes | mmap.mmap) -> bool:
-    return any(data.find(code) >= 0 for code in _CODES.values())
+    data = bytes(source.data())
+    return any(code in data for code in _CODES.values())

@@ -40,8 +40,8 @@ NEVER_AT_RUN_TIME = [
 ]
 RUN = """
 import numpy as np
-from circlet import Session
-session = Session({source!r})
+import circlet
+session = circlet.{call}({source!r})
 value = session.inputs[0]
 session.run([np.zeros(value.shape, value.dtype)])
 """
@@ -73,12 +73,12 @@ def test_a_public_name_is_imported_when_it_is_used() -> None:
 @pytest.mark.parametrize("kind", ["artifact", "cached model"])
 def test_a_cached_start_loads_neither_readers_nor_compiler(kind: str, tmp_path: Path) -> None:
     if kind == "artifact":
-        source = tmp_path / "sample.circlet"
+        source, call = tmp_path / "sample.circlet", "load_artifact"
         source.write_bytes(compile_model(Sample().model_path, Options()))
     else:
-        source = Sample().model_path
-        loaded(RUN.format(source=str(source)))
-    modules = loaded(RUN.format(source=str(source)))
+        source, call = Sample().model_path, "Session"
+        loaded(RUN.format(source=str(source), call=call))
+    modules = loaded(RUN.format(source=str(source), call=call))
     before = loaded("import numpy")
     assert sorted(modules.intersection(NEVER_AT_RUN_TIME) - before) == []
 

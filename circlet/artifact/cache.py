@@ -1,29 +1,36 @@
-"""The folder of compiled artifacts: named by content, private, locked, pruned by size."""
+"""The folder of compiled artifacts: marked, private, named by content, locked, pruned by size."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from circlet import __version__
-from circlet.artifact.digest import DIGEST_BYTES, digest, file_hex, hasher
-from circlet.artifact.file import Artifact, StrPath, open_artifact
+from circlet.artifact.digest import DIGEST_BYTES, digest, hasher
+from circlet.artifact.file import SUFFIX, Artifact, open_artifact
+from circlet.artifact.folder import NoFolderError, PrivateFolder, entries
 from circlet.config import Config, temporary_cache_folder
 from circlet.errors import ArtifactError, CacheError, FileError
+from circlet.stored import Stored, StoredFile
 from circlet.struct import Struct
 
 if TYPE_CHECKING:
     import logging
 
-_SUFFIX = ".circlet"
+TAG = "CACHEDIR.TAG"
+"""Marks a folder whose files are the cache's, in the words of https://bford.info/cachedir/."""
+
+_TAG_TEXT = b"Signature: 8a477f597d28d172789f06886806bc55\n# Compiled networks of Circlet.\n"
+_OWN_FOLDER = "circlet-cache"
+_LOCK, _MEMO = ".lock", ".memo"
+_NAME_CHARACTERS = frozenset("0123456789abcdef")
 _INSTALLED = ("site-packages", "dist-packages")
 _STALE_S = 3600
-_SETTLED_S = 2.0
+_MONTH_S = 30 * 24 * 3600
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
 
@@ -71,90 +78,180 @@ def _sources(folder: str) -> Iterator[str]:
 
 
 class Cache:
-    """A checked folder of artifacts; `folder` is None where nothing can be kept."""
+    """The artifacts of a checked folder, and what is known of files.
+
+    Args:
+        config: Where the folder is and how large it may grow; else the environment's.
+
+    Raises:
+        CacheError: The folder is not private.
+
+    Attributes:
+        folder: None where nothing can be kept.
+    """
 
     def __init__(self, config: Config | None = None) -> None:
         config = config or Config.from_environment()
         self._limit_bytes = config.cache_bytes
         self.folder = usable_folder(config) if config.cache_bytes else None
 
-    def load(self, key: str, build: Callable[[], bytes]) -> CachedArtifact:
+    def load(self, key: str, build: Callable[[], bytes], *, verify: str = "once") -> CachedArtifact:
         """The artifact of a key, built by `build` where it is missing or damaged.
 
         Of several processes and threads that ask at once, one builds and the others wait.
+
+        Args:
+            key: As `cache_key` makes it; what is built bears it as `key` in its metadata.
+            build: Makes the bytes of the artifact.
+            verify: "once" checks the hashes of weights where the file is new or was touched,
+                "always" each time.
         """
-        if self.folder is None:
+        folder = self.folder
+        if folder is None:
             return CachedArtifact(open_artifact(build()), hit=False)
-        path = os.path.join(self.folder, f"{key}{_SUFFIX}")
-        found = _open_if_sound(path)
+        found = self._open_if_sound(folder, key, verify)
         if found is not None:
             return CachedArtifact(found, hit=True)
-        with _locked(os.path.join(self.folder, f"{key}.lock")):
-            found = _open_if_sound(path)
+        if not folder.is_writable:
+            return CachedArtifact(open_artifact(build()), hit=False)
+        with _locked(folder, f"{key}{_LOCK}"):
+            found = self._open_if_sound(folder, key, verify)
             if found is not None:
                 return CachedArtifact(found, hit=True)
-            return CachedArtifact(self._keep(path, build()), hit=False)
+            return CachedArtifact(self._keep(folder, key, build()), hit=False)
 
-    def _keep(self, path: str, data: bytes) -> Artifact:
-        from circlet.artifact.writer import write_file
-
+    def _keep(self, folder: PrivateFolder, key: str, data: bytes) -> Artifact:
         try:
-            write_file(path, data)
+            folder.write(f"{key}{SUFFIX}", data)
         except FileError as error:
             _log().warning("the compiled model is not kept: %s", error.why)
-            return open_artifact(data)
-        artifact = open_artifact(path)
-        self.prune(keep=path)
+        else:
+            self.prune(keep=f"{key}{SUFFIX}")
+        return open_artifact(data)
+
+    def _open_if_sound(self, folder: PrivateFolder, key: str, verify: str) -> Artifact | None:
+        """The artifact, marked as used now; None when it is missing, damaged or not ours."""
+        name = f"{key}{SUFFIX}"
+        try:
+            file = folder.open(name, "a cached artifact")
+            artifact = open_artifact(file)
+            if artifact.metadata.get("key") != key:
+                raise ArtifactError("a cached artifact is of another model", where=name)
+            self.verify(artifact, file, verify, key)
+        except FileError as error:
+            if folder.is_there(name):
+                _log().warning("a cached artifact is built again: %s", error.why)
+            return None
+        except ArtifactError as error:
+            _log().warning("a cached artifact is built again: %s", error.why or error.what)
+            return None
+        folder.touch(f"{key}{_MEMO}")
         return artifact
+
+    def verify(self, artifact: Artifact, file: StoredFile, verify: str, key: str = "") -> None:
+        """Read an artifact's code for this machine and see that all hashes of it fit.
+
+        Where `verify` is "once", weights of a file that was not touched since are known to fit.
+
+        Raises:
+            ArtifactError, FileError: As `Artifact.select`.
+        """
+        name, known = key or _name_of(file), f"{file.marks} {artifact.digest}"
+        if verify == "once" and self._recall(name) == known:
+            artifact.check(check_constants=False)
+            return
+        artifact.check()
+        self._remember(name, known, file)
 
     def prune(self, keep: str = "") -> None:
         """Deletes what was unused for longest until the artifacts fit the size limit."""
-        if self.folder is None:
+        folder = self.folder
+        if folder is None or not folder.is_writable:
             return
-        _delete_stale(self.folder)
-        entries = sorted(_entries(self.folder, _SUFFIX), key=lambda entry: entry[0])
-        total = sum(size for _, size, _ in entries)
-        for _, size, path in entries:
+        _delete_stale(folder)
+        used = {name: when for when, _, name in entries(folder, _MEMO)}
+        found = [
+            (max(when, used.get(_memo_of(name), 0.0)), size, name)
+            for when, size, name in self.artifacts()
+        ]
+        total = sum(size for _, size, _ in found)
+        for _, size, name in sorted(found):
             if total <= self._limit_bytes:
                 return
-            if path != keep:
+            if name != keep:
                 total -= size
-                _delete(path)
+                folder.delete(name)
+                folder.delete(_memo_of(name))
 
-    def file_digest(self, path: StrPath) -> str:
+    def artifacts(self) -> list[tuple[float, int, str]]:
+        """Time, size and name of each file that the cache keeps."""
+        found = entries(self.folder, SUFFIX) if self.folder else ()
+        return [entry for entry in found if _is_own(entry[2], SUFFIX)]
+
+    def file_digest(self, file: Stored) -> str:
         """The hash of a file's bytes, remembered for as long as the file is not touched."""
-        facts = os.stat(path)
-        marks = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
-        name = digest(repr((os.path.abspath(path), marks)).encode()).hex()
-        memo = os.path.join(self.folder, f"{name}.digest") if self.folder else ""
-        if memo and (known := _read_digest(memo)):
+        if not isinstance(file, StoredFile):
+            return digest(file.data()).hex()
+        name = _name_of(file)
+        marks, _, known = self._recall(name).rpartition(" ")
+        if marks == file.marks and len(known) == DIGEST_BYTES * 2:
             return known
-        found = file_hex(path)
-        if memo and time.time() - max(facts.st_mtime, facts.st_ctime) > _SETTLED_S:
-            from circlet.artifact.writer import write_file
-
-            with contextlib.suppress(FileError):
-                write_file(memo, found.encode())
+        found = digest(file.data()).hex()
+        self._remember(name, f"{file.marks} {found}", file)
         return found
 
+    def _recall(self, name: str) -> str:
+        if self.folder is None:
+            return ""
+        try:
+            file = self.folder.open(f"{name}{_MEMO}", "what is known of a file")
+            return str(file.data(), "ascii", "replace")
+        except FileError:
+            return ""
 
-def usable_folder(config: Config) -> str | None:
+    def _remember(self, name: str, text: str, file: StoredFile) -> None:
+        """Keep what was found out about a file, if a later change of it is sure to be seen."""
+        if self.folder is not None and self.folder.is_writable and file.is_settled:
+            with contextlib.suppress(FileError):
+                self.folder.write(f"{name}{_MEMO}", text.encode())
+
+
+def usable_folder(config: Config) -> PrivateFolder | None:
     """The cache folder, made and checked; the temporary one where there is no writable home.
 
+    Of a folder that holds something else a folder in it serves: only what is marked as a cache is
+    ever cleaned.
+
     Raises:
-        CacheError: The folder belongs to someone else, or others may write to it.
+        CacheError: The folder is not private.
     """
-    folder = config.cache_folder()
-    problem = _made(folder)
-    if not problem:
-        return folder
-    other = temporary_cache_folder()
-    if config.cache_is_chosen:
-        _warn_of_other_folder(folder, problem, other)
-    if not _made(other):
-        return other
-    _log().warning("no folder can hold the cache; compiled models are not kept")
+    folder, other = config.cache_folder(), temporary_cache_folder()
+    if folder != other:
+        try:
+            return _marked(folder)
+        except NoFolderError as error:
+            if config.cache_is_chosen:
+                _warn_of_other_folder(folder, str(error), other)
+    try:
+        return _marked(other)
+    except (NoFolderError, CacheError) as error:
+        _log().warning("no folder can hold the cache (%s); compiled models are not kept", error)
     return None
+
+
+def _marked(path: str) -> PrivateFolder:
+    """A folder that is marked as a cache; one that can only be read must hold a cache already."""
+    folder = PrivateFolder(path)
+    if not folder.is_there(TAG):
+        if any(not name.startswith(f".{TAG}") for name in folder.names()):
+            return _marked(os.path.join(path, _OWN_FOLDER))
+        if not folder.is_writable:
+            raise NoFolderError("it cannot be written")
+        try:
+            folder.write(TAG, _TAG_TEXT)
+        except FileError as error:
+            raise NoFolderError(error.why) from error
+    return folder
 
 
 @lru_cache(maxsize=8)
@@ -162,63 +259,30 @@ def _warn_of_other_folder(chosen: str, problem: str, other: str) -> None:
     _log().warning("%s cannot hold the cache (%s), %s does", chosen, problem, other)
 
 
-def _made(folder: str) -> str:
-    """Make a private folder that can be written, or say why there is none; raises as above."""
-    try:
-        os.makedirs(folder, 0o700, exist_ok=True)
-        facts = os.lstat(folder)
-    except FileExistsError:
-        return "it is not a folder"
-    except OSError as error:
-        return error.strerror or str(error)
-    _check_private(folder, facts)
-    return "" if os.access(folder, os.W_OK | os.X_OK) else "it cannot be written"
+def _name_of(file: StoredFile) -> str:
+    """What is known of a file is kept under a name made of its path."""
+    return digest(os.path.abspath(file.name).encode("utf-8", "surrogateescape")).hex()
 
 
-def _check_private(folder: str, facts: os.stat_result) -> None:
-    problem = ""
-    if not stat.S_ISDIR(facts.st_mode):
-        problem = "it is not a folder"
-    elif facts.st_uid != os.getuid():
-        problem = f"it belongs to user {facts.st_uid}, not to {os.getuid()}"
-    elif facts.st_mode & 0o022:
-        problem = f"others may write to it (mode {stat.S_IMODE(facts.st_mode):o})"
-    if problem:
-        raise CacheError(
-            "the cache folder is not private, so code in it cannot be trusted",
-            where=folder,
-            why=problem,
-            fix=f"chmod 700 {folder}, or set CIRCLET_CACHE_DIR to a folder of your own",
-        )
+def _memo_of(name: str) -> str:
+    return name.removesuffix(SUFFIX) + _MEMO
 
 
-def _open_if_sound(path: str) -> Artifact | None:
-    """The artifact, marked as used now; None when it is missing, damaged or not ours."""
-    try:
-        facts = os.lstat(path)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:
-            raise ArtifactError("a cached file is not private", where=path)
-        artifact = open_artifact(path)
-        for index in range(len(artifact.target_names)):
-            artifact.code(index)
-        os.utime(path)
-    except (OSError, FileError):
-        return None
-    except ArtifactError as error:
-        _log().warning("a cached artifact is built again: %s", error.why or error.what)
-        return None
-    return artifact
+def _is_own(name: str, suffix: str) -> bool:
+    """Whether a file has a name that only the cache gives."""
+    stem = name.removesuffix(suffix)
+    return len(stem) == DIGEST_BYTES * 2 and _NAME_CHARACTERS.issuperset(stem)
 
 
 @contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
+def _locked(folder: PrivateFolder, name: str) -> Iterator[None]:
     """Holds the lock of a key; who gets it after a wait must look for the result first."""
     import fcntl
 
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = folder.lock_file(name)
     except OSError as error:
-        _log().info("no lock on %s: %s", path, error.strerror)
+        _log().info("no lock on %s: %s", name, error.strerror)
         yield
         return
     try:
@@ -226,42 +290,18 @@ def _locked(path: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        _delete(path)
+        folder.delete(name)
         os.close(descriptor)
 
 
-def _entries(folder: str, suffix: str) -> list[tuple[float, int, str]]:
-    """Time of last use, size and path of the files with a suffix."""
-    found = []
-    for entry in os.scandir(folder):
-        with contextlib.suppress(OSError):
-            facts = entry.stat(follow_symlinks=False)
-            if entry.name.endswith(suffix):
-                found.append((facts.st_mtime, facts.st_size, entry.path))
-    return found
-
-
-def _delete(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-
-
-def _delete_stale(folder: str) -> None:
-    """Removes what interrupted writers left, and digests that nobody used for a month."""
+def _delete_stale(folder: PrivateFolder) -> None:
+    """Removes what interrupted writers left, and memories that nobody used for a month."""
     now = time.time()
-    for suffix, age_s in ((".tmp", _STALE_S), (".digest", 30 * 24 * _STALE_S)):
-        for used, _, path in _entries(folder, suffix):
-            if now - used > age_s:
-                _delete(path)
-
-
-def _read_digest(memo: str) -> str:
-    try:
-        with open(memo, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError):
-        return ""
-    return text if len(text) == DIGEST_BYTES * 2 else ""
+    for suffix, age_s in ((".tmp", _STALE_S), (_LOCK, _MONTH_S), (_MEMO, _MONTH_S)):
+        for used, _, name in entries(folder, suffix):
+            stem = name.lstrip(".").partition(".")[0] if suffix == ".tmp" else name
+            if now - used > age_s and _is_own(stem, suffix):
+                folder.delete(name)
 
 
 def _log() -> logging.Logger:

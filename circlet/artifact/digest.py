@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,15 +20,6 @@ def hasher(data: bytes = b"") -> blake2b:
     return blake2b(data, digest_size=DIGEST_BYTES)
 
 
-def digest(data: bytes | memoryview | mmap.mmap) -> bytes:
+def digest(data: bytes | memoryview) -> bytes:
     """The hash of some bytes."""
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
-
-
-def file_hex(path: str | os.PathLike[str]) -> str:
-    """The hash of a file's bytes, in hexadecimal."""
-    with open(path, "rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return digest(b"").hex()
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            return digest(mapped).hex()

@@ -1,30 +1,30 @@
-"""Artifacts: compiled code, plans and packed constants in one file that loads by mmap.
+"""Artifacts: compiled code, plans and packed constants in one file.
 
     header (64 bytes) | section table | JSON | sections
 
 Sections start on 64 bytes, constants on pages. The header holds the hash of table and JSON, the
-table that of each section, so that a start checks all code without reading the weights.
+table that of each section, so that the header stands for the whole file: its hash is the artifact's
+digest, and a signature of it is one of everything. Only what a start needs is read.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
 import struct
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from circlet.artifact.digest import digest
-from circlet.errors import ArtifactError, CircletError, FileError
+from circlet.errors import ArtifactError, CircletError
+from circlet.stored import Stored, StrPath, stored
 from circlet.struct import Struct
 from circlet.target.host import host_has
 
 if TYPE_CHECKING:
     from circlet.target.targets import Target
 
-StrPath = str | os.PathLike[str]
 Blob = bytes | memoryview
 MAGIC = b"CIRCLETA"
+SUFFIX = ".circlet"
 VERSION = 3
 PAGE = 4096
 LINE = 64
@@ -39,8 +39,8 @@ class PartitionCode(Struct):
 
     Attributes:
         backend: The backend's name.
-        constants: Weights and tables. They start on a page, and a start does not read them to check
-            their hash.
+        constants: Weights and tables. They start on a page; their hash is checked where the file
+            was not checked before.
         sections: Everything else by name, each a list of sections that are checked at a load.
     """
 
@@ -63,13 +63,23 @@ class TargetCode(Struct):
 
 
 class Artifact:
-    """An open artifact. Its sections are views; a view keeps the file mapped."""
+    """An open artifact.
 
-    def __init__(self, data: memoryview, name: str) -> None:
-        self.name = name
-        self._data = data
+    Attributes:
+        name: Where it came from.
+        digest: The hash of its header, in hexadecimal, which differs where any byte that is ever
+            used does.
+        metadata: What was planned, and what it was made of.
+        target_names: What there is code for.
+    """
+
+    def __init__(self, source: Stored) -> None:
+        self.name = source.name
+        self._source = source
         self._codes: dict[int, TargetCode] = {}
-        self._sections, document = _parse(data, name)
+        self.header = source.read(0, HEADER.size)
+        self.digest = digest(self.header).hex()
+        self._sections, document = _parse(source, self.header)
         try:
             self.metadata: dict[str, Any] = document["metadata"]
             self._rows: list[dict[str, Any]] = document["targets"]
@@ -77,18 +87,33 @@ class Artifact:
             self._needs = [[str(arch), *map(str, words)] for arch, *words in needs]
             self.target_names = [str(row["target"]) for row in self._rows]
         except (KeyError, TypeError, ValueError) as error:
-            raise _damaged(name, f"its description is incomplete: {error}") from error
+            raise _damaged(self.name, f"its description is incomplete: {error}") from error
 
-    def select(self) -> TargetCode:
-        """The code for the best target that this CPU can run, its hashes checked.
+    def select(self, *, check_constants: bool = True) -> TargetCode:
+        """The code for the best target that this CPU can run, its hashes checked once.
+
+        Args:
+            check_constants: Whether the hashes of weights are checked too.
 
         Raises:
             TargetError: The CPU lacks features for every target; they are named.
+            ArtifactError: A hash does not fit.
+            FileError: The file was changed since it was opened.
         """
-        fit = [index for index, needs in enumerate(self._needs) if host_has(needs)]
-        if not fit:
+        best = self._best()
+        if best is None:
             raise self._unfit()
-        return self.code(max(fit, key=lambda index: len(self._needs[index])))
+        return self.code(best, check_constants=check_constants)
+
+    def check(self, *, check_constants: bool = True) -> None:
+        """Read what `select` would give, or all code where none is for this CPU; raises as it."""
+        best = self._best()
+        for index in range(len(self._rows)) if best is None else (best,):
+            self.code(index, check_constants=check_constants)
+
+    def _best(self) -> int | None:
+        fit = [index for index, needs in enumerate(self._needs) if host_has(needs)]
+        return max(fit, key=lambda index: len(self._needs[index]), default=None)
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -102,61 +127,52 @@ class Artifact:
 
         return unfit_for_host(self.targets, self.name)
 
-    def code(self, index: int) -> TargetCode:
-        """The code of one target, the hashes of all but the constants checked once."""
+    def code(self, index: int, *, check_constants: bool = True) -> TargetCode:
+        """The code of one target; raises as `select`."""
         if index not in self._codes:
-            self._codes[index] = self._read_code(index)
+            self._codes[index] = self._read_code(index, check_constants)
         return self._codes[index]
 
-    def _read_code(self, index: int) -> TargetCode:
+    def _read_code(self, index: int, check_constants: bool) -> TargetCode:
         row = self._rows[index]
         try:
-            partitions = tuple(map(self._partition, row["partitions"]))
+            parts = tuple(self._partition(part, check_constants) for part in row["partitions"])
             shared = {name: self._section(number) for name, number in row["shared"].items()}
-            return TargetCode(self.target_names[index], partitions, shared)
+            return TargetCode(self.target_names[index], parts, shared)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _damaged(self.name, f"its description is incomplete: {error}") from error
 
     def verify_full(self) -> None:
-        """Checks the hash of every section, the weights included."""
+        """Checks the hash of every section, of all targets; raises as `select`."""
         for number in range(len(self._sections)):
             self._section(number)
 
-    def _partition(self, part: Mapping[str, Any]) -> PartitionCode:
+    def _partition(self, part: Mapping[str, Any], check_constants: bool) -> PartitionCode:
         sections = {
             str(name): tuple(map(self._section, numbers))
             for name, numbers in part["sections"].items()
         }
-        constants = self._section(part["constants"], checked=False)
+        constants = self._section(part["constants"], checked=check_constants)
         return PartitionCode(str(part["backend"]), constants, sections)
 
     def _section(self, number: int, *, checked: bool = True) -> memoryview:
         if not 0 <= number < len(self._sections):
             raise _damaged(self.name, f"there is no section {number}")
         start, size, known = self._sections[number]
-        view = self._data[start : start + size]
+        view = self._source.read(start, size)
         if checked and digest(view) != known:
             raise _damaged(self.name, f"the hash of section {number} does not match")
         return view
 
 
-def open_artifact(source: StrPath | bytes) -> Artifact:
-    """Opens an artifact by mmap, or from bytes.
+def open_artifact(source: StrPath | bytes | Stored) -> Artifact:
+    """Opens an artifact of a file, or of bytes; what is used of it is read into private memory.
 
     Raises:
         FileError: The file cannot be read.
         ArtifactError: It is no artifact, of another version, or damaged.
     """
-    if isinstance(source, bytes):
-        return Artifact(_page_aligned(source), "bytes")
-    try:
-        with open(source, "rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except ValueError as error:
-        raise _damaged(str(source), "the file is empty") from error
-    except OSError as error:
-        raise FileError.unreadable("an artifact", source, error) from error
-    return Artifact(memoryview(mapped), str(source))
+    return Artifact(stored(source, "the artifact"))
 
 
 def is_artifact(head: bytes | memoryview) -> bool:
@@ -170,17 +186,14 @@ def is_of_other_version(head: bytes | memoryview) -> bool:
     return is_artifact(head) and version != VERSION and 0 < version <= _LARGEST_VERSION
 
 
-def _page_aligned(data: bytes) -> memoryview:
-    room = mmap.mmap(-1, max(len(data), 1))
-    room[: len(data)] = data
-    return memoryview(room)[: len(data)].toreadonly()
-
-
-def _parse(data: memoryview, name: str) -> tuple[list[tuple[int, int, bytes]], dict[str, Any]]:
+def _parse(
+    source: Stored, header: memoryview
+) -> tuple[list[tuple[int, int, bytes]], dict[str, Any]]:
     """The section table and the JSON, after all sizes and the header's hash are checked."""
-    if len(data) < HEADER.size or not is_artifact(data):
+    name = source.name
+    if len(header) < HEADER.size or not is_artifact(header):
         raise _damaged(name, "it does not start as an artifact does")
-    _, version, count, text_bytes, file_bytes, known = HEADER.unpack_from(data)
+    _, version, count, text_bytes, file_bytes, known = HEADER.unpack_from(header)
     if version != VERSION:
         raise ArtifactError(
             "an artifact is of another version",
@@ -189,13 +202,13 @@ def _parse(data: memoryview, name: str) -> tuple[list[tuple[int, int, bytes]], d
             fix="compile the model again with this version of Circlet",
         )
     table_bytes = count * SECTION.size
-    if count > _MAX_SECTIONS or file_bytes != len(data):
-        raise _damaged(name, f"it should have {file_bytes} bytes and has {len(data)}")
-    front = data[HEADER.size : HEADER.size + table_bytes + text_bytes]
+    if count > _MAX_SECTIONS or file_bytes != source.size:
+        raise _damaged(name, f"it should have {file_bytes} bytes and has {source.size}")
+    front = source.read(HEADER.size, table_bytes + text_bytes)
     if len(front) != table_bytes + text_bytes or digest(front) != known:
         raise _damaged(name, "the hash of its header does not match")
     sections = list(SECTION.iter_unpack(front[:table_bytes]))
-    _check_extents(sections, len(data), name)
+    _check_extents(sections, source.size, name)
     return sections, _document(front[table_bytes:], name)
 
 

@@ -17,10 +17,10 @@ from circlet.artifact.file import (
     PAGE,
     SECTION,
     VERSION,
-    StrPath,
     TargetCode,
 )
 from circlet.errors import FileError
+from circlet.stored import StrPath
 from circlet.target.targets import parse_target
 
 

@@ -16,6 +16,8 @@ from circlet.errors import CircletError, FileError
 _COMMANDS = {
     "run": "run a network on pictures, arrays or random data",
     "compile": "compile a network to an artifact that runs without a compiler",
+    "keygen": "make a key that signs artifacts",
+    "sign": "sign an artifact, for those who accept the key",
     "dump": "print what a model file holds",
     "inspect": "say what a network costs: operators, memory, weights, placement",
     "verify": "check a network against every rule, and list what cannot be run",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from circlet.artifact.file import MAGIC, is_artifact
 from circlet.cli.common import (
     CircletCommand,
     backend_option,
@@ -21,7 +22,7 @@ from circlet.commands.inspect import inspect_model
 from circlet.commands.inspect_artifact import inspect_artifact
 from circlet.errors import InputError
 from circlet.options import Options
-from circlet.runtime.opening import holds_artifact
+from circlet.stored import stored
 
 
 @click.command(cls=CircletCommand, name="inspect")
@@ -49,7 +50,7 @@ def command(
     placement are those of the optimised network. MODEL may also be an artifact, which tells its
     targets, inputs, outputs, partitions and tuning.
     """
-    if holds_artifact(model):
+    if is_artifact(stored(model).read(0, len(MAGIC))):
         _refuse_options(given_options(), model)
         show_artifact(inspect_artifact(model), as_json=as_json)
         return

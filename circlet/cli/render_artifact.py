@@ -19,6 +19,9 @@ def show_artifact(found: ArtifactInspection, *, as_json: bool) -> None:
         return
     click.echo(f"{found.artifact}: {found.size_bytes:,} bytes, made by Circlet {found.circlet}")
     click.echo(f"for {', '.join(found.targets)}; level {found.level}, precision {found.precision}")
+    click.echo(f"digest {found.digest}")
+    if found.model:
+        click.echo(f"made of the model with the BLAKE2b hash {found.model}")
     for role, values in (("input", found.inputs), ("output", found.outputs)):
         for value in values:
             sizes = "x".join(map(str, value.shape)) or "scalar"

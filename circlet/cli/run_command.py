@@ -18,9 +18,10 @@ from circlet.cli.common import (
     strict_option,
 )
 from circlet.cli.progress import working
-from circlet.commands.run import RunRequest, run_network
+from circlet.commands.run import RunRequest, Trust, run_network
 from circlet.formats.arrays import Normalisation
 from circlet.formats.sound import SoundOptions
+from circlet.options import VERIFY
 
 
 @click.command(cls=CircletCommand, name="run")
@@ -43,6 +44,22 @@ from circlet.formats.sound import SoundOptions
 @level_option(show_default="O2, or the artifact's")
 @precision_option(show_default="f32, or the artifact's")
 @click.option("--no-cache", is_flag=True, help="Compile anew and keep nothing.")
+@click.option("--artifact", is_flag=True, help="MODEL is an artifact: execute the code in it.")
+@click.option(
+    "--public-key",
+    "public_keys",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="PEM file of a key; one of those given must have signed the artifact.",
+)
+@click.option("--digest", default="", help="What `circlet inspect` must say of the artifact.")
+@click.option(
+    "--verify",
+    type=click.Choice(VERIFY),
+    default=VERIFY[0],
+    show_default=True,
+    help="When hashes of weights are checked.",
+)
 @click.option("--mean", type=float, help="Pixel value that becomes 0.")
 @click.option("--std", type=click.FloatRange(min=0, min_open=True), help="Pixels per 1.0.")
 @click.option(
@@ -63,7 +80,11 @@ from circlet.formats.sound import SoundOptions
 @click.option("--placement", is_flag=True, help="Print which backend runs which operator.")
 @json_option
 def command(as_json: bool, placement: bool, **options: object) -> None:
-    """Run MODEL (.tflite, .circle, or an artifact); without one, the embedded digit classifier."""
+    """Run MODEL (.tflite or .circle); without one, the embedded digit classifier.
+
+    A file whose name ends in .circlet, or any with --artifact, is an artifact, made by `circlet
+    compile`: the code in it is executed, so take it only from whom you would take a program.
+    """
     request = _request(options)
     with working("compiling and running", request.repeat) as progress:
         report = run_network(request, progress)
@@ -83,5 +104,10 @@ def _request(options: dict[str, object]) -> RunRequest:
     features = str(picked.pop("features") or "")
     sound = SoundOptions(picked.pop("rate"), picked.pop("start"), features)  # type: ignore[arg-type]
     picked["cache"] = not picked.pop("no_cache")
+    trust = Trust(
+        bool(picked.pop("artifact")),
+        str(picked.pop("digest")),
+        picked.pop("public_keys"),  # type: ignore[arg-type]
+    )
     chosen = options_of(picked)
-    return RunRequest(pixels=pixels, sound=sound, options=chosen, **picked)  # type: ignore[arg-type]
+    return RunRequest(pixels=pixels, sound=sound, trust=trust, options=chosen, **picked)  # type: ignore[arg-type]

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from circlet.artifact.cache import Cache
-from circlet.artifact.file import is_of_other_version, open_artifact
-from circlet.artifact.writer import write_file
+from circlet.artifact.file import HEADER, is_of_other_version, open_artifact
+from circlet.artifact.folder import PrivateFolder
 from circlet.backends.registry import backend_names, find_backend
 from circlet.errors import ArtifactError, BackendError, CacheError, CircletError, FileError
 from circlet.options import DEFAULT_BACKENDS
 from circlet.runtime.session import Session
 from circlet.sample import Sample
+from circlet.stored import StoredFile
 from circlet.target.targets import native_target
 from circlet.target.threads import default_threads
 
@@ -53,24 +53,25 @@ def _machine() -> str:
 
 
 def _cache() -> str:
-    folder = Cache().folder
+    cache = Cache()
+    folder = cache.folder
     if folder is None:
         return "switched off, or no folder can hold it; models are compiled at each start"
     sizes: list[int] = []
     damaged: list[str] = []
     others = 0  # an upgrade leaves them behind, and pruning takes them in time
-    for path in sorted(Path(folder).glob("*.circlet")):
-        with suppress(FileNotFoundError):  # another process may prune the cache meanwhile
-            data = path.read_bytes()
-            sizes.append(len(data))
-            if is_of_other_version(data):
+    for _, size, name in sorted(cache.artifacts()):
+        with suppress(FileError):  # another process may prune the cache meanwhile
+            file = folder.open(name, "a cached artifact")
+            sizes.append(size)
+            if is_of_other_version(file.read(0, HEADER.size)):
                 others += 1
-            elif not _is_sound(data):
-                damaged.append(path.name)
+            elif not _is_sound(file):
+                damaged.append(name)
     if damaged:
         raise ArtifactError(
             "cached artifacts are damaged",
-            where=str(folder),
+            where=folder.path,
             why=", ".join(damaged),
             fix="delete them",
         )
@@ -78,24 +79,24 @@ def _cache() -> str:
     count = f"{len(sizes)} artifact{'' if len(sizes) == 1 else 's'}"
     if others:
         count += f" ({others} of other versions)"
-    return f"{folder}, {count}, {sum(sizes) / 1e6:.1f} MB, every hash verified"
+    return f"{folder.path}, {count}, {sum(sizes) / 1e6:.1f} MB, every hash verified"
 
 
-def _check_room(folder: str) -> None:
+def _check_room(folder: PrivateFolder) -> None:
     """See that a network of ordinary size could be kept."""
-    probe = Path(folder) / f"room.{os.getpid()}.tmp"
+    probe = f"room.{os.getpid()}"
     try:
-        write_file(probe, bytes(_ROOM_BYTES))
+        folder.write(probe, bytes(_ROOM_BYTES))
     except FileError as error:
         fix = "free some space, or set CIRCLET_CACHE_DIR"
         what = "the cache cannot be written"
-        raise CacheError(what, where=folder, why=error.why, fix=fix) from error
-    probe.unlink()
+        raise CacheError(what, where=folder.path, why=error.why, fix=fix) from error
+    folder.delete(probe)
 
 
-def _is_sound(data: bytes) -> bool:
+def _is_sound(file: StoredFile) -> bool:
     try:
-        open_artifact(data).verify_full()
+        open_artifact(file).verify_full()
     except ArtifactError:
         return False
     return True

@@ -37,6 +37,9 @@ class ArtifactInspection:
 
     Attributes:
         circlet: The version that made it.
+        digest: What stands for all of its bytes, and what `run --digest` takes.
+        model: The BLAKE2b hash (32 bytes) of the model's bytes; "" where there was no file.
+        options: What it was compiled with.
         targets: What it holds code for.
         inputs, outputs: What a run takes and gives, in order.
         tuning: For each target that was tuned what was found out, and the settings.
@@ -44,6 +47,9 @@ class ArtifactInspection:
 
     artifact: str
     circlet: str
+    digest: str
+    model: str
+    options: dict[str, Any]
     description: str
     size_bytes: int
     level: str
@@ -75,6 +81,9 @@ def _inspected(artifact: Artifact, path: Path) -> ArtifactInspection:
     return ArtifactInspection(
         artifact=str(path),
         circlet=str(facts["circlet"]),
+        digest=artifact.digest,
+        model=str(facts.get("model", "")),
+        options=dict(facts.get("options", {})),
         description=str(facts.get("description", "")),
         size_bytes=path.stat().st_size,
         level=str(facts.get("level", "O2")),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from circlet.artifact.file import SUFFIX as ARTIFACT_SUFFIX
 from circlet.artifact.values import Value, unique_names
 from circlet.artifact.writer import write_file
 from circlet.backends.registry import native_count
@@ -27,8 +28,39 @@ from circlet.formats.arrays import (
 from circlet.formats.paths import check_apart
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 from circlet.options import DEFAULT_OPTIONS, Options
+from circlet.runtime.artifacts import ArtifactSource, artifact_source
 from circlet.runtime.session import Session
 from circlet.sample import Sample
+
+
+@dataclass(frozen=True)
+class Trust:
+    """When a file is an artifact whose code is executed, and which artifacts are accepted.
+
+    Attributes:
+        is_artifact: Whether the caller says so; else the end of the file's name does.
+        digest, public_keys: As `circlet.load_artifact` takes them.
+    """
+
+    is_artifact: bool = False
+    digest: str = ""
+    public_keys: tuple[Path, ...] = ()
+
+    def source(self, model: Path) -> Path | ArtifactSource:
+        """What a session opens; InputError where a model is to be signed."""
+        if self.is_artifact or model.suffix == ARTIFACT_SUFFIX:
+            return artifact_source(model, self.digest, self.public_keys)
+        if self.digest or self.public_keys:
+            raise InputError(
+                "only artifacts have digests and signatures",
+                where=str(model),
+                why=f"its name does not end in {ARTIFACT_SUFFIX}",
+                fix="leave --digest and --public-key out, or say --artifact",
+            )
+        return model
+
+
+NO_TRUST = Trust()
 
 
 @dataclass(frozen=True)
@@ -48,6 +80,7 @@ class RunRequest:
     repeat: int = 0
     warmup: int = 0
     delay: float = 0.0
+    trust: Trust = NO_TRUST
 
 
 @dataclass(frozen=True)
@@ -89,8 +122,7 @@ def run_network(
     """Open, feed, run, time and describe a network; `progress` hears of each timed run."""
     sample = Sample() if request.model is None else None
     labels = sample.labels if sample and not request.labels else _labels(request.labels)
-    source = sample.model_path if sample else request.model
-    assert source is not None
+    source = request.trust.source(sample.model_path if sample else request.model or Path())
     if request.output:
         check_apart(request.output, [*request.inputs, request.model, request.labels])
     session = Session.of(source, request.options, threads=request.threads)

@@ -13,15 +13,18 @@ from circlet.compiler.planning import PlannedModel
 from circlet.errors import GraphError
 from circlet.ir import Graph, Tensor
 from circlet.ops.state import initial_bytes, variables
+from circlet.options import Options
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
 
 
-def artifact_of(planned: PlannedModel, compiled: Mapping[str, Compiled]) -> bytes:
-    """The artifact of partitions that are compiled, by backend."""
+def artifact_of(
+    planned: PlannedModel, compiled: Mapping[str, Compiled], made_of: Mapping[str, str]
+) -> bytes:
+    """The artifact of partitions that are compiled, by backend; `made_of` goes to its metadata."""
     parts = planned.in_order({name: own.partitions for name, own in compiled.items()})
     facts = {name: fact for own in compiled.values() for name, fact in own.facts.items()}
-    metadata = {**facts, **metadata_of(planned, [part.facts for part in parts])}
+    metadata = {**facts, **metadata_of(planned, [part.facts for part in parts]), **made_of}
     codes = [_code_for(target, parts, compiled) for target in planned.job.targets]
     return artifact_bytes(metadata, codes)
 
@@ -47,6 +50,7 @@ def metadata_of(planned: PlannedModel, facts: Sequence[Mapping[str, object]]) ->
         "circlet": __version__,
         "level": job.level,
         "precision": job.precision,
+        "options": _described(job.options),
         "description": planned.model.description,
         "values": values.as_json(),
         "inputs": [values.inputs.index(t) for t in values.inputs],
@@ -54,6 +58,12 @@ def metadata_of(planned: PlannedModel, facts: Sequence[Mapping[str, object]]) ->
         "partitions": parts,
         "placement": [[r.op.label, r.op.name, r.backend, list(r.refused)] for r in planned.placed],
     }
+
+
+def _described(options: Options) -> dict[str, object]:
+    """What a network was compiled with, as far as it shapes what is compiled."""
+    known = options._asdict()
+    return {name: known[name] for name in known if name not in ("cache", "limits", "verify")}
 
 
 class _Values:

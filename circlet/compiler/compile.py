@@ -38,12 +38,16 @@ def compile_model(source: Source, options: Options) -> bytes:
     return compile_template(Template.read(source, options), options).artifact
 
 
-def compile_template(template: Template, options: Options) -> Compilation:
-    """The artifact of a model that is read and checked; raises as `compile_model`."""
+def compile_template(template: Template, options: Options, key: str = "") -> Compilation:
+    """The artifact of a model that is read and checked; raises as `compile_model`.
+
+    `key` is the cache's name for it.
+    """
     planned = plan(template, options)
     compiled = {
         compiler.name: compiler.compile(planned.partitions_of(compiler))
         for compiler in planned.compilers
     }
     report = {name: own.report for name, own in compiled.items()}
-    return Compilation(artifact_of(planned, compiled), report)
+    made_of = {"model": template.digest, "key": key}
+    return Compilation(artifact_of(planned, compiled, made_of), report)

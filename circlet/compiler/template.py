@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from circlet.compiler.key import Stored
+from circlet.artifact.digest import digest
 from circlet.errors import GraphError, InputError, UnsupportedOpsError
 from circlet.formats import load
 from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
@@ -20,8 +20,9 @@ from circlet.passes import PassManager, Rewriter, make
 from circlet.passes.fold_constants import FoldConstants
 from circlet.passes.resolve_variables import resolve_variables
 from circlet.passes.start_variables import start_variables
+from circlet.stored import Bytes, Stored, StrPath, stored
 
-Source = Stored | Model
+Source = StrPath | Bytes | Stored | Model
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,12 @@ class Template:
 
     Attributes:
         names: A name for each constant; copies of the model have the same constants.
+        digest: The hash of the bytes that it was read from, in hexadecimal; "" for a `Model`.
     """
 
     _model: Model
     names: Mapping[Tensor, str]
+    digest: str = ""
 
     @staticmethod
     def read(source: Source, options: Options) -> Template:
@@ -46,7 +49,9 @@ class Template:
         """
         if isinstance(source, Model):
             return Template.of(copy_of(source), options)
-        return Template.of(load(source, options.limits), options)
+        file = stored(source)
+        template = Template.of(load(file, options.limits), options)
+        return replace(template, digest=digest(file.data()).hex())
 
     @staticmethod
     def of(model: Model, options: Options, *, was_checked: bool = False) -> Template:

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from circlet.errors import CircletError, FileError, FormatError, InputError, check_type
 from circlet.formats.flatbuffer import Reader
-from circlet.formats.read_model import check_size, open_tables, unknown_file
+from circlet.formats.read_model import open_tables, unknown_file
 from circlet.formats.registry import Format, all_formats, format_named, format_of, format_of_suffix
 from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.stored import Bytes, Stored, StoredBytes, StrPath, stored
 
 # The format that can say whatever a model can.
 WHOLE = "text"
-Source = str | os.PathLike[str] | bytes | bytearray | memoryview
+Source = StrPath | Bytes | Stored
 
 
 def load(source: Source, limits: Limits = DEFAULT_LIMITS) -> Model:
-    """The model in a file or in bytes; its constants stay views into either.
+    """The model in a file or in bytes, read once; its constants are views into a private copy.
 
     Raises:
         FileError: The path cannot be read.
         FormatError, GraphError, LimitError: The contents are not a model that can be used.
     """
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return _read(memoryview(source).toreadonly().cast("B"), limits)
     check_type(limits, Limits, "limits", "a circlet.limits.Limits")
-    check_type(source, str | os.PathLike, "source", "the path or the bytes of a network")
-    path = Path(source)
+    file = stored(source)
+    if isinstance(file, StoredBytes):
+        return _read(file.data(), limits)
+    path = Path(file.name)
+    limits.check_file(file.size, str(path))
     with located(path):
-        model = _read(_map(path), limits)
+        model = _read(file.data(), limits)
     model.source_path = str(path)
     return model
 
@@ -46,9 +46,10 @@ def open_reader(path: Path, limits: Limits = DEFAULT_LIMITS) -> Reader:
         FileError: The path cannot be read.
         FormatError, LimitError: It is no .tflite or .circle file.
     """
-    data = _map(path)
+    file = stored(path)
+    limits.check_file(file.size, str(path))
     with located(path):
-        return open_tables(data, limits)
+        return open_tables(file.data(), limits)
 
 
 @contextmanager
@@ -121,7 +122,7 @@ def _encode(model: Model, format: str | None, origins: bool | None) -> bytes | b
 
 def _read(data: memoryview, limits: Limits, known: Format | None = None) -> Model:
     """The model of a format, or by the kind of file that the bytes are."""
-    check_size(data, limits)
+    limits.check_file(len(data))
     known = known or format_of(data)
     if known is None:
         raise unknown_file(data)
@@ -146,20 +147,6 @@ def _write(target: Path, data: bytes | bytearray) -> None:
             why=error.strerror or str(error),
             fix="check the folder, its permissions and the free space",
         ) from None
-
-
-def _map(path: Path) -> memoryview:
-    """The file's bytes, memory-mapped."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            why, fix = "it is not a file", "give the path of a file"
-            raise FileError("the model file cannot be read", where=str(path), why=why, fix=fix)
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                return memoryview(b"")
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as error:
-        raise FileError.unreadable("the model file", path, error) from None
 
 
 def _located(error: CircletError, path: Path) -> CircletError:

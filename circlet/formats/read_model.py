@@ -30,6 +30,7 @@ _GRAPH_FIELDS = {"tensors", "inputs", "outputs", "operators", "name"}
 # Converters from TFLite may leave its number in a .circle file.
 _VERSIONS = {"tflite": (3,), "circle": (0, 3)}
 # How the fields of an .onnx file that may come second begin, each a text or a message.
+_ARTIFACT = b"CIRCLETA"  # as circlet.artifact.file, a room above, has it
 _ONNX_FIELDS = (b"\x12", b"\x1a", b"\x22", b"\x32", b"\x3a", b"\x42")
 OriginOf = Callable[[int, str], Origin]
 
@@ -61,30 +62,30 @@ def _check_depth(model: Model, limits: Limits) -> None:
 
 def open_tables(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Reader:
     """A reader of the tables that the bytes hold."""
-    check_size(data, limits)
+    limits.check_file(len(data))
     known = schema.by_identifier(bytes(data[4:8]))
     if known is None:
         raise unknown_file(data)
     return Reader(data, known, limits)
 
 
-def check_size(data: memoryview, limits: Limits) -> None:
-    """Refuse more bytes than a model file may have."""
-    if len(data) > limits.file_bytes:
-        raise LimitError(
-            "the file is too big",
-            why=f"{len(data)} bytes, the limit is {limits.file_bytes}",
-            fix="raise `file_bytes` of circlet.limits.Limits if this is meant",
-        )
-
-
 def unknown_file(data: memoryview) -> FormatError:
     """The error for bytes that are no model file; it says what they seem to be."""
+    head = bytes(data[:512])
     return FormatError(
         "this is no model file",
-        why=_looks_like(bytes(data[:512])),
-        fix="give the model file itself",
+        why=_looks_like(head),
+        fix=_fix_of(head),
     )
+
+
+def _fix_of(head: bytes) -> str:
+    if head.startswith(_ARTIFACT):
+        return (
+            "if you trust who made it, circlet.load_artifact(path), `circlet run --artifact`, or a "
+            "file name that ends in .circlet"
+        )
+    return "give the model file itself"
 
 
 def _looks_like(head: bytes) -> str:
@@ -92,8 +93,10 @@ def _looks_like(head: bytes) -> str:
     text = head.lstrip().lower()
     if not head:
         return "it is empty"
-    if head.startswith(b"CIRCLETA"):
-        return "it is an artifact, which was compiled already: `circlet run` and `inspect` take it"
+    if head.startswith(_ARTIFACT):
+        return (
+            "it is an artifact: code that was compiled already, which is run only where asked for"
+        )
     if head[:1] == b"\x08" and head[2:3] in _ONNX_FIELDS:
         return "it seems to be an .onnx file, which is not read: convert it to .tflite first"
     if head.startswith(b"\x89HDF"):

@@ -20,6 +20,7 @@ from circlet.frontends.signature_runner import SignatureRunner
 from circlet.frontends.subgraph import RunOptions, Subgraph
 from circlet.frontends.tensor_details import Details, element_type
 from circlet.ir import Signature, Tensor
+from circlet.stored import stored
 
 
 @enum.unique
@@ -79,7 +80,7 @@ class Interpreter:
         )
         with raised_as(ValueError):
             _check_arguments(experimental_delegates, num_threads, experimental_op_resolver_type)
-            source = _source(model_path, model_content)
+            source = stored(_source(model_path, model_content))
             model = load(source)
         options = RunOptions(num_threads or 1, experimental_preserve_all_tensors)
         self._graphs = [

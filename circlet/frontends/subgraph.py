@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -15,8 +14,9 @@ from circlet.formats import dumps
 from circlet.frontends.tensor_details import Details, tensor_details
 from circlet.ir import Graph, Model, Tensor
 from circlet.runtime.session import BoundCall, Session
+from circlet.stored import Stored
 
-Source = str | os.PathLike[str] | bytes
+Source = Stored | bytes
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ class Opened(Struct):
         seconds: How long "load" took, and "compile" or "cache" where the source was a model, or
             "resize".
         target: What the loaded code is for.
-        key: The cache's name of the artifact, "" where the cache was not asked.
         template: The model, where it was read to compile it.
     """
 
@@ -39,8 +38,12 @@ class Opened(Struct):
     metadata: dict[str, Any]
     seconds: dict[str, float]
     target: str = ""
-    key: str = ""
     template: Template | None = None
+
+    @property
+    def model(self) -> str:
+        """The hash of the bytes of the model, "" where it was never a file."""
+        return str(self.metadata.get("model", ""))
 
     @property
     def placement(self) -> list[dict[str, object]]:
@@ -49,7 +52,7 @@ class Opened(Struct):
         return [dict(zip(keys, row, strict=True)) for row in self.metadata["placement"]]
 
 
-def load_artifact(artifact: Artifact, limits: Limits) -> Opened:
+def load_code(artifact: Artifact, limits: Limits) -> Opened:
     """The plan of an artifact for this machine, its code loaded."""
     code = artifact.select()
     facts = artifact.metadata

@@ -1,121 +1,115 @@
-"""Opens what a session is given: an artifact, or a model by way of the cache.
+"""Opens what a session is given: a model by way of the cache, or an artifact that is trusted.
 
-The path of a cached start is short on purpose: it imports neither the readers nor the compiler.
+Which of the two it is, the caller says: no content of a file makes it one that is executed. The
+path of a cached start is short on purpose: it imports neither the readers nor the compiler.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from circlet.artifact.cache import Cache
-from circlet.artifact.file import MAGIC, Artifact, is_artifact, open_artifact
+from circlet.artifact.file import Artifact, open_artifact
 from circlet.backends.registry import find_backend
-from circlet.compiler.key import artifact_key
-from circlet.errors import CircletError, FileError, InputError, PlacementError, check_type
+from circlet.errors import CircletError, FileError
 from circlet.options import Options
-from circlet.runtime.loading import Opened, load_artifact
+from circlet.runtime.artifacts import ArtifactSource, open_trusted
+from circlet.runtime.key import artifact_key
+from circlet.runtime.loading import Opened, load_code
+from circlet.stored import Bytes, Stored, StrPath, stored
 
 if TYPE_CHECKING:
-    from circlet.compiler.key import Stored
-    from circlet.compiler.template import Source, Template
+    from circlet.compiler.template import Template
+    from circlet.ir import Model
 
-_COMPILED_IN = ("backends", "target", "shapes", "signature", "tune_seconds")
+    Source = StrPath | Bytes | Stored | Model | ArtifactSource
 
 
-def open_source(source: Source, options: Options) -> Opened:
-    """Load an artifact, or the artifact of a model: from the cache, or compiled now."""
+def open_source(source: Source, options: Options, model: str = "") -> Opened:
+    """Load an artifact, or the artifact of a model: from the cache, or compiled now.
+
+    Args:
+        source: A model or an artifact.
+        options: What it is wanted for.
+        model: The hash of the bytes that the model must have, where that is known.
+
+    Raises:
+        FileError: The model's file cannot be read, or has other bytes.
+        CircletError: As `Session`.
+    """
+    if isinstance(source, ArtifactSource):
+        return open_trusted(source, options)
     if type(source).__module__ == "circlet.ir.graph":  # a Model; no cached start imports that
-        return _compiled_now(source, options)
-    stored = cast("Stored", source)
-    if holds_artifact(stored):
-        return _open_artifact(stored, options)
-    return _open_stored(stored, options)
+        return _compiled_now(source, options)  # type: ignore[arg-type]
+    file = stored(source)  # type: ignore[arg-type]
+    options.limits.check_file(file.size, file.name)
+    return _open_stored(file, options, model)
 
 
-def _open_artifact(source: Stored, options: Options) -> Opened:
-    _check_unchanged(options)
-    start = time.perf_counter()
-    opened = load_artifact(open_artifact(_plain(source)), options.limits)
-    opened.seconds["load"] = time.perf_counter() - start
-    _check_made_for(opened, options)
-    if options.strict:
-        _check_strict(opened)
-    return opened
-
-
-def _check_unchanged(options: Options) -> None:
-    """InputError where options ask for what only compiling could give."""
-    asked = [name for name in _COMPILED_IN if getattr(options, name) != getattr(Options, name)]
-    if asked:
-        raise InputError(
-            "an artifact keeps what it was compiled for",
-            where=", ".join(asked),
-            why="its sizes, entry point, backends and kernels are fixed",
-            fix="open the model that it was made of, or compile that anew with these options",
-        )
-
-
-def _check_strict(opened: Opened) -> None:
-    rows = opened.metadata["placement"]
-    moved = [(source, kind, refused[0][1]) for kind, source, _, refused in rows if refused]
-    if moved:
-        first = next(refused[0][0] for *_, refused in rows if refused)
-        raise PlacementError.moved(first, moved)
-
-
-def _check_made_for(opened: Opened, options: Options) -> None:
-    """InputError where an artifact was compiled for another level or precision than asked for."""
-    for name, wanted in (("level", options.level), ("precision", options.precision)):
-        made = opened.metadata.get(name, wanted)
-        if wanted not in (None, made):
-            raise InputError(
-                f"an artifact keeps the {name} that it was compiled for",
-                where=name,
-                why=f"{wanted} was asked for, it was made for {made}",
-                fix=f"compile the model with {name} {wanted}",
-            )
-
-
-def _open_stored(source: Stored, options: Options) -> Opened:
+def _open_stored(file: Stored, options: Options, model: str) -> Opened:
     """The artifact of a model's file or bytes: from the cache where that has it."""
     start = time.perf_counter()
-    key = artifact_key(source, options)
-    if not key:
-        return _compiled_now(source, options)
+    cache = Cache() if options.cache else None
+    if cache is None or not (key := artifact_key(file, options, cache)):
+        check_same(file, model)
+        return _compiled_now(file, options)
+    if model and cache.file_digest(file) != model:
+        raise changed(file)
     templates: list[Template] = []
 
     def compile_now() -> bytes:
-        artifact, template = _compiled(source, options)
+        artifact, template = _compiled(file, options, key)
+        if template.digest != cache.file_digest(file):
+            raise changed(file)
         templates.append(template)
         return artifact
 
-    found = Cache().load(key, compile_now)
+    found = cache.load(key, compile_now, verify=options.verify)
     opened = _loaded(found.artifact, options, "cache" if found.hit else "compile", start)
     if found.hit:
         _warn_of_missing(opened, options)
-    return opened._replace(key=key, template=templates[0] if templates else None)
+    return opened._replace(template=templates[0] if templates else None)
 
 
-def _compiled_now(source: Source, options: Options) -> Opened:
+def check_same(file: Stored, model: str) -> None:
+    """FileError where a file's bytes have another hash than this, if any is given."""
+    if not model:
+        return
+    from circlet.artifact.digest import digest
+
+    if digest(file.data()).hex() != model:
+        raise changed(file)
+
+
+def changed(file: Stored) -> FileError:
+    """The error of a model file that is not any more what it was."""
+    return FileError(
+        "the model file changed since it was opened",
+        where=file.name,
+        why="its bytes are others now",
+        fix="open a new session; write files under another name and rename them",
+    )
+
+
+def _compiled_now(source: Stored | Model, options: Options) -> Opened:
     start = time.perf_counter()
     artifact, template = _compiled(source, options)
     opened = _loaded(open_artifact(artifact), options, "compile", start)
     return opened._replace(template=template)
 
 
-def _compiled(source: Source, options: Options) -> tuple[bytes, Template]:
+def _compiled(source: Stored | Model, options: Options, key: str = "") -> tuple[bytes, Template]:
     from circlet.compiler.compile import compile_template
     from circlet.compiler.template import Template
 
     template = Template.read(source, options)
-    return compile_template(template, options).artifact, template
+    return compile_template(template, options, key).artifact, template
 
 
 def _loaded(artifact: Artifact, options: Options, how: str, start: float) -> Opened:
     middle = time.perf_counter()
-    opened = load_artifact(artifact, options.limits)
+    opened = load_code(artifact, options.limits)
     opened.seconds[how] = middle - start
     opened.seconds["load"] = time.perf_counter() - middle
     return opened
@@ -134,24 +128,3 @@ def _warn_of_missing(opened: Opened, options: Options) -> None:
 
             message = "nothing is compiled for backend %s: %s"
             logging.getLogger(__name__).warning(message, name, error)
-
-
-def holds_artifact(source: Stored) -> bool:
-    """Whether a source starts as an artifact does.
-
-    Raises:
-        FileError: It cannot be read.
-    """
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return is_artifact(bytes(source[: len(MAGIC)]))
-    wanted = "the path or the bytes of a network, or a circlet.ir.Model"
-    check_type(source, str | os.PathLike, "source", wanted)
-    try:
-        with open(source, "rb") as file:
-            return is_artifact(file.read(len(MAGIC)))
-    except OSError as error:
-        raise FileError.unreadable("the model file", source, error) from error
-
-
-def _plain(source: Stored) -> str | os.PathLike[str] | bytes:
-    return source if isinstance(source, (str, os.PathLike)) else bytes(source)

@@ -10,33 +10,38 @@ from circlet.backends.base import Executable, PartitionCompiler
 from circlet.backends.base import Resizer as BackendResizer
 from circlet.backends.registry import find_backend
 from circlet.compiler.build import metadata_of
-from circlet.compiler.key import Stored, artifact_key
 from circlet.compiler.planning import PlannedModel, plan
-from circlet.compiler.template import Source, Template
+from circlet.compiler.template import Template
 from circlet.formats import load
 from circlet.garbage import gc_paused
 from circlet.options import Options
+from circlet.runtime.artifacts import ArtifactSource
 from circlet.runtime.loading import Opened, opened_plan
+from circlet.runtime.opening import check_same
+from circlet.stored import Stored, stored
 from circlet.target.targets import parse_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from circlet.runtime.opening import Source
 
 
 class Resizer:
     """Makes a network ready for other sizes; any number of threads may use one."""
 
     def __init__(self, source: Source, options: Options, opened: Opened) -> None:
-        self._source, self._options, self._key = source, options, opened.key
+        self._source, self._options = source, options
         self._opened = opened
         self._template = opened.template
         self._resizers: dict[str, BackendResizer] = {}
         self._lock = threading.Lock()
 
     def opened(self, options: Options) -> Opened | None:
-        """A loaded plan for the shapes of the options; None where the model is not known any more.
+        """A loaded plan for the shapes of the options; None where there was never a model.
 
         Raises:
+            FileError: The model's file is not any more what it was.
             CircletError: As `Session`.
         """
         with gc_paused():  # a resize makes only what it keeps
@@ -79,10 +84,10 @@ class Resizer:
             return self._resizers[name]
 
     def _known_template(self) -> Template | None:
-        """The model; None where its file is not that of the first session any more."""
-        if self._template is None and self._key:
-            source = cast(Stored, self._source)  # what has a key was stored
-            model = load(source, self._options.limits)
-            if self._key == artifact_key(source, self._options):
-                self._template = Template.of(model, self._options, was_checked=True)
+        """The model; None for artifacts, which hold none."""
+        if self._template is None and not isinstance(self._source, ArtifactSource):
+            file = stored(cast(Stored, self._source))  # a `Model` had a template from the start
+            check_same(file, self._opened.model)
+            model = load(file, self._options.limits)
+            self._template = Template.of(model, self._options, was_checked=True)
         return self._template

@@ -29,14 +29,16 @@ from circlet.runtime.arguments import (
     nanoseconds,
     thread_count,
 )
+from circlet.runtime.artifacts import artifact_source
 from circlet.runtime.executor import Call, Execution, LoadedPartition, is_copied, living
 from circlet.runtime.loading import Opened
 from circlet.runtime.opening import open_source
 
 if TYPE_CHECKING:
     from circlet.backends.base import Observer
-    from circlet.compiler.template import Source
+    from circlet.runtime.opening import Source
     from circlet.runtime.resizing import Resizer
+    from circlet.stored import Bytes, StrPath
 
 Given = Sequence[object] | Mapping[str, object]
 _MOST_SIZES = 16
@@ -82,8 +84,9 @@ class Session:
     `bind` has a state of its own. A run that is stopped midway leaves the state half updated.
 
     Args:
-        source: Path or bytes of a .tflite or .circle model, or of an artifact made by
-            `circlet compile`; or a `circlet.ir.Model`, which is copied and never cached.
+        source: Path or bytes of a .tflite or .circle model; or a `circlet.ir.Model`, which is
+            copied and never cached. Artifacts made by `circlet compile` hold code, which no session
+            executes by accident: `load_artifact` opens them.
         backends: Backends in order of preference; an op goes to the first that takes it.
         threads: Threads of a run, the calling one included, at most 64; by default the cores that
             the process may use.
@@ -97,9 +100,11 @@ class Session:
         level: Optimisation level: "O2" by default, "Os" for the least memory, "O1", "O0".
         precision: "bf16" lets float convolutions and matrix products round their operands to
             bfloat16, which about halves their time where the CPU has instructions for it; "f32" by
-            default. An artifact has a level and a precision already.
+            default.
         tune_seconds: How long to measure which kernels are fastest on this machine, where the
             cache has no network that was tuned; 0 takes those of the least predicted time.
+        verify: When the hashes of cached weights are checked: "once" for each file as long as it is
+            not touched, or "always".
 
     Raises:
         CircletError: With a code that says what is wrong with the source or the options.
@@ -124,6 +129,7 @@ class Session:
         level: str | None = None,
         precision: str | None = None,
         tune_seconds: float = 0.0,
+        verify: str = "once",
     ) -> None:
         self.threads = thread_count(threads)
         options = Options(
@@ -137,6 +143,7 @@ class Session:
             signature,
             checked_seconds(tune_seconds),
             precision,
+            verify,
         )
         check_options(options)
         self._set_up(source, options, open_source(source, options))
@@ -329,9 +336,8 @@ class Session:
         """A session of the same source with other options, opened now where it was not before."""
         session = object.__new__(Session)
         session.threads = self.threads
-        session._set_up(
-            self._source, options, opened or open_source(self._source, options), resizer
-        )
+        opened = opened or open_source(self._source, options, self._opened.model)
+        session._set_up(self._source, options, opened, resizer)
         return session
 
     def reset(self) -> None:
@@ -383,6 +389,47 @@ class Session:
             call = Call(execution, opened.inputs, opened.outputs, opened.values, self._output_names)
             self._calls.append(call)
             return call
+
+
+def load_artifact(
+    source: StrPath | Bytes,
+    *,
+    threads: int | None = None,
+    strict: bool = False,
+    cache: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    level: str | None = None,
+    precision: str | None = None,
+    verify: str = "once",
+    digest: str = "",
+    public_keys: Sequence[StrPath] = (),
+    signature: str | None = None,
+) -> Session:
+    """A session of an artifact that `circlet compile` made. **It executes code in the file.**
+
+    Args:
+        source: Path or bytes of the artifact.
+        threads, strict, limits: As for `Session`.
+        cache: Whether the cache may remember that the file's weights were verified.
+        level, precision: What the artifact must have been compiled for, if given.
+        verify: When the hashes of weights are checked: "once" for each file as long as it is not
+            touched, or "always". Those of code are always checked.
+        digest: The digest that the artifact must have, as `circlet inspect` shows it; any if "".
+        public_keys: Files of Ed25519 public keys (PEM), one of which must have signed the artifact;
+            none is asked for where there are none.
+        signature: The signature's text; by default that of the file beside the artifact whose name
+            has .sig behind it.
+
+    Raises:
+        SignatureError: It is another artifact, or none of the keys signed it; nothing was executed.
+        ArtifactError: It is damaged, of another version, or no artifact.
+        CircletError: As `Session`.
+    """
+    options = Options(
+        strict=strict, cache=cache, limits=limits, level=level, precision=precision, verify=verify
+    )
+    trusted = artifact_source(source, digest, public_keys, signature)
+    return Session.of(trusted, options, threads=threads)
 
 
 def _observed(

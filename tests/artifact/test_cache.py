@@ -7,15 +7,19 @@ import stat
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from circlet.artifact import cache as cache_module
-from circlet.artifact.cache import Cache, cache_key, generator_identity, usable_folder
+from circlet.artifact.cache import TAG, Cache, cache_key, generator_identity, usable_folder
+from circlet.artifact.file import TargetCode
 from circlet.artifact.writer import artifact_bytes
 from circlet.config import Config
 from circlet.errors import CacheError, CircletError
+from circlet.stored import StoredFile
+from circlet.target.targets import native_target
 
 # Python 3.12 warns of what these tests prove to work.
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
@@ -36,8 +40,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "home" / "cache"
 
 
-def build(name: str = "made", size: int = 0) -> bytes:
-    return artifact_bytes({"name": name, "filling": "x" * size}, [])
+def build(name: str = "made", size: int = 0, key: str = KEY) -> bytes:
+    code = TargetCode(str(native_target()), (), {})
+    return artifact_bytes({"key": key, "name": name, "filling": "x" * size}, [code])
+
+
+def kept(folder: Path) -> list[str]:
+    """What is in a cache besides its tag."""
+    return sorted(path.name for path in folder.iterdir() if path.name != TAG)
 
 
 def refuse() -> bytes:
@@ -56,7 +66,7 @@ def test_what_is_kept_is_not_built_again(folder: Path) -> None:
 def test_folder_and_files_are_private(folder: Path) -> None:
     Cache(Config(cache_dir=folder)).load(KEY, build)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert [stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()] == [0o600]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
 def test_keys_differ_by_each_part_and_by_where_parts_end() -> None:
@@ -144,8 +154,8 @@ def test_without_a_writable_home_the_temporary_folder_serves(
     blocked.write_text("")
     chosen = usable_folder(Config(cache_dir=blocked / "cache"))
     assert chosen is not None
-    assert os.path.dirname(chosen) == str(temporary)
-    assert stat.S_IMODE(os.stat(chosen).st_mode) == 0o700
+    assert os.path.dirname(chosen.path) == str(temporary)
+    assert stat.S_IMODE(os.stat(chosen.path).st_mode) == 0o700
 
 
 def test_without_any_folder_nothing_is_kept(
@@ -177,17 +187,19 @@ def test_a_full_disk_runs_uncached_with_a_warning(
     monkeypatch.setattr(os, "fdopen", full)
     assert cache.load(KEY, build).artifact.metadata["name"] == "made"
     assert "No space left" in caplog.text
-    assert list(folder.iterdir()) == []
+    assert kept(folder) == []
 
 
-def test_the_least_recently_used_go_first(folder: Path) -> None:
-    cache = Cache(Config(cache_dir=folder, cache_bytes=30_000))
+def test_the_least_recently_used_go_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(Config(cache_dir=folder, cache_bytes=40_000))
     keys = [cache_key(str(number)) for number in range(4)]
     for age, key in enumerate(keys[:3]):
-        cache.load(key, lambda: build(size=8_000))
+        cache.load(key, partial(build, size=8_000, key=key))
         os.utime(folder / f"{key}.circlet", (1000 + age, 1000 + age))
+    later = time.time() + 60
+    monkeypatch.setattr("time.time", lambda: later)
     assert cache.load(keys[0], refuse).hit
-    cache.load(keys[3], lambda: build(size=8_000))
+    cache.load(keys[3], partial(build, size=8_000, key=keys[3]))
     left = {path.stem for path in folder.glob("*.circlet")}
     assert left == {keys[0], keys[2], keys[3]}
 
@@ -200,11 +212,12 @@ def test_what_is_larger_than_the_limit_is_still_used(folder: Path) -> None:
 
 def test_leftovers_of_interrupted_writers_are_removed(folder: Path) -> None:
     cache = Cache(Config(cache_dir=folder))
-    for name, used in ((".old.tmp", 1000.0), (".new.tmp", time.time())):
+    old, new = f".{KEY}.circlet.1-00.tmp", f".{KEY}.circlet.2-00.tmp"
+    for name, used in ((old, 1000.0), (new, time.time())):
         (folder / name).write_text("")
         os.utime(folder / name, (used, used))
     cache.prune()
-    assert [path.name for path in folder.iterdir()] == [".new.tmp"]
+    assert kept(folder) == [new]
 
 
 def _load_in_process(folder: Path, log: Path) -> None:
@@ -227,7 +240,7 @@ def test_processes_that_ask_at_once_build_once(folder: Path, tmp_path: Path) -> 
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0, 0]
     assert log.read_text() == "built\n"
-    assert [path.suffix for path in folder.iterdir()] == [".circlet"]
+    assert kept(folder) == [f"{KEY}.circlet"]
 
 
 def test_threads_that_ask_at_once_build_once(folder: Path, tmp_path: Path) -> None:
@@ -247,17 +260,17 @@ def test_a_failed_build_leaves_nothing(folder: Path) -> None:
     cache = Cache(Config(cache_dir=folder))
     with pytest.raises(CircletError):
         cache.load(KEY, fail)
-    assert list(folder.iterdir()) == []
+    assert kept(folder) == []
 
 
 def test_digests_follow_the_content(folder: Path, tmp_path: Path) -> None:
     cache = Cache(Config(cache_dir=folder))
     model = tmp_path / "model"
     model.write_bytes(b"one")
-    first = cache.file_digest(model)
+    first = cache.file_digest(StoredFile(model))
     model.write_bytes(b"two")
-    assert cache.file_digest(model) != first
-    assert list(folder.glob("*.digest")) == []
+    assert cache.file_digest(StoredFile(model)) != first
+    assert kept(folder) == []
 
 
 def test_digests_of_settled_files_are_remembered(
@@ -268,9 +281,12 @@ def test_digests_of_settled_files_are_remembered(
     model.write_bytes(b"one")
     later = time.time() + 60
     monkeypatch.setattr("time.time", lambda: later)
-    first = cache.file_digest(model)
-    monkeypatch.setattr(cache_module, "file_hex", refuse)
-    assert cache.file_digest(model) == first
+    first = cache.file_digest(StoredFile(model))
+    read = StoredFile.data
+    monkeypatch.setattr(
+        StoredFile, "data", lambda file: refuse() if file.name == str(model) else read(file)
+    )
+    assert cache.file_digest(StoredFile(model)) == first
 
 
 def test_another_folder_than_the_chosen_one_is_told_of_once(
@@ -280,6 +296,6 @@ def test_another_folder_than_the_chosen_one_is_told_of_once(
     (tmp_path / "file").write_bytes(b"")
     config = Config.from_environment({"CIRCLET_CACHE_DIR": str(tmp_path / "file")})
     with caplog.at_level(logging.WARNING, "circlet.cache"):
-        folders = {usable_folder(config), usable_folder(config)}
-    assert folders == {str(tmp_path / f"circlet-{os.getuid()}")}
+        found = [usable_folder(config), usable_folder(config)]
+    assert {folder.path for folder in found if folder} == {str(tmp_path / f"circlet-{os.getuid()}")}
     assert caplog.text.count("it is not a folder") == 1

@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from circlet import __version__, config
+from circlet.artifact.cache import TAG, cache_key
+from circlet.artifact.folder import PrivateFolder
 from circlet.errors import FileError
 from tests.cli.call import as_json, circlet, in_shell
 from tests.runtime import networks
+
+KEY = cache_key("network")
 
 
 @pytest.fixture
@@ -40,9 +44,10 @@ def test_compile_makes_code_for_several_targets(model: Path, tmp_path: Path) -> 
 
 
 def test_an_artifact_for_another_cpu_is_refused(model: Path, tmp_path: Path) -> None:
-    assert circlet("compile", model, "-o", tmp_path / "a", "--target", "riscv64").exit_code == 0
-    error = as_json("run", tmp_path / "a", code=1)["error"]
-    assert (error["code"], error["where"]) == ("E-TARGET", str(tmp_path / "a"))
+    path = tmp_path / "a.circlet"
+    assert circlet("compile", model, "-o", path, "--target", "riscv64").exit_code == 0
+    error = as_json("run", path, code=1)["error"]
+    assert (error["code"], error["where"]) == ("E-TARGET", str(path))
 
 
 @pytest.mark.parametrize("level", ["O0", "O1", "O2"])
@@ -88,10 +93,11 @@ def test_doctor_says_what_is_missing() -> None:
 def test_doctor_finds_damaged_artifacts(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
-    (folder / "bad.circlet").write_bytes(b"CIRCLETA damaged")
+    (folder / TAG).touch()
+    (folder / f"{KEY}.circlet").write_bytes(b"CIRCLETA damaged")
     done = in_shell("doctor", CIRCLET_CACHE_DIR=str(folder))
     assert done.returncode == 1
-    assert "bad.circlet" in done.stdout
+    assert f"{KEY}.circlet" in done.stdout
 
 
 def test_doctor_takes_artifacts_of_another_version_for_what_they_are(
@@ -99,7 +105,8 @@ def test_doctor_takes_artifacts_of_another_version_for_what_they_are(
 ) -> None:
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
-    (folder / "old.circlet").write_bytes(b"CIRCLETA" + (2).to_bytes(4, "little") + bytes(80))
+    (folder / TAG).touch()
+    (folder / f"{KEY}.circlet").write_bytes(b"CIRCLETA" + (2).to_bytes(4, "little") + bytes(80))
     monkeypatch.setenv("CIRCLET_CACHE_DIR", str(folder))
     (finding,) = [entry for entry in as_json("doctor") if entry["subject"] == "cache"]
     assert finding["ok"] and "1 artifact (1 of other versions)" in finding["text"]
@@ -110,17 +117,22 @@ def test_doctor_lets_other_processes_prune_the_cache(
 ) -> None:
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
-    (folder / "gone.circlet").symlink_to(tmp_path / "nowhere")
+    (folder / TAG).touch()
+    (folder / f"{KEY}.circlet").symlink_to(tmp_path / "nowhere")
     monkeypatch.setenv("CIRCLET_CACHE_DIR", str(folder))
     (finding,) = [entry for entry in as_json("doctor") if entry["subject"] == "cache"]
     assert finding["ok"] and "0 artifacts" in finding["text"]
 
 
 def test_doctor_finds_a_cache_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, data: bytes) -> None:
-        raise FileError("a file cannot be written", why="No space left on device")
+    write = PrivateFolder.write
 
-    monkeypatch.setattr("circlet.commands.doctor.write_file", refuse)
+    def refuse(folder: PrivateFolder, name: str, data: bytes) -> None:
+        if name.startswith("room"):
+            raise FileError("a file cannot be written", why="No space left on device")
+        write(folder, name, data)
+
+    monkeypatch.setattr(PrivateFolder, "write", refuse)
     monkeypatch.setenv("CIRCLET_CACHE_DIR", str(tmp_path / "cache"))
     (finding,) = [entry for entry in as_json("doctor", code=1) if entry["subject"] == "cache"]
     assert "E-CACHE" in finding["text"] and "No space left" in finding["text"]

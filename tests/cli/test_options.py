@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet import Session
+from circlet import load_artifact
 from circlet.backends.cpu.toolchain import RUNTIME_DIR
 from circlet.compiler.compile import compile_model
-from circlet.errors import InputError, PlacementError
+from circlet.errors import PlacementError
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.options import Options
@@ -60,9 +60,9 @@ def test_strict_holds_for_what_an_artifact_runs_in_numpy() -> None:
     b = builder()
     b.output(b.op("WHERE", [b.input("x", DType.BOOL, (4,))], name="found"))
     plain = compile_model(networks.tflite(b), Options())
-    assert Session(plain).placement[0]["backend"] == "reference"
+    assert load_artifact(plain).placement[0]["backend"] == "reference"
     with pytest.raises(PlacementError, match="not taken by 'cpu'"):
-        Session(plain, strict=True)
+        load_artifact(plain, strict=True)
 
 
 @pytest.mark.parametrize("option", ["--operators", "--tensors", "-Os", "--backend=cpu"])
@@ -128,11 +128,6 @@ def test_a_file_that_is_no_input_comes_with_the_endings_that_are(tmp_path: Path)
     (tmp_path / "notes.txt").write_text("no picture", encoding="utf-8")
     error = as_json("run", "--input", tmp_path / "notes.txt", code=1)["error"]
     assert all(ending in error["fix"] for ending in (".npy", ".npz", ".raw", ".wav"))
-
-
-def test_options_for_an_artifact_are_refused_in_python_too(artifact: Path) -> None:
-    with pytest.raises(InputError, match="backends, shapes"):
-        Session(artifact, backends=["reference"], shapes={"x": [6]})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet import Session
+from circlet import load_artifact
 from circlet.compiler.compile import compile_model
 from circlet.options import Options
 from circlet.sample import Sample
@@ -47,7 +47,7 @@ def test_a_c_program_runs_the_parts(artifact: bytes, tmp_path: Path) -> None:
         ["./host", "parts"], cwd=tmp_path, input=picture.tobytes(), capture_output=True, timeout=60
     )
     assert done.returncode == 0
-    (wanted,) = Session(artifact, threads=1).run([picture]).values()
+    (wanted,) = load_artifact(artifact, threads=1).run([picture]).values()
     np.testing.assert_array_equal(np.frombuffer(done.stdout, np.float32), wanted.ravel())
 
 

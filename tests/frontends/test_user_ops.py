@@ -150,9 +150,9 @@ def test_other_networks_are_cached_while_an_op_is_registered() -> None:
 def test_an_artifact_needs_the_op_where_it_is_loaded() -> None:
     with circlet.register_op("Cube", same, cube):
         artifact = compile_model(cubed(), Options())
-        assert answer(circlet.Session(artifact)).any()
+        assert answer(circlet.load_artifact(artifact)).any()
     with pytest.raises(UnsupportedOpsError, match="Cube"):
-        circlet.Session(artifact)
+        circlet.load_artifact(artifact)
 
 
 def test_the_interpreter_knows_them_too() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet import Session
+from circlet import Session, load_artifact
 from circlet.compiler.compile import compile_model
 from circlet.errors import InputError
 from circlet.options import Options
@@ -44,14 +44,12 @@ def test_an_unknown_level_is_refused() -> None:
         Session(networks.relu(), level="O3")
 
 
-def test_an_artifact_keeps_its_level_and_is_not_tuned() -> None:
+def test_an_artifact_keeps_its_level() -> None:
     artifact = compile_model(networks.relu(), Options(level="Os"))
     for level in (None, "Os"):
-        assert Session(artifact, level=level).opened.metadata["level"] == "Os"
+        assert load_artifact(artifact, level=level).opened.metadata["level"] == "Os"
     with pytest.raises(InputError, match="keeps the level"):
-        Session(artifact, level="O2")
-    with pytest.raises(InputError, match="keeps what it was compiled for"):
-        Session(artifact, tune_seconds=1)
+        load_artifact(artifact, level="O2")
 
 
 def test_commands_take_and_show_the_level(tmp_path: Path) -> None:

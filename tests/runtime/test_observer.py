@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from circlet import Session
+from circlet import Session, load_artifact
 from circlet.backends.base import Observation
 from circlet.compiler.compile import compile_model
 from circlet.errors import CancelledError, InputError
@@ -73,7 +73,7 @@ def test_fused_ops_speak_of_all_that_they_descend_from() -> None:
 
 
 def test_an_artifact_shows_its_ops_too() -> None:
-    session = Session(compile_model(networks.mixed(), Options()))
+    session = load_artifact(compile_model(networks.mixed(), Options()))
     given = [np.ones(value.shape, value.dtype) for value in session.inputs]
     seen, _ = observed(session, given)
     assert seen

@@ -6,7 +6,7 @@ import logging
 import numpy as np
 import pytest
 
-from circlet import Session
+from circlet import Session, load_artifact
 from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.errors import CompilerMissingError, PlacementError, UnsupportedOpsError
 from circlet.ir import DType
@@ -118,6 +118,6 @@ def test_an_artifact_runs_without_a_compiler(monkeypatch: pytest.MonkeyPatch) ->
 
         artifact = compile_model(networks.mixed(), Options())
     monkeypatch.setenv("CIRCLET_CC", "/nowhere/cc")
-    session = Session(artifact, strict=True)
+    session = load_artifact(artifact, strict=True)
     assert backends(session) == ["cpu"] * 3
     assert session.run([X])["layer2"].shape == (2, 5)

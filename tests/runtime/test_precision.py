@@ -9,7 +9,7 @@ import pytest
 
 from bench.bf16 import golden_error, rounds_operands
 from bench.networks import described
-from circlet import Session
+from circlet import Session, load_artifact
 from circlet.compiler.compile import compile_model
 from circlet.errors import InputError
 from circlet.options import Options
@@ -77,11 +77,11 @@ def test_an_unknown_precision_is_refused() -> None:
 def test_an_artifact_keeps_its_precision() -> None:
     plain = compile_model(_network(), Options())
     rounded = compile_model(_network(), Options(precision="bf16"))
-    assert Session(rounded, precision="bf16").opened.metadata["precision"] == "bf16"
-    assert "conv_bf16" in _kernels(Session(rounded))
+    assert load_artifact(rounded, precision="bf16").opened.metadata["precision"] == "bf16"
+    assert "conv_bf16" in _kernels(load_artifact(rounded))
     for artifact, other in ((plain, "bf16"), (rounded, "f32")):
         with pytest.raises(InputError, match="keeps the precision"):
-            Session(artifact, precision=other)
+            load_artifact(artifact, precision=other)
 
 
 @pytest.mark.slow

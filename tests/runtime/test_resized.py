@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from bench.synthetic import KINDS, network
-from circlet import Session
+from circlet import Session, load_artifact
 from circlet.backends.cpu import resizer
 from circlet.backends.cpu.loader import Executable
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.compiler.compile import compile_model
-from circlet.errors import GraphError, InputError
+from circlet.errors import FileError, GraphError, InputError
 from circlet.options import Options
 from tests.runtime import networks
 
@@ -46,7 +46,7 @@ def test_sizes_that_do_not_fit_are_refused(name: str, shape: tuple[int, ...]) ->
 def test_an_artifact_is_not_resized() -> None:
     artifact = compile_model(networks.relu(), Options())
     with pytest.raises(InputError, match="keeps what it was compiled for"):
-        Session(artifact, shapes={"x": (7,)})
+        load_artifact(artifact).resized({"x": (7,)})
 
 
 def images(session: Session) -> np.ndarray:
@@ -145,14 +145,16 @@ def test_a_resized_session_outlives_the_first() -> None:
     assert_equal_bits(again, Session(source, shapes={"x": (1, 24, 24, 3)}))
 
 
-def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+def test_a_file_that_changed_is_no_other_size_of_what_was_opened(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(network("fp32", 1, 32))
-    Session(path)
-    cached = Session(path)
+    first, cached = Session(path, cache=False), (Session(path), Session(path))[1]
     path.write_bytes(network("fp32", 2, 32))
+    with pytest.raises(FileError, match="changed since it was opened"):
+        cached.resized({"x": (1, 40, 40, 3)})
     shape = (1, 40, 40, 3)
-    assert_equal_bits(cached.resized({"x": shape}), Session(path, shapes={"x": shape}))
+    wanted = Session(network("fp32", 1, 32), shapes={"x": shape})
+    assert_equal_bits(first.resized({"x": shape}), wanted)
 
 
 def test_threads_resize_side_by_side() -> None:

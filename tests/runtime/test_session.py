@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlet import Session
+from circlet import Session, load_artifact
 from circlet.compiler.compile import compile_model
 from circlet.errors import CircletError, FileError, FormatError, InputError, LimitError
 from circlet.ir import DType
@@ -165,17 +165,17 @@ def test_models_and_artifacts_open_from_paths_and_bytes(tmp_path: Path) -> None:
     model = networks.relu()
     artifact = compile_model(model, Options())
     x = np.linspace(-1, 1, 6, dtype=np.float32)
-    for name, data in (("m.tflite", model), ("m.circlet", artifact)):
+    for name, data, call in (("m.tflite", model, Session), ("m", artifact, load_artifact)):
         path = tmp_path / name
         path.write_bytes(data)
-        for source in (data, memoryview(data), path, str(path)):
-            np.testing.assert_array_equal(Session(source).run([x])["y"], np.maximum(x, 0))
+        for source in (data, bytearray(data), memoryview(data), path, str(path)):
+            np.testing.assert_array_equal(call(source).run([x])["y"], np.maximum(x, 0))
 
 
 @pytest.mark.smoke
 def test_an_artifact_of_numpy_only_runs() -> None:
     artifact = compile_model(networks.relu(), Options(backends=("reference",)))
-    session = Session(artifact)
+    session = load_artifact(artifact)
     assert {row["backend"] for row in session.placement} == {"reference"}
     assert session.run([np.full(6, -1, np.float32)])["y"].max() == 0
 

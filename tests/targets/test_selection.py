@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from circlet import Session
+from circlet import load_artifact
 from circlet.artifact.file import Artifact, open_artifact
 from circlet.compiler.compile import compile_model
 from circlet.errors import TargetError
@@ -58,7 +58,7 @@ def test_a_cpu_that_fits_no_target_is_refused(
 ) -> None:
     _pretend(monkeypatch, cpu)
     with pytest.raises(TargetError, match=lacking) as caught:
-        Session(image)
+        load_artifact(image)
     assert caught.value.code == "E-TARGET"
 
 
@@ -99,7 +99,7 @@ def test_every_level_of_one_artifact_answers_the_same(
         pytest.skip(f"this CPU lacks {', '.join(missing)}")
     inputs, wanted = question(model_path("int8 sample"))
     _pretend(monkeypatch, level)
-    assert_same(list(Session(image).run(inputs).values()), wanted)
+    assert_same(list(load_artifact(image).run(inputs).values()), wanted)
 
 
 @pytest.mark.slow
@@ -111,4 +111,4 @@ def test_a_forced_target_answers_as_numpy_does(network: str, target: str) -> Non
         pytest.skip(f"this CPU lacks {', '.join(missing)}")
     inputs, wanted = question(path)
     options = Options(("cpu",), strict=True, target=target)
-    assert_same(list(Session(compile_model(path, options)).run(inputs).values()), wanted)
+    assert_same(list(load_artifact(compile_model(path, options)).run(inputs).values()), wanted)

@@ -65,11 +65,8 @@ class CpuResizer:
         def build() -> bytes:
             images = compile_units([UnitSource(text, self._target) for text in texts])
             part = PartitionCode("cpu", b"", {"units": tuple(images)})
-            return artifact_bytes({}, [TargetCode(str(self._target), (part,), {})])
+            return artifact_bytes({"key": key}, [TargetCode(str(self._target), (part,), {})])
 
-        if is_kept:
-            key = cache_key(str(self._target), compiler_identity(), *texts)
-            artifact = Cache().load(key, build).artifact
-        else:
-            artifact = open_artifact(build())
+        key = cache_key(str(self._target), compiler_identity(), *texts)
+        artifact = Cache().load(key, build).artifact if is_kept else open_artifact(build())
         return [Library(u, "unit") for u in artifact.code(0).partitions[0].sections["units"]]

@@ -34,7 +34,7 @@ def runtime_image(plain: Target, config: Config | None = None) -> bytes:
 
     def build() -> bytes:
         image = compile_unit(_TEXT, plain, config=config)
-        return artifact_bytes({}, [TargetCode(str(plain), (), {_SHARED: image})])
+        return artifact_bytes({"key": key}, [TargetCode(str(plain), (), {_SHARED: image})])
 
     key = cache_key("runtime", str(plain), compiler_identity(config))
     return bytes(_cache(config).load(key, build).artifact.code(0).shared[_SHARED])
@@ -45,7 +45,7 @@ def _cache(config: Config) -> Cache:
     try:
         folder = usable_folder(config)
         if folder:
-            return Cache(config._replace(cache_dir=Path(folder) / "compiler"))
+            return Cache(config._replace(cache_dir=Path(folder.path) / "compiler"))
     except CacheError:
         pass
     return Cache(config._replace(cache_bytes=0))

@@ -13,6 +13,8 @@ from circlet.deadline import deadline_after, time_left
 from circlet.errors import BackendError, CancelledError
 from circlet.formats import dumps_whole, load_whole
 from circlet.ir import Graph, Op, Tensor
+from circlet.ir.regions import call_depth, reachable
+from circlet.ir.verify import violations
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import unsupported_reason
 from circlet.ops.evaluate import AfterOp, Guard, evaluate_graph
@@ -37,10 +39,21 @@ class ReferenceCompiler(ModelCompiler):
 
 
 class ReferencePartition:
-    """A graph, read from the model in the artifact, that its records evaluate."""
+    """A graph, read from the model in the artifact, that its records evaluate.
+
+    It is held to the same rules as a file of somebody else.
+
+    Raises:
+        CircletError: As reading and checking a model.
+    """
 
     def __init__(self, model: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._graph = load_whole(model, limits).main
+        stored = load_whole(model, limits)
+        call_depth(stored)
+        for graph in reachable(stored.main):
+            for violation in violations(graph):
+                raise violation.error()
+        self._graph = stored.main
         self._limits = limits
         unsupported_report(self._graph)
 

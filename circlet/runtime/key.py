@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 from circlet.artifact.cache import Cache, cache_key
 from circlet.backends.registry import find_backend
-from circlet.errors import CircletError, FileError
+from circlet.errors import CircletError
 from circlet.options import DEFAULT_LEVEL, DEFAULT_PRECISION, Options
+from circlet.stored import Stored
 from circlet.target.host import host_architecture, host_model, host_words
 from circlet.user_codes import may_use_user_codes
 
-Stored = str | os.PathLike[str] | bytes | memoryview
 
-
-def artifact_key(source: Stored, options: Options) -> str:
+def artifact_key(source: Stored, options: Options, cache: Cache) -> str:
     """A name for the model's bytes and everything that shapes the code.
 
     It is "" where the cache is not to be used.
@@ -22,15 +19,8 @@ def artifact_key(source: Stored, options: Options) -> str:
     Raises:
         FileError: The model cannot be read.
     """
-    try:
-        if not options.cache or may_use_user_codes(source):
-            return ""
-        if isinstance(source, (str, os.PathLike)):
-            model: str | bytes | memoryview = Cache().file_digest(source)
-        else:
-            model = source
-    except OSError as error:
-        raise FileError.unreadable("the model file", source, error) from error
+    if cache.folder is None or may_use_user_codes(source):
+        return ""
     targets = _target_identity(options.target)
     limits = options.limits._replace(run_seconds=None)
     entry = (options.signature, options.shapes)
@@ -39,7 +29,7 @@ def artifact_key(source: Stored, options: Options) -> str:
     if options.tune_seconds:
         plan += repr((host_model(), options.tune_seconds))
     toolchains = "\n".join(map(_toolchain, options.backends))
-    return cache_key(model, targets, plan, toolchains)
+    return cache_key(cache.file_digest(source), targets, plan, toolchains)
 
 
 def _target_identity(text: str) -> str:

@@ -1,0 +1,25 @@
+"""`circlet sign`: a signature beside an artifact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from circlet.artifact.file import open_artifact
+from circlet.artifact.signing import SUFFIX, sign
+from circlet.artifact.writer import write_file
+from circlet.cli.common import CircletCommand
+
+
+@click.command(cls=CircletCommand, name="sign")
+@click.argument("artifact", type=click.Path(path_type=Path))
+@click.option(
+    "--key", required=True, type=click.Path(path_type=Path), help="The private key, a PEM file."
+)
+def command(artifact: Path, key: Path) -> None:
+    """Check every hash of ARTIFACT and write a signature of it to ARTIFACT.sig."""
+    opened = open_artifact(artifact)
+    target = Path(f"{artifact}{SUFFIX}")
+    write_file(target, sign(opened, key).encode(), 0o644)
+    click.echo(f"{target}: signs digest {opened.digest}")
