@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from circlet.ir import Graph, Op, Tensor
+from circlet.ir.regions import most_copies, unfolded_ops
 from circlet.passes.rewriter import Rewriter
 
 _KIND = "STABLEHLO_COMPOSITE"
@@ -22,7 +23,13 @@ class InlineComposite:
     needs = frozenset({_KIND})
 
     def run(self, graph: Graph) -> bool:
-        """Inline each composite whose results are all computed; those inside it, too."""
+        """Inline each composite whose results are all computed; those inside it, too.
+
+        A graph whose calls come to far more ops than there are stays as it is: records run it.
+        """
+        counts = unfolded_ops(graph)
+        if counts[graph] > most_copies(sum(len(part.ops) for part in counts)):
+            return False
         rewriter = Rewriter(graph)
         for op in rewriter.ops():
             if _can_inline(op):
