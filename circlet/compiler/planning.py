@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from circlet.artifact.values import unique_names
+from circlet.artifact.values import TEXT_BYTES, unique_names
 from circlet.backends.base import CompileJob, PartitionCompiler
 from circlet.backends.registry import find_backend
 from circlet.compiler.template import Template
 from circlet.errors import BackendError, InputError
-from circlet.ir import Graph, Model, Origin, Tensor
+from circlet.ir import DType, Graph, Model, Origin, Tensor
 from circlet.ir.regions import reachable
 from circlet.limits import MemoryBudget
 from circlet.ops.shape import copy_op
@@ -126,7 +126,8 @@ def _charge_values(graph: Graph, parts: Sequence[Partition], budget: MemoryBudge
     made = [tensor for part in parts for tensor in part.outputs]
     for tensor in dict.fromkeys([*graph.inputs, *variables(graph), *made]):
         if None not in tensor.shape:
-            budget.charge(tensor.size_bytes, tensor.name, "its array")
+            text_bytes = TEXT_BYTES * tensor.elements if tensor.dtype is DType.STRING else 0
+            budget.charge(tensor.size_bytes + text_bytes, tensor.name, "its array")
 
 
 def _forget_computed_sizes(graph: Graph) -> None:

@@ -13,6 +13,7 @@ from circlet.deadline import deadline_after, time_left
 from circlet.errors import BackendError, CancelledError
 from circlet.formats import dumps_whole, load_whole
 from circlet.ir import Graph, Op, Tensor
+from circlet.ir.regions import check_unfolded
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import unsupported_reason
 from circlet.ops.evaluate import AfterOp, Guard, evaluate_graph
@@ -42,6 +43,7 @@ class ReferencePartition:
     def __init__(self, model: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> None:
         self._graph = load_whole(model, limits).main
         self._limits = limits
+        check_unfolded(self._graph, limits)
         unsupported_report(self._graph)
 
     def bind(
@@ -72,7 +74,8 @@ class _Runner(ArrayRunner):
                 raise CancelledError("the run was cancelled")
             time_left(deadline)
 
-        guard = Guard(check, self._limits, after_op=self._after_op)
+        budget = self._limits.memory_budget(0)
+        guard = Guard(check, self._limits, after_op=self._after_op, budget=budget)
         results = evaluate_graph(self._graph, self.inputs, guard)
         for index, (tensor, result) in enumerate(zip(self._graph.outputs, results, strict=True)):
             if None in tensor.shape:
