@@ -91,11 +91,6 @@ class Artifact:
         return self.code(max(fit, key=lambda index: len(self._needs[index])))
 
     @property
-    def size_bytes(self) -> int:
-        """The size of the file."""
-        return len(self._data)
-
-    @property
     def targets(self) -> tuple[Target, ...]:
         """What there is code for."""
         from circlet.target.targets import parse_target

@@ -13,6 +13,7 @@ from circlet.cli.common import (
     given_options,
     json_option,
     level_option,
+    max_memory_option,
     precision_option,
     print_json,
 )
@@ -20,6 +21,7 @@ from circlet.cli.render_artifact import show_artifact
 from circlet.commands.inspect import inspect_model
 from circlet.commands.inspect_artifact import inspect_artifact
 from circlet.errors import InputError
+from circlet.limits import Limits
 from circlet.options import Options
 from circlet.runtime.opening import holds_artifact
 
@@ -32,6 +34,7 @@ from circlet.runtime.opening import holds_artifact
 @precision_option(default="f32", show_default=True)
 @click.option("--operators", is_flag=True, help="List every operator, not only kinds.")
 @click.option("--tensors", is_flag=True, help="List every tensor, not only inputs and outputs.")
+@max_memory_option
 @json_option
 def command(
     model: Path,
@@ -41,6 +44,7 @@ def command(
     precision: str,
     operators: bool,
     tensors: bool,
+    limits: Limits,
     as_json: bool,
 ) -> None:
     """Say what MODEL (.tflite or .circle) costs: operators, memory, weights and placement.
@@ -53,7 +57,7 @@ def command(
         _refuse_options(given_options(), model)
         show_artifact(inspect_artifact(model), as_json=as_json)
         return
-    options = Options(backends, target=target, level=level, precision=precision)
+    options = Options(backends, target=target, level=level, precision=precision, limits=limits)
     found = inspect_model(model, options)
     if as_json:
         unsupported = [entry._asdict() for entry in found.unsupported]

@@ -14,7 +14,7 @@ from circlet.ops.operands import QUANTISED
 
 # What numpy holds at once beside operands and results, in bytes for each element of the largest:
 # the most that records were measured to take.
-_MOVED, _REAL, _STEPS, _EXACT_STEPS = 4, 16, 64, 88
+_MOVED, _REAL, _STEPS, _EXACT_STEPS, _WEIGHTS = 4, 16, 64, 88, 8
 _RESAMPLING = frozenset({"AVERAGE_POOL_2D", "L2_POOL_2D", "RESIZE_BILINEAR"})
 
 # Of ops whose operands say all; None for those whose results depend on data.
@@ -55,13 +55,24 @@ def _total(op: Op, types: list[TensorType], given: int | None = None) -> int:
         read = (t.elements for t in op.inputs if t is not None and not t.is_constant)
         given = max(read, default=0)
     largest = max([given, *(tensor.elements for tensor in results)])
-    return sum(tensor.size_bytes for tensor in results) + largest * _beside(op, get(op))
+    made = sum(tensor.size_bytes for tensor in results)
+    return made + largest * _beside(op, get(op)) + _WEIGHTS * _whole_weights(op)
+
+
+def _whole_weights(op: Op) -> int:
+    """How many weights an op has that are multiplied as floating point numbers, being whole."""
+    if not get(op).cost(op).macs:
+        return 0
+    constants = (t for t in op.inputs if t is not None and t.is_constant and t.dtype in QUANTISED)
+    return sum(tensor.elements for tensor in constants)
 
 
 def _beside(op: Op, record: OpDef) -> int:
     """Bytes that evaluating needs for each element, besides operands and results."""
     if record.effects is not Effects.NONE or op.regions:
         return 0  # the ops of its graphs are charged one by one
+    if record.view is not None:
+        return 0
     if record.quant.same_as_input and op.kind not in _RESAMPLING:
         return _MOVED
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]

@@ -109,7 +109,11 @@ class _Inference:
                 why=f"their copies come to more than {self._limits.ops // _COPIED_PART} operators",
                 fix="raise `ops` of circlet.limits.Limits if this is meant",
             )
-        return copy_of_graph(region)
+        copy = copy_of_graph(region)
+        for inner in copy.ops:
+            for tensor in inner.outputs:
+                tensor.shape = (None,) * len(tensor.shape)  # those of other operands
+        return copy
 
 
 def _set(tensor: Tensor, shape: Shape) -> None:

@@ -60,7 +60,7 @@ def load_artifact(artifact: Artifact, limits: Limits) -> Opened:
     facts = artifact.metadata
     try:
         values = [Value.from_json(fields) for fields in facts["values"]]
-        budget = limits.memory_budget(artifact.size_bytes)
+        budget = limits.memory_budget(int(facts.get("file_bytes", 0)))
         _charge_run(values, facts, budget)
         rest = limits.with_memory(budget.left)
         codes = [

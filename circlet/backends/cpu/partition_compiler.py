@@ -99,7 +99,8 @@ class CpuCompiler:
     def memory(self, partition: Partition) -> base.MemoryUse:
         """What a partition needs for the first target."""
         target, precision = self.job.targets[0], self.job.precision
-        compiled = compile_partition(partition, target, 1, precision=precision)
+        budget = self.job.budget.copy()
+        compiled = compile_partition(partition, target, 1, precision=precision, budget=budget)
         return memory_use(partition, compiled)
 
     def lowered(
