@@ -16,7 +16,7 @@ from circlet.ir import DType, Graph, Model, Origin, Tensor
 from circlet.ir.regions import reachable
 from circlet.limits import MemoryBudget
 from circlet.ops.shape import copy_op
-from circlet.ops.state import variables
+from circlet.ops.state import initial_bytes, variables
 from circlet.options import PRECISIONS, Options, Shapes
 from circlet.passes import Rewriter, pipeline
 from circlet.passes.fold_constants import FoldLedger
@@ -26,6 +26,7 @@ from circlet.plan.shapes import fix_shapes
 from circlet.target.targets import parse_targets
 
 T = TypeVar("T")
+_DESCRIBED = 6  # bytes of text, twice over, and of copies for each byte that a variable starts as
 LOGGER = logging.getLogger(__name__)
 
 
@@ -128,6 +129,9 @@ def _charge_values(graph: Graph, parts: Sequence[Partition], budget: MemoryBudge
         if None not in tensor.shape:
             text_bytes = TEXT_BYTES * tensor.elements if tensor.dtype is DType.STRING else 0
             budget.charge(tensor.size_bytes + text_bytes, tensor.name, "its array")
+        if tensor.initial is not None:
+            size = _DESCRIBED * len(initial_bytes(tensor))
+            budget.charge(size, tensor.name, "what it starts as, in the artifact's description")
 
 
 def _forget_computed_sizes(graph: Graph) -> None:

@@ -105,7 +105,7 @@ def check(model: Model, limits: Limits, budget: MemoryBudget) -> None:
 
 def _simplify(model: Model, budget: MemoryBudget) -> None:
     for graph in reachable(model.main):
-        start_variables(graph)
+        start_variables(graph, budget)
     folding = FoldConstants(sizes=False, ledger=FoldLedger(budget))
     resolve_variables(model.main, folding)
     model.graphs = reachable(model.main)  # Nothing checks or runs the others.

@@ -121,7 +121,8 @@ class CpuCompiler:
         Raises:
             LimitError: Its constants and its arena take more than allowed.
         """
-        return compile_partition(
+        budget = budget or self.job.budget.copy()
+        compiled = compile_partition(
             partition,
             target,
             usable_cores(),
@@ -131,8 +132,14 @@ class CpuCompiler:
             rows=self._rows,
             settings=settings,
             precision=self.job.precision,
-            budget=budget or self.job.budget.copy(),
+            budget=budget,
         )
+        calls = [call for call in compiled.calls if call is not None]
+        if calls:
+            widest = max(calls, key=lambda call: call.scratch_bytes)
+            size = widest.scratch_bytes * usable_cores()
+            budget.charge(size, widest.op.name, "working memory of its threads")
+        return compiled
 
     def built(self, lowered: LoweredByTarget, build: Build = compile_units) -> base.Compiled:
         """Partitions that are lowered, for each target in the same order, all C built at once."""
