@@ -18,10 +18,13 @@ class Limits(Struct):
         visits_per_byte: How many times over the file's bytes may be visited, so that a small file
             of many offsets to one place cannot unfold into much work.
         string_bytes: Length of one name or text.
-        subgraphs, ops, tensors: Counts over a whole file.
+        subgraphs, ops, tensors: Counts over a whole file; `ops` bounds also what a run goes through
+            where graphs are called again and again, each turn of a loop once.
         rank: Dimensions of one tensor.
         tensor_bytes: Size of one tensor, at its default shape.
-        arena_bytes: Memory for all computed tensors of a run.
+        memory_bytes: Memory for all that grows from one file: constants unpacked, folded and
+            packed, working memory, inputs, outputs, and what numpy needs besides.
+        memory_per_file_byte: What each byte of the file adds to `memory_bytes`.
         call_depth: Nesting of graphs by IF, WHILE, CALL and the like.
         op_macs: Multiply-accumulates of one operator; a run can be stopped only between operators.
         loop_turns: Turns of all loops of one run.
@@ -38,7 +41,8 @@ class Limits(Struct):
     tensors: int = 200_000
     rank: int = 32
     tensor_bytes: int = 2 * _GIB
-    arena_bytes: int = 4 * _GIB
+    memory_bytes: int = 768 * _MIB
+    memory_per_file_byte: int = 8
     call_depth: int = 32
     op_macs: int = 10**13
     loop_turns: int = 10_000_000
@@ -57,6 +61,70 @@ class Limits(Struct):
     def visited_bytes(self, file_bytes: int) -> int:
         """Bytes that reading a file of this size may visit."""
         return self.visits_per_byte * file_bytes + 64 * _KIB
+
+    def memory_budget(self, file_bytes: int) -> MemoryBudget:
+        """What may be taken for a network of a file of this size."""
+        return MemoryBudget(self.memory_bytes + self.memory_per_file_byte * file_bytes, file_bytes)
+
+    def with_memory(self, left_bytes: int) -> Limits:
+        """These limits for a part of a network, to which so much of its memory is left."""
+        return self._replace(memory_bytes=left_bytes, memory_per_file_byte=0)
+
+
+class MemoryBudget:
+    """What may be taken for one network, and what is taken; who takes memory charges it first.
+
+    Attributes:
+        allowed: The most that may be taken, in bytes.
+        file_bytes: Size of the file that all of it grows from.
+        taken: What is taken now.
+        unpacked: What of the file's bytes has not come to be packed yet.
+    """
+
+    __slots__ = ("allowed", "file_bytes", "taken", "unpacked")
+
+    def __init__(self, allowed: int, file_bytes: int = 0) -> None:
+        self.allowed, self.file_bytes = allowed, file_bytes
+        self.taken, self.unpacked = 0, file_bytes
+
+    @property
+    def left(self) -> int:
+        """What may still be taken."""
+        return self.allowed - self.taken
+
+    def charge(self, size_bytes: int, where: str, what: str) -> None:
+        """Take memory for `what` of the operator or tensor `where`.
+
+        Raises:
+            LimitError: So much is not left; nothing is taken.
+        """
+        if size_bytes > self.left:
+            raise LimitError(
+                "the network needs more memory than allowed",
+                where=where,
+                why=f"{what}: {size_bytes} bytes; of {self.allowed} are {self.taken} taken already",
+                fix="raise `memory_bytes` of circlet.limits.Limits, or --max-memory, if meant",
+            )
+        self.taken += size_bytes
+
+    def charge_packed(self, size_bytes: int, where: str) -> None:
+        """Take memory for constants as kernels read them, and for their place in the artifact.
+
+        As many bytes as the file has are free, for the file holds them already.
+        """
+        grown = max(0, size_bytes - self.unpacked)
+        self.charge(2 * grown, where, "its constants as kernels read them")
+        self.unpacked -= size_bytes - grown
+
+    def release(self, size_bytes: int) -> None:
+        """Give back what was charged."""
+        self.taken -= size_bytes
+
+    def copy(self) -> MemoryBudget:
+        """A budget of which as much is taken, for one of several uses of what is there already."""
+        twin = MemoryBudget(self.allowed, self.file_bytes)
+        twin.taken, twin.unpacked = self.taken, self.unpacked
+        return twin
 
 
 DEFAULT_LIMITS = Limits()

@@ -23,12 +23,14 @@ import numpy as np
 from circlet.errors import CircletError, UnsupportedOpsError
 from circlet.formats import load
 from circlet.ir import DType, Op
+from circlet.limits import Limits
 from circlet.runtime.session import Session
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpora"
 PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 BARS = {"models": 1e-4, "singleop": 1e-5}
 HYBRID_BAR = 1e-5
+ROOMY = Limits(memory_bytes=4 << 30)  # one of the corpora is a picture of 12 million pixels
 WEIGHTS = {DType.INT4, DType.INT8, DType.UINT8}
 FOLDERS = {"models": ".", "singleop": "singleop"}
 
@@ -95,7 +97,7 @@ def check(subject: Subject, backend: str, threads: int) -> Row:
     """Run all golden cases of a model."""
     backends = ("cpu", "reference") if backend == "cpu" else (backend,)
     try:
-        session = Session(subject.path, backends=backends, threads=threads)
+        session = Session(subject.path, backends=backends, threads=threads, limits=ROOMY)
         results = list(_compare(session, subject)) if subject.golden.exists() else []
     except UnsupportedOpsError as error:
         kinds = sorted({entry.kind for entry in error.entries})

@@ -11,6 +11,8 @@ import numpy as np
 from circlet.errors import InputError, LimitError
 from circlet.struct import Struct
 
+TEXT_BYTES = 64  # of a short string as an object, and the reference to it
+
 
 class Named(Protocol):
     """Anything with a name that the user gave it."""
@@ -77,8 +79,8 @@ class Value(Struct):
 
     @property
     def bytes(self) -> int:
-        """The size of its elements, where its shape is known."""
-        return prod(self.shape) * np.dtype(self.dtype).itemsize
+        """The size of its elements, where its shape is known; strings count as short ones."""
+        return prod(self.shape) * (TEXT_BYTES if self.is_text else np.dtype(self.dtype).itemsize)
 
     def takes(self, shape: tuple[int, ...]) -> bool:
         """Whether a shape differs from this one only where the file leaves sizes open."""

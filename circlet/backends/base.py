@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from circlet.artifact.file import Blob, PartitionCode
-from circlet.limits import Limits
+from circlet.limits import DEFAULT_LIMITS, Limits, MemoryBudget
 from circlet.options import DEFAULT_LEVEL, DEFAULT_PRECISION, Options
 from circlet.placement.interface import Reason, Supported
 from circlet.target.targets import Target
@@ -64,12 +65,14 @@ class CompileJob:
             inputs.
         loaded: Backends that have code of the network at other sizes of its inputs loaded; None
             where it was never compiled.
+        budget: What may be taken of memory; backends charge what they make and what a run takes.
     """
 
     options: Options
     targets: tuple[Target, ...]
     constant_names: Mapping[Tensor, str] = field(default_factory=dict)
     loaded: frozenset[str] | None = None
+    budget: MemoryBudget = field(default_factory=partial(DEFAULT_LIMITS.memory_budget, 0))
 
     @property
     def is_resized(self) -> bool:

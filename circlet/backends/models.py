@@ -58,6 +58,8 @@ class ModelCompiler:
         """What runs the model allocates for itself."""
 
     def _compiled(self, partition: Partition) -> CompiledPartition:
+        for tensor in {t for graph in submodel(partition).graphs for t in graph.constants()}:
+            self.job.budget.charge_packed(tensor.size_bytes, tensor.name)
         code = PartitionCode(self.name, self.stored(partition), {})
         return CompiledPartition(dict.fromkeys(self.job.targets, code))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import sys
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from click.core import ParameterSource
 
 from circlet.config import Config
 from circlet.errors import CircletError, InputError
+from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.options import DEFAULT_BACKENDS, DEFAULT_OPTIONS, Options
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
@@ -51,6 +53,27 @@ precision_option = partial(
     "--precision",
     type=click.Choice(["f32", "bf16"]),
     help="What operands of float convolutions and matrix products may be rounded to.",
+)
+
+
+def _limits(ctx: click.Context, param: click.Parameter, text: str | None) -> Limits:
+    """The default limits with another one of memory: a number with K, M, G or T behind it."""
+    if text is None:
+        return DEFAULT_LIMITS
+    match = re.fullmatch(r"([0-9]{1,15}) ?([KMGT]?)(iB|B)?", text, re.IGNORECASE)
+    if match is None or not int(match[1]):
+        raise click.BadParameter("give a size such as 512M or 2G")
+    scale = 1 << 10 * " KMGT".index(match[2].upper() or " ")
+    return DEFAULT_LIMITS._replace(memory_bytes=int(match[1]) * scale)
+
+
+max_memory_option = click.option(
+    "--max-memory",
+    "limits",
+    metavar="SIZE",
+    callback=_limits,
+    help="Most memory that may grow from the files, such as 512M or 2G; default: 768M. "
+    "A network's own file adds 8 times its size.",
 )
 
 

@@ -13,6 +13,7 @@ from circlet.cli.common import (
     given_options,
     json_option,
     level_option,
+    max_memory_option,
     options_of,
     precision_option,
     print_json,
@@ -47,6 +48,7 @@ from circlet.commands.compile import CompileRequest, compile_to_file
     show_default=True,
     help="How long --tune measures, for each target.",
 )
+@max_memory_option
 @json_option
 def command(as_json: bool, tune: bool, tune_seconds: float, **options: object) -> None:
     """Compile MODEL (.tflite or .circle; without one, the embedded sample) to an artifact."""

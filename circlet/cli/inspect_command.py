@@ -14,6 +14,7 @@ from circlet.cli.common import (
     given_options,
     json_option,
     level_option,
+    max_memory_option,
     precision_option,
     print_json,
 )
@@ -21,6 +22,7 @@ from circlet.cli.render_artifact import show_artifact
 from circlet.commands.inspect import inspect_model
 from circlet.commands.inspect_artifact import inspect_artifact
 from circlet.errors import InputError
+from circlet.limits import Limits
 from circlet.options import Options
 from circlet.stored import stored
 
@@ -33,6 +35,7 @@ from circlet.stored import stored
 @precision_option(default="f32", show_default=True)
 @click.option("--operators", is_flag=True, help="List every operator, not only kinds.")
 @click.option("--tensors", is_flag=True, help="List every tensor, not only inputs and outputs.")
+@max_memory_option
 @json_option
 def command(
     model: Path,
@@ -42,6 +45,7 @@ def command(
     precision: str,
     operators: bool,
     tensors: bool,
+    limits: Limits,
     as_json: bool,
 ) -> None:
     """Say what MODEL (.tflite or .circle) costs: operators, memory, weights and placement.
@@ -54,7 +58,7 @@ def command(
         _refuse_options(given_options(), model)
         show_artifact(inspect_artifact(model), as_json=as_json)
         return
-    options = Options(backends, target=target, level=level, precision=precision)
+    options = Options(backends, target=target, level=level, precision=precision, limits=limits)
     found = inspect_model(model, options)
     if as_json:
         unsupported = [entry._asdict() for entry in found.unsupported]

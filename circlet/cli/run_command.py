@@ -12,6 +12,7 @@ from circlet.cli.common import (
     backend_option,
     json_option,
     level_option,
+    max_memory_option,
     options_of,
     precision_option,
     print_json,
@@ -78,6 +79,7 @@ from circlet.options import VERIFY
 @click.option("--warmup", default=0, type=click.IntRange(0), help="Untimed runs before those.")
 @click.option("--delay", default=0.0, type=click.FloatRange(0), help="Seconds between timed runs.")
 @click.option("--placement", is_flag=True, help="Print which backend runs which operator.")
+@max_memory_option
 @json_option
 def command(as_json: bool, placement: bool, **options: object) -> None:
     """Run MODEL (.tflite or .circle); without one, the embedded digit classifier.

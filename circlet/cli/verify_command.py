@@ -7,18 +7,26 @@ from pathlib import Path
 
 import click
 
-from circlet.cli.common import CircletCommand, counted, json_option, print_json
+from circlet.cli.common import (
+    CircletCommand,
+    counted,
+    json_option,
+    max_memory_option,
+    print_json,
+)
 from circlet.formats import load
+from circlet.limits import Limits
 from circlet.ops.verification import Verification, verification
 
 
 @click.command(cls=CircletCommand, name="verify")
 @click.argument("model", type=click.Path(path_type=Path))
+@max_memory_option
 @json_option
 @click.pass_context
-def command(ctx: click.Context, model: Path, as_json: bool) -> None:
+def command(ctx: click.Context, model: Path, limits: Limits, as_json: bool) -> None:
     """Check MODEL (.tflite or .circle); exit code 1 if it breaks a rule or cannot be run."""
-    found = verification(load(model))
+    found = verification(load(model, limits), limits)
     if as_json:
         unsupported = [entry._asdict() for entry in found.unsupported]
         print_json({"ok": found.ok, **asdict(found), "unsupported": unsupported})

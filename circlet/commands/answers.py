@@ -10,6 +10,7 @@ import numpy as np
 from circlet.artifact.values import Value
 
 _MANY_CLASSES = 1 << 20
+_PART_ELEMENTS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -59,23 +60,27 @@ def answer(value: Value, array: np.ndarray, labels: Sequence[str], count: int) -
     if value.is_text:
         text = tuple(element.decode(errors="replace") for element in array.reshape(-1)[:5])
         return Answer(value.name, "string", array.shape, 0.0, 0.0, 0.0, (), text=text)
-    real = dequantised(value, array)
-    facts = (
-        value.name,
-        value.dtype,
-        array.shape,
-        float(real.min(initial=np.inf)) if real.size else 0.0,
-        float(real.max(initial=-np.inf)) if real.size else 0.0,
-        float(real.mean()) if real.size else 0.0,
-        tuple(float(x) for x in real.reshape(-1)[:5]),
-    )
+    first = tuple(float(x) for x in dequantised(value, array.reshape(-1)[:5]))
+    facts = (value.name, value.dtype, array.shape, *_summary(value, array), first)
     if _is_score_list(array, labels):
-        return Answer(*facts, top=_top(real.reshape(-1), labels, count))
+        return Answer(*facts, top=_top(dequantised(value, array).reshape(-1), labels, count))
     if labels and array.dtype.kind in "iu" and not value.scale:
         return Answer(*facts, shares=_shares(array, labels, count))
     if labels and array.ndim > 2 and array.shape[-1] == len(labels) and array.size:
         return Answer(*facts, shares=_shares(array.argmax(-1), labels, count))
     return Answer(*facts)
+
+
+def _summary(value: Value, array: np.ndarray) -> tuple[float, float, float]:
+    """The least, the most and the mean of real numbers, which are made a part at a time."""
+    flat = array.reshape(-1)
+    starts = range(0, flat.size, _PART_ELEMENTS)
+    parts = (dequantised(value, flat[start : start + _PART_ELEMENTS]) for start in starts)
+    found = [(part.min(), part.max(), part.mean() * (part.size / flat.size)) for part in parts]
+    if not found:
+        return 0.0, 0.0, 0.0
+    least, most, means = (np.array(column) for column in zip(*found, strict=True))
+    return float(least.min()), float(most.max()), float(means.sum())
 
 
 def dequantised(value: Value, array: np.ndarray) -> np.ndarray:

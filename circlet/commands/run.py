@@ -209,9 +209,10 @@ def _check_used(request: RunRequest) -> None:
 
 def _read_input(path: Path, wanted: Wanted, request: RunRequest) -> tuple[np.ndarray, str]:
     """A file as an input array, and where it comes from."""
+    most = request.options.limits.memory_bytes
     if path.suffix.lower() == ".wav":
-        return read_sound_input(path, wanted, request.sound)
-    return read_array(path, wanted, request.pixels), str(path)
+        return read_sound_input(path, wanted, request.sound, most)
+    return read_array(path, wanted, request.pixels, most), str(path)
 
 
 def _wanted(value: Value) -> Wanted:

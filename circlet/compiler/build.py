@@ -52,6 +52,7 @@ def metadata_of(planned: PlannedModel, facts: Sequence[Mapping[str, object]]) ->
         "precision": job.precision,
         "options": _described(job.options),
         "description": planned.model.description,
+        "file_bytes": job.budget.file_bytes,
         "values": values.as_json(),
         "inputs": [values.inputs.index(t) for t in values.inputs],
         "outputs": [values.number(t) for t in values.outputs],

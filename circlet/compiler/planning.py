@@ -7,22 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from circlet.artifact.values import unique_names
+from circlet.artifact.values import TEXT_BYTES, unique_names
 from circlet.backends.base import CompileJob, PartitionCompiler
 from circlet.backends.registry import find_backend
 from circlet.compiler.template import Template
 from circlet.errors import BackendError, InputError
-from circlet.ir import Graph, Model, Origin, Tensor
+from circlet.ir import DType, Graph, Model, Origin, Tensor
 from circlet.ir.regions import reachable
+from circlet.limits import MemoryBudget
 from circlet.ops.shape import copy_op
+from circlet.ops.state import initial_bytes, variables
 from circlet.options import PRECISIONS, Options, Shapes
 from circlet.passes import Rewriter, pipeline
+from circlet.passes.fold_constants import FoldLedger
 from circlet.placement.rule import Placed, place
 from circlet.plan.partition import Partition, partition
 from circlet.plan.shapes import fix_shapes
 from circlet.target.targets import parse_targets
 
 T = TypeVar("T")
+_DESCRIBED = 6  # bytes of text, twice over, and of copies for each byte that a variable starts as
 LOGGER = logging.getLogger(__name__)
 
 
@@ -83,23 +87,28 @@ def plan(
         GraphError: A rule of an operator is broken, or the network does not work for the sizes.
         UnsupportedOpsError: Ops that no backend takes, all in one report.
         PlacementError: `strict`, and an op did not go to the first backend.
-        LimitError: A tensor is larger than allowed.
+        LimitError: A tensor, or all inputs, outputs and what passes between partitions, are larger
+            than allowed.
     """
-    job = CompileJob(options, parse_targets(options.target), template.names, loaded)
+    budget = template.budget.copy()
+    job = CompileJob(options, parse_targets(options.target), template.names, loaded, budget)
     compilers = _compilers(job)
     model = template.copy()
     graph = model.main
     graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
     open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
     _set_input_shapes(graph, options.shapes)
-    fix_shapes(graph, options.limits, resized=job.is_resized)
-    log = pipeline(job.level).run(model)
+    ledger = FoldLedger(budget)
+    fix_shapes(graph, options.limits, resized=job.is_resized, ledger=ledger)
+    model.graphs = reachable(graph)
+    log = pipeline(job.level, options={"fold-constants": {"ledger": ledger}}).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
     placed = place(graph, compilers, strict=options.strict)
     by_name = {compiler.name: compiler for compiler in compilers}
     parts = partition(graph, {row.op: row.backend for row in placed})
     optimized = [by_name[part.backend].optimize(part) for part in parts]
+    _charge_values(graph, optimized, budget)
     return PlannedModel(job, model, placed, optimized, open_sizes, compilers)
 
 
@@ -111,6 +120,18 @@ def _compilers(job: CompileJob) -> list[PartitionCompiler]:
         fix = f"choose {' or '.join(PRECISIONS)}"
         raise InputError("there is no such precision", where=job.precision, fix=fix)
     return [find_backend(name).compiler(job) for name in dict.fromkeys(job.options.backends)]
+
+
+def _charge_values(graph: Graph, parts: Sequence[Partition], budget: MemoryBudget) -> None:
+    """Charge the arrays of a run that lie in no arena and whose sizes are known."""
+    made = [tensor for part in parts for tensor in part.outputs]
+    for tensor in dict.fromkeys([*graph.inputs, *variables(graph), *made]):
+        if None not in tensor.shape:
+            text_bytes = TEXT_BYTES * tensor.elements if tensor.dtype is DType.STRING else 0
+            budget.charge(tensor.size_bytes + text_bytes, tensor.name, "its array")
+        if tensor.initial is not None:
+            size = _DESCRIBED * len(initial_bytes(tensor))
+            budget.charge(size, tensor.name, "what it starts as, in the artifact's description")
 
 
 def _forget_computed_sizes(graph: Graph) -> None:

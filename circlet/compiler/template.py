@@ -11,15 +11,17 @@ from circlet.formats import load
 from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.copy import copy_of, copy_of_main
-from circlet.ir.regions import call_depth, reachable
+from circlet.ir.regions import call_depth, check_unfolded, reachable
+from circlet.limits import Limits, MemoryBudget
 from circlet.ops.facts import ShapeAttrs
 from circlet.ops.shape import copy_op
 from circlet.ops.verify import unsupported_ops
 from circlet.options import Options
-from circlet.passes import PassManager, Rewriter, make
-from circlet.passes.fold_constants import FoldConstants
+from circlet.passes import PassManager, Rewriter
+from circlet.passes.fold_constants import FoldConstants, FoldLedger
 from circlet.passes.resolve_variables import resolve_variables
 from circlet.passes.start_variables import start_variables
+from circlet.passes.unpack_constants import UnpackConstants
 from circlet.stored import Bytes, Stored, StrPath, stored
 
 Source = StrPath | Bytes | Stored | Model
@@ -32,10 +34,12 @@ class Template:
     Attributes:
         names: A name for each constant; copies of the model have the same constants.
         digest: The hash of the bytes that it was read from, in hexadecimal; "" for a `Model`.
+        budget: What its constants took of the memory that is allowed.
     """
 
     _model: Model
     names: Mapping[Tensor, str]
+    budget: MemoryBudget
     digest: str = ""
 
     @staticmethod
@@ -60,24 +64,25 @@ class Template:
         `was_checked` says that the same bytes passed `check` before.
         """
         _enter_at(model, options.signature)
+        budget = options.limits.memory_budget(model.source_bytes or _constants_bytes(model))
         if was_checked:
-            _simplify(model)
+            _simplify(model, budget)
         else:
-            check(model)
+            check(model, options.limits, budget)
         names = {
             tensor: f"constant {number}.{index}"
             for number, graph in enumerate(model.graphs)
             for index, tensor in enumerate(graph.tensors)
             if tensor.is_constant
         }
-        return Template(model, names)
+        return Template(model, names, budget)
 
     def copy(self) -> Model:
         """The model, to be rewritten."""
         return copy_of_main(self._model)
 
 
-def check(model: Model) -> None:
+def check(model: Model, limits: Limits, budget: MemoryBudget) -> None:
     """See that the main graph is sound in structure, and that all its operators have records.
 
     Resource variables become variable tensors, constants of packed forms plain ones, and what is
@@ -86,27 +91,36 @@ def check(model: Model) -> None:
     Raises:
         GraphError: A rule of the graph is broken.
         UnsupportedOpsError: Some operators have no record; all are named.
+        LimitError: Its calls, or its constants, unfold to more than allowed.
     """
     if not model.graphs:
         raise GraphError("the model holds no graph", where=model.source_path)
     call_depth(model)
+    check_unfolded(model.main, limits)
     for graph in reachable(model.main):
         for violation in ir_verify.violations(graph):
             raise violation.error()
     if not model.main.outputs:
         raise GraphError("the network has no outputs", where=model.main.name)
-    _simplify(model)
+    _simplify(model, budget)
     missing = [e for graph in reachable(model.main) for e in unsupported_ops(graph)]
     if missing:
         raise UnsupportedOpsError(missing, where=model.source_path)
 
 
-def _simplify(model: Model) -> None:
+def _simplify(model: Model, budget: MemoryBudget) -> None:
     for graph in reachable(model.main):
-        start_variables(graph)
-    resolve_variables(model.main)
+        start_variables(graph, budget)
+    folding = FoldConstants(sizes=False, ledger=FoldLedger(budget))
+    resolve_variables(model.main, folding)
     model.graphs = reachable(model.main)  # Nothing checks or runs the others.
-    PassManager((make("unpack-constants"), FoldConstants(sizes=False))).run(model)
+    PassManager((UnpackConstants(budget), folding)).run(model)
+
+
+def _constants_bytes(model: Model) -> int:
+    """The size of all constants of a model that no file holds; those that share data count once."""
+    data = (tensor.data for graph in model.graphs for tensor in graph.constants())
+    return sum({id(array): array.nbytes for array in data if array is not None}.values())
 
 
 def _enter_at(model: Model, key: str) -> None:

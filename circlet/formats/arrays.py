@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from circlet.errors import CircletError, FileError, InputError
+from circlet.errors import CircletError, FileError, InputError, LimitError
+from circlet.formats.numpy_files import Header, read_numpy
+from circlet.limits import DEFAULT_LIMITS
 
 NO_PICTURES = frozenset({".npy", ".npz", ".raw", ".bin", ".wav"})
 _PICTURE_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_PIXEL_BYTES = 8  # as decoded, and as converted
+_PART_ELEMENTS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,25 +60,33 @@ class Normalisation:
 DEFAULT_PIXELS = Normalisation()
 
 
-def read_array(path: Path, wanted: Wanted, pixels: Normalisation = DEFAULT_PIXELS) -> np.ndarray:
+def read_array(
+    path: Path,
+    wanted: Wanted,
+    pixels: Normalisation = DEFAULT_PIXELS,
+    memory_bytes: int = DEFAULT_LIMITS.memory_bytes,
+) -> np.ndarray:
     """The contents of a file as an input array, C-contiguous, of the wanted dtype and shape.
 
     `.npy` and `.npz` hold arrays (of an .npz the one named like the input, or the only one),
     `.raw` and `.bin` hold the elements' bytes, anything else is opened as a picture.
-    A network that takes strings gets the lines of any other file.
+    A network that takes strings gets the lines of any other file. What a file says of its sizes is
+    checked before it is unpacked.
 
     Raises:
         FileError: The file cannot be read.
         InputError: Its contents do not fit.
+        LimitError: To unpack it would take more memory than `memory_bytes`.
     """
+    check = partial(_check, wanted, path, memory_bytes)
     try:
         if path.suffix in (".npy", ".npz"):
-            return _fitted(_read_numpy(path, wanted), wanted, path)
+            return _fitted(read_numpy(path, check, wanted.name), wanted)
         if wanted.dtype == "object":
-            return _read_lines(path, wanted)
+            return _read_lines(path, wanted, memory_bytes)
         if path.suffix in (".raw", ".bin"):
             return _read_raw(path, wanted)
-        return _read_picture(path, wanted, pixels)
+        return _read_picture(path, wanted, pixels, memory_bytes)
     except CircletError:
         raise
     except Exception as error:  # decoders of damaged files raise whatever they stumble over
@@ -79,40 +94,37 @@ def read_array(path: Path, wanted: Wanted, pixels: Normalisation = DEFAULT_PIXEL
         raise FileError.unreadable("an input file", path, error, fix) from error
 
 
-def _read_numpy(path: Path, wanted: Wanted) -> np.ndarray:
-    with path.open("rb") as file:
-        loaded = np.load(file, allow_pickle=False)
-        return loaded if isinstance(loaded, np.ndarray) else _picked(loaded, wanted, path)
+def check_unpacked(size_bytes: int, memory_bytes: int, path: Path) -> None:
+    """LimitError where an input file takes more memory than it may."""
+    if size_bytes > memory_bytes:
+        raise LimitError(
+            "an input file takes more memory than allowed",
+            where=str(path),
+            why=f"it unpacks to {size_bytes} bytes, the limit is {memory_bytes}",
+            fix="raise `memory_bytes` of circlet.limits.Limits, or --max-memory, if meant",
+        )
 
 
-def _picked(arrays: Mapping[str, np.ndarray], wanted: Wanted, path: Path) -> np.ndarray:
-    """The array named like the input, or the only one."""
-    names = list(arrays)
-    if wanted.name in names:
-        return arrays[wanted.name]
-    if len(names) == 1:
-        return arrays[names[0]]
-    raise InputError(
-        "the .npz file does not say which array to use",
-        where=str(path),
-        why=f"it holds {names}",
-        fix=f"name one array {wanted.name!r}",
-    )
-
-
-def _fitted(array: np.ndarray, wanted: Wanted, path: Path) -> np.ndarray:
-    """The array with the wanted shape; sizes of 1 may be missing or extra."""
-    if wanted.dtype == "object" and array.dtype.kind in "SU":
-        array = array.astype(object)
-    if array.dtype != np.dtype(wanted.dtype):
+def _check(wanted: Wanted, path: Path, memory_bytes: int, array: Header) -> None:
+    """See that an array fits an input before its elements are read."""
+    is_text = wanted.dtype == "object" and array.dtype.kind in "SU"
+    if array.dtype != np.dtype(wanted.dtype) and not is_text:
         raise _misfit(path, wanted, f"it holds {array.dtype}")
     significant = [size for size in wanted.shape if size != 1]
     if [size for size in array.shape if size != 1] != significant:
         raise _misfit(path, wanted, f"its shape is {list(array.shape)}")
+    check_unpacked(prod(array.shape) * array.dtype.itemsize, memory_bytes, path)
+
+
+def _fitted(array: np.ndarray, wanted: Wanted) -> np.ndarray:
+    """The array with the wanted shape; sizes of 1 may be missing or extra."""
+    if array.dtype.kind in "SU":
+        array = array.astype(object)
     return np.ascontiguousarray(array).reshape(wanted.shape)
 
 
-def _read_lines(path: Path, wanted: Wanted) -> np.ndarray:
+def _read_lines(path: Path, wanted: Wanted, memory_bytes: int) -> np.ndarray:
+    check_unpacked(2 * path.stat().st_size, memory_bytes, path)
     lines = path.read_bytes().splitlines()
     if len(lines) != prod(wanted.shape):
         raise _misfit(path, wanted, f"it has {len(lines)} lines")
@@ -134,7 +146,9 @@ def _misfit(path: Path, wanted: Wanted, why: str) -> InputError:
     )
 
 
-def _read_picture(path: Path, wanted: Wanted, pixels: Normalisation) -> np.ndarray:
+def _read_picture(
+    path: Path, wanted: Wanted, pixels: Normalisation, memory_bytes: int
+) -> np.ndarray:
     if not wanted.is_picture:
         raise _misfit(path, wanted, "a picture cannot have that shape")
     try:
@@ -144,10 +158,19 @@ def _read_picture(path: Path, wanted: Wanted, pixels: Normalisation) -> np.ndarr
             "pictures need Pillow", where=str(path), fix="pip install 'circlet[images]'"
         ) from error
     _, height, width, channels = wanted.shape
-    with Image.open(path) as picture:
+    with _quiet_warnings(), Image.open(path) as picture:
+        check_unpacked(prod(picture.size) * _PIXEL_BYTES, memory_bytes, path)
         shown = picture.convert(_PICTURE_MODES[channels])
         sized = shown.resize((width, height), Image.Resampling.BILINEAR)
     return _from_pixels(np.asarray(sized, np.uint8).reshape(wanted.shape), wanted, pixels)
+
+
+@contextmanager
+def _quiet_warnings() -> Iterator[None]:
+    """Have Pillow say nothing of large pictures: their size is checked here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _from_pixels(picture: np.ndarray, wanted: Wanted, pixels: Normalisation) -> np.ndarray:
@@ -170,19 +193,32 @@ def _from_pixels(picture: np.ndarray, wanted: Wanted, pixels: Normalisation) -> 
 def random_array(wanted: Wanted, seed: int = 0) -> np.ndarray:
     """Seeded random data: floats in -1..1, integers over their range (0..9 from 32 bits), words."""
     generator = np.random.default_rng(seed)
-    dtype = np.dtype(wanted.dtype)
+    dtype, count = np.dtype(wanted.dtype), prod(wanted.shape)
     if dtype.kind == "f":
-        return generator.uniform(-1, 1, wanted.shape).astype(dtype)
+        return _in_parts(lambda n: generator.uniform(-1, 1, n), wanted.shape, dtype)
     if dtype.kind == "O":
-        words = [b"word %d" % number for number in generator.integers(0, 100, prod(wanted.shape))]
-        return np.array(words, object).reshape(wanted.shape)
+        words = np.array([b"word %d" % number for number in range(100)], object)
+        return words[generator.integers(0, 100, count)].reshape(wanted.shape)
     if dtype.kind == "b":
-        return generator.integers(0, 2, wanted.shape).astype(dtype)
+        return _in_parts(lambda n: generator.integers(0, 2, n), wanted.shape, dtype)
     if dtype.kind == "c":
-        return (
-            generator.uniform(-1, 1, (*wanted.shape, 2)).view(np.complex128)[..., 0].astype(dtype)
-        )
+
+        def pairs(n: int) -> np.ndarray:
+            return generator.uniform(-1, 1, (n, 2)).view(np.complex128)[..., 0]
+
+        return _in_parts(pairs, wanted.shape, dtype)
     if dtype.itemsize > 2:
-        return generator.integers(0, 10, wanted.shape).astype(dtype)
+        return _in_parts(lambda n: generator.integers(0, 10, n), wanted.shape, dtype)
     limits = np.iinfo(dtype)
     return generator.integers(limits.min, limits.max, wanted.shape, endpoint=True, dtype=dtype)
+
+
+def _in_parts(
+    draw: Callable[[int], np.ndarray], shape: tuple[int, ...], dtype: np.dtype
+) -> np.ndarray:
+    """Numbers that are drawn in wider types than they are kept in, a part at a time."""
+    made = np.empty(prod(shape), dtype)
+    for first in range(0, made.size, _PART_ELEMENTS):
+        part = made[first : first + _PART_ELEMENTS]
+        part[...] = draw(part.size)
+    return made.reshape(shape)

@@ -11,15 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.errors import FileError, InputError
-from circlet.formats.arrays import Wanted
+from circlet.formats.arrays import Wanted, check_unpacked
 from circlet.formats.mfcc import mfcc
+from circlet.limits import DEFAULT_LIMITS
 
 Samples = npt.NDArray[np.float64]
 
-_MOST_FRAMES = 1 << 28
+_SAMPLE_BYTES = 20  # widened, and as floats before and after they are scaled
 _ZERO_CROSSINGS = 16
 _BETA = 8.6
-_CHUNK_OUTPUTS = 1 << 14
+_CHUNK_OUTPUTS, _CHUNK_TAPS = 1 << 14, 1 << 22
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,10 @@ DEFAULT_SOUND = SoundOptions()
 
 
 def read_sound_input(
-    path: Path, wanted: Wanted, options: SoundOptions = DEFAULT_SOUND
+    path: Path,
+    wanted: Wanted,
+    options: SoundOptions = DEFAULT_SOUND,
+    memory_bytes: int = DEFAULT_LIMITS.memory_bytes,
 ) -> tuple[np.ndarray, str]:
     """A .wav file as an input array, and a text that says what was done to it.
 
@@ -50,8 +54,10 @@ def read_sound_input(
     Raises:
         FileError: The file cannot be read.
         InputError: The input is no waveform and no features were asked for, or they do not fit.
+        LimitError: The sound takes more memory than `memory_bytes`.
     """
-    samples, rate = read_wav(path)
+    samples, rate = read_wav(path, memory_bytes)
+    check_unpacked(_resampled_bytes(len(samples), rate, options.rate), memory_bytes, path)
     samples = resampled(samples, rate, options.rate)[int(options.start_s * options.rate) :]
     if options.start_s and not len(samples):
         what, why = "the sound is over before it starts", f"{options.start_s:g} s are skipped"
@@ -66,17 +72,18 @@ def read_sound_input(
     return array, f"{path} ({seconds}, {what} to {count} samples)"
 
 
-def read_wav(path: Path) -> tuple[Samples, int]:
+def read_wav(path: Path, memory_bytes: int = DEFAULT_LIMITS.memory_bytes) -> tuple[Samples, int]:
     """Samples of -1..1, the channels' mean, and their rate.
 
     Raises:
         FileError: It is no PCM .wav file.
+        LimitError: It takes more memory than `memory_bytes`.
     """
     try:
         with wave.open(str(path), "rb") as file:
             count, channels, width = file.getnframes(), file.getnchannels(), file.getsampwidth()
-            if count > _MOST_FRAMES:
-                raise FileError("a sound file is too long", where=str(path), why=f"{count} frames")
+            stored = min(count * channels * width, path.stat().st_size)
+            check_unpacked(stored + stored // width * _SAMPLE_BYTES, memory_bytes, path)
             rate, data = file.getframerate(), file.readframes(count)
     except (OSError, EOFError, wave.Error) as error:
         fix = "convert it to PCM .wav"
@@ -109,13 +116,22 @@ def resampled(samples: Samples, rate: int, wanted_rate: int) -> Samples:
     steps = np.arange(-(-len(samples) * up // down), dtype=np.int64) * down
     taps = np.arange(1 - half, half + 1)
     parts = []
-    for first in range(0, len(steps), _CHUNK_OUTPUTS):
-        whole, phase = np.divmod(steps[first : first + _CHUNK_OUTPUTS], up)
+    chunk = min(_CHUNK_OUTPUTS, max(1, _CHUNK_TAPS // len(taps)))
+    for first in range(0, len(steps), chunk):
+        whole, phase = np.divmod(steps[first : first + chunk], up)
         distance = taps[None, :] - phase[:, None] / up
         window = np.i0(_BETA * np.sqrt(np.clip(1 - (distance / half) ** 2, 0, 1))) / np.i0(_BETA)
         near = padded[whole[:, None] + taps[None, :] + half]
         parts.append((near * np.sinc(distance * cutoff) * window).sum(axis=1) * cutoff)
     return np.concatenate(parts)
+
+
+def _resampled_bytes(count: int, rate: int, wanted_rate: int) -> int:
+    """What `resampled` takes: samples and silence around, places and values of its results."""
+    if rate == wanted_rate:
+        return 0
+    silence = 2 * _ZERO_CROSSINGS * max(1, rate // wanted_rate)
+    return 8 * (count + 4 * silence + 3 * (count * wanted_rate // rate))
 
 
 def fitted(samples: Samples, count: int) -> Samples:

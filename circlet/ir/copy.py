@@ -43,15 +43,31 @@ def copy_of(model: Model) -> Model:
     return made
 
 
+def copy_of_graph(graph: Graph) -> Graph:
+    """A graph with ops and tensors of its own.
+
+    Constants, variables and the graphs that its ops run are the same objects in both.
+    """
+    twin = _twin(graph)
+    variables = {tensor: tensor for tensor in graph.used_tensors() if tensor.is_variable}
+    _fill(twin, variables, {inner: inner for op in graph.ops for inner in op.regions})
+    return twin
+
+
 def _copied(graphs: list[Graph], tensors: dict[Tensor, Tensor]) -> dict[Graph, Graph]:
     """Copies of graphs by what they are copies of, with the copies of tensors that are given."""
     copies = {graph: _twin(graph) for graph in graphs}
-    for graph, twin in copies.items():
-        twin.ops = [_copy_op(op, tensors, copies) for op in graph.ops]
-        twin.inputs = _copies(graph.inputs, tensors)
-        twin.outputs = _copies(graph.outputs, tensors)
-        twin.tensors = _copies(graph.tensors, tensors)
+    for twin in copies.values():
+        _fill(twin, tensors, copies)
     return copies
+
+
+def _fill(twin: Graph, tensors: dict[Tensor, Tensor], graphs: dict[Graph, Graph]) -> None:
+    """Have a graph that holds the ops and tensors of another hold copies of them."""
+    twin.ops = [_copy_op(op, tensors, graphs) for op in twin.ops]
+    twin.inputs = _copies(twin.inputs, tensors)
+    twin.outputs = _copies(twin.outputs, tensors)
+    twin.tensors = _copies(twin.tensors, tensors)
 
 
 def _copy_op(op: Op, tensors: dict[Tensor, Tensor], graphs: dict[Graph, Graph]) -> Op:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from circlet.errors import GraphError
+from circlet.errors import GraphError, LimitError
 from circlet.ir.graph import Graph, Model, Op
+from circlet.limits import Limits
 
+_FREE_COPIES, _COPIES = 4096, 4
 Calls = Mapping[Op, Sequence[int]]
 
 
@@ -36,6 +38,63 @@ def reachable(graph: Graph) -> list[Graph]:
         waiting += [region for region in dict.fromkeys(inner) if region not in found]
         found |= dict.fromkeys(inner)
     return list(found)
+
+
+def callees_first(graph: Graph) -> list[Graph]:
+    """A graph and all that it runs, each once and behind those that it runs itself.
+
+    No graph may run itself.
+    """
+    order: dict[Graph, None] = {}
+    stack = [(graph, False)]
+    while stack:
+        current, is_left = stack.pop()
+        if is_left:
+            order[current] = None
+        elif current not in order:
+            inner = dict.fromkeys(region for op in current.ops for region in op.regions)
+            stack.append((current, True))
+            stack += [(region, False) for region in inner if region not in order]
+    return list(order)
+
+
+def unfolded_ops(graph: Graph, *, taken: bool = False) -> dict[Graph, int]:
+    """How many ops a graph, and each that it runs, comes to where every call is a copy.
+
+    `taken` counts what a run goes through at most: one branch of each IF, one turn of each loop.
+    """
+    counts: dict[Graph, int] = {}
+    for part in callees_first(graph):
+        counts[part] = sum(1 + ops_inside(op, counts, taken=taken) for op in part.ops)
+    return counts
+
+
+def ops_inside(op: Op, counts: Mapping[Graph, int], *, taken: bool = False) -> int:
+    """How many ops the graphs of an op come to, given what each graph does."""
+    inside = [counts[region] for region in op.regions]
+    return max(inside, default=0) if taken and op.kind == "IF" else sum(inside)
+
+
+def most_copies(own_ops: int) -> int:
+    """How many ops graphs may come to that are put in the place of their calls.
+
+    Real networks call most graphs once; others are run where they stand.
+    """
+    return max(_FREE_COPIES, _COPIES * own_ops)
+
+
+def check_unfolded(graph: Graph, limits: Limits) -> None:
+    """LimitError where calls of graphs make more ops of a network than it may have."""
+    counts = unfolded_ops(graph, taken=True)
+    if len(counts) == 1 or counts[graph] <= limits.ops:
+        return
+    widest = max(graph.ops, key=lambda op: ops_inside(op, counts, taken=True))
+    raise LimitError(
+        "graphs that are called again and again come to too many operators",
+        where=f"{widest.name} ({widest.label})",
+        why=f"a run goes through {counts[graph]}, the limit is {limits.ops}",
+        fix="raise `ops` of circlet.limits.Limits if this is meant",
+    )
 
 
 def call_depth(model: Model) -> int:

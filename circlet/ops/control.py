@@ -56,10 +56,14 @@ def _evaluate_if(op: Op, arrays: Arrays) -> list[np.ndarray]:
 def _evaluate_while(op: Op, arrays: Arrays) -> list[np.ndarray]:
     values = _present(arrays)
     condition, body = op.regions
-    guard = current_guard()
+    guard, held = current_guard(), 0
     while evaluate_graph(condition, values)[0].any():
         guard.count_turn(op.name)
         values = evaluate_graph(body, values)
+        guard.budget.release(held)
+        held = sum(array.nbytes for array in values)
+        guard.budget.charge(held, op.name, "its variables after a turn")
+    guard.budget.release(held)
     return values
 
 

@@ -13,6 +13,8 @@ from circlet.ir import BlockwiseQuant, Tensor
 
 Int64 = npt.NDArray[np.int64]
 
+_PART_ELEMENTS = 1 << 20
+
 
 @dataclass(frozen=True)
 class _Level:
@@ -67,16 +69,25 @@ def _places(tensor: Tensor, order: Sequence[int], levels: list[_Level]) -> dict[
     """The index of every stored element along each expanded axis."""
     found: dict[int, Int64] = {}
     count = 1
+    most = _most_places(tensor, levels)
     for axis, level in zip(order, levels, strict=False):
-        if level.segments is None and count * level.size > tensor.elements:
+        if level.segments is None and count * level.size > most:
             return None
         children = level.children(count)
-        if children is None or len(children[0]) > tensor.elements:
+        if children is None or len(children[0]) > most:
             return None
         parents, indices = children
         found = {known: values[parents] for known, values in found.items()} | {axis: indices}
         count = len(indices)
     return found
+
+
+def _most_places(tensor: Tensor, levels: Sequence[_Level]) -> int:
+    """How many places a level may have: each is stored in the end, or has a segment on the way."""
+    assert tensor.data is not None
+    stored = tensor.data.nbytes // tensor.dtype.numpy.itemsize
+    segments = (level.segments.size for level in levels if level.segments is not None)
+    return min(tensor.elements, max([stored, *segments]))
 
 
 def _scatter(tensor: Tensor, places: list[Int64]) -> np.ndarray | None:
@@ -101,30 +112,55 @@ def _scatter(tensor: Tensor, places: list[Int64]) -> np.ndarray | None:
 
 def unpack_int4(tensor: Tensor) -> npt.NDArray[np.int8] | None:
     """The elements of an INT4 constant, the first of each byte in its low half."""
+    raw = _halves(tensor)
+    return None if raw is None else _signed(raw, tensor.elements).reshape(tensor.static_shape)
+
+
+def blockwise_real(tensor: Tensor, tensors: Sequence[Tensor]) -> npt.NDArray[np.float32] | None:
+    """Real values of [rows, depth] INT4 elements, one scale per block of a row; None if unfit."""
+    raw, scales = _halves(tensor), _block_scales(tensor, tensors)
+    if raw is None or scales is None:
+        return None
+    real = np.empty((scales.size, tensor.elements // max(scales.size, 1)), np.float32)
+    step = 2 * max(1, _PART_ELEMENTS // max(real.shape[1], 1) // 2)  # parts start on whole bytes
+    for first in range(0, len(real), step):
+        part = real[first : first + step]
+        start = first * real.shape[1] // 2
+        part[...] = _signed(raw[start:], part.size).reshape(part.shape)
+        part *= scales[first : first + step, None]
+    return real.reshape(tensor.static_shape)
+
+
+def _halves(tensor: Tensor) -> npt.NDArray[np.uint8] | None:
+    """The bytes of a constant of two elements each; None where there are too few."""
     if tensor.data is None or tensor.data.size * 2 < tensor.elements:
         return None
-    raw = np.asarray(tensor.data).reshape(-1).view(np.uint8)
-    halves = np.stack([raw & 15, raw >> 4], axis=-1).reshape(-1)[: tensor.elements]
-    signed = (halves.astype(np.int8) ^ 8) - 8
-    return signed.astype(np.int8).reshape(tensor.static_shape)
+    return np.asarray(tensor.data).reshape(-1).view(np.uint8)
 
 
-def blockwise_real(
-    tensor: Tensor, tensors: Sequence[Tensor], stored: npt.NDArray[np.int8]
-) -> npt.NDArray[np.float32] | None:
-    """Real values of [rows, depth] elements with one scale per block of a row; None if unfit."""
+def _signed(raw: npt.NDArray[np.uint8], count: int) -> npt.NDArray[np.int8]:
+    """So many numbers of 4 bits, from the start of some bytes."""
+    used = raw[: (count + 1) // 2]
+    halves = np.empty((used.size, 2), np.uint8)
+    np.bitwise_and(used, 15, out=halves[:, 0])
+    np.right_shift(used, 4, out=halves[:, 1])
+    halves ^= 8
+    halves -= 8
+    return halves.reshape(-1)[:count].view(np.int8)
+
+
+def _block_scales(tensor: Tensor, tensors: Sequence[Tensor]) -> npt.NDArray[np.float32] | None:
+    """The scales of all blocks, row by row; None where they do not fit the elements."""
     details = tensor.quant.details if tensor.quant is not None else None
     if not isinstance(details, BlockwiseQuant) or details.zero_points_tensor >= 0:
         return None
     if not 0 <= details.scales_tensor < len(tensors) or details.block_size <= 0:
         return None
-    scales = tensors[details.scales_tensor].data
-    rows, depth = prod(stored.shape[:-1]), stored.shape[-1] if stored.shape else 0
+    scales, shape = tensors[details.scales_tensor].data, tensor.static_shape
+    rows, depth = prod(shape[:-1]), shape[-1] if shape else 0
     blocks = depth // details.block_size
     if scales is None or scales.dtype.kind != "f" or scales.size != rows * blocks:
         return None
     if depth != blocks * details.block_size:
         return None
-    parts = stored.reshape(rows, blocks, -1).astype(np.float32)
-    real = parts * scales.astype(np.float32).reshape(rows, blocks, 1)
-    return np.ascontiguousarray(real.reshape(stored.shape))
+    return scales.astype(np.float32).reshape(-1)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter_ns
 
 import numpy as np
 
 from circlet.errors import BackendError, CircletError, LimitError
 from circlet.ir import DType, Graph, Op, Tensor
-from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.ops.growth import check_growth
+from circlet.limits import DEFAULT_LIMITS, Limits, MemoryBudget
+from circlet.ops.growth import needed_bytes
 from circlet.ops.opdef import get
 from circlet.ops.state import initial_value, split_results, variables
 from circlet.ops.strings import unpack_strings
@@ -33,12 +34,14 @@ class Guard:
         limits: Bounds of the run.
         turns: Turns that all loops have done.
         after_op: Called behind each op with its results and the nanoseconds it took; may raise.
+        budget: What the values of the run, and what computing them needs, are charged to.
     """
 
     before_op: Callable[[], None] = _go_on
     limits: Limits = DEFAULT_LIMITS
     turns: int = 0
     after_op: AfterOp | None = None
+    budget: MemoryBudget = field(default_factory=partial(DEFAULT_LIMITS.memory_budget, 0))
 
     def count_turn(self, name: str) -> None:
         """Count one turn of the loop of this name; LimitError for one too many."""
@@ -85,10 +88,12 @@ def _evaluate_ops(graph: Graph, inputs: Sequence[np.ndarray], guard: Guard) -> l
     values |= dict(zip(graph.inputs, inputs, strict=True))
     last_use = {t: index for index, op in enumerate(graph.ops) for t in op.inputs if t is not None}
     keep = set(graph.outputs)
+    held = _Held(guard.budget)
     for index, op in enumerate(graph.ops):
         guard.before_op()
         start = perf_counter_ns()
-        results, updates = split_results(op, _evaluate(op, values, guard.limits))
+        results, updates = split_results(op, _evaluate(op, values, guard))
+        held.add(op, results)
         if guard.after_op is not None:
             guard.after_op(op, results, perf_counter_ns() - start)
         values.update(zip(op.outputs, results, strict=True))
@@ -97,12 +102,39 @@ def _evaluate_ops(graph: Graph, inputs: Sequence[np.ndarray], guard: Guard) -> l
         for tensor in dict.fromkeys(t for t in op.inputs if t in values):
             if tensor is not None and last_use[tensor] == index and tensor not in keep:
                 del values[tensor]
+                held.drop(tensor)
+    held.drop_all()
     return [_value(tensor, values) for tensor in graph.outputs]
 
 
-def _evaluate(op: Op, values: Mapping[Tensor, np.ndarray], limits: Limits) -> list[np.ndarray]:
+class _Held:
+    """What the values that a graph computed take of a budget, until they are dropped."""
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
+        self._sizes: dict[Tensor, int] = {}
+
+    def add(self, op: Op, results: Sequence[np.ndarray]) -> None:
+        """Charge results, which `_evaluate` saw to be affordable."""
+        for tensor, array in zip(op.outputs, results, strict=True):
+            self._sizes[tensor] = array.nbytes
+            self._budget.taken += array.nbytes
+
+    def drop(self, tensor: Tensor) -> None:
+        """Give back what a value took."""
+        self._budget.taken -= self._sizes.pop(tensor, 0)
+
+    def drop_all(self) -> None:
+        """Give back all: whoever ran the graph charges what it gave."""
+        self._budget.taken -= sum(self._sizes.values())
+        self._sizes.clear()
+
+
+def _evaluate(op: Op, values: Mapping[Tensor, np.ndarray], guard: Guard) -> list[np.ndarray]:
     arrays = [None if tensor is None else _value(tensor, values) for tensor in op.inputs]
-    check_growth(op, arrays, limits)
+    needed = needed_bytes(op, arrays, guard.limits)
+    if needed > guard.budget.left:
+        guard.budget.charge(needed, f"{op.name} ({op.label})", "its results, and to compute them")
     try:
         with np.errstate(all="ignore"):
             return get(op).evaluate(op, arrays)

@@ -12,6 +12,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
+from circlet.ir.regions import reachable
 from circlet.ops.expr import Scalar
 from circlet.ops.requantization import is_evaluated
 from circlet.ops.view import View
@@ -191,7 +192,9 @@ def is_pure(op: Op) -> bool:
     record = _RECORDS.get(op.label)
     if record is None or record.effects is not Effects.NONE:
         return False
-    return all(is_pure(inner) for region in op.regions for inner in region.ops)
+    graphs = dict.fromkeys(inner for region in op.regions for inner in reachable(region))
+    known = (_RECORDS.get(inner.label) for graph in graphs for inner in graph.ops)
+    return all(found is not None and found.effects is Effects.NONE for found in known)
 
 
 def all_records() -> Iterator[OpDef]:

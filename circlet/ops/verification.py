@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from circlet.errors import UnsupportedOp
 from circlet.ir import Model
+from circlet.ir.regions import check_unfolded
 from circlet.ir.verify import Violation
+from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.verify import unsupported_ops, violations
 
 
@@ -33,12 +35,20 @@ class Verification:
         return not self.violations and not self.unsupported
 
 
-def verification(model: Model) -> Verification:
-    """Check a model that was read."""
+def verification(model: Model, limits: Limits = DEFAULT_LIMITS) -> Verification:
+    """Check a model that was read.
+
+    Raises:
+        LimitError: Its graphs call each other too often.
+    """
+    violated = tuple(violations(model))
+    if not violated:
+        for graph in model.graphs[:1]:
+            check_unfolded(graph, limits)
     return Verification(
         model.source_path,
         len(model.graphs),
         sum(len(graph.ops) for graph in model.graphs),
-        tuple(violations(model)),
+        violated,
         tuple(unsupported_ops(model)),
     )

@@ -2,18 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from circlet.errors import CircletError
 from circlet.ir import Graph, Op, Tensor
-from circlet.ops import find, is_pure
+from circlet.limits import DEFAULT_LIMITS, MemoryBudget
+from circlet.ops import find, get, is_pure
 from circlet.ops.verify import op_violations
 from circlet.passes.match import element_count
 from circlet.passes.rewriter import Rewriter
 
 _ASKS_FOR_SIZES = frozenset({"SHAPE", "RANK"})
+_FREE_BYTES, _GROWTH = 1 << 26, 8  # of all results together, over the bytes of the file
+_COMPUTED = 16  # how often over that much may be computed, results that are dropped again included
+_FREE_MACS, _MACS_PER_BYTE = 1 << 30, 256
+
+
+class FoldLedger:
+    """What folding stored and did for one network, so that a small file cannot make it do much.
+
+    Args:
+        budget: What results are charged to.
+    """
+
+    def __init__(self, budget: MemoryBudget | None = None) -> None:
+        self._budget = budget or DEFAULT_LIMITS.memory_budget(0)
+        file_bytes = self._budget.file_bytes
+        self._bytes_left = _FREE_BYTES + _GROWTH * file_bytes
+        self._computed_left = _COMPUTED * self._bytes_left
+        self._macs_left = _FREE_MACS + _MACS_PER_BYTE * file_bytes
+        self._stored: dict[Tensor, int] = {}
+
+    def take(self, op: Op, macs: int) -> bool:
+        """Charge the results of an op; False, and nothing charged, where it is too much."""
+        size = sum(tensor.size_bytes for tensor in op.outputs)
+        room = min(self._bytes_left, self._computed_left, self._budget.left)
+        if size > room or macs > self._macs_left:
+            return False
+        self._computed_left -= size
+        self._macs_left -= macs
+        for tensor in op.outputs:
+            self._keep(tensor, tensor.size_bytes)
+        return True
+
+    def drop(self, tensors: Iterable[Tensor | None]) -> None:
+        """Give back results, and their elements, that nothing reads any more."""
+        for tensor in tensors:
+            if tensor is not None and tensor in self._stored:
+                self._keep(tensor, -self._stored.pop(tensor))
+                tensor.data = None
+
+    def _keep(self, tensor: Tensor, size: int) -> None:
+        if size > 0:
+            self._stored[tensor] = size
+        self._bytes_left -= size
+        self._budget.taken += size
 
 
 @dataclass(frozen=True)
@@ -27,23 +73,25 @@ class FoldConstants:
         most_bytes: Largest result that is stored.
         most_growth: How many times larger than the inputs a result above 64 KiB may be.
         sizes: Whether sizes are final, so that ops that ask for them are replaced too.
+        ledger: What all folding of one network may store and do.
     """
 
     name = "fold-constants"
     most_bytes: int = 1 << 28
     most_growth: int = 4
     sizes: bool = True
+    ledger: FoldLedger = field(default_factory=FoldLedger, compare=False)
 
     def run(self, graph: Graph) -> bool:
         """Fold in execution order, so that chains fold in one run."""
         rewriter = Rewriter(graph)
         for op in rewriter.ops():
             if self._can_fold(op, rewriter):
-                _fold(op, rewriter)
+                self._fold(op, rewriter)
         return rewriter.finish()
 
     def _can_fold(self, op: Op, rewriter: Rewriter) -> bool:
-        if not is_pure(op) or not op.outputs:
+        if not op.outputs:
             return False
         if op.kind in _ASKS_FOR_SIZES and not self.sizes:
             return False
@@ -52,7 +100,7 @@ class FoldConstants:
             if tensor is not None and not _is_known(tensor, op, rewriter):
                 return False
             inputs += [] if tensor is None else [tensor]
-        if not inputs:
+        if not inputs or not is_pure(op):
             return False
         if next(op_violations(op, rewriter.graph), None) is not None:
             return False
@@ -61,8 +109,21 @@ class FoldConstants:
 
     def _is_small(self, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
         result = sum(tensor.size_bytes for tensor in outputs)
-        allowed = self.most_growth * sum(tensor.size_bytes for tensor in inputs)
+        allowed = self.most_growth * sum(tensor.size_bytes for tensor in set(inputs))
         return result <= self.most_bytes and result <= max(allowed, 1 << 16)
+
+    def _fold(self, op: Op, rewriter: Rewriter) -> None:
+        """Evaluate and store; an op that its record cannot evaluate is left to fail at run time."""
+        record = find(op.label)
+        if record is None or not self.ledger.take(op, record.cost(op).macs):
+            return
+        values = _results(op)
+        if values is None:
+            self.ledger.drop(op.outputs)
+            return
+        rewriter.fold(op, values)
+        known = (*op.inputs, *op.outputs)
+        self.ledger.drop(t for t in known if t is not None and not rewriter.is_read(t))
 
 
 def _is_known(tensor: Tensor, op: Op, rewriter: Rewriter) -> bool:
@@ -81,18 +142,16 @@ def _may_become_constant(tensor: Tensor, rewriter: Rewriter) -> bool:
     return not fixed and tensor.dtype.has_numpy and element_count(tensor) is not None
 
 
-def _fold(op: Op, rewriter: Rewriter) -> None:
-    """Evaluate and store; an op that its record cannot evaluate is left to fail at run time."""
-    record = find(op.label)
-    if record is None:
-        return
+def _results(op: Op) -> dict[Tensor, np.ndarray] | None:
+    """What an op makes of its constants; None where that fails, or is not what was inferred."""
     try:
-        results = record.evaluate(op, [_value(op, tensor) for tensor in op.inputs])
+        results = get(op).evaluate(op, [_value(op, tensor) for tensor in op.inputs])
     except CircletError:
-        return
+        return None
     values = dict(zip(op.outputs, results, strict=True))
-    if all(_fits(tensor, value) for tensor, value in values.items()):
-        rewriter.fold(op, {t: np.ascontiguousarray(v).reshape(v.shape) for t, v in values.items()})
+    if not all(_fits(tensor, value) for tensor, value in values.items()):
+        return None
+    return {t: np.ascontiguousarray(v).reshape(v.shape) for t, v in values.items()}
 
 
 def _value(op: Op, tensor: Tensor | None) -> np.ndarray | None:

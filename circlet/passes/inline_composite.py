@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from circlet.ir import Graph, Op, Tensor
+from circlet.ir.regions import most_copies, unfolded_ops
 from circlet.passes.rewriter import Rewriter
 
 _KIND = "STABLEHLO_COMPOSITE"
+
+
+class Copies:
+    """How many ops may still be copied, which the first graph to be inlined decides."""
+
+    def __init__(self) -> None:
+        self._left: int | None = None
+
+    def take(self, graph: Graph) -> bool:
+        """Whether the copies that a graph needs may be made, which are counted if so."""
+        counts = unfolded_ops(graph)
+        if self._left is None:
+            self._left = most_copies(sum(len(part.ops) for part in counts))
+        needed = counts[graph] - len(graph.ops)
+        if needed > self._left:
+            return False
+        self._left -= needed
+        return True
 
 
 @dataclass(frozen=True)
@@ -16,13 +35,22 @@ class InlineComposite:
 
     Before: `STABLEHLO_COMPOSITE odml.rms_norm(x)`. After: `MUL(x, RSQRT(...))`. Every copied op has
     the composite's origin.
+
+    Attributes:
+        copies: What all inlining of one network may make.
     """
 
     name = "inline-composite"
     needs = frozenset({_KIND})
+    copies: Copies = field(default_factory=Copies, compare=False)
 
     def run(self, graph: Graph) -> bool:
-        """Inline each composite whose results are all computed; those inside it, too."""
+        """Inline each composite whose results are all computed; those inside it, too.
+
+        A graph whose calls come to far more ops than there are stays as it is: records run it.
+        """
+        if not self.copies.take(graph):
+            return False
         rewriter = Rewriter(graph)
         for op in rewriter.ops():
             if _can_inline(op):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from circlet.errors import CircletError, PassError
+from circlet.errors import CircletError, LimitError, PassError
 from circlet.ir import Graph, Model, Op
 from circlet.ops.verify import verify
 
@@ -107,6 +107,8 @@ class PassManager:
             seconds = time.perf_counter() - start
             if self.check:
                 verify(subject)
+        except LimitError:
+            raise  # of the network, not of the pass
         except Exception as error:
             raise _failure(item, error, log) from error
         after = _state(subject) if any(changed) else before

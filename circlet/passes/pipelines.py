@@ -6,6 +6,7 @@ O2 is the fastest; Os is O2 with less memory before speed, which only backends t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from circlet.errors import InputError
@@ -40,10 +41,16 @@ PIPELINES = {
 }
 
 
-def pipeline(level: str, *, check: bool = False) -> PassManager:
-    """The passes of an optimisation level, ready to run; InputError for an unknown level."""
+def pipeline(
+    level: str, *, check: bool = False, options: Mapping[str, Mapping[str, object]] | None = None
+) -> PassManager:
+    """The passes of an optimisation level, ready to run, with options for some by their names.
+
+    Raises:
+        InputError: There is no such level.
+    """
     if level not in PIPELINES:
         fix = f"choose one of {', '.join(PIPELINES)}"
         raise InputError("there is no such optimisation level", where=level, fix=fix)
     chosen = PIPELINES[level]
-    return PassManager(PASSES.made(chosen.passes), check=check, rounds=chosen.rounds)
+    return PassManager(PASSES.made(chosen.passes, options or {}), check=check, rounds=chosen.rounds)

@@ -11,6 +11,8 @@ from typing import cast
 from circlet.errors import InputError
 from circlet.passes.manager import Pass
 
+_NO_OPTIONS: Mapping[str, Mapping[str, object]] = {}
+
 
 @dataclass(frozen=True)
 class PassTable:
@@ -42,9 +44,11 @@ class PassTable:
         except TypeError as error:
             raise InputError("a pass has no such option", where=name, why=str(error)) from None
 
-    def made(self, names: Iterable[str]) -> tuple[Pass, ...]:
-        """The passes of several names, with their default options."""
-        return tuple(self.make(name) for name in names)
+    def made(
+        self, names: Iterable[str], options: Mapping[str, Mapping[str, object]] = _NO_OPTIONS
+    ) -> tuple[Pass, ...]:
+        """The passes of several names, with the options that are given for some of them."""
+        return tuple(self.make(name, **options.get(name, {})) for name in names)
 
 
 PASSES = PassTable(

@@ -25,12 +25,13 @@ class _Variables:
     by_handle: dict[Tensor, tuple[str, str]] = field(default_factory=dict)
 
 
-def resolve_variables(main: Graph) -> bool:
+def resolve_variables(main: Graph, folding: FoldConstants | None = None) -> bool:
     """Replace handles by variable tensors in a graph and all graphs that it runs.
 
     Before: `h = VAR_HANDLE; x = READ_VARIABLE(h); ASSIGN_VARIABLE(h, y)`, with a CALL_ONCE whose
     graph assigns a constant. After: `x = READ_VARIABLE(v); ASSIGN_VARIABLE(v, y)` over a variable
-    tensor `v` that starts as the constant. True if anything changed.
+    tensor `v` that starts as the constant, which `folding` computes where it has to be. True if
+    anything changed.
 
     Raises:
         GraphError: A variable is used and nothing says its type, or its start is not constant.
@@ -46,7 +47,7 @@ def resolve_variables(main: Graph) -> bool:
     for graph in graphs:
         for op in graph.ops:
             if op.kind == _ONCE:
-                _run_once(op, found)
+                _run_once(op, found, folding or FoldConstants())
     for graph in graphs:
         _resolve(graph, found)
     main.tensors += [t for t in found.by_name.values() if t not in main.tensors]
@@ -75,11 +76,11 @@ def _declare(op: Op, found: _Variables) -> None:
         found.by_name[name] = typed
 
 
-def _run_once(op: Op, found: _Variables) -> None:
+def _run_once(op: Op, found: _Variables, folding: FoldConstants) -> None:
     """Take the starts of variables from the graph of a CALL_ONCE."""
     for region in op.regions:
         _verify(region)
-        FoldConstants().run(region)
+        folding.run(region)
         for inner in region.ops:
             if inner.kind != _ASSIGN:
                 continue

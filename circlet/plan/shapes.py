@@ -4,63 +4,116 @@ from __future__ import annotations
 
 from circlet.errors import LimitError
 from circlet.ir import Graph, Op, Shape, Tensor
+from circlet.ir.copy import copy_of_graph
 from circlet.ir.regions import reachable
 from circlet.limits import Limits
 from circlet.ops import find
 from circlet.ops.state import variables
 from circlet.ops.verify import checked_types
-from circlet.passes.fold_constants import FoldConstants
+from circlet.passes.fold_constants import FoldConstants, FoldLedger
 from circlet.passes.fuse_list_update import FuseListUpdate
 
 _ROUNDS = 64
+_COPIED_PART = 8  # of the operators that a network may have, as copies for other sizes
+Operands = tuple[Shape | None, ...]
 
 
-def fix_shapes(graph: Graph, limits: Limits, *, resized: bool = False) -> None:
+def fix_shapes(
+    graph: Graph, limits: Limits, *, resized: bool = False, ledger: FoldLedger | None = None
+) -> None:
     """Settle the shape of every tensor, from the inputs onwards, and verify the ops.
 
     Unknown sizes of inputs and variables take the file's default (1 where it has none); the
     records' inference carries them through the graph and into the graphs that its ops run. Shapes
     that are computed from constants and other shapes are folded on the way, and lists updated in a
-    way that keeps their shape known. Only sizes that depend on data stay unknown.
+    way that keeps their shape known. Only sizes that depend on data stay unknown. A graph that is
+    called with operands of several sizes becomes one graph for each.
 
-    `resized` says that the same graph was found sound at other sizes.
+    Args:
+        resized: Whether the same graph was found sound at other sizes.
+        ledger: What folding may store and do.
 
     Raises:
         GraphError: An op breaks a rule of its record.
-        LimitError: A tensor would be larger than the limits allow.
+        LimitError: A tensor would be larger than the limits allow, or graphs are called with
+            operands of too many sizes.
     """
     living = [tensor for part in reachable(graph) for tensor in variables(part)]
     for tensor in (*graph.inputs, *living):
         _set(tensor, tensor.static_shape)
         _check_size(tensor, tensor, limits)
-    settling = (FoldConstants(), FuseListUpdate())
+    settling = (FoldConstants(ledger=ledger or FoldLedger()), FuseListUpdate())
+    inference = _Inference(limits, resized)
     for _ in range(_ROUNDS):
-        _infer(graph, limits, resized)
+        inference.over(graph)
         changed = [rewrite.run(part) for part in reachable(graph) for rewrite in settling]
         if not any(changed):
             break
 
 
-def _infer(graph: Graph, limits: Limits, resized: bool) -> None:
-    for op in graph.ops:
-        for region in op.regions:
-            _enter(op, region)
-            _infer(region, limits, resized)
-        types = checked_types(op, graph, resized=resized)
-        for tensor, inferred in zip(op.outputs, types, strict=False):
-            _set(tensor, inferred.shape)
-            _check_size(tensor, op, limits)
-        record = find(op.label)
-        if record is not None:
-            _check_work(op, record.cost(op).macs, limits)
+class _Inference:
+    """Walks over a network, each of which infers every graph once for each sizes of its operands.
 
+    Args:
+        limits: Bounds on tensors, work, and copies of graphs.
+        resized: Whether the network was found sound at other sizes.
+    """
 
-def _enter(op: Op, region: Graph) -> None:
-    """A region's inputs are the op's last operands."""
-    given = op.inputs[len(op.inputs) - len(region.inputs) :]
-    for inner, outer in zip(region.inputs, given, strict=False):
-        if outer is not None:
-            _set(inner, outer.shape)
+    def __init__(self, limits: Limits, resized: bool) -> None:
+        self._limits, self._resized = limits, resized
+        self._copied_ops = 0
+        self._known: dict[tuple[Graph, Operands], Graph] = {}
+        self._entered: set[Graph] = set()
+
+    def over(self, graph: Graph) -> None:
+        """Infer all shapes of a network anew."""
+        self._known.clear()
+        self._entered.clear()
+        self._infer(graph)
+
+    def _infer(self, graph: Graph) -> None:
+        limits = self._limits
+        for op in graph.ops:
+            if op.regions:
+                op.regions = [self._inferred(op, region) for region in op.regions]
+            types = checked_types(op, graph, resized=self._resized)
+            for tensor, inferred in zip(op.outputs, types, strict=False):
+                _set(tensor, inferred.shape)
+                _check_size(tensor, op, limits)
+            record = find(op.label)
+            if record is not None:
+                _check_work(op, record.cost(op).macs, limits)
+
+    def _inferred(self, op: Op, region: Graph) -> Graph:
+        """A graph for the operands that an op gives it: the op's last ones."""
+        given = op.inputs[len(op.inputs) - len(region.inputs) :]
+        operands = tuple(None if outer is None else outer.shape for outer in given)
+        known = self._known.get((region, operands))
+        if known is not None:
+            return known
+        made = self._copy(region, op) if region in self._entered else region
+        self._entered.add(made)
+        self._known[region, operands] = self._known[made, operands] = made
+        for inner, shape in zip(made.inputs, operands, strict=False):
+            if shape is not None:
+                _set(inner, shape)
+        self._infer(made)
+        return made
+
+    def _copy(self, region: Graph, op: Op) -> Graph:
+        self._copied_ops += len(region.ops)
+        if self._copied_ops > self._limits.ops // _COPIED_PART:
+            raise LimitError(
+                "graphs are called with operands of too many sizes",
+                where=f"{op.name} ({op.label})",
+                why=f"their copies come to more than {self._limits.ops // _COPIED_PART} operators",
+                fix="raise `ops` of circlet.limits.Limits if this is meant",
+            )
+        copy = copy_of_graph(region)
+        for inner in copy.ops:
+            for tensor in inner.outputs:
+                tensor.shape = (None,) * len(tensor.shape)  # those of other operands
+        return copy
 
 
 def _set(tensor: Tensor, shape: Shape) -> None:

@@ -9,7 +9,7 @@ from circlet.artifact.file import Artifact
 from circlet.artifact.values import Value
 from circlet.backends.registry import find_backend
 from circlet.errors import ArtifactError
-from circlet.limits import Limits
+from circlet.limits import Limits, MemoryBudget
 from circlet.runtime.executor import LoadedPartition
 from circlet.struct import Struct
 
@@ -53,24 +53,45 @@ class Opened(Struct):
 
 
 def load_code(artifact: Artifact, limits: Limits) -> Opened:
-    """The plan of an artifact for this machine, its code loaded."""
+    """The plan of an artifact for this machine, its code loaded.
+
+    Raises:
+        ArtifactError: It is damaged.
+        LimitError: Its arrays and arenas take more memory than allowed.
+    """
     code = artifact.select()
     facts = artifact.metadata
     try:
+        values = [Value.from_json(fields) for fields in facts["values"]]
+        budget = limits.memory_budget(int(facts.get("file_bytes", 0)))
+        _charge_run(values, facts, budget)
+        rest = limits.with_memory(budget.left)
         codes = [
-            find_backend(part.backend).load(part, code.shared.get(part.backend, b""), limits)
+            find_backend(part.backend).load(part, code.shared.get(part.backend, b""), rest)
             for part in code.partitions
         ]
-        return opened_plan(facts, codes)._replace(target=code.target)
+        return opened_plan(facts, codes, values)._replace(target=code.target)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(
             "an artifact is damaged or is none", where=artifact.name, why=f"metadata: {error!r}"
         ) from error
 
 
-def opened_plan(facts: dict[str, Any], codes: Sequence[Executable]) -> Opened:
-    """A plan of loaded partitions, as its metadata describes it."""
-    values = [Value.from_json(fields) for fields in facts["values"]]
+def _charge_run(values: Sequence[Value], facts: dict[str, Any], budget: MemoryBudget) -> None:
+    """Charge the arrays and arenas of a plan that its metadata describes."""
+    for value in values:
+        if not value.is_dynamic:
+            budget.charge(value.bytes, value.name, "its array")
+    for part in facts["partitions"]:
+        budget.charge(int(part.get("arena_bytes", 0)), part["backend"], "its working memory")
+
+
+def opened_plan(
+    facts: dict[str, Any], codes: Sequence[Executable], values: list[Value] | None = None
+) -> Opened:
+    """A plan of loaded partitions, as its metadata describes it; its values may be read already."""
+    if values is None:
+        values = [Value.from_json(fields) for fields in facts["values"]]
     dynamic = {index for index, value in enumerate(values) if value.is_dynamic}
     partitions = [
         LoadedPartition(

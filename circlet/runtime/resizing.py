@@ -69,7 +69,7 @@ class Resizer:
         parts = planned.partitions_of(compiler)
         if not parts:
             return []
-        limits = planned.job.options.limits
+        limits = planned.job.options.limits.with_memory(planned.job.budget.left)
         return list(self._resizer(compiler.name).resized(compiler, parts, limits))
 
     def _resizer(self, name: str) -> BackendResizer:

@@ -23,11 +23,11 @@ from circlet.limits import Limits
 NAMES = [
     module.name
     for module in pkgutil.iter_modules(tests.attacks.__path__)
-    if module.name not in ("build", "test_attacks")
+    if module.name not in ("build", "confined", "growth") and not module.name.startswith("test_")
 ]
 ATTACKS = {name: import_module(f"tests.attacks.{name}") for name in NAMES}
 RUNNING = [name for name, attack in ATTACKS.items() if hasattr(attack, "RUNS")]
-LIMITS = Limits(tensor_bytes=1 << 24, arena_bytes=1 << 26, loop_turns=300, run_seconds=10)
+LIMITS = Limits(tensor_bytes=1 << 24, memory_bytes=1 << 26, loop_turns=300, run_seconds=10)
 
 
 def code_of(call: Callable[[], object]) -> str:

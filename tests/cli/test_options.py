@@ -15,6 +15,7 @@ from circlet.errors import PlacementError
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.options import Options
+from tests.attacks import growth
 from tests.cli.call import as_json, circlet, in_shell
 from tests.runtime import networks
 
@@ -145,3 +146,21 @@ def test_a_file_that_is_read_is_not_written_over(model: Path, arguments: tuple[s
 @pytest.mark.parametrize("output", ["", ".", "/"])
 def test_a_path_that_names_no_file_is_a_file_error(model: Path, output: str) -> None:
     assert as_json("compile", model, "-o", output, code=1)["error"]["code"] == "E-FILE"
+
+
+@pytest.mark.parametrize("command", [("run",), ("compile", "-o", "a.circlet"), ("inspect",)])
+def test_the_most_memory_is_an_option(command: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "wide.tflite"
+    path.write_bytes(growth.wide_results(2, 1 << 18))
+    output = tmp_path / "a.circlet"
+    words = [output if word == "a.circlet" else word for word in command]
+    refused = as_json(*words, path, "--max-memory", "1M", code=1)["error"]
+    assert refused["code"] == "E-LIMIT" and "--max-memory" in refused["fix"]
+    assert not output.exists()
+    as_json(*words, path, "--max-memory", "64MiB")
+
+
+@pytest.mark.parametrize("size", ["", "0", "-1", "lots", "1.5G", "5Q"])
+def test_a_most_memory_that_is_no_size_is_wrong_usage(size: str, model: Path) -> None:
+    wrong = circlet("verify", model, "--max-memory", size)
+    assert wrong.exit_code == 2 and "512M" in wrong.output

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from circlet.errors import FileError, InputError
+from circlet.errors import CircletError, FileError, InputError, LimitError
+from circlet.formats import arrays
 from circlet.formats.arrays import Normalisation, Wanted, random_array, read_array
 
 FLOAT = Wanted("x", "float32", (1, 2, 3, 1))
@@ -104,3 +106,46 @@ def test_random_data_fit_and_repeat(dtype: str) -> None:
     assert (first.dtype, first.shape) == (np.dtype(dtype), (3, 5))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+def test_a_picture_that_unpacks_to_much_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    path = picture(tmp_path / "p.png", [[0] * 3000] * 1000)
+    wanted = Wanted("x", "uint8", (1, 2, 3, 1))
+    assert read_array(path, wanted, memory_bytes=24_000_000).shape == (1, 2, 3, 1)
+    with pytest.raises(LimitError, match="24000000 bytes"):
+        read_array(path, wanted, memory_bytes=23_999_999)
+
+
+def header(version: int, size: int, text: str) -> bytes:
+    """The start of an .npy file, which may lie about its size."""
+    width = 2 if version == 1 else 4
+    return b"\x93NUMPY" + bytes([version, 0]) + size.to_bytes(width, "little") + text.encode()
+
+
+HUGE = "{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776,)}"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [(header(1, len(HUGE), HUGE), InputError), (header(2, (1 << 32) - 1, " " * 99), FileError)],
+)
+def test_headers_are_looked_at_before_elements_are_unpacked(
+    tmp_path: Path, data: bytes, error: type[CircletError], packed: bool
+) -> None:
+    path = tmp_path / ("x.npz" if packed else "x.npy")
+    if packed:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("x.npy", data)
+    else:
+        path.write_bytes(data)
+    with pytest.raises(error, match="1099511627776" if error is InputError else "a header of"):
+        read_array(path, FLOAT)
+
+
+def test_random_data_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [Wanted("x", dtype, (3, 7)) for dtype in DTYPES]
+    whole = [random_array(each, 5) for each in wanted]
+    monkeypatch.setattr(arrays, "_PART_ELEMENTS", 4)
+    for each, array in zip(wanted, whole, strict=True):
+        np.testing.assert_array_equal(random_array(each, 5), array)

@@ -25,7 +25,7 @@ from tests.fuzz.guard_page import guarded, guarded_copy
 from tests.fuzz.seeds import Seed
 
 LIMITS = Limits(
-    tensor_bytes=1 << 24, arena_bytes=1 << 26, op_macs=1 << 28, loop_turns=2000, run_seconds=2
+    tensor_bytes=1 << 24, memory_bytes=1 << 26, op_macs=1 << 28, loop_turns=2000, run_seconds=2
 )
 DEFECTS = ("E-PASS", "E-COMPILE", "E-ARTIFACT", "E-CIRCLET")
 NATIVE_SHARE = 0.4

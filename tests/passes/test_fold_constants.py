@@ -3,10 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.ir import DType, Quantization
+from circlet.ir import DType, Graph, Quantization
+from circlet.limits import Limits, MemoryBudget
 from circlet.ops.build import builder
 from circlet.ops.facts import ShapeAttrs
-from circlet.passes.fold_constants import FoldConstants
+from circlet.ops.layout import ConcatenationAttrs
+from circlet.passes.fold_constants import FoldConstants, FoldLedger
 from tests.passes.harness import rewritten
 
 pytestmark = pytest.mark.smoke
@@ -67,3 +69,49 @@ def test_unknown_sizes_are_asked_for_at_run_time() -> None:
     sizes = b.op("SHAPE", [x], ShapeAttrs("INT32"), name="sizes", dtype=DType.INT32)
     graph = b.output(b.op("NEG", [sizes], name="y")).build()
     assert rewritten(graph, "fold-constants") == ["SHAPE", "NEG"]
+
+
+def chain_of_constants(count: int, size: int) -> Graph:
+    """`count` ABS one after the other over a constant, added to the input."""
+    b = builder()
+    x, c = b.input("x", DType.FLOAT32, (size,)), b.constant("c", np.ones(size, np.float32))
+    for _ in range(count):
+        c = b.op("ABS", [c])
+    return b.output(b.op("ADD", [x, c], name="y")).build()
+
+
+def test_results_that_nothing_reads_any_more_take_no_memory() -> None:
+    budget = Limits().memory_budget(0)
+    graph = chain_of_constants(10, 1 << 10)
+    assert FoldConstants(ledger=FoldLedger(budget)).run(graph)
+    assert (len(graph.ops), budget.taken) == (1, 4 << 10)
+
+
+def test_folding_stops_where_the_budget_ends() -> None:
+    budget = MemoryBudget((8 << 10) - 1)
+    graph = chain_of_constants(10, 1 << 10)
+    FoldConstants(ledger=FoldLedger(budget)).run(graph)
+    assert len(graph.ops) == 10
+    assert budget.taken == 4 << 10
+
+
+def test_folding_stores_little_for_a_small_file() -> None:
+    b = builder()
+    x, c = b.input("x", DType.FLOAT32, (1,)), b.constant("c", np.ones(1 << 10, np.float32))
+    for _ in range(7):
+        c = b.op("CONCATENATION", [c] * 4, ConcatenationAttrs(0))
+    begin, one = (b.constant(n, np.full(1, v, np.int32)) for n, v in (("begin", 0), ("one", 1)))
+    graph = b.output(b.op("ADD", [x, b.op("SLICE", [c, begin, one])], name="y")).build()
+    budget = Limits().memory_budget(4 << 10)
+    FoldConstants(ledger=FoldLedger(budget)).run(graph)
+    assert [op.kind for op in graph.ops] == ["CONCATENATION", "SLICE", "ADD"]
+    assert budget.taken == 16 << 20
+
+
+def test_folding_computes_little_for_a_small_file() -> None:
+    b = builder()
+    x, c = b.input("x", DType.FLOAT32, (1, 64)), b.constant("c", np.ones((2048, 2048), np.float32))
+    w = b.op("BATCH_MATMUL", [c, c], name="product")
+    begin, size = (b.constant(n, np.array(v, np.int32)) for n, v in (("b", [0, 0]), ("s", [1, 64])))
+    graph = b.output(b.op("ADD", [x, b.op("SLICE", [w, begin, size])], name="y")).build()
+    assert not FoldConstants(ledger=FoldLedger(Limits().memory_budget(1000))).run(graph)

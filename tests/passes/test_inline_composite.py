@@ -6,7 +6,8 @@ from circlet.formats import load
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder
 from circlet.ops.composite import CompositeAttrs
-from circlet.passes import make
+from circlet.passes import make, pipeline
+from tests.attacks.growth import nested
 from tests.corpora import corpus
 from tests.evaluate import evaluate, random_inputs
 from tests.passes.harness import kinds_of, rewritten
@@ -64,3 +65,10 @@ def test_attention_of_the_corpus_loses_its_composite() -> None:
     assert "STABLEHLO_COMPOSITE" not in kinds_of(graph)
     for got, want in zip(evaluate(graph, inputs), before, strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_composites_that_come_to_far_too_many_ops_stay() -> None:
+    model = load(nested(["STABLEHLO_COMPOSITE"], 14))
+    pipeline("O2").run(model)
+    assert kinds_of(model.main) == ["STABLEHLO_COMPOSITE"] * 2
+    assert sum(len(graph.ops) for graph in model.graphs) < 1 << 14

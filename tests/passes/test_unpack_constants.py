@@ -3,12 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlet.errors import LimitError
 from circlet.formats import load
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.graph import Sparsity
+from circlet.limits import MemoryBudget
 from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.passes import make
+from circlet.passes.unpack_constants import UnpackConstants
 from tests.corpora import corpus
 
 CSR = {"format": "SPARSE_CSR", "dense_size": 0}
@@ -79,3 +82,21 @@ def test_scales_per_block_give_real_values() -> None:
     assert weights.dtype is DType.FLOAT32 and scales is not None and weights.data is not None
     low = (int(packed[0]) & 15 ^ 8) - 8
     assert weights.data[0, 0] == np.float32(low) * scales.astype(np.float32)[0, 0]
+
+
+@pytest.mark.parametrize(("allowed", "is_enough"), [(47, False), (48, True)])
+def test_plain_forms_are_charged_before_they_are_made(allowed: int, is_enough: bool) -> None:
+    graph, budget = with_weights(sparse((0, 2, 2, 3), (1, 3, 0))), MemoryBudget(allowed)
+    if is_enough:
+        assert UnpackConstants(budget).run(graph) and budget.left == 0
+        return
+    with pytest.raises(LimitError, match="where: w"):
+        UnpackConstants(budget).run(graph)
+
+
+def test_storage_of_more_places_than_stored_elements_stays() -> None:
+    every = [dense(1 << 14), dense(1 << 14)]
+    stored = np.zeros(4, np.uint8)
+    sparsity = Sparsity([0, 1], [], every)
+    weights = Tensor("w", DType.INT8, (1 << 14, 1 << 14), data=stored, sparsity=sparsity)
+    assert not UnpackConstants().run(with_weights(weights))

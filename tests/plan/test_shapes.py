@@ -1,13 +1,23 @@
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 
+from circlet import Session
 from circlet.errors import GraphError, LimitError
-from circlet.ir import DType, Graph
+from circlet.formats import load
+from circlet.ir import DType, Graph, Model, Op, Tensor
+from circlet.ir.regions import reachable
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.build import builder
+from circlet.ops.opdef import TensorType
+from circlet.ops.verify import checked_types
+from circlet.plan import shapes
 from circlet.plan.shapes import fix_shapes
+from tests.attacks.growth import nested
 from tests.windows import conv2d_attrs
 
 pytestmark = pytest.mark.smoke
@@ -81,3 +91,60 @@ def test_a_resize_does_not_ask_again_what_sizes_cannot_change() -> None:
         fix_shapes(graph, DEFAULT_LIMITS)
     fix_shapes(graph, DEFAULT_LIMITS, resized=True)
     assert graph.outputs[0].static_shape == (1, 8, 8, 2)
+
+
+def branch_over_two_sizes() -> Graph:
+    """One graph, the sum of squares, as both branches of two IFs over 2 and over 3 elements."""
+    inner = builder("squares")
+    x = inner.input("x", DType.FLOAT32, (None,))
+    axis = inner.constant("axis", np.array([0], np.int32))
+    squares = inner.output(inner.op("SUM", [inner.op("MUL", [x, x]), axis], name="sum")).build()
+    b = builder()
+    flag = b.input("flag", DType.BOOL, (1,))
+    given = [b.input("two", DType.FLOAT32, (2,)), b.input("three", DType.FLOAT32, (3,))]
+    sums = [Tensor(f"sum of {x.name}", DType.FLOAT32, ()) for x in given]
+    for x, total in zip(given, sums, strict=True):
+        b.op_many("IF", [flag, x], [total])
+        b.graph.ops[-1].regions = [squares, squares]
+    return b.output(b.op("ADD", sums, name="y")).build()
+
+
+def test_a_graph_that_is_called_with_two_sizes_becomes_two() -> None:
+    graph = branch_over_two_sizes()
+    fix_shapes(graph, DEFAULT_LIMITS)
+    first, second = (op.regions for op in graph.ops[:2])
+    assert first[0] is first[1] is not second[0] is second[1]
+    assert [part.ops[0].outputs[0].shape for part in (first[0], second[0])] == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("backends", [("cpu",), ("reference",)])
+def test_each_call_of_a_graph_computes_with_its_own_sizes(backends: tuple[str, ...]) -> None:
+    session = Session(Model([*reachable(branch_over_two_sizes())]), backends=backends)
+    flag = np.array([True])
+    (y,) = session.run([flag, np.array([1, 2], np.float32), np.full(3, 2, np.float32)]).values()
+    assert y == 17
+
+
+def test_copies_of_graphs_for_many_sizes_are_bounded() -> None:
+    with pytest.raises(LimitError, match="too many sizes"):
+        fix_shapes(branch_over_two_sizes(), Limits(ops=8))
+
+
+def test_a_graph_is_looked_at_once_however_many_call_it() -> None:
+    model = load(nested(["IF"], 20))
+    calls = Counter[Op]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shapes, "checked_types", counting(calls))
+        fix_shapes(model.main, DEFAULT_LIMITS)
+    assert set(calls.values()) == {1}
+    assert len(calls) == sum(len(graph.ops) for graph in model.graphs)
+
+
+def counting(calls: Counter[Op]) -> Callable[..., Sequence[TensorType]]:
+    """`checked_types` that counts how often it is asked about each op."""
+
+    def counted(op: Op, graph: Graph, *, resized: bool = False) -> Sequence[TensorType]:
+        calls[op] += 1
+        return checked_types(op, graph, resized=resized)
+
+    return counted

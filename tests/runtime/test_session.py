@@ -224,5 +224,8 @@ def test_a_timeout_must_be_positive(two: Session, timeout: float) -> None:
 
 
 def test_too_large_an_arena_is_refused() -> None:
-    with pytest.raises(LimitError, match="arena_bytes"):
-        compile_model(networks.convolutions(), Options(limits=Limits(arena_bytes=1000)))
+    with pytest.raises(LimitError, match="memory_bytes"):
+        compile_model(
+            networks.convolutions(),
+            Options(limits=Limits(memory_bytes=1000, memory_per_file_byte=0)),
+        )

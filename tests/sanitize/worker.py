@@ -25,7 +25,7 @@ from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.formats.arrays import Wanted, random_array
 from circlet.plan.partition import Partition
 from circlet.runtime.session import Session
-from tests.conformance import Subject, check, subjects
+from tests.conformance import ROOMY, Subject, check, subjects
 from tests.sanitize.execution import Guard, GuardedExecutable, Placed
 from tests.sanitize.modes import MODES, NOTE_BYTES
 from tests.sanitize.spread import Spread
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _run_random(subject: Subject) -> None:
-    session = Session(subject.path, threads=1)
+    session = Session(subject.path, threads=1, limits=ROOMY)
     session.run([random_array(Wanted(v.name, v.dtype, v.shape)) for v in session.inputs])
 
 

@@ -38,13 +38,15 @@ from circlet.backends.cpu.storage import Buffer, Storage
 from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.errors import PlacementError
 from circlet.ir import Op, Tensor
-from circlet.limits import DEFAULT_LIMITS
+from circlet.limits import DEFAULT_LIMITS, MemoryBudget
 from circlet.plan.memory import Block, MemoryPlan
 from circlet.plan.partition import Partition
 from circlet.plan.validate import validate_aliases, validate_plan
 from circlet.target.targets import Target
 
 _NOTHING = Operand(Space.NONE)
+_NO_BLOCK = Block("", 0, 0, 0)
+_UNBOUNDED = 1 << 62
 _SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
 
 
@@ -89,6 +91,7 @@ def compile_partition(
     rows: Mapping[tuple[Op, Target], Lowering] | None = None,
     settings: KnobSettings | None = None,
     precision: str = "f32",
+    budget: MemoryBudget | None = None,
 ) -> LoweredPartition:
     """Lower a partition to C and a plan that stops a run after so many turns of its loops.
 
@@ -99,16 +102,21 @@ def compile_partition(
         rows: Lowerings that are chosen already.
         settings: What lowerings are to choose; takes down the knobs that came up.
         precision: What operands of float products may be rounded to: "f32" or "bf16".
+        budget: What constants and the arena are charged to; None where nothing bounds them.
 
     Raises:
         PlacementError: An op has no native lowering for the target.
+        LimitError: The budget has not enough left.
     """
+    budget = budget or MemoryBudget(_UNBOUNDED)
     flat = flatten(partition.ops)
     known = rows or {}
     chosen = {op: known.get((op, target)) or _row(op, target) for op in flat.ops}
-    constants = Constants(arrangement, Signatures(names or {}), reuse)
+    constants = Constants(arrangement, Signatures(names or {}), reuse, budget)
     lowered = Lowered(partition, flat, chosen, target, constants, reuse, settings, precision)
     memory, offsets, blocks = _plan_arena(lowered, arrangement)
+    largest = max(blocks, key=lambda block: block.size_bytes, default=_NO_BLOCK)
+    budget.charge(memory.arena_bytes, largest.name, "working memory, most of it here")
     units, locations = _emit(lowered, unit_count, reuse or NO_REUSE)
     positions = {op: index for index, op in enumerate(partition.ops)}
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions

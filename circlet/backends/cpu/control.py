@@ -19,11 +19,13 @@ from dataclasses import dataclass, field, replace
 from circlet.backends.cpu.lower.copy import not_copyable, padded_copy
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.ir import Graph, Op, Tensor
+from circlet.ir.regions import most_copies, ops_inside, unfolded_ops
 from circlet.ops import Effects, NoAttrs, find
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
 
 COPY = "COPY"
+Reasons = dict[tuple[Graph, Target], str | None]  # why a graph cannot be expanded, if it cannot
 
 
 @dataclass(eq=False)
@@ -78,13 +80,47 @@ def flatten(ops: Sequence[Op]) -> Flat:
     return flat
 
 
-def refusal(op: Op, target: Target) -> str | None:
-    """Why control flow cannot run natively: an op inside that cannot, or a changing shape."""
+class ControlFlow:
+    """What control flow of one network may be expanded into jumps.
+
+    A graph stands in the code as often as it is called, so all expansions together are bounded.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[Graph, int] = {}
+        self._own_ops = self._copies = 0
+        self._expanded: set[Op] = set()
+        self._reasons: Reasons = {}
+
+    def refusal(self, op: Op, target: Target) -> str | None:
+        """Why an op cannot run natively: too many copies, or as `refusal` says."""
+        if op not in self._expanded:
+            copies = self._copies + self._inside(op)
+            if copies > most_copies(self._own_ops):
+                return f"graphs come to {copies} operators where each call is a copy"
+            self._copies = copies
+            self._expanded.add(op)
+        return refusal(op, target, self._reasons)
+
+    def _inside(self, op: Op) -> int:
+        for region in op.regions:
+            if region not in self._counts:
+                found = unfolded_ops(region)
+                self._own_ops += sum(len(graph.ops) for graph in found.keys() - self._counts.keys())
+                self._counts |= found
+        return ops_inside(op, self._counts)
+
+
+def refusal(op: Op, target: Target, known: Reasons) -> str | None:
+    """Why control flow cannot run natively: an op inside that cannot, or a changing shape.
+
+    `known` has the reasons of the ops inside graphs that were looked at.
+    """
     for region in op.regions:
-        for inner in region.ops:
-            reason = refusal(inner, target) if is_control(inner) else _row_refusal(inner, target)
-            if reason is not None:
-                return f"{inner.label} {inner.name} inside: {reason}"
+        if (region, target) not in known:
+            known[region, target] = _reason_inside(region, target, known)
+        if (reason := known[region, target]) is not None:
+            return reason
     results = op.regions[-1:] if op.kind == "WHILE" else op.regions
     for region in results:
         for made, wanted in zip(region.outputs, op.outputs, strict=True):
@@ -92,6 +128,15 @@ def refusal(op: Op, target: Target) -> str | None:
                 return f"the shape of {wanted.name} changes"
             if not made.is_constant and (reason := not_copyable(made)):
                 return reason
+    return None
+
+
+def _reason_inside(region: Graph, target: Target, known: Reasons) -> str | None:
+    for inner in region.ops:
+        is_nested = is_control(inner)
+        reason = refusal(inner, target, known) if is_nested else _row_refusal(inner, target)
+        if reason is not None:
+            return f"{inner.label} {inner.name} inside: {reason}"
     return None
 
 

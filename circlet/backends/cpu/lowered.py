@@ -136,7 +136,7 @@ class Lowered:
         return TensorRef(self.storage.add_temporary(f"{op.name} (temporary)", size_bytes))
 
     def constant(self, array: np.ndarray) -> ConstantRef:
-        return self._constants.place(array)
+        return self._constants.place(array, self._owner.name if self._owner else "")
 
     def choose(self, op: Op, knob: Knob[T]) -> T:
         default = knob.default(reuses=self._reuse is not None)

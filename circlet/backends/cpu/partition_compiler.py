@@ -11,7 +11,7 @@ from circlet.artifact.file import PartitionCode
 from circlet.backends import base
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.compile import LoweredPartition, compile_partition
-from circlet.backends.cpu.control import is_control, refusal
+from circlet.backends.cpu.control import ControlFlow, is_control
 from circlet.backends.cpu.lower.floats.bf16 import has_bf16
 from circlet.backends.cpu.lowering import LOWERINGS, Lowering
 from circlet.backends.cpu.memory_use import memory_use
@@ -20,8 +20,8 @@ from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.backends.cpu.tuning.knobs import KnobSettings
-from circlet.errors import LimitError
 from circlet.ir import DType, Op
+from circlet.limits import MemoryBudget
 from circlet.ops import unsupported_reason
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
@@ -41,6 +41,7 @@ class CpuCompiler:
     def __init__(self, job: base.CompileJob) -> None:
         self.job = job
         self._rows: dict[tuple[Op, Target], Lowering] = {}
+        self._control = ControlFlow()
         lacking = [str(target) for target in job.targets if not has_bf16(target)]
         if job.precision == "bf16" and lacking and not job.is_resized:
             names = ", ".join(lacking)
@@ -59,7 +60,7 @@ class CpuCompiler:
         names = []
         for target in self.job.targets:
             if is_control(op):
-                reason = refusal(op, target)
+                reason = self._control.refusal(op, target)
                 if reason is not None:
                     return Reason(reason)
                 names.append("jumps")
@@ -83,17 +84,23 @@ class CpuCompiler:
 
         Raises:
             CompilerMissingError, CompileError, CacheError: The C cannot be compiled.
-            LimitError: An arena is larger than allowed.
+            LimitError: Constants and arenas take more than allowed.
         """
         if not partitions:
             return base.Compiled(())
-        targets = self.job.targets
-        return self.built({t: [self.lowered(part, t) for part in partitions] for t in targets})
+        lowered = {}
+        for target in self.job.targets:
+            budget = self.job.budget.copy()
+            lowered[target] = [self.lowered(part, target, budget=budget) for part in partitions]
+            for part in lowered[target]:  # kept while the next target is at work, unlike arenas
+                self.job.budget.charge_packed(len(part.constants), str(target))
+        return self.built(lowered)
 
     def memory(self, partition: Partition) -> base.MemoryUse:
         """What a partition needs for the first target."""
         target, precision = self.job.targets[0], self.job.precision
-        compiled = compile_partition(partition, target, 1, precision=precision)
+        budget = self.job.budget.copy()
+        compiled = compile_partition(partition, target, 1, precision=precision, budget=budget)
         return memory_use(partition, compiled)
 
     def lowered(
@@ -102,35 +109,36 @@ class CpuCompiler:
         target: Target,
         reuse: ReuseIndex | None = None,
         settings: KnobSettings | None = None,
+        budget: MemoryBudget | None = None,
     ) -> LoweredPartition:
         """A partition as C and a plan.
 
         Args:
             reuse: Kernels and constants of another size of the network that are loaded.
             settings: What lowerings are to choose; takes down the knobs that came up.
+            budget: What it is charged to; None where it is the only partition that is kept.
 
         Raises:
-            LimitError: The arena is larger than allowed.
+            LimitError: Its constants and its arena take more than allowed.
         """
-        options = self.job.options
+        budget = budget or self.job.budget.copy()
         compiled = compile_partition(
             partition,
             target,
             usable_cores(),
-            options.limits.loop_turns,
+            self.job.options.limits.loop_turns,
             names=self.job.constant_names,
             reuse=reuse,
             rows=self._rows,
             settings=settings,
             precision=self.job.precision,
+            budget=budget,
         )
-        needed, allowed = compiled.memory.arena_bytes, options.limits.arena_bytes
-        if needed > allowed:
-            raise LimitError(
-                "the network needs more working memory than allowed",
-                why=f"{needed} bytes, the limit is {allowed}",
-                fix="raise `arena_bytes` of circlet.limits.Limits if this is meant",
-            )
+        calls = [call for call in compiled.calls if call is not None]
+        if calls:
+            widest = max(calls, key=lambda call: call.scratch_bytes)
+            size = widest.scratch_bytes * usable_cores()
+            budget.charge(size, widest.op.name, "working memory of its threads")
         return compiled
 
     def built(self, lowered: LoweredByTarget, build: Build = compile_units) -> base.Compiled:

@@ -13,7 +13,7 @@ from circlet.deadline import deadline_after, time_left
 from circlet.errors import BackendError, CancelledError
 from circlet.formats import dumps_whole, load_whole
 from circlet.ir import Graph, Op, Tensor
-from circlet.ir.regions import call_depth, reachable
+from circlet.ir.regions import call_depth, check_unfolded, reachable
 from circlet.ir.verify import violations
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import unsupported_reason
@@ -50,6 +50,7 @@ class ReferencePartition:
     def __init__(self, model: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> None:
         stored = load_whole(model, limits)
         call_depth(stored)
+        check_unfolded(stored.main, limits)
         for graph in reachable(stored.main):
             for violation in violations(graph):
                 raise violation.error()
@@ -85,7 +86,8 @@ class _Runner(ArrayRunner):
                 raise CancelledError("the run was cancelled")
             time_left(deadline)
 
-        guard = Guard(check, self._limits, after_op=self._after_op)
+        budget = self._limits.memory_budget(0)
+        guard = Guard(check, self._limits, after_op=self._after_op, budget=budget)
         results = evaluate_graph(self._graph, self.inputs, guard)
         for index, (tensor, result) in enumerate(zip(self._graph.outputs, results, strict=True)):
             if None in tensor.shape:

@@ -7,7 +7,7 @@ import pytest
 
 from circlet.formats import load
 from circlet.ir import Model
-from circlet.ops.dense import blockwise_real, unpack_int4
+from circlet.ops.dense import blockwise_real
 from circlet.runtime.session import Session
 from tests.corpora import corpus
 
@@ -51,9 +51,7 @@ def test_blocks_of_4_bit_weights_use_their_scales() -> None:
     graph = load(path).main
     weights = graph.ops[0].inputs[1]
     assert weights is not None
-    stored = unpack_int4(weights)
-    assert stored is not None
-    real = blockwise_real(weights, graph.tensors, stored)
+    real = blockwise_real(weights, graph.tensors)
     assert real is not None
     wanted = x.astype(np.float64) @ real.T
     assert np.abs(result - wanted).max() <= 1e-5 * np.abs(wanted).max()
