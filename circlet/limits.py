@@ -22,7 +22,9 @@ class Limits(Struct):
         tensor_bytes: Size of one tensor, at its default shape.
         arena_bytes: Memory for all computed tensors of a run.
         call_depth: Nesting of graphs by IF, WHILE, CALL and the like.
-        op_macs: Multiply-accumulates of one operator; a run can be stopped only between operators.
+        run_work: Elementary operations of one run, as the records of operators count them:
+            multiply-accumulates, comparisons, bytes moved.
+        run_work_per_file_byte: What each byte of the file allows besides.
         loop_turns: Turns of all loops of one run.
         run_seconds: Wall time of one run; None for no bound.
     """
@@ -39,13 +41,18 @@ class Limits(Struct):
     tensor_bytes: int = 2 * _GIB
     arena_bytes: int = 4 * _GIB
     call_depth: int = 32
-    op_macs: int = 10**13
+    run_work: int = 2 * 10**10
+    run_work_per_file_byte: int = 10**5
     loop_turns: int = 10_000_000
     run_seconds: float | None = None
 
     def visited_bytes(self, file_bytes: int) -> int:
         """Bytes that reading a file of this size may visit."""
         return self.visits_per_byte * file_bytes + 64 * _KIB
+
+    def allowed_work(self, file_bytes: int) -> int:
+        """Elementary operations that one run of a network from a file of this size may do."""
+        return self.run_work + self.run_work_per_file_byte * file_bytes
 
 
 DEFAULT_LIMITS = Limits()

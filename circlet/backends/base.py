@@ -64,12 +64,14 @@ class CompileJob:
             inputs.
         loaded: Backends that have code of the network at other sizes of its inputs loaded; None
             where it was never compiled.
+        most_work: Elementary operations that one run may do, loops and all.
     """
 
     options: Options
     targets: tuple[Target, ...]
     constant_names: Mapping[Tensor, str] = field(default_factory=dict)
     loaded: frozenset[str] | None = None
+    most_work: int = 2**62
 
     @property
     def is_resized(self) -> bool:
@@ -204,7 +206,7 @@ class Runner(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Stop a run in progress at its next step."""
+        """Stop a run in progress soon, inside of a long operator too."""
         ...
 
     def observe(self, observer: Observer | None) -> None:

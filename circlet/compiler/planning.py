@@ -15,6 +15,7 @@ from circlet.errors import BackendError, InputError
 from circlet.ir import Graph, Model, Origin, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops.shape import copy_op
+from circlet.ops.work import check_work
 from circlet.options import PRECISIONS, Options, Shapes
 from circlet.passes import Rewriter, pipeline
 from circlet.placement.rule import Placed, place
@@ -83,16 +84,19 @@ def plan(
         GraphError: A rule of an operator is broken, or the network does not work for the sizes.
         UnsupportedOpsError: Ops that no backend takes, all in one report.
         PlacementError: `strict`, and an op did not go to the first backend.
-        LimitError: A tensor is larger than allowed.
+        LimitError: A tensor is larger than allowed, or a run does more work.
     """
-    job = CompileJob(options, parse_targets(options.target), template.names, loaded)
-    compilers = _compilers(job)
     model = template.copy()
     graph = model.main
+    most_work = options.limits.allowed_work(template.source_bytes)
+    targets = parse_targets(options.target)
+    job = CompileJob(options, targets, template.names, loaded, most_work)
+    compilers = _compilers(job)
     graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
     open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
     _set_input_shapes(graph, options.shapes)
     fix_shapes(graph, options.limits, resized=job.is_resized)
+    check_work(graph, most_work)
     log = pipeline(job.level).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)

@@ -30,10 +30,12 @@ class Template:
 
     Attributes:
         names: A name for each constant; copies of the model have the same constants.
+        source_bytes: Size of the file it was read from, or of the constants of one that was built.
     """
 
     _model: Model
     names: Mapping[Tensor, str]
+    source_bytes: int = 0
 
     @staticmethod
     def read(source: Source, options: Options) -> Template:
@@ -54,6 +56,7 @@ class Template:
 
         `was_checked` says that the same bytes passed `check` before.
         """
+        source_bytes = model.source_bytes or _constant_bytes(model)
         _enter_at(model, options.signature)
         if was_checked:
             _simplify(model)
@@ -65,7 +68,7 @@ class Template:
             for index, tensor in enumerate(graph.tensors)
             if tensor.is_constant
         }
-        return Template(model, names)
+        return Template(model, names, source_bytes)
 
     def copy(self) -> Model:
         """The model, to be rewritten."""
@@ -94,6 +97,11 @@ def check(model: Model) -> None:
     missing = [e for graph in reachable(model.main) for e in unsupported_ops(graph)]
     if missing:
         raise UnsupportedOpsError(missing, where=model.source_path)
+
+
+def _constant_bytes(model: Model) -> int:
+    constants = {tensor for graph in model.graphs for tensor in graph.tensors if tensor.is_constant}
+    return sum(tensor.data.nbytes for tensor in constants if tensor.data is not None)
 
 
 def _simplify(model: Model) -> None:

@@ -127,6 +127,7 @@ def _read(data: memoryview, limits: Limits, known: Format | None = None) -> Mode
         raise unknown_file(data)
     model = known.read(data, limits)
     model.source_format = model.source_format or known.name
+    model.source_bytes = len(data)
     return model
 
 

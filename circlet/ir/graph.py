@@ -257,6 +257,7 @@ class Model:
         metadata: Named blobs of the file, in file order.
         source_format: "tflite", "circle", ... the format it was read from.
         source_path: The file it was read from, "" for bytes.
+        source_bytes: Size of the file it was read from, 0 for models that were built.
         extra: Fields of the file's model table that nothing here reads, kept for writing back.
     """
 
@@ -266,6 +267,7 @@ class Model:
     metadata: dict[str, np.ndarray] = field(default_factory=dict)
     source_format: str = ""
     source_path: str = ""
+    source_bytes: int = 0
     extra: dict[str, object] = field(default_factory=dict)
 
     @property

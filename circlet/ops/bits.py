@@ -8,12 +8,13 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
-from circlet.ops.elementwise import binary, element_cost, kind_of, plain
+from circlet.ops.elementwise import binary, kind_of, plain
 from circlet.ops.expr import Const, Expr, Scalar, Var, call, clamp
-from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
     known_ints,
+    moves_bytes,
     operand,
     present,
     when_ranked,
@@ -71,6 +72,12 @@ def _rising(op: Op) -> bool:
     return bool(np.isfinite(starts).all() and (np.diff(starts) >= 0).all())
 
 
+def _bucket_cost(op: Op) -> Cost:
+    """A binary search for each element."""
+    elements, depth = operand(op, 0).elements, len(_boundaries(op)).bit_length()
+    return Cost(bytes=moves_bytes(op).bytes, operations=elements * depth)
+
+
 register(
     OpDef(
         kind="BUCKETIZE",
@@ -80,7 +87,7 @@ register(
         infer=lambda op: [TensorType(DType.INT32, operand(op, 0).shape)],
         evaluate=_evaluate_buckets,
         rules=(Rule("boundaries", _rising, "boundaries must be finite and must not fall"),),
-        cost=element_cost,
+        cost=_bucket_cost,
         scalar=bucket,
     )
 )

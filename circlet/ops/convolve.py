@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.ops.geometry import Window2D
+from circlet.ops.parts import add_scaled, matmul
 from circlet.ops.taps import taps
 
 Array = np.ndarray
@@ -30,7 +31,7 @@ def convolve_depthwise(data: Array, weights: Array, window: Window2D) -> Array:
     total = _image(data, window, (channels, filters.shape[3]))
     for tap in taps(window, _sizes(data), _sizes(total)):
         source = data[:, *tap.pixels, :, None]
-        total[:, *tap.windows] += source * filters[tap.position]
+        add_scaled(total[:, *tap.windows], source, filters[tap.position])
     return total.reshape(*total.shape[:3], -1)
 
 
@@ -56,8 +57,7 @@ def _convolve_group(data: Array, weights: Array, window: Window2D) -> Array:
 def _project(pixels: Array, weights: Array) -> Array:
     """Pixels [..., depth] times weights [filters, depth], as one matrix product."""
     flat = np.ascontiguousarray(pixels).reshape(-1, pixels.shape[-1])
-    product: Array = flat @ weights.T
-    return product.reshape(*pixels.shape[:-1], -1)
+    return matmul(flat, weights.T).reshape(*pixels.shape[:-1], -1)
 
 
 def _image(data: Array, window: Window2D, channels: tuple[int, ...]) -> Array:

@@ -11,6 +11,7 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ops.hybrid import quantise_rows
 from circlet.ops.opdef import Arrays, Rule
 from circlet.ops.operands import operand, present
+from circlet.ops.parts import matmul
 from circlet.ops.requantization import requantization_of
 from circlet.ops.requantize import (
     INT32_MAX,
@@ -189,8 +190,7 @@ def integer_sum(
 
 
 def _matmul(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    result: np.ndarray = rows @ weights.T
-    return result
+    return matmul(rows, weights.T)
 
 
 def _float_output(op: Op, total: np.ndarray, bias: np.ndarray | None) -> np.ndarray:

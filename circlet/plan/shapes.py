@@ -6,7 +6,6 @@ from circlet.errors import LimitError
 from circlet.ir import Graph, Op, Shape, Tensor
 from circlet.ir.regions import reachable
 from circlet.limits import Limits
-from circlet.ops import find
 from circlet.ops.state import variables
 from circlet.ops.verify import checked_types
 from circlet.passes.fold_constants import FoldConstants
@@ -50,9 +49,6 @@ def _infer(graph: Graph, limits: Limits, resized: bool) -> None:
         for tensor, inferred in zip(op.outputs, types, strict=False):
             _set(tensor, inferred.shape)
             _check_size(tensor, op, limits)
-        record = find(op.label)
-        if record is not None:
-            _check_work(op, record.cost(op).macs, limits)
 
 
 def _enter(op: Op, region: Graph) -> None:
@@ -67,16 +63,6 @@ def _set(tensor: Tensor, shape: Shape) -> None:
     tensor.shape = shape
     tensor.has_rank = True
     tensor.default_shape = None
-
-
-def _check_work(op: Op, macs: int, limits: Limits) -> None:
-    if macs > limits.op_macs:
-        raise LimitError(
-            "an operator has more work to do than allowed",
-            where=f"{op.name} ({op.label})",
-            why=f"{macs} multiply-accumulates, the limit is {limits.op_macs}",
-            fix="raise `op_macs` of circlet.limits.Limits if this is meant",
-        )
 
 
 def _check_size(tensor: Tensor, where: Op | Tensor, limits: Limits) -> None:

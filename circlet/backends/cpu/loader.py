@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _ALIGNMENT = 64  # LINE_BYTES of abi.py, which a start does without
 _ARENA, _INPUT = 1, 3  # of `enum circlet_space`
+_INTERRUPTED = 9  # of `enum circlet_status`
 _load_numbers = itertools.count(1)
 
 
@@ -118,8 +119,29 @@ class Runtime:
         self.cancel = function("circlet_cancel", pointer)
         self.pool_workers = function("circlet_pool_workers")
         self.usable_cores = function("circlet_usable_cores")
+        function("circlet_ask_interrupt", pointer)(ctypes.cast(_ask, pointer))
 
 
+_pending: list[BaseException] = []
+
+
+def _interrupt() -> int:
+    """Whether a handler of a signal raised: entering Python here lets handlers run.
+
+    Only runs on the main thread ask; the run raises what a handler raised when it has ended.
+    """
+    try:
+        _let_handlers_run()
+    except BaseException as error:  # must not cross C
+        _pending.append(error)
+    return len(_pending)
+
+
+def _let_handlers_run() -> None:
+    """Python looks for signals where a function begins."""
+
+
+_ask = ctypes.CFUNCTYPE(ctypes.c_uint32)(_interrupt)
 _runtimes: dict[bytes, Runtime] = {}
 _runtimes_lock = allocate_lock()
 
@@ -248,7 +270,7 @@ class Binding:
         self._bound.outputs[index] = buffer
 
     def cancel(self) -> None:
-        """Stops the run in progress, if any, before its next step."""
+        """Stops the run in progress, if any, inside of a long step too."""
         self._runtime.cancel(self._handle)
 
     def profile(self, enabled: bool = True) -> npt.NDArray[np.uint64]:
@@ -328,6 +350,8 @@ def _aligned(data: Image | Array) -> npt.NDArray[np.uint8]:
 def check(status: int) -> None:
     """Raises the error of a status other than OK."""
     if status:
+        if _pending and status == _INTERRUPTED:
+            raise _pending.pop()
         from circlet.backends.cpu.status import Status, error_of
 
         raise error_of(Status(status))

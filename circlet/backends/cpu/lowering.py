@@ -63,13 +63,18 @@ class NoRef:
     """An omitted operand: a null pointer in C."""
 
 
+@dataclass(frozen=True)
+class StopRef:
+    """What tells a kernel of a long task that the run is to end: a `circlet_stop` in C."""
+
+
 class KernelRef(NamedTuple):
     """The address of a kernel that another kernel calls."""
 
     kernel: Kernel
 
 
-Ref = TensorRef | ConstantRef | KernelRef | NoRef
+Ref = TensorRef | ConstantRef | KernelRef | StopRef | NoRef
 ParamValue = int | float | npt.NDArray[np.generic] | Sequence[int] | Sequence[float]
 
 

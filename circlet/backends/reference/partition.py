@@ -15,7 +15,8 @@ from circlet.formats import dumps_whole, load_whole
 from circlet.ir import Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import unsupported_reason
-from circlet.ops.evaluate import AfterOp, Guard, evaluate_graph
+from circlet.ops.evaluate import evaluate_graph
+from circlet.ops.guard import AfterOp, Guard
 from circlet.ops.verify import unsupported_report
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition

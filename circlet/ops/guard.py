@@ -1,0 +1,73 @@
+"""What may stop a run of records: limits, a deadline, the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.errors import LimitError
+from circlet.ir import Op
+from circlet.limits import DEFAULT_LIMITS, Limits
+
+AfterOp = Callable[[Op, Sequence[np.ndarray], int], None]
+
+
+def _go_on() -> None:
+    """Nothing stops this run."""
+
+
+@dataclass
+class Guard:
+    """What may stop a run, in the graphs that its ops run too.
+
+    Attributes:
+        before_op: Called ahead of each op, and inside of long ones; may raise.
+        limits: Bounds of the run.
+        turns: Turns that all loops have done.
+        after_op: Called behind each op with its results and the nanoseconds it took; may raise.
+    """
+
+    before_op: Callable[[], None] = _go_on
+    limits: Limits = DEFAULT_LIMITS
+    turns: int = 0
+    after_op: AfterOp | None = None
+
+    def count_turn(self, name: str) -> None:
+        """Count one turn of the loop of this name; LimitError for one too many."""
+        self.turns += 1
+        if self.turns > self.limits.loop_turns:
+            raise LimitError(
+                "a loop of the network did not end",
+                where=name,
+                why=f"the run passed {self.limits.loop_turns} turns",
+                fix="raise `loop_turns` of circlet.limits.Limits if this is meant",
+            )
+
+
+_GUARD: ContextVar[Guard] = ContextVar("guard")
+
+
+@contextmanager
+def entered(guard: Guard) -> Iterator[None]:
+    """Make a guard that of the run in progress."""
+    token = _GUARD.set(guard)
+    try:
+        yield
+    finally:
+        _GUARD.reset(token)
+
+
+def current_guard() -> Guard:
+    """The guard of the run in progress, or one of the default limits."""
+    return _GUARD.get(None) or Guard()
+
+
+def look() -> None:
+    """Raise where the run in progress is to end; what evaluates long calls it now and then."""
+    guard = _GUARD.get(None)
+    if guard is not None:
+        guard.before_op()
