@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.ops.geometry import Window2D
-from circlet.ops.parts import add_scaled, matmul
+from circlet.ops.parts import add_scaled, matmul, parts
 from circlet.ops.taps import taps
 
 Array = np.ndarray
+_PART = 1 << 24  # elements of an image that one product takes or gives
 
 
 def convolve(data: Array, weights: Array, window: Window2D) -> Array:
@@ -42,7 +43,7 @@ def convolve_transposed(
     total = np.zeros((data.shape[0], *sizes, weights.shape[0]), data.dtype)
     for tap in taps(window, sizes, _sizes(data)):
         y, x = tap.position
-        total[:, *tap.pixels] += _project(data[:, *tap.windows], weights[:, y, x])
+        _add_projected(total[:, *tap.pixels], data[:, *tap.windows], weights[:, y, x])
     return total
 
 
@@ -50,8 +51,13 @@ def _convolve_group(data: Array, weights: Array, window: Window2D) -> Array:
     total = _image(data, window, (weights.shape[0],))
     for tap in taps(window, _sizes(data), _sizes(total)):
         y, x = tap.position
-        total[:, *tap.windows] += _project(data[:, *tap.pixels], weights[:, y, x])
+        _add_projected(total[:, *tap.windows], data[:, *tap.pixels], weights[:, y, x])
     return total
+
+
+def _add_projected(total: Array, pixels: Array, weights: Array) -> None:
+    for rows in parts(total.shape[1], max(total[:, :1].size, pixels[:, :1].size), _PART):
+        total[:, rows] += _project(pixels[:, rows], weights)
 
 
 def _project(pixels: Array, weights: Array) -> Array:

@@ -8,7 +8,8 @@ import itertools
 import os
 import weakref
 from _thread import allocate_lock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -119,29 +120,31 @@ class Runtime:
         self.cancel = function("circlet_cancel", pointer)
         self.pool_workers = function("circlet_pool_workers")
         self.usable_cores = function("circlet_usable_cores")
-        function("circlet_ask_interrupt", pointer)(ctypes.cast(_ask, pointer))
+        function("circlet_ask_interrupt", pointer)(ctypes.cast(_interrupt, pointer))
 
 
-_pending: list[BaseException] = []
+_raised: list[BaseException] = []
 
 
-def _interrupt() -> int:
-    """Whether a handler of a signal raised: entering Python here lets handlers run.
+def _asked() -> Generator[int, None, None]:
+    """How many errors handlers of signals have raised, each time that it is asked.
 
-    Only runs on the main thread ask; the run raises what a handler raised when it has ended.
+    Python runs handlers where a generator goes on, which is inside of `try`: their errors must not
+    cross C. Only runs on the main thread ask; they raise them when they have ended.
     """
-    try:
-        _let_handlers_run()
-    except BaseException as error:  # must not cross C
-        _pending.append(error)
-    return len(_pending)
+    while True:
+        try:
+            while True:
+                yield len(_raised)
+        except GeneratorExit:
+            return
+        except BaseException as error:
+            _raised.append(error)
 
 
-def _let_handlers_run() -> None:
-    """Python looks for signals where a function begins."""
-
-
-_ask = ctypes.CFUNCTYPE(ctypes.c_uint32)(_interrupt)
+_asking = _asked()
+next(_asking)
+_interrupt = ctypes.CFUNCTYPE(ctypes.c_uint32)(partial(next, _asking, 0))
 _runtimes: dict[bytes, Runtime] = {}
 _runtimes_lock = allocate_lock()
 
@@ -350,8 +353,8 @@ def _aligned(data: Image | Array) -> npt.NDArray[np.uint8]:
 def check(status: int) -> None:
     """Raises the error of a status other than OK."""
     if status:
-        if _pending and status == _INTERRUPTED:
-            raise _pending.pop()
+        if status == _INTERRUPTED and _raised:
+            raise _raised.pop()
         from circlet.backends.cpu.status import Status, error_of
 
         raise error_of(Status(status))

@@ -14,17 +14,24 @@ typedef struct stop_count {
     int64_t left;
 } stop_count;
 
+/* So many rows of a unit of work each, in whole tiles, that asking costs nothing next to them. */
+CIRCLET_INLINE int64_t stop_rows(int64_t work, int64_t tile) {
+    int64_t tiles = 16 * (int64_t)STOP_EVERY / (work * tile + 1);
+    return (tiles ? tiles : 1) * tile;
+}
+
 CIRCLET_INLINE stop_count stop_start(void *stop) {
     stop_count made = {stop, STOP_EVERY};
     return made;
 }
 
-/* Counts so much work; whether the kernel is to return. */
+/* Counts so much work; whether the kernel is to return, which stays so. */
 CIRCLET_INLINE int stop_after(stop_count *count, int64_t work) {
     count->left -= work;
-    if (count->left > 0 || !count->stop) return 0;
-    count->left = STOP_EVERY;
-    return count->stop->is_due(count->stop) != 0;
+    if (CIRCLET_LIKELY(count->left > 0) || !count->stop) return 0;
+    int is_due = count->stop->is_due(count->stop) != 0;
+    count->left = is_due ? 0 : STOP_EVERY;
+    return is_due;
 }
 
 #endif

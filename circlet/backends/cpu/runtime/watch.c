@@ -34,11 +34,18 @@ static uint32_t reason(watch *watch) {
     return interrupt && is_interrupted(watch, interrupt, now) ? CIRCLET_INTERRUPTED : CIRCLET_OK;
 }
 
+/* The first reason counts, but for an interrupt, which waits to be told. */
 uint32_t watch_look(watch *watch) {
     uint32_t status = __atomic_load_n(&watch->status, __ATOMIC_RELAXED);
-    if (status == CIRCLET_OK && (status = reason(watch)) != CIRCLET_OK)
-        __atomic_store_n(&watch->status, status, __ATOMIC_RELAXED);
-    return status;
+    if (status != CIRCLET_OK)
+        return status;
+    uint32_t found = reason(watch);
+    if (found == CIRCLET_INTERRUPTED)
+        __atomic_store_n(&watch->status, found, __ATOMIC_RELAXED);
+    else if (found != CIRCLET_OK)
+        __atomic_compare_exchange_n(&watch->status, &status, found, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
+    return found;
 }
 
 static uint32_t stop_is_due(circlet_stop *stop) { return watch_look((watch *)stop) != CIRCLET_OK; }
