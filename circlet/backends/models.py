@@ -46,6 +46,10 @@ class ModelCompiler:
         """The partition as a .tflite file; FormatError where that cannot hold it."""
         return dumps(submodel(partition), "tflite", origins=True)
 
+    def sections(self) -> dict[str, tuple[bytes, ...]]:
+        """What the artifact keeps of each partition besides."""
+        return {}
+
     def optimize(self, partition: Partition) -> Partition:
         """The partition as it is."""
         return partition
@@ -58,7 +62,7 @@ class ModelCompiler:
         """What runs the model allocates for itself."""
 
     def _compiled(self, partition: Partition) -> CompiledPartition:
-        code = PartitionCode(self.name, self.stored(partition), {})
+        code = PartitionCode(self.name, self.stored(partition), self.sections())
         return CompiledPartition(dict.fromkeys(self.job.targets, code))
 
 

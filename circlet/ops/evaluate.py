@@ -9,13 +9,13 @@ import numpy as np
 
 from circlet.errors import BackendError, CircletError, LimitError
 from circlet.ir import DType, Graph, Op, Tensor
-from circlet.limits import Limits
 from circlet.ops.growth import check_growth
 from circlet.ops.guard import Guard, current_guard, entered
 from circlet.ops.opdef import get
 from circlet.ops.parts import elementwise
 from circlet.ops.state import initial_value, split_results, variables
 from circlet.ops.strings import unpack_strings
+from circlet.ops.work import work_at
 
 
 def evaluate_graph(
@@ -43,7 +43,7 @@ def _evaluate_ops(graph: Graph, inputs: Sequence[np.ndarray], guard: Guard) -> l
     for index, op in enumerate(graph.ops):
         guard.before_op()
         start = perf_counter_ns()
-        results, updates = split_results(op, _evaluate(op, values, guard.limits))
+        results, updates = split_results(op, _evaluate(op, values, guard))
         if guard.after_op is not None:
             guard.after_op(op, results, perf_counter_ns() - start)
         values.update(zip(op.outputs, results, strict=True))
@@ -55,9 +55,10 @@ def _evaluate_ops(graph: Graph, inputs: Sequence[np.ndarray], guard: Guard) -> l
     return [_value(tensor, values) for tensor in graph.outputs]
 
 
-def _evaluate(op: Op, values: Mapping[Tensor, np.ndarray], limits: Limits) -> list[np.ndarray]:
+def _evaluate(op: Op, values: Mapping[Tensor, np.ndarray], guard: Guard) -> list[np.ndarray]:
     arrays = [None if tensor is None else _value(tensor, values) for tensor in op.inputs]
-    check_growth(op, arrays, limits)
+    check_growth(op, arrays, guard.limits)
+    guard.count_work(op, work_at(op, arrays))
     try:
         with np.errstate(all="ignore"):
             record = get(op)

@@ -13,6 +13,7 @@ from circlet.errors import LimitError
 from circlet.ir import Op
 from circlet.limits import DEFAULT_LIMITS, Limits
 
+UNBOUNDED = 2**62  # more than any run does
 AfterOp = Callable[[Op, Sequence[np.ndarray], int], None]
 
 
@@ -29,12 +30,27 @@ class Guard:
         limits: Bounds of the run.
         turns: Turns that all loops have done.
         after_op: Called behind each op with its results and the nanoseconds it took; may raise.
+        most_work: Elementary operations that the run may do.
+        work: Those that its ops have begun.
     """
 
     before_op: Callable[[], None] = _go_on
     limits: Limits = DEFAULT_LIMITS
     turns: int = 0
     after_op: AfterOp | None = None
+    most_work: int = UNBOUNDED
+    work: int = 0
+
+    def count_work(self, op: Op, work: int) -> None:
+        """Count what an op is about to do; LimitError where that is too much."""
+        self.work += work
+        if self.work > self.most_work:
+            raise LimitError(
+                "the network has more work to do than allowed",
+                where=f"{op.name} ({op.label})",
+                why=f"the run passed {self.most_work} operations",
+                fix="raise `run_work` of circlet.limits.Limits if this is meant",
+            )
 
     def count_turn(self, name: str) -> None:
         """Count one turn of the loop of this name; LimitError for one too many."""

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from circlet.errors import LimitError
-from circlet.ir import Graph, Op
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+from circlet.errors import CircletError, LimitError
+from circlet.ir import Graph, Op, Tensor
 from circlet.ir.regions import reachable
-from circlet.ops.opdef import find, moves_bytes
+from circlet.ops.opdef import Arrays, find, get, moves_bytes
 
 _SHOWN = 3
+_WORK: WeakKeyDictionary[Op, tuple[int, bool]] = WeakKeyDictionary()  # and whether sizes are open
 
 
 def work_of(op: Op) -> int:
     """What an op does by its record, without the graphs that it runs."""
     record = find(op.label)
     return (moves_bytes(op) if record is None else record.cost(op)).work
+
+
+def work_at(op: Op, arrays: Arrays) -> int:
+    """What an op does to these arrays, whose sizes may be others than it states."""
+    known = _WORK.get(op)
+    if known is None:
+        known = _WORK[op] = (work_of(op), any(None in t.shape for t in _tensors(op)))
+    work, is_open = known
+    pairs = zip(op.inputs, arrays, strict=True)
+    if not is_open and all(t is None or a is None or t.shape == a.shape for t, a in pairs):
+        return work
+    given = [
+        None if t is None or a is None else replace(t, shape=a.shape, default_shape=None, data=a)
+        for t, a in zip(op.inputs, arrays, strict=True)
+    ]
+    asked = replace(op, inputs=given)
+    try:
+        sizes = get(op).infer(asked)
+    except CircletError:
+        return work  # evaluating it says better what is wrong
+    made = [replace(t, shape=s.shape) for t, s in zip(op.outputs, sizes, strict=False)]
+    return work_of(replace(asked, outputs=made))
+
+
+def _tensors(op: Op) -> list[Tensor]:
+    return [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
 
 
 def work_of_graph(graph: Graph) -> int:

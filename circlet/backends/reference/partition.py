@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,10 +17,12 @@ from circlet.ir import Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import unsupported_reason
 from circlet.ops.evaluate import evaluate_graph
-from circlet.ops.guard import AfterOp, Guard
+from circlet.ops.guard import UNBOUNDED, AfterOp, Guard
 from circlet.ops.verify import unsupported_report
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
+
+_WORK = "work"
 
 
 class ReferenceCompiler(ModelCompiler):
@@ -32,6 +35,10 @@ class ReferenceCompiler(ModelCompiler):
         reason = unsupported_reason(op)
         return Supported("numpy") if reason is None else Reason(reason)
 
+    def sections(self) -> dict[str, tuple[bytes, ...]]:
+        """How much work a run may do."""
+        return {_WORK: (self.job.most_work.to_bytes(8, "little"),)}
+
     def stored(self, partition: Partition) -> bytes:
         """The partition in the first format that can say all of it."""
         return dumps_whole(submodel(partition))
@@ -40,28 +47,35 @@ class ReferenceCompiler(ModelCompiler):
 class ReferencePartition:
     """A graph, read from the model in the artifact, that its records evaluate."""
 
-    def __init__(self, model: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        model: bytes | memoryview,
+        limits: Limits = DEFAULT_LIMITS,
+        most_work: bytes | memoryview = b"",
+    ) -> None:
         self._graph = load_whole(model, limits).main
         self._limits = limits
+        self._most_work = int.from_bytes(most_work, "little") or UNBOUNDED
         unsupported_report(self._graph)
 
     def bind(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
     ) -> _Runner:
         """Read and write these buffers; numpy decides about threads itself."""
-        return _Runner(self._graph, self._limits, inputs, outputs)
+        guard = Guard(limits=self._limits, most_work=self._most_work)
+        return _Runner(self._graph, guard, inputs, outputs)
 
 
 class _Runner(ArrayRunner):
     def __init__(
         self,
         graph: Graph,
-        limits: Limits,
+        guard: Guard,
         inputs: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
     ) -> None:
         super().__init__(inputs, outputs)
-        self._graph, self._limits = graph, limits
+        self._graph, self._guard = graph, guard
         self._after_op: AfterOp | None = None
 
     def run(self, timeout_ns: int = 0) -> None:
@@ -73,7 +87,7 @@ class _Runner(ArrayRunner):
                 raise CancelledError("the run was cancelled")
             time_left(deadline)
 
-        guard = Guard(check, self._limits, after_op=self._after_op)
+        guard = replace(self._guard, before_op=check, after_op=self._after_op)
         results = evaluate_graph(self._graph, self.inputs, guard)
         for index, (tensor, result) in enumerate(zip(self._graph.outputs, results, strict=True)):
             if None in tensor.shape:
