@@ -21,6 +21,7 @@ from circlet.ops.operands import (
 )
 
 _CAST = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64", "UINT16", "UINT32")
+_MOST_COMPARED = 16
 _INTEGERS = "INT8 UINT8 INT16 INT32"
 
 binary(
@@ -51,8 +52,10 @@ def _boundaries(op: Op) -> tuple[float, ...]:
 
 
 def bucket(op: Op) -> Scalar:
-    """How many boundaries an element is not below."""
+    """How many boundaries an element is not below; GraphError for too many to compare with each."""
     kind = kind_of(op)
+    if len(_boundaries(op)) > _MOST_COMPARED:
+        raise GraphError("boundaries are too many to compare with each", where=op.name)
     total: Expr = Const(0, "i32")
     for start in _boundaries(op):
         least = start if kind == "f32" else int(np.ceil(start))

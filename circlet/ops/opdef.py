@@ -135,8 +135,9 @@ class OpDef:
         quant: How the output's scale is bound.
         cost: Work of one instance, at worst where it depends on data; what the graphs do that it
             runs is counted by `work.py`.
-        scalar: For element-wise kinds, one output element as an expression; GraphError for the
-            8-bit forms that only a table computes (`lut.table_of` serves every 8-bit unary form).
+        scalar: For element-wise kinds, one output element as an expression; GraphError for
+            forms that have none: those of 8 bits that only a table computes (`lut.table_of` serves
+            every 8-bit unary form), and searches.
         c_function: For operators of users, what computes it where C is compiled.
         fused: Whether no file holds it: a pass makes it of several ops that one kernel computes.
     """

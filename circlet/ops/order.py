@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
+from circlet.ops.guard import look
 from circlet.ops.opdef import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     count,
@@ -94,6 +95,7 @@ def _evaluate_reverse_sequence(op: Op, inputs: Arrays) -> list[np.ndarray]:
     result = data.copy()
     turned, source = (np.moveaxis(array, (batch, seq), (0, 1)) for array in (result, data))
     for row, length in enumerate(lengths):
+        look()
         n = min(max(length, 0), data.shape[seq])
         turned[row, :n] = source[row, :n][::-1]
     return [result]
