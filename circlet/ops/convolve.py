@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.ops.geometry import Window2D
-from circlet.ops.parts import add_scaled, matmul, parts
+from circlet.ops.parts import add_scaled, image_parts, matmul
 from circlet.ops.taps import taps
 
 Array = np.ndarray
@@ -56,8 +56,8 @@ def _convolve_group(data: Array, weights: Array, window: Window2D) -> Array:
 
 
 def _add_projected(total: Array, pixels: Array, weights: Array) -> None:
-    for rows in parts(total.shape[1], max(total[:, :1].size, pixels[:, :1].size), _PART):
-        total[:, rows] += _project(pixels[:, rows], weights)
+    for part in image_parts(max(total, pixels, key=np.size), _PART):
+        total[:, *part] += _project(pixels[:, *part], weights)
 
 
 def _project(pixels: Array, weights: Array) -> Array:

@@ -57,10 +57,21 @@ def _stacked(side: Array, rank: int) -> Array:
     return side.reshape((1,) * (rank - side.ndim) + side.shape)
 
 
+def image_parts(image: Array, most: int = _PART_ELEMENTS) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of images [batch, rows, columns, ...], some of them at a time."""
+    row = image[:, :1].size
+    for rows in parts(image.shape[1], row, most):
+        if row <= most:
+            yield rows, slice(None)
+            continue
+        for columns in parts(image.shape[2], image[:, :1, :1].size, most):
+            yield rows, columns
+
+
 def add_scaled(total: Array, source: Array, factor: Array) -> None:
-    """Adds images [batch, rows, ...] times a factor to others, a part of their rows at a time."""
-    for rows in parts(total.shape[1], total[:, :1].size):
-        total[:, rows] += source[:, rows] * factor
+    """Adds images times a factor to others, a part of them at a time."""
+    for part in image_parts(total):
+        total[:, *part] += source[:, *part] * factor
 
 
 def elementwise(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from circlet.ops.geometry import Window2D
-from circlet.ops.parts import parts
+from circlet.ops.parts import image_parts
 from circlet.ops.taps import taps
 
 Array = np.ndarray
@@ -64,5 +64,5 @@ def _pairs(total: Array, data: Array, window: Window2D) -> Iterator[tuple[Array,
     sizes, counts = (data.shape[1], data.shape[2]), (total.shape[1], total.shape[2])
     for tap in taps(window, sizes, counts):
         target, source = total[:, *tap.windows], data[:, *tap.pixels]
-        for rows in parts(target.shape[1], target[:, :1].size):
-            yield target[:, rows], source[:, rows]
+        for part in image_parts(target):
+            yield target[:, *part], source[:, *part]

@@ -16,7 +16,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_PART_PRODUCTS", 50)
     monkeypatch.setattr(parts, "_PART_ELEMENTS", 20)
     monkeypatch.setattr(parts, "_WHOLE_ELEMENTS", 30)
-    monkeypatch.setattr(parts.parts, "__defaults__", (20,))
+    for function in (parts.parts, parts.image_parts):
+        monkeypatch.setattr(function, "__defaults__", (20,))
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,11 @@ def test_elements_in_parts_are_those_of_the_whole(shapes: list[tuple[int, ...]])
     arrays = [random.normal(size=shape) for shape in shapes]
     (got,) = parts.elementwise(lambda some: [np.sum(np.broadcast_arrays(*some), axis=0)], arrays)  # type: ignore[arg-type]
     np.testing.assert_array_equal(got, np.sum(np.broadcast_arrays(*arrays), axis=0))
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 3, 2), (2, 1, 30, 2), (1, 3, 25, 1), (1, 2, 2, 50)])
+def test_images_in_parts_are_those_of_the_whole(shape: tuple[int, ...]) -> None:
+    total, source = random.normal(size=shape), random.normal(size=shape)
+    wanted = total + source * 3
+    parts.add_scaled(total, source, np.array(3.0))
+    np.testing.assert_array_equal(total, wanted)
