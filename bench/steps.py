@@ -139,7 +139,7 @@ def compiled_partitions(
     """The native partitions of a model, lowered; C is written but not compiled."""
     planned = plan(Template.of(model, options), options._replace(target=str(target)))
     return [
-        (part, compile_partition(part, target, usable_cores(), options.limits.loop_turns))
+        (part, compile_partition(part, target, usable_cores()))
         for part in planned.partitions
         if part.backend == "cpu"
     ]

@@ -253,7 +253,7 @@ class PlacementError(CircletError):
 
 
 class DeadlineError(CircletError):
-    """A run passed its timeout and was stopped between two steps.
+    """A run passed its timeout and was stopped.
 
     Allow more time or more threads.
     """

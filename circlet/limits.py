@@ -26,7 +26,9 @@ class Limits(Struct):
             packed, working memory, inputs, outputs, and what numpy needs besides.
         memory_per_file_byte: What each byte of the file adds to `memory_bytes`.
         call_depth: Nesting of graphs by IF, WHILE, CALL and the like.
-        op_macs: Multiply-accumulates of one operator; a run can be stopped only between operators.
+        run_work: Elementary operations of one run, as the records of operators count them:
+            multiply-accumulates, comparisons, bytes moved.
+        run_work_per_file_byte: What each byte of the file allows besides.
         loop_turns: Turns of all loops of one run.
         run_seconds: Wall time of one run; None for no bound.
     """
@@ -44,7 +46,8 @@ class Limits(Struct):
     memory_bytes: int = 768 * _MIB
     memory_per_file_byte: int = 8
     call_depth: int = 32
-    op_macs: int = 10**13
+    run_work: int = 2 * 10**10
+    run_work_per_file_byte: int = 10**5
     loop_turns: int = 10_000_000
     run_seconds: float | None = None
 
@@ -61,6 +64,10 @@ class Limits(Struct):
     def visited_bytes(self, file_bytes: int) -> int:
         """Bytes that reading a file of this size may visit."""
         return self.visits_per_byte * file_bytes + 64 * _KIB
+
+    def allowed_work(self, file_bytes: int) -> int:
+        """Elementary operations that one run of a network from a file of this size may do."""
+        return self.run_work + self.run_work_per_file_byte * file_bytes
 
     def memory_budget(self, file_bytes: int) -> MemoryBudget:
         """What may be taken for a network of a file of this size."""

@@ -66,6 +66,7 @@ class CompileJob:
         loaded: Backends that have code of the network at other sizes of its inputs loaded; None
             where it was never compiled.
         budget: What may be taken of memory; backends charge what they make and what a run takes.
+        most_work: Elementary operations that one run may do, loops and all.
     """
 
     options: Options
@@ -73,6 +74,7 @@ class CompileJob:
     constant_names: Mapping[Tensor, str] = field(default_factory=dict)
     loaded: frozenset[str] | None = None
     budget: MemoryBudget = field(default_factory=partial(DEFAULT_LIMITS.memory_budget, 0))
+    most_work: int = 2**62
 
     @property
     def is_resized(self) -> bool:
@@ -207,7 +209,7 @@ class Runner(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Stop a run in progress at its next step."""
+        """Stop a run in progress soon, inside of a long operator too."""
         ...
 
     def observe(self, observer: Observer | None) -> None:

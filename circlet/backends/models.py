@@ -46,6 +46,10 @@ class ModelCompiler:
         """The partition as a .tflite file; FormatError where that cannot hold it."""
         return dumps(submodel(partition), "tflite", origins=True)
 
+    def sections(self) -> dict[str, tuple[bytes, ...]]:
+        """What the artifact keeps of each partition besides."""
+        return {}
+
     def optimize(self, partition: Partition) -> Partition:
         """The partition as it is."""
         return partition
@@ -60,7 +64,7 @@ class ModelCompiler:
     def _compiled(self, partition: Partition) -> CompiledPartition:
         for tensor in {t for graph in submodel(partition).graphs for t in graph.constants()}:
             self.job.budget.charge_packed(tensor.size_bytes, tensor.name)
-        code = PartitionCode(self.name, self.stored(partition), {})
+        code = PartitionCode(self.name, self.stored(partition), self.sections())
         return CompiledPartition(dict.fromkeys(self.job.targets, code))
 
 

@@ -17,6 +17,7 @@ from circlet.ir.regions import reachable
 from circlet.limits import MemoryBudget
 from circlet.ops.shape import copy_op
 from circlet.ops.state import initial_bytes, variables
+from circlet.ops.work import check_work
 from circlet.options import PRECISIONS, Options, Shapes
 from circlet.passes import Rewriter, pipeline
 from circlet.passes.fold_constants import FoldLedger
@@ -88,10 +89,12 @@ def plan(
         UnsupportedOpsError: Ops that no backend takes, all in one report.
         PlacementError: `strict`, and an op did not go to the first backend.
         LimitError: A tensor, or all inputs, outputs and what passes between partitions, are larger
-            than allowed.
+            than allowed; or a run does more work.
     """
     budget = template.budget.copy()
-    job = CompileJob(options, parse_targets(options.target), template.names, loaded, budget)
+    most_work = options.limits.allowed_work(budget.file_bytes)
+    targets = parse_targets(options.target)
+    job = CompileJob(options, targets, template.names, loaded, budget, most_work)
     compilers = _compilers(job)
     model = template.copy()
     graph = model.main
@@ -100,6 +103,7 @@ def plan(
     _set_input_shapes(graph, options.shapes)
     ledger = FoldLedger(budget)
     fix_shapes(graph, options.limits, resized=job.is_resized, ledger=ledger)
+    check_work(graph, most_work)
     model.graphs = reachable(graph)
     log = pipeline(job.level, options={"fold-constants": {"ledger": ledger}}).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))

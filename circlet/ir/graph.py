@@ -257,7 +257,7 @@ class Model:
         metadata: Named blobs of the file, in file order.
         source_format: "tflite", "circle", ... the format it was read from.
         source_path: The file it was read from, "" for bytes.
-        source_bytes: The size of what it was read from, 0 where it was not read.
+        source_bytes: Size of the file it was read from, 0 for models that were built.
         extra: Fields of the file's model table that nothing here reads, kept for writing back.
     """
 

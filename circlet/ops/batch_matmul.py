@@ -25,6 +25,7 @@ from circlet.ops.operands import (
     when_ranked,
     zero_of,
 )
+from circlet.ops.parts import matmul
 from circlet.ops.requantization import requantization_of
 from circlet.ops.requantize import (
     multiply_by_quantized_multiplier,
@@ -86,7 +87,7 @@ def factors(op: Op) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
 def _integer(op: Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Exact sums in double, requantised from 32-bit or, for int16, 64-bit accumulators."""
     centred = x.astype(np.float64) - zero_of(operand(op, 0))
-    total = (centred @ (y.astype(np.float64) - zero_of(operand(op, 1)))).astype(np.int64)
+    total = matmul(centred, y.astype(np.float64) - zero_of(operand(op, 1))).astype(np.int64)
     mantissa, shift = factors(op)
     wide = requantization_of(op).accumulator_bits == 64
     scaled = (
@@ -108,7 +109,7 @@ def _hybrid(op: Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     asymmetric = op.attributes(BatchMatMulAttrs).asymmetric_quantize_inputs
     rows = quantise_rows(x.reshape(-1, x.shape[-1]), asymmetric=asymmetric)
     values, scales = rows.values.reshape(x.shape), rows.scales.reshape(*x.shape[:-1], 1)
-    total: np.ndarray = np.matmul(values, y.astype(np.float64)) * (scales * column_scales(op))
+    total: np.ndarray = matmul(values, y.astype(np.float64)) * (scales * column_scales(op))
     return total.astype(np.float32)
 
 
@@ -122,7 +123,7 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     if is_hybrid(op):
         return [_hybrid(op, x, y)]
     if x.dtype == np.float32:
-        return [np.asarray(np.matmul(x, y), np.float32)]
+        return [np.asarray(matmul(x, y), np.float32)]
     return [_integer(op, x, y)]
 
 

@@ -8,18 +8,20 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
-from circlet.ops.elementwise import binary, element_cost, kind_of, plain
+from circlet.ops.elementwise import binary, kind_of, plain
 from circlet.ops.expr import Const, Expr, Scalar, Var, call, clamp
-from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
     known_ints,
+    moves_bytes,
     operand,
     present,
     when_ranked,
 )
 
 _CAST = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64", "UINT16", "UINT32")
+_MOST_COMPARED = 16
 _INTEGERS = "INT8 UINT8 INT16 INT32"
 
 binary(
@@ -50,8 +52,10 @@ def _boundaries(op: Op) -> tuple[float, ...]:
 
 
 def bucket(op: Op) -> Scalar:
-    """How many boundaries an element is not below."""
+    """How many boundaries an element is not below; GraphError for too many to compare with each."""
     kind = kind_of(op)
+    if len(_boundaries(op)) > _MOST_COMPARED:
+        raise GraphError("boundaries are too many to compare with each", where=op.name)
     total: Expr = Const(0, "i32")
     for start in _boundaries(op):
         least = start if kind == "f32" else int(np.ceil(start))
@@ -71,6 +75,12 @@ def _rising(op: Op) -> bool:
     return bool(np.isfinite(starts).all() and (np.diff(starts) >= 0).all())
 
 
+def _bucket_cost(op: Op) -> Cost:
+    """A binary search for each element."""
+    elements, depth = operand(op, 0).elements, len(_boundaries(op)).bit_length()
+    return Cost(bytes=moves_bytes(op).bytes, operations=elements * depth)
+
+
 register(
     OpDef(
         kind="BUCKETIZE",
@@ -80,7 +90,7 @@ register(
         infer=lambda op: [TensorType(DType.INT32, operand(op, 0).shape)],
         evaluate=_evaluate_buckets,
         rules=(Rule("boundaries", _rising, "boundaries must be finite and must not fall"),),
-        cost=element_cost,
+        cost=_bucket_cost,
         scalar=bucket,
     )
 )

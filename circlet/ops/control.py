@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.ir import DType, Graph, Op, Tensor
-from circlet.ops.evaluate import current_guard, evaluate_graph
+from circlet.ops.evaluate import evaluate_graph
+from circlet.ops.guard import current_guard
 from circlet.ops.opdef import Arrays, Effects, OpDef, Rule, TensorType, register
 
 MANY = 1 << 16

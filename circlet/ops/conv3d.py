@@ -14,6 +14,7 @@ from circlet.ops import checks
 from circlet.ops.geometry import Padding, Window, axis_padding, output_size, padding_sizes
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import known_ints, moves_bytes, operand, present
+from circlet.ops.parts import matmul
 from circlet.ops.requantize import activate_float, activation_of
 
 
@@ -74,7 +75,7 @@ def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
         facts = zip(tap, windows, before, sizes, counts, strict=True)
         spans = [_span(*each) for each in facts]
         outputs, elements = ([span[side] for span in spans] for side in (0, 1))
-        total[:, *outputs] += data[:, *elements] @ weights[tap]
+        total[:, *outputs] += matmul(data[:, *elements], weights[tap])
     return [_finished(op, total, arrays[2] if len(arrays) > 2 else None)]
 
 
@@ -148,7 +149,7 @@ def _evaluate_transposed(op: Op, arrays: Arrays) -> list[np.ndarray]:
         facts = zip(tap, windows, before, sizes[1:4], data.shape[1:4], strict=True)
         spans = [_span(*each) for each in facts]
         inputs, elements = ([span[side] for span in spans] for side in (0, 1))
-        total[:, *elements] += data[:, *inputs] @ weights[tap].T
+        total[:, *elements] += matmul(data[:, *inputs], weights[tap].T)
     return [_finished(op, total, arrays[_BIAS] if len(arrays) > _BIAS else None)]
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.ops.geometry import Window2D
+from circlet.ops.parts import add_scaled, image_parts, matmul
 from circlet.ops.taps import taps
 
 Array = np.ndarray
+_PART = 1 << 24  # elements of an image that one product takes or gives
 
 
 def convolve(data: Array, weights: Array, window: Window2D) -> Array:
@@ -30,7 +32,7 @@ def convolve_depthwise(data: Array, weights: Array, window: Window2D) -> Array:
     total = _image(data, window, (channels, filters.shape[3]))
     for tap in taps(window, _sizes(data), _sizes(total)):
         source = data[:, *tap.pixels, :, None]
-        total[:, *tap.windows] += source * filters[tap.position]
+        add_scaled(total[:, *tap.windows], source, filters[tap.position])
     return total.reshape(*total.shape[:3], -1)
 
 
@@ -41,7 +43,7 @@ def convolve_transposed(
     total = np.zeros((data.shape[0], *sizes, weights.shape[0]), data.dtype)
     for tap in taps(window, sizes, _sizes(data)):
         y, x = tap.position
-        total[:, *tap.pixels] += _project(data[:, *tap.windows], weights[:, y, x])
+        _add_projected(total[:, *tap.pixels], data[:, *tap.windows], weights[:, y, x])
     return total
 
 
@@ -49,15 +51,19 @@ def _convolve_group(data: Array, weights: Array, window: Window2D) -> Array:
     total = _image(data, window, (weights.shape[0],))
     for tap in taps(window, _sizes(data), _sizes(total)):
         y, x = tap.position
-        total[:, *tap.windows] += _project(data[:, *tap.pixels], weights[:, y, x])
+        _add_projected(total[:, *tap.windows], data[:, *tap.pixels], weights[:, y, x])
     return total
+
+
+def _add_projected(total: Array, pixels: Array, weights: Array) -> None:
+    for part in image_parts(max(total, pixels, key=np.size), _PART):
+        total[:, *part] += _project(pixels[:, *part], weights)
 
 
 def _project(pixels: Array, weights: Array) -> Array:
     """Pixels [..., depth] times weights [filters, depth], as one matrix product."""
     flat = np.ascontiguousarray(pixels).reshape(-1, pixels.shape[-1])
-    product: Array = flat @ weights.T
-    return product.reshape(*pixels.shape[:-1], -1)
+    return matmul(flat, weights.T).reshape(*pixels.shape[:-1], -1)
 
 
 def _image(data: Array, window: Window2D, channels: tuple[int, ...]) -> Array:

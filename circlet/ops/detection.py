@@ -12,11 +12,13 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
-from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
-from circlet.ops.operands import is_affine, operand, present, scale_of, zero_of
+from circlet.ops.guard import look
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
+from circlet.ops.operands import is_affine, moves_bytes, operand, present, scale_of, zero_of
 
 KIND = "CUSTOM:TFLite_Detection_PostProcess"
 _MOST = 1 << 16
+_PAIR, _BOX = 16, 128  # operations of a comparison of two boxes, and of decoding one
 
 
 @dataclass(frozen=True)
@@ -124,13 +126,15 @@ def _selected(boxes: np.ndarray, scores: np.ndarray, attrs: DetectionAttrs, most
     """Boxes in falling order of score, each at most so close to those before it."""
     kept = np.flatnonzero(scores >= np.float32(attrs.nms_score_threshold))
     order = kept[np.argsort(-scores[kept], kind="stable")]
+    ranked = boxes[order]
     alive, chosen = np.ones(len(order), bool), list[int]()
     for place, box in enumerate(order):
         if len(chosen) == most:
             break
         if alive[place]:
+            look()
             chosen.append(int(box))
-            alive &= _overlaps(boxes[order], boxes[box]) <= np.float32(attrs.nms_iou_threshold)
+            alive &= _overlaps(ranked, boxes[box]) <= np.float32(attrs.nms_iou_threshold)
     return chosen
 
 
@@ -175,6 +179,20 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return found
 
 
+def _cost(op: Op) -> Cost:
+    """Decoding, finding the best classes of a box, and comparing boxes with those chosen."""
+    attrs, boxes = op.attributes(DetectionAttrs), operand(op, 0).static_shape[1]
+    kept, classes = attrs.max_detections, attrs.num_classes
+    if attrs.use_regular_nms:
+        pairs = classes * min(boxes, attrs.detections_per_class)
+        ranks = classes * (boxes.bit_length() + kept)
+    else:
+        pairs = min(boxes, kept)
+        ranks = classes * classes_per_box(attrs) + boxes.bit_length()
+    each = _BOX + _PAIR * pairs + ranks
+    return Cost(bytes=moves_bytes(op).bytes, operations=boxes * each)
+
+
 register(
     OpDef(
         kind=KIND,
@@ -192,5 +210,6 @@ register(
             Rule("scales", _scales_given, "8-bit operands need one scale and zero point"),
         ),
         numerics="tolerance",
+        cost=_cost,
     )
 )

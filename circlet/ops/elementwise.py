@@ -23,6 +23,10 @@ from circlet.ops.operands import count, operand, present, same_as_first, same_dt
 from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_of
 
 _FREE = QuantRule()
+# Of an element, where it is a function that is computed in several steps.
+_OPERATIONS = dict.fromkeys(("EXP", "LOG", "TANH", "LOGISTIC", "GELU", "ELU"), 16)
+_OPERATIONS |= dict.fromkeys(("DIV", "FLOOR_DIV", "FLOOR_MOD", "SQRT", "RSQRT"), 16)
+_OPERATIONS |= {"SIN": 32, "COS": 32, "ATAN2": 64, "POW": 128}
 _KINDS = {DType.FLOAT32: "f32", DType.INT64: "i64"}
 
 
@@ -106,10 +110,11 @@ ACTIVATION = Rule("activation", _known_activation, "the fused activation is not 
 
 
 def element_cost(op: Op) -> Cost:
-    """Bytes moved, and one operation per output element."""
+    """Bytes moved, one operation per output element, and what functions take besides."""
     tensors = [*(t for t in op.inputs if t is not None), *op.outputs]
     work = count(op.outputs[0].static_shape) or 0
-    return Cost(macs=work, bytes=sum(tensor.size_bytes for tensor in tensors))
+    moved = sum(tensor.size_bytes for tensor in tensors)
+    return Cost(macs=work, bytes=moved, operations=work * _OPERATIONS.get(op.kind, 0))
 
 
 def binary(

@@ -2,65 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
 
 import numpy as np
 
 from circlet.errors import BackendError, CircletError, LimitError
 from circlet.ir import DType, Graph, Op, Tensor
-from circlet.limits import DEFAULT_LIMITS, Limits, MemoryBudget
+from circlet.limits import MemoryBudget
 from circlet.ops.growth import needed_bytes
+from circlet.ops.guard import Guard, current_guard, entered
 from circlet.ops.opdef import get
+from circlet.ops.parts import elementwise
 from circlet.ops.state import initial_value, split_results, variables
 from circlet.ops.strings import unpack_strings
-
-AfterOp = Callable[[Op, Sequence[np.ndarray], int], None]
-
-
-def _go_on() -> None:
-    """Nothing stops this run."""
-
-
-@dataclass
-class Guard:
-    """What may stop a run, in the graphs that its ops run too.
-
-    Attributes:
-        before_op: Called ahead of each op; may raise.
-        limits: Bounds of the run.
-        turns: Turns that all loops have done.
-        after_op: Called behind each op with its results and the nanoseconds it took; may raise.
-        budget: What the values of the run, and what computing them needs, are charged to.
-    """
-
-    before_op: Callable[[], None] = _go_on
-    limits: Limits = DEFAULT_LIMITS
-    turns: int = 0
-    after_op: AfterOp | None = None
-    budget: MemoryBudget = field(default_factory=partial(DEFAULT_LIMITS.memory_budget, 0))
-
-    def count_turn(self, name: str) -> None:
-        """Count one turn of the loop of this name; LimitError for one too many."""
-        self.turns += 1
-        if self.turns > self.limits.loop_turns:
-            raise LimitError(
-                "a loop of the network did not end",
-                where=name,
-                why=f"the run passed {self.limits.loop_turns} turns",
-                fix="raise `loop_turns` of circlet.limits.Limits if this is meant",
-            )
-
-
-_GUARD: ContextVar[Guard] = ContextVar("guard")
-
-
-def current_guard() -> Guard:
-    """The guard of the run in progress, or one of the default limits."""
-    return _GUARD.get(None) or Guard()
+from circlet.ops.work import work_at
 
 
 def evaluate_graph(
@@ -76,11 +32,8 @@ def evaluate_graph(
         LimitError: A limit of the guard was passed.
     """
     guard = guard or current_guard()
-    token = _GUARD.set(guard)
-    try:
+    with entered(guard):
         return _evaluate_ops(graph, inputs, guard)
-    finally:
-        _GUARD.reset(token)
 
 
 def _evaluate_ops(graph: Graph, inputs: Sequence[np.ndarray], guard: Guard) -> list[np.ndarray]:
@@ -135,9 +88,13 @@ def _evaluate(op: Op, values: Mapping[Tensor, np.ndarray], guard: Guard) -> list
     needed = needed_bytes(op, arrays, guard.limits)
     if needed > guard.budget.left:
         guard.budget.charge(needed, f"{op.name} ({op.label})", "its results, and to compute them")
+    guard.count_work(op, work_at(op, arrays))
     try:
         with np.errstate(all="ignore"):
-            return get(op).evaluate(op, arrays)
+            record = get(op)
+            if record.scalar is None:
+                return record.evaluate(op, arrays)
+            return elementwise(lambda some: record.evaluate(op, some), arrays)
     except CircletError:
         raise
     except MemoryError as error:

@@ -114,8 +114,9 @@ def _parts_keep_rules(op: Op) -> bool:
 
 def _cost(op: Op) -> Cost:
     """The work of the parts; only operands and results of the whole are moved."""
-    macs = sum(get(part).cost(part).macs for part in parts_of(op))
-    return Cost(macs, moves_bytes(op).bytes)
+    costs = [get(part).cost(part) for part in parts_of(op)]
+    operations = sum(cost.operations for cost in costs)
+    return Cost(sum(cost.macs for cost in costs), moves_bytes(op).bytes, operations)
 
 
 _MANY = 1 << 16

@@ -13,6 +13,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
+from circlet.ops.guard import look
 from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
@@ -74,9 +75,13 @@ def _evaluate_gather(op: Op, inputs: Arrays) -> list[np.ndarray]:
     rows = prod(data.shape[:batch])
     flat = data.reshape(rows, *data.shape[batch:])
     picked = places.reshape(rows, *indices.shape[batch:])
-    result = [np.take(row, at, axis - batch) for row, at in zip(flat, picked, strict=True)]
     shape = (*data.shape[:axis], *indices.shape[batch:], *data.shape[axis + 1 :])
-    return [np.stack(result).reshape(shape) if result else np.zeros(shape, data.dtype)]
+    result = np.empty(shape, data.dtype)
+    by_row = result.reshape(rows, result.size // max(rows, 1))
+    for row, (values, at) in enumerate(zip(flat, picked, strict=True)):
+        look()
+        by_row[row] = np.take(values, at, axis - batch).reshape(-1)
+    return [result]
 
 
 def _inside(op: Op, indices: np.ndarray, size: int) -> np.ndarray:

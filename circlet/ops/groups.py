@@ -8,9 +8,10 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import Op
-from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     infer_ranked,
+    moves_bytes,
     operand,
     present,
     same_as_first,
@@ -18,6 +19,7 @@ from circlet.ops.operands import (
     sizes_agree,
     when_ranked,
 )
+from circlet.ops.parts import stable_order
 
 _NUMBERS = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64")
 
@@ -106,13 +108,33 @@ def _index_type_fits(op: Op) -> bool:
 
 def _evaluate_unique(op: Op, inputs: Arrays) -> list[np.ndarray]:
     data = present(inputs[0])
-    _, first, places = np.unique(data.reshape(-1), return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
+    values = data.reshape(-1)
+    order = stable_order(values)
+    first, places = _groups(values[order], order)
+    by_place = np.argsort(first, kind="stable")
+    rank = np.empty_like(by_place)
+    rank[by_place] = np.arange(by_place.size)
     index_type = op.outputs[1].dtype.numpy
-    values = data.reshape(-1)[first[order]]
-    return [values, rank[places.reshape(-1)].reshape(data.shape).astype(index_type)]
+    return [values[first[by_place]], rank[places].reshape(data.shape).astype(index_type)]
+
+
+def _groups(rising: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each distinct value stands first, and the number of the value of each element.
+
+    `rising` are the elements in `order`; those that are not numbers count as one value.
+    """
+    starts = np.ones(len(rising), bool)
+    starts[1:] = rising[1:] != rising[:-1]
+    starts[1:] &= ~((rising[1:] != rising[1:]) & (rising[:-1] != rising[:-1]))
+    places = np.empty(len(order), np.int64)
+    places[order] = np.cumsum(starts) - 1
+    return order[starts], places
+
+
+def _unique_cost(op: Op) -> Cost:
+    """A sort, and another of what is found."""
+    elements = operand(op, 0).elements
+    return Cost(bytes=moves_bytes(op).bytes, operations=2 * elements * elements.bit_length())
 
 
 register(
@@ -128,6 +150,7 @@ register(
             Rule("index-type", _index_type_fits, "indices must have the stated integer type"),
             when_ranked("rank", lambda op: len(operand(op, 0).shape) == 1, "a list is needed"),
         ),
+        cost=_unique_cost,
         quant=QuantRule(same_as_input=True),
     )
 )

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from circlet.ops.parts import by_rows
+
+_STEPS = 16  # of an element that is quantised
 Floats = npt.NDArray[np.float32]
 
 
@@ -21,9 +24,14 @@ class QuantisedRows:
 def quantise_rows(rows: Floats, *, asymmetric: bool) -> QuantisedRows:
     """Each row of [rows, values] to int8 with its own scale (and zero point); NaN gives 0."""
     quantise = _asymmetric if asymmetric else _symmetric
-    with np.errstate(all="ignore"):
-        found = quantise(rows)
-    return QuantisedRows(np.nan_to_num(found.values, nan=0.0), found.scales)
+
+    def quantised(some: Floats) -> tuple[np.ndarray, np.ndarray]:
+        with np.errstate(all="ignore"):
+            found = quantise(some)
+        return np.nan_to_num(found.values, nan=0.0), found.scales
+
+    values, scales = by_rows(quantised, rows, _STEPS)
+    return QuantisedRows(values, scales)
 
 
 def _symmetric(rows: Floats) -> QuantisedRows:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from circlet.ir import Op
 from circlet.ops.functions import FUNCTIONS
+from circlet.ops.guard import look
 from circlet.ops.hybrid import quantise_rows
 from circlet.ops.lstm_operands import (
     CELL,
@@ -23,6 +24,7 @@ from circlet.ops.lstm_operands import (
 )
 from circlet.ops.opdef import Arrays
 from circlet.ops.operands import operand, present, scale_of
+from circlet.ops.parts import matmul
 from circlet.ops.requantize import activate_float, activation_of
 
 Floats = npt.NDArray[np.float32]
@@ -36,6 +38,7 @@ def run_float(op: Op, arrays: Arrays, steps: Floats) -> tuple[Floats, Floats, Fl
     state, cell = present(given[OUTPUT_STATE]), present(given[CELL_STATE])
     outputs = []
     for step in steps:
+        look()
         state, cell = _step(op, given, step, (state, cell))
         outputs.append(state)
     return np.stack(outputs), state, cell
@@ -62,11 +65,10 @@ def _step(op: Op, given: Arrays, x: Floats, before: tuple[Floats, Floats]) -> tu
 def _product(op: Op, position: int, given: Arrays, rows: Floats) -> Floats:
     weights = present(given[position])
     if weights.dtype == np.float32:
-        exact: Floats = rows @ weights.T
-        return exact
+        return matmul(rows, weights.T)
     asymmetric = op.attributes(LstmAttrs).asymmetric_quantize_inputs
     stored = quantise_rows(rows, asymmetric=asymmetric)
-    total = stored.values @ weights.view(np.int8).T.astype(np.float64)
+    total = matmul(stored.values, weights.view(np.int8).T.astype(np.float64))
     factor = stored.scales[:, None] * np.float32(scale_of(operand(op, position)))
     return (total.astype(np.float32) * factor).astype(np.float32)
 

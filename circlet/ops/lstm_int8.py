@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from circlet.ir import Op
 from circlet.ops import gemmlowp16
+from circlet.ops.guard import look
 from circlet.ops.lstm_norm import normalise
 from circlet.ops.lstm_operands import (
     CELL,
@@ -193,6 +194,7 @@ def run_integer(op: Op, arrays: Arrays, steps: np.ndarray) -> tuple[Int64, Int64
     state, cell = (np.asarray(arrays[i], np.int64) for i in (OUTPUT_STATE, CELL_STATE))
     outputs = []
     for step in steps.astype(np.int64):
+        look()
         state, cell = _step(parts, step, state, cell)
         outputs.append(state)
     return np.stack(outputs), state, cell

@@ -46,10 +46,22 @@ class Rule:
 
 
 class Cost(NamedTuple):
-    """Work of one op: multiply-accumulates and the bytes of its operands."""
+    """What one op does.
+
+    Attributes:
+        macs: Multiply-accumulates.
+        bytes: Bytes of its operands.
+        operations: What sorts, searches and comparisons of pairs do at worst besides.
+    """
 
     macs: int = 0
     bytes: int = 0
+    operations: int = 0
+
+    @property
+    def work(self) -> int:
+        """Elementary operations, as limits count them: to move a byte is one as well."""
+        return self.macs + self.operations + self.bytes
 
 
 def moves_bytes(op: Op) -> Cost:
@@ -122,9 +134,11 @@ class OpDef:
         shape_inputs: Inputs that say sizes, axes or places and give no elements.
         numerics: How results compare with LiteRT's BUILTIN_REF kernel: "exact", "tolerance".
         quant: How the output's scale is bound.
-        cost: Work of one instance.
-        scalar: For element-wise kinds, one output element as an expression; GraphError for the
-            8-bit forms that only a table computes (`lut.table_of` serves every 8-bit unary form).
+        cost: Work of one instance, at worst where it depends on data; what the graphs do that it
+            runs is counted by `work.py`.
+        scalar: For element-wise kinds, one output element as an expression; GraphError for
+            forms that have none: those of 8 bits that only a table computes (`lut.table_of` serves
+            every 8-bit unary form), and searches.
         c_function: For operators of users, what computes it where C is compiled.
         fused: Whether no file holds it: a pass makes it of several ops that one kernel computes.
     """

@@ -5,22 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
-from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
+from circlet.ops.guard import look
+from circlet.ops.opdef import Arrays, Cost, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
     count,
     infer_ranked,
     known_ints,
+    moves_bytes,
     operand,
     present,
     same_as_first,
     when_ranked,
 )
+from circlet.ops.parts import by_rows, stable_order
 from circlet.ops.slicing import ints
 from circlet.ops.split import from_front
 
+_SORT_WORK = 8  # of an element, in visits
 _NUMBERS = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64")
 
 
@@ -90,6 +95,7 @@ def _evaluate_reverse_sequence(op: Op, inputs: Arrays) -> list[np.ndarray]:
     result = data.copy()
     turned, source = (np.moveaxis(array, (batch, seq), (0, 1)) for array in (result, data))
     for row, length in enumerate(lengths):
+        look()
         n = min(max(length, 0), data.shape[seq])
         turned[row, :n] = source[row, :n][::-1]
     return [result]
@@ -197,10 +203,25 @@ def _evaluate_top(op: Op, inputs: Arrays) -> list[np.ndarray]:
     data, kept = present(inputs[0]), ints(inputs[1])
     if data.ndim == 0 or len(kept) != 1 or not 0 <= kept[0] <= data.shape[-1]:
         raise GraphError(f"TOPK_V2 cannot keep {kept} of {data.shape}", where=op.name)
+    index_type = op.outputs[1].dtype.numpy
+    return by_rows(lambda rows: _top_of_rows(rows, kept[0], index_type), data, _SORT_WORK)
+
+
+def _top_of_rows(data: np.ndarray, kept: int, index_type: npt.DTypeLike) -> list[np.ndarray]:
     falling = -data if data.dtype.kind == "f" else ~data
-    order = np.argsort(falling, axis=-1, kind="stable")[..., : kept[0]]
-    places = order.astype(op.outputs[1].dtype.numpy)
-    return [np.take_along_axis(data, order, -1), places]
+    if data.size == data.shape[-1]:
+        order = stable_order(falling.reshape(-1)).reshape(data.shape)
+    else:
+        order = np.argsort(falling, axis=-1, kind="stable")
+    best = order[..., :kept]
+    return [np.take_along_axis(data, best, -1), best.astype(index_type)]
+
+
+def _top_cost(op: Op) -> Cost:
+    """A heap or a sort of each row."""
+    data = operand(op, 0)
+    depth = (data.static_shape[-1] if data.shape else 1).bit_length()
+    return Cost(bytes=moves_bytes(op).bytes, operations=data.elements * depth)
 
 
 register(
@@ -222,6 +243,7 @@ register(
             when_ranked("count", _keeps_some, "the count must be at most the last size"),
         ),
         quant=QuantRule(same_as_input=True),
+        cost=_top_cost,
     )
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from circlet.ops.geometry import Window2D
+from circlet.ops.parts import image_parts
 from circlet.ops.taps import taps
 
 Array = np.ndarray
@@ -59,7 +60,9 @@ def _start(data: Array, window: Window2D, value: float) -> Array:
 
 
 def _pairs(total: Array, data: Array, window: Window2D) -> Iterator[tuple[Array, Array]]:
-    """For each tap: the outputs whose tap meets a real pixel, and those pixels."""
+    """For each tap, in parts: the outputs whose tap meets a real pixel, and those pixels."""
     sizes, counts = (data.shape[1], data.shape[2]), (total.shape[1], total.shape[2])
     for tap in taps(window, sizes, counts):
-        yield total[:, *tap.windows], data[:, *tap.pixels]
+        target, source = total[:, *tap.windows], data[:, *tap.pixels]
+        for part in image_parts(target):
+            yield target[:, *part], source[:, *part]

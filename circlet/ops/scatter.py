@@ -70,8 +70,7 @@ def _evaluate_scatter_nd(op: Op, inputs: Arrays) -> list[np.ndarray]:
     rows = indices.reshape(-1, depth)
     inside = ((rows >= 0) & (rows < np.array(sizes[:depth]))).all(axis=1)
     parts = updates.reshape(len(rows), *sizes[depth:])
-    for row, part in zip(rows[inside], parts[inside], strict=True):
-        result[tuple(row)] += part
+    np.add.at(result, tuple(rows[inside].T), parts[inside])
     return [result]
 
 
@@ -164,8 +163,9 @@ def _evaluate_sparse(op: Op, inputs: Arrays) -> list[np.ndarray]:
     result = np.full(sizes, filler[0], values.dtype)
     inside = ((rows >= 0) & (rows < np.array(sizes))).all(axis=1)
     spread = np.broadcast_to(values, len(rows))
-    for row, value in zip(rows[inside], spread[inside], strict=True):
-        result[tuple(row)] = value
+    places, found = rows[inside], spread[inside]
+    flat = np.ravel_multi_index(tuple(places.T), result.shape) if len(places) else places[:, :0]
+    result.reshape(-1)[flat.reshape(-1)] = found
     return [result]
 
 

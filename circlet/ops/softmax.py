@@ -22,10 +22,12 @@ from circlet.ops.operands import (
     scale_of,
     zero_of,
 )
+from circlet.ops.parts import by_rows
 from circlet.ops.requantize import quantize_multiplier, rounding_divide_by_pot
 
 _DIFF_INTEGER_BITS = 5
 _SUM_INTEGER_BITS = 12
+_WORK = 8  # of an element of a row, in visits
 _TYPES = ("FLOAT32 -> FLOAT32", "INT8 -> INT8", "UINT8 -> UINT8", "INT8 -> INT16", "INT16 -> INT16")
 
 
@@ -64,14 +66,19 @@ def _rows(op: Op, inputs: Arrays) -> np.ndarray:
 
 def _evaluate_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
     values = _rows(op, inputs)
+    return by_rows(lambda rows: [_softmax_of_rows(op, rows)], values, _WORK)
+
+
+def _softmax_of_rows(op: Op, values: np.ndarray) -> np.ndarray:
     if operand(op, 0).dtype == DType.INT16:
-        return [softmax16.softmax(values, int16_factor(op))]
+        return softmax16.softmax(values, int16_factor(op))
     if operand(op, 0).dtype in QUANTISED:
-        return [_softmax_stored(op, values)]
+        return _softmax_stored(op, values)
     beta = np.float32(op.attributes(SoftmaxAttrs).beta)
     with np.errstate(over="ignore", invalid="ignore"):
         power = np.exp((values - values.max(axis=-1, keepdims=True)) * beta)
-    return [power / power.sum(axis=-1, keepdims=True, dtype=np.float32)]
+    shares: np.ndarray = power / power.sum(axis=-1, keepdims=True, dtype=np.float32)
+    return shares
 
 
 def _softmax_stored(op: Op, values: np.ndarray) -> np.ndarray:
@@ -182,11 +189,15 @@ def _log_softmax_stored(op: Op, values: np.ndarray) -> np.ndarray:
 
 def _evaluate_log_softmax(op: Op, inputs: Arrays) -> list[np.ndarray]:
     values = _rows(op, inputs)
+    return by_rows(lambda rows: [_log_softmax_of_rows(op, rows)], values, _WORK)
+
+
+def _log_softmax_of_rows(op: Op, values: np.ndarray) -> np.ndarray:
     if operand(op, 0).dtype in QUANTISED:
-        return [_log_softmax_stored(op, values)]
+        return _log_softmax_stored(op, values)
     shifted = values - values.max(axis=-1, keepdims=True)
     total = np.exp(shifted).sum(axis=-1, keepdims=True, dtype=np.float32)
-    return [np.asarray(shifted - np.log(total), np.float32)]
+    return np.asarray(shifted - np.log(total), np.float32)
 
 
 register(

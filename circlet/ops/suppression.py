@@ -8,17 +8,21 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
-from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
+from circlet.ops.guard import look
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     count,
     infer_ranked,
     known_ints,
+    moves_bytes,
     operand,
     present,
     when_ranked,
 )
 
 _MOST = 1 << 20
+_PAIR, _SOFT_PAIR = 16, 64  # operations of a comparison of two boxes
+_QUEUE = 64  # of taking a box from the queue
 
 
 def _kept(op: Op) -> int | None:
@@ -50,16 +54,31 @@ def _count_valid(op: Op) -> bool:
     return 0 <= (_kept(op) or 0) <= _MOST
 
 
-def _overlap(first: np.ndarray, second: np.ndarray) -> np.float32:
-    """Shared area over joint area of two boxes given by any two opposite corners."""
-    low = [np.minimum(box[:2], box[2:]) for box in (first, second)]
-    high = [np.maximum(box[:2], box[2:]) for box in (first, second)]
-    areas = [np.prod(top - bottom) for bottom, top in zip(low, high, strict=True)]
-    if min(areas) <= 0:
-        return np.float32(0)
-    sides = np.maximum(np.minimum(*high) - np.maximum(*low), np.float32(0))
-    shared = sides[0] * sides[1]
-    return np.float32(shared / (areas[0] + areas[1] - shared))
+def _corners(boxes: np.ndarray) -> np.ndarray:
+    """Lower corner, upper corner and area of boxes given by any two opposite corners."""
+    low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+    return np.concatenate([low, high, np.prod(high - low, axis=1, keepdims=True)], axis=1)
+
+
+def _overlaps(one: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Shared area over joint area of a box with others, as `_corners` gives them."""
+    sides = np.minimum(one[2:4], others[:, 2:4]) - np.maximum(one[:2], others[:, :2])
+    shared = np.prod(np.maximum(sides, np.float32(0)), axis=1)
+    ratio = shared / (one[4] + others[:, 4] - shared)
+    return np.where((one[4] <= 0) | (others[:, 4] <= 0), np.float32(0), ratio)
+
+
+def _reduced(
+    score: np.float32, ratios: np.ndarray, limits: tuple[np.float32, np.float32, np.float32]
+) -> np.float32:
+    """The score of a box after its overlaps with those chosen, in order; NaN where it is none."""
+    overlap, threshold, scale = limits
+    scores = np.multiply.accumulate(np.append(score, np.exp(scale * ratios * ratios)))[1:]
+    dropped, low = ratios >= overlap, scores <= threshold
+    ends = np.flatnonzero(dropped | low)
+    if len(ends):
+        return np.float32(np.nan) if dropped[ends[0]] else scores[ends[0]]
+    return scores[-1] if len(scores) else score
 
 
 def _selected(
@@ -73,24 +92,21 @@ def _selected(
     scale = np.float32(-0.5) / sigma if sigma > 0 else np.float32(0)
     queue = [(-score, box, 0) for box, score in enumerate(scores) if score > threshold]
     heapify(queue)
+    corners, count = _corners(boxes), 0
+    kept = np.empty((min(most, len(boxes)), corners.shape[1]), np.float32)
     chosen: list[tuple[int, np.float32]] = []
-    while queue and len(chosen) < most:
+    while queue and count < most:
+        look()
         falling, box, seen = heappop(queue)
-        score, dropped = -falling, False
-        for other, _ in reversed(chosen[seen:]):
-            ratio = _overlap(boxes[box], boxes[other])
-            if ratio >= overlap:
-                dropped = True
-                break
-            score = score * np.exp(scale * ratio * ratio, dtype=np.float32)
-            if score <= threshold:
-                break
-        if dropped or not score > threshold:  # not a number is not above it
+        ratios = _overlaps(corners[box], kept[seen:count][::-1])
+        score = _reduced(-falling, ratios, (overlap, threshold, scale))
+        if not score > threshold:  # not a number is not above it
             continue
         if score == -falling:
+            kept[count], count = corners[box], count + 1
             chosen.append((box, score))
         else:
-            heappush(queue, (-score, box, len(chosen)))
+            heappush(queue, (-score, box, count))
     return chosen
 
 
@@ -110,6 +126,14 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [indices, kept, found] if is_soft else [indices, found]
 
 
+def _cost(op: Op) -> Cost:
+    """Each box is compared with each that was chosen; Soft-NMS takes a power for each pair."""
+    boxes = operand(op, 1).elements
+    kept = min(boxes, op.outputs[0].elements if _kept(op) is None else _kept(op) or 0)
+    each = _SOFT_PAIR if op.kind == "NON_MAX_SUPPRESSION_V5" else _PAIR
+    return Cost(bytes=moves_bytes(op).bytes, operations=boxes * (each * kept + _QUEUE))
+
+
 for _kind, _outputs in (("NON_MAX_SUPPRESSION_V4", 2), ("NON_MAX_SUPPRESSION_V5", 3)):
     _inputs = 3 + _outputs
     register(
@@ -127,5 +151,6 @@ for _kind, _outputs in (("NON_MAX_SUPPRESSION_V4", 2), ("NON_MAX_SUPPRESSION_V5"
                 when_ranked("boxes", _boxes_fit, "there must be one score per box of four numbers"),
             ),
             numerics="tolerance",
+            cost=_cost,
         )
     )

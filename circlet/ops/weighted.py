@@ -11,6 +11,7 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ops.hybrid import quantise_rows
 from circlet.ops.opdef import Arrays, Rule
 from circlet.ops.operands import operand, present
+from circlet.ops.parts import by_rows, matmul
 from circlet.ops.requantization import requantization_of
 from circlet.ops.requantize import (
     INT32_MAX,
@@ -26,6 +27,7 @@ from circlet.ops.requantize import (
     wrap_int32,
 )
 
+_STEPS = 16  # of a sum that is requantised
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -102,7 +104,7 @@ def evaluate_weighted(
         return [_hybrid_convolution(op, weights, (x, w, bias), product)]
     weight_zero = scalar_quant(weights)[1] if data.dtype is DType.UINT8 else 0
     total = _integer_sums(data, weight_zero, (x, w, bias), product)
-    return [_integer_output(op, _requantised(op, total, (data, weights)))]
+    return [_stored(op, total, (data, weights))]
 
 
 def evaluate_fully_connected(op: Op, arrays: Arrays, *, asymmetric: bool) -> np.ndarray:
@@ -119,7 +121,7 @@ def evaluate_fully_connected(op: Op, arrays: Arrays, *, asymmetric: bool) -> np.
     if x.dtype == np.float32:
         return _hybrid_rows(op, weights, (x, w.view(np.int8), bias), asymmetric)
     total = _integer_sums(data, scalar_quant(weights)[1], (x, w, bias), _matmul)
-    return _integer_output(op, _requantised(op, total, (data, weights)))
+    return _stored(op, total, (data, weights))
 
 
 def _integer_sums(
@@ -132,6 +134,14 @@ def _integer_sums(
     if data.dtype is DType.INT16:
         return _sixteen_bit_sums(arrays, product)
     return integer_sum(data, weight_zero, arrays, product)
+
+
+def _stored(op: Op, total: npt.NDArray[np.int64], operands: tuple[Tensor, Tensor]) -> np.ndarray:
+    """Sums as the op stores them, some rows at a time."""
+    (stored,) = by_rows(
+        lambda rows: [_integer_output(op, _requantised(op, rows, operands))], total, _STEPS
+    )
+    return stored
 
 
 def _requantised(
@@ -189,8 +199,7 @@ def integer_sum(
 
 
 def _matmul(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    result: np.ndarray = rows @ weights.T
-    return result
+    return matmul(rows, weights.T)
 
 
 def _float_output(op: Op, total: np.ndarray, bias: np.ndarray | None) -> np.ndarray:

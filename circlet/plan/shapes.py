@@ -7,7 +7,6 @@ from circlet.ir import Graph, Op, Shape, Tensor
 from circlet.ir.copy import copy_of_graph
 from circlet.ir.regions import reachable
 from circlet.limits import Limits
-from circlet.ops import find
 from circlet.ops.state import variables
 from circlet.ops.verify import checked_types
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
@@ -80,9 +79,6 @@ class _Inference:
             for tensor, inferred in zip(op.outputs, types, strict=False):
                 _set(tensor, inferred.shape)
                 _check_size(tensor, op, limits)
-            record = find(op.label)
-            if record is not None:
-                _check_work(op, record.cost(op).macs, limits)
 
     def _inferred(self, op: Op, region: Graph) -> Graph:
         """A graph for the operands that an op gives it: the op's last ones."""
@@ -120,16 +116,6 @@ def _set(tensor: Tensor, shape: Shape) -> None:
     tensor.shape = shape
     tensor.has_rank = True
     tensor.default_shape = None
-
-
-def _check_work(op: Op, macs: int, limits: Limits) -> None:
-    if macs > limits.op_macs:
-        raise LimitError(
-            "an operator has more work to do than allowed",
-            where=f"{op.name} ({op.label})",
-            why=f"{macs} multiply-accumulates, the limit is {limits.op_macs}",
-            fix="raise `op_macs` of circlet.limits.Limits if this is meant",
-        )
 
 
 def _check_size(tensor: Tensor, where: Op | Tensor, limits: Limits) -> None:

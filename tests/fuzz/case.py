@@ -25,7 +25,12 @@ from tests.fuzz.guard_page import guarded, guarded_copy
 from tests.fuzz.seeds import Seed
 
 LIMITS = Limits(
-    tensor_bytes=1 << 24, memory_bytes=1 << 26, op_macs=1 << 28, loop_turns=2000, run_seconds=2
+    tensor_bytes=1 << 24,
+    memory_bytes=1 << 26,
+    run_work=1 << 28,
+    run_work_per_file_byte=0,
+    loop_turns=2000,
+    run_seconds=2,
 )
 DEFECTS = ("E-PASS", "E-COMPILE", "E-ARTIFACT", "E-CIRCLET")
 NATIVE_SHARE = 0.4

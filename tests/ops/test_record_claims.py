@@ -15,6 +15,7 @@ from circlet.ir import DType, Op, Quantization, Tensor
 from circlet.ops import Effects, OpDef, all_records, find, get
 from circlet.ops.operands import QUANTISED, data_inputs
 from circlet.ops.verify import op_violations
+from circlet.ops.work import work_of
 from tests.corpora import ROOT, corpus
 
 MOST_ELEMENTS = 1 << 20
@@ -115,6 +116,17 @@ def test_scales_are_bound_as_records_say() -> None:
                 assert result.quant.first == (np.float32(scale), zero), f"{name}: {op}"
                 fixed += 1
     assert shared > 100 and fixed > 20
+
+
+def test_work_is_no_less_than_the_data() -> None:
+    kinds: Counter[str] = Counter()
+    for name, op, _ in _ops():
+        if not _is_plain(op) or op.kind in ("SHAPE", "RANK"):
+            continue
+        results = sum(tensor.size_bytes for tensor in op.outputs)
+        assert work_of(op) >= results, f"{name}: {op}"
+        kinds[op.label] += 1
+    assert len(kinds) > 100
 
 
 @pytest.mark.parametrize("record", list(all_records()), ids=lambda record: record.kind)

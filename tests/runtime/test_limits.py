@@ -13,6 +13,7 @@ from circlet.limits import Limits
 from circlet.options import Options
 from tests.attacks import endless_loop, growing_loop, growth
 from tests.runtime import networks
+from tests.runtime.long_operators import CASES
 
 each_backend = pytest.mark.parametrize("backend", ["cpu", "reference"])
 X = np.ones(6, np.float32)
@@ -29,6 +30,14 @@ def test_a_loop_without_end_stops_at_the_limit_of_turns(backend: str) -> None:
     session = opened(endless_loop.make(), backend, Limits(loop_turns=50))
     with pytest.raises(LimitError, match="loop"):
         session.run([np.zeros((1, 4), np.float32)])
+
+
+@each_backend
+def test_a_loop_stops_at_the_limit_of_work(backend: str) -> None:
+    limits = Limits(run_work=10**9, run_work_per_file_byte=0)  # of ten turns
+    session = Session(CASES["loop"](), backends=(backend, "reference"), limits=limits)
+    with pytest.raises(LimitError, match="more work"):
+        session.run([np.zeros(session.inputs[0].shape, np.float32)])
 
 
 @each_backend

@@ -19,8 +19,9 @@ from circlet.errors import BackendError
 
 ABI_HEADER = Path(__file__).parent / "runtime" / "circlet_abi.h"
 PLAN_MAGIC = 0x504C5243
-ABI_VERSION = 3
+ABI_VERSION = 4
 CONTROL = 0xFFFFFFFF
+WORK_UNIT = 1024
 LINE_BYTES = 64  # A cache line, and the widest vector register: what memory is aligned to.
 PARAMS_ALIGNMENT = 16
 
@@ -59,6 +60,7 @@ class Space(IntEnum):
     OUTPUT = 4
     PARAMS = 5
     KERNEL = 6
+    STOP = 7
 
 
 class Operand(NamedTuple):
@@ -244,12 +246,18 @@ class PlanBuilder:
         params: bytes,
         tasks: int,
         source: int = 0,
+        work: int = 0,
     ) -> int:
-        """Appends a call of a kernel over `tasks` tasks and returns the number of the step."""
+        """Appends a call of a kernel over `tasks` tasks and returns the number of the step.
+
+        `work` is what they do in all, in elementary operations.
+        """
         first = len(self._operands)
         self._operands += operands
         offset = self._params_offset(params)
-        self._steps.append((unit, kernel, first, len(operands), offset, tasks, source, 0))
+        counted = min(round(work / WORK_UNIT), 2**32 - 1)
+        fields = (unit, kernel, first, len(operands), offset, tasks, source, counted)
+        self._steps.append(fields)
         return len(self._steps) - 1
 
     def add_jump(
@@ -286,6 +294,7 @@ class PlanBuilder:
         scratch_bytes: int,
         constants_bytes: int,
         most_turns: int = 0,
+        most_work: int = 2**64 - 1,
     ) -> bytes:
         """The plan: header, steps, operands, parameters."""
         types = abi_dtypes()
@@ -307,6 +316,7 @@ class PlanBuilder:
                 "scratch_bytes": scratch_bytes,
                 "constants_bytes": constants_bytes,
                 "most_turns": most_turns,
+                "most_work": min(most_work // WORK_UNIT + 1, 2**64 - 1),
             }
         )
         padding = bytes(align(tables, LINE_BYTES) - tables)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.abi import Jump, Operand, PlanBuilder, Space
@@ -23,6 +25,7 @@ from circlet.backends.cpu.lowering import (
     KernelRef,
     Lowering,
     Ref,
+    StopRef,
     TensorRef,
 )
 from circlet.backends.cpu.observation_table import observation_table
@@ -38,7 +41,8 @@ from circlet.backends.cpu.storage import Buffer, Storage
 from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.errors import PlacementError
 from circlet.ir import Op, Tensor
-from circlet.limits import DEFAULT_LIMITS, MemoryBudget
+from circlet.limits import MemoryBudget
+from circlet.ops.work import work_of
 from circlet.plan.memory import Block, MemoryPlan
 from circlet.plan.partition import Partition
 from circlet.plan.validate import validate_aliases, validate_plan
@@ -48,6 +52,16 @@ _NOTHING = Operand(Space.NONE)
 _NO_BLOCK = Block("", 0, 0, 0)
 _UNBOUNDED = 1 << 62
 _SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
+
+
+class RunBounds(NamedTuple):
+    """What one run of a partition may do: turns of all its loops, and elementary operations."""
+
+    turns: int
+    work: int
+
+
+UNBOUNDED = RunBounds(2**32 - 1, 2**74)
 
 
 @dataclass(frozen=True)
@@ -83,7 +97,7 @@ def compile_partition(
     partition: Partition,
     target: Target,
     unit_count: int,
-    most_turns: int = DEFAULT_LIMITS.loop_turns,
+    bounds: RunBounds = UNBOUNDED,
     arrangement: Arrangement = COMPACT,
     *,
     names: Mapping[Tensor, str] | None = None,
@@ -93,7 +107,7 @@ def compile_partition(
     precision: str = "f32",
     budget: MemoryBudget | None = None,
 ) -> LoweredPartition:
-    """Lower a partition to C and a plan that stops a run after so many turns of its loops.
+    """Lower a partition to C and a plan that stops a run whose loops pass some bounds.
 
     Args:
         unit_count: Among how many units kernels are dealt out.
@@ -121,7 +135,7 @@ def compile_partition(
     positions = {op: index for index, op in enumerate(partition.ops)}
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
     kept = lowered.reuse(locations, units)
-    plan = _assemble(partition, lowered, memory, offsets, locations, kept, sources, most_turns)
+    plan = _assemble(partition, lowered, memory, offsets, locations, kept, sources, bounds)
 
     def locate(tensor: Tensor) -> Operand:
         return _operand(TensorRef(tensor), lowered.storage, offsets, {})
@@ -221,9 +235,10 @@ def _assemble(
     locations: Mapping[Kernel, KernelLocation],
     kept: ReuseIndex,
     sources: Mapping[Op, int],
-    most_turns: int,
+    bounds: RunBounds,
 ) -> bytes:
     builder = PlanBuilder()
+    shares = Counter(call.op for call in lowered.calls)
     if lowered.reuses:
         builder.add_constants(lowered.constants)
     for step in lowered.steps:
@@ -235,7 +250,8 @@ def _assemble(
         unit, index = locations[step.kernel]
         params = params_packer(step.kernel.header, step.kernel.function).bytes(step.params)
         operands = [_operand(ref, lowered.storage, offsets, locations) for ref in step.operands]
-        builder.add_step(unit, index, operands, params, step.tasks, sources[step.op])
+        work = -(-work_of(step.op) // shares[step.op])
+        builder.add_step(unit, index, operands, params, step.tasks, sources[step.op], work)
     return builder.finish(
         input_count=len(partition.inputs),
         output_count=len(partition.outputs),
@@ -243,7 +259,8 @@ def _assemble(
         arena_bytes=memory.arena_bytes,
         scratch_bytes=max((call.scratch_bytes for call in lowered.calls), default=0),
         constants_bytes=kept.constants_bytes,
-        most_turns=min(most_turns, 2**32 - 1),
+        most_turns=min(bounds.turns, 2**32 - 1),
+        most_work=bounds.work,
     )
 
 
@@ -261,4 +278,6 @@ def _operand(
         return Operand(Space.PARAMS if ref.is_own else Space.CONSTANT, 0, ref.offset)
     if isinstance(ref, KernelRef):
         return Operand(Space.KERNEL, *locations[ref.kernel])
+    if isinstance(ref, StopRef):
+        return Operand(Space.STOP)
     return _NOTHING

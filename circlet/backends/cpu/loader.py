@@ -8,7 +8,8 @@ import itertools
 import os
 import weakref
 from _thread import allocate_lock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _ALIGNMENT = 64  # LINE_BYTES of abi.py, which a start does without
 _ARENA, _INPUT = 1, 3  # of `enum circlet_space`
+_INTERRUPTED = 9  # of `enum circlet_status`
 _load_numbers = itertools.count(1)
 
 
@@ -118,8 +120,31 @@ class Runtime:
         self.cancel = function("circlet_cancel", pointer)
         self.pool_workers = function("circlet_pool_workers")
         self.usable_cores = function("circlet_usable_cores")
+        function("circlet_ask_interrupt", pointer)(ctypes.cast(_interrupt, pointer))
 
 
+_raised: list[BaseException] = []
+
+
+def _asked() -> Generator[int, None, None]:
+    """How many errors handlers of signals have raised, each time that it is asked.
+
+    Python runs handlers where a generator goes on, which is inside of `try`: their errors must not
+    cross C. Only runs on the main thread ask; they raise them when they have ended.
+    """
+    while True:
+        try:
+            while True:
+                yield len(_raised)
+        except GeneratorExit:
+            return
+        except BaseException as error:
+            _raised.append(error)
+
+
+_asking = _asked()
+next(_asking)
+_interrupt = ctypes.CFUNCTYPE(ctypes.c_uint32)(partial(next, _asking, 0))
 _runtimes: dict[bytes, Runtime] = {}
 _runtimes_lock = allocate_lock()
 
@@ -248,7 +273,7 @@ class Binding:
         self._bound.outputs[index] = buffer
 
     def cancel(self) -> None:
-        """Stops the run in progress, if any, before its next step."""
+        """Stops the run in progress, if any, inside of a long step too."""
         self._runtime.cancel(self._handle)
 
     def profile(self, enabled: bool = True) -> npt.NDArray[np.uint64]:
@@ -328,6 +353,8 @@ def _aligned(data: Image | Array) -> npt.NDArray[np.uint8]:
 def check(status: int) -> None:
     """Raises the error of a status other than OK."""
     if status:
+        if status == _INTERRUPTED and _raised:
+            raise _raised.pop()
         from circlet.backends.cpu.status import Status, error_of
 
         raise error_of(Status(status))

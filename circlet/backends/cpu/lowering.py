@@ -19,6 +19,7 @@ import numpy.typing as npt
 from circlet.backends.cpu.layout import Border, Layout
 from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.ir import Op, Tensor
+from circlet.ops import get
 from circlet.ops.requantization import is_default
 from circlet.target.targets import Target
 
@@ -63,13 +64,18 @@ class NoRef:
     """An omitted operand: a null pointer in C."""
 
 
+@dataclass(frozen=True)
+class StopRef:
+    """What tells a kernel of a long task that the run is to end: a `circlet_stop` in C."""
+
+
 class KernelRef(NamedTuple):
     """The address of a kernel that another kernel calls."""
 
     kernel: Kernel
 
 
-Ref = TensorRef | ConstantRef | KernelRef | NoRef
+Ref = TensorRef | ConstantRef | KernelRef | StopRef | NoRef
 ParamValue = int | float | npt.NDArray[np.generic] | Sequence[int] | Sequence[float]
 
 
@@ -249,6 +255,16 @@ class Lowering:
     rank: Rank = Rank.GENERAL
 
 
+# A task of these is a row of the result, or more; others are tiles, or ask whether to stop.
+_TASKS_OF_ROWS = frozenset({"DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"})
+_MOST_TASK_WORK = 1 << 29
+
+
+def _work_of_row(op: Op) -> int:
+    batch, height, *_ = op.outputs[0].static_shape
+    return get(op).cost(op).macs // max(batch * height, 1)
+
+
 @dataclass
 class LoweringTable:
     """All rows, by kind, in the order of their ranks.
@@ -279,6 +295,8 @@ class LoweringTable:
         """The first row that takes an op, or why none does."""
         if not is_default(op):
             return f"no kernel for {op.requantization}"
+        if op.kind in _TASKS_OF_ROWS and _work_of_row(op) > _MOST_TASK_WORK:
+            return "a row of the image is more work than a task, which nothing stops, may be"
         reasons = []
         for row in self.rows.get(op.label) or filter(None, [self.row_of_user(op.label)]):
             reason = row.refuses(op, target)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from circlet.artifact.file import PartitionCode
 from circlet.backends import base
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
-from circlet.backends.cpu.compile import LoweredPartition, compile_partition
+from circlet.backends.cpu.compile import LoweredPartition, RunBounds, compile_partition
 from circlet.backends.cpu.control import ControlFlow, is_control
 from circlet.backends.cpu.lower.floats.bf16 import has_bf16
 from circlet.backends.cpu.lowering import LOWERINGS, Lowering
@@ -126,7 +126,7 @@ class CpuCompiler:
             partition,
             target,
             usable_cores(),
-            self.job.options.limits.loop_turns,
+            RunBounds(self.job.options.limits.loop_turns, self.job.most_work),
             names=self.job.constant_names,
             reuse=reuse,
             rows=self._rows,

@@ -28,6 +28,8 @@ class Status(IntEnum):
     BAD_PORT = 6
     TOO_MANY_TURNS = 7
     NO_TILES = 8
+    INTERRUPTED = 9
+    TOO_MUCH_WORK = 10
 
 
 def error_of(status: Status) -> CircletError:
@@ -48,6 +50,14 @@ def error_of(status: Status) -> CircletError:
         return LimitError(
             "a loop of the network did not end",
             why="it passed the number of turns that circlet.limits allows in one run",
+        )
+    if status is Status.INTERRUPTED:
+        return CancelledError("the run was interrupted")
+    if status is Status.TOO_MUCH_WORK:
+        return LimitError(
+            "the network has more work to do than allowed",
+            why="its loops took a run past the limit",
+            fix="raise `run_work` of circlet.limits.Limits if this is meant",
         )
     if status is Status.NO_TILES:
         return TargetError(

@@ -44,7 +44,7 @@ class ReferenceBackend:
         """The graph of a partition."""
         from circlet.backends.reference.partition import ReferencePartition
 
-        return ReferencePartition(code.constants, limits)
+        return ReferencePartition(code.constants, limits, code.section("work"))
 
     def resizer(self, loaded: Sequence[base.Executable], target: Target) -> base.Resizer:
         """Partitions are stored anew."""

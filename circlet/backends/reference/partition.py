@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,10 +18,13 @@ from circlet.ir.regions import call_depth, check_unfolded, reachable
 from circlet.ir.verify import violations
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import unsupported_reason
-from circlet.ops.evaluate import AfterOp, Guard, evaluate_graph
+from circlet.ops.evaluate import evaluate_graph
+from circlet.ops.guard import UNBOUNDED, AfterOp, Guard
 from circlet.ops.verify import unsupported_report
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
+
+_WORK = "work"
 
 
 class ReferenceCompiler(ModelCompiler):
@@ -32,6 +36,10 @@ class ReferenceCompiler(ModelCompiler):
         """Whether the op has a record for its types."""
         reason = unsupported_reason(op)
         return Supported("numpy") if reason is None else Reason(reason)
+
+    def sections(self) -> dict[str, tuple[bytes, ...]]:
+        """How much work a run may do."""
+        return {_WORK: (self.job.most_work.to_bytes(8, "little"),)}
 
     def stored(self, partition: Partition) -> bytes:
         """The partition in the first format that can say all of it."""
@@ -47,7 +55,12 @@ class ReferencePartition:
         CircletError: As reading and checking a model.
     """
 
-    def __init__(self, model: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        model: bytes | memoryview,
+        limits: Limits = DEFAULT_LIMITS,
+        most_work: bytes | memoryview = b"",
+    ) -> None:
         stored = load_whole(model, limits)
         call_depth(stored)
         check_unfolded(stored.main, limits)
@@ -56,25 +69,27 @@ class ReferencePartition:
                 raise violation.error()
         self._graph = stored.main
         self._limits = limits
+        self._most_work = int.from_bytes(most_work, "little") or UNBOUNDED
         unsupported_report(self._graph)
 
     def bind(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
     ) -> _Runner:
         """Read and write these buffers; numpy decides about threads itself."""
-        return _Runner(self._graph, self._limits, inputs, outputs)
+        guard = Guard(limits=self._limits, most_work=self._most_work)
+        return _Runner(self._graph, guard, inputs, outputs)
 
 
 class _Runner(ArrayRunner):
     def __init__(
         self,
         graph: Graph,
-        limits: Limits,
+        guard: Guard,
         inputs: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
     ) -> None:
         super().__init__(inputs, outputs)
-        self._graph, self._limits = graph, limits
+        self._graph, self._guard = graph, guard
         self._after_op: AfterOp | None = None
 
     def run(self, timeout_ns: int = 0) -> None:
@@ -86,8 +101,8 @@ class _Runner(ArrayRunner):
                 raise CancelledError("the run was cancelled")
             time_left(deadline)
 
-        budget = self._limits.memory_budget(0)
-        guard = Guard(check, self._limits, after_op=self._after_op, budget=budget)
+        budget = self._guard.limits.memory_budget(0)
+        guard = replace(self._guard, before_op=check, after_op=self._after_op, budget=budget)
         results = evaluate_graph(self._graph, self.inputs, guard)
         for index, (tensor, result) in enumerate(zip(self._graph.outputs, results, strict=True)):
             if None in tensor.shape:

@@ -19,9 +19,13 @@ def test_bits_equal_the_record(target: str) -> None:
         cases.op("BITWISE_XOR", pair)
         counts = cases.given(np.arange(111).reshape(3, 37).astype(dtype.numpy) % 40)
         cases.op("RIGHT_SHIFT", [pair[0], counts])
-    attrs = BucketizeAttrs((-2.0, -0.5, 0.0, 1.0))
-    for dtype in (DType.FLOAT32, DType.INT32):
-        cases.op("BUCKETIZE", [cases.data(dtype, (70,), None)], attrs, dtype=DType.INT32)
+    many = tuple(float(start) for start in np.round(np.linspace(-3, 3, 300), 2))
+    for starts in ((-2.0, -0.5, 0.0, 1.0), many, ()):
+        for dtype in (DType.FLOAT32, DType.INT32):
+            data = cases.data(dtype, (70,), None)
+            cases.op("BUCKETIZE", [data], BucketizeAttrs(starts), dtype=DType.INT32)
+    edges = cases.given(np.array([-3, 3, np.inf, -np.inf, 0, *many], np.float32))
+    cases.op("BUCKETIZE", [edges], BucketizeAttrs(many), dtype=DType.INT32)
     for dtype in (DType.INT32, DType.UINT8):
         cases.op("BITCAST", [cases.data(DType.FLOAT32, (3, 5))], dtype=dtype)
     cases.check(target)

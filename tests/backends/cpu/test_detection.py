@@ -71,6 +71,17 @@ def test_many_boxes_of_many_classes_equal_the_record(target: str, dtype: DType) 
 
 
 @each_target
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.UINT8])
+def test_many_classes_of_a_box_equal_the_record(target: str, dtype: DType) -> None:
+    cases = Cases()
+    many = replace(ATTRS, num_classes=41, max_classes_per_detection=17)
+    operands = _operands(cases, dtype, columns=42)
+    for kept in (17, 40, 60):
+        _detect(cases, operands, replace(many, max_classes_per_detection=kept))
+    cases.check(target, tolerance=0.0)
+
+
+@each_target
 def test_scores_that_are_no_numbers_choose_no_box(target: str) -> None:
     cases = Cases()
     codes, scores, anchors = _operands(cases, DType.FLOAT32)
@@ -89,10 +100,10 @@ def test_attributes_come_from_the_custom_code_record() -> None:
 
 
 @each_target
-def test_suppressions_equal_the_record(target: str) -> None:
+@pytest.mark.parametrize("count", [50, 600, 5000])
+def test_suppressions_equal_the_record(target: str, count: int) -> None:
     cases = Cases()
     random = np.random.default_rng(0)
-    count = 600
     corners = random.uniform(0, 1, (count, 2)).astype(np.float32)
     sides = random.uniform(-0.4, 0.4, (count, 2)).astype(np.float32)
     boxes = cases.given(np.concatenate([corners, corners + sides], 1))

@@ -145,6 +145,21 @@ def test_largest_elements_equal_the_record(target: str) -> None:
 
 
 @each_target
+def test_many_of_the_largest_elements_equal_the_record(target: str) -> None:
+    cases = Cases()
+    random = np.random.default_rng(1)
+    for dtype in NUMBERS:
+        values = random.integers(0, 40, (2, 300)).astype(dtype.numpy)
+        data = cases.given(values)
+        for kept, index in ((33, DType.INT16), (150, DType.INT32), (300, DType.INT32)):
+            made = [Tensor(f"{kept}", dtype, (2, kept)), Tensor(f"at{kept}", index, (2, kept))]
+            count = cases.constant(np.array(kept, np.int32))
+            cases.builder.op_many("TOPK_V2", [data, count], made)
+            cases.outputs.extend(made)
+    cases.check(target, threads=2)
+
+
+@each_target
 def test_reversed_sequences_equal_the_record(target: str) -> None:
     cases = Cases()
     for dtype in TYPES:

@@ -7,6 +7,7 @@
 
 #include "arg_max_u8.h"
 #include "priority_queue.h"
+#include "top_k.h"
 
 struct detection_postprocess_params {
     int64_t boxes;           /* encodings */
@@ -32,6 +33,9 @@ struct detection_postprocess_params {
 #define DETECTION_BOX_BYTES 56
 #define DETECTION_MORE_BYTES 4096
 
+#define DETECTION_WORK 16 /* of taking a box from the queue, in comparisons of vectors */
+#define DETECTION_FEW 16  /* classes of a box for which insertion is faster than a heap */
+
 typedef struct detection {
     const struct detection_postprocess_params *p;
     const void *codes, *scores, *anchors;
@@ -42,6 +46,7 @@ typedef struct detection {
     int32_t *candidates; /* boxes one of whose scores counts */
     int32_t *chosen;
     uint8_t *is_decoded;
+    stop_count *stop;
     int is_stored;
 } detection;
 
@@ -143,7 +148,7 @@ static int64_t detection_suppress(const detection *d, int64_t candidates, int64_
     int64_t chosen = 0;
     while (chosen < most) {
         int64_t index = queue_top(&r);
-        if (index < 0) break;
+        if (index < 0 || stop_after(d->stop, DETECTION_WORK + chosen / CIRCLET_LANES)) break;
         queue_update(&r, index, QUEUE_NONE);
         const float *box = detection_decode(d, d->candidates[index]);
         if (detection_is_suppressed(d, box, chosen)) continue;
@@ -206,12 +211,41 @@ CIRCLET_INLINE int64_t detection_insert(const detection *d, detection_out out, i
     return last + 1;
 }
 
+/* As many rows, for the best classes of a box, by a heap that is sorted then; the classes are numbers
+ * of 32 bits until all of them are found. */
+static void detection_rank(const detection *d, detection_out row, int64_t box) {
+    int64_t kept = d->p->per_box;
+    float *values = row.scores;
+    void *indices = row.classes;
+    const int index_size = 4;
+    for (int64_t c = 0; c < kept; c++) {
+        values[c] = detection_score(d, box, c);
+        top_k_set_index(indices, c, c, index_size);
+    }
+    for (int64_t c = kept / 2 - 1; c >= 0; c--) TOP_K_SINK(float, c, kept, values[c], c);
+    for (int64_t c = kept; c < d->p->classes; c++) {
+        float score = detection_score(d, box, c);
+        int64_t last = top_k_index(indices, 0, index_size);
+        if (TOP_K_BEHIND(values[0], last, score, c)) TOP_K_SINK(float, 0, kept, score, c);
+    }
+    for (int64_t c = kept - 1; c > 0; c--) TOP_K_TAKE_LAST(float, c);
+    for (int64_t c = 0; c < kept; c++) {
+        row.classes[c] = (float)((const int32_t *)indices)[c];
+        for (int i = 0; i < 4; i++) row.boxes[c * 4 + i] = d->corners[box * 4 + i];
+    }
+}
+
 /* Boxes suppressed by their best score, each with its best classes. */
 static int64_t detection_fast(const detection *d, detection_out out) {
     int64_t count = detection_suppress(d, detection_candidates(d, 0), d->p->detections);
     for (int64_t i = 0; i < count; i++) {
         int64_t first = i * d->p->per_box, held = 0;
         detection_out row = {out.boxes + first * 4, out.classes + first, out.scores + first};
+        if (stop_after(d->stop, d->p->classes)) return i;
+        if (d->p->per_box > DETECTION_FEW) {
+            detection_rank(d, row, d->chosen[i]);
+            continue;
+        }
         for (int64_t label = 0; label < d->p->classes; label++) {
             int64_t at = held;
             while (at > 0 && detection_score(d, d->chosen[i], label) > row.scores[at - 1]) at--;
@@ -220,6 +254,33 @@ static int64_t detection_fast(const detection *d, detection_out out) {
         }
     }
     return count;
+}
+
+/* Merges the boxes chosen of a class into `held` rows, all by falling score, and keeps the first
+ * `most`; among equals those that were there stay ahead. From the back, so that rows move once. */
+static int64_t detection_merge(const detection *d, detection_out out, int64_t held, int64_t most,
+                               int64_t count, int64_t label) {
+    int64_t old = 0, new = 0, rows = held + count < most ? held + count : most;
+    while (old + new < rows) {
+        if (new < count &&
+            (old == held || detection_score(d, d->chosen[new], label) > out.scores[old])) new++;
+        else old++;
+    }
+    for (int64_t at = rows - 1; new > 0; at--) {
+        float score = detection_score(d, d->chosen[new - 1], label);
+        if (old > 0 && score > out.scores[old - 1]) {
+            old--;
+            for (int c = 0; c < 4; c++) out.boxes[at * 4 + c] = out.boxes[old * 4 + c];
+            out.classes[at] = out.classes[old];
+            out.scores[at] = out.scores[old];
+            continue;
+        }
+        const float *box = d->corners + d->chosen[--new] * 4;
+        for (int c = 0; c < 4; c++) out.boxes[at * 4 + c] = box[c];
+        out.classes[at] = (float)(int32_t)label;
+        out.scores[at] = score;
+    }
+    return rows;
 }
 
 /* Boxes suppressed class by class, the best of all classes. */
@@ -231,12 +292,8 @@ static int64_t detection_regular(const detection *d, detection_out out) {
             d->score[i] = score >= d->p->score_threshold ? score : QUEUE_NONE;
         }
         int64_t count = detection_suppress(d, candidates, d->p->per_class);
-        for (int64_t i = 0; i < count; i++) {
-            float score = detection_score(d, d->chosen[i], label);
-            int64_t at = held;
-            while (at > 0 && score > out.scores[at - 1]) at--;
-            if (at < most) held = detection_insert(d, out, at, held, most, d->chosen[i], label);
-        }
+        if (stop_after(d->stop, candidates + held)) return held;
+        held = detection_merge(d, out, held, most, count, label);
     }
     return held;
 }
@@ -264,10 +321,13 @@ static detection detection_set_up(const struct detection_postprocess_params *p, 
     return d;
 }
 
-/* Operands: encodings, scores, anchors; boxes, classes, scores, number of boxes. One task. */
+/* Operands: encodings, scores, anchors; boxes, classes, scores, number of boxes, circlet_stop. One
+ * task. */
 CIRCLET_INLINE void detection_boxes(const struct detection_postprocess_params *p, void *const *x,
                                     void *scratch, int is_stored, int is_regular) {
     detection d = detection_set_up(p, x, scratch, is_stored);
+    stop_count stop = stop_start(x[7]);
+    d.stop = &stop;
     detection_out out = {x[3], x[4], x[5]};
     for (int64_t i = 0; i < p->results * 4; i++) out.boxes[i] = 0;
     for (int64_t i = 0; i < p->results; i++) out.classes[i] = out.scores[i] = 0;

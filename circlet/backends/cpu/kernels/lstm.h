@@ -112,12 +112,15 @@ CIRCLET_INLINE void lstm_f32(const struct lstm_f32_params *p, void *const *x, vo
     float *gates = scratch, *hidden = gates + p->hidden, *projected = gates + p->projected;
     const struct lstm_sizes *s = &p->size;
     const float *tables = x[5];
+    const int64_t work = lstm_step_work(s);
+    stop_count stop = stop_start(x[7]);
     for (int64_t batch = begin; batch < end; batch++) {
         float *state = (float *)x[3] + batch * s->outputs;
         float *cell = (float *)x[4] + batch * s->cells;
         const float *in = (const float *)x[0] + batch * s->in_batch;
         float *out = (float *)x[2] + batch * s->out_batch;
         for (int64_t step = 0; step < s->steps; step++, in += s->in_step, out += s->out_step) {
+            if (stop_after(&stop, work)) return;
             matvec_f32(x[1], in, s->inputs, state, s->outputs, gates, s->gate_blocks, vectors);
             lstm_f32_step(p, gates, tables, cell, hidden, has_input_gate, activation, peephole,
                           norm);

@@ -56,12 +56,15 @@ CIRCLET_INLINE void lstm_hybrid(const struct lstm_hybrid_params *p, void *const 
     const struct lstm_sizes *s = &f->size;
     float *gates = scratch, *hidden = gates + f->hidden, *projected = gates + f->projected;
     uint8_t *room = (uint8_t *)scratch + p->quantised;
+    const int64_t work = lstm_step_work(s);
+    stop_count stop = stop_start(x[13]);
     for (int64_t batch = begin; batch < end; batch++) {
         float *state = (float *)x[7] + batch * s->outputs;
         float *cell = (float *)x[8] + batch * s->cells;
         const float *in = (const float *)x[0] + batch * s->in_batch;
         float *out = (float *)x[6] + batch * s->out_batch;
         for (int64_t step = 0; step < s->steps; step++, in += s->in_step, out += s->out_step) {
+            if (stop_after(&stop, work)) return;
             lstm_hybrid_product(x[1], x[2], in, s->inputs, room, x[5], gates, s->gate_blocks,
                                 p->asymmetric, vectors);
             lstm_hybrid_product(x[3], x[4], state, s->outputs, room, gates, gates,

@@ -109,12 +109,15 @@ CIRCLET_INLINE void lstm_q8(const struct lstm_q8_params *p, void *const *x, void
     uint8_t *in_words = (uint8_t *)scratch + p->in_offset;
     uint8_t *state_words = (uint8_t *)scratch + p->state_offset;
     const int last = 2 + has_input_gate;
+    const int64_t work = lstm_step_work(s);
+    stop_count stop = stop_start(x[11]);
     for (int64_t batch = begin; batch < end; batch++) {
         int8_t *state = (int8_t *)x[6] + batch * s->outputs;
         int16_t *cell = (int16_t *)x[7] + batch * s->cells;
         const int8_t *in = (const int8_t *)x[0] + batch * s->in_batch;
         int8_t *out = (int8_t *)x[5] + batch * s->out_batch;
         for (int64_t step = 0; step < s->steps; step++, in += s->in_step, out += s->out_step) {
+            if (stop_after(&stop, work)) return;
             matvec_words(in_words, in, s->inputs);
             matvec_words(state_words, state, s->outputs);
             matvec_q8(x[1], in_words, (s->inputs + 3) / 4, x[2], gates, s->gate_blocks, whole, 0,

@@ -8,7 +8,7 @@
 #ifndef CIRCLET_LSTM_SIZES_H
 #define CIRCLET_LSTM_SIZES_H
 
-#include <stdint.h>
+#include "stop.h"
 
 struct lstm_sizes {
     int64_t steps;
@@ -23,5 +23,10 @@ struct lstm_sizes {
     int64_t gate_blocks;
     int64_t projection_blocks; /* 0 without a projection */
 };
+
+/* Of a step, in units of stop.h: vectors of products, and functions of the gates. */
+static inline int64_t lstm_step_work(const struct lstm_sizes *s) {
+    return (s->inputs + s->outputs + 64) * s->gate / 16;
+}
 
 #endif

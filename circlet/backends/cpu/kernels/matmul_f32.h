@@ -9,6 +9,7 @@
 #include "conv_f32.h"
 #include "matmul.h"
 #include "pack_f32.h"
+#include "stop.h"
 
 struct matmul_f32_params {
     struct matmul_sizes size;
@@ -70,13 +71,15 @@ CIRCLET_INLINE void matmul_f32_dots(const struct matmul_sizes *s, const float *x
     }
 }
 
-/* Operands: left, right, result. Where the form is not MATMUL_PACKED, all rows go by at once: MR of
+/* Operands: left, right, result, circlet_stop. Where the form is not MATMUL_PACKED, all rows go by at once: MR of
  * them; else rows have their elements side by side. */
 CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *operands,
                                void *scratch, int64_t begin, int64_t end, const int MR,
                                const int NV, const enum matmul_f32_form FORM) {
     const int width = NV * CIRCLET_LANES;
     const struct matmul_sizes *s = &p->size;
+    const int64_t step = stop_rows(s->depth * width, MR);
+    stop_count stop = stop_start(operands[3]);
     float *panel = scratch;
     struct conv_f32_params tile = {0};
     tile.in.pixel = s->x_row, tile.out.pixel = s->columns;
@@ -96,10 +99,14 @@ CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *o
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) v_store(panel + v * CIRCLET_LANES, v_zero());
         pack_f32(panel + width, y, s->depth, s->y_depth, s->y_column,
                  s_min_i64(left, width), width);
-        for (int64_t m = 0; m < s->rows; m += MR) {
-            int64_t row = s_min_i64(m, s->rows - MR);
-            float *to = out + row * s->columns;
-            conv_f32_tile(&tile, x + row * tile.in.pixel, panel, to, to, left, 0, MR, NV, 0, 0);
+        for (int64_t m = 0, next; m < s->rows; m = next) {
+            next = m + step;
+            for (; m < s_min_i64(next, s->rows); m += MR) {
+                int64_t row = s_min_i64(m, s->rows - MR);
+                float *to = out + row * s->columns;
+                conv_f32_tile(&tile, x + row * tile.in.pixel, panel, to, to, left, 0, MR, NV, 0, 0);
+            }
+            if (stop_after(&stop, STOP_EVERY)) return;
         }
     }
 }

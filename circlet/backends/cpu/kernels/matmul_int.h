@@ -8,6 +8,7 @@
 
 #include "conv_q16.h"
 #include "matmul.h"
+#include "stop.h"
 #include "requantize.h"
 
 struct matmul_int_params {
@@ -112,7 +113,7 @@ CIRCLET_INLINE void matmul_int_store_wide(const struct matmul_int_params *p, cha
     }
 }
 
-/* Operands: left, right, qparams of the columns, result.
+/* Operands: left, right, qparams of the columns, result, circlet_stop.
  *
  * MR, NV: Rows and registers of columns of a tile.
  * scaling: MATMUL_INT_NARROW: how results are scaled.
@@ -127,6 +128,8 @@ CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *o
     int16_t *lower = upper + MR * even + 2 * CIRCLET_LANES;
     struct conv_q16_params tile = {0};
     tile.in_pixel = tile.run = even, tile.runs_down = tile.runs_across = 1;
+    const int64_t step = stop_rows(even * width, MR);
+    stop_count stop = stop_start(operands[4]);
     for (int64_t task = begin; task < end; task++) {
         struct matmul_place place = matmul_find(&p->size, task, width);
         int64_t left = p->size.columns - place.first;
@@ -135,26 +138,30 @@ CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *o
         const void *qparams = (const char *)operands[2] + place.block * qparam_bytes;
         char *out = (char *)operands[3] + place.out * size;
         matmul_int_pack(p, panel, y, s_min_i64(left, width), upper, y_type, NV);
-        for (int64_t m = 0; m < p->size.rows; m += MR) {
-            int64_t row = s_min_i64(m, p->size.rows - MR);
-            for (int64_t r = 0; r < MR; r++)
-                matmul_int_gather(upper + r * even, x + (row + r) * p->size.x_row * size,
-                                  p->size.x_depth, p->size.depth, x_type, p->x_zero);
-            vi acc[32];
-            wl sums[32], low[32];
-            CIRCLET_UNROLL for (int i = 0; i < MR * NV; i++) {
-                const int32_t *bias = (const int32_t *)qparams + i % NV * Q8_QPARAM;
-                acc[i] = wide ? v_zero_i32() : v_load_i32(bias);
-                sums[i] = low[i] = v_splat_i64(0);
+        for (int64_t m = 0, next; m < p->size.rows; m = next) {
+            next = m + step;
+            for (; m < s_min_i64(next, p->size.rows); m += MR) {
+                int64_t row = s_min_i64(m, p->size.rows - MR);
+                for (int64_t r = 0; r < MR; r++)
+                    matmul_int_gather(upper + r * even, x + (row + r) * p->size.x_row * size,
+                                      p->size.x_depth, p->size.depth, x_type, p->x_zero);
+                vi acc[32];
+                wl sums[32], low[32];
+                CIRCLET_UNROLL for (int i = 0; i < MR * NV; i++) {
+                    const int32_t *bias = (const int32_t *)qparams + i % NV * Q8_QPARAM;
+                    acc[i] = wide ? v_zero_i32() : v_load_i32(bias);
+                    sums[i] = low[i] = v_splat_i64(0);
+                }
+                if (form == MATMUL_INT_SPLIT) {
+                    matmul_int_split(upper, lower, MR * even);
+                    conv_q16_product(acc, low, &tile, lower, panel, MR, NV, 1);
+                }
+                conv_q16_product(acc, sums, &tile, upper, panel, MR, NV, wide);
+                char *to = out + row * p->size.columns * size;
+                if (wide) matmul_int_store_wide(p, to, sums, low, qparams, left, MR, NV, form);
+                else matmul_int_store(p, to, acc, qparams, left, MR, NV, scaling);
             }
-            if (form == MATMUL_INT_SPLIT) {
-                matmul_int_split(upper, lower, MR * even);
-                conv_q16_product(acc, low, &tile, lower, panel, MR, NV, 1);
-            }
-            conv_q16_product(acc, sums, &tile, upper, panel, MR, NV, wide);
-            char *to = out + row * p->size.columns * size;
-            if (wide) matmul_int_store_wide(p, to, sums, low, qparams, left, MR, NV, form);
-            else matmul_int_store(p, to, acc, qparams, left, MR, NV, scaling);
+            if (stop_after(&stop, STOP_EVERY)) return;
         }
     }
 }

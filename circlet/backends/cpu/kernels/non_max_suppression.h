@@ -10,6 +10,8 @@ struct non_max_suppression_params {
     int64_t most;  /* rows of the output */
 };
 
+#define SUPPRESSION_WORK 16 /* of taking a box from the queue, in comparisons */
+
 /* Intersection over union of boxes given by any two opposite corners. */
 CIRCLET_INLINE float non_max_suppression_iou(const float *a, const float *b) {
     float first[4], second[4];
@@ -21,7 +23,7 @@ CIRCLET_INLINE float non_max_suppression_iou(const float *a, const float *b) {
 }
 
 /* Operands: boxes, scores, overlap and score threshold, sigma or null; indices, scores or null,
- * number of boxes. One task. As in LiteRT's non_max_suppression.h, a box is compared only when
+ * number of boxes, circlet_stop. One task. As in LiteRT's non_max_suppression.h, a box is compared only when
  * it comes to the top, and then with those chosen since it was last compared: scores only fall,
  * so that one that stays on top is the largest. */
 CIRCLET_INLINE void non_max_suppression(const struct non_max_suppression_params *p, void *const *x, void *scratch,
@@ -38,11 +40,12 @@ CIRCLET_INLINE void non_max_suppression(const struct non_max_suppression_params 
         seen[i] = 0;
     }
     priority_queue r = queue_over(score, p->boxes);
+    stop_count stop = stop_start(x[8]);
     for (int64_t i = 0; i < p->most; i++) chosen[i] = 0;
     for (int64_t i = 0; kept && i < p->most; i++) kept[i] = 0;
     while (count < p->most) {
         int64_t box = queue_top(&r);
-        if (box < 0) break;
+        if (box < 0 || stop_after(&stop, SUPPRESSION_WORK + count - seen[box])) break;
         float before = score[box], now = before;
         for (int64_t i = count - 1; i >= seen[box] && now > threshold; i--) {
             float ratio = non_max_suppression_iou(boxes + 4 * box, boxes + 4 * chosen[i]);

@@ -4,6 +4,7 @@
 #define CIRCLET_POOL_H
 
 #include "element.h"
+#include "stop.h"
 #include "strides.h"
 #include "vmath.h"
 
@@ -194,10 +195,12 @@ CIRCLET_INLINE void pool_pixel(const struct pool_params *p, const pool_window *w
     }
 }
 
-/* Operands: input, output. A task is one row of the output. */
+/* Operands: input, output, circlet_stop. A task is one row of the output. */
 CIRCLET_INLINE void pool(const struct pool_params *p, void *const *x, void *scratch, int64_t begin,
                          int64_t end, int kind, int type) {
     (void)scratch;
+    const int64_t step = stop_rows(p->window_height * p->window_width * p->channels, 1);
+    stop_count stop = stop_start(x[2]);
     int64_t size = element_size(type);
     for (int64_t task = begin; task < end; task++) {
         int64_t image = task / p->out_height, y = task % p->out_height;
@@ -205,14 +208,19 @@ CIRCLET_INLINE void pool(const struct pool_params *p, void *const *x, void *scra
         const char *from = (const char *)x[0] +
                            strides_at(&p->in, image, first_y, 0) * size;
         char *to = (char *)x[1] + strides_at(&p->out, image, y, 0) * size;
-        for (int64_t column = 0; column < p->out_width; column++) {
-            int64_t left = column * p->stride_width - p->pad_left, first_x = s_max_i64(left, 0);
-            pool_window w = {from + first_x * p->in.pixel * size,
-                             s_min_i64(top + p->window_height, p->in_height) - first_y,
-                             s_min_i64(left + p->window_width, p->in_width) - first_x,
-                             p->in.row, p->in.pixel};
-            pool_pixel(p, &w, to + column * p->out.pixel * size, kind, type,
-                       pool_reaches_over(p, column, first_x + w.columns));
+        for (int64_t column = 0, next; column < p->out_width; column = next) {
+            next = s_min_i64(column + step, p->out_width);
+            for (; column < next; column++) {
+                int64_t left = column * p->stride_width - p->pad_left;
+                int64_t first_x = s_max_i64(left, 0);
+                pool_window w = {from + first_x * p->in.pixel * size,
+                                 s_min_i64(top + p->window_height, p->in_height) - first_y,
+                                 s_min_i64(left + p->window_width, p->in_width) - first_x,
+                                 p->in.row, p->in.pixel};
+                pool_pixel(p, &w, to + column * p->out.pixel * size, kind, type,
+                           pool_reaches_over(p, column, first_x + w.columns));
+            }
+            if (stop_after(&stop, STOP_EVERY)) return;
         }
     }
 }

@@ -7,6 +7,7 @@ FAMILIES = (
     "elementwise.lut",
     "elementwise.lut16",
     "elementwise.elementwise",
+    "elementwise.bucketize",
     "elementwise.fused",
     "reductions.pool",
     "elementwise.quantize",

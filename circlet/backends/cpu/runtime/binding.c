@@ -5,7 +5,6 @@
 #include "sys.h"
 
 #define PAGE 4096u
-#define CANCELLED_BIT 1u
 #define NO_OPERAND UINT32_MAX
 
 typedef struct port {
@@ -31,6 +30,7 @@ struct circlet_binding {
     uint32_t threads;
     uint32_t missing; /* ports that a step uses and that have no buffer */
     schedule schedule;
+    watch watch;
 };
 
 static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -65,7 +65,7 @@ static port *port_of(circlet_binding *binding, const circlet_operand *operand) {
 }
 
 /* The address of what does not change with the caller's buffers; null for ports. */
-static void *fixed_address(const circlet_binding *binding, const circlet_operand *operand) {
+static void *fixed_address(circlet_binding *binding, const circlet_operand *operand) {
     if (operand->space == CIRCLET_ARENA)
         return binding->arena + operand->offset;
     if (operand->space == CIRCLET_CONSTANT)
@@ -76,6 +76,8 @@ static void *fixed_address(const circlet_binding *binding, const circlet_operand
     }
     if (operand->space == CIRCLET_KERNEL)
         return (void *)binding->executable->units[operand->index]->kernels[operand->offset];
+    if (operand->space == CIRCLET_STOP)
+        return &binding->watch.stop;
     return NULL;
 }
 
@@ -96,6 +98,14 @@ static void chain_operands(circlet_binding *binding) {
     }
 }
 
+/* So many tasks that their work is WORK_PER_LOOK; 0 where that of all is less. */
+static int64_t tasks_per_look(const circlet_step *step) {
+    if (step->work <= WORK_PER_LOOK)
+        return 0;
+    int64_t tasks = step->tasks / (step->work / WORK_PER_LOOK);
+    return tasks ? tasks : 1;
+}
+
 static void bind_steps(circlet_binding *binding) {
     const circlet_plan *plan = binding->executable->plan;
     for (uint32_t i = 0; i < plan->step_count; i++) {
@@ -103,6 +113,8 @@ static void bind_steps(circlet_binding *binding) {
         bound_step *bound = &binding->steps[i];
         bound->operands = binding->operands + step->first_operand;
         bound->tasks = step->tasks;
+        bound->work = step->work;
+        bound->tasks_per_look = tasks_per_look(step);
         if (step->unit == CIRCLET_CONTROL) {
             bound->chunks = step->kernel;
             continue;
@@ -145,6 +157,7 @@ CIRCLET_EXPORT uint32_t circlet_binding_create(circlet_executable *executable,
     made->executable = executable;
     made->threads = threads;
     made->step_count = plan->step_count;
+    watch_init(&made->watch);
     circlet_executable_retain(executable);
     chain_operands(made);
     bind_steps(made);
@@ -224,12 +237,11 @@ CIRCLET_EXPORT uint32_t circlet_binding_observe(circlet_binding *binding,
     return CIRCLET_OK;
 }
 
-static inline void run_step(const circlet_binding *binding, const bound_step *step,
-                            uint32_t threads) {
+static inline void run_step(circlet_binding *binding, const bound_step *step, uint32_t threads) {
     if (threads > 1 && step->chunks > 1 && !step->is_serial)
-        pool_run_step(binding->pool, step, binding->scratch, threads);
+        pool_run_step(binding->pool, step, binding->scratch, threads, &binding->watch);
     else if (step->tasks)
-        step->kernel(step->params, step->operands, binding->scratch.base, 0, step->tasks);
+        run_tasks(step, binding->scratch.base, 0, step->tasks, &binding->watch);
 }
 
 /* The step after a control step, which is bound without a kernel. */
@@ -238,8 +250,9 @@ static inline uint32_t step_after(const bound_step *control, uint32_t index) {
     return stays ? index + 1 : (uint32_t)control->tasks;
 }
 
-/* The clock is read only where somebody wants to know: a deadline, a profile, or a trial. Jumps
- * backwards, onto themselves too, are turns of loops, and the plan says how many one run may do. */
+/* The clock is read only where somebody wants to know: a deadline, a profile, a trial, or after much
+ * work. Jumps backwards, onto themselves too, are turns of loops, and the plan says how many one run
+ * may do, and how much work. */
 static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32_t threads) {
     uint64_t *step_ns = binding->step_ns;
     schedule *schedule = &binding->schedule;
@@ -248,6 +261,8 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
     uint32_t timed = deadline_ns || step_ns || is_sampled || binding->observer;
     uint64_t start = timed ? sys_now_ns() : 0, before = start;
     uint32_t turns_left = binding->executable->plan->most_turns;
+    uint64_t work = 0, most_work = binding->executable->plan->most_work;
+    uint64_t weight = 0, next_look = WORK_PER_LOOK;
     for (uint32_t i = 0; step_ns && i < binding->step_count; i++)
         step_ns[i] = 0;
     for (uint32_t i = 0, next; i < binding->step_count; i = next) {
@@ -263,6 +278,15 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
             next = step_after(step, i);
         if (next <= i && !turns_left--)
             return CIRCLET_TOO_MANY_TURNS;
+        work += step->work;
+        weight += step->work + (uint64_t)STEP_WEIGHT;
+        if (weight >= next_look) {
+            next_look = weight + WORK_PER_LOOK;
+            if (watch_look(&binding->watch))
+                return binding->watch.status;
+            if (work > most_work)
+                return CIRCLET_TOO_MUCH_WORK;
+        }
         if (!timed)
             continue;
         uint64_t now = sys_now_ns();
@@ -278,7 +302,7 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
     }
     if (is_sampled)
         schedule_record_run(schedule, binding->steps, binding->step_count, threads, before - start);
-    return CIRCLET_OK;
+    return binding->watch.status; /* a kernel may have stopped */
 }
 
 /* Kernels rely on the default floating-point state: the caller may flush denormals, or round
@@ -293,6 +317,7 @@ static uint32_t run_entered(circlet_binding *binding, uint64_t timeout_ns) {
     uint64_t state = cpu_float_state();
     if (state != CPU_FLOAT_DEFAULT)
         cpu_set_float_state(CPU_FLOAT_DEFAULT);
+    watch_start(&binding->watch, &binding->state, deadline);
     uint32_t status = run_steps(binding, deadline, threads);
     cpu_set_float_state(state);
     if (threads > 1)

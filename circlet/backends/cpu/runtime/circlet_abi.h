@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define CIRCLET_ABI_VERSION 3u
+#define CIRCLET_ABI_VERSION 4u
 #define CIRCLET_PLAN_MAGIC 0x504C5243u /* "CRLP" */
 
 /* One kernel does the tasks begin <= task < end of a step. `params` is the kernel family's own
@@ -18,6 +18,12 @@
  * memory of the calling thread, 64-byte aligned, undefined on entry. */
 typedef void (*circlet_kernel)(const void *params, void *const *operands, void *scratch,
                                int64_t begin, int64_t end);
+
+/* What kernels of long tasks ask, every few million operations, whether the run is to end. They
+ * then return at once, whatever their results are. */
+typedef struct circlet_stop {
+    uint32_t (*is_due)(struct circlet_stop *stop);
+} circlet_stop;
 
 /* What a unit asks of the system before its first call. */
 #define CIRCLET_NEEDS_TILES 1u /* AMX tiles, which Linux grants to a process that asks */
@@ -42,7 +48,8 @@ enum circlet_space {
     CIRCLET_INPUT = 3,    /* offset into the caller's input buffer `index` */
     CIRCLET_OUTPUT = 4,   /* offset into the caller's output buffer `index` */
     CIRCLET_PARAMS = 5,   /* offset into the plan's parameter block: constants of this plan alone */
-    CIRCLET_KERNEL = 6    /* the circlet_kernel number `offset` of unit `index` */
+    CIRCLET_KERNEL = 6,   /* the circlet_kernel number `offset` of unit `index` */
+    CIRCLET_STOP = 7      /* the circlet_stop of the run */
 };
 
 typedef struct circlet_operand {
@@ -68,8 +75,11 @@ typedef struct circlet_step {
     uint64_t params_offset; /* from the start of the parameter block, a multiple of 16 */
     int64_t tasks;
     uint32_t source; /* index into the artifact's table of source operators */
-    uint32_t reserved;
+    uint32_t work; /* of all tasks, in units of CIRCLET_WORK_UNIT operations */
 } circlet_step;
+
+/* Operations are counted as records of operators count them; the largest number stands for more. */
+#define CIRCLET_WORK_UNIT 1024u
 
 /* Followed by steps[step_count], operands[operand_count], then params_bytes of parameters at
  * params_offset (64-byte aligned, from the start of the header). */
@@ -87,6 +97,7 @@ typedef struct circlet_plan {
     uint64_t arena_bytes;
     uint64_t scratch_bytes; /* per thread */
     uint64_t constants_bytes;
+    uint64_t most_work; /* that one run may do, in the units of steps */
 } circlet_plan;
 
 enum circlet_status {
@@ -98,7 +109,9 @@ enum circlet_status {
     CIRCLET_BUSY = 5,    /* another thread runs this binding */
     CIRCLET_BAD_PORT = 6, /* no such input or output, or one that has no buffer yet */
     CIRCLET_TOO_MANY_TURNS = 7, /* a loop did not end within most_turns */
-    CIRCLET_NO_TILES = 8        /* the system does not grant AMX tiles */
+    CIRCLET_NO_TILES = 8,       /* the system does not grant AMX tiles */
+    CIRCLET_INTERRUPTED = 9,    /* what circlet_ask_interrupt was given said so */
+    CIRCLET_TOO_MUCH_WORK = 10  /* loops made the steps do more than most_work */
 };
 
 #endif

@@ -4,3 +4,4 @@
 #include "pool.c"
 #include "schedule.c"
 #include "support.h"
+#include "watch.c"

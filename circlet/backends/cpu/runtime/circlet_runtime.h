@@ -66,12 +66,20 @@ typedef void circlet_observer(void *context, uint32_t step, uint64_t ns);
 CIRCLET_EXPORT uint32_t circlet_binding_observe(circlet_binding *binding,
                                                 circlet_observer *observer, void *context);
 
-/* Runs all steps. With a timeout other than 0 the run stops at the first step that would start
- * after it; the outputs are then undefined. The floating-point state of the caller is kept. */
+/* Runs all steps. With a timeout other than 0 the run ends soon after it, inside of long steps too;
+ * the outputs are then undefined. The floating-point state of the caller is kept. */
 CIRCLET_EXPORT uint32_t circlet_run(circlet_binding *binding, uint64_t timeout_ns);
 
-/* Stops the run in progress before its next step; without one it does nothing. */
+/* Has the run in progress end soon, inside of long steps too; without one it does nothing. */
 CIRCLET_EXPORT void circlet_cancel(circlet_binding *binding);
+
+/* Says whether a run is to end. */
+typedef uint32_t circlet_interrupt(void);
+
+/* Has every run on the main thread of the process ask now and then, ten times a second at most, and
+ * never in its first tenth of a second; null stops it. For handlers of signals that run only where
+ * somebody calls them, as those of Python do. */
+CIRCLET_EXPORT void circlet_ask_interrupt(circlet_interrupt *interrupt);
 
 CIRCLET_EXPORT uint32_t circlet_abi_version(void);
 

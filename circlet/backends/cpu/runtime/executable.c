@@ -43,6 +43,7 @@ static uint32_t operand_is_sound(const circlet_plan *plan, const circlet_operand
         return 0;
     switch (operand->space) {
     case CIRCLET_NONE: return 1;
+    case CIRCLET_STOP: return 1;
     case CIRCLET_ARENA: return offset <= plan->arena_bytes;
     case CIRCLET_CONSTANT: return offset <= plan->constants_bytes;
     case CIRCLET_INPUT: return operand->index < plan->input_count;

@@ -18,6 +18,7 @@
  * than a futex wakes a thread; between runs a spinning worker only takes power from the others. */
 #define SPIN_NS 200000u
 #define EAGER_SPINS 2000u /* pauses before a spinning thread starts to yield its core */
+#define SPINS_PER_LOOK 8192u /* of a caller that waits for workers, which do not ask interrupts */
 
 /* The unclaimed chunks of a share in one word, so that one compare-and-swap claims: 16 bits each
  * of threads, end and begin. The share's thread takes from the begin, others take from the end.
@@ -38,6 +39,7 @@ typedef struct worker_slot {
 struct circlet_pool {
     _Alignas(CACHE_LINE) const bound_step *step;
     scratch_area scratch;
+    watch *watch;
     uint32_t core; /* on which the caller was when it took the pool */
     _Alignas(CACHE_LINE) uint32_t done; /* chunks that workers were done with, in all steps */
     _Alignas(CACHE_LINE) uint32_t taken;
@@ -76,7 +78,7 @@ static void run_chunk(const circlet_pool *pool, uint32_t chunk, uint32_t thread)
     int64_t begin = chunk * step->quotient + extra;
     int64_t end = begin + step->quotient + (chunk < front || chunk >= back);
     char *scratch = pool->scratch.base + thread * pool->scratch.stride;
-    step->kernel(step->params, step->operands, scratch, begin, end);
+    run_tasks(step, scratch, begin, end, pool->watch);
 }
 
 /* Claims chunks of a share one by one and runs them; returns how many. Only after the claim may the
@@ -266,17 +268,21 @@ static void offer(circlet_pool *pool, uint32_t chunks, uint32_t threads) {
  * workers have claimed. `expected` counts modulo 2^32, as `done` does, and is never set back: a
  * worker that is late to report would be counted in the wrong step. */
 void pool_run_step(circlet_pool *pool, const bound_step *step, scratch_area scratch,
-                   uint32_t threads) {
+                   uint32_t threads, watch *watch) {
     pool->step = step;
     pool->scratch = scratch;
+    pool->watch = watch;
     offer(pool, step->chunks, threads);
     wake_workers(pool, threads);
     run_chunk(pool, 0, 0);
     uint32_t expected = pool->expected + step->chunks - 1, spins = 0;
     for (uint32_t owner = 0; owner < threads; owner++)
         expected -= run_share(pool, owner, 0);
-    while (__atomic_load_n(&pool->done, __ATOMIC_ACQUIRE) != expected)
+    while (__atomic_load_n(&pool->done, __ATOMIC_ACQUIRE) != expected) {
         spin(&spins);
+        if (spins % SPINS_PER_LOOK == 0)
+            watch_look(watch);
+    }
     pool->expected = expected;
 }
 

@@ -3,16 +3,19 @@
 #define CIRCLET_POOL_H
 
 #include "circlet_runtime.h"
+#include "watch.h"
 
 /* A step of a binding, ready to be called. Chunks cover `quotient` tasks each; `remainder` of them,
  * half of these at the front and half at the back, one more, so that the first and the last thread
  * have as many of them. The least times seen in each mode of schedule.h decide whether the step is
- * serial. */
+ * serial. Between so many tasks of a chunk somebody looks whether the run is to end; 0 where a
+ * chunk is short. */
 typedef struct bound_step {
     circlet_kernel kernel;
     const void *params;
     void *const *operands;
     int64_t tasks;
+    int64_t tasks_per_look;
     int64_t quotient;
     uint32_t remainder;
     uint32_t chunks;
@@ -21,6 +24,7 @@ typedef struct bound_step {
     uint32_t mixed_ns;
     uint32_t prefers_serial;
     uint32_t is_serial;
+    uint32_t work; /* as in circlet_step */
 } bound_step;
 
 typedef struct scratch_area {
@@ -43,6 +47,18 @@ void pool_release(circlet_pool *pool);
 
 /* Runs one step on the calling thread and on the workers 1 .. threads - 1. */
 void pool_run_step(circlet_pool *pool, const bound_step *step, scratch_area scratch,
-                   uint32_t threads);
+                   uint32_t threads, watch *watch);
+
+/* Runs some tasks of a step on this thread, up to where the run is to end. */
+static inline void run_tasks(const bound_step *step, char *scratch, int64_t begin, int64_t end,
+                             watch *watch) {
+    int64_t most = step->tasks_per_look;
+    for (; most && end - begin > most; begin += most) {
+        if (watch_look(watch))
+            return;
+        step->kernel(step->params, step->operands, scratch, begin, begin + most);
+    }
+    step->kernel(step->params, step->operands, scratch, begin, end);
+}
 
 #endif

@@ -8,16 +8,16 @@
 
 #if defined(__x86_64__)
 enum { SYS_MMAP = 9, SYS_MUNMAP = 11, SYS_SIGMASK = 14, SYS_YIELD = 24, SYS_MADVISE = 28,
-       SYS_GETPID = 39, SYS_PRCTL = 157, SYS_FUTEX = 202,
+       SYS_GETPID = 39, SYS_PRCTL = 157, SYS_GETTID = 186, SYS_FUTEX = 202,
        SYS_SETAFFINITY = 203, SYS_GETAFFINITY = 204 };
 enum { SYS_ARCH_PRCTL = 158, ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 #elif defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64)
 enum { SYS_MMAP = 222, SYS_MUNMAP = 215, SYS_SIGMASK = 135, SYS_YIELD = 124, SYS_MADVISE = 233,
-       SYS_GETPID = 172, SYS_PRCTL = 167, SYS_FUTEX = 98,
+       SYS_GETPID = 172, SYS_PRCTL = 167, SYS_GETTID = 178, SYS_FUTEX = 98,
        SYS_SETAFFINITY = 122, SYS_GETAFFINITY = 123 };
 #elif defined(__arm__)
 enum { SYS_MMAP = 192 /* mmap2 */, SYS_MUNMAP = 91, SYS_SIGMASK = 175, SYS_YIELD = 158,
-       SYS_MADVISE = 220, SYS_GETPID = 20, SYS_PRCTL = 172, SYS_FUTEX = 240,
+       SYS_MADVISE = 220, SYS_GETPID = 20, SYS_PRCTL = 172, SYS_GETTID = 224, SYS_FUTEX = 240,
        SYS_SETAFFINITY = 241, SYS_GETAFFINITY = 242 };
 #else
 #error "no system calls are known for this architecture"
@@ -107,6 +107,11 @@ static inline void sys_yield(void) { sys_call(SYS_YIELD, 0, 0, 0, 0, 0, 0); }
 
 static inline uint32_t sys_process(void) {
     return (uint32_t)sys_call(SYS_GETPID, 0, 0, 0, 0, 0, 0);
+}
+
+/* The calling thread; that of the main thread is the process. */
+static inline uint32_t sys_thread(void) {
+    return (uint32_t)sys_call(SYS_GETTID, 0, 0, 0, 0, 0, 0);
 }
 
 /* Replaces the signal mask of this thread and returns the old one. */

@@ -13,6 +13,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    StopRef,
     TensorRef,
 )
 from circlet.ir import Op, Tensor
@@ -82,7 +83,7 @@ def _lower_top_k(op: Op, context: Context) -> None:
     columns = data.static_shape[-1]
     params: dict[str, ParamValue] = {"columns": columns, "kept": values.static_shape[-1]}
     kernel = Kernel("top_k.h", "top_k", (EXPRESSION_TYPES[data.dtype], element_bytes(indices)))
-    operands = (source_ref(context, data), TensorRef(values), TensorRef(indices))
+    operands = (source_ref(context, data), TensorRef(values), TensorRef(indices), StopRef())
     context.call(op, kernel, params, operands, (values, indices), tasks=data.elements // columns)
 
 

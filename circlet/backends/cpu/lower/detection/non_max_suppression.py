@@ -12,6 +12,7 @@ from circlet.backends.cpu.lowering import (
     NoRef,
     ParamValue,
     Ref,
+    StopRef,
     TensorRef,
 )
 from circlet.ir import Op
@@ -38,8 +39,9 @@ def _lower(op: Op, context: Context) -> None:
         results.insert(1, NoRef())
     params: dict[str, ParamValue] = {"boxes": boxes, "most": op.outputs[0].static_shape[0]}
     kernel = Kernel("non_max_suppression.h", "non_max_suppression")
+    operands = [*sources, *results, StopRef()]
     scratch = boxes * _BOX_BYTES + _MORE_BYTES
-    context.call(op, kernel, params, [*sources, *results], op.outputs, scratch_bytes=scratch)
+    context.call(op, kernel, params, operands, op.outputs, scratch_bytes=scratch)
 
 
 for _kind in ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"):

@@ -10,6 +10,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    StopRef,
     TensorRef,
 )
 from circlet.ir import DType, Op, Tensor
@@ -58,7 +59,7 @@ def _lower(op: Op, context: Context) -> None:
         "overlap_threshold": attrs.nms_iou_threshold,
     }
     sources = (source_ref(context, tensor) for tensor in (codes, scores, anchors))
-    operands = (*sources, *(TensorRef(tensor) for tensor in op.outputs))
+    operands = (*sources, *(TensorRef(tensor) for tensor in op.outputs), StopRef())
     flags = (int(_stored(op)), int(attrs.use_regular_nms))
     kernel = Kernel("detection_postprocess.h", "detection_postprocess", flags)
     scratch = boxes * _BOX_BYTES + _MORE_BYTES

@@ -25,6 +25,7 @@ from circlet.backends.cpu.lowering import (
     NoRef,
     ParamValue,
     Ref,
+    StopRef,
     TensorRef,
 )
 from circlet.ir import DType, Op
@@ -216,10 +217,11 @@ def call_lstm(
     behind: Sequence[Ref],
     scratch_bytes: int,
 ) -> None:
-    """Append a kernel's call over input, products, output, states, and those behind."""
+    """Append a kernel's call over input, products, output, states, those behind, and its stop."""
     states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
     written = (op.outputs[0], *states)
-    operands = (TensorRef(operand(op, 0)), *products, *map(TensorRef, written), *behind)
+    results = map(TensorRef, written)
+    operands = (TensorRef(operand(op, 0)), *products, *results, *behind, StopRef())
     context.call(
         op, kernel, params, operands, written, tasks=shape.batches, scratch_bytes=scratch_bytes
     )

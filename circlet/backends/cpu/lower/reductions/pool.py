@@ -10,6 +10,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    StopRef,
     TensorRef,
 )
 from circlet.ir import DType, Op
@@ -43,7 +44,7 @@ def _lower(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
     params = {**_geometry(op, context), **_activation(op)}
     kernel = Kernel("pool.h", "pool", (_KINDS[op.kind], ELEMENT_TYPES[source.dtype]))
-    operands = (source_ref(context, source), TensorRef(result))
+    operands = (source_ref(context, source), TensorRef(result), StopRef())
     layout = context.layout(result)
     context.call(op, kernel, params, operands, (result,), tasks=layout.batch * layout.height)
 

@@ -1,0 +1,97 @@
+"""Timeouts and signals are heard inside of single operators."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlet import Session
+from circlet.errors import DeadlineError
+from circlet.limits import Limits
+from circlet.ops.evaluate import evaluate_graph
+from circlet.ops.guard import Guard
+from tests.runtime.long_operators import CASES
+
+TIMEOUT_S, LATE_S = 1.0, 0.5
+ROOT = Path(__file__).resolve().parents[2]
+UNLIMITED = Limits(run_work=10**18)
+QUICK = ("convolution", "lstm", "loop")
+INTERRUPTED = """
+import sys
+import numpy as np
+from circlet import Session
+from tests.runtime.test_long_operators import opened
+
+session, arrays = opened(*sys.argv[1:3])
+print("running", flush=True)
+try:
+    session.run(arrays)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+every_case = pytest.mark.parametrize(
+    "case",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
+)
+
+
+@lru_cache(maxsize=1)
+def opened(case: str, backend: str) -> tuple[Session, list[np.ndarray]]:
+    session = Session(CASES[case](), backends=(backend, "reference"), threads=2, limits=UNLIMITED)
+    return session, [np.zeros(value.shape, value.dtype) for value in session.inputs]
+
+
+@every_case
+def test_a_timeout_is_kept_within_an_operator(case: str) -> None:
+    session, arrays = opened(case, "cpu")
+    start = time.perf_counter()
+    with pytest.raises(DeadlineError):
+        session.run(arrays, timeout=TIMEOUT_S)
+    assert time.perf_counter() - start < TIMEOUT_S + LATE_S
+
+
+@every_case
+def test_a_record_stops_within_an_operator(case: str) -> None:
+    graph = CASES[case]().main
+    arrays = [np.zeros(tensor.static_shape, tensor.dtype.numpy) for tensor in graph.inputs]
+    start = time.perf_counter()
+
+    def check() -> None:
+        if time.perf_counter() - start > TIMEOUT_S:
+            raise DeadlineError.passed()
+
+    with pytest.raises(DeadlineError):
+        evaluate_graph(graph, arrays, Guard(check, UNLIMITED))
+    assert time.perf_counter() - start < TIMEOUT_S + LATE_S
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("case", ["convolution", "lstm"])
+def test_a_signal_is_heard_within_an_operator(case: str, backend: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, case, backend]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "running\n"
+        time.sleep(0.5)
+        start = time.perf_counter()
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+        assert time.perf_counter() - start < 10
+
+
+def test_a_session_works_after_it_was_stopped_within_an_operator() -> None:
+    session, arrays = opened("loop", "cpu")
+    for _ in range(2):
+        with pytest.raises(DeadlineError):
+            session.run(arrays, timeout=0.2)
