@@ -21,6 +21,7 @@ from circlet.ops.operands import (
 
 _CAST = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64", "UINT16", "UINT32")
 _INTEGERS = "INT8 UINT8 INT16 INT32"
+_MOST_COMPARED = 64
 
 binary(
     "BITWISE_XOR",
@@ -50,10 +51,12 @@ def _boundaries(op: Op) -> tuple[float, ...]:
 
 
 def bucket(op: Op) -> Scalar:
-    """How many boundaries an element is not below."""
-    kind = kind_of(op)
+    """How many boundaries an element is not below; many are searched, not compared one by one."""
+    kind, boundaries = kind_of(op), _boundaries(op)
+    if len(boundaries) > _MOST_COMPARED:
+        raise GraphError(f"has more than {_MOST_COMPARED} boundaries", where=op.name)
     total: Expr = Const(0, "i32")
-    for start in _boundaries(op):
+    for start in boundaries:
         least = start if kind == "f32" else int(np.ceil(start))
         reached = call("ge", Var(0, kind), Const(least, kind))
         total = total + call("select", reached, Const(1, "i32"), Const(0, "i32"))
