@@ -9,6 +9,7 @@ from typing import Any
 from circlet.compiler.build import artifact_of
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Source, Template
+from circlet.garbage import gc_paused
 from circlet.options import Options
 
 
@@ -25,6 +26,7 @@ class Compilation:
     report: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
+@gc_paused()  # what is made of a network is kept: to look among it takes a third of the time
 def compile_model(source: Source, options: Options) -> bytes:
     """The artifact of a model, of its file or of its bytes.
 
@@ -38,6 +40,7 @@ def compile_model(source: Source, options: Options) -> bytes:
     return compile_template(Template.read(source, options), options).artifact
 
 
+@gc_paused()
 def compile_template(template: Template, options: Options) -> Compilation:
     """The artifact of a model that is read and checked; raises as `compile_model`."""
     planned = plan(template, options)

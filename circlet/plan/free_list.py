@@ -14,9 +14,13 @@ class FreeList:
 
     They are kept in chunks whose largest hole is known, so that finding the first that is large
     enough looks at few of them, however many there are.
+
+    Args:
+        unit: What all addresses that are asked for will be multiples of.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unit: int) -> None:
+        self._unit = unit
         self._chunks: list[list[Hole]] = [[(0, maxsize)]]
         self._largest = [maxsize]
 
@@ -67,4 +71,9 @@ class FreeList:
         halves = [chunk[:middle], chunk[middle:]] if len(chunk) > _MOST_IN_CHUNK else [chunk]
         kept = [half for half in halves if half]
         self._chunks[number : number + 1] = kept
-        self._largest[number : number + 1] = [max(b - a for a, b in half) for half in kept]
+        self._largest[number : number + 1] = [max(map(self._room, half)) for half in kept]
+
+    def _room(self, hole: Hole) -> int:
+        """The bytes of a hole from its first usable address on."""
+        first, stop = hole
+        return stop - -(-first // self._unit) * self._unit

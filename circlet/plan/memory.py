@@ -70,7 +70,8 @@ def first_fit(blocks: Sequence[Block]) -> list[int]:
     What is free at its birth is free to the end, so a list of what is free now is enough.
     """
     order = sorted(range(len(blocks)), key=lambda i: (blocks[i].first, -blocks[i].size_bytes))
-    offsets, free, ends = [0] * len(blocks), FreeList(), list[tuple[int, int]]()
+    free = FreeList(min((block.alignment for block in blocks), default=1))
+    offsets, ends = [0] * len(blocks), list[tuple[int, int]]()
     for index in order:
         block = blocks[index]
         while ends and ends[0][0] < block.first:

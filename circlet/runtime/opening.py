@@ -14,6 +14,7 @@ from circlet.artifact.file import MAGIC, Artifact, is_artifact, open_artifact
 from circlet.backends.registry import find_backend
 from circlet.compiler.key import artifact_key
 from circlet.errors import CircletError, FileError, InputError, PlacementError, check_type
+from circlet.garbage import gc_paused
 from circlet.options import Options
 from circlet.runtime.loading import Opened, load_artifact
 
@@ -105,6 +106,7 @@ def _compiled_now(source: Source, options: Options) -> Opened:
     return opened._replace(template=template)
 
 
+@gc_paused()
 def _compiled(source: Source, options: Options) -> tuple[bytes, Template]:
     from circlet.compiler.compile import compile_template
     from circlet.compiler.template import Template
