@@ -293,6 +293,14 @@ def sizes(count: int) -> bytes:
     return _file(b, y)
 
 
+def changes(count: int) -> bytes:
+    """Operators in turn that native code takes and that it does not."""
+    b, y = _start()
+    for _ in range(count // 2):
+        y = b.op("ADD_N", [b.op("SOFTMAX", [y]), *[y] * 15])
+    return _file(b, y)
+
+
 def graphs(count: int) -> bytes:
     """Branches: an IF for each three operators."""
     flag, x = Tensor("flag", DType.BOOL, ()), Tensor("x", F32, (1, _WIDTH))
@@ -353,7 +361,18 @@ FORMS: dict[str, Form] = {
     for form in (
         *(chain, pattern, alive, alive_chain, nested_lives, fan_out, ladder, inputs, outputs),
         *(constants, unread, convolutions, distinct_convolutions, distinct_sums, reshapes),
-        *(read_reshapes, views, split, unpack, concatenations, joins, add_n, buckets, sizes),
+        *(
+            read_reshapes,
+            views,
+            split,
+            unpack,
+            concatenations,
+            joins,
+            add_n,
+            buckets,
+            sizes,
+            changes,
+        ),
         *(graphs, loop_body, tensors),
     )
 }

@@ -21,6 +21,10 @@ class Limits(Struct):
         rank: Dimensions of one tensor.
         tensor_bytes: Size of one tensor, at its default shape.
         arena_bytes: Memory for all computed tensors of a run.
+        partitions: Parts of a network that backends run in turn; what comes behind the last goes to
+            the last backend as a whole.
+        kernels: Distinct kernels that are compiled for a network; what needs further ones goes to
+            another backend.
         call_depth: Nesting of graphs by IF, WHILE, CALL and the like.
         op_macs: Multiply-accumulates of one operator; a run can be stopped only between operators.
         loop_turns: Turns of all loops of one run.
@@ -38,6 +42,8 @@ class Limits(Struct):
     rank: int = 32
     tensor_bytes: int = 2 * _GIB
     arena_bytes: int = 4 * _GIB
+    partitions: int = 64
+    kernels: int = 256
     call_depth: int = 32
     op_macs: int = 10**13
     loop_turns: int = 10_000_000

@@ -43,10 +43,16 @@ def compile_model(source: Source, options: Options) -> bytes:
 @gc_paused()
 def compile_template(template: Template, options: Options) -> Compilation:
     """The artifact of a model that is read and checked; raises as `compile_model`."""
-    planned = plan(template, options)
-    compiled = {
-        compiler.name: compiler.compile(planned.partitions_of(compiler))
-        for compiler in planned.compilers
-    }
+    refused: dict[str, dict[int, str]] = {}
+    while True:
+        planned = plan(template, options, refused=refused)
+        compiled = {
+            compiler.name: compiler.compile(planned.partitions_of(compiler))
+            for compiler in planned.compilers
+        }
+        if not any(own.refused for own in compiled.values()):
+            break
+        for name, own in compiled.items():
+            refused.setdefault(name, {}).update(own.refused)
     report = {name: own.report for name, own in compiled.items()}
     return Compilation(artifact_of(planned, compiled), report)

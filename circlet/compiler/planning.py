@@ -10,6 +10,7 @@ from typing import TypeVar
 from circlet.artifact.values import unique_names
 from circlet.backends.base import CompileJob, PartitionCompiler
 from circlet.backends.registry import find_backend
+from circlet.compiler.partitioning import partitioned
 from circlet.compiler.template import Template
 from circlet.errors import BackendError, InputError
 from circlet.ir import Graph, Model, Origin, Tensor
@@ -17,8 +18,8 @@ from circlet.ir.regions import reachable
 from circlet.ops.shape import copy_op
 from circlet.options import PRECISIONS, Options, Shapes
 from circlet.passes import Rewriter, pipeline
-from circlet.placement.rule import Placed, place
-from circlet.plan.partition import Partition, partition
+from circlet.placement.rule import Placed, Without, place
+from circlet.plan.partition import Partition
 from circlet.plan.shapes import fix_shapes
 from circlet.target.targets import parse_targets
 
@@ -70,11 +71,16 @@ class PlannedModel:
 
 
 def plan(
-    template: Template, options: Options, *, loaded: frozenset[str] | None = None
+    template: Template,
+    options: Options,
+    *,
+    loaded: frozenset[str] | None = None,
+    refused: Mapping[str, Mapping[int, str]] | None = None,
 ) -> PlannedModel:
     """Optimise, place and partition a copy of a checked model.
 
     Args:
+        refused: Ids of source operators that backends, by name, are not to be given, and why.
         loaded: Backends that have code of the network at other sizes of its inputs loaded; None
             where it was never compiled.
 
@@ -85,6 +91,7 @@ def plan(
         PlacementError: `strict`, and an op did not go to the first backend.
         LimitError: A tensor is larger than allowed.
     """
+    refused = refused or {}
     job = CompileJob(options, parse_targets(options.target), template.names, loaded)
     compilers = _compilers(job)
     model = template.copy()
@@ -96,9 +103,10 @@ def plan(
     log = pipeline(job.level).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
-    placed = place(graph, compilers, strict=options.strict)
+    candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in compilers]
+    placed = place(graph, candidates, strict=options.strict)
     by_name = {compiler.name: compiler for compiler in compilers}
-    parts = partition(graph, {row.op: row.backend for row in placed})
+    placed, parts = partitioned(graph, placed, compilers[-1], options.limits.partitions)
     optimized = [by_name[part.backend].optimize(part) for part in parts]
     return PlannedModel(job, model, placed, optimized, open_sizes, compilers)
 

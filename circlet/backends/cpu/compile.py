@@ -63,6 +63,7 @@ class LoweredPartition:
         calls: The kernel call of each step, None for a jump.
         reuse: What of it serves other sizes of the network's inputs.
         values: Makes the table of where results of ops lie, for those who observe a run.
+        firsts: For each kernel in the units the position of the first op that needs it, sorted.
     """
 
     units: tuple[str, ...]
@@ -75,6 +76,7 @@ class LoweredPartition:
     calls: tuple[KernelCall | None, ...] = ()
     reuse: ReuseIndex = NO_REUSE
     values: Callable[[], bytes] = bytes
+    firsts: tuple[int, ...] = ()
 
 
 def compile_partition(
@@ -109,7 +111,8 @@ def compile_partition(
     constants = Constants(arrangement, Signatures(names or {}), reuse)
     lowered = Lowered(partition, flat, chosen, target, constants, reuse, settings, precision)
     memory, offsets, blocks = _plan_arena(lowered, arrangement)
-    units, locations = _emit(lowered, unit_count, reuse or NO_REUSE)
+    needed, locations = _needed_kernels(lowered, reuse or NO_REUSE)
+    units = _emit(needed, locations, unit_count, reuse or NO_REUSE)
     positions = {op: index for index, op in enumerate(partition.ops)}
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
     kept = lowered.reuse(locations, units)
@@ -130,6 +133,7 @@ def compile_partition(
         calls=tuple(step if isinstance(step, KernelCall) else None for step in lowered.steps),
         reuse=kept,
         values=partial(observation_table, lowered, locate),
+        firsts=tuple(sorted(min(sources[op] for op in ops) for ops in needed.values())),
     )
 
 
@@ -180,12 +184,15 @@ def _kernels(call: KernelCall) -> list[tuple[Kernel, Op]]:
     return [(kernel, call.op) for kernel in (call.kernel, *inner)]
 
 
-def _emit(
-    lowered: Lowered, unit_count: int, reuse: ReuseIndex
-) -> tuple[tuple[str, ...], dict[Kernel, KernelLocation]]:
-    """Units of distinct kernels that the index lacks, dealt out in turn, and their locations."""
+Needed = Mapping[Kernel, Mapping[Op, None]]
+
+
+def _needed_kernels(
+    lowered: Lowered, reuse: ReuseIndex
+) -> tuple[Needed, dict[Kernel, KernelLocation]]:
+    """The kernels that the index lacks, with the ops that need them, and where the others are."""
     locations: dict[Kernel, KernelLocation] = {}
-    origins: dict[Kernel, dict[str, None]] = {}
+    needed: dict[Kernel, dict[Op, None]] = {}
     precompiled = {} if lowered.reuses else lowered.precompiled
     for kernel, op in chain(chain.from_iterable(map(_kernels, lowered.calls)), precompiled.items()):
         if kernel in locations:
@@ -194,15 +201,23 @@ def _emit(
         if known is not None:
             locations[kernel] = known
         else:
-            origins.setdefault(kernel, {})[op.name] = None
-    missing = sorted(origins, key=str)  # texts do not depend on the order of ops
+            needed.setdefault(kernel, {})[op] = None
+    return needed, locations
+
+
+def _emit(
+    needed: Needed, locations: dict[Kernel, KernelLocation], unit_count: int, reuse: ReuseIndex
+) -> tuple[str, ...]:
+    """Units of the kernels that are needed, dealt out in turn; adds their locations."""
+    missing = sorted(needed, key=str)  # texts do not depend on the order of ops
     count = max(not reuse.units, min(unit_count, len(missing)))
     decks: list[list[EmittedKernel]] = [[] for _ in range(count)]
     for number, kernel in enumerate(missing):
         deck = decks[number % count]
         locations[kernel] = (reuse.units + number % count, len(deck))
-        deck.append(EmittedKernel(kernel, tuple(origins[kernel])))
-    return tuple(emit_unit(deck) for deck in decks), locations
+        origins = dict.fromkeys(op.name for op in needed[kernel])
+        deck.append(EmittedKernel(kernel, tuple(origins)))
+    return tuple(emit_unit(deck) for deck in decks)
 
 
 def _assemble(
