@@ -287,9 +287,8 @@ def sizes(count: int) -> bytes:
     b = builder()
     y = b.input("x", F32, (None, _WIDTH))
     for _ in range(count // 2):
-        shape = b.op("SHAPE", [y])
-        y = b.op("RESHAPE", [b.op("TANH", [y]), shape], ReshapeAttrs())
-        y.shape = (None, _WIDTH)
+        shape = b.op("SHAPE", [y], dtype=DType.INT32, shape=(2,))
+        y = b.op("RESHAPE", [b.op("TANH", [y]), shape], ReshapeAttrs(), shape=(None, _WIDTH))
     return _file(b, y)
 
 

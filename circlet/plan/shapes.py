@@ -11,6 +11,7 @@ from circlet.ops.state import variables
 from circlet.ops.verify import checked_types
 from circlet.passes.fold_constants import FoldConstants
 from circlet.passes.fuse_list_update import FuseListUpdate
+from circlet.passes.rewriter import Rewriter
 
 _ROUNDS = 64
 
@@ -35,24 +36,35 @@ def fix_shapes(graph: Graph, limits: Limits, *, resized: bool = False) -> None:
         _check_size(tensor, tensor, limits)
     settling = (FoldConstants(), FuseListUpdate())
     for _ in range(_ROUNDS):
-        _infer(graph, limits, resized)
-        changed = [rewrite.run(part) for part in reachable(graph) for rewrite in settling]
+        folded = _infer_and_fold(graph, limits, resized)
+        changed = [folded] + [
+            rewrite.run(part) for part in reachable(graph) for rewrite in settling
+        ]
         if not any(changed):
             break
 
 
-def _infer(graph: Graph, limits: Limits, resized: bool) -> None:
-    for op in graph.ops:
-        for region in op.regions:
-            _enter(op, region)
-            _infer(region, limits, resized)
-        types = checked_types(op, graph, resized=resized)
-        for tensor, inferred in zip(op.outputs, types, strict=False):
-            _set(tensor, inferred.shape)
-            _check_size(tensor, op, limits)
-        record = find(op.label)
-        if record is not None:
-            _check_work(op, record.cost(op).macs, limits)
+def _infer_and_fold(graph: Graph, limits: Limits, resized: bool) -> bool:
+    """Settle op by op; sizes that follow from sizes are known before what asks for them next."""
+    rewriter, folding = Rewriter(graph), FoldConstants()
+    for op in rewriter.ops():
+        _infer_op(op, graph, limits, resized)
+        folding.fold(op, rewriter)
+    return rewriter.finish()
+
+
+def _infer_op(op: Op, graph: Graph, limits: Limits, resized: bool) -> None:
+    for region in op.regions:
+        _enter(op, region)
+        for inner in region.ops:
+            _infer_op(inner, region, limits, resized)
+    types = checked_types(op, graph, resized=resized)
+    for tensor, inferred in zip(op.outputs, types, strict=False):
+        _set(tensor, inferred.shape)
+        _check_size(tensor, op, limits)
+    record = find(op.label)
+    if record is not None:
+        _check_work(op, record.cost(op).macs, limits)
 
 
 def _enter(op: Op, region: Graph) -> None:

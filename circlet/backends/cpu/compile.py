@@ -14,6 +14,7 @@ from circlet.backends.cpu.arrangement import COMPACT, Arrangement
 from circlet.backends.cpu.constants import Constants
 from circlet.backends.cpu.control import Goto, flatten
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
+from circlet.backends.cpu.loops import Loops
 from circlet.backends.cpu.lowered import Lowered
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -156,12 +157,9 @@ def _plan_arena(
     for index, seen in enumerate(tensors):
         for tensor in seen:
             touched.setdefault(lowered.storage.allocations[tensor].buffer, []).append(index)
-    for first, last in lowered.loops():
-        # What is made before a loop and read in it is read again in the next turn: it lives until
-        # the loop ends, not only to the last step that names it.
-        for steps in touched.values():
-            if steps[0] < first <= steps[-1] < last:
-                steps.append(last)
+    loops = Loops(lowered.loops())
+    for steps in touched.values():
+        steps.append(loops.end_of(steps[0], steps[-1]))
     buffers = [buffer for buffer in touched if buffer.space == "arena"]
     align = arrangement.alignment
     blocks = [Block(b.name, b.size_bytes, touched[b][0], touched[b][-1], align) for b in buffers]
