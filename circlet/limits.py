@@ -25,6 +25,10 @@ class Limits(Struct):
         memory_bytes: Memory for all that grows from one file: constants unpacked, folded and
             packed, working memory, inputs, outputs, and what numpy needs besides.
         memory_per_file_byte: What each byte of the file adds to `memory_bytes`.
+        partitions: Parts of a network that backends run in turn; what comes behind the last goes to
+            the last backend as a whole.
+        kernels: Distinct kernels that are compiled for a network; what needs further ones goes to
+            another backend.
         call_depth: Nesting of graphs by IF, WHILE, CALL and the like.
         run_work: Elementary operations of one run, as the records of operators count them:
             multiply-accumulates, comparisons, bytes moved.
@@ -45,6 +49,8 @@ class Limits(Struct):
     tensor_bytes: int = 2 * _GIB
     memory_bytes: int = 768 * _MIB
     memory_per_file_byte: int = 8
+    partitions: int = 64
+    kernels: int = 256
     call_depth: int = 32
     run_work: int = 2 * 10**10
     run_work_per_file_byte: int = 10**5

@@ -114,12 +114,15 @@ class Compiled:
         shared: What they share, for each target; empty where there is nothing.
         facts: What the artifact's metadata says of all of them together.
         report: What a report of the compilation may tell besides, as plain data.
+        refused: Ids of the source operators that turned out to be too many, and why in a clause;
+            where there are any, nothing was compiled, and others are to run them.
     """
 
     partitions: tuple[CompiledPartition, ...]
     shared: Mapping[Target, Blob] = field(default_factory=dict)
     facts: Mapping[str, object] = field(default_factory=dict)
     report: Mapping[str, Any] = field(default_factory=dict)
+    refused: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any
 from circlet.compiler.build import artifact_of
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Source, Template
+from circlet.garbage import gc_paused
 from circlet.options import Options
 
 
@@ -25,6 +26,7 @@ class Compilation:
     report: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
+@gc_paused()  # what is made of a network is kept: to look among it takes a third of the time
 def compile_model(source: Source, options: Options) -> bytes:
     """The artifact of a model, of its file or of its bytes.
 
@@ -38,16 +40,23 @@ def compile_model(source: Source, options: Options) -> bytes:
     return compile_template(Template.read(source, options), options).artifact
 
 
+@gc_paused()
 def compile_template(template: Template, options: Options, key: str = "") -> Compilation:
     """The artifact of a model that is read and checked; raises as `compile_model`.
 
     `key` is the cache's name for it.
     """
-    planned = plan(template, options)
-    compiled = {
-        compiler.name: compiler.compile(planned.partitions_of(compiler))
-        for compiler in planned.compilers
-    }
+    refused: dict[str, dict[int, str]] = {}
+    while True:
+        planned = plan(template, options, refused=refused)
+        compiled = {
+            compiler.name: compiler.compile(planned.partitions_of(compiler))
+            for compiler in planned.compilers
+        }
+        if not any(own.refused for own in compiled.values()):
+            break
+        for name, own in compiled.items():
+            refused.setdefault(name, {}).update(own.refused)
     report = {name: own.report for name, own in compiled.items()}
     made_of = {"model": template.digest, "key": key}
     return Compilation(artifact_of(planned, compiled, made_of), report)

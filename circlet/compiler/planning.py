@@ -10,6 +10,7 @@ from typing import TypeVar
 from circlet.artifact.values import TEXT_BYTES, unique_names
 from circlet.backends.base import CompileJob, PartitionCompiler
 from circlet.backends.registry import find_backend
+from circlet.compiler.partitioning import partitioned
 from circlet.compiler.template import Template
 from circlet.errors import BackendError, InputError
 from circlet.ir import DType, Graph, Model, Origin, Tensor
@@ -21,8 +22,8 @@ from circlet.ops.work import check_work
 from circlet.options import PRECISIONS, Options, Shapes
 from circlet.passes import Rewriter, pipeline
 from circlet.passes.fold_constants import FoldLedger
-from circlet.placement.rule import Placed, place
-from circlet.plan.partition import Partition, partition
+from circlet.placement.rule import Placed, Without, place
+from circlet.plan.partition import Partition
 from circlet.plan.shapes import fix_shapes
 from circlet.target.targets import parse_targets
 
@@ -75,11 +76,16 @@ class PlannedModel:
 
 
 def plan(
-    template: Template, options: Options, *, loaded: frozenset[str] | None = None
+    template: Template,
+    options: Options,
+    *,
+    loaded: frozenset[str] | None = None,
+    refused: Mapping[str, Mapping[int, str]] | None = None,
 ) -> PlannedModel:
     """Optimise, place and partition a copy of a checked model.
 
     Args:
+        refused: Ids of source operators that backends, by name, are not to be given, and why.
         loaded: Backends that have code of the network at other sizes of its inputs loaded; None
             where it was never compiled.
 
@@ -91,6 +97,7 @@ def plan(
         LimitError: A tensor, or all inputs, outputs and what passes between partitions, are larger
             than allowed; or a run does more work.
     """
+    refused = refused or {}
     budget = template.budget.copy()
     most_work = options.limits.allowed_work(budget.file_bytes)
     targets = parse_targets(options.target)
@@ -108,9 +115,10 @@ def plan(
     log = pipeline(job.level, options={"fold-constants": {"ledger": ledger}}).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
-    placed = place(graph, compilers, strict=options.strict)
+    candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in compilers]
+    placed = place(graph, candidates, strict=options.strict)
     by_name = {compiler.name: compiler for compiler in compilers}
-    parts = partition(graph, {row.op: row.backend for row in placed})
+    placed, parts = partitioned(graph, placed, compilers[-1], options.limits.partitions)
     optimized = [by_name[part.backend].optimize(part) for part in parts]
     _charge_values(graph, optimized, budget)
     return PlannedModel(job, model, placed, optimized, open_sizes, compilers)

@@ -53,11 +53,11 @@ def _boundaries(op: Op) -> tuple[float, ...]:
 
 def bucket(op: Op) -> Scalar:
     """How many boundaries an element is not below; GraphError for too many to compare with each."""
-    kind = kind_of(op)
-    if len(_boundaries(op)) > _MOST_COMPARED:
+    kind, boundaries = kind_of(op), _boundaries(op)
+    if len(boundaries) > _MOST_COMPARED:
         raise GraphError("boundaries are too many to compare with each", where=op.name)
     total: Expr = Const(0, "i32")
-    for start in _boundaries(op):
+    for start in boundaries:
         least = start if kind == "f32" else int(np.ceil(start))
         reached = call("ge", Var(0, kind), Const(least, kind))
         total = total + call("select", reached, Const(1, "i32"), Const(0, "i32"))

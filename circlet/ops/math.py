@@ -7,20 +7,21 @@ from functools import reduce
 
 import numpy as np
 
+from circlet.errors import GraphError
 from circlet.ir import Op
 from circlet.ops.elementwise import (
     binary,
     element_cost,
-    evaluate_scalar,
     kind_of,
     plain,
     unary,
 )
 from circlet.ops.expr import Call, Expr, Param, Scalar, Var, call, clamp
 from circlet.ops.opdef import Arrays, OpDef, Rule, register
-from circlet.ops.operands import operand, same_as_first
+from circlet.ops.operands import operand, present, same_as_first
 
 _MOST_BITS = 16
+_MOST_TERMS = 64
 
 unary("SIN", plain(lambda x: call("sin", x)), "FLOAT32")
 unary("COS", plain(lambda x: call("cos", x)), "FLOAT32")
@@ -49,6 +50,9 @@ binary(
 
 
 def _total(op: Op) -> Scalar:
+    """The sum as an expression, which is as deep as it has terms."""
+    if len(op.inputs) > _MOST_TERMS:
+        raise GraphError(f"sums more than {_MOST_TERMS} operands", where=op.name)
     terms: list[Expr] = [Var(index, kind_of(op)) for index in range(len(op.inputs))]
     return Scalar(reduce(lambda a, b: a + b, terms))
 
@@ -63,7 +67,10 @@ def _same_sizes(op: Op) -> bool:
 
 
 def _evaluate_total(op: Op, inputs: Arrays) -> list[np.ndarray]:
-    return evaluate_scalar(_total(op), op, inputs)
+    """The terms added in their order, as the expression of few has it."""
+    first, *rest = map(present, inputs)
+    with np.errstate(all="ignore"):
+        return [reduce(np.add, rest, first)]
 
 
 register(

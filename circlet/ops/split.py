@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import accumulate
 
 import numpy as np
 
@@ -43,11 +45,10 @@ class Parts:
     axis: int
     sizes: tuple[int | None, ...]
 
-    @property
+    @cached_property
     def starts(self) -> tuple[int, ...]:
         """First index of each part; all sizes must be known."""
-        sizes = [size or 0 for size in self.sizes]
-        return tuple(sum(sizes[:index]) for index in range(len(sizes)))
+        return tuple(accumulate((size or 0 for size in self.sizes[:-1]), initial=0))
 
 
 def split_parts(op: Op) -> Parts | None:
@@ -61,8 +62,18 @@ def split_parts(op: Op) -> Parts | None:
         return None
     if is_even:
         return Parts(axis, _even(data.shape[axis], len(op.outputs)))
-    sizes = known_ints(op.input(1))
-    return None if sizes is None else Parts(axis, resolved_sizes(data.shape[axis], sizes))
+    sizes = op.input(1)
+    if sizes is None or sizes.data is None or not sizes.dtype.is_integer:
+        return None
+    stored = np.asarray(sizes.data, np.int64).tobytes()
+    return _uneven(axis, data.shape[axis], stored)
+
+
+@lru_cache(maxsize=8)
+def _uneven(axis: int, whole: int | None, stored: bytes) -> Parts:
+    """The parts of stored sizes; each output of an op asks for those of all."""
+    sizes = tuple(np.frombuffer(stored, np.int64).tolist())
+    return Parts(axis, resolved_sizes(whole, sizes))
 
 
 def _even(whole: int | None, parts: int) -> tuple[int | None, ...]:
@@ -95,8 +106,9 @@ def _split_view(op: Op, index: int) -> View | None:
     parts, source = split_parts(op), 1 if op.kind == "SPLIT" else 0
     if parts is None:
         return None
-    part = Range(parts.starts[index], parts.sizes[index])
-    return view_along(source, operand(op, source).shape, parts.axis, part)
+    size = parts.sizes[index]
+    start = index * (size or 0) if op.kind == "SPLIT" else parts.starts[index]
+    return view_along(source, operand(op, source).shape, parts.axis, Range(start, size))
 
 
 def _axis_is_one_integer(op: Op) -> bool:

@@ -86,9 +86,13 @@ class FoldConstants:
         """Fold in execution order, so that chains fold in one run."""
         rewriter = Rewriter(graph)
         for op in rewriter.ops():
-            if self._can_fold(op, rewriter):
-                self._fold(op, rewriter)
+            self.fold(op, rewriter)
         return rewriter.finish()
+
+    def fold(self, op: Op, rewriter: Rewriter) -> None:
+        """Put the constants that an op computes in its place, where that can be."""
+        if self._can_fold(op, rewriter):
+            self._fold(op, rewriter)
 
     def _can_fold(self, op: Op, rewriter: Rewriter) -> bool:
         if not op.outputs:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from circlet.ir import BlockwiseQuant, Graph, Op, Origin, Tensor
+
+# What operators may inherit in sum, for each of the graph: where the work of long chains is taken
+# over by many, whoever comes later inherits only what nobody has inherited.
+_SOURCES_EACH = 64
 
 
 class Rewriter:
@@ -22,6 +26,7 @@ class Rewriter:
         self.graph = graph
         self.boundary = frozenset([*graph.inputs, *graph.outputs])
         self._absorbed: dict[Op, list[Op]] = {}
+        self._has_own_inputs: set[Op] = set()
         self._changed = False
 
     # What follows is looked up once it is asked for: most passes find nothing to do. Whatever
@@ -39,12 +44,13 @@ class Rewriter:
         return self.graph.producers()
 
     @cached_property
-    def _readers(self) -> dict[Tensor, dict[Op, None]]:
-        readers: dict[Tensor, dict[Op, None]] = {}
+    def _readers(self) -> dict[Tensor, dict[Op, list[int]]]:
+        """The ops that read each tensor, and as which of their inputs."""
+        readers: dict[Tensor, dict[Op, list[int]]] = {}
         for op in self.graph.ops:
-            for tensor in op.inputs:
+            for place, tensor in enumerate(op.inputs):
                 if tensor is not None:
-                    readers.setdefault(tensor, {})[op] = None
+                    readers.setdefault(tensor, {}).setdefault(op, []).append(place)
         return readers
 
     @cached_property
@@ -75,13 +81,17 @@ class Rewriter:
         """The ops that read a tensor now."""
         return list(self._readers.get(tensor, ()))
 
+    def any_reader(self, tensor: Tensor, holds: Callable[[Op], bool]) -> bool:
+        """Whether something holds for an op that reads a tensor; looks at no more than it must."""
+        return any(map(holds, self._readers.get(tensor, ())))
+
     def is_private(self, tensor: Tensor) -> bool:
         """Whether exactly one op reads the tensor, once, and nothing outside can see it."""
-        readers = self._readers.get(tensor, ())
+        readers = self._readers.get(tensor, {})
         if len(readers) != 1 or tensor in self.boundary or tensor.is_variable:
             return False
-        (reader,) = readers
-        return reader.inputs.count(tensor) == 1
+        (places,) = readers.values()
+        return len(places) == 1
 
     def is_read(self, tensor: Tensor) -> bool:
         """Whether an op reads the tensor or something outside can see it."""
@@ -157,9 +167,7 @@ class Rewriter:
         if not self._changed:
             return False
         self.graph.ops[:] = [op for slot in self._slots for op in slot]
-        for op in self.graph.ops:
-            if op in self._absorbed:
-                op.origin = Origin.union(part.origin for part in self._lineage(op))
+        self._unite_origins()
         self._list_tensors()
         return True
 
@@ -176,9 +184,9 @@ class Rewriter:
             )
 
     def _attach(self, op: Op) -> None:
-        for tensor in op.inputs:
+        for place, tensor in enumerate(op.inputs):
             if tensor is not None:
-                self._readers.setdefault(tensor, {})[op] = None
+                self._readers.setdefault(tensor, {}).setdefault(op, []).append(place)
         self._producers.update(dict.fromkeys(op.outputs, op))
 
     def _heirs(self, source: Tensor, result: Tensor) -> list[Op]:
@@ -198,23 +206,37 @@ class Rewriter:
         return True
 
     def _redirect(self, old: Tensor, new: Tensor) -> None:
-        for reader in self._readers.pop(old, {}):
-            reader.inputs = [new if t is old else t for t in reader.inputs]
-            self._readers.setdefault(new, {})[reader] = None
+        for reader, places in self._readers.pop(old, {}).items():
+            if reader not in self._has_own_inputs:  # the list may be another op's, too
+                self._has_own_inputs.add(reader)
+                reader.inputs = [*reader.inputs]
+            for place in places:
+                reader.inputs[place] = new
+            self._readers.setdefault(new, {}).setdefault(reader, []).extend(places)
 
     def _inherit(self, heirs: Sequence[Op], op: Op) -> None:
         for heir in heirs:
             self._absorbed.setdefault(heir, []).append(op)
 
-    def _lineage(self, op: Op) -> Iterator[Op]:
-        """An op and all removed ops whose work it took over."""
-        seen, stack = {op}, [op]
+    def _unite_origins(self) -> None:
+        left, inherited = _SOURCES_EACH * len(self.graph.ops), set[Op]()
+        for op in self.graph.ops:
+            if op not in self._absorbed:
+                continue
+            parts = [op, *self._lineage(op, set() if left > 0 else inherited)]
+            inherited.update(parts)
+            left -= sum(len(part.origin.sources) for part in parts)
+            op.origin = Origin.union(part.origin for part in parts)
+
+    def _lineage(self, op: Op, seen: set[Op]) -> Iterator[Op]:
+        """All removed ops whose work an op took over, but for those that were seen."""
+        seen.add(op)
+        stack = [op]
         while stack:
-            part = stack.pop()
-            yield part
-            fresh = [o for o in self._absorbed.get(part, ()) if o not in seen]
+            fresh = [o for o in self._absorbed.get(stack.pop(), ()) if o not in seen]
             seen.update(fresh)
             stack.extend(fresh)
+            yield from fresh
 
     def _list_tensors(self) -> None:
         """List tensors that came into use, and unlist those that fell out of it.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from circlet.errors import PlacementError, UnsupportedOp, UnsupportedOpsError
 from circlet.ir import Graph, Op
 from circlet.ops import dtype_text
-from circlet.placement.interface import Candidate, Supported
+from circlet.placement.interface import Candidate, Reason, Supported
 
 
 class Placed(NamedTuple):
@@ -23,6 +24,29 @@ class Placed(NamedTuple):
     op: Op
     backend: str
     refused: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Without:
+    """A backend that is not to be given some source operators.
+
+    Attributes:
+        refused: Their ids, and why.
+    """
+
+    backend: Candidate
+    refused: Mapping[int, str]
+
+    @property
+    def name(self) -> str:
+        """That of the backend."""
+        return self.backend.name
+
+    def supports(self, op: Op) -> Supported | Reason:
+        """What the backend says of any other op."""
+        reasons = (self.refused.get(source.id) for source in op.origin.sources)
+        reason = next(filter(None, reasons), None)
+        return self.backend.supports(op) if reason is None else Reason(reason)
 
 
 def place(graph: Graph, backends: Sequence[Candidate], *, strict: bool = False) -> list[Placed]:

@@ -7,11 +7,17 @@ without sharing code with this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import NamedTuple
 
-_PERIODS = 64  # Blocks are looked up by stretches of steps: many together are slow to compare.
+from circlet.plan.free_list import FreeList
+
+# Pairs of blocks that are alive together: with more, blocks are placed by birth alone, as each
+# is then compared with none that is alive no more.
+_MOST_PAIRS = 1 << 21
 Extent = tuple[int, int, int]  # first byte, byte behind the last, block
 Planner = Callable[[Sequence["Block"]], list[int]]
 
@@ -59,9 +65,22 @@ def bump(blocks: Sequence[Block]) -> list[int]:
 
 
 def first_fit(blocks: Sequence[Block]) -> list[int]:
-    """Blocks in order of birth, each at the lowest address free during its whole life."""
+    """Blocks in order of birth, each at the lowest address free during its whole life.
+
+    What is free at its birth is free to the end, so a list of what is free now is enough.
+    """
     order = sorted(range(len(blocks)), key=lambda i: (blocks[i].first, -blocks[i].size_bytes))
-    return _place(blocks, order)
+    free = FreeList(min((block.alignment for block in blocks), default=1))
+    offsets, ends = [0] * len(blocks), list[tuple[int, int]]()
+    for index in order:
+        block = blocks[index]
+        while ends and ends[0][0] < block.first:
+            gone = heappop(ends)[1]
+            free.give(offsets[gone], offsets[gone] + blocks[gone].size_bytes)
+        if block.size_bytes:
+            offsets[index] = free.take(block.size_bytes, block.alignment)
+            heappush(ends, (block.last, index))
+    return offsets
 
 
 def greedy_by_size(blocks: Sequence[Block]) -> list[int]:
@@ -70,7 +89,11 @@ def greedy_by_size(blocks: Sequence[Block]) -> list[int]:
     Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), 4.3.
     """
     order = sorted(range(len(blocks)), key=lambda i: (-blocks[i].size_bytes, blocks[i].first))
-    return _place(blocks, order)
+    placed, offsets = _Placed(blocks), [0] * len(blocks)
+    for index in order:
+        offset = offsets[index] = _lowest_gap(placed.beside(index), blocks[index])
+        placed.add(index, offset)
+    return offsets
 
 
 PLANNERS: dict[str, Planner] = {
@@ -92,9 +115,12 @@ def _planned(blocks: Sequence[Block], planner: str, least: int) -> MemoryPlan:
 
 
 def best_plan(blocks: Sequence[Block]) -> MemoryPlan:
-    """The smallest plan of the suite; the first of equals in the order of `PLANNERS`."""
+    """The smallest plan of the suite; the first of equals in the order of `PLANNERS`.
+
+    Where more blocks are alive together than can be compared, the suite is `first_fit` alone.
+    """
     least, best = lower_bound(blocks), None
-    for name in PLANNERS:
+    for name in PLANNERS if pairs_alive(blocks) <= _MOST_PAIRS else ("first_fit",):
         plan = _planned(blocks, name, least)
         if best is None or plan.arena_bytes < best.arena_bytes:
             best = plan
@@ -117,20 +143,38 @@ def lower_bound(blocks: Sequence[Block]) -> int:
     return peak
 
 
-def _place(blocks: Sequence[Block], order: Sequence[int]) -> list[int]:
-    """Give each block in turn the lowest address that is free among those placed before it."""
-    period = 1 + max((block.last for block in blocks), default=0) // _PERIODS
-    placed: list[list[Extent]] = [[] for _ in range(_PERIODS + 1)]
-    offsets = [0] * len(blocks)
-    for index in order:
-        block = blocks[index]
-        periods = placed[block.first // period : block.last // period + 1]
-        near = {extent for extents in periods for extent in extents}
-        taken = sorted([extent for extent in near if blocks[extent[2]].overlaps(block)])
-        offset = offsets[index] = _lowest_gap(taken, block)
-        for extents in periods:
-            extents.append((offset, offset + block.size_bytes, index))
-    return offsets
+def pairs_alive(blocks: Sequence[Block]) -> int:
+    """How many pairs of blocks are alive together in some step."""
+    ends = sorted(block.last for block in blocks)
+    births = sorted(block.first for block in blocks)
+    return sum(born - bisect_left(ends, first) for born, first in enumerate(births))
+
+
+class _Placed:
+    """Blocks that have their place, by how long they live and from when."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        self._extents: dict[int, Extent] = {}
+        self._births: dict[int, list[tuple[int, int]]] = {}
+
+    def add(self, index: int, offset: int) -> None:
+        """Have a block lie at an offset."""
+        block = self._blocks[index]
+        self._extents[index] = offset, offset + block.size_bytes, index
+        lives = (block.last - block.first).bit_length()
+        insort(self._births.setdefault(lives, []), (block.first, index))
+
+    def beside(self, index: int) -> list[Extent]:
+        """The extents of those that are alive together with a block, sorted."""
+        return sorted(self._extents[other] for other in self._alive_with(self._blocks[index]))
+
+    def _alive_with(self, block: Block) -> Iterator[int]:
+        for lives, births in self._births.items():
+            start = bisect_right(births, (block.first - (1 << lives), len(self._blocks)))
+            for _, other in births[start : bisect_right(births, (block.last, len(self._blocks)))]:
+                if self._blocks[other].last >= block.first:
+                    yield other
 
 
 def _lowest_gap(taken: Sequence[Extent], block: Block) -> int:

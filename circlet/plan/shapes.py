@@ -11,6 +11,7 @@ from circlet.ops.state import variables
 from circlet.ops.verify import checked_types
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
 from circlet.passes.fuse_list_update import FuseListUpdate
+from circlet.passes.rewriter import Rewriter
 
 _ROUNDS = 64
 _COPIED_PART = 8  # of the operators that a network may have, as copies for other sizes
@@ -41,11 +42,13 @@ def fix_shapes(
     for tensor in (*graph.inputs, *living):
         _set(tensor, tensor.static_shape)
         _check_size(tensor, tensor, limits)
-    settling = (FoldConstants(ledger=ledger or FoldLedger()), FuseListUpdate())
-    inference = _Inference(limits, resized)
+    folding = FoldConstants(ledger=ledger or FoldLedger())
+    settling = (folding, FuseListUpdate())
+    inference = _Inference(limits, resized, folding)
     for _ in range(_ROUNDS):
-        inference.over(graph)
-        changed = [rewrite.run(part) for part in reachable(graph) for rewrite in settling]
+        changed = [inference.over(graph)] + [
+            rewrite.run(part) for part in reachable(graph) for rewrite in settling
+        ]
         if not any(changed):
             break
 
@@ -56,29 +59,32 @@ class _Inference:
     Args:
         limits: Bounds on tensors, work, and copies of graphs.
         resized: Whether the network was found sound at other sizes.
+        folding: Folds what is known: sizes that follow from sizes are, ahead of what asks for them.
     """
 
-    def __init__(self, limits: Limits, resized: bool) -> None:
-        self._limits, self._resized = limits, resized
+    def __init__(self, limits: Limits, resized: bool, folding: FoldConstants) -> None:
+        self._limits, self._resized, self._folding = limits, resized, folding
         self._copied_ops = 0
         self._known: dict[tuple[Graph, Operands], Graph] = {}
         self._entered: set[Graph] = set()
 
-    def over(self, graph: Graph) -> None:
-        """Infer all shapes of a network anew."""
+    def over(self, graph: Graph) -> bool:
+        """Infer all shapes of a network anew; whether something was folded."""
         self._known.clear()
         self._entered.clear()
-        self._infer(graph)
+        rewriter = Rewriter(graph)
+        for op in rewriter.ops():
+            self._infer(op, graph)
+            self._folding.fold(op, rewriter)
+        return rewriter.finish()
 
-    def _infer(self, graph: Graph) -> None:
-        limits = self._limits
-        for op in graph.ops:
-            if op.regions:
-                op.regions = [self._inferred(op, region) for region in op.regions]
-            types = checked_types(op, graph, resized=self._resized)
-            for tensor, inferred in zip(op.outputs, types, strict=False):
-                _set(tensor, inferred.shape)
-                _check_size(tensor, op, limits)
+    def _infer(self, op: Op, graph: Graph) -> None:
+        if op.regions:
+            op.regions = [self._inferred(op, region) for region in op.regions]
+        types = checked_types(op, graph, resized=self._resized)
+        for tensor, inferred in zip(op.outputs, types, strict=False):
+            _set(tensor, inferred.shape)
+            _check_size(tensor, op, self._limits)
 
     def _inferred(self, op: Op, region: Graph) -> Graph:
         """A graph for the operands that an op gives it: the op's last ones."""
@@ -93,7 +99,8 @@ class _Inference:
         for inner, shape in zip(made.inputs, operands, strict=False):
             if shape is not None:
                 _set(inner, shape)
-        self._infer(made)
+        for inner_op in made.ops:
+            self._infer(inner_op, made)
         return made
 
     def _copy(self, region: Graph, op: Op) -> Graph:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from circlet.errors import GraphError
 from circlet.plan.memory import Block, MemoryPlan
+
+Place = tuple[int, int]  # address, block
 
 
 class Alias(NamedTuple):
@@ -64,22 +67,71 @@ def _check_turn(before: Sequence[Alias], after: Sequence[Alias]) -> None:
 def validate_plan(blocks: Sequence[Block], plan: MemoryPlan) -> None:
     """Check that blocks alive together are apart, aligned and inside the arena.
 
-    Sweeps over steps and, within a step, over addresses; cost grows with the number of blocks
-    alive together, not with the square of all blocks.
+    Sweeps over steps. Those that are alive are kept in order of addresses, and are apart: one that
+    is born is compared with its neighbours there alone.
 
     Raises:
-        GraphError: Naming the first two blocks in conflict, or the block outside the arena.
+        GraphError: Naming two blocks in conflict, or the block outside the arena.
     """
     if len(plan.offsets) != len(blocks):
         raise GraphError("a memory plan covers another number of blocks than asked")
-    births: dict[int, list[int]] = {}
+    events: list[tuple[int, int, int]] = []
     for index, block in enumerate(blocks):
         _check_place(block, plan.offsets[index], plan.arena_bytes)
-        births.setdefault(block.first, []).append(index)
-    alive: set[int] = set()
-    for step in sorted(births):
-        alive = {i for i in alive if blocks[i].last >= step} | set(births[step])
-        _check_apart(sorted((plan.offsets[i], i) for i in alive if blocks[i].size_bytes), blocks)
+        if block.size_bytes:
+            # What ends in a step is in the way of what is born in it.
+            events += [(block.first, 0, index), (block.last, 1, index)]
+    alive = _ByAddress()
+    for _, ends, index in sorted(events):
+        place = plan.offsets[index], index
+        if ends:
+            alive.remove(place)
+        else:
+            _check_apart(alive.around(place), blocks)
+            alive.add(place)
+
+
+class _ByAddress:
+    """Places, sorted, in rows of which none is long, so that a change moves few of them."""
+
+    _MOST = 512
+
+    def __init__(self) -> None:
+        self._rows: list[list[Place]] = []
+
+    def add(self, place: Place) -> None:
+        """Put a place where it belongs."""
+        if not self._rows:
+            self._rows.append([place])
+            return
+        number = self._row_of(place)
+        row = self._rows[number]
+        insort(row, place)
+        if len(row) > self._MOST:
+            middle = len(row) // 2
+            self._rows[number : number + 1] = [row[:middle], row[middle:]]
+
+    def remove(self, place: Place) -> None:
+        """Take away a place that was put in."""
+        number = self._row_of(place)
+        row = self._rows[number]
+        del row[bisect_left(row, place)]
+        if not row:
+            del self._rows[number]
+
+    def around(self, place: Place) -> list[Place]:
+        """A place between those next below and above it."""
+        if not self._rows:
+            return [place]
+        number = self._row_of(place)
+        row, after = self._rows[number], self._rows[number + 1 : number + 2]
+        at = bisect_left(row, place)
+        above = row[at : at + 1] or [rows[0] for rows in after]
+        return [*row[max(0, at - 1) : at], place, *above]
+
+    def _row_of(self, place: Place) -> int:
+        """The last row that starts below a place, or the first one."""
+        return max(0, bisect_right(self._rows, place, key=lambda row: row[0]) - 1)
 
 
 def _check_place(block: Block, offset: int, arena_bytes: int) -> None:
@@ -89,10 +141,10 @@ def _check_place(block: Block, offset: int, arena_bytes: int) -> None:
         raise GraphError("a block is misaligned", where=block.name)
 
 
-def _check_apart(places: Sequence[tuple[int, int]], blocks: Sequence[Block]) -> None:
+def _check_apart(places: Sequence[Place], blocks: Sequence[Block]) -> None:
     for (start, low), (next_start, high) in pairwise(places):
         if start + blocks[low].size_bytes > next_start:
             raise GraphError(
                 "two blocks that are alive together overlap in the arena",
-                where=f"{blocks[low].name} and {blocks[high].name}",
+                where=f"{blocks[min(low, high)].name} and {blocks[max(low, high)].name}",
             )

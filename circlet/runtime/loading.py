@@ -9,6 +9,7 @@ from circlet.artifact.file import Artifact
 from circlet.artifact.values import Value
 from circlet.backends.registry import find_backend
 from circlet.errors import ArtifactError
+from circlet.garbage import gc_paused
 from circlet.limits import Limits, MemoryBudget
 from circlet.runtime.executor import LoadedPartition
 from circlet.struct import Struct
@@ -52,6 +53,7 @@ class Opened(Struct):
         return [dict(zip(keys, row, strict=True)) for row in self.metadata["placement"]]
 
 
+@gc_paused()
 def load_code(artifact: Artifact, limits: Limits) -> Opened:
     """The plan of an artifact for this machine, its code loaded.
 

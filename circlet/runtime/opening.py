@@ -13,6 +13,7 @@ from circlet.artifact.cache import Cache
 from circlet.artifact.file import Artifact, open_artifact
 from circlet.backends.registry import find_backend
 from circlet.errors import CircletError, FileError
+from circlet.garbage import gc_paused
 from circlet.options import Options
 from circlet.runtime.artifacts import ArtifactSource, open_trusted
 from circlet.runtime.key import artifact_key
@@ -99,6 +100,7 @@ def _compiled_now(source: Stored | Model, options: Options) -> Opened:
     return opened._replace(template=template)
 
 
+@gc_paused()
 def _compiled(source: Stored | Model, options: Options, key: str = "") -> tuple[bytes, Template]:
     from circlet.compiler.compile import compile_template
     from circlet.compiler.template import Template

@@ -73,7 +73,11 @@ def _holds_inputs(op: Op) -> bool:
     return moves or record.effects in _VARIABLES
 
 
-def _root(parents: Mapping[Tensor, Tensor], tensor: Tensor) -> Tensor:
-    while tensor in parents:
-        tensor = parents[tensor]
+def _root(parents: dict[Tensor, Tensor], tensor: Tensor) -> Tensor:
+    """Where a tensor's way ends; ways are halved as they are gone."""
+    while (parent := parents.get(tensor)) is not None:
+        above = parents.get(parent)
+        if above is None:
+            return parent
+        parents[tensor] = tensor = above
     return tensor

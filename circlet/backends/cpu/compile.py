@@ -16,6 +16,7 @@ from circlet.backends.cpu.arrangement import COMPACT, Arrangement
 from circlet.backends.cpu.constants import Constants
 from circlet.backends.cpu.control import Goto, flatten
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
+from circlet.backends.cpu.loops import Loops
 from circlet.backends.cpu.lowered import Lowered
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -79,6 +80,7 @@ class LoweredPartition:
         calls: The kernel call of each step, None for a jump.
         reuse: What of it serves other sizes of the network's inputs.
         values: Makes the table of where results of ops lie, for those who observe a run.
+        firsts: For each kernel in the units the position of the first op that needs it, sorted.
     """
 
     units: tuple[str, ...]
@@ -91,6 +93,7 @@ class LoweredPartition:
     calls: tuple[KernelCall | None, ...] = ()
     reuse: ReuseIndex = NO_REUSE
     values: Callable[[], bytes] = bytes
+    firsts: tuple[int, ...] = ()
 
 
 def compile_partition(
@@ -131,7 +134,8 @@ def compile_partition(
     memory, offsets, blocks = _plan_arena(lowered, arrangement)
     largest = max(blocks, key=lambda block: block.size_bytes, default=_NO_BLOCK)
     budget.charge(memory.arena_bytes, largest.name, "working memory, most of it here")
-    units, locations = _emit(lowered, unit_count, reuse or NO_REUSE)
+    needed, locations = _needed_kernels(lowered, reuse or NO_REUSE)
+    units = _emit(needed, locations, unit_count, reuse or NO_REUSE)
     positions = {op: index for index, op in enumerate(partition.ops)}
     sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
     kept = lowered.reuse(locations, units)
@@ -152,6 +156,7 @@ def compile_partition(
         calls=tuple(step if isinstance(step, KernelCall) else None for step in lowered.steps),
         reuse=kept,
         values=partial(observation_table, lowered, locate),
+        firsts=tuple(sorted(min(sources[op] for op in ops) for ops in needed.values())),
     )
 
 
@@ -174,12 +179,9 @@ def _plan_arena(
     for index, seen in enumerate(tensors):
         for tensor in seen:
             touched.setdefault(lowered.storage.allocations[tensor].buffer, []).append(index)
-    for first, last in lowered.loops():
-        # What is made before a loop and read in it is read again in the next turn: it lives until
-        # the loop ends, not only to the last step that names it.
-        for steps in touched.values():
-            if steps[0] < first <= steps[-1] < last:
-                steps.append(last)
+    loops = Loops(lowered.loops())
+    for steps in touched.values():
+        steps.append(loops.end_of(steps[0], steps[-1]))
     buffers = [buffer for buffer in touched if buffer.space == "arena"]
     align = arrangement.alignment
     blocks = [Block(b.name, b.size_bytes, touched[b][0], touched[b][-1], align) for b in buffers]
@@ -202,12 +204,15 @@ def _kernels(call: KernelCall) -> list[tuple[Kernel, Op]]:
     return [(kernel, call.op) for kernel in (call.kernel, *inner)]
 
 
-def _emit(
-    lowered: Lowered, unit_count: int, reuse: ReuseIndex
-) -> tuple[tuple[str, ...], dict[Kernel, KernelLocation]]:
-    """Units of distinct kernels that the index lacks, dealt out in turn, and their locations."""
+Needed = Mapping[Kernel, Mapping[Op, None]]
+
+
+def _needed_kernels(
+    lowered: Lowered, reuse: ReuseIndex
+) -> tuple[Needed, dict[Kernel, KernelLocation]]:
+    """The kernels that the index lacks, with the ops that need them, and where the others are."""
     locations: dict[Kernel, KernelLocation] = {}
-    origins: dict[Kernel, dict[str, None]] = {}
+    needed: dict[Kernel, dict[Op, None]] = {}
     precompiled = {} if lowered.reuses else lowered.precompiled
     for kernel, op in chain(chain.from_iterable(map(_kernels, lowered.calls)), precompiled.items()):
         if kernel in locations:
@@ -216,15 +221,23 @@ def _emit(
         if known is not None:
             locations[kernel] = known
         else:
-            origins.setdefault(kernel, {})[op.name] = None
-    missing = sorted(origins, key=str)  # texts do not depend on the order of ops
+            needed.setdefault(kernel, {})[op] = None
+    return needed, locations
+
+
+def _emit(
+    needed: Needed, locations: dict[Kernel, KernelLocation], unit_count: int, reuse: ReuseIndex
+) -> tuple[str, ...]:
+    """Units of the kernels that are needed, dealt out in turn; adds their locations."""
+    missing = sorted(needed, key=str)  # texts do not depend on the order of ops
     count = max(not reuse.units, min(unit_count, len(missing)))
     decks: list[list[EmittedKernel]] = [[] for _ in range(count)]
     for number, kernel in enumerate(missing):
         deck = decks[number % count]
         locations[kernel] = (reuse.units + number % count, len(deck))
-        deck.append(EmittedKernel(kernel, tuple(origins[kernel])))
-    return tuple(emit_unit(deck) for deck in decks), locations
+        origins = dict.fromkeys(op.name for op in needed[kernel])
+        deck.append(EmittedKernel(kernel, tuple(origins)))
+    return tuple(emit_unit(deck) for deck in decks)
 
 
 def _assemble(

@@ -38,8 +38,12 @@ class InPlace:
             and overwrites(op, source, result)
         ]
 
-    def is_over(self, tensor: Tensor, op: Op) -> bool:
-        """Whether only ops before this one make and read a tensor."""
-        here, readers = self._positions[op], self._readers.get(tensor)
+    def position(self, op: Op) -> int:
+        """Where an op stands."""
+        return self._positions[op]
+
+    def end_of(self, tensor: Tensor) -> int:
+        """Where the last op stands that makes or reads a tensor; behind all for what is given."""
+        readers = self._readers.get(tensor)
         last = self._positions[readers[-1]] if readers else -1
-        return max(last, self._made.get(tensor, here)) < here
+        return max(last, self._made.get(tensor, len(self._positions)))

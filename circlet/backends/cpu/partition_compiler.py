@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,6 +21,7 @@ from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.backends.cpu.tuning.knobs import KnobSettings
+from circlet.errors import LimitError
 from circlet.ir import DType, Op
 from circlet.limits import MemoryBudget
 from circlet.ops import unsupported_reason
@@ -94,7 +96,33 @@ class CpuCompiler:
             lowered[target] = [self.lowered(part, target, budget=budget) for part in partitions]
             for part in lowered[target]:  # kept while the next target is at work, unlike arenas
                 self.job.budget.charge_packed(len(part.constants), str(target))
+        refused = [self._refused(partitions, parts) for parts in lowered.values()]
+        if any(refused):
+            return base.Compiled((), refused=dict(ChainMap(*refused)))
         return self.built(lowered)
+
+    def _refused(
+        self, partitions: Sequence[Partition], lowered: Sequence[LoweredPartition]
+    ) -> dict[int, str]:
+        """Source operators from the one on that needs a kernel more than may be compiled."""
+        left = self.job.options.limits.kernels
+        why = f"more than {left} distinct kernels would be compiled: raise `kernels` of its limits"
+        late: list[Op] = []
+        for partition, part in zip(partitions, lowered, strict=True):
+            first = part.firsts[left] if left < len(part.firsts) else len(partition.ops)
+            late += partition.ops[0 if late else first :]
+            left -= len(part.firsts)
+        return {source.id: why for op in late for source in op.origin.sources}
+
+    def check_kernels(self, lowered: LoweredPartition) -> None:
+        """LimitError where a partition needs more kernels compiled than a whole network may."""
+        count, most = len(lowered.firsts), self.job.options.limits.kernels
+        if count > most:
+            raise LimitError(
+                "the network needs more distinct kernels than allowed",
+                why=f"{count}, the limit is {most}",
+                fix="raise `kernels` of circlet.limits.Limits if this is meant",
+            )
 
     def memory(self, partition: Partition) -> base.MemoryUse:
         """What a partition needs for the first target."""

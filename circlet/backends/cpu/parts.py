@@ -9,20 +9,29 @@ from circlet.ir import Op, Tensor
 from circlet.ops import find
 from circlet.ops.view import Range
 
+Viewed = tuple[Tensor | None, Sequence[Range]]
 
-def run_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
-    """The input whose elements an output repeats in one run, and the number of its first one.
+
+def viewed(op: Op, number: int) -> Viewed:
+    """The input that an output is a view of, if there is one, and the ranges of its axes."""
+    record = find(op.label)
+    view = None if record is None or record.view is None else record.view(op, number)
+    return (None, ()) if view is None else (op.input(view.source), view.ranges)
+
+
+def run_of(view: Viewed) -> tuple[Tensor, int] | None:
+    """The input whose elements a view repeats in one run, and the number of its first one.
 
     None for ops that compute or rearrange, or whose output is spread over the input.
     """
-    source, ranges = _viewed(op, result)
+    source, ranges = view
     start = None if source is None else _start_of_ranges(ranges, source.static_shape)
     return None if source is None or start is None else (source, start)
 
 
-def channels_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
+def channels_of(view: Viewed, result: Tensor) -> tuple[Tensor, int] | None:
     """The input of whose innermost axis an output is a run, and the number of its first element."""
-    source, ranges = _viewed(op, result)
+    source, ranges = view
     if source is None or not ranges or len(source.shape) != len(result.shape):
         return None
     *outer, last = ranges
@@ -33,16 +42,6 @@ def channels_of(op: Op, result: Tensor) -> tuple[Tensor, int] | None:
     shape = (*source.static_shape[:-1], last.count)
     is_run = whole and last.step == 1 and result.static_shape == shape
     return (source, last.start) if is_run else None
-
-
-def _viewed(op: Op, result: Tensor) -> tuple[Tensor | None, Sequence[Range]]:
-    """The input that an output is a view of, if there is one, and the ranges of its axes."""
-    record = find(op.label)
-    if record is None or record.view is None:
-        return None, ()
-    index = next(i for i, tensor in enumerate(op.outputs) if tensor is result)
-    view = record.view(op, index)
-    return (None, ()) if view is None else (op.input(view.source), view.ranges)
 
 
 def _start_of_ranges(ranges: Sequence[Range], shape: tuple[int, ...]) -> int | None:

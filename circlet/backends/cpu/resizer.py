@@ -47,6 +47,7 @@ class CpuResizer:
         compiled = []
         for number, part in enumerate(partitions):
             compiled.append(own.lowered(part, self._target, code.index(number)))
+            own.check_kernels(compiled[-1])
             if compiled[-1].units:
                 units = self._built(compiled[-1].units, is_kept=own.job.options.cache)
                 code = code.grown(units, compiled[-1].reuse)

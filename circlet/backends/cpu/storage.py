@@ -9,6 +9,7 @@ first, then free.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -17,7 +18,8 @@ from typing import NamedTuple
 from circlet.backends.cpu.inplace import InPlace
 from circlet.backends.cpu.layout import Border, Layout, bordered, dense
 from circlet.backends.cpu.lowering import Lowering
-from circlet.backends.cpu.parts import channels_of, run_of
+from circlet.backends.cpu.parts import channels_of, run_of, viewed
+from circlet.backends.cpu.tenants import Tenants
 from circlet.backends.cpu.updates import living_updates, updated_operands
 from circlet.ir import DType, Op, Tensor
 from circlet.ops import find
@@ -74,11 +76,12 @@ class Storage:
         self._readers = _readers(ops)
         self._updated = set() if pinned else updated_operands(ops, self._readers)
         self._living = {} if pinned else living_updates(ops, self._readers)
-        self._changed: set[Tensor] = set()
         in_place = partition.in_place and not pinned
         self._inplace = InPlace(ops, rows, self._readers) if in_place else None
         self._producers = {t: op for op in ops for t in op.outputs}
         self._requests = self._border_requests()
+        self._tenants = Tenants(self._inplace.end_of if self._inplace else lambda tensor: 0)
+        self._takes_strides: dict[Tensor, bool] = {}
         self.allocations: dict[Tensor, Allocation] = {}
         self.copies: dict[Op, dict[Tensor, Tensor]] = {}
         self._place_callers_buffers()
@@ -95,8 +98,12 @@ class Storage:
     def add_temporary(self, name: str, size_bytes: int) -> Tensor:
         """A tensor of bytes in the arena that is no value of the network."""
         tensor = Tensor(name, DType.INT8, (size_bytes,))
-        self.allocations[tensor] = self._in_arena(tensor, dense(tensor))
+        self._place(tensor, self._in_arena(tensor, dense(tensor)))
         return tensor
+
+    def _place(self, tensor: Tensor, allocation: Allocation) -> None:
+        self.allocations[tensor] = allocation
+        self._tenants.add(tensor, allocation.buffer)
 
     def _place_callers_buffers(self) -> None:
         for space, tensors in (
@@ -105,12 +112,12 @@ class Storage:
         ):
             for index, tensor in enumerate(tensors):
                 buffer = Buffer(tensor.name, space, index, tensor.size_bytes)
-                self.allocations[tensor] = Allocation(buffer, dense(tensor))
+                self._place(tensor, Allocation(buffer, dense(tensor)))
 
     def _place_pinned(self) -> None:
         for tensor in self._pinned:
             if tensor not in self.allocations:
-                self.allocations[tensor] = self._in_arena(tensor, dense(tensor))
+                self._place(tensor, self._in_arena(tensor, dense(tensor)))
 
     def _place_reshapes_of_outputs(self) -> None:
         """The input of a reshape into the caller's buffer is computed there in the first place."""
@@ -120,19 +127,19 @@ class Storage:
                 continue
             allocation = self.allocations.get(op.outputs[0])
             if allocation is not None and source in self._producers:
-                self.allocations[source] = Allocation(allocation.buffer, dense(source))
+                self._place(source, Allocation(allocation.buffer, dense(source)))
 
     def _place_borders(self) -> None:
         for tensor, (border, readers) in self._requests.items():
             if not border and tensor not in self.allocations:
                 continue
             if self._can_be_strided(tensor):
-                self.allocations[tensor] = self._in_arena(tensor, bordered(tensor, border))
+                self._place(tensor, self._in_arena(tensor, bordered(tensor, border)))
                 continue
             copy = tensor.like(f"{tensor.name} with border")
             for op in readers:
                 self.copies.setdefault(op, {})[tensor] = copy
-            self.allocations[copy] = self._in_arena(copy, bordered(copy, border))
+            self._place(copy, self._in_arena(copy, bordered(copy, border)))
 
     def _border_requests(self) -> dict[Tensor, tuple[Border, set[Op]]]:
         requests: dict[Tensor, tuple[Border, set[Op]]] = {}
@@ -142,7 +149,8 @@ class Storage:
                 if tensor is None or tensor.is_constant:
                     continue
                 known, readers = requests.get(tensor, (Border(), set()))
-                requests[tensor] = (known | border, readers | {op})
+                readers.add(op)
+                requests[tensor] = known | border, readers
         return requests
 
     def _can_be_strided(self, tensor: Tensor) -> bool:
@@ -153,8 +161,16 @@ class Storage:
             and producer is not None
             and producer.outputs[0] is tensor
             and self._rows[producer].strided_output
-            and all(self._rows[op].strided_inputs for op in self._readers.get(tensor, ()))
+            and self._readers_take_strides(tensor)
         )
+
+    def _readers_take_strides(self, tensor: Tensor) -> bool:
+        known = self._takes_strides.get(tensor)
+        if known is None:
+            readers = self._readers.get(tensor, ())
+            known = all(self._rows[op].strided_inputs for op in readers)
+            self._takes_strides[tensor] = known
+        return known
 
     def _place_concatenations(self) -> None:
         for op in reversed(self._ops):
@@ -166,18 +182,19 @@ class Storage:
         output = op.outputs[0]
         allocation = self.allocations.get(output)
         if allocation is None:
-            allocation = self.allocations[output] = self._in_arena(output, dense(output))
+            allocation = self._in_arena(output, dense(output))
+            self._place(output, allocation)
         if not allocation.layout.is_dense:
             return
-        start = 0
+        start, uses = 0, Counter(op.inputs)
         for source in op.inputs:
             if source is None:
                 return
-            if self._may_move(op, source, output):
+            if uses[source] == 1 and self._may_move(source, output):
                 self._place_inside(source, allocation, axis, start)
             start += source.static_shape[axis]
 
-    def _may_move(self, op: Op, source: Tensor, output: Tensor) -> bool:
+    def _may_move(self, source: Tensor, output: Tensor) -> bool:
         same_scale = source.quant is None or source.quant.same_as(output.quant)
         return (
             same_scale
@@ -185,7 +202,6 @@ class Storage:
             and source in self._producers
             and source not in self.allocations
             and not source.is_constant
-            and op.inputs.count(source) == 1
         )
 
     def _place_inside(self, source: Tensor, allocation: Allocation, axis: int, start: int) -> None:
@@ -198,16 +214,16 @@ class Storage:
             layout = dense(source).inside(allocation.layout.channels, offset)
         else:
             return
-        self.allocations[source] = Allocation(allocation.buffer, layout)
+        self._place(source, Allocation(allocation.buffer, layout))
 
     def _place_rest(self) -> None:
         for op in self._ops:
-            for tensor in op.outputs:
+            for number, tensor in enumerate(op.outputs):
                 if tensor not in self.allocations:
                     allocation = self._updated_allocation(op, tensor) or self._inplace_allocation(
                         op, tensor
                     )
-                    self.allocations[tensor] = allocation or self._shared_or_new(op, tensor)
+                    self._place(tensor, allocation or self._shared_or_new(op, number))
 
     def _updated_allocation(self, op: Op, tensor: Tensor) -> Allocation | None:
         """Where what an op changes lives, if its result may be there."""
@@ -216,8 +232,9 @@ class Storage:
         changed = op.inputs[0] if op.inputs else None
         if changed is None or not self._may_be_changed(changed):
             return None
-        self._changed.add(changed)
-        return self.allocations[changed]
+        allocation = self.allocations[changed]
+        self._tenants.change(changed, allocation.buffer)
+        return allocation
 
     def _may_be_changed(self, tensor: Tensor) -> bool:
         """Whether the only op that reads a tensor may write its result over it.
@@ -227,10 +244,7 @@ class Storage:
         allocation = self.allocations.get(tensor)
         if allocation is None or tensor not in self._updated:
             return False
-        neighbours = (
-            t for t, other in self.allocations.items() if other.buffer is allocation.buffer
-        )
-        alone = all(t is tensor or t in self._changed for t in neighbours)
+        alone = self._tenants.is_last_of(tensor, allocation.buffer)
         filled = allocation.buffer.space == "arena" and allocation.layout.is_dense
         return tensor in self._living or (filled and alone)
 
@@ -240,23 +254,23 @@ class Storage:
             return None
         for source in self._inplace.sources(op, tensor):
             allocation = self.allocations[source]
-            if self._is_left(allocation, source, op, self._inplace):
-                self._changed.add(source)
+            if self._is_left(allocation, source, self._inplace.position(op)):
+                self._tenants.change(source, allocation.buffer)
                 return allocation
         return None
 
-    def _is_left(self, allocation: Allocation, source: Tensor, op: Op, inplace: InPlace) -> bool:
+    def _is_left(self, allocation: Allocation, source: Tensor, position: int) -> bool:
         """Whether a tensor fills a buffer of the arena that nothing else needs from an op on."""
         buffer, layout = allocation
         if buffer.space != "arena" or layout != dense(source):
             return False
-        aliases = (t for t, other in self.allocations.items() if other.buffer is buffer)
-        return buffer.size_bytes == source.size_bytes and all(
-            alias is source or inplace.is_over(alias, op) for alias in aliases
-        )
+        is_over = self._tenants.end_of_others(source, buffer) < position
+        return buffer.size_bytes == source.size_bytes and is_over
 
-    def _shared_or_new(self, op: Op, tensor: Tensor) -> Allocation:
-        for found, is_run in ((run_of(op, tensor), True), (channels_of(op, tensor), False)):
+    def _shared_or_new(self, op: Op, number: int) -> Allocation:
+        """Where an output lives that is a part of an input; else memory of its own."""
+        tensor, view = op.outputs[number], viewed(op, number)
+        for found, is_run in ((run_of(view), True), (channels_of(view, tensor), False)):
             if found is None or not (is_run or self._may_be_channels(tensor)):
                 continue
             allocation = self._allocation_of(found[0])

@@ -46,9 +46,11 @@ def _has(op: Op, effects: Effects) -> bool:
 def _returns(value: Tensor, variable: Tensor, readers: Mapping[Tensor, Sequence[Op]]) -> bool:
     """Whether the variable is used twice only: read, and assigned what the update made of it."""
     users = readers[variable]
+    if len(users) != 2:
+        return False
     reads = [op for op in users if _has(op, Effects.READS_VARIABLE)]
     writes = [op for op in users if _has(op, Effects.WRITES_VARIABLE)]
-    if len(users) != 2 or not len(reads) == len(writes) == 1:
+    if not len(reads) == len(writes) == 1:
         return False
     (update,) = readers[value]
     return writes[0].inputs[1] is update.outputs[0]

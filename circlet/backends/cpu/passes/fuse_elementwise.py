@@ -77,8 +77,10 @@ class _Groups:
         """Whether the ops may run together at the place of the last one."""
         position = self._rewriter.position
         inside, end = set(parts), position(parts[-1])
-        for part in parts[:-1]:
-            readers = self._rewriter.readers(part.outputs[0])
-            if any(r not in inside and position(r) < end for r in readers):
-                return False
+
+        def is_between(reader: Op) -> bool:
+            return reader not in inside and position(reader) < end
+
+        if any(self._rewriter.any_reader(part.outputs[0], is_between) for part in parts[:-1]):
+            return False
         return self._limits.hold(parts, self._rewriter.results(parts))

@@ -112,8 +112,10 @@ class _Finder:
                 op = self._rewriter.producer(tensor)
                 if op is None or op in seen or op in self._taken or not _spreads(op, form, set()):
                     continue
-                readers = self._rewriter.readers(op.outputs[0])
-                if all(position(r) >= position(seed) or r in seen for r in readers):
+                before = self._rewriter.any_reader(
+                    op.outputs[0], lambda r: r not in seen and position(r) < position(seed)
+                )
+                if not before:
                     seen.add(op)
                     waiting.append(op)
                     yield op
@@ -126,7 +128,8 @@ class _Finder:
         parts, position = list(parts), self._rewriter.position
         made = {tensor for op in parts for tensor in op.outputs}
         rows = {parts[-1].outputs[0]}
-        for op in self._ops[position(parts[-1]) + 1 :]:
+        for number in range(position(parts[-1]) + 1, len(self._ops)):
+            op = self._ops[number]
             if position(op) - position(parts[-1]) > _FARTHEST:
                 break
             known = made | {*external_inputs(parts)} if with_siblings else made

@@ -13,6 +13,7 @@ from circlet.ops.lut import EIGHT_BIT
 from circlet.passes import Rewriter
 
 _MOST_AXES = 6
+_MOST_PARTS = 16
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class FuseTables:
             table = _table_of(op, made)
             if table is not None:
                 tables[op] = made[op.outputs[0]] = table
-        gone = [op for op in tables if _is_only_in(tables, op, rewriter)]
-        longer = {op: t for op, t in tables.items() if len(t.parts) > 1 and op not in set(gone)}
+        gone = {op: t for op, t in tables.items() if _is_only_in(tables, op, rewriter)}
+        longer = {op: t for op, t in tables.items() if len(t.parts) > 1 and op not in gone}
         if not longer:
             return False
         for op, table in longer.items():
@@ -58,7 +59,11 @@ class _Table:
 def _is_only_in(tables: Mapping[Op, _Table], op: Op, rewriter: Rewriter) -> bool:
     """Whether tables alone read what an op computes, so that they compute it themselves."""
     (result,) = op.outputs
-    return result not in rewriter.boundary and tables.keys() >= {*rewriter.readers(result)}
+    if result in rewriter.boundary:
+        return False
+    return not rewriter.any_reader(
+        result, lambda reader: reader not in tables or tables[reader].source is result
+    )
 
 
 def _table_of(op: Op, made: Mapping[Tensor, _Table]) -> _Table | None:
@@ -77,7 +82,9 @@ def _table_of(op: Op, made: Mapping[Tensor, _Table]) -> _Table | None:
     if len(sources) != 1 or op.outputs[0].static_shape != computed[0].static_shape:
         return None
     parts = dict.fromkeys(part for table in before if table for part in table.parts)
-    return _Table(sources.pop(), (*parts, op))
+    if len(parts) < _MOST_PARTS:
+        return _Table(sources.pop(), (*parts, op))
+    return _Table(computed[0], (op,)) if len({*computed}) == 1 else None
 
 
 def _is_bytes(tensor: Tensor) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import accumulate
 
 from circlet.backends.cpu.passes.stripes import StripeFusion, copy_inputs, stripe_edges
 from circlet.ir import Graph, Tensor
@@ -22,11 +23,13 @@ class SaveMemory:
         least_bytes: A peak that is low enough.
         buffer_bytes: What the rows of one stripe should fit.
         most_parts: Layers that run together.
+        most_rounds: How often to look for the peak.
     """
 
     least_bytes: int = 1 << 18
     buffer_bytes: int = 1 << 17
     most_parts: int = 3
+    most_rounds: int = 256
 
     name = "save-memory"
     needs = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
@@ -37,7 +40,7 @@ class SaveMemory:
         fusion = StripeFusion(self.most_parts, self.buffer_bytes)
         chosen = fusion.chosen(copy_inputs(rewriter))
         edges = {edge.image: edge for edge in stripe_edges(rewriter)}
-        while True:
+        for _ in range(self.most_rounds):
             peak = lifetimes.peak_without({edge.image for edge in chosen})
             if sum(tensor.size_bytes for tensor in peak) <= self.least_bytes:
                 break
@@ -68,8 +71,11 @@ class _Lifetimes:
 
     def peak_without(self, gone: Collection[Tensor]) -> list[Tensor]:
         """The tensors alive at the operator at which most bytes are, some tensors left out."""
-        alive: list[list[Tensor]] = [[] for _ in range(self._steps)]
-        for tensor, (first, last) in self._spans.items():
-            for step in range(first, last + 1) if tensor not in gone else ():
-                alive[step].append(tensor)
-        return max(alive, key=lambda tensors: sum(t.size_bytes for t in tensors), default=[])
+        spans = {tensor: span for tensor, span in self._spans.items() if tensor not in gone}
+        changes = [0] * (self._steps + 1)
+        for tensor, (first, last) in spans.items():
+            changes[first] += tensor.size_bytes
+            changes[last + 1] -= tensor.size_bytes
+        live = list(accumulate(changes))
+        peak = live.index(max(live))
+        return [tensor for tensor, (first, last) in spans.items() if first <= peak <= last]

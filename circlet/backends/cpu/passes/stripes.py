@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -62,10 +62,13 @@ class StripeFusion:
     def chosen(self, edges: Iterable[Edge]) -> list[Edge]:
         """Edges over images of many stripes, the first ones first, none with too many layers."""
         taken: list[Edge] = []
+        before, after = dict[Op, Op](), dict[Op, Op]()
         for edge in edges:
             if edge.image.static_shape[1] < _LEAST_SHARES * edge.shared_rows:
                 continue
-            if max(map(_layers, _sequences([*taken, edge]))) <= self.most_parts:
+            joined = *_along(edge.producer, before), *_along(edge.consumer, after)
+            if _layers(joined) <= self.most_parts:
+                before[edge.consumer], after[edge.producer] = edge
                 taken.append(edge)
         return taken
 
@@ -88,11 +91,15 @@ class StripeFusion:
 def _sequences(edges: Collection[Edge]) -> list[list[Op]]:
     """Layers one after the other that edges join."""
     after = {edge.producer: edge.consumer for edge in edges}
-    sequences = [[op] for op in after if op not in set(after.values())]
-    for ops in sequences:
-        while ops[-1] in after:
-            ops.append(after[ops[-1]])
-    return sequences
+    later = set(after.values())
+    return [[*_along(op, after)] for op in after if op not in later]
+
+
+def _along(op: Op | None, links: Mapping[Op, Op]) -> Iterator[Op]:
+    """An op and those that links lead to, one after the other."""
+    while op is not None:
+        yield op
+        op = links.get(op)
 
 
 def _layers(ops: Sequence[Op]) -> int:

@@ -37,6 +37,7 @@ from circlet.ops.strided_slice import slices_of_strided_slice
 from circlet.target.targets import Target
 
 _MOST_AXES = 8
+_MOST_CALLS = 1024  # that one op is unrolled to
 
 
 def strides_in(context: Context, tensor: Tensor) -> Sizes:
@@ -79,6 +80,13 @@ def not_movable(tensor: Tensor) -> str | None:
     return "a size is 0" if tensor.elements == 0 else None
 
 
+def _not_unrolled(sizes: Sizes) -> str | None:
+    """Why `copy_from` does not take loops of these sizes, or None."""
+    real = [size for size in sizes if size != 1]
+    calls = prod(real[:-MAX_AXES])
+    return f"it would be {calls} kernel calls" if calls > _MOST_CALLS else None
+
+
 def _operands_not_movable(op: Op) -> str | None:
     tensors = (*(t for t in op.inputs if t is not None), *op.outputs)
     return next((reason for t in tensors if (reason := not_movable(t))), None)
@@ -91,7 +99,8 @@ def _add(
     name: str = "",
 ) -> None:
     def refuse(op: Op, target: Target) -> str | None:
-        return refuses(op) or not_movable(op.outputs[0])
+        result = op.outputs[0]
+        return refuses(op) or not_movable(result) or _not_unrolled(result.static_shape)
 
     row = name or kind.lower()
     LOWERINGS.add(
@@ -234,7 +243,13 @@ def _lower_tile(op: Op, context: Context) -> None:
     copy_from(op, context, source, TensorRef(result), loops)
 
 
-_add("TILE", _refuses_repeat, _lower_tile)
+def _refuses_tile(op: Op) -> str | None:
+    times = known_ints(op.input(1))
+    pairs = zip(times or (), operand(op, 0).static_shape, strict=False)
+    return _refuses_repeat(op) or _not_unrolled(tuple(n for pair in pairs for n in pair))
+
+
+_add("TILE", _refuses_tile, _lower_tile)
 
 
 def _copy_broadcast(op: Op, context: Context, source: Tensor) -> None:
