@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 
 from circlet.errors import InputError
@@ -48,11 +49,43 @@ class Config(Struct):
         return os.fspath(self.cache_dir) if self.cache_dir else temporary_cache_folder()
 
 
-def temporary_cache_folder() -> str:
-    """The fallback cache of this user, in the temporary folder."""
+def temporary_folder() -> str:
+    """The folder of temporary files; one that cannot be used is an error for whoever writes."""
     import tempfile
 
-    return os.path.join(tempfile.gettempdir(), f"circlet-{os.getuid()}")
+    try:
+        return tempfile.gettempdir()
+    except OSError:  # no candidate can be written, or the working folder is gone
+        return os.environ.get("TMPDIR") or "/tmp"
+
+
+def temporary_cache_folder() -> str:
+    """The fallback cache of this user, in the temporary folder.
+
+    Where somebody else has taken its name, a folder of this process alone.
+    """
+    folder = os.path.join(temporary_folder(), f"circlet-{os.getuid()}")
+    try:
+        facts = os.lstat(folder)
+    except OSError:  # it can be made, or the error comes where that is tried
+        return folder
+    if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
+        return folder
+    return _own_folder_beside(folder)
+
+
+def _own_folder_beside(taken: str) -> str:
+    import logging
+
+    from circlet.scratch import folder_of_process
+
+    try:
+        folder = folder_of_process()
+    except OSError:
+        return taken
+    message = "%s is not yours, so compiled models are kept for this process only, in %s"
+    logging.getLogger("circlet.cache").warning(message, taken, folder)
+    return folder
 
 
 def compiler_environment(**changes: str) -> dict[str, str]:

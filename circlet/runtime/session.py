@@ -19,6 +19,7 @@ from circlet.artifact.values import (
     unique_names,
 )
 from circlet.errors import InputError
+from circlet.forking import renew_in_children
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.options import DEFAULT_BACKENDS, Options
 from circlet.runtime.arguments import (
@@ -170,8 +171,17 @@ class Session:
         self._calls: list[Call] = []
         self._idle: list[Call] = []
         self._resized: dict[tuple[tuple[int, ...], ...], Session] = {}
-        self._lock = allocate_lock()
         self.is_stateful = any(value.initial is not None for value in opened.values)
+        self.renew_after_fork()
+        renew_in_children(self)
+
+    def renew_after_fork(self) -> None:
+        """Open the locks, whoever held them in the process that was forked.
+
+        A call that another thread was in the midst of is idle in no list, so that the next run
+        makes a new one, whose state starts afresh.
+        """
+        self._lock = allocate_lock()
         self._turn: AbstractContextManager[object] = (
             allocate_lock() if self.is_stateful else nullcontext()
         )
