@@ -16,6 +16,8 @@ from circlet.forking import close_here, keep_from_children, undivided
 
 TIMEOUT_S = 300
 _NO_ROOM = (errno.EAGAIN, errno.ENOMEM)
+_WHEN_TOLD = 'read -r word && exec "$@" </dev/null'
+_NOT_FOUND = (126, 127)  # what a shell ends with where it cannot start a program
 
 Done = subprocess.CompletedProcess[str]
 
@@ -23,8 +25,9 @@ Done = subprocess.CompletedProcess[str]
 class Compilers:
     """The compilers of one request, each a process group; those that still run are killed at last.
 
-    The kernel kills a group as soon as this process is gone, however that comes: its standard
-    input is a pipe whose other end closes then, and of which the group asked to hear by SIGKILL.
+    The kernel kills a group as soon as this process is gone, however that comes: the group holds a
+    pipe, its leash, whose other end closes then, and hears of that by SIGKILL. No compiler starts
+    without one: a shell waits for the word.
     """
 
     def __init__(self) -> None:
@@ -49,17 +52,26 @@ class Compilers:
         process, leash = _started(command, folder, environment)
         self._running.add(process)
         try:
+            with process:
+                out, err = self._heard(process)
+        finally:
+            self._running.discard(process)
+            close_here(leash)
+        if process.returncode in _NOT_FOUND:
+            raise missing_compiler(f"{command[0]} cannot be started: {err.strip()}")
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+    def _heard(self, process: subprocess.Popen[str]) -> tuple[str, str]:
+        """Tell a compiler to start; what it printed until its end."""
+        try:
             if self._is_over:
                 raise CompileError("compiling was stopped")
-            out, err = process.communicate(timeout=TIMEOUT_S)
+            return process.communicate("go\n", timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             why = f"it ran for more than {TIMEOUT_S} s"
             raise CompileError("the C compiler did not finish", why=why) from error
         finally:
             _kill(process)
-            self._running.discard(process)
-            close_here(leash)
-        return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _started(
@@ -71,10 +83,11 @@ def _started(
         keep_from_children(leash)
         try:
             process = subprocess.Popen(
-                command,
+                ["/bin/sh", "-c", _WHEN_TOLD, "sh", *command],
                 cwd=folder,
                 env=environment,
-                stdin=end,
+                pass_fds=(end,),
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -91,7 +104,7 @@ def _started(
 
 
 def _leash(end: int, group: int) -> None:
-    with suppress(OSError):  # it has ended already
+    with suppress(ProcessLookupError):  # somebody ended it
         fcntl.fcntl(end, fcntl.F_SETOWN, -group)
         fcntl.fcntl(end, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(end, fcntl.F_SETFL, os.O_ASYNC)
