@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "circlet"
 LAYERS = (
     (
         *("errors", "limits", "options", "config", "deadline"),
-        *("struct", "garbage", "user_codes", "sample", "forking", "cached", "scratch"),
+        *("struct", "garbage", "user_codes", "sample", "forking", "cached", "scratch", "escape"),
     ),
     ("ir", "target"),
     ("ops",),

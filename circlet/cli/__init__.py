@@ -6,12 +6,15 @@ import errno
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
 from circlet import __version__
 from circlet.cli.common import start_logging
+from circlet.cli.console import say
 from circlet.errors import CircletError, FileError
+from circlet.escape import escaped
 
 _COMMANDS = {
     "run": "run a network on pictures, arrays or random data",
@@ -42,8 +45,11 @@ class _Lazy(click.Group):
         try:
             return super().invoke(ctx)
         except CircletError as error:
-            click.echo(str(error), err=True)
+            say(*str(error).split("\n"), err=True)
             ctx.exit(1)
+        except click.ClickException as error:  # of wrong usage; it repeats what was typed
+            error.message = escaped(error.message)
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -70,6 +76,9 @@ def group() -> None:
 
 def main() -> None:
     """Entry point of the `circlet` program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # letters that its encoding lacks become codes
+            stream.reconfigure(errors="backslashreplace")
     try:
         sys.exit(group.main(prog_name="circlet", standalone_mode=True))
     except OSError as error:
@@ -79,7 +88,7 @@ def main() -> None:
         failed = FileError(
             "the answer cannot be printed", where=where, why=why, fix="free some space"
         )
-        click.echo(str(failed), err=True)
+        say(*str(failed).split("\n"), err=True)
         os._exit(1)  # an ordinary end would try once more to print what is left
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from circlet.cli.common import CircletCommand, counted, json_option, print_json
+from circlet.cli.console import say
 from circlet.formats import load
 from circlet.ops.verification import Verification, verification
 
@@ -29,10 +30,10 @@ def command(ctx: click.Context, model: Path, as_json: bool) -> None:
 
 def _show(found: Verification) -> None:
     for violation in found.violations:
-        click.echo(f"rule '{violation.rule}': {violation.message}\n  where: {violation.where}")
+        say(f"rule '{violation.rule}': {violation.message}", f"  where: {violation.where}")
     for entry in found.unsupported:
-        click.echo(f"cannot be run: {entry}")
+        say(f"cannot be run: {entry}")
     broken = counted(len(found.violations), "violation")
     verdict = f"{broken}, {counted(len(found.unsupported), 'unsupported operator')}"
     checked = counted(found.ops, "operator")
-    click.echo(f"{found.model}: {'ok' if found.ok else verdict} ({checked} checked)")
+    say(f"{found.model}: {'ok' if found.ok else verdict} ({checked} checked)")

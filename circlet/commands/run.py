@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from circlet.formats.arrays import (
     random_array,
     read_array,
 )
+from circlet.formats.entry_names import NAMES_ENTRY, entry_names
 from circlet.formats.paths import check_apart
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 from circlet.options import DEFAULT_OPTIONS, Options
@@ -207,10 +209,18 @@ def _storable(array: np.ndarray, name: str) -> np.ndarray:
 
 
 def write_outputs(path: Path, values: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:
-    """Write outputs by name to an .npz, whole or not at all; any name will do, unlike for savez."""
+    """Write outputs to an .npz, whole or not at all, as entries that are plain file names.
+
+    Where those differ from the outputs' names, the entry `names.json` has the name of each.
+    """
+    names = unique_names(values)
+    entries = entry_names(names)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for name, array in zip(unique_names(values), arrays, strict=True):
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, _storable(array, name), allow_pickle=False)
+        for name, entry, array in zip(names, entries, arrays, strict=True):
+            with archive.open(f"{entry}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, _storable(array, name), allow_pickle=False)
+        if names != entries:
+            pairs = dict(zip(entries, names, strict=True))
+            archive.writestr(NAMES_ENTRY, json.dumps(pairs, indent=2))
     write_file(path, packed.getvalue(), 0o644)

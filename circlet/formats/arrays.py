@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from circlet.errors import CircletError, FileError, InputError
+from circlet.formats.entry_names import NAMES_ENTRY, entry_names
 
 NO_PICTURES = frozenset({".npy", ".npz", ".raw", ".bin", ".wav"})
 _PICTURE_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -87,9 +88,10 @@ def _read_numpy(path: Path, wanted: Wanted) -> np.ndarray:
 
 def _picked(arrays: Mapping[str, np.ndarray], wanted: Wanted, path: Path) -> np.ndarray:
     """The array named like the input, or the only one."""
-    names = list(arrays)
-    if wanted.name in names:
-        return arrays[wanted.name]
+    names = [name for name in arrays if name != NAMES_ENTRY]
+    for name in (wanted.name, *entry_names([wanted.name])):
+        if name in names:
+            return arrays[name]
     if len(names) == 1:
         return arrays[names[0]]
     raise InputError(

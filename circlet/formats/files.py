@@ -165,4 +165,4 @@ def _map(path: Path) -> memoryview:
 def _located(error: CircletError, path: Path) -> CircletError:
     """The same error with the file's name in front of its place."""
     place = f"{path}: {error.where}" if error.where else str(path)
-    return type(error)(error.what, where=place, why=error.why, fix=error.fix)
+    return type(error)(error.what, where=place, why=error.reasons, fix=error.fix)

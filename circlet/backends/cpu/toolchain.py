@@ -135,7 +135,7 @@ def _refusal(result: Done, unit: UnitSource, compiler: Compiler) -> CompileError
     return CompileError(
         "the C compiler refused generated code",
         where=f"{' '.join(compiler.command)}, target {unit.target}",
-        why="\n       ".join(lines) or ended,
+        why=lines or ended,
         fix=", or ".join(fix for applies, fix in fixes if applies),
     )
 

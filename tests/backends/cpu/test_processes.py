@@ -114,7 +114,9 @@ def test_a_compiler_that_fails_stops_the_others(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = temporary / "cc"
-    slow.write_text("#!/bin/sh\ntest -f unit.c || exit 0\ngrep -q wrong unit.c && exit 1\nsleep 600\n")
+    slow.write_text(
+        "#!/bin/sh\ntest -f unit.c || exit 0\ngrep -q wrong unit.c && exit 1\nsleep 600\n"
+    )
     slow.chmod(0o755)
     monkeypatch.setattr(toolchain, "usable_cores", lambda: 2)
     units = [UnitSource(text, native_target()) for text in ("wrong", UNIT)]
