@@ -10,6 +10,7 @@ from circlet.errors import InputError
 from circlet.struct import Struct
 
 DEFAULT_CACHE_BYTES = 2 << 30
+_MOST_DIGITS = 18
 
 
 class Config(Struct):
@@ -95,22 +96,29 @@ def compiler_environment(**changes: str) -> dict[str, str]:
 
 def _cache_dir(env: Mapping[str, str]) -> str | None:
     if chosen := env.get("CIRCLET_CACHE_DIR"):
-        return os.path.abspath(os.path.expanduser(chosen))
+        return _absolute(os.path.expanduser(chosen))
     if shared := env.get("XDG_CACHE_HOME"):
-        return os.path.abspath(os.path.join(shared, "circlet"))
+        return _absolute(os.path.join(shared, "circlet"))
     home = env.get("HOME")
-    return os.path.abspath(os.path.join(home, ".cache", "circlet")) if home else None
+    return _absolute(os.path.join(home, ".cache", "circlet")) if home else None
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the working folder is gone; so is whatever lay in it
+        return path
 
 
 def _count(env: Mapping[str, str], name: str, default: int) -> int:
     text = env.get(name, "").strip()
     if not text:
         return default
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
         raise InputError(
             f"{name} is not a number",
             where=f"environment variable {name}",
             why=f"its value is {text[:80]!r}",
-            fix="set it to a whole number, 0 or more",
+            fix=f"set it to a whole number of 0 or more, of up to {_MOST_DIGITS} digits",
         )
     return int(text)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import mmap
 import os
 
+from circlet.regular_files import open_regular
+
 _CODES: dict[str, bytes] = {}
 
 
@@ -33,7 +35,7 @@ def may_use_user_codes(source: str | os.PathLike[str] | bytes | memoryview) -> b
         return False
     if not isinstance(source, (str, os.PathLike)):
         return _mentions(bytes(source))
-    with open(source, "rb") as file:
+    with open_regular(source, "the model file") as file:
         if not os.fstat(file.fileno()).st_size:
             return False
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:

@@ -14,7 +14,17 @@ PACKAGE = Path(__file__).parents[1] / "circlet"
 LAYERS = (
     (
         *("errors", "limits", "options", "config", "deadline"),
-        *("struct", "garbage", "user_codes", "sample", "forking", "cached", "scratch", "escape"),
+        *(
+            "struct",
+            "garbage",
+            "user_codes",
+            "sample",
+            "forking",
+            "cached",
+            "scratch",
+            "escape",
+            "regular_files",
+        ),
     ),
     ("ir", "target"),
     ("ops",),

@@ -27,6 +27,15 @@ _COMMANDS = {
 }
 
 
+class _Shown(click.UsageError):
+    """An error of wrong usage as it may be printed."""
+
+    def __init__(self, error: click.ClickException) -> None:
+        ctx = error.ctx if isinstance(error, click.UsageError) else None
+        super().__init__(escaped(error.format_message()), ctx)
+        self.exit_code = error.exit_code
+
+
 class _Lazy(click.Group):
     """Imports a command's file only when it is called, so that `--help` stays fast."""
 
@@ -48,8 +57,7 @@ class _Lazy(click.Group):
             say(*str(error).split("\n"), err=True)
             ctx.exit(1)
         except click.ClickException as error:  # of wrong usage; it repeats what was typed
-            error.message = escaped(error.message)
-            raise
+            raise _Shown(error) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

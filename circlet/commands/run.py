@@ -29,6 +29,7 @@ from circlet.formats.entry_names import NAMES_ENTRY, entry_names
 from circlet.formats.paths import check_apart
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 from circlet.options import DEFAULT_OPTIONS, Options
+from circlet.regular_files import check_replaceable, open_regular
 from circlet.runtime.session import Session
 from circlet.sample import Sample
 
@@ -94,6 +95,7 @@ def run_network(
     source = sample.model_path if sample else request.model
     assert source is not None
     if request.output:
+        check_replaceable(request.output, "the outputs")
         check_apart(request.output, [*request.inputs, request.model, request.labels])
     session = Session.of(source, request.options, threads=request.threads)
     arrays, origins, warnings = _inputs(request, session, sample)
@@ -192,7 +194,8 @@ def _labels(path: Path | None) -> list[str]:
     if path is None:
         return []
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        with open_regular(path, "the file of labels") as file:
+            return file.read().decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         fix = "write one label a line, in UTF-8"
         raise FileError.unreadable("the file of labels", path, error, fix) from error

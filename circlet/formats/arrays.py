@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -11,8 +12,10 @@ import numpy as np
 
 from circlet.errors import CircletError, FileError, InputError
 from circlet.formats.entry_names import NAMES_ENTRY, entry_names
+from circlet.regular_files import open_regular
 
 NO_PICTURES = frozenset({".npy", ".npz", ".raw", ".bin", ".wav"})
+_FILE = "an input file"
 _PICTURE_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -77,11 +80,11 @@ def read_array(path: Path, wanted: Wanted, pixels: Normalisation = DEFAULT_PIXEL
         raise
     except Exception as error:  # decoders of damaged files raise whatever they stumble over
         fix = "give a picture, or .npy, .npz, .raw, .wav, by these endings"
-        raise FileError.unreadable("an input file", path, error, fix) from error
+        raise FileError.unreadable(_FILE, path, error, fix) from error
 
 
 def _read_numpy(path: Path, wanted: Wanted) -> np.ndarray:
-    with path.open("rb") as file:
+    with open_regular(path, _FILE) as file:
         loaded = np.load(file, allow_pickle=False)
         return loaded if isinstance(loaded, np.ndarray) else _picked(loaded, wanted, path)
 
@@ -115,7 +118,8 @@ def _fitted(array: np.ndarray, wanted: Wanted, path: Path) -> np.ndarray:
 
 
 def _read_lines(path: Path, wanted: Wanted) -> np.ndarray:
-    lines = path.read_bytes().splitlines()
+    with open_regular(path, _FILE) as file:
+        lines = file.read().splitlines()
     if len(lines) != prod(wanted.shape):
         raise _misfit(path, wanted, f"it has {len(lines)} lines")
     return np.array(lines, object).reshape(wanted.shape)
@@ -123,9 +127,11 @@ def _read_lines(path: Path, wanted: Wanted) -> np.ndarray:
 
 def _read_raw(path: Path, wanted: Wanted) -> np.ndarray:
     size = prod(wanted.shape) * np.dtype(wanted.dtype).itemsize
-    if path.stat().st_size != size:
-        raise _misfit(path, wanted, f"it has {path.stat().st_size} bytes, not {size}")
-    return np.fromfile(path, wanted.dtype).reshape(wanted.shape)
+    with open_regular(path, _FILE) as file:
+        held = os.fstat(file.fileno()).st_size
+        if held != size:
+            raise _misfit(path, wanted, f"it has {held} bytes, not {size}")
+        return np.fromfile(file, wanted.dtype).reshape(wanted.shape)
 
 
 def _misfit(path: Path, wanted: Wanted, why: str) -> InputError:
@@ -146,7 +152,7 @@ def _read_picture(path: Path, wanted: Wanted, pixels: Normalisation) -> np.ndarr
             "pictures need Pillow", where=str(path), fix="pip install 'circlet[images]'"
         ) from error
     _, height, width, channels = wanted.shape
-    with Image.open(path) as picture:
+    with open_regular(path, _FILE) as file, Image.open(file) as picture:
         shown = picture.convert(_PICTURE_MODES[channels])
         sized = shown.resize((width, height), Image.Resampling.BILINEAR)
     return _from_pixels(np.asarray(sized, np.uint8).reshape(wanted.shape), wanted, pixels)

@@ -15,6 +15,7 @@ from circlet.formats.read_model import check_size, open_tables, unknown_file
 from circlet.formats.registry import Format, all_formats, format_named, format_of, format_of_suffix
 from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.regular_files import check_replaceable
 
 # The format that can say whatever a model can.
 WHOLE = "text"
@@ -132,6 +133,7 @@ def _read(data: memoryview, limits: Limits, known: Format | None = None) -> Mode
 
 def _write(target: Path, data: bytes | bytearray) -> None:
     """Write under a temporary name in the same directory, then rename."""
+    check_replaceable(target, "the model file")
     temporary = target.parent / f".{target.name}.{os.getpid()}.tmp"
     try:
         with temporary.open("xb") as file:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from circlet.errors import FileError, InputError
 from circlet.formats.arrays import Wanted
 from circlet.formats.mfcc import mfcc
+from circlet.regular_files import open_regular
 
 Samples = npt.NDArray[np.float64]
 
@@ -73,7 +74,7 @@ def read_wav(path: Path) -> tuple[Samples, int]:
         FileError: It is no PCM .wav file.
     """
     try:
-        with wave.open(str(path), "rb") as file:
+        with open_regular(path, "a sound file") as stored, wave.open(stored, "rb") as file:
             count, channels, width = file.getnframes(), file.getnchannels(), file.getsampwidth()
             if count > _MOST_FRAMES:
                 raise FileError("a sound file is too long", where=str(path), why=f"{count} frames")

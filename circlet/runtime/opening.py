@@ -13,8 +13,9 @@ from circlet.artifact.cache import Cache
 from circlet.artifact.file import MAGIC, Artifact, is_artifact, open_artifact
 from circlet.backends.registry import find_backend
 from circlet.compiler.key import artifact_key
-from circlet.errors import CircletError, FileError, InputError, PlacementError, check_type
+from circlet.errors import CircletError, InputError, PlacementError, check_type
 from circlet.options import Options
+from circlet.regular_files import open_regular
 from circlet.runtime.loading import Opened, load_artifact
 
 if TYPE_CHECKING:
@@ -146,11 +147,8 @@ def holds_artifact(source: Stored) -> bool:
         return is_artifact(bytes(source[: len(MAGIC)]))
     wanted = "the path or the bytes of a network, or a circlet.ir.Model"
     check_type(source, str | os.PathLike, "source", wanted)
-    try:
-        with open(source, "rb") as file:
-            return is_artifact(file.read(len(MAGIC)))
-    except OSError as error:
-        raise FileError.unreadable("the model file", source, error) from error
+    with open_regular(source, "the model file") as file:
+        return is_artifact(file.read(len(MAGIC)))
 
 
 def _plain(source: Stored) -> str | os.PathLike[str] | bytes:

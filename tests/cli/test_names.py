@@ -25,7 +25,8 @@ from circlet.ops.build import builder
 from tests.cli.call import circlet
 from tests.corpora import corpus
 
-HOSTILE = "\x1b]0;t\x07\x1b[2J\x9b31m\r\nE-OK\n       forged */ ??/\u202e\u2066 \u200b\x7f\x85\u2028\u0000"
+CONTROLS = "\u202e\u2066 \u200b\x7f\x85\u2028\u0000"
+HOSTILE = "\x1b]0;t\x07\x1b[2J\x9b31m\r\nE-OK\n       forged */ ??/" + CONTROLS
 COMMANDS = (
     ("run", "{model}", "--placement", "--labels", "{labels}"),
     ("run", "{model}", "--backend", "reference", "--strict", "--json"),
