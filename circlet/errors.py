@@ -190,9 +190,10 @@ def check_type(
 
 
 class CompilerMissingError(CircletError):
-    """No C compiler was found.
+    """No C compiler was found, or it cannot be started.
 
-    `pip install 'circlet[compile]'`, or set CIRCLET_CC, or run an artifact made elsewhere.
+    `pip install 'circlet[compile]'`, or set CIRCLET_CC, or run an artifact made elsewhere; where
+    it is there, free memory or processes.
     """
 
     code = "E-COMPILER-MISSING"

@@ -30,10 +30,8 @@ _COMMANDS = {
 class _Shown(click.UsageError):
     """An error of wrong usage as it may be printed."""
 
-    def __init__(self, error: click.ClickException) -> None:
-        ctx = error.ctx if isinstance(error, click.UsageError) else None
-        super().__init__(escaped(error.format_message()), ctx)
-        self.exit_code = error.exit_code
+    def __init__(self, error: click.UsageError) -> None:
+        super().__init__(escaped(error.format_message()), error.ctx)
 
 
 class _Lazy(click.Group):
@@ -56,7 +54,7 @@ class _Lazy(click.Group):
         except CircletError as error:
             say(*str(error).split("\n"), err=True)
             ctx.exit(1)
-        except click.ClickException as error:  # of wrong usage; it repeats what was typed
+        except click.UsageError as error:  # it repeats what was typed
             raise _Shown(error) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
