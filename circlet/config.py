@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 
 from circlet.errors import InputError
 from circlet.struct import Struct
 
 DEFAULT_CACHE_BYTES = 2 << 30
+_MOST_DIGITS = 18
 
 
 class Config(Struct):
@@ -48,11 +50,43 @@ class Config(Struct):
         return os.fspath(self.cache_dir) if self.cache_dir else temporary_cache_folder()
 
 
-def temporary_cache_folder() -> str:
-    """The fallback cache of this user, in the temporary folder."""
+def temporary_folder() -> str:
+    """The folder of temporary files; one that cannot be used is an error for whoever writes."""
     import tempfile
 
-    return os.path.join(tempfile.gettempdir(), f"circlet-{os.getuid()}")
+    try:
+        return tempfile.gettempdir()
+    except OSError:  # no candidate can be written, or the working folder is gone
+        return os.environ.get("TMPDIR") or "/tmp"
+
+
+def temporary_cache_folder() -> str:
+    """The fallback cache of this user, in the temporary folder.
+
+    Where somebody else has taken its name, a folder of this process alone.
+    """
+    folder = os.path.join(temporary_folder(), f"circlet-{os.getuid()}")
+    try:
+        facts = os.lstat(folder)
+    except OSError:  # it can be made, or the error comes where that is tried
+        return folder
+    if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
+        return folder
+    return _own_folder_beside(folder)
+
+
+def _own_folder_beside(taken: str) -> str:
+    import logging
+
+    from circlet.scratch import folder_of_process
+
+    try:
+        folder = folder_of_process()
+    except OSError:
+        return taken
+    message = "%s is not yours, so compiled models are kept for this process only, in %s"
+    logging.getLogger("circlet.cache").warning(message, taken, folder)
+    return folder
 
 
 def compiler_environment(**changes: str) -> dict[str, str]:
@@ -62,22 +96,29 @@ def compiler_environment(**changes: str) -> dict[str, str]:
 
 def _cache_dir(env: Mapping[str, str]) -> str | None:
     if chosen := env.get("CIRCLET_CACHE_DIR"):
-        return os.path.abspath(os.path.expanduser(chosen))
+        return _absolute(os.path.expanduser(chosen))
     if shared := env.get("XDG_CACHE_HOME"):
-        return os.path.abspath(os.path.join(shared, "circlet"))
+        return _absolute(os.path.join(shared, "circlet"))
     home = env.get("HOME")
-    return os.path.abspath(os.path.join(home, ".cache", "circlet")) if home else None
+    return _absolute(os.path.join(home, ".cache", "circlet")) if home else None
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the working folder is gone; so is whatever lay in it
+        return path
 
 
 def _count(env: Mapping[str, str], name: str, default: int) -> int:
     text = env.get(name, "").strip()
     if not text:
         return default
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
         raise InputError(
             f"{name} is not a number",
             where=f"environment variable {name}",
             why=f"its value is {text[:80]!r}",
-            fix="set it to a whole number, 0 or more",
+            fix=f"set it to a whole number of 0 or more, of up to {_MOST_DIGITS} digits",
         )
     return int(text)

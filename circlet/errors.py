@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from types import UnionType
 from typing import ClassVar
 
+from circlet.escape import escaped
 from circlet.struct import Struct
 
 _SHOWN_OPS = 8
+_NEXT_LINE = "\n       "
 
 
 class CircletError(Exception):
@@ -17,24 +19,33 @@ class CircletError(Exception):
     Args:
         what: What went wrong, one clause.
         where: The user's name of the place: operator, tensor, file or option.
-        why: The fact that makes it wrong.
+        why: The fact that makes it wrong, or several, a line each.
         fix: What the user can do about it.
 
     Attributes:
         advice: What to do where an error of the class does not say it.
+        reasons: The lines of `why`.
+
+    As text, names are escaped; the attributes hold them as they are.
     """
 
     code: ClassVar[str] = "E-CIRCLET"
     advice: ClassVar[str] = ""
 
-    def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
-        self.what, self.where, self.why, self.fix = what, where, why, fix or self.advice
+    def __init__(
+        self, what: str, *, where: str = "", why: str | Sequence[str] = "", fix: str = ""
+    ) -> None:
+        self.reasons = (why,) if isinstance(why, str) else tuple(why)
+        self.what, self.where, self.fix = what, where, fix or self.advice
+        self.why = _NEXT_LINE.join(self.reasons)
         super().__init__(self.render())
 
     def render(self) -> str:
         """The message as text, one labelled line per part that is known."""
-        lines = [f"[{self.code}] {self.what}"]
-        for label, text in (("where", self.where), ("why", self.why), ("fix", self.fix)):
+        lines = [f"[{self.code}] {escaped(self.what)}"]
+        why = _NEXT_LINE.join(map(escaped, self.reasons))
+        parts = (("where", escaped(self.where)), ("why", why), ("fix", escaped(self.fix)))
+        for label, text in parts:
             if text:
                 lines.append(f"  {label}: {text}")
         return "\n".join(lines)
@@ -127,7 +138,7 @@ class UnsupportedOpsError(CircletError):
         super().__init__(
             f"{count} operator{'s' if count != 1 else ''} of this network cannot be run",
             where=where,
-            why="\n       ".join(str(entry) for entry in self.entries),
+            why=[str(entry) for entry in self.entries],
             fix=fix or _fix_of(self.entries),
         )
 
@@ -179,9 +190,10 @@ def check_type(
 
 
 class CompilerMissingError(CircletError):
-    """No C compiler was found.
+    """No C compiler was found, or it cannot be started.
 
-    `pip install 'circlet[compile]'`, or set CIRCLET_CC, or run an artifact made elsewhere.
+    `pip install 'circlet[compile]'`, or set CIRCLET_CC, or run an artifact made elsewhere; where
+    it is there, free memory or processes.
     """
 
     code = "E-COMPILER-MISSING"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import mmap
 import os
-import stat
 import time
 
 from circlet.errors import FileError, check_type
+from circlet.regular_files import check_regular
 
 StrPath = str | os.PathLike[str]
 Bytes = bytes | bytearray | memoryview
@@ -75,9 +75,7 @@ class StoredFile:
             raise FileError.unreadable(what, path, error) from error
         self.facts = os.fstat(self._descriptor)
         self.size = self.facts.st_size
-        if not stat.S_ISREG(self.facts.st_mode):
-            why, fix = "it is not a file", "give the path of a file"
-            raise FileError(f"{what} cannot be read", where=self.name, why=why, fix=fix)
+        check_regular(self.facts.st_mode, self.name, what)
 
     def __del__(self) -> None:
         if self._descriptor >= 0:

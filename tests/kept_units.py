@@ -16,9 +16,10 @@ from pathlib import Path
 from circlet.backends.cpu import toolchain
 from circlet.backends.cpu.c_compiler import Compiler
 from circlet.backends.cpu.flags import unit_flags
+from circlet.backends.cpu.processes import Compilers
 from circlet.backends.cpu.toolchain import UnitSource
 
-CompileOne = Callable[[Path, UnitSource, Compiler, dict[str, str]], bytes]
+CompileOne = Callable[[Path, UnitSource, Compiler, Compilers, dict[str, str]], bytes]
 KEPT_S = 3 * 24 * 3600
 
 
@@ -27,15 +28,20 @@ def keeping(folder: Path, circlet_cache: Path) -> CompileOne:
     compile_one: CompileOne = toolchain._compile_one
 
     def compile_or_find(
-        scratch: Path, unit: UnitSource, compiler: Compiler, environment: dict[str, str]
+        scratch: Path,
+        unit: UnitSource,
+        compiler: Compiler,
+        compilers: Compilers,
+        environment: dict[str, str],
     ) -> bytes:
-        if environment["ZIG_GLOBAL_CACHE_DIR"] != str(circlet_cache / "compiler"):
-            return compile_one(scratch, unit, compiler, environment)
+        files = environment["ZIG_GLOBAL_CACHE_DIR"]
+        if files not in (str(circlet_cache / "compiler"), str(scratch.parent / "unkept")):
+            return compile_one(scratch, unit, compiler, compilers, environment)
         command = (*compiler.command, *unit_flags(unit.target, compiler.family, unit.flags))
         described = _surroundings(compiler.command[0]) + repr(command)
         kept = folder / _digest(described.encode(), unit.text.encode())
         if not kept.exists():
-            _write(kept, compile_one(scratch, unit, compiler, environment))
+            _write(kept, compile_one(scratch, unit, compiler, compilers, environment))
         os.utime(kept)
         return kept.read_bytes()
 

@@ -9,6 +9,7 @@ import pytest
 
 from circlet.backends.cpu import toolchain
 from circlet.backends.cpu.c_compiler import Compiler, find_compiler
+from circlet.backends.cpu.processes import Compilers
 from circlet.backends.cpu.toolchain import UnitSource
 from circlet.target.targets import parse_target
 from tests import kept_units
@@ -27,7 +28,11 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[UnitSource]:
     made: list[UnitSource] = []
 
     def compile_one(
-        scratch: Path, unit: UnitSource, compiler: Compiler, environment: dict[str, str]
+        scratch: Path,
+        unit: UnitSource,
+        compiler: Compiler,
+        compilers: Compilers,
+        environment: dict[str, str],
     ) -> bytes:
         made.append(unit)
         return f"code {len(made)}".encode()
@@ -39,7 +44,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[UnitSource]:
 def build(folder: Path, unit: UnitSource, cache: str = "tests") -> bytes:
     compile_or_find = kept_units.keeping(folder, Path("tests"))
     environment = {"ZIG_GLOBAL_CACHE_DIR": f"{cache}/compiler"}
-    return compile_or_find(folder / "scratch", unit, find_compiler(), environment)
+    return compile_or_find(folder / "scratch", unit, find_compiler(), Compilers(), environment)
 
 
 def test_an_equal_unit_is_compiled_once(tmp_path: Path, builds: list[UnitSource]) -> None:

@@ -14,7 +14,18 @@ PACKAGE = Path(__file__).parents[1] / "circlet"
 LAYERS = (
     (
         *("errors", "limits", "options", "config", "deadline"),
-        *("struct", "stored", "garbage", "user_codes", "sample"),
+        *(
+            "struct",
+            "stored",
+            "garbage",
+            "user_codes",
+            "sample",
+            "forking",
+            "cached",
+            "scratch",
+            "escape",
+            "regular_files",
+        ),
     ),
     ("ir", "target"),
     ("ops",),

@@ -20,6 +20,7 @@ from circlet.artifact.file import (
     TargetCode,
 )
 from circlet.errors import FileError
+from circlet.regular_files import check_replaceable
 from circlet.stored import StrPath
 from circlet.target.targets import parse_target
 
@@ -43,6 +44,7 @@ def write_file(path: StrPath, data: bytes, mode: int = 0o600) -> None:
     Raises:
         FileError: The folder cannot be written or the disk is full; the cause is an `OSError`.
     """
+    check_replaceable(path, "a file")
     wanted = Path(path)
     temporary = wanted.parent / f".{wanted.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
     try:

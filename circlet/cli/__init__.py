@@ -6,12 +6,15 @@ import errno
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
 from circlet import __version__
 from circlet.cli.common import start_logging
+from circlet.cli.console import say
 from circlet.errors import CircletError, FileError
+from circlet.escape import escaped
 
 _COMMANDS = {
     "run": "run a network on pictures, arrays or random data",
@@ -24,6 +27,13 @@ _COMMANDS = {
     "convert": "turn a model file into one of another format",
     "doctor": "say what this machine offers: CPU, compiler, cache, backends",
 }
+
+
+class _Shown(click.UsageError):
+    """An error of wrong usage as it may be printed."""
+
+    def __init__(self, error: click.UsageError) -> None:
+        super().__init__(escaped(error.format_message()), error.ctx)
 
 
 class _Lazy(click.Group):
@@ -44,8 +54,10 @@ class _Lazy(click.Group):
         try:
             return super().invoke(ctx)
         except CircletError as error:
-            click.echo(str(error), err=True)
+            say(*str(error).split("\n"), err=True)
             ctx.exit(1)
+        except click.UsageError as error:  # it repeats what was typed
+            raise _Shown(error) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -72,6 +84,9 @@ def group() -> None:
 
 def main() -> None:
     """Entry point of the `circlet` program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # letters that its encoding lacks become codes
+            stream.reconfigure(errors="backslashreplace")
     try:
         sys.exit(group.main(prog_name="circlet", standalone_mode=True))
     except OSError as error:
@@ -81,7 +96,7 @@ def main() -> None:
         failed = FileError(
             "the answer cannot be printed", where=where, why=why, fix="free some space"
         )
-        click.echo(str(failed), err=True)
+        say(*str(failed).split("\n"), err=True)
         os._exit(1)  # an ordinary end would try once more to print what is left
 
 

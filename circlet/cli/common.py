@@ -13,8 +13,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from circlet.cli.console import say
 from circlet.config import Config
 from circlet.errors import CircletError, InputError
+from circlet.escape import escaped
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.options import DEFAULT_BACKENDS, DEFAULT_OPTIONS, Options
 
@@ -105,7 +107,7 @@ class CircletCommand(click.Command):
             if ctx.params.get("as_json"):
                 print_json({"error": error.as_dict()})
             else:
-                click.echo(str(error), err=True)
+                say(*str(error).split("\n"), err=True)
             ctx.exit(1)
 
 
@@ -135,4 +137,13 @@ def start_logging() -> None:
     if level is None:
         fix = "set it to debug, info, warning or error"
         raise InputError("there is no such log level", where="CIRCLET_LOG", why=name, fix=fix)
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(name)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Escaping("%(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+class _Escaping(logging.Formatter):
+    """Shows the lines of a record with nothing in them that does not print."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(escaped, super().format(record).split("\n")))

@@ -19,6 +19,7 @@ from circlet.cli.common import (
     print_json,
     strict_option,
 )
+from circlet.cli.console import say
 from circlet.cli.progress import working
 from circlet.cli.render_artifact import show_tuning
 from circlet.commands.compile import CompileRequest, compile_to_file
@@ -61,9 +62,9 @@ def command(as_json: bool, tune: bool, tune_seconds: float, **options: object) -
     if as_json:
         print_json(asdict(report))
         return
-    click.echo(f"{report.artifact}: {report.size_bytes:,} bytes in {report.seconds:.2f} s")
-    click.echo(f"for {', '.join(report.targets)}")
-    click.echo(f"{report.native_ops} of {report.ops} operators in native code")
-    click.echo(f"arena {report.arena_bytes:,} bytes, lower bound {report.lower_bound_bytes:,}")
+    say(f"{report.artifact}: {report.size_bytes:,} bytes in {report.seconds:.2f} s")
+    say(f"for {', '.join(report.targets)}")
+    say(f"{report.native_ops} of {report.ops} operators in native code")
+    say(f"arena {report.arena_bytes:,} bytes, lower bound {report.lower_bound_bytes:,}")
     for tuning in report.tuning:
         show_tuning(tuning)

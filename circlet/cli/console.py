@@ -1,14 +1,41 @@
-"""Where tables for people are printed."""
+"""Where text for people is printed: here it is escaped, and nowhere else does any leave."""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-from rich.console import Console
+import click
+
+from circlet.escape import escaped
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 _UNBOUNDED = 100_000
 
 
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines as they are, to standard error where asked."""
+    click.echo("\n".join(map(escaped, lines)), err=err)
+
+
 def console() -> Console:
     """Standard output; what goes to a file or a program is not folded at any width."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _UNBOUNDED)
+    from rich.console import Console
+
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return Console(highlight=False, width=None if is_terminal else _UNBOUNDED)
+
+
+def line(out: Console, text: str) -> None:
+    """Print one line among tables; nothing in it is markup."""
+    out.print(cell(text), soft_wrap=True)
+
+
+def cell(text: str) -> Text:
+    """What a table shows; nothing in it is markup."""
+    from rich.text import Text
+
+    return Text(escaped(text))

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from circlet.cli.common import CircletCommand, counted, json_option, print_json
+from circlet.cli.console import say
 from circlet.formats.convert import convert
 
 
@@ -20,6 +21,6 @@ def command(source: Path, target: Path, as_json: bool) -> None:
     if as_json:
         print_json(vars(report))
         return
-    click.echo(f"{report.target}: {report.format}, {report.size_bytes:,} bytes")
+    say(f"{report.target}: {report.format}, {report.size_bytes:,} bytes")
     counts = {"graph": report.graphs, "operator": report.ops, "tensor": report.tensors}
-    click.echo(", ".join(counted(count, noun) for noun, count in counts.items()))
+    say(", ".join(counted(count, noun) for noun, count in counts.items()))

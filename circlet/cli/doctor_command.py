@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.cli.console import say
 from circlet.commands.doctor import diagnose
 
 
@@ -18,5 +19,6 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json([vars(finding) for finding in findings])
     else:
         for finding in findings:
-            click.echo(f"{'ok ' if finding.ok else 'NOT'} {finding.subject:10} {finding.text}")
+            first, *more = finding.text.split("\n")
+            say(f"{'ok ' if finding.ok else 'NOT'} {finding.subject:10} {first}", *more)
     ctx.exit(0 if all(finding.ok for finding in findings) else 1)

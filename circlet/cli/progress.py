@@ -12,7 +12,7 @@ Report = Callable[[int], None]
 @contextmanager
 def working(text: str, total: int = 0) -> Iterator[Report]:
     """Show that work goes on until the block ends; what it yields takes the runs done so far."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda done: None
         return
     from rich.console import Console

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from circlet.cli.common import counted
-from circlet.cli.console import console
+from circlet.cli.console import cell, console, line, say
 from circlet.commands.answers import Answer, Detection
 from circlet.commands.run import RunReport
 
@@ -18,22 +17,20 @@ def show_run(report: RunReport) -> None:
     """The answer first, then where the time went."""
     out = console()
     for warning in report.warnings:
-        Console(stderr=True, highlight=False).print(
-            f"warning: {warning}", markup=False, soft_wrap=True
-        )
-    out.print(f"{report.model}  <-  {', '.join(report.inputs)}", markup=False, soft_wrap=True)
+        say(f"warning: {warning}", err=True)
+    line(out, f"{report.model}  <-  {', '.join(report.inputs)}")
     if report.detections:
         _show_detections(out, report.detections)
     for item in () if report.detections else report.answers:
         _show_answer(out, item)
     if report.expected:
-        out.print(f"the picture shows: {report.expected}", markup=False, soft_wrap=True)
+        line(out, f"the picture shows: {report.expected}")
     _show_time(out, report)
 
 
 def _show_answer(out: Console, item: Answer) -> None:
     sizes = "x".join(map(str, item.shape)) or "scalar"
-    out.print(f"{item.name}  {item.dtype}[{sizes}]", markup=False, soft_wrap=True)
+    line(out, f"{item.name}  {item.dtype}[{sizes}]")
     table = Table(box=None)
     if item.top:
         rows = [(str(best.index), best.label, f"{best.score:.4f}") for best in item.top]
@@ -43,8 +40,8 @@ def _show_answer(out: Console, item: Answer) -> None:
         table = _classes(("share",), rows)
     elif item.text:
         table.add_column("first strings")
-        for line in item.text:
-            table.add_row(escape(line))
+        for text in item.text:
+            table.add_row(cell(text))
     else:
         for heading in ("least", "most", "mean", "first values"):
             table.add_column(heading, justify="right")
@@ -71,7 +68,7 @@ def _classes(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for heading in headings:
         table.add_column(heading, justify="right")
     for number, label, *figures in rows:
-        table.add_row(number, *([escape(label)] if labelled else []), *figures)
+        table.add_row(number, *([cell(label)] if labelled else []), *figures)
     return table
 
 
@@ -83,15 +80,13 @@ def _show_time(out: Console, report: RunReport) -> None:
     if times.repeats:
         spread = f"{times.fastest_ms:.3f} to {times.slowest_ms:.3f}"
         parts.append(f"median of {times.repeats} runs {times.median_ms:.3f} ms ({spread})")
-    out.print(", ".join(parts), markup=False, soft_wrap=True)
+    line(out, ", ".join(parts))
     threads = counted(report.threads, "thread")
     native = f"{report.native_ops} of {report.ops} operators in native code"
     rounded = "" if report.precision == "f32" else f", float products in {report.precision}"
-    out.print(f"{threads}, {native}{rounded}", markup=False, soft_wrap=True)
+    line(out, f"{threads}, {native}{rounded}")
     if report.native_ops < report.ops:
-        out.print(
-            "the others ran in numpy; --placement says which and why", markup=False, soft_wrap=True
-        )
+        line(out, "the others ran in numpy; --placement says which and why")
 
 
 def show_placement(report: RunReport) -> None:
@@ -104,5 +99,5 @@ def show_placement(report: RunReport) -> None:
         assert isinstance(refused, list)
         reasons = "; ".join(f"{name}: {why}" for name, why in refused)
         cells = (str(row["kind"]), str(row["backend"]), str(row["source"]))
-        table.add_row(*map(escape, (*cells, reasons) if is_mixed else cells))
+        table.add_row(*map(cell, (*cells, reasons) if is_mixed else cells))
     console().print(table)

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-import click
-
 from circlet.cli.common import print_json
+from circlet.cli.console import say
 from circlet.commands.inspect_artifact import ArtifactInspection
 
 
@@ -17,29 +16,29 @@ def show_artifact(found: ArtifactInspection, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(found))
         return
-    click.echo(f"{found.artifact}: {found.size_bytes:,} bytes, made by Circlet {found.circlet}")
-    click.echo(f"for {', '.join(found.targets)}; level {found.level}, precision {found.precision}")
-    click.echo(f"digest {found.digest}")
+    say(f"{found.artifact}: {found.size_bytes:,} bytes, made by Circlet {found.circlet}")
+    say(f"for {', '.join(found.targets)}; level {found.level}, precision {found.precision}")
+    say(f"digest {found.digest}")
     if found.model:
-        click.echo(f"made of the model with the BLAKE2b hash {found.model}")
+        say(f"made of the model with the BLAKE2b hash {found.model}")
     for role, values in (("input", found.inputs), ("output", found.outputs)):
         for value in values:
             sizes = "x".join(map(str, value.shape)) or "scalar"
-            click.echo(f"{role}: {value.name}  {value.dtype}[{sizes}]")
+            say(f"{role}: {value.name}  {value.dtype}[{sizes}]")
     for part in found.partitions:
         steps = f"{part.steps} kernel calls, arena {part.arena_bytes:,} bytes"
-        click.echo(f"{part.backend}: {part.ops} operators{', ' + steps if part.steps else ''}")
+        say(f"{part.backend}: {part.ops} operators{', ' + steps if part.steps else ''}")
     for record in found.tuning:
         show_tuning(record)
 
 
 def show_tuning(record: Mapping[str, Any]) -> None:
     """A record of tuning: the verdict, the ratios, the settings that won."""
-    click.echo(f"tuned for {record['target']} on {record['machine']}: {record['why']}")
+    say(f"tuned for {record['target']} on {record['machine']}: {record['why']}")
     for threads, ratio in record["ratios"].items():
-        click.echo(f"  {ratio:.3f} of the untuned time, threads: {threads}")
+        say(f"  {ratio:.3f} of the untuned time, threads: {threads}")
     if record["settings"]:
-        click.echo("chosen:" if record["kept"] else "faster by themselves, and not chosen:")
+        say("chosen:" if record["kept"] else "faster by themselves, and not chosen:")
     for knob, setting in record["settings"].items():
-        click.echo(f"  {knob}")
-        click.echo(f"      {setting}")
+        say(f"  {knob}")
+        say(f"      {setting}")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from circlet.cli.common import counted
-from circlet.cli.console import console
+from circlet.cli.console import cell, console, line
 from circlet.commands.inspect import Inspection, MemoryRow, TensorRow
 
 _SHOWN_TENSORS = 3
@@ -21,11 +20,10 @@ def show_inspection(found: Inspection, *, every_operator: bool, every_tensor: bo
     out = console()
     ops = sum(row.count for row in found.kinds)
     graphs, operators = counted(found.graphs, "graph"), counted(ops, "operator")
-    out.print(
+    line(
+        out,
         f"{found.model}: {found.format}, {graphs}, {operators}, "
         f"{found.macs:,} multiply-accumulates",
-        markup=False,
-        soft_wrap=True,
     )
     _show(out, "Operators", *_kinds(found))
     if every_operator:
@@ -97,7 +95,8 @@ def _show_memory(out: Console, memory: Sequence[MemoryRow]) -> None:
     out.print()
     out.print("Memory", style="italic")
     for row in memory:
-        out.print("\n".join(_memory_lines(row)), markup=False, soft_wrap=True)
+        for text in _memory_lines(row):
+            line(out, text)
     if not memory:
         out.print("nothing is native, so there is no arena")
 
@@ -126,7 +125,7 @@ def _show(out: Console, title: str, headings: Sequence[str], rows: Iterable[Sequ
         justify = "right" if heading in numbers else "left"
         table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*map(cell, row))
     out.print()
     out.print(table)
 

@@ -14,6 +14,7 @@ from circlet.cli.common import (
     max_memory_option,
     print_json,
 )
+from circlet.cli.console import say
 from circlet.formats import load
 from circlet.limits import Limits
 from circlet.ops.verification import Verification, verification
@@ -37,10 +38,10 @@ def command(ctx: click.Context, model: Path, limits: Limits, as_json: bool) -> N
 
 def _show(found: Verification) -> None:
     for violation in found.violations:
-        click.echo(f"rule '{violation.rule}': {violation.message}\n  where: {violation.where}")
+        say(f"rule '{violation.rule}': {violation.message}", f"  where: {violation.where}")
     for entry in found.unsupported:
-        click.echo(f"cannot be run: {entry}")
+        say(f"cannot be run: {entry}")
     broken = counted(len(found.violations), "violation")
     verdict = f"{broken}, {counted(len(found.unsupported), 'unsupported operator')}"
     checked = counted(found.ops, "operator")
-    click.echo(f"{found.model}: {'ok' if found.ok else verdict} ({checked} checked)")
+    say(f"{found.model}: {'ok' if found.ok else verdict} ({checked} checked)")

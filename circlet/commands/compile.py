@@ -15,6 +15,7 @@ from circlet.compiler.compile import compile_template
 from circlet.compiler.template import Template
 from circlet.formats.paths import check_apart
 from circlet.options import DEFAULT_OPTIONS, Options
+from circlet.regular_files import check_replaceable
 from circlet.sample import Sample
 
 
@@ -61,6 +62,7 @@ def compile_to_file(request: CompileRequest) -> CompileReport:
             written.
     """
     start = time.perf_counter()
+    check_replaceable(request.output, "the artifact")
     check_apart(request.output, [request.model])
     template = Template.read(request.model or Sample().model_path, request.options)
     compiled = compile_template(template, request.options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,9 +26,11 @@ from circlet.formats.arrays import (
     random_array,
     read_array,
 )
+from circlet.formats.entry_names import NAMES_ENTRY, entry_names
 from circlet.formats.paths import check_apart
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 from circlet.options import DEFAULT_OPTIONS, Options
+from circlet.regular_files import check_replaceable, open_regular
 from circlet.runtime.artifacts import ArtifactSource, artifact_source
 from circlet.runtime.session import Session
 from circlet.sample import Sample
@@ -124,6 +127,7 @@ def run_network(
     labels = sample.labels if sample and not request.labels else _labels(request.labels)
     source = request.trust.source(sample.model_path if sample else request.model or Path())
     if request.output:
+        check_replaceable(request.output, "the outputs")
         check_apart(request.output, [*request.inputs, request.model, request.labels])
     session = Session.of(source, request.options, threads=request.threads)
     arrays, origins, warnings = _inputs(request, session, sample)
@@ -223,7 +227,8 @@ def _labels(path: Path | None) -> list[str]:
     if path is None:
         return []
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        with open_regular(path, "the file of labels") as file:
+            return file.read().decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         fix = "write one label a line, in UTF-8"
         raise FileError.unreadable("the file of labels", path, error, fix) from error
@@ -240,10 +245,18 @@ def _storable(array: np.ndarray, name: str) -> np.ndarray:
 
 
 def write_outputs(path: Path, values: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:
-    """Write outputs by name to an .npz, whole or not at all; any name will do, unlike for savez."""
+    """Write outputs to an .npz, whole or not at all, as entries that are plain file names.
+
+    Where those differ from the outputs' names, the entry `names.json` has the name of each.
+    """
+    names = unique_names(values)
+    entries = entry_names(names)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for name, array in zip(unique_names(values), arrays, strict=True):
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, _storable(array, name), allow_pickle=False)
+        for name, entry, array in zip(names, entries, arrays, strict=True):
+            with archive.open(f"{entry}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, _storable(array, name), allow_pickle=False)
+        if names != entries:
+            pairs = dict(zip(entries, names, strict=True))
+            archive.writestr(NAMES_ENTRY, json.dumps(pairs, indent=2))
     write_file(path, packed.getvalue(), 0o644)

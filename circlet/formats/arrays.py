@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +16,10 @@ import numpy as np
 from circlet.errors import CircletError, FileError, InputError, LimitError
 from circlet.formats.numpy_files import Header, read_numpy
 from circlet.limits import DEFAULT_LIMITS
+from circlet.regular_files import open_regular
 
 NO_PICTURES = frozenset({".npy", ".npz", ".raw", ".bin", ".wav"})
+_FILE = "an input file"
 _PICTURE_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _PIXEL_BYTES = 8  # as decoded, and as converted
 _PART_ELEMENTS = 1 << 20
@@ -91,7 +94,7 @@ def read_array(
         raise
     except Exception as error:  # decoders of damaged files raise whatever they stumble over
         fix = "give a picture, or .npy, .npz, .raw, .wav, by these endings"
-        raise FileError.unreadable("an input file", path, error, fix) from error
+        raise FileError.unreadable(_FILE, path, error, fix) from error
 
 
 def check_unpacked(size_bytes: int, memory_bytes: int, path: Path) -> None:
@@ -124,8 +127,9 @@ def _fitted(array: np.ndarray, wanted: Wanted) -> np.ndarray:
 
 
 def _read_lines(path: Path, wanted: Wanted, memory_bytes: int) -> np.ndarray:
-    check_unpacked(2 * path.stat().st_size, memory_bytes, path)
-    lines = path.read_bytes().splitlines()
+    with open_regular(path, _FILE) as file:
+        check_unpacked(2 * os.fstat(file.fileno()).st_size, memory_bytes, path)
+        lines = file.read().splitlines()
     if len(lines) != prod(wanted.shape):
         raise _misfit(path, wanted, f"it has {len(lines)} lines")
     return np.array(lines, object).reshape(wanted.shape)
@@ -133,9 +137,11 @@ def _read_lines(path: Path, wanted: Wanted, memory_bytes: int) -> np.ndarray:
 
 def _read_raw(path: Path, wanted: Wanted) -> np.ndarray:
     size = prod(wanted.shape) * np.dtype(wanted.dtype).itemsize
-    if path.stat().st_size != size:
-        raise _misfit(path, wanted, f"it has {path.stat().st_size} bytes, not {size}")
-    return np.fromfile(path, wanted.dtype).reshape(wanted.shape)
+    with open_regular(path, _FILE) as file:
+        held = os.fstat(file.fileno()).st_size
+        if held != size:
+            raise _misfit(path, wanted, f"it has {held} bytes, not {size}")
+        return np.fromfile(file, wanted.dtype).reshape(wanted.shape)
 
 
 def _misfit(path: Path, wanted: Wanted, why: str) -> InputError:
@@ -158,7 +164,11 @@ def _read_picture(
             "pictures need Pillow", where=str(path), fix="pip install 'circlet[images]'"
         ) from error
     _, height, width, channels = wanted.shape
-    with _quiet_warnings(), Image.open(path) as picture:
+    with (
+        _quiet_warnings(),
+        open_regular(path, _FILE) as file,
+        Image.open(file) as picture,
+    ):
         check_unpacked(prod(picture.size) * _PIXEL_BYTES, memory_bytes, path)
         shown = picture.convert(_PICTURE_MODES[channels])
         sized = shown.resize((width, height), Image.Resampling.BILINEAR)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from circlet.escape import escaped
 from circlet.formats import located, open_reader
 from circlet.formats.dump_options import option_line
 from circlet.formats.flatbuffer import Reader, Table
@@ -32,7 +33,7 @@ def dump_text(path: Path, limits: Limits = DEFAULT_LIMITS) -> str:
     reader = open_reader(path, limits)
     with located(path):
         lines = [f"Dump: {path}", "", *_model(reader)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(escaped, lines)) + "\n"
 
 
 def dump_data(path: Path, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:

@@ -13,6 +13,7 @@ from circlet.formats.read_model import open_tables, unknown_file
 from circlet.formats.registry import Format, all_formats, format_named, format_of, format_of_suffix
 from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.regular_files import check_replaceable
 from circlet.stored import Bytes, Stored, StoredBytes, StrPath, stored
 
 # The format that can say whatever a model can.
@@ -134,6 +135,7 @@ def _read(data: memoryview, limits: Limits, known: Format | None = None) -> Mode
 
 def _write(target: Path, data: bytes | bytearray) -> None:
     """Write under a temporary name in the same directory, then rename."""
+    check_replaceable(target, "the model file")
     temporary = target.parent / f".{target.name}.{os.getpid()}.tmp"
     try:
         with temporary.open("xb") as file:
@@ -153,4 +155,4 @@ def _write(target: Path, data: bytes | bytearray) -> None:
 def _located(error: CircletError, path: Path) -> CircletError:
     """The same error with the file's name in front of its place."""
     place = f"{path}: {error.where}" if error.where else str(path)
-    return type(error)(error.what, where=place, why=error.why, fix=error.fix)
+    return type(error)(error.what, where=place, why=error.reasons, fix=error.fix)

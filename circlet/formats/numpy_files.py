@@ -11,6 +11,8 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from circlet.errors import FileError, InputError
+from circlet.formats.entry_names import NAMES_ENTRY, entry_names
+from circlet.regular_files import open_regular
 
 _ARCHIVES = (b"PK\x03\x04", b"PK\x05\x06")
 _MOST_HEADER_BYTES = 10_000  # numpy's own limit
@@ -32,19 +34,19 @@ def read_numpy(path: Path, check: Callable[[Header], None], name: str = "") -> n
         FileError: A header is damaged.
         InputError: An archive holds several arrays, and none of the name.
     """
-    with path.open("rb") as file:
+    with open_regular(path, "an input file") as file:
         is_archive = file.read(4) in _ARCHIVES
         file.seek(0)
         if not is_archive:
             check(_header(file, path))
             file.seek(0)
             return _elements(file)
-    with zipfile.ZipFile(path) as archive:
-        member = _picked(archive.namelist(), name, path)
-        with archive.open(member) as entry:
-            check(_header(entry, path))
-        with archive.open(member) as entry:
-            return _elements(entry)
+        with zipfile.ZipFile(file) as archive:
+            member = _picked(archive.namelist(), name, path)
+            with archive.open(member) as entry:
+                check(_header(entry, path))
+            with archive.open(member) as entry:
+                return _elements(entry)
 
 
 def _elements(file: IO[bytes]) -> np.ndarray:
@@ -53,11 +55,13 @@ def _elements(file: IO[bytes]) -> np.ndarray:
 
 def _picked(members: Sequence[str], name: str, path: Path) -> str:
     """The member that holds the array of a name, or the only one."""
-    names = [member.removesuffix(".npy") for member in members]
-    if name in names:
-        return members[names.index(name)]
-    if len(members) == 1:
-        return members[0]
+    arrays = {m.removesuffix(".npy"): m for m in members if m != NAMES_ENTRY}
+    names = list(arrays)
+    for known in (name, *entry_names([name])):
+        if known in arrays:
+            return arrays[known]
+    if len(names) == 1:
+        return arrays[names[0]]
     raise InputError(
         "the .npz file does not say which array to use",
         where=str(path),

@@ -14,6 +14,7 @@ from circlet.errors import FileError, InputError
 from circlet.formats.arrays import Wanted, check_unpacked
 from circlet.formats.mfcc import mfcc
 from circlet.limits import DEFAULT_LIMITS
+from circlet.regular_files import open_regular
 
 Samples = npt.NDArray[np.float64]
 
@@ -80,7 +81,7 @@ def read_wav(path: Path, memory_bytes: int = DEFAULT_LIMITS.memory_bytes) -> tup
         LimitError: It takes more memory than `memory_bytes`.
     """
     try:
-        with wave.open(str(path), "rb") as file:
+        with open_regular(path, "a sound file") as raw, wave.open(raw, "rb") as file:
             count, channels, width = file.getnframes(), file.getnchannels(), file.getsampwidth()
             stored = min(count * channels * width, path.stat().st_size)
             check_unpacked(stored + stored // width * _SAMPLE_BYTES, memory_bytes, path)

@@ -13,7 +13,8 @@ from circlet.errors import InputError, check_type
 from circlet.formats import dumps
 from circlet.frontends.tensor_details import Details, tensor_details
 from circlet.ir import Graph, Model, Tensor
-from circlet.runtime.session import BoundCall, Session
+from circlet.runtime.executor import BoundCall
+from circlet.runtime.session import Session
 from circlet.stored import Stored
 
 Source = Stored | bytes

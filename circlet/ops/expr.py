@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from circlet.cached import cached_property
 from circlet.ops.functions import FUNCTIONS, NUMPY_TYPES
 
 Array = npt.NDArray[np.generic]

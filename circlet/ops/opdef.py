@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from circlet.cached import cached_property
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ir.regions import reachable

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from circlet.errors import CircletError, LimitError, PassError
+from circlet.escape import escaped
 from circlet.ir import Graph, Model, Op
 from circlet.ops.verify import verify
 
@@ -49,7 +50,7 @@ class PassReport:
 
     def __str__(self) -> str:
         parts = (("-", self.removed), ("+", self.added), ("~", self.changed))
-        lines = [f"  {sign} {op}" for sign, ops in parts for op in ops]
+        lines = [f"  {sign} {escaped(op)}" for sign, ops in parts for op in ops]
         return "\n".join([f"{self.name}: {len(lines)} changes in {self.seconds:.4f} s", *lines])
 
 

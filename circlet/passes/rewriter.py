@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 
+from circlet.cached import cached_property
 from circlet.ir import BlockwiseQuant, Graph, Op, Origin, Tensor
 
 # What operators may inherit in sum, for each of the graph: where the work of long chains is taken

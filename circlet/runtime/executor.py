@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,6 +121,38 @@ class Execution:
         """The cheapest way to run again and again without a timeout."""
         alone = len(self._runners) == 1 and not self._partitions[0].dynamic
         return self._runners[0].run if alone else self.run
+
+
+class BoundCall:
+    """A session bound to fixed buffers: calling it runs the network on them, in place.
+
+    Attributes:
+        inputs, outputs: The arrays that every call reads and writes, in the session's order.
+    """
+
+    def __init__(
+        self,
+        execution: Execution,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        limit_ns: int = 0,
+    ) -> None:
+        self._execution = execution
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.run = partial(execution.run, limit_ns) if limit_ns else execution.fastest()
+
+    def __call__(self) -> None:
+        """Run once. `run` is the same without this method's own cost."""
+        self.run()
+
+    def reset(self) -> None:
+        """Set this call's variable tensors back to their initial values, between two calls."""
+        self._execution.reset()
+
+    def cancel(self) -> None:
+        """Stop a call in progress in another thread."""
+        self._execution.cancel()
 
 
 class Call:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from _thread import allocate_lock
 from typing import TYPE_CHECKING, cast
 
 from circlet.backends.base import Executable, PartitionCompiler
@@ -12,6 +12,7 @@ from circlet.backends.registry import find_backend
 from circlet.compiler.build import metadata_of
 from circlet.compiler.planning import PlannedModel, plan
 from circlet.compiler.template import Template
+from circlet.forking import renew_in_children
 from circlet.formats import load
 from circlet.garbage import gc_paused
 from circlet.options import Options
@@ -35,7 +36,12 @@ class Resizer:
         self._opened = opened
         self._template = opened.template
         self._resizers: dict[str, BackendResizer] = {}
-        self._lock = threading.Lock()
+        self.renew_after_fork()
+        renew_in_children(self)
+
+    def renew_after_fork(self) -> None:
+        """Open the lock: what it guards is whole or absent."""
+        self._lock = allocate_lock()
 
     def opened(self, options: Options) -> Opened | None:
         """A loaded plan for the shapes of the options; None where there was never a model.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from _thread import allocate_lock
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from circlet.artifact.values import (
     unique_names,
 )
 from circlet.errors import InputError
+from circlet.forking import renew_in_children
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.options import DEFAULT_BACKENDS, Options
 from circlet.runtime.arguments import (
@@ -30,7 +30,14 @@ from circlet.runtime.arguments import (
     thread_count,
 )
 from circlet.runtime.artifacts import artifact_source
-from circlet.runtime.executor import Call, Execution, LoadedPartition, is_copied, living
+from circlet.runtime.executor import (
+    BoundCall,
+    Call,
+    Execution,
+    LoadedPartition,
+    is_copied,
+    living,
+)
 from circlet.runtime.loading import Opened
 from circlet.runtime.opening import open_source
 
@@ -44,44 +51,16 @@ Given = Sequence[object] | Mapping[str, object]
 _MOST_SIZES = 16
 
 
-class BoundCall:
-    """A session bound to fixed buffers: calling it runs the network on them, in place.
-
-    Attributes:
-        inputs, outputs: The arrays that every call reads and writes, in the session's order.
-    """
-
-    def __init__(
-        self,
-        execution: Execution,
-        inputs: Sequence[np.ndarray],
-        outputs: Sequence[np.ndarray],
-        limit_ns: int = 0,
-    ) -> None:
-        self._execution = execution
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
-        self.run = partial(execution.run, limit_ns) if limit_ns else execution.fastest()
-
-    def __call__(self) -> None:
-        """Run once. `run` is the same without this method's own cost."""
-        self.run()
-
-    def reset(self) -> None:
-        """Set this call's variable tensors back to their initial values, between two calls."""
-        self._execution.reset()
-
-    def cancel(self) -> None:
-        """Stop a call in progress in another thread."""
-        self._execution.cancel()
-
-
 class Session:
     """A network, compiled and ready to run; any number of threads may use one session.
 
     A network with variable tensors (`is_stateful`) remembers: each `run` goes on from the state
     that the one before left, runs from several threads take turns, and `reset` starts afresh. Each
     `bind` has a state of its own. A run that is stopped midway leaves the state half updated.
+
+    A process may be forked whatever its threads are doing: in the child a session goes on from the
+    state that it had, or starts afresh where another thread was in the midst of a run. A bound call
+    that another thread was in the midst of is to be `reset` there.
 
     Args:
         source: Path or bytes of a .tflite or .circle model; or a `circlet.ir.Model`, which is
@@ -177,8 +156,17 @@ class Session:
         self._calls: list[Call] = []
         self._idle: list[Call] = []
         self._resized: dict[tuple[tuple[int, ...], ...], Session] = {}
-        self._lock = allocate_lock()
         self.is_stateful = any(value.initial is not None for value in opened.values)
+        self.renew_after_fork()
+        renew_in_children(self)
+
+    def renew_after_fork(self) -> None:
+        """Open the locks, whoever held them in the process that was forked.
+
+        A call that another thread was in the midst of is idle in no list, so that the next run
+        makes a new one, whose state starts afresh.
+        """
+        self._lock = allocate_lock()
         self._turn: AbstractContextManager[object] = (
             allocate_lock() if self.is_stateful else nullcontext()
         )

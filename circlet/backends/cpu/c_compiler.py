@@ -95,7 +95,13 @@ def _first_output_line(command: tuple[str, ...]) -> str:
 
     try:
         result = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=30, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=30,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise missing_compiler(f"{command[0]} cannot be started") from error

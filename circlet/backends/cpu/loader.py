@@ -7,7 +7,6 @@ import ctypes
 import itertools
 import os
 import weakref
-from _thread import allocate_lock
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from circlet.errors import ArtifactError, InputError
+from circlet.forking import undivided
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,7 +35,8 @@ class Library:
     """A shared object loaded from bytes; unloaded when it is garbage."""
 
     def __init__(self, image: Image, name: str) -> None:
-        self._library = _open_image(image, name)
+        with undivided():
+            self._library = _open_image(image, name)
         unload = weakref.finalize(self, _ctypes.dlclose, self._library._handle)
         unload.atexit = False
 
@@ -146,13 +147,12 @@ _asking = _asked()
 next(_asking)
 _interrupt = ctypes.CFUNCTYPE(ctypes.c_uint32)(partial(next, _asking, 0))
 _runtimes: dict[bytes, Runtime] = {}
-_runtimes_lock = allocate_lock()
 
 
 def load_runtime(image: Image) -> Runtime:
     """The runtime library of these bytes; one per process, never unloaded: its threads stay."""
     key = bytes(image)
-    with _runtimes_lock:
+    with undivided():  # nobody forks a process that loads it half
         if key not in _runtimes:
             _runtimes[key] = Runtime(key)
         return _runtimes[key]

@@ -7,6 +7,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from circlet.artifact.file import PartitionCode
 from circlet.backends import base
@@ -19,8 +20,9 @@ from circlet.backends.cpu.memory_use import memory_use
 from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
 from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
-from circlet.backends.cpu.toolchain import UnitSource, compile_units
+from circlet.backends.cpu.toolchain import UnitSource, compile_units, started
 from circlet.backends.cpu.tuning.knobs import KnobSettings
+from circlet.config import Config
 from circlet.errors import LimitError
 from circlet.ir import DType, Op
 from circlet.limits import MemoryBudget
@@ -48,6 +50,12 @@ class CpuCompiler:
         if job.precision == "bf16" and lacking and not job.is_resized:
             names = ", ".join(lacking)
             LOGGER.warning("no instructions for bf16, which may take longer than f32: %s", names)
+
+    @property
+    def config(self) -> Config:
+        """The settings, without a cache where the job does without one."""
+        config = Config.from_environment()
+        return config if self.job.options.cache else config._replace(cache_bytes=0)
 
     def supports(self, op: Op) -> Supported | Reason:
         """The name of the lowering, or the reasons of all rows of the kind."""
@@ -169,8 +177,10 @@ class CpuCompiler:
             budget.charge(size, widest.op.name, "working memory of its threads")
         return compiled
 
-    def built(self, lowered: LoweredByTarget, build: Build = compile_units) -> base.Compiled:
+    def built(self, lowered: LoweredByTarget, build: Build | None = None) -> base.Compiled:
         """Partitions that are lowered, for each target in the same order, all C built at once."""
+        config = self.config
+        build = build or partial(compile_units, config=config)
         sources = [
             UnitSource(text, target)
             for target, parts in lowered.items()
@@ -180,7 +190,7 @@ class CpuCompiler:
         plain = {target: plain_target(target) for target in lowered}
         with ThreadPoolExecutor() as pool:
             kinds = list(dict.fromkeys(plain.values()))
-            runtimes = pool.map(runtime_image, kinds)
+            runtimes = started(pool, partial(runtime_image, config=config), kinds)
             images = iter(build(sources) if sources else [])
             runtime_of = dict(zip(kinds, runtimes, strict=True))
         codes = {

@@ -19,6 +19,8 @@ from circlet.backends.cpu.loaded_code import LoadedCode, loaded_code_of
 from circlet.backends.cpu.loader import Executable, Library
 from circlet.backends.cpu.partition_compiler import CpuCompiler, facts_of
 from circlet.backends.cpu.toolchain import UnitSource, compile_units, compiler_identity
+from circlet.config import Config
+from circlet.forking import renew_in_children
 from circlet.limits import Limits
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
@@ -31,6 +33,11 @@ class CpuResizer:
         self._first = list(loaded)
         self._target = target
         self._code: LoadedCode | None = None
+        self.renew_after_fork()
+        renew_in_children(self)
+
+    def renew_after_fork(self) -> None:
+        """Open the lock: what it guards is whole or absent."""
         self._lock = allocate_lock()
 
     def resized(
@@ -49,7 +56,7 @@ class CpuResizer:
             compiled.append(own.lowered(part, self._target, code.index(number)))
             own.check_kernels(compiled[-1])
             if compiled[-1].units:
-                units = self._built(compiled[-1].units, is_kept=own.job.options.cache)
+                units = self._built(compiled[-1].units, own.config)
                 code = code.grown(units, compiled[-1].reuse)
         with self._lock:
             if len(self._code.units) < len(code.units):
@@ -60,14 +67,19 @@ class CpuResizer:
             for part, first in zip(compiled, firsts, strict=False)
         ]
 
-    def _built(self, texts: Sequence[str], *, is_kept: bool) -> list[Library]:
+    def _built(self, texts: Sequence[str], config: Config) -> list[Library]:
         """Units that were missing, compiled and loaded; from the cache where that is used."""
 
         def build() -> bytes:
-            images = compile_units([UnitSource(text, self._target) for text in texts])
+            images = compile_units(
+                [UnitSource(text, self._target) for text in texts], config=config
+            )
             part = PartitionCode("cpu", b"", {"units": tuple(images)})
             return artifact_bytes({"key": key}, [TargetCode(str(self._target), (part,), {})])
 
         key = cache_key(str(self._target), compiler_identity(), *texts)
-        artifact = Cache().load(key, build).artifact if is_kept else open_artifact(build())
+        if config.cache_bytes:
+            artifact = Cache(config).load(key, build).artifact
+        else:
+            artifact = open_artifact(build())
         return [Library(u, "unit") for u in artifact.code(0).partitions[0].sections["units"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from circlet.artifact.cache import Cache, cache_key, usable_folder
@@ -28,9 +29,11 @@ def plain_target(target: Target) -> Target:
 def runtime_image(plain: Target, config: Config | None = None) -> bytes:
     """The shared object for a plain target; kept among the compiler's files, as it is no network.
 
-    Raises as `compile_unit`.
+    Without a cache it is built once in a process. Raises as `compile_unit`.
     """
     config = config or Config.from_environment()
+    if not config.cache_bytes:
+        return _built_once(plain, config, compiler_identity(config))
 
     def build() -> bytes:
         image = compile_unit(_TEXT, plain, config=config)
@@ -38,6 +41,12 @@ def runtime_image(plain: Target, config: Config | None = None) -> bytes:
 
     key = cache_key("runtime", str(plain), compiler_identity(config))
     return bytes(_cache(config).load(key, build).artifact.code(0).shared[_SHARED])
+
+
+@lru_cache(maxsize=8)
+def _built_once(plain: Target, config: Config, compiler: str) -> bytes:
+    """The shared object made by the compiler of an identity."""
+    return compile_unit(_TEXT, plain, config=config)
 
 
 def _cache(config: Config) -> Cache:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from circlet.backends.cpu.c_compiler import (
-    Compiler,
-    compiler_identity,
-    find_compiler,
-    missing_compiler,
-)
+from circlet.backends.cpu.c_compiler import Compiler, compiler_identity, find_compiler
 from circlet.backends.cpu.flags import unit_flags
-from circlet.config import Config, compiler_environment
+from circlet.backends.cpu.processes import Compilers, Done
+from circlet.config import Config, compiler_environment, temporary_folder
 from circlet.errors import CacheError, CompileError
+from circlet.scratch import scratch_folder
 from circlet.target.targets import Target
 from circlet.target.threads import usable_cores
 
@@ -35,9 +32,10 @@ __all__ = [
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
 KERNELS_DIR = Path(__file__).parent / "kernels"
-TIMEOUT_S = 300
 _SHOWN_LINES = 12
 _OF_USERS = "user_op_params"  # in units with C of operators that users registered
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def compile_units(units: Sequence[UnitSource], *, config: Config | None = None) 
     config = config or Config.from_environment()
     compiler = find_compiler(config)
     try:
-        with tempfile.TemporaryDirectory(prefix="circlet-cc-") as folder:
+        with scratch_folder() as folder:
             return _compile_in(Path(folder), units, compiler, config)
     except OSError as error:
         raise _no_room(error) from error
@@ -86,57 +84,44 @@ def _compile_in(
         TMPDIR=str(folder),
     )
 
-    def build(numbered: tuple[int, UnitSource]) -> bytes:
-        index, unit = numbered
-        return _compile_one(folder / str(index), unit, compiler, environment)
+    def build(unit: UnitSource) -> bytes:
+        own = Path(tempfile.mkdtemp(dir=folder))
+        return _compile_one(own, unit, compiler, compilers, environment)
 
-    if len(units) == 1:
-        return [build((0, units[0]))]
-    with ThreadPoolExecutor(max_workers=min(len(units), usable_cores()) or 1) as pool:
-        return list(pool.map(build, enumerate(units)))
+    workers = min(len(units), usable_cores()) or 1
+    with ThreadPoolExecutor(workers) as pool, Compilers() as compilers:
+        return list(map(build, units) if workers == 1 else started(pool, build, units))
+
+
+def started(
+    pool: ThreadPoolExecutor, function: Callable[[Item], Result], items: Sequence[Item]
+) -> Iterator[Result]:
+    """The results for all items, computed by a pool; where it gets no thread, by this one."""
+    try:
+        return pool.map(function, items)
+    except RuntimeError:
+        return map(function, items)
 
 
 def _compile_one(
-    folder: Path, unit: UnitSource, compiler: Compiler, environment: dict[str, str]
+    folder: Path,
+    unit: UnitSource,
+    compiler: Compiler,
+    compilers: Compilers,
+    environment: dict[str, str],
 ) -> bytes:
-    folder.mkdir()
     (folder / "unit.c").write_text(unit.text, encoding="utf-8")
     includes = [f"-I{KERNELS_DIR}", f"-I{RUNTIME_DIR}"]
     flags = [*unit_flags(unit.target, compiler.family, unit.flags), *includes]
     command = [*compiler.command, *flags, "unit.c", "-o", "unit.so"]
-    result = _start(command, folder, environment)
+    result = compilers.run(command, str(folder), environment)
     unit_path = folder / "unit.so"
     if result.returncode != 0 or not unit_path.exists():
         raise _refusal(result, unit, compiler)
     return unit_path.read_bytes()
 
 
-def _start(
-    command: Sequence[str], folder: Path, environment: dict[str, str]
-) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise CompileError(
-            "the C compiler did not finish", why=f"it ran for more than {TIMEOUT_S} s"
-        ) from error
-    except (FileNotFoundError, PermissionError) as error:
-        raise missing_compiler(f"{command[0]} cannot be started: {error.strerror}") from error
-
-
-def _refusal(
-    result: subprocess.CompletedProcess[str], unit: UnitSource, compiler: Compiler
-) -> CompileError | CacheError:
+def _refusal(result: Done, unit: UnitSource, compiler: Compiler) -> CompileError | CacheError:
     text = result.stderr
     if "No space left" in text or "NoSpaceLeft" in text or "Disk quota" in text:
         return _no_room(OSError(errno.ENOSPC, "no space left on the device"))
@@ -150,13 +135,15 @@ def _refusal(
     return CompileError(
         "the C compiler refused generated code",
         where=f"{' '.join(compiler.command)}, target {unit.target}",
-        why="\n       ".join(lines) or ended,
+        why=lines or ended,
         fix=", or ".join(fix for applies, fix in fixes if applies),
     )
 
 
 def _compiler_cache(config: Config, folder: Path) -> Path:
-    """The compiler's own cache: in ours where that can be written, else thrown away."""
+    """The compiler's own cache: in ours where that is used and can be written, or thrown away."""
+    if not config.cache_bytes:
+        return folder / "unkept"
     wanted = Path(config.cache_folder()) / "compiler"
     try:
         wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -169,7 +156,7 @@ def _compiler_cache(config: Config, folder: Path) -> Path:
 def _no_room(error: OSError) -> CacheError:
     return CacheError(
         "the files of the compiler cannot be written",
-        where=str(error.filename or tempfile.gettempdir()),
+        where=str(error.filename or temporary_folder()),
         why=error.strerror or str(error),
         fix="free some space, or set TMPDIR and CIRCLET_CACHE_DIR to folders that can be written",
     )

@@ -15,9 +15,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
+
+from circlet.cached import cached_property
 
 SCALAR_CODES = {
     "bool": "?",

@@ -13,6 +13,7 @@ from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.backends.cpu.tuning.knobs import KnobSettings, workload_of
+from circlet.config import Config
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
 
@@ -38,14 +39,17 @@ class Candidate(NamedTuple):
 class Images:
     """Shared objects; equal units are built once."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: Config | None = None) -> None:
         self._known: dict[UnitSource, bytes] = {}
+        self._config = config
 
     def built(self, units: Sequence[UnitSource]) -> list[bytes]:
         """What `compile_units` gives."""
         missing = [unit for unit in dict.fromkeys(units) if unit not in self._known]
         if missing:
-            self._known.update(zip(missing, compile_units(missing), strict=True))
+            self._known.update(
+                zip(missing, compile_units(missing, config=self._config), strict=True)
+            )
         return [self._known[unit] for unit in units]
 
 
@@ -65,7 +69,7 @@ class CandidateBuilder:
     ) -> None:
         self._compiler, self._target, self._images = compiler, target, images
         self._partitions = tuple(partitions)
-        self._runtime = load_runtime(runtime_image(plain_target(target)))
+        self._runtime = load_runtime(runtime_image(plain_target(target), compiler.config))
         self.plain = self.whole({})
         self._code: LoadedCode = loaded_code_of(self.plain.executables)
 

@@ -34,7 +34,7 @@ class TuningCompiler(CpuCompiler):
         if not partitions:
             return Compiled(())
         check_measurable(self.job.targets)
-        seconds, images = self.job.options.tune_seconds, Images()
+        seconds, images = self.job.options.tune_seconds, Images(self.config)
         lowered, records = {}, list[Tuning]()
         for target in self.job.targets:
             builder = CandidateBuilder(self, partitions, target, images)

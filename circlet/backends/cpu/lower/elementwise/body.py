@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from circlet.backends.cpu.lower.printer import PARAM_LIMITS, Printer
+from circlet.cached import cached_property
 from circlet.ir import DType
 from circlet.ops.expr import Call, Expr, Number, Param, Scalar, leaves
 
