@@ -15,6 +15,7 @@ from circlet.artifact.file import SUFFIX, Artifact, open_artifact
 from circlet.artifact.folder import NoFolderError, PrivateFolder, entries
 from circlet.config import Config, temporary_cache_folder
 from circlet.errors import ArtifactError, CacheError, FileError
+from circlet.forking import close_here, keep_from_children, undivided
 from circlet.stored import Stored, StoredFile
 from circlet.struct import Struct
 
@@ -280,7 +281,9 @@ def _locked(folder: PrivateFolder, name: str) -> Iterator[None]:
     import fcntl
 
     try:
-        descriptor = folder.lock_file(name)
+        with undivided():
+            descriptor = folder.lock_file(name)
+            keep_from_children(descriptor)
     except OSError as error:
         _log().info("no lock on %s: %s", name, error.strerror)
         yield
@@ -291,7 +294,7 @@ def _locked(folder: PrivateFolder, name: str) -> Iterator[None]:
         yield
     finally:
         folder.delete(name)
-        os.close(descriptor)
+        close_here(descriptor)
 
 
 def _delete_stale(folder: PrivateFolder) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 
-from circlet.artifact.cache import Cache, cache_key, usable_folder
+from circlet.artifact.cache import cache_key
 from circlet.artifact.file import TargetCode
 from circlet.artifact.writer import artifact_bytes
-from circlet.backends.cpu.toolchain import compile_unit, compiler_identity
+from circlet.backends.cpu.toolchain import compile_unit, compiler_cache, compiler_identity
 from circlet.config import Config
-from circlet.errors import CacheError
 from circlet.target.targets import Target
 
 _SHARED = "cpu"
@@ -40,21 +38,10 @@ def runtime_image(plain: Target, config: Config | None = None) -> bytes:
         return artifact_bytes({"key": key}, [TargetCode(str(plain), (), {_SHARED: image})])
 
     key = cache_key("runtime", str(plain), compiler_identity(config))
-    return bytes(_cache(config).load(key, build).artifact.code(0).shared[_SHARED])
+    return bytes(compiler_cache(config).load(key, build).artifact.code(0).shared[_SHARED])
 
 
 @lru_cache(maxsize=8)
 def _built_once(plain: Target, config: Config, compiler: str) -> bytes:
     """The shared object made by the compiler of an identity."""
     return compile_unit(_TEXT, plain, config=config)
-
-
-def _cache(config: Config) -> Cache:
-    """It holds code: where others could write to it, nothing is kept."""
-    try:
-        folder = usable_folder(config)
-        if folder:
-            return Cache(config._replace(cache_dir=Path(folder.path) / "compiler"))
-    except CacheError:
-        pass
-    return Cache(config._replace(cache_bytes=0))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import errno
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from circlet.artifact.cache import Cache, usable_folder
 from circlet.backends.cpu.c_compiler import Compiler, compiler_identity, find_compiler
 from circlet.backends.cpu.flags import unit_flags
 from circlet.backends.cpu.processes import Compilers, Done
@@ -26,6 +27,7 @@ __all__ = [
     "UnitSource",
     "compile_unit",
     "compile_units",
+    "compiler_cache",
     "compiler_identity",
     "find_compiler",
 ]
@@ -79,7 +81,7 @@ def _compile_in(
     folder: Path, units: Sequence[UnitSource], compiler: Compiler, config: Config
 ) -> list[bytes]:
     environment = compiler_environment(
-        ZIG_GLOBAL_CACHE_DIR=str(_compiler_cache(config, folder)),
+        ZIG_GLOBAL_CACHE_DIR=str(_folder_of_compiler(config, folder)),
         ZIG_LOCAL_CACHE_DIR=str(folder / "local"),
         TMPDIR=str(folder),
     )
@@ -140,17 +142,29 @@ def _refusal(result: Done, unit: UnitSource, compiler: Compiler) -> CompileError
     )
 
 
-def _compiler_cache(config: Config, folder: Path) -> Path:
+def compiler_cache(config: Config) -> Cache:
+    """Where what compilers need is kept, a cache in the cache.
+
+    It holds code: where others could write to it, nothing is kept.
+    """
+    with suppress(CacheError):
+        folder = usable_folder(config) if config.cache_bytes else None
+        if folder is not None:
+            return Cache(config._replace(cache_dir=Path(folder.path) / "compiler"))
+    return Cache(config._replace(cache_bytes=0))
+
+
+def _folder_of_compiler(config: Config, scratch: Path) -> Path:
     """The compiler's own cache: in ours where that is used and can be written, or thrown away."""
-    if not config.cache_bytes:
-        return folder / "unkept"
-    wanted = Path(config.cache_folder()) / "compiler"
+    kept = compiler_cache(config).folder
+    if kept is None or not kept.is_writable:
+        return scratch / "unkept"
+    wanted = Path(kept.path) / "zig"
     try:
-        wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
+        wanted.mkdir(mode=0o700, exist_ok=True)
     except OSError:
-        return folder / "global"
-    ours = wanted.stat().st_uid == os.getuid() and os.access(wanted, os.W_OK | os.X_OK)
-    return wanted if ours else folder / "global"
+        return scratch / "unkept"
+    return wanted
 
 
 def _no_room(error: OSError) -> CacheError:
