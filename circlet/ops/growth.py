@@ -15,6 +15,7 @@ from circlet.ops.operands import QUANTISED
 # What numpy holds at once beside operands and results, in bytes for each element of the largest:
 # the most that records were measured to take.
 _MOVED, _REAL, _STEPS, _EXACT_STEPS, _WEIGHTS = 4, 16, 64, 88, 8
+_ASKING = frozenset({"RANK", "SHAPE"})
 _RESAMPLING = frozenset({"AVERAGE_POOL_2D", "L2_POOL_2D", "RESIZE_BILINEAR"})
 
 # Of ops whose operands say all; None for those whose results depend on data.
@@ -48,6 +49,13 @@ def needed_bytes(op: Op, arrays: Arrays, limits: Limits) -> int:
     return _total(op, types, given)
 
 
+def folding_bytes(op: Op) -> int:
+    """What an op over constants takes whose results have the types that it declares."""
+    types = [TensorType(tensor.dtype, tensor.shape) for tensor in op.outputs]
+    read = (tensor.elements for tensor in op.inputs if tensor is not None)
+    return _total(op, types, max(read, default=0))
+
+
 def _total(op: Op, types: list[TensorType], given: int | None = None) -> int:
     """Bytes of results and temporaries, for operands of at most `given` elements."""
     results = [Tensor("", made.dtype, made.shape) for made in types]
@@ -71,14 +79,17 @@ def _beside(op: Op, record: OpDef) -> int:
     """Bytes that evaluating needs for each element, besides operands and results."""
     if record.effects is not Effects.NONE or op.regions:
         return 0  # the ops of its graphs are charged one by one
-    if record.view is not None:
+    if record.view is not None or op.kind in _ASKING:
         return 0
     if record.quant.same_as_input and op.kind not in _RESAMPLING:
         return _MOVED
-    tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
-    if any(tensor.dtype in QUANTISED and tensor.quant is not None for tensor in tensors):
-        return _STEPS if record.scalar is None else _EXACT_STEPS
-    return _REAL
+    if record.scalar is not None and any(map(_has_steps, (*op.inputs, *op.outputs))):
+        return _EXACT_STEPS
+    return _STEPS if any(map(_has_steps, op.outputs)) else _REAL
+
+
+def _has_steps(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.dtype in QUANTISED and tensor.quant is not None
 
 
 def _as_declared(op: Op, arrays: Arrays) -> bool:

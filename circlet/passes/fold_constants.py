@@ -11,13 +11,14 @@ from circlet.errors import CircletError
 from circlet.ir import Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, MemoryBudget
 from circlet.ops import find, get, is_pure
+from circlet.ops.growth import folding_bytes
 from circlet.ops.verify import op_violations
 from circlet.passes.match import element_count
 from circlet.passes.rewriter import Rewriter
 
 _ASKS_FOR_SIZES = frozenset({"SHAPE", "RANK"})
 _FREE_BYTES, _GROWTH = 1 << 26, 8  # of all results together, over the bytes of the file
-_COMPUTED = 16  # how often over that much may be computed, results that are dropped again included
+_COMPUTED = 16  # times that much may be taken in turn, results that are dropped again included
 _FREE_MACS, _MACS_PER_BYTE = 1 << 30, 256
 
 
@@ -39,10 +40,11 @@ class FoldLedger:
     def take(self, op: Op, macs: int) -> bool:
         """Charge the results of an op; False, and nothing charged, where it is too much."""
         size = sum(tensor.size_bytes for tensor in op.outputs)
-        room = min(self._bytes_left, self._computed_left, self._budget.left)
-        if size > room or macs > self._macs_left:
+        needed = folding_bytes(op)
+        room = min(self._computed_left, self._budget.left)
+        if size > self._bytes_left or needed > room or macs > self._macs_left:
             return False
-        self._computed_left -= size
+        self._computed_left -= needed
         self._macs_left -= macs
         for tensor in op.outputs:
             self._keep(tensor, tensor.size_bytes)

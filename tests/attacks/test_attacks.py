@@ -5,7 +5,6 @@ A module with `RUNS` loads; its code is that of opening and running it, on every
 
 from __future__ import annotations
 
-import pkgutil
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -14,17 +13,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-import tests.attacks
 from circlet import Session
 from circlet.errors import CircletError
 from circlet.formats import load
 from circlet.limits import Limits
+from tests.attacks import attack_names
 
-NAMES = [
-    module.name
-    for module in pkgutil.iter_modules(tests.attacks.__path__)
-    if module.name not in ("build", "confined", "growth") and not module.name.startswith("test_")
-]
+NAMES = attack_names()
 ATTACKS = {name: import_module(f"tests.attacks.{name}") for name in NAMES}
 RUNNING = [name for name, attack in ATTACKS.items() if hasattr(attack, "RUNS")]
 LIMITS = Limits(tensor_bytes=1 << 24, memory_bytes=1 << 26, loop_turns=300, run_seconds=10)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet.errors import FileError, InputError
+from circlet.errors import FileError, InputError, LimitError
 from circlet.formats import dumps
 from circlet.formats.arrays import Wanted
 from circlet.formats.mfcc import mfcc
@@ -141,3 +141,16 @@ def test_speech_is_heard() -> None:
     sound, labels = (corpora.corpus(f"data/{n}") for n in ("speech.wav", "yamnet_521_labels.txt"))
     report = as_json("run", model, "--input", sound, "--labels", labels)
     assert report["answers"][0]["top"][0]["label"] == "Speech"
+
+
+def test_a_sound_that_grows_to_much_is_refused_before_it_does(tmp_path: Path) -> None:
+    path = write(tmp_path / "slow.wav", np.zeros(20_000), rate=1)
+    with pytest.raises(LimitError, match="unpacks to"):
+        read_sound_input(path, FLOAT)
+
+
+def test_a_sound_is_refused_where_its_samples_take_too_much(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.wav", np.zeros(1000))
+    with pytest.raises(LimitError, match="22000 bytes, the limit is 21999"):
+        read_wav(path, 21_999)
+    assert len(read_wav(path, 22_000)[0]) == 1000

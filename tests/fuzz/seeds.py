@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-import tests.attacks
+from tests.attacks import attack_names
 from tests.corpora import ROOT
 from tests.runtime import networks
 
@@ -42,11 +41,9 @@ def _networks() -> Iterator[Seed]:
 
 
 def _attacks() -> Iterator[Seed]:
-    for module in pkgutil.iter_modules(tests.attacks.__path__):
-        if module.name in ("build", "test_attacks"):
-            continue
-        make: Callable[[], bytes] = import_module(f"tests.attacks.{module.name}").make
-        yield Seed(f"attack/{module.name}", make)
+    for name in attack_names():
+        make: Callable[[], bytes] = import_module(f"tests.attacks.{name}").make
+        yield Seed(f"attack/{name}", make)
 
 
 def _corpus() -> Iterator[Seed]:
