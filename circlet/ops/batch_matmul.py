@@ -25,7 +25,7 @@ from circlet.ops.operands import (
     when_ranked,
     zero_of,
 )
-from circlet.ops.parts import matmul
+from circlet.ops.parts import by_rows, centred, matmul
 from circlet.ops.requantization import requantization_of
 from circlet.ops.requantize import (
     multiply_by_quantized_multiplier,
@@ -33,6 +33,8 @@ from circlet.ops.requantize import (
     quantize_multipliers,
     wrap_int32,
 )
+
+_STEPS = 16  # of a sum that is requantised
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,12 @@ def factors(op: Op) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
 
 def _integer(op: Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Exact sums in double, requantised from 32-bit or, for int16, 64-bit accumulators."""
-    centred = x.astype(np.float64) - zero_of(operand(op, 0))
-    total = matmul(centred, y.astype(np.float64) - zero_of(operand(op, 1))).astype(np.int64)
+    total = matmul(centred(x, zero_of(operand(op, 0))), centred(y, zero_of(operand(op, 1))))
+    (stored,) = by_rows(lambda rows: [_requantised(op, rows.astype(np.int64))], total, _STEPS)
+    return stored
+
+
+def _requantised(op: Op, total: npt.NDArray[np.int64]) -> np.ndarray:
     mantissa, shift = factors(op)
     wide = requantization_of(op).accumulator_bits == 64
     scaled = (

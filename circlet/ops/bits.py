@@ -21,7 +21,7 @@ from circlet.ops.operands import (
 )
 
 _CAST = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64", "UINT16", "UINT32")
-_MOST_COMPARED = 16
+_MOST_COMPARED = 64
 _INTEGERS = "INT8 UINT8 INT16 INT32"
 
 binary(

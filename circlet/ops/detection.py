@@ -7,6 +7,7 @@ overlaps in float.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -181,7 +182,7 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
 
 def _cost(op: Op) -> Cost:
     """Decoding, finding the best classes of a box, and comparing boxes with those chosen."""
-    attrs, boxes = op.attributes(DetectionAttrs), operand(op, 0).static_shape[1]
+    attrs, boxes = op.attributes(DetectionAttrs), prod(operand(op, 2).static_shape[:1])
     kept, classes = attrs.max_detections, attrs.num_classes
     if attrs.use_regular_nms:
         pairs = classes * min(boxes, attrs.detections_per_class)

@@ -24,6 +24,15 @@ def parts(count: int, work: int, most: int = _PART_ELEMENTS) -> Iterator[slice]:
         yield slice(start, min(start + step, count))
 
 
+def centred(stored: Array, zero: int) -> Array:
+    """Stored numbers less their zero point, in double precision."""
+    result = np.empty(stored.shape, np.float64)
+    source, target = stored.reshape(-1), result.reshape(-1)
+    for part in parts(stored.size, 1):
+        np.subtract(source[part], zero, out=target[part], dtype=np.float64)
+    return result
+
+
 def matmul(left: Array, right: Array) -> Array:
     """The matrix product of arrays as `numpy.matmul` gives it, in parts where it is long."""
     depth, columns = right.shape[-2:]

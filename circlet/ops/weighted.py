@@ -11,7 +11,7 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ops.hybrid import quantise_rows
 from circlet.ops.opdef import Arrays, Rule
 from circlet.ops.operands import operand, present
-from circlet.ops.parts import by_rows, matmul
+from circlet.ops.parts import by_rows, centred, matmul
 from circlet.ops.requantization import requantization_of
 from circlet.ops.requantize import (
     INT32_MAX,
@@ -164,7 +164,7 @@ def _sixteen_bit_sums(
     arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None], product: Product
 ) -> npt.NDArray[np.int64]:
     x, w, bias = arrays
-    total = product(x.astype(np.float64), w.astype(np.float64)).astype(np.int64)
+    total = product(centred(x, 0), centred(w, 0)).astype(np.int64)
     return total if bias is None else total + bias.reshape(-1)
 
 
@@ -192,8 +192,7 @@ def integer_sum(
     TFLite's int8 convolutions do not read the weights' zero point (it is 0 by its rules).
     """
     x, w, bias = arrays
-    centred = x.astype(np.float64) - scalar_quant(data)[1]
-    total = product(centred, w.astype(np.float64) - weight_zero)
+    total = product(centred(x, scalar_quant(data)[1]), centred(w, weight_zero))
     whole = total.astype(np.int64)
     return wrap_int32(whole if bias is None else whole + bias.reshape(-1))
 

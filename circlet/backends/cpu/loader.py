@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _ALIGNMENT = 64  # LINE_BYTES of abi.py, which a start does without
 _ARENA, _INPUT = 1, 3  # of `enum circlet_space`
 _INTERRUPTED = 9  # of `enum circlet_status`
+_PLAN_HEADER_BYTES, _STEP_WORDS, _CONTROL = 80, 10, 0xFFFFFFFF  # of `circlet_abi.h`
+_LONG_WORK = 1 << 20  # in the units of steps
 _load_numbers = itertools.count(1)
 
 
@@ -121,7 +123,17 @@ class Runtime:
         self.cancel = function("circlet_cancel", pointer)
         self.pool_workers = function("circlet_pool_workers")
         self.usable_cores = function("circlet_usable_cores")
-        function("circlet_ask_interrupt", pointer)(ctypes.cast(_interrupt, pointer))
+        self._interrupt: object = None
+
+    def hear_signals(self) -> None:
+        """Have long runs on the main thread let handlers of signals run."""
+        if self._interrupt is None:
+            pointer = ctypes.c_void_p
+            asking = _asked()
+            next(asking)
+            self._interrupt = ctypes.CFUNCTYPE(ctypes.c_uint32)(partial(next, asking, 0))
+            ask = self.library.function("circlet_ask_interrupt", pointer)
+            ask(ctypes.cast(self._interrupt, pointer))
 
 
 _raised: list[BaseException] = []
@@ -143,9 +155,6 @@ def _asked() -> Generator[int, None, None]:
             _raised.append(error)
 
 
-_asking = _asked()
-next(_asking)
-_interrupt = ctypes.CFUNCTYPE(ctypes.c_uint32)(partial(next, _asking, 0))
 _runtimes: dict[bytes, Runtime] = {}
 
 
@@ -188,6 +197,8 @@ class Executable:
         self._handle = self._create()
         release = weakref.finalize(self, runtime.executable_release, self._handle)
         release.atexit = False
+        if self._is_long():
+            runtime.hear_signals()
 
     def _create(self) -> int:
         tables = [unit.symbol("circlet_unit_table") for unit in self.units]
@@ -203,6 +214,16 @@ class Executable:
         )
         check(status)
         return out.value or 0
+
+    def _is_long(self) -> bool:
+        """Whether a run may take so long that signals should be heard: much work, or jumps.
+
+        What hears them costs milliseconds to make, which starts of short networks do without.
+        """
+        end = _PLAN_HEADER_BYTES + _STEP_WORDS * 4 * self.step_count
+        steps = self._plan[_PLAN_HEADER_BYTES:end].view(np.uint32).reshape(-1, _STEP_WORDS)
+        jumps = bool((steps[:, 0] == _CONTROL).any())
+        return jumps or int(steps[:, -1].sum(dtype=np.uint64)) > _LONG_WORK
 
     @property
     def handle(self) -> int:
