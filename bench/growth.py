@@ -10,10 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from circlet.backends.cpu.partition_compiler import CpuCompiler
-from circlet.compiler.planning import plan
-from circlet.compiler.template import Template
-from circlet.formats import dumps, load_whole
+from circlet.formats import dumps
 from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops import NoAttrs
@@ -25,7 +22,6 @@ from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
-from circlet.options import Options
 
 F32 = DType.FLOAT32
 Form = Callable[[int], bytes]
@@ -379,20 +375,3 @@ FORMS: dict[str, Form] = {
         *(graphs, loop_body, tensors),
     )
 }
-
-
-def opened_without_compiler(source: bytes, backend: str) -> None:
-    """Do all that opening does but for the C compiler, and loading code."""
-    options = Options(backends=tuple(dict.fromkeys((backend, "reference"))), cache=False)
-    planned = plan(Template.read(source, options), options)
-    for compiler in planned.compilers:
-        parts = planned.partitions_of(compiler)
-        if isinstance(compiler, CpuCompiler):
-            target = planned.job.targets[0]
-            for lowered in [compiler.lowered(part, target) for part in parts]:
-                lowered.values()
-                lowered.reuse.to_bytes()
-            continue
-        for compiled in compiler.compile(parts).partitions:
-            for code in compiled.codes.values():
-                load_whole(code.constants)

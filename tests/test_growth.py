@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.growth import FORMS, opened_without_compiler
+from bench.growth import FORMS
+from bench.opening import opened_without_compiler
 from circlet import Session
 from circlet.artifact.values import check_apart
 from circlet.errors import InputError, PlacementError
@@ -57,11 +58,9 @@ def test_twice_the_network_is_at_most_little_more_than_twice_the_work(
 
 
 def answers(session: Session) -> list[np.ndarray]:
-    """Of ones, by a thread with a small stack."""
-    found: list[np.ndarray] = []
+    """What a session makes of ones."""
     ones = [np.ones(value.shape, value.dtype) for value in session.inputs]
-    found += session.run(ones).values()
-    return found
+    return list(session.run(ones).values())
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -69,6 +68,7 @@ def answers(session: Session) -> list[np.ndarray]:
 def test_what_one_operator_is_given_does_not_nest(
     name: str, count: int, wanted: float, backend: str
 ) -> None:
+    """Not in a thread with a small stack either."""
     found: list[np.ndarray] = []
 
     def work() -> None:
