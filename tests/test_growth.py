@@ -93,6 +93,8 @@ def test_kernels_beyond_the_limit_are_left_to_another_backend_with_the_reason() 
     assert "more than 4 distinct kernels" in str(rows[-1]["refused"])
     all_native = Session(source, cache=False, strict=True)
     np.testing.assert_allclose(answers(few)[0], answers(all_native)[0], rtol=1e-5)
+    tuned = Session(source, cache=False, limits=Limits(kernels=4), tune_seconds=0.01)
+    assert tuned.placement == few.placement
     with pytest.raises(PlacementError, match="distinct kernels"):
         Session(source, cache=False, strict=True, limits=Limits(kernels=4))
 

@@ -89,10 +89,14 @@ class CpuCompiler:
         if not partitions:
             return base.Compiled(())
         lowered = {t: [self.lowered(part, t) for part in partitions] for t in self.job.targets}
-        refused = [self._refused(partitions, parts) for parts in lowered.values()]
-        if any(refused):
-            return base.Compiled((), refused=dict(ChainMap(*refused)))
-        return self.built(lowered)
+        refused = self.refused(partitions, lowered)
+        return base.Compiled((), refused=refused) if refused else self.built(lowered)
+
+    def refused(
+        self, partitions: Sequence[Partition], lowered: LoweredByTarget
+    ) -> Mapping[int, str]:
+        """Source operators that need more kernels than may be compiled, and why."""
+        return ChainMap(*(self._refused(partitions, parts) for parts in lowered.values()))
 
     def _refused(
         self, partitions: Sequence[Partition], lowered: Sequence[LoweredPartition]
