@@ -11,6 +11,7 @@ COMMANDS = {
     "scaling": "time against resolution, batch, depth and threads",
     "bf16": "float networks with operands rounded to bfloat16",
     "compile_time": "time to compile against operators and distinct kernels",
+    "opening": "how opening grows with a network, in each of many forms",
     "resize": "time to make networks ready for other input sizes",
     "bound_call": "what a call costs beside the network's work",
     "kernels": "what one kernel of docs/kernels.md takes in its network",

@@ -233,17 +233,31 @@ def check_apart(
 ) -> None:
     """Checks that no output array shares memory with an input or with another output.
 
+    All are contiguous. Goes over their addresses once: whatever starts before an output seen ends,
+    and an output that starts before anything seen ends, overlap.
+
     Raises:
         InputError: One does; it is named.
     """
-    for index, (array, name) in enumerate(zip(outputs, names, strict=True)):
-        if any(np.may_share_memory(array, other) for other in (*inputs, *outputs[:index])):
+    rows = [(*_extent(array), "") for array in inputs]
+    rows += [(*_extent(a), name or "an output") for a, name in zip(outputs, names, strict=True)]
+    end, output_end, last_output = 0, 0, ""
+    for start, stop, output in sorted(row for row in rows if row[0] < row[1]):
+        if start < output_end or (output and start < end):
             raise InputError(
                 "output cannot be written in place",
-                where=name,
+                where=output or last_output,
                 why="its array shares memory with another input or output",
                 fix="bind arrays that do not overlap",
             )
+        end = max(end, stop)
+        if output:
+            output_end, last_output = stop, output
+
+
+def _extent(array: np.ndarray) -> tuple[int, int]:
+    start = array.__array_interface__["data"][0]
+    return start, start + array.nbytes
 
 
 def unique_names(values: Sequence[Named]) -> list[str]:

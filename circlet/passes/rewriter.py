@@ -11,7 +11,7 @@ from circlet.ir import BlockwiseQuant, Graph, Op, Origin, Tensor
 
 # What operators may inherit in sum, for each of the graph: where the work of long chains is taken
 # over by many, whoever comes later inherits only what nobody has inherited.
-_SOURCES_EACH = 64
+_SOURCES_EACH = 8
 
 
 class Rewriter:

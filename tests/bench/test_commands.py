@@ -40,6 +40,18 @@ def test_every_command_says_what_it_takes(
     assert f"usage: python -m bench {command}" in capsys.readouterr().out
 
 
+def test_the_growth_of_opening_is_shown_for_each_form(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("alive", "chain", "--first", 4, "--doublings", 1, "--backend", "reference")
+    run(monkeypatch, "opening", *words)
+    heading, *rows = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["form", "4", "8", "exponent"]
+    assert [row.split()[0] for row in rows] == ["alive", "chain"]
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "opening", "no such form")
+
+
 @pytest.mark.parametrize(
     "words",
     [("absent.tflite",), ("--models", "no such name"), ("explain", "absent"), ("report", "absent")],

@@ -104,10 +104,14 @@ class CpuCompiler:
             lowered[target] = [self.lowered(part, target, budget=budget) for part in partitions]
             for part in lowered[target]:  # kept while the next target is at work, unlike arenas
                 self.job.budget.charge_packed(len(part.constants), str(target))
-        refused = [self._refused(partitions, parts) for parts in lowered.values()]
-        if any(refused):
-            return base.Compiled((), refused=dict(ChainMap(*refused)))
-        return self.built(lowered)
+        refused = self.refused(partitions, lowered)
+        return base.Compiled((), refused=refused) if refused else self.built(lowered)
+
+    def refused(
+        self, partitions: Sequence[Partition], lowered: LoweredByTarget
+    ) -> Mapping[int, str]:
+        """Source operators that need more kernels than may be compiled, and why."""
+        return ChainMap(*(self._refused(partitions, parts) for parts in lowered.values()))
 
     def _refused(
         self, partitions: Sequence[Partition], lowered: Sequence[LoweredPartition]

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.lower.floats import transpose_conv  # noqa: F401
+from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.ir import DType
 from circlet.ops.build import builder
+from circlet.target.targets import parse_target
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
 from tests.windows import transpose_conv_attrs
 
@@ -22,6 +24,16 @@ CASES = {
     "long_stride": ((1, 4, 4, 8), (1, 16, 16, 8), (32, 32), "SAME", 8),
     "rest_behind_last_window": ((1, 3, 3, 2), (3, 3, 3, 2), (8, 8), "VALID", 2),
 }
+
+
+def test_strides_that_make_many_products_are_refused_with_their_number() -> None:
+    b = builder()
+    shape = b.constant("shape", np.array([1, 64, 64, 1], np.int32))
+    w = b.constant("w", np.ones((1, 1, 1, 1), np.float32))
+    x = b.input("x", DType.FLOAT32, (1, 2, 2, 1))
+    b.op("TRANSPOSE_CONV", [shape, w, x], transpose_conv_attrs("SAME", 32, 32, "NONE"))
+    reason = LOWERINGS.choose(b.graph.ops[-1], parse_target("generic"))
+    assert isinstance(reason, str) and "its strides make 1024 products" in reason
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -184,6 +184,25 @@ def test_run_time_sizes_are_refused_with_the_reason(kind: str) -> None:
     assert "not constant" in reason
 
 
+@pytest.mark.parametrize(("first", "taken"), [(8, True), (2000, False)])
+@pytest.mark.parametrize("kind", ["TILE", "REVERSE_V2"])
+def test_an_operator_is_not_unrolled_to_many_calls(kind: str, first: int, taken: bool) -> None:
+    from circlet.backends.cpu import lower  # noqa: F401
+    from circlet.backends.cpu.lowering import LOWERINGS
+    from circlet.target.targets import parse_target
+
+    cases = Cases()
+    if kind == "TILE":
+        data = cases.data(DType.INT8, (1, 2, 2, 2, 2, 2))
+        numbers = [first, 1, 2, 2, 2, 1]
+    else:
+        data, numbers = cases.data(DType.INT8, (first, 2, 2, 2, 2, 2, 2, 2)), [0, 2, 4, 6]
+    cases.builder.op(kind, [data, _ints(cases, numbers)])
+    chosen = LOWERINGS.choose(cases.builder.graph.ops[-1], parse_target("generic"))
+    assert isinstance(chosen, str) != taken
+    assert taken or "000 kernel calls" in str(chosen)
+
+
 @each_target
 def test_diagonals_equal_the_record(target: str) -> None:
     cases = Cases()

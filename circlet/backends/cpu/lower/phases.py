@@ -12,6 +12,7 @@ from circlet.ops.operands import operand
 from circlet.ops.transpose_conv import transposed_window_of
 
 _DATA = 2
+_MOST_PRODUCTS = 256
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,14 @@ def _phases(padding: AxisPadding, size: int, window: Window) -> Iterator[Phase]:
         taps = tuple(range(least, window.size, window.stride))[::-1]
         first = (start + before - least) // window.stride - (len(taps) - 1)
         yield Phase(start, -(-(size - start) // window.stride), first, taps)
+
+
+def many_phases(op: Op) -> str | None:
+    """Why an op is not cut into its phases, or None: each pair of them is a product."""
+    window = transposed_window_of(op)
+    _, height, width, _ = op.outputs[0].static_shape
+    count = min(window.rows.stride, height) * min(window.columns.stride, width)
+    return f"its strides make {count} products" if count > _MOST_PRODUCTS else None
 
 
 def phases_of(op: Op) -> tuple[list[Phase], list[Phase]]:

@@ -34,6 +34,10 @@ class TuningCompiler(CpuCompiler):
         if not partitions:
             return Compiled(())
         check_measurable(self.job.targets)
+        whole = {t: [self.lowered(part, t) for part in partitions] for t in self.job.targets}
+        refused = self.refused(partitions, whole)
+        if refused:
+            return Compiled((), refused=refused)
         seconds, images = self.job.options.tune_seconds, Images(self.config)
         lowered, records = {}, list[Tuning]()
         for target in self.job.targets:

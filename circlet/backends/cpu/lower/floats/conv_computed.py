@@ -19,7 +19,7 @@ from circlet.backends.cpu.lower.floats.float_matrix import call_conv_f32, why_no
 from circlet.backends.cpu.lower.floats.fully_connected_float import fully_connected
 from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES, lanes_of
 from circlet.backends.cpu.lower.floats.transpose_conv import phase_products
-from circlet.backends.cpu.lower.phases import borders_of
+from circlet.backends.cpu.lower.phases import borders_of, many_phases
 from circlet.backends.cpu.lower.products.product import ComputedWeights, View
 from circlet.backends.cpu.lower.products.windows import conv_border
 from circlet.backends.cpu.lower.views import layout_of, source_ref
@@ -63,7 +63,7 @@ def _refuses_transposed(op: Op, target: Target) -> str | None:
         return "the output shape must be constant"
     if operand(op, _TRANSPOSED_DATA).is_constant:
         return "constant input"
-    return _why_not(op, _TRANSPOSED_DATA, 1)
+    return _why_not(op, _TRANSPOSED_DATA, 1) or many_phases(op)
 
 
 def _bias(context: Context, bias: Tensor | None) -> Ref:

@@ -18,7 +18,7 @@ from circlet.backends.cpu.lower.floats.float_matrix import (
     float_weights,
     why_not_float,
 )
-from circlet.backends.cpu.lower.phases import Phase, borders_of, phases_of
+from circlet.backends.cpu.lower.phases import Phase, borders_of, many_phases, phases_of
 from circlet.backends.cpu.lower.products.product import Product, View
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.ir import Op
@@ -33,7 +33,7 @@ _SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
 def _refuses(op: Op, target: Target) -> str | None:
     if not operand(op, _SHAPE).is_constant:
         return "the output shape must be constant"
-    return why_not_float(op, _DATA, _WEIGHTS, _BIAS)
+    return why_not_float(op, _DATA, _WEIGHTS, _BIAS) or many_phases(op)
 
 
 def _lower(op: Op, context: Context) -> None:

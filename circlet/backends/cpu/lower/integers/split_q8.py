@@ -32,7 +32,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
     weights_zero,
 )
 from circlet.backends.cpu.lower.integers.requantisation import Requantisation, interleaved
-from circlet.backends.cpu.lower.phases import Phase, borders_of, phases_of
+from circlet.backends.cpu.lower.phases import Phase, borders_of, many_phases, phases_of
 from circlet.backends.cpu.lower.products.product import Product, View
 from circlet.backends.cpu.lower.products.windows import conv_border, tap_strides, window_strides
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, NoRef, Rank, Ref, TensorRef
@@ -125,7 +125,7 @@ def _epilogue(op: Op, scales: Ref, context: Context) -> Q8Epilogue:
 def _refuses_transposed(op: Op, target: Target) -> str | None:
     if not operand(op, _SHAPE).is_constant:
         return "the output shape must be constant"
-    return refuses_weighted(_as_conv(op), target)
+    return refuses_weighted(_as_conv(op), target) or many_phases(op)
 
 
 def _as_conv(op: Op) -> Op:
