@@ -11,7 +11,7 @@ from circlet.formats import schema
 from tests.attacks.build import Values, add, encode, graph, model, tensor
 
 _CODES = schema.by_name("tflite").enums["BuiltinOperator"].values
-_KINDS = ("ADD", "IF", "WHILE", "BROADCAST_TO", "TILE", "CONCATENATION", "ADD_N", "PACK", "FILL")
+_KINDS = ("ADD", "IF", "TILE", "CONCATENATION", "ADD_N", "PACK", "EQUAL")
 _NAMES = (
     *("", " ", ".", "..", "../../x", "/etc/x", "con", "a\n[E-OK] b", "\x1b[2J", "\x9b31m", "\x07"),
     *("\u202ex", "\u2066", "\ufeff", "\u2028", "*/", "??/", "\\\n", "%s%n", "{0}", "[bold]", ":a:"),
@@ -53,20 +53,22 @@ def _nested(random: Random) -> Values:
     """Graphs that call later ones, several times each, and sometimes any."""
     depth, calls = _size(random, 40), random.choice((1, 2, 2, 3))
     graphs = [_calling(random, level, depth, calls) for level in range(depth)]
-    last = graph([tensor("c", [1], type="BOOL"), tensor("x"), tensor("y")], [add(1, 1, 2)])
-    return _model(*graphs, {**last, "inputs": [0, 1], "outputs": [2]})
+    last = graph([tensor("x", [1]), tensor("y", [1])], [add(0, 0, 1)])
+    return _model(*graphs, last)
 
 
 def _calling(random: Random, level: int, depth: int, calls: int) -> Values:
-    tensors = [tensor("c", [1], type="BOOL"), *(tensor(f"t{i}") for i in range(calls + 1))]
-    operators = []
+    """A graph of one number in and one out, which asks for other graphs one after the other."""
+    tensors = [tensor(f"t{number}", [1]) for number in range(calls + 1)]
+    tensors.append(tensor("c", [1], type="BOOL"))
+    operators = [_op("EQUAL", [0, 0], [calls + 1])]
     for number in range(calls):
         first, second = (random.randint(level + 1, depth) for _ in range(2))
         if random.random() < 0.05:
             second = random.randint(0, depth)
         ends = {"then_subgraph_index": first, "else_subgraph_index": second}
-        operators.append(_op("IF", [0, number + 1], [number + 2], **ends))
-    return {**graph(tensors, operators), "inputs": [0, 1], "outputs": [calls + 1]}
+        operators.append(_op("IF", [calls + 1, number], [number + 1], **ends))
+    return {**graph(tensors, operators), "outputs": [calls]}
 
 
 def _shared(random: Random) -> Values:
