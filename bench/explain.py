@@ -23,6 +23,7 @@ from bench.reasons import Beside, beside
 from bench.roofline import LEVELS_BYTES, Peaks, measured_peaks
 from bench.steps import Profile, profile
 from circlet.errors import CircletError
+from circlet.escape import escaped
 
 
 def main(arguments: list[str]) -> None:
@@ -54,7 +55,7 @@ def _beside(model: Path, found: Profile, peaks: Peaks, seconds: float) -> list[B
     try:
         twin = profile(float_twin(model), found.threads, seconds)
     except CircletError as error:
-        print(f"not all of it has a float form: {error.what}")
+        print(f"not all of it has a float form: {escaped(error.what)}")
         return []
     return beside(found, twin, peaks)
 
@@ -98,4 +99,5 @@ def _show_beside(pairs: list[Beside], top: int) -> None:
 
 
 def _shortened(name: str, width: int = 60) -> str:
-    return name if len(name) <= width else f"...{name[3 - width :]}"
+    shown = escaped(name)
+    return shown if len(shown) <= width else f"...{shown[3 - width :]}"

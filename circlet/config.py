@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
+from functools import lru_cache
 
 from circlet.errors import InputError
 from circlet.struct import Struct
@@ -76,17 +77,22 @@ def temporary_cache_folder() -> str:
 
 
 def _own_folder_beside(taken: str) -> str:
-    import logging
-
     from circlet.scratch import folder_of_process
 
     try:
         folder = folder_of_process()
     except OSError:
         return taken
+    _warn_of_taken(taken, folder)
+    return folder
+
+
+@lru_cache(maxsize=8)
+def _warn_of_taken(taken: str, folder: str) -> None:
+    import logging
+
     message = "%s is not yours, so compiled models are kept for this process only, in %s"
     logging.getLogger("circlet.cache").warning(message, taken, folder)
-    return folder
 
 
 def compiler_environment(**changes: str) -> dict[str, str]:

@@ -12,22 +12,22 @@ import time
 import weakref
 from _thread import RLock, get_ident
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import FrameType
+    from typing import Protocol
+
+    class Renewable(Protocol):
+        """What a child cannot use as other threads left it, such as a lock that nobody opens."""
+
+        def renew_after_fork(self) -> None:
+            """Make it usable again; only one thread runs."""
+
 
 _LONGEST_WAIT_S = 5.0
 _PAUSE_S = 0.001
 _WAITED_FOR = {"circlet", "numpy", "ml_dtypes", "PIL", "click", "rich"} | sys.stdlib_module_names
-
-
-class Renewable(Protocol):
-    """What a child cannot use as another thread left it, such as a lock that nobody will open."""
-
-    def renew_after_fork(self) -> None:
-        """Make it usable again; only one thread runs."""
-
 
 _renewables: weakref.WeakSet[Renewable] = weakref.WeakSet()
 _kept_from_children: set[int] = set()

@@ -247,7 +247,7 @@ def _storable(array: np.ndarray, name: str) -> np.ndarray:
 def write_outputs(path: Path, values: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:
     """Write outputs to an .npz, whole or not at all, as entries that are plain file names.
 
-    Where those differ from the outputs' names, the entry names.json has the name of each.
+    Where those differ from the outputs' names, the entry of `NAMES_ENTRY` has the name of each.
     """
     names = unique_names(values)
     entries = entry_names(names)

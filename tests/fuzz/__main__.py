@@ -18,7 +18,8 @@ def main() -> int:
         return _replay(options.files)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="circlet-fuzz-"))
     seconds = None if options.count is not None else options.seconds
-    request = Request(options.seed, folder, options.count, seconds, options.native, options.start)
+    which = options.native, options.start, options.growth
+    request = Request(options.seed, folder, options.count, seconds, *which)
     report = fuzz(request)
     sys.stdout.write(report.table() + "\n")
     return 1 if report.findings else 0
@@ -46,6 +47,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="which sequence of cases")
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
     parser.add_argument("--native", action="store_true", help="also run generated code")
+    parser.add_argument("--growth", action="store_true", help="files that ask for much")
     parser.add_argument("--folder", type=Path, help="where the inputs of findings are kept")
     return parser.parse_args()
 

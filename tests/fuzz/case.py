@@ -21,6 +21,7 @@ from circlet.ops.verify import violations
 from tests.conformance import is_hybrid
 from tests.fuzz import mutate_bytes, mutate_model, values
 from tests.fuzz.generate import generate
+from tests.fuzz.grow import grow
 from tests.fuzz.guard_page import guarded, guarded_copy
 from tests.fuzz.seeds import Seed
 
@@ -72,9 +73,14 @@ class Finding:
 Outcome = str | Finding
 
 
-def make_case(seed: int, number: int, seeds: Sequence[Seed]) -> Case:
-    """The case of a number; the same for the same seed and the same seed files."""
+def make_case(seed: int, number: int, seeds: Sequence[Seed], growth: bool = False) -> Case:
+    """The case of a number; the same for the same seed and the same seed files.
+
+    With `growth` it is a file that asks for much, and no seed file is looked at.
+    """
     random = Random(f"{seed}:{number}")
+    if growth:
+        return Case(number, "grown", grow(random), random.random() < NATIVE_SHARE)
     chosen = random.choice(seeds)
     original = chosen.read()
     native = random.random() < NATIVE_SHARE
@@ -140,7 +146,8 @@ def _outcome(stage: str, call: Callable[[], object]) -> Outcome:
     try:
         call()
     except CircletError as error:
-        str(error)
+        if not _is_plain(str(error)):
+            return Finding(stage, f"controls in the message of {error.code}", repr(str(error)))
         out_of_memory = _caused_by_memory(error)
         if error.code in DEFECTS or out_of_memory:
             return _finding(stage, "memory" if out_of_memory else error.code, error)
@@ -148,6 +155,11 @@ def _outcome(stage: str, call: Callable[[], object]) -> Outcome:
     except Exception as error:
         return _finding(stage, type(error).__name__, error)
     return "ok"
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a terminal shows exactly this, line by line."""
+    return all(line.isprintable() for line in text.split("\n"))
 
 
 def _finding(stage: str, kind: str, error: BaseException) -> Finding:
@@ -178,7 +190,7 @@ def read(data: bytes) -> None:
     """Everything that takes a file apart without running it."""
     model = load(data, LIMITS)
     list(violations(model))
-    to_text(model)
+    assert _is_plain(to_text(model)), "controls in the text of the network"
     load(dumps(model), LIMITS)
 
 

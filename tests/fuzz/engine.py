@@ -31,6 +31,7 @@ class Request:
     seconds: float | None = None
     native: bool = False
     start: int = 0
+    growth: bool = False
 
 
 @dataclass
@@ -88,7 +89,7 @@ class _Worker:
         self._errors = request.folder / "stderr.txt"
         command = [sys.executable, "-m", "tests.fuzz.worker", "--folder", str(request.folder)]
         command += ["--seed", str(request.seed), "--start", str(start), "--count", str(count)]
-        command += ["--native"] * request.native
+        command += ["--native"] * request.native + ["--growth"] * request.growth
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 command,

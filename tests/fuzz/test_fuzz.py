@@ -49,6 +49,18 @@ def test_cases_are_bytes_mutated_networks_and_new_ones() -> None:
     assert kinds == {"network", "bytes", "generated"}
 
 
+def test_small_files_that_ask_for_much_are_made_anew_each_time_and_most_can_be_read() -> None:
+    made = [cases.make_case(0, number, [], growth=True) for number in range(60)]
+    assert made == [cases.make_case(0, number, [], growth=True) for number in range(60)]
+    read = [next(iter(cases.outcomes(case, native=False)))[1] for case in made if is_small(case)]
+    assert read.count("ok") > len(read) // 2
+    assert not any(isinstance(outcome, cases.Finding) for outcome in read)
+
+
+def is_small(case: cases.Case) -> bool:
+    return len(case.data) < 4000
+
+
 def raise_index_error(*_: object) -> None:
     raise IndexError
 

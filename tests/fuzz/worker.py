@@ -23,10 +23,10 @@ def main() -> None:
     """Run cases from `--start` on; whoever reads the lines ends the process or counts them."""
     options = _options()
     _limit()
-    known = seeds()
+    known = [] if options.growth else seeds()
     current = Path(options.folder) / "current.tflite"
     for number in range(options.start, options.start + options.count):
-        case = make_case(options.seed, number, known)
+        case = make_case(options.seed, number, known, options.growth)
         current.write_bytes(case.data)
         _say({"number": number, "name": case.name})
         for stage, outcome in _timed(outcomes(case, options.native)):
@@ -65,6 +65,7 @@ def _options() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--native", action="store_true")
+    parser.add_argument("--growth", action="store_true")
     return parser.parse_args()
 
 

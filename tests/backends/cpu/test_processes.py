@@ -110,6 +110,21 @@ def test_a_taken_cache_gives_way_to_one_of_the_process(
     assert "is not yours" in caplog.text
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make folders of others")
+def test_a_user_without_a_home_runs_beside_a_folder_of_somebody_else(temporary: Path) -> None:
+    taken = temporary / f"circlet-{os.getuid()}"
+    taken.mkdir(0o700)
+    os.chown(taken, 1234, 1234)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for name in ("HOME", "CIRCLET_CACHE_DIR", "XDG_CACHE_HOME"):
+        environment.pop(name, None)
+    command = [sys.executable, "-m", "circlet", "run"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("for this process only") == 1
+    assert work_of(temporary) == [] and list(taken.iterdir()) == []
+
+
 def test_a_compiler_that_fails_stops_the_others(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
