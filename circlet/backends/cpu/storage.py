@@ -19,7 +19,7 @@ from circlet.backends.cpu.inplace import InPlace
 from circlet.backends.cpu.layout import Border, Layout, bordered, dense
 from circlet.backends.cpu.lowering import Lowering
 from circlet.backends.cpu.parts import channels_of, run_of, viewed
-from circlet.backends.cpu.tenants import Tenants
+from circlet.backends.cpu.shared_buffers import SharedBuffers
 from circlet.backends.cpu.updates import living_updates, updated_operands
 from circlet.ir import DType, Op, Tensor
 from circlet.ops import find
@@ -80,7 +80,7 @@ class Storage:
         self._inplace = InPlace(ops, rows, self._readers) if in_place else None
         self._producers = {t: op for op in ops for t in op.outputs}
         self._requests = self._border_requests()
-        self._tenants = Tenants(self._inplace.end_of if self._inplace else lambda tensor: 0)
+        self._shared = SharedBuffers(self._inplace.end_of if self._inplace else lambda tensor: 0)
         self._takes_strides: dict[Tensor, bool] = {}
         self.allocations: dict[Tensor, Allocation] = {}
         self.copies: dict[Op, dict[Tensor, Tensor]] = {}
@@ -103,7 +103,7 @@ class Storage:
 
     def _place(self, tensor: Tensor, allocation: Allocation) -> None:
         self.allocations[tensor] = allocation
-        self._tenants.add(tensor, allocation.buffer)
+        self._shared.add(tensor, allocation.buffer)
 
     def _place_callers_buffers(self) -> None:
         for space, tensors in (
@@ -233,7 +233,7 @@ class Storage:
         if changed is None or not self._may_be_changed(changed):
             return None
         allocation = self.allocations[changed]
-        self._tenants.change(changed, allocation.buffer)
+        self._shared.change(changed, allocation.buffer)
         return allocation
 
     def _may_be_changed(self, tensor: Tensor) -> bool:
@@ -244,7 +244,7 @@ class Storage:
         allocation = self.allocations.get(tensor)
         if allocation is None or tensor not in self._updated:
             return False
-        alone = self._tenants.is_last_of(tensor, allocation.buffer)
+        alone = self._shared.is_last_of(tensor, allocation.buffer)
         filled = allocation.buffer.space == "arena" and allocation.layout.is_dense
         return tensor in self._living or (filled and alone)
 
@@ -255,7 +255,7 @@ class Storage:
         for source in self._inplace.sources(op, tensor):
             allocation = self.allocations[source]
             if self._is_left(allocation, source, self._inplace.position(op)):
-                self._tenants.change(source, allocation.buffer)
+                self._shared.change(source, allocation.buffer)
                 return allocation
         return None
 
@@ -264,7 +264,7 @@ class Storage:
         buffer, layout = allocation
         if buffer.space != "arena" or layout != dense(source):
             return False
-        is_over = self._tenants.end_of_others(source, buffer) < position
+        is_over = self._shared.end_of_others(source, buffer) < position
         return buffer.size_bytes == source.size_bytes and is_over
 
     def _shared_or_new(self, op: Op, number: int) -> Allocation:

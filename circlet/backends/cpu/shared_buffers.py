@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from circlet.backends.cpu.storage import Buffer
 
 
-class Tenants:
+class SharedBuffers:
     """For each buffer, when the tensors in it end, and how many were not changed where they are.
 
     Asking takes the same time however many tensors share a buffer.
