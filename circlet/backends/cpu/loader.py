@@ -221,7 +221,7 @@ class Executable:
         What hears them costs milliseconds to make, which starts of short networks do without.
         """
         end = _PLAN_HEADER_BYTES + _STEP_WORDS * 4 * self.step_count
-        words = memoryview(self._plan)[_PLAN_HEADER_BYTES:end].cast("I").tolist()
+        words = self._plan[_PLAN_HEADER_BYTES:end].view(np.uint32).tolist()
         work, units = words[_STEP_WORDS - 1 :: _STEP_WORDS], words[::_STEP_WORDS]
         return sum(work) > _LONG_WORK or _CONTROL in units
 
