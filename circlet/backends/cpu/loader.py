@@ -221,9 +221,9 @@ class Executable:
         What hears them costs milliseconds to make, which starts of short networks do without.
         """
         end = _PLAN_HEADER_BYTES + _STEP_WORDS * 4 * self.step_count
-        steps = self._plan[_PLAN_HEADER_BYTES:end].view(np.uint32).reshape(-1, _STEP_WORDS)
-        jumps = bool((steps[:, 0] == _CONTROL).any())
-        return jumps or int(steps[:, -1].sum(dtype=np.uint64)) > _LONG_WORK
+        words = self._plan[_PLAN_HEADER_BYTES:end].view(np.uint32).tolist()
+        work, units = words[_STEP_WORDS - 1 :: _STEP_WORDS], words[::_STEP_WORDS]
+        return sum(work) > _LONG_WORK or _CONTROL in units
 
     @property
     def handle(self) -> int:
