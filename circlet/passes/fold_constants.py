@@ -13,13 +13,14 @@ from circlet.limits import DEFAULT_LIMITS, MemoryBudget
 from circlet.ops import find, get, is_pure
 from circlet.ops.growth import folding_bytes
 from circlet.ops.verify import op_violations
+from circlet.ops.work import work_of
 from circlet.passes.match import element_count
 from circlet.passes.rewriter import Rewriter
 
 _ASKS_FOR_SIZES = frozenset({"SHAPE", "RANK"})
 _FREE_BYTES, _GROWTH = 1 << 26, 8  # of all results together, over the bytes of the file
 _COMPUTED = 16  # times that much may be taken in turn, results that are dropped again included
-_FREE_MACS, _MACS_PER_BYTE = 1 << 30, 256
+_FREE_WORK, _WORK_PER_BYTE = 1 << 30, 256
 
 
 class FoldLedger:
@@ -34,18 +35,18 @@ class FoldLedger:
         file_bytes = self._budget.file_bytes
         self._bytes_left = _FREE_BYTES + _GROWTH * file_bytes
         self._computed_left = _COMPUTED * self._bytes_left
-        self._macs_left = _FREE_MACS + _MACS_PER_BYTE * file_bytes
+        self._work_left = _FREE_WORK + _WORK_PER_BYTE * file_bytes
         self._stored: dict[Tensor, int] = {}
 
-    def take(self, op: Op, macs: int) -> bool:
+    def take(self, op: Op) -> bool:
         """Charge the results of an op; False, and nothing charged, where it is too much."""
         size = sum(tensor.size_bytes for tensor in op.outputs)
-        needed = folding_bytes(op)
+        needed, work = folding_bytes(op), work_of(op)
         room = min(self._computed_left, self._budget.left)
-        if size > self._bytes_left or needed > room or macs > self._macs_left:
+        if size > self._bytes_left or needed > room or work > self._work_left:
             return False
         self._computed_left -= needed
-        self._macs_left -= macs
+        self._work_left -= work
         for tensor in op.outputs:
             self._keep(tensor, tensor.size_bytes)
         return True
@@ -120,8 +121,7 @@ class FoldConstants:
 
     def _fold(self, op: Op, rewriter: Rewriter) -> None:
         """Evaluate and store; an op that its record cannot evaluate is left to fail at run time."""
-        record = find(op.label)
-        if record is None or not self.ledger.take(op, record.cost(op).macs):
+        if find(op.label) is None or not self.ledger.take(op):
             return
         values = _results(op)
         if values is None:
