@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet import Session
+from circlet import Session, load_artifact
 from circlet.artifact.file import MAGIC
 from circlet.compiler.compile import compile_model
 from circlet.errors import DeadlineError, LimitError
@@ -99,9 +99,9 @@ def test_variables_of_a_loop_count_while_it_turns() -> None:
 def test_an_artifact_keeps_to_the_limit_of_those_who_open_it(backend: str) -> None:
     options = Options(backends=(backend, "reference"))
     artifact = compile_model(growth.wide_results(2, FLOATS), options)
-    opened(artifact, "cpu", Limits()).run([np.ones(1, np.float32)] * 2)
+    load_artifact(artifact, limits=Limits()).run([np.ones(1, np.float32)] * 2)
     with pytest.raises(LimitError, match="memory_bytes"):
-        opened(artifact, "cpu", SMALL)
+        load_artifact(artifact, limits=SMALL)
 
 
 @each_backend
