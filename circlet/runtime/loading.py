@@ -10,6 +10,7 @@ from circlet.artifact.values import Value
 from circlet.backends.registry import find_backend
 from circlet.errors import ArtifactError
 from circlet.limits import Limits
+from circlet.runtime.description import check_description
 from circlet.runtime.executor import LoadedPartition
 from circlet.struct import Struct
 
@@ -57,6 +58,7 @@ def load_code(artifact: Artifact, limits: Limits) -> Opened:
     code = artifact.select()
     facts = artifact.metadata
     try:
+        check_description(facts)
         codes = [
             find_backend(part.backend).load(part, code.shared.get(part.backend, b""), limits)
             for part in code.partitions

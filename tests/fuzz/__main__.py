@@ -7,7 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.fuzz.case import Case, Finding, outcomes
+from circlet.artifact.file import SUFFIX
+from tests.fuzz.case import SHARES, Case, Finding, outcomes
 from tests.fuzz.engine import Request, fuzz
 
 
@@ -18,7 +19,9 @@ def main() -> int:
         return _replay(options.files)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="circlet-fuzz-"))
     seconds = None if options.count is not None else options.seconds
-    request = Request(options.seed, folder, options.count, seconds, options.native, options.start)
+    request = Request(
+        options.seed, folder, options.count, seconds, options.native, options.start, options.only
+    )
     report = fuzz(request)
     sys.stdout.write(report.table() + "\n")
     return 1 if report.findings else 0
@@ -29,7 +32,9 @@ def _replay(files: list[Path]) -> int:
     found = False
     for path in files:
         digits = path.stem.rpartition("-")[2]
-        case = Case(int(digits) if digits.isdigit() else 0, path.name, path.read_bytes(), True)
+        number = int(digits) if digits.isdigit() else 0
+        maker = "artifact" if path.suffix == SUFFIX else "file"
+        case = Case(number, path.name, path.read_bytes(), True, maker)
         for stage, outcome in outcomes(case, native=True):
             found = found or isinstance(outcome, Finding)
             shown = outcome.text if isinstance(outcome, Finding) else outcome
@@ -46,6 +51,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="which sequence of cases")
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
     parser.add_argument("--native", action="store_true", help="also run generated code")
+    parser.add_argument("--only", default="", choices=[*SHARES], help="cases of one maker only")
     parser.add_argument("--folder", type=Path, help="where the inputs of findings are kept")
     return parser.parse_args()
 

@@ -23,7 +23,10 @@ SILENCE_S = 90.0
 
 @dataclass(frozen=True)
 class Request:
-    """What to run: a number of cases, or as many as fit into a time."""
+    """What to run: a number of cases, or as many as fit into a time.
+
+    `only` names the one maker whose cases are wanted.
+    """
 
     seed: int
     folder: Path
@@ -31,6 +34,7 @@ class Request:
     seconds: float | None = None
     native: bool = False
     start: int = 0
+    only: str = ""
 
 
 @dataclass
@@ -40,12 +44,14 @@ class Report:
     Attributes:
         executions: Files that were made, read and, if they could be, run.
         outcomes: How often each stage ended in which way.
+        makers: How often files of each maker ended a stage in which way.
         findings: The first case of each defect by its signature, and how often it came.
         seconds: Wall time of the whole.
     """
 
     executions: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    makers: Counter[tuple[str, str]] = field(default_factory=Counter)
     findings: dict[str, Path] = field(default_factory=dict)
     times: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
@@ -55,9 +61,25 @@ class Report:
         lines = [f"{self.executions} executions in {self.seconds:.0f} s"]
         for (stage, outcome), count in sorted(self.outcomes.items()):
             lines.append(f"  {stage:10} {outcome:20} {count}")
+        lines += self._by_maker()
         for signature, path in self.findings.items():
             lines.append(f"FINDING {signature} ({self.times[signature]} times): {path}")
         return "\n".join(lines)
+
+    def _by_maker(self) -> Iterator[str]:
+        """A line for each maker: its files, and how their stages ended."""
+        for maker in sorted({maker for maker, _ in self.makers}):
+            counts = {what: n for (made_by, what), n in self.makers.items() if made_by == maker}
+            ends = ", ".join(f"{what} {n}" for what, n in sorted(counts.items()) if what != "files")
+            yield f"  {maker:10} {counts['files']} files: {ends}"
+
+    def add(self, other: Report) -> None:
+        """Count what another report counted; of one defect the first file stays."""
+        self.executions += other.executions
+        for name in ("outcomes", "makers", "times"):
+            getattr(self, name).update(getattr(other, name))
+        self.findings = {**other.findings, **self.findings}
+        self.seconds = max(self.seconds, other.seconds)
 
 
 def fuzz(request: Request) -> Report:
@@ -74,9 +96,10 @@ def fuzz(request: Request) -> Report:
     return report
 
 
-def finding_path(folder: Path, seed: int, number: int) -> Path:
+def finding_path(folder: Path, seed: int, number: int, maker: str) -> Path:
     """Where the input of a finding is kept."""
-    return folder / f"finding-{seed}-{number}.tflite"
+    suffix = ".circlet" if maker == "artifact" else ".tflite"
+    return folder / f"finding-{seed}-{number}{suffix}"
 
 
 class _Worker:
@@ -84,11 +107,11 @@ class _Worker:
 
     def __init__(self, request: Request, start: int, count: int, report: Report) -> None:
         self._request, self._report = request, report
-        self._number, self._name, self._stage = start - 1, "", ""
+        self._number, self._name, self._stage, self._maker = start - 1, "", "", ""
         self._errors = request.folder / "stderr.txt"
         command = [sys.executable, "-m", "tests.fuzz.worker", "--folder", str(request.folder)]
         command += ["--seed", str(request.seed), "--start", str(start), "--count", str(count)]
-        command += ["--native"] * request.native
+        command += ["--native"] * request.native + ["--only", request.only]
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 command,
@@ -128,10 +151,13 @@ class _Worker:
     def _take(self, message: dict[str, Any]) -> None:
         if "number" in message:
             self._number, self._name, self._stage = message["number"], message["name"], ""
+            self._maker = message["maker"]
             self._report.executions += 1
+            self._report.makers[self._maker, "files"] += 1
             return
         self._stage = message["stage"]
         self._report.outcomes[self._stage, message["outcome"]] += 1
+        self._report.makers[self._maker, f"{self._stage} {_end(message['outcome'])}"] += 1
         found = message["finding"]
         if found is not None:
             self._keep(f"{found['stage']}: {found['signature']}", found["text"])
@@ -148,7 +174,7 @@ class _Worker:
     def _keep(self, signature: str, text: str) -> None:
         """Keep the input of the first case of each defect, which a dead worker has not kept."""
         self._report.times[signature] += 1
-        path = finding_path(self._request.folder, self._request.seed, self._number)
+        path = finding_path(self._request.folder, self._request.seed, self._number, self._maker)
         if signature in self._report.findings:
             if path not in self._report.findings.values():
                 path.unlink(missing_ok=True)
@@ -157,6 +183,10 @@ class _Worker:
             shutil.copyfile(self._request.folder / "current.tflite", path)
         path.with_suffix(".txt").write_text(f"{signature}\n{self._name}\n\n{text}")
         self._report.findings[signature] = path
+
+
+def _end(outcome: str) -> str:
+    return outcome if outcome in ("ok", "finding") else "code"
 
 
 def _place(stack: str) -> str:

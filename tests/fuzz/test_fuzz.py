@@ -11,7 +11,7 @@ import pytest
 
 from circlet.errors import CircletError
 from tests.fuzz import case as cases
-from tests.fuzz import worker
+from tests.fuzz import growth, worker
 from tests.fuzz.engine import Request, fuzz
 from tests.fuzz.guard_page import guarded, guarded_copy
 from tests.fuzz.seeds import seeds
@@ -43,10 +43,16 @@ def test_a_number_always_makes_the_same_case() -> None:
         assert cases.make_case(3, number, known) == cases.make_case(3, number, known)
 
 
-def test_cases_are_bytes_mutated_networks_and_new_ones() -> None:
+def test_every_maker_takes_part() -> None:
     known = seeds()
-    kinds = {cases.make_case(0, number, known).name.split()[-1] for number in range(40)}
-    assert kinds == {"network", "bytes", "generated"}
+    makers = {cases.make_case(0, number, known).maker for number in range(200)}
+    assert makers == {*cases.SHARES}
+
+
+def test_one_maker_alone_can_be_asked_for() -> None:
+    known = seeds()
+    for maker in growth.MAKERS:
+        assert {cases.make_case(1, n, known, maker).maker for n in range(4)} == {maker}
 
 
 def raise_index_error(*_: object) -> None:

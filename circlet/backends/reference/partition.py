@@ -10,7 +10,7 @@ import numpy as np
 from circlet.backends.base import Observation, ObservedValue, Observer
 from circlet.backends.models import ArrayRunner, ModelCompiler, submodel
 from circlet.deadline import deadline_after, time_left
-from circlet.errors import BackendError, CancelledError
+from circlet.errors import ArtifactError, BackendError, CancelledError
 from circlet.formats import dumps_whole, load_whole
 from circlet.ir import Graph, Op, Tensor
 from circlet.ir.regions import call_depth, reachable
@@ -18,7 +18,7 @@ from circlet.ir.verify import violations
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import unsupported_reason
 from circlet.ops.evaluate import AfterOp, Guard, evaluate_graph
-from circlet.ops.verify import unsupported_report
+from circlet.ops.verify import op_violations, unsupported_report
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
 
@@ -38,6 +38,16 @@ class ReferenceCompiler(ModelCompiler):
         return dumps_whole(submodel(partition))
 
 
+def _check(graph: Graph) -> None:
+    """Raise the first broken rule; a partition is given the state that its operators update."""
+    for violation in violations(graph):
+        raise violation.error()
+    for op in graph.ops:
+        for violation in op_violations(op, graph):
+            if violation.rule != "input-updated":
+                raise violation.error()
+
+
 class ReferencePartition:
     """A graph, read from the model in the artifact, that its records evaluate.
 
@@ -51,8 +61,7 @@ class ReferencePartition:
         stored = load_whole(model, limits)
         call_depth(stored)
         for graph in reachable(stored.main):
-            for violation in violations(graph):
-                raise violation.error()
+            _check(graph)
         self._graph = stored.main
         self._limits = limits
         unsupported_report(self._graph)
@@ -60,7 +69,19 @@ class ReferencePartition:
     def bind(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
     ) -> _Runner:
-        """Read and write these buffers; numpy decides about threads itself."""
+        """Read and write these buffers; numpy decides about threads itself.
+
+        Raises:
+            ArtifactError: The graph has fewer or more inputs or outputs.
+        """
+        ends = (len(self._graph.inputs), len(self._graph.outputs))
+        if ends != (len(inputs), len(outputs)):
+            raise ArtifactError(
+                "an artifact is damaged or is none",
+                where=self._graph.name,
+                why="a partition has other inputs or outputs than the plan says",
+                fix="compile the model again",
+            )
         return _Runner(self._graph, self._limits, inputs, outputs)
 
 
