@@ -9,7 +9,7 @@ from pathlib import Path
 
 from circlet.artifact.file import SUFFIX
 from tests.fuzz.case import SHARES, Case, Finding, outcomes
-from tests.fuzz.engine import Request, fuzz
+from tests.fuzz.engine import Request, fuzz, fuzz_side_by_side
 
 
 def main() -> int:
@@ -22,7 +22,7 @@ def main() -> int:
     request = Request(
         options.seed, folder, options.count, seconds, options.native, options.start, options.only
     )
-    report = fuzz(request)
+    report = fuzz_side_by_side(request, options.jobs) if options.jobs > 1 else fuzz(request)
     sys.stdout.write(report.table() + "\n")
     return 1 if report.findings else 0
 
@@ -51,6 +51,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="which sequence of cases")
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
     parser.add_argument("--native", action="store_true", help="also run generated code")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--only", default="", choices=[*SHARES], help="cases of one maker only")
     parser.add_argument("--folder", type=Path, help="where the inputs of findings are kept")
     return parser.parse_args()

@@ -12,13 +12,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES_PER_WORKER = 2000
 SILENCE_S = 90.0
+_APART = 10**9
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,26 @@ def fuzz(request: Request) -> Report:
     return report
 
 
+def fuzz_side_by_side(request: Request, jobs: int) -> Report:
+    """Run the cases of a request in so many processes, each with a folder of its own."""
+    share = _APART if request.count is None else -(-request.count // jobs)
+    left = sys.maxsize if request.count is None else request.count
+    requests = [
+        replace(
+            request,
+            folder=request.folder / str(job),
+            start=request.start + job * share,
+            count=None if request.count is None else max(0, min(share, left - job * share)),
+        )
+        for job in range(jobs)
+    ]
+    whole = Report()
+    with ThreadPoolExecutor(jobs) as pool:
+        for report in pool.map(fuzz, requests):
+            whole.add(report)
+    return whole
+
+
 def finding_path(folder: Path, seed: int, number: int, maker: str) -> Path:
     """Where the input of a finding is kept."""
     suffix = ".circlet" if maker == "artifact" else ".tflite"
@@ -168,6 +190,8 @@ class _Worker:
         if status == 0:
             return
         text = self._errors.read_text(errors="replace")
+        if not self._name:
+            raise RuntimeError(f"a worker ended before its first case:\n{text}")
         self._report.outcomes[f"after {self._stage or 'start'}", f"died {status}"] += 1
         self._keep(f"died with {status} after {self._stage or 'start'}{_place(text)}", text)
 

@@ -43,10 +43,11 @@ def _networks() -> Iterator[Seed]:
 
 def _attacks() -> Iterator[Seed]:
     for module in pkgutil.iter_modules(tests.attacks.__path__):
-        if module.name in ("build", "test_attacks"):
+        if module.name == "test_attacks":
             continue
-        make: Callable[[], bytes] = import_module(f"tests.attacks.{module.name}").make
-        yield Seed(f"attack/{module.name}", make)
+        make = getattr(import_module(f"tests.attacks.{module.name}"), "make", None)
+        if make is not None:  # other modules help to make them
+            yield Seed(f"attack/{module.name}", make)
 
 
 def _corpus() -> Iterator[Seed]:

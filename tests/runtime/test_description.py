@@ -95,6 +95,15 @@ def test_a_reference_graph_keeps_the_rules_of_its_operators() -> None:
         load_artifact(with_model(drop), cache=False)
 
 
+def test_a_reference_graph_knows_the_rank_of_every_tensor() -> None:
+    def forget(model: Model) -> None:
+        made = model.main.ops[0].outputs[0]
+        made.shape, made.default_shape, made.has_rank = (), None, False
+
+    with pytest.raises(ArtifactError, match="no rank"):
+        load_artifact(with_model(forget), cache=False)
+
+
 def test_a_reference_graph_has_the_inputs_that_the_plan_gives_it() -> None:
     def drop(model: Model) -> None:
         model.main.outputs.pop()

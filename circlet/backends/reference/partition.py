@@ -42,6 +42,9 @@ def _check(graph: Graph) -> None:
     """Raise the first broken rule; a partition is given the state that its operators update."""
     for violation in violations(graph):
         raise violation.error()
+    for tensor in graph.used_tensors():
+        if not tensor.has_rank:  # planning settles all ranks; rules of operators ask for them
+            raise _damaged(tensor.name, "a tensor of a partition has no rank")
     for op in graph.ops:
         for violation in op_violations(op, graph):
             if violation.rule != "input-updated":
@@ -76,12 +79,8 @@ class ReferencePartition:
         """
         ends = (len(self._graph.inputs), len(self._graph.outputs))
         if ends != (len(inputs), len(outputs)):
-            raise ArtifactError(
-                "an artifact is damaged or is none",
-                where=self._graph.name,
-                why="a partition has other inputs or outputs than the plan says",
-                fix="compile the model again",
-            )
+            why = "a partition has other inputs or outputs than the plan says"
+            raise _damaged(self._graph.name, why)
         return _Runner(self._graph, self._limits, inputs, outputs)
 
 
@@ -135,6 +134,11 @@ def _seen(tensor: Tensor, array: np.ndarray) -> ObservedValue:
         return ObservedValue(tensor.name, view)
     scale, zero_point = tuple(quant.scale.tolist()), tuple(quant.zero_point.tolist())
     return ObservedValue(tensor.name, view, scale, zero_point, quant.axis)
+
+
+def _damaged(where: str, why: str) -> ArtifactError:
+    fix = "compile the model again"
+    return ArtifactError("an artifact is damaged or is none", where=where, why=why, fix=fix)
 
 
 def _other_shape(name: str, planned: tuple[int, ...], got: tuple[int, ...]) -> BackendError:
