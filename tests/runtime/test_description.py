@@ -104,6 +104,16 @@ def test_a_reference_graph_knows_the_rank_of_every_tensor() -> None:
         load_artifact(with_model(forget), cache=False)
 
 
+def test_a_reference_graph_may_give_a_variable_that_no_operator_uses() -> None:
+    def leave_alone(model: Model) -> None:
+        (made,) = model.main.ops.pop().outputs
+        made.is_variable = True
+
+    ones = np.ones((2, 3), np.float32)
+    results = load_artifact(with_model(leave_alone), cache=False).run([ones, ones])
+    np.testing.assert_array_equal(results["difference"], 0 * ones)
+
+
 def test_a_reference_graph_has_the_inputs_that_the_plan_gives_it() -> None:
     def drop(model: Model) -> None:
         model.main.outputs.pop()

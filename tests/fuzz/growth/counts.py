@@ -10,13 +10,17 @@ import numpy as np
 from tests.fuzz.growth.parts import Parts, Values, tensor
 
 _COUNTS = (0, 1, 2, 33, 100, 100, 300, 300, 400, 1000)
-_SELDOM = (255, 256, 257, 2000, 5000, 32_768, 65_535, 65_536)
+_SELDOM = (255, 256, 257, 2000, 5000, 8192)
+_LONG = (32_767, 32_768, 65_535, 65_536, 65_537)
 
 
 def make(random: Random) -> bytes:
-    """A file of one of the forms below."""
+    """A file of one of the forms below; lists of numbers are cheap, and may be longer."""
     count = random.choice(_SELDOM) if random.random() < 0.05 else random.choice(_COUNTS)
-    return random.choice(_FORMS)(random, count)
+    form = random.choice((*_TABLES, *_LISTS))
+    if form in _LISTS and random.random() < 0.1:
+        count = random.choice(_LONG)
+    return form(random, count)
 
 
 def _plain(parts: Parts, **more: object) -> bytes:
@@ -203,7 +207,8 @@ def _scales(random: Random, count: int) -> bytes:
     return parts.encode()
 
 
-_FORMS: tuple[Callable[[Random, int], bytes], ...] = (
-    *(_inputs, _outputs, _chain, _alive, _tensors, _ends, _rank, _attribute, _entries, _graphs),
-    _scales,
+Form = Callable[[Random, int], bytes]
+_TABLES: tuple[Form, ...] = (
+    *(_inputs, _outputs, _chain, _alive, _tensors, _ends, _entries, _graphs),
 )
+_LISTS: tuple[Form, ...] = (_rank, _attribute, _scales)
