@@ -34,6 +34,7 @@ NEVER_AT_RUN_TIME = [
     "json",
     "pathlib",
     "subprocess",
+    "tempfile",
     "threading",
     "logging",
     "ziglang",

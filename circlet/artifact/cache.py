@@ -226,13 +226,15 @@ def usable_folder(config: Config) -> PrivateFolder | None:
     Raises:
         CacheError: The folder is not private.
     """
-    folder, other = config.cache_folder(), temporary_cache_folder()
-    if folder != other:
+    problem = ""
+    if config.cache_dir:  # the temporary folder takes milliseconds to be found
         try:
-            return _marked(folder)
+            return _marked(config.cache_folder())
         except NoFolderError as error:
-            if config.cache_is_chosen:
-                _warn_of_other_folder(folder, str(error), other)
+            problem = str(error)
+    other = temporary_cache_folder()
+    if problem and config.cache_is_chosen:
+        _warn_of_other_folder(config.cache_folder(), problem, other)
     try:
         return _marked(other)
     except (NoFolderError, CacheError) as error:

@@ -81,7 +81,7 @@ class Artifact:
         self.digest = digest(self.header).hex()
         self._sections, document = _parse(source, self.header)
         try:
-            self.metadata: dict[str, Any] = document["metadata"]
+            self.metadata: dict[str, Any] = _object(document["metadata"])
             self._rows: list[dict[str, Any]] = document["targets"]
             needs = (row["needs"] for row in self._rows)
             self._needs = [[str(arch), *map(str, words)] for arch, *words in needs]
@@ -226,6 +226,12 @@ def _document(text: memoryview, name: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise _damaged(name, "its description is not a JSON object")
     return document
+
+
+def _object(found: object) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise TypeError("metadata is not a JSON object")
+    return found
 
 
 def _parsed(text: str) -> object:

@@ -152,7 +152,10 @@ class Writer:
             value = [self._enum_value(spec, field, str(name)) for name in value]
         if isinstance(value, bytes):
             value = np.frombuffer(value, np.uint8)
-        array = np.ascontiguousarray(np.asarray(value, field.numpy)).reshape(-1)
+        try:
+            array = np.ascontiguousarray(np.asarray(value, field.numpy)).reshape(-1)
+        except OverflowError as error:
+            raise self._refusal(spec, field.name, str(error)) from None
         alignment = WEIGHT_ALIGNMENT if spec.name == "Buffer" else max(4, array.itemsize)
         self._pad(alignment, alignment - 4)
         start = len(self.out)

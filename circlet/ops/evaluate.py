@@ -37,7 +37,8 @@ def evaluate_graph(
 
 
 def _evaluate_ops(graph: Graph, inputs: Sequence[np.ndarray], guard: Guard) -> list[np.ndarray]:
-    values = {tensor: initial_value(tensor) for tensor in variables(graph)}
+    living = [*variables(graph), *(tensor for tensor in graph.outputs if tensor.is_variable)]
+    values = {tensor: initial_value(tensor) for tensor in living}
     values |= dict(zip(graph.inputs, inputs, strict=True))
     last_use = {t: index for index, op in enumerate(graph.ops) for t in op.inputs if t is not None}
     keep = set(graph.outputs)

@@ -11,6 +11,7 @@ from circlet.backends.registry import find_backend
 from circlet.errors import ArtifactError
 from circlet.garbage import gc_paused
 from circlet.limits import Limits, MemoryBudget
+from circlet.runtime.description import check_description
 from circlet.runtime.executor import LoadedPartition
 from circlet.struct import Struct
 
@@ -64,6 +65,7 @@ def load_code(artifact: Artifact, limits: Limits) -> Opened:
     code = artifact.select()
     facts = artifact.metadata
     try:
+        check_description(facts)
         values = [Value.from_json(fields) for fields in facts["values"]]
         budget = limits.memory_budget(int(facts.get("file_bytes", 0)))
         _charge_run(values, facts, budget)

@@ -7,8 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.fuzz.case import Case, Finding, outcomes
-from tests.fuzz.engine import Request, fuzz
+from circlet.artifact.file import SUFFIX
+from tests.fuzz.case import SHARES, Case, Finding, outcomes
+from tests.fuzz.engine import Request, fuzz, fuzz_side_by_side
 
 
 def main() -> int:
@@ -18,9 +19,10 @@ def main() -> int:
         return _replay(options.files)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="circlet-fuzz-"))
     seconds = None if options.count is not None else options.seconds
-    which = options.native, options.start, options.growth
-    request = Request(options.seed, folder, options.count, seconds, *which)
-    report = fuzz(request)
+    request = Request(
+        options.seed, folder, options.count, seconds, options.native, options.start, options.only
+    )
+    report = fuzz_side_by_side(request, options.jobs) if options.jobs > 1 else fuzz(request)
     sys.stdout.write(report.table() + "\n")
     return 1 if report.findings else 0
 
@@ -30,7 +32,9 @@ def _replay(files: list[Path]) -> int:
     found = False
     for path in files:
         digits = path.stem.rpartition("-")[2]
-        case = Case(int(digits) if digits.isdigit() else 0, path.name, path.read_bytes(), True)
+        number = int(digits) if digits.isdigit() else 0
+        maker = "artifact" if path.suffix == SUFFIX else "file"
+        case = Case(number, path.name, path.read_bytes(), True, maker)
         for stage, outcome in outcomes(case, native=True):
             found = found or isinstance(outcome, Finding)
             shown = outcome.text if isinstance(outcome, Finding) else outcome
@@ -47,7 +51,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="which sequence of cases")
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
     parser.add_argument("--native", action="store_true", help="also run generated code")
-    parser.add_argument("--growth", action="store_true", help="files that ask for much")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--only", default="", choices=[*SHARES], help="cases of one maker only")
     parser.add_argument("--folder", type=Path, help="where the inputs of findings are kept")
     return parser.parse_args()
 

@@ -12,18 +12,23 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES_PER_WORKER = 2000
 SILENCE_S = 90.0
+_APART = 10**9
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to run: a number of cases, or as many as fit into a time."""
+    """What to run: a number of cases, or as many as fit into a time.
+
+    `only` names the one maker whose cases are wanted.
+    """
 
     seed: int
     folder: Path
@@ -31,7 +36,7 @@ class Request:
     seconds: float | None = None
     native: bool = False
     start: int = 0
-    growth: bool = False
+    only: str = ""
 
 
 @dataclass
@@ -41,12 +46,14 @@ class Report:
     Attributes:
         executions: Files that were made, read and, if they could be, run.
         outcomes: How often each stage ended in which way.
+        makers: How often files of each maker ended a stage in which way.
         findings: The first case of each defect by its signature, and how often it came.
         seconds: Wall time of the whole.
     """
 
     executions: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    makers: Counter[tuple[str, str]] = field(default_factory=Counter)
     findings: dict[str, Path] = field(default_factory=dict)
     times: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
@@ -56,9 +63,25 @@ class Report:
         lines = [f"{self.executions} executions in {self.seconds:.0f} s"]
         for (stage, outcome), count in sorted(self.outcomes.items()):
             lines.append(f"  {stage:10} {outcome:20} {count}")
+        lines += self._by_maker()
         for signature, path in self.findings.items():
             lines.append(f"FINDING {signature} ({self.times[signature]} times): {path}")
         return "\n".join(lines)
+
+    def _by_maker(self) -> Iterator[str]:
+        """A line for each maker: its files, and how their stages ended."""
+        for maker in sorted({maker for maker, _ in self.makers}):
+            counts = {what: n for (made_by, what), n in self.makers.items() if made_by == maker}
+            ends = ", ".join(f"{what} {n}" for what, n in sorted(counts.items()) if what != "files")
+            yield f"  {maker:10} {counts['files']} files: {ends}"
+
+    def add(self, other: Report) -> None:
+        """Count what another report counted; of one defect the first file stays."""
+        self.executions += other.executions
+        for name in ("outcomes", "makers", "times"):
+            getattr(self, name).update(getattr(other, name))
+        self.findings = {**other.findings, **self.findings}
+        self.seconds = max(self.seconds, other.seconds)
 
 
 def fuzz(request: Request) -> Report:
@@ -75,9 +98,30 @@ def fuzz(request: Request) -> Report:
     return report
 
 
-def finding_path(folder: Path, seed: int, number: int) -> Path:
+def fuzz_side_by_side(request: Request, jobs: int) -> Report:
+    """Run the cases of a request in so many processes, each with a folder of its own."""
+    share = _APART if request.count is None else -(-request.count // jobs)
+    left = sys.maxsize if request.count is None else request.count
+    requests = [
+        replace(
+            request,
+            folder=request.folder / str(job),
+            start=request.start + job * share,
+            count=None if request.count is None else max(0, min(share, left - job * share)),
+        )
+        for job in range(jobs)
+    ]
+    whole = Report()
+    with ThreadPoolExecutor(jobs) as pool:
+        for report in pool.map(fuzz, requests):
+            whole.add(report)
+    return whole
+
+
+def finding_path(folder: Path, seed: int, number: int, maker: str) -> Path:
     """Where the input of a finding is kept."""
-    return folder / f"finding-{seed}-{number}.tflite"
+    suffix = ".circlet" if maker == "artifact" else ".tflite"
+    return folder / f"finding-{seed}-{number}{suffix}"
 
 
 class _Worker:
@@ -85,11 +129,11 @@ class _Worker:
 
     def __init__(self, request: Request, start: int, count: int, report: Report) -> None:
         self._request, self._report = request, report
-        self._number, self._name, self._stage = start - 1, "", ""
+        self._number, self._name, self._stage, self._maker = start - 1, "", "", ""
         self._errors = request.folder / "stderr.txt"
         command = [sys.executable, "-m", "tests.fuzz.worker", "--folder", str(request.folder)]
         command += ["--seed", str(request.seed), "--start", str(start), "--count", str(count)]
-        command += ["--native"] * request.native + ["--growth"] * request.growth
+        command += ["--native"] * request.native + ["--only", request.only]
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 command,
@@ -129,10 +173,13 @@ class _Worker:
     def _take(self, message: dict[str, Any]) -> None:
         if "number" in message:
             self._number, self._name, self._stage = message["number"], message["name"], ""
+            self._maker = message["maker"]
             self._report.executions += 1
+            self._report.makers[self._maker, "files"] += 1
             return
         self._stage = message["stage"]
         self._report.outcomes[self._stage, message["outcome"]] += 1
+        self._report.makers[self._maker, f"{self._stage} {_end(message['outcome'])}"] += 1
         found = message["finding"]
         if found is not None:
             self._keep(f"{found['stage']}: {found['signature']}", found["text"])
@@ -143,13 +190,15 @@ class _Worker:
         if status == 0:
             return
         text = self._errors.read_text(errors="replace")
+        if not self._name:
+            raise RuntimeError(f"a worker ended before its first case:\n{text}")
         self._report.outcomes[f"after {self._stage or 'start'}", f"died {status}"] += 1
         self._keep(f"died with {status} after {self._stage or 'start'}{_place(text)}", text)
 
     def _keep(self, signature: str, text: str) -> None:
         """Keep the input of the first case of each defect, which a dead worker has not kept."""
         self._report.times[signature] += 1
-        path = finding_path(self._request.folder, self._request.seed, self._number)
+        path = finding_path(self._request.folder, self._request.seed, self._number, self._maker)
         if signature in self._report.findings:
             if path not in self._report.findings.values():
                 path.unlink(missing_ok=True)
@@ -158,6 +207,10 @@ class _Worker:
             shutil.copyfile(self._request.folder / "current.tflite", path)
         path.with_suffix(".txt").write_text(f"{signature}\n{self._name}\n\n{text}")
         self._report.findings[signature] = path
+
+
+def _end(outcome: str) -> str:
+    return outcome if outcome in ("ok", "finding") else "code"
 
 
 def _place(stack: str) -> str:

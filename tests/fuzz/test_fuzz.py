@@ -11,7 +11,7 @@ import pytest
 
 from circlet.errors import CircletError
 from tests.fuzz import case as cases
-from tests.fuzz import worker
+from tests.fuzz import growth, worker
 from tests.fuzz.engine import Request, fuzz
 from tests.fuzz.guard_page import guarded, guarded_copy
 from tests.fuzz.seeds import seeds
@@ -43,22 +43,16 @@ def test_a_number_always_makes_the_same_case() -> None:
         assert cases.make_case(3, number, known) == cases.make_case(3, number, known)
 
 
-def test_cases_are_bytes_mutated_networks_and_new_ones() -> None:
+def test_every_maker_takes_part() -> None:
     known = seeds()
-    kinds = {cases.make_case(0, number, known).name.split()[-1] for number in range(40)}
-    assert kinds == {"network", "bytes", "generated"}
+    makers = {cases.make_case(0, number, known).maker for number in range(200)}
+    assert makers == {*cases.SHARES}
 
 
-def test_small_files_that_ask_for_much_are_made_anew_each_time_and_most_can_be_read() -> None:
-    made = [cases.make_case(0, number, [], growth=True) for number in range(60)]
-    assert made == [cases.make_case(0, number, [], growth=True) for number in range(60)]
-    read = [next(iter(cases.outcomes(case, native=False)))[1] for case in made if is_small(case)]
-    assert read.count("ok") > len(read) // 2
-    assert not any(isinstance(outcome, cases.Finding) for outcome in read)
-
-
-def is_small(case: cases.Case) -> bool:
-    return len(case.data) < 4000
+def test_one_maker_alone_can_be_asked_for() -> None:
+    known = seeds()
+    for maker in growth.MAKERS:
+        assert {cases.make_case(1, n, known, maker).maker for n in range(4)} == {maker}
 
 
 def raise_index_error(*_: object) -> None:

@@ -23,16 +23,17 @@ def main() -> None:
     """Run cases from `--start` on; whoever reads the lines ends the process or counts them."""
     options = _options()
     _limit()
-    known = [] if options.growth else seeds()
+    known = seeds()
     current = Path(options.folder) / "current.tflite"
     for number in range(options.start, options.start + options.count):
-        case = make_case(options.seed, number, known, options.growth)
+        case = make_case(options.seed, number, known, options.only)
         current.write_bytes(case.data)
-        _say({"number": number, "name": case.name})
+        _say({"number": number, "name": case.name, "maker": case.maker})
         for stage, outcome in _timed(outcomes(case, options.native)):
             finding = outcome.as_json() if isinstance(outcome, Finding) else None
             if finding:
-                finding_path(current.parent, options.seed, number).write_bytes(case.data)
+                path = finding_path(current.parent, options.seed, number, case.maker)
+                path.write_bytes(case.data)
             _say({"stage": stage, "outcome": "finding" if finding else outcome, "finding": finding})
 
 
@@ -64,8 +65,8 @@ def _options() -> argparse.Namespace:
     for name in ("seed", "start", "count"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--folder", required=True)
+    parser.add_argument("--only", default="")
     parser.add_argument("--native", action="store_true")
-    parser.add_argument("--growth", action="store_true")
     return parser.parse_args()
 
 

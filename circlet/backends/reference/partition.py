@@ -11,7 +11,7 @@ import numpy as np
 from circlet.backends.base import Observation, ObservedValue, Observer
 from circlet.backends.models import ArrayRunner, ModelCompiler, submodel
 from circlet.deadline import deadline_after, time_left
-from circlet.errors import BackendError, CancelledError
+from circlet.errors import ArtifactError, BackendError, CancelledError
 from circlet.formats import dumps_whole, load_whole
 from circlet.ir import Graph, Op, Tensor
 from circlet.ir.regions import call_depth, check_unfolded, reachable
@@ -20,7 +20,7 @@ from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import unsupported_reason
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.guard import UNBOUNDED, AfterOp, Guard
-from circlet.ops.verify import unsupported_report
+from circlet.ops.verify import op_violations, unsupported_report
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
 
@@ -46,6 +46,19 @@ class ReferenceCompiler(ModelCompiler):
         return dumps_whole(submodel(partition))
 
 
+def _check(graph: Graph) -> None:
+    """Raise the first broken rule; a partition is given the state that its operators update."""
+    for violation in violations(graph):
+        raise violation.error()
+    for tensor in graph.used_tensors():
+        if not tensor.has_rank:  # planning settles all ranks; rules of operators ask for them
+            raise _damaged(tensor.name, "a tensor of a partition has no rank")
+    for op in graph.ops:
+        for violation in op_violations(op, graph):
+            if violation.rule != "input-updated":
+                raise violation.error()
+
+
 class ReferencePartition:
     """A graph, read from the model in the artifact, that its records evaluate.
 
@@ -65,8 +78,7 @@ class ReferencePartition:
         call_depth(stored)
         check_unfolded(stored.main, limits)
         for graph in reachable(stored.main):
-            for violation in violations(graph):
-                raise violation.error()
+            _check(graph)
         self._graph = stored.main
         self._limits = limits
         self._most_work = int.from_bytes(most_work, "little") or UNBOUNDED
@@ -75,7 +87,15 @@ class ReferencePartition:
     def bind(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
     ) -> _Runner:
-        """Read and write these buffers; numpy decides about threads itself."""
+        """Read and write these buffers; numpy decides about threads itself.
+
+        Raises:
+            ArtifactError: The graph has fewer or more inputs or outputs.
+        """
+        ends = (len(self._graph.inputs), len(self._graph.outputs))
+        if ends != (len(inputs), len(outputs)):
+            why = "a partition has other inputs or outputs than the plan says"
+            raise _damaged(self._graph.name, why)
         guard = Guard(limits=self._limits, most_work=self._most_work)
         return _Runner(self._graph, guard, inputs, outputs)
 
@@ -131,6 +151,11 @@ def _seen(tensor: Tensor, array: np.ndarray) -> ObservedValue:
         return ObservedValue(tensor.name, view)
     scale, zero_point = tuple(quant.scale.tolist()), tuple(quant.zero_point.tolist())
     return ObservedValue(tensor.name, view, scale, zero_point, quant.axis)
+
+
+def _damaged(where: str, why: str) -> ArtifactError:
+    fix = "compile the model again"
+    return ArtifactError("an artifact is damaged or is none", where=where, why=why, fix=fix)
 
 
 def _other_shape(name: str, planned: tuple[int, ...], got: tuple[int, ...]) -> BackendError:

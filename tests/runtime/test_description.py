@@ -1,0 +1,122 @@
+"""Artifacts whose hashes fit, but whose metadata or reference graphs do not, are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlet import load_artifact
+from circlet.errors import ArtifactError, GraphError
+from circlet.formats import dumps_whole, load_whole
+from circlet.ir import Model
+from tests.fuzz.mutate_artifact import Artifact, artifact_of
+from tests.runtime import networks
+
+Facts = dict[str, Any]
+
+
+def with_facts(change: Callable[[Facts], object]) -> bytes:
+    """The artifact of a small network with other metadata, whose hash fits."""
+    artifact = Artifact(artifact_of(networks.sum_and_difference()))
+    document = json.loads(artifact.text)
+    change(document["metadata"])
+    artifact.text = json.dumps(document).encode()
+    return artifact.data()
+
+
+def with_model(change: Callable[[Model], object]) -> bytes:
+    """The artifact of a small network with another reference graph, whose hash fits."""
+    artifact = Artifact(artifact_of(networks.sum_and_difference()))
+    (place,) = (n for n, section in enumerate(artifact.sections) if len(section))
+    model = load_whole(bytes(artifact.sections[place]))
+    change(model)
+    artifact.sections[place] = bytearray(dumps_whole(model))
+    return artifact.data()
+
+
+def test_an_artifact_that_is_put_together_again_still_runs() -> None:
+    ones = np.ones((2, 3), np.float32)
+    for data in (with_facts(lambda facts: None), with_model(lambda model: None)):
+        results = load_artifact(data, cache=False).run([ones, ones])
+        np.testing.assert_array_equal(results["sum"], ones + ones)
+
+
+WRONG: dict[str, Callable[[Facts], object]] = {
+    "no values": lambda f: f.pop("values"),
+    "a value that is a text": lambda f: f["values"].append("x"),
+    "a type that is none": lambda f: f["values"][0].update(dtype="zz"),
+    "a type of many": lambda f: f["values"][0].update(dtype="f8,i4"),
+    "a size that is none": lambda f: f["values"][0].update(shape=[-2]),
+    "a size of a half": lambda f: f["values"][0].update(shape=[0.5]),
+    "too many sizes": lambda f: f["values"][0].update(shape=[1] * 33),
+    "a shape that is none": lambda f: f["values"][0].update(shape=3),
+    "open where nothing is": lambda f: f["values"][0].update(open=[2]),
+    "a scale that is a text": lambda f: f["values"][0].update(scale=["1"]),
+    "a start that is no text": lambda f: f["values"][0].update(initial=[]),
+    "a start that is no hexadecimal": lambda f: f["values"][0].update(initial="zz"),
+    "inputs outside": lambda f: f["inputs"].append(99),
+    "negative outputs": lambda f: f["outputs"].append(-1),
+    "outputs by name": lambda f: f["outputs"].append("sum"),
+    "outputs by truth": lambda f: f["outputs"].append(True),
+    "a partition's input outside": lambda f: f["partitions"][0]["inputs"].append(99),
+    "a partition of one input more": lambda f: f["partitions"][0]["inputs"].append(0),
+    "a partition of one output less": lambda f: f["partitions"][0]["outputs"].pop(),
+    "one partition more": lambda f: f["partitions"].append(f["partitions"][0]),
+    "a partition that is a number": lambda f: f["partitions"].append(1),
+    "a placement that is none": lambda f: f["placement"].append(["ADD"]),
+    "no metadata": lambda f: f.clear(),
+}
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG.keys())
+def test_metadata_that_does_not_describe_a_plan_is_refused(
+    change: Callable[[Facts], object],
+) -> None:
+    with pytest.raises(ArtifactError):
+        load_artifact(with_facts(change), cache=False).run([np.ones((2, 3), np.float32)] * 2)
+
+
+def test_metadata_that_is_a_list_is_refused() -> None:
+    artifact = Artifact(artifact_of(networks.relu()))
+    artifact.text = b'{"metadata":[],"targets":[]}'
+    with pytest.raises(ArtifactError, match="incomplete"):
+        load_artifact(artifact.data(), cache=False, level="O2")
+
+
+def test_a_reference_graph_keeps_the_rules_of_its_operators() -> None:
+    def drop(model: Model) -> None:
+        model.main.ops[0].inputs.pop()
+
+    with pytest.raises(GraphError):
+        load_artifact(with_model(drop), cache=False)
+
+
+def test_a_reference_graph_knows_the_rank_of_every_tensor() -> None:
+    def forget(model: Model) -> None:
+        made = model.main.ops[0].outputs[0]
+        made.shape, made.default_shape, made.has_rank = (), None, False
+
+    with pytest.raises(ArtifactError, match="no rank"):
+        load_artifact(with_model(forget), cache=False)
+
+
+def test_a_reference_graph_may_give_a_variable_that_no_operator_uses() -> None:
+    def leave_alone(model: Model) -> None:
+        (made,) = model.main.ops.pop().outputs
+        made.is_variable = True
+
+    ones = np.ones((2, 3), np.float32)
+    results = load_artifact(with_model(leave_alone), cache=False).run([ones, ones])
+    np.testing.assert_array_equal(results["difference"], 0 * ones)
+
+
+def test_a_reference_graph_has_the_inputs_that_the_plan_gives_it() -> None:
+    def drop(model: Model) -> None:
+        model.main.outputs.pop()
+
+    with pytest.raises(ArtifactError, match="other inputs or outputs"):
+        load_artifact(with_model(drop), cache=False).run([np.ones((2, 3), np.float32)] * 2)
