@@ -246,7 +246,8 @@ def _marked(path: str) -> PrivateFolder:
     """A folder that is marked as a cache; one that can only be read must hold a cache already."""
     folder = PrivateFolder(path)
     if not folder.is_there(TAG):
-        if any(not name.startswith(f".{TAG}") for name in folder.names()):
+        others = [name for name in folder.names() if not name.startswith(f".{TAG}")]
+        if others and not folder.is_there(TAG):  # another process may have marked it meanwhile
             return _marked(os.path.join(path, _OWN_FOLDER))
         if not folder.is_writable:
             raise NoFolderError("it cannot be written")
