@@ -18,6 +18,7 @@ from bench.measure import CORPUS, chosen
 from circlet import Interpreter, Session
 from circlet.backends.cpu import resizer
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
+from circlet.config import Config
 from circlet.errors import CircletError
 
 Shape = tuple[int, ...]
@@ -76,9 +77,9 @@ def measured(resize: Callable[[Shape], object], shapes: Sequence[Shape], count: 
     """Times of the first `count` shapes that the network works for."""
     found = Resizes()
 
-    def counted(units: Sequence[UnitSource]) -> list[bytes]:
+    def counted(units: Sequence[UnitSource], *, config: Config) -> list[bytes]:
         found.units += len(units)
-        return compile_units(units)
+        return compile_units(units, config=config)
 
     with mock.patch.object(resizer, "compile_units", counted):
         for shape in shapes:

@@ -265,7 +265,10 @@ def _warn_of_other_folder(chosen: str, problem: str, other: str) -> None:
 
 def _name_of(file: StoredFile) -> str:
     """What is known of a file is kept under a name made of its path."""
-    return digest(os.path.abspath(file.name).encode("utf-8", "surrogateescape")).hex()
+    path = file.name
+    with contextlib.suppress(OSError):  # of a working folder that is gone
+        path = os.path.abspath(path)
+    return digest(path.encode("utf-8", "surrogateescape")).hex()
 
 
 def _memo_of(name: str) -> str:

@@ -41,8 +41,11 @@ class PrivateFolder:
 
     def __init__(self, path: str) -> None:
         self._descriptor = -1
-        head, name = os.path.split(os.path.abspath(path))
-        self.path = os.path.join(os.path.realpath(head), name)
+        try:
+            head, name = os.path.split(os.path.abspath(path))
+            self.path = os.path.join(os.path.realpath(head), name)
+        except (OSError, ValueError) as error:  # such as a working folder that is gone
+            raise NoFolderError(str(error)) from error
         if os.path.islink(self.path):
             raise _not_private(self.path, "it is a link, not a folder")
         try:

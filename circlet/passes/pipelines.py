@@ -15,6 +15,7 @@ from circlet.passes.registry import PASSES
 
 EXACT = (
     "inline-composite",
+    "split-sums",
     "fold-constants",
     "remove-identity",
     "canonicalize-reshape",

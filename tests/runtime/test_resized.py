@@ -15,6 +15,7 @@ from circlet.backends.cpu import resizer
 from circlet.backends.cpu.loader import Executable
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.compiler.compile import compile_model
+from circlet.config import Config
 from circlet.errors import FileError, GraphError, InputError
 from circlet.options import Options
 from tests.runtime import networks
@@ -103,9 +104,9 @@ def test_packed_weights_are_those_of_the_first_session(kind: str) -> None:
 def test_kernels_that_lack_are_compiled_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[int] = []
 
-    def counted(units: list[UnitSource]) -> list[bytes]:
+    def counted(units: list[UnitSource], *, config: Config) -> list[bytes]:
         compiled.append(len(units))
-        return compile_units(units)
+        return compile_units(units, config=config)
 
     monkeypatch.setattr(resizer, "compile_units", counted)
     source = network(kind, 2, 64)

@@ -252,6 +252,7 @@ def _assemble(
 ) -> bytes:
     builder = PlanBuilder()
     shares = Counter(call.op for call in lowered.calls)
+    work = {op: -(-work_of(op) // count) for op, count in shares.items()}
     if lowered.reuses:
         builder.add_constants(lowered.constants)
     for step in lowered.steps:
@@ -263,8 +264,8 @@ def _assemble(
         unit, index = locations[step.kernel]
         params = params_packer(step.kernel.header, step.kernel.function).bytes(step.params)
         operands = [_operand(ref, lowered.storage, offsets, locations) for ref in step.operands]
-        work = -(-work_of(step.op) // shares[step.op])
-        builder.add_step(unit, index, operands, params, step.tasks, sources[step.op], work)
+        source = sources[step.op]
+        builder.add_step(unit, index, operands, params, step.tasks, source, work[step.op])
     return builder.finish(
         input_count=len(partition.inputs),
         output_count=len(partition.outputs),

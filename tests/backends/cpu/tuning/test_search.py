@@ -184,7 +184,7 @@ def test_a_network_that_numpy_runs_has_nothing_to_tune() -> None:
     options = OPTIONS._replace(backends=("reference",))
     artifact = open_artifact(compile_model(MODEL, options))
     assert "tuning" not in artifact.metadata
-    assert artifact.code(0).partitions[0].sections == {}
+    assert not {"plan", "units"} & artifact.code(0).partitions[0].sections.keys()
 
 
 def test_tuned_artifacts_have_a_place_of_their_own_in_the_cache(
