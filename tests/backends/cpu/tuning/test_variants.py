@@ -21,6 +21,7 @@ from circlet.formats import load
 from circlet.ir import DType, Graph, Quantization
 from circlet.limits import DEFAULT_LIMITS
 from circlet.ops.batch_matmul import BatchMatMulAttrs
+from circlet.ops.bits import BucketizeAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.order import CumsumAttrs
 from circlet.ops.softmax import SoftmaxAttrs
@@ -114,7 +115,15 @@ def recurrent(name: str) -> Graph:
     return lstm_graph(Lstm(weights=DType.INT8))
 
 
+def buckets(name: str) -> Graph:
+    cases = Cases()
+    attrs = BucketizeAttrs(tuple(map(float, range(100))))
+    cases.op("BUCKETIZE", [cases.data(DType.FLOAT32, (9,))], attrs, dtype=DType.INT32)
+    return cases.graph()
+
+
 OWN: dict[str, Callable[[str], Graph]] = {
+    "bucketize": buckets,
     "cumsum": own,
     "embedding_lookup": own,
     "conv_int": own,
