@@ -25,7 +25,7 @@ if TYPE_CHECKING:
             """Make it usable again; only one thread runs."""
 
 
-_LONGEST_WAIT_S = 5.0
+_LONGEST_WAIT_S = 30.0
 _PAUSE_S = 0.001
 _WAITED_FOR = {"circlet", "numpy", "ml_dtypes", "PIL", "click", "rich"} | sys.stdlib_module_names
 

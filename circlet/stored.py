@@ -110,7 +110,7 @@ class StoredFile:
             now = os.fstat(self._descriptor)
         except OSError as error:
             raise FileError.unreadable(self._what, self.name, error) from error
-        if done < size or _marks(now) != self.marks:
+        if done < size or _written(now) != _written(self.facts):
             raise FileError(
                 f"{self._what} changed while it was read",
                 where=self.name,
@@ -147,6 +147,11 @@ def stored(source: StrPath | Bytes | Stored, what: str = "the model file") -> St
         return StoredBytes(source)
     check_type(source, str | os.PathLike, "source", "the path or the bytes of a network")
     return StoredFile(source, what)
+
+
+def _written(facts: os.stat_result) -> tuple[int, int]:
+    """What changes when a file is written to, but not when another takes its name."""
+    return facts.st_size, facts.st_mtime_ns
 
 
 def _pages(size: int) -> memoryview:

@@ -69,7 +69,7 @@ def test_a_record_stops_within_an_operator(case: str) -> None:
             raise DeadlineError.passed()
 
     with pytest.raises(DeadlineError):
-        evaluate_graph(graph, arrays, Guard(check, UNLIMITED))
+        evaluate_graph(graph, arrays, Guard(check, UNLIMITED, budget=UNLIMITED.memory_budget(0)))
     assert time.perf_counter() - start < TIMEOUT_S + LATE_S
 
 
