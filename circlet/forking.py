@@ -66,8 +66,23 @@ def _before() -> None:
     while not _held():
         if time.monotonic() > until:
             return
-        time.sleep(_PAUSE_S)
+        _pause()
     _forkers.add(get_ident())
+
+
+def _pause() -> None:
+    """Sleep without the lock of `logging`.
+
+    What that module does before a fork is done already where it was imported after this one, and
+    modules that other threads are importing take the lock.
+    """
+    lock: Any = getattr(sys.modules.get("logging"), "_lock", None)
+    is_held = lock is not None and lock._is_owned()
+    if is_held:
+        lock.release()
+    time.sleep(_PAUSE_S)
+    if is_held:
+        lock.acquire()
 
 
 def _held() -> bool:

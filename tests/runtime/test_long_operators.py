@@ -20,7 +20,7 @@ from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.guard import Guard
 from tests.runtime.long_operators import CASES
 
-TIMEOUT_S, LATE_S = 1.0, 1.5  # half a second, and what a busy machine adds
+TIMEOUT_S, LATE_S = 0.2, 1.5  # half a second, and what a busy machine adds
 ROOT = Path(__file__).resolve().parents[2]
 UNLIMITED = Limits(run_work=10**18, memory_bytes=1 << 40)
 QUICK = ("convolution", "lstm", "loop")
