@@ -13,7 +13,7 @@ from circlet.formats import load
 from circlet.ir import Graph
 from circlet.options import Options
 from circlet.passes import PassLog
-from tests.corpora import corpus, models
+from tests.corpora import corpus, each, models
 from tests.evaluate import evaluate, random_inputs
 from tests.passes.harness import source_names
 
@@ -39,7 +39,7 @@ def is_exact(log: PassLog) -> bool:
 
 
 @pytest.mark.parametrize("level", ["O2", "Os"])
-@pytest.mark.parametrize("name", models())
+@each("name", models())
 def test_native_passes_keep_rules_origins_and_results(name: str, level: str) -> None:
     for graph in native_graphs(name):
         small = sum(t.elements for op in graph.ops for t in op.outputs) < MOST_ELEMENTS
