@@ -12,7 +12,7 @@ import time
 import weakref
 from _thread import RLock, get_ident
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from types import FrameType
