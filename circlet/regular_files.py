@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from typing import BinaryIO
@@ -9,7 +10,11 @@ from typing import BinaryIO
 from circlet.errors import FileError
 
 StrPath = str | os.PathLike[str]
+Bytes = bytes | bytearray | memoryview
 
+# Opening a FIFO must not wait for a writer.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -23,24 +28,68 @@ def open_regular(path: StrPath, what: str) -> BinaryIO:
     Raises:
         FileError: It cannot be opened, or is none: a pipe would keep a reader waiting.
     """
+    return os.fdopen(open_descriptor(path, what), "rb")
+
+
+def open_descriptor(path: StrPath, what: str, folder: int | None = None) -> int:
+    """As `open_regular`; in the open folder where one is given, and then through no link."""
+    links = 0 if folder is None else os.O_NOFOLLOW
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        descriptor = os.open(path, _READ | links, dir_fd=folder)
     except (OSError, ValueError) as error:
         raise FileError.unreadable(what, path, error) from error
-    try:
-        check_regular(os.fstat(descriptor).st_mode, path, what)
-    except FileError:
-        os.close(descriptor)
-        raise
-    return os.fdopen(descriptor, "rb")
-
-
-def check_regular(mode: int, path: StrPath, what: str) -> None:
-    """FileError where what was opened for reading is no file."""
-    kind = _kind(mode)
+    kind = _kind(os.fstat(descriptor).st_mode)
     if kind:
+        os.close(descriptor)
         why, fix = f"it is {kind}, not a file", "give the path of a file"
         raise FileError(f"{what} cannot be read", where=str(path), why=why, fix=fix)
+    return descriptor
+
+
+def write_file(path: StrPath, data: Bytes, mode: int = 0o600, what: str = "a file") -> None:
+    """Have a file hold exactly these bytes, or leave it as it was; `what` names it in errors.
+
+    Raises:
+        FileError: The folder cannot be written, or the disk is full; the cause is an `OSError`.
+    """
+    check_replaceable(path, what)
+    head, name = os.path.split(path)
+    try:
+        replace_file(os.path.join(head, temporary_name(name)), path, data, mode)
+    except OSError as error:
+        raise unwritable(what, path, error) from error
+
+
+def replace_file(
+    temporary: StrPath, path: StrPath, data: Bytes, mode: int, folder: int | None = None
+) -> None:
+    """Write a new file, then give it the name of the one that it replaces.
+
+    Both are names in the open folder where one is given. Raises OSError, and leaves nothing.
+    """
+    try:
+        with os.fdopen(os.open(temporary, _NEW, mode, dir_fd=folder), "wb") as file:
+            file.write(data)
+        os.replace(temporary, path, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def temporary_name(name: str) -> str:
+    """A name beside a file, for what is to take its place."""
+    return f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
+
+
+def unwritable(what: str, path: StrPath, error: OSError) -> FileError:
+    """The error of a file that cannot be written."""
+    return FileError(
+        f"{what} cannot be written",
+        where=str(path),
+        why=error.strerror or str(error),
+        fix="check the folder, its permissions and the free space",
+    )
 
 
 def check_replaceable(path: StrPath, what: str) -> None:

@@ -12,15 +12,14 @@ import os
 import time
 
 from circlet.errors import FileError, check_type
-from circlet.regular_files import check_regular
+from circlet.regular_files import Bytes as Bytes
+from circlet.regular_files import StrPath as StrPath
+from circlet.regular_files import open_descriptor
 
-StrPath = str | os.PathLike[str]
-Bytes = bytes | bytearray | memoryview
 SETTLED_S = 2.0
 """Some file systems date changes to two seconds: younger files may change and look the same."""
 
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
-_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # Opening a FIFO must not wait for a writer.
 
 
 class StoredBytes:
@@ -68,14 +67,9 @@ class StoredFile:
         self.name, self._what = os.fspath(path), what
         self._data: memoryview | None = None
         self._descriptor = -1
-        links = 0 if folder is None else os.O_NOFOLLOW
-        try:
-            self._descriptor = os.open(path, _OPEN | links, dir_fd=folder)
-        except (OSError, ValueError) as error:
-            raise FileError.unreadable(what, path, error) from error
+        self._descriptor = open_descriptor(path, what, folder)
         self.facts = os.fstat(self._descriptor)
         self.size = self.facts.st_size
-        check_regular(self.facts.st_mode, self.name, what)
 
     def __del__(self) -> None:
         if self._descriptor >= 0:

@@ -12,10 +12,10 @@ import stat
 from collections.abc import Iterator
 
 from circlet.errors import CacheError, FileError
+from circlet.regular_files import replace_file, temporary_name, unwritable
 from circlet.stored import StoredFile
 
 _FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _GROUP, _OTHERS = stat.S_IWGRP, stat.S_IWOTH
 _EVERY_USER = "0 0 4294967295"
 
@@ -78,20 +78,10 @@ class PrivateFolder:
         Raises:
             FileError: The folder cannot be written, or the disk is full.
         """
-        temporary = f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
         try:
-            descriptor = os.open(temporary, _NEW_FILE, 0o600, dir_fd=self._descriptor)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            os.replace(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+            replace_file(temporary_name(name), name, data, 0o600, self._descriptor)
         except OSError as error:
-            self.delete(temporary)
-            raise FileError(
-                "a file cannot be written",
-                where=os.path.join(self.path, name),
-                why=error.strerror or str(error),
-                fix="check the folder, its permissions and the free space",
-            ) from error
+            raise unwritable("a file", os.path.join(self.path, name), error) from error
 
     def delete(self, name: str) -> None:
         """Remove a file, if it is there and may be removed."""

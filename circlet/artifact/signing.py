@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from circlet.artifact.digest import digest
 from circlet.artifact.file import Artifact
-from circlet.artifact.writer import write_file
 from circlet.errors import FileError, InputError, SignatureError
+from circlet.regular_files import write_file
 from circlet.stored import StoredFile, StrPath
 
 if TYPE_CHECKING:

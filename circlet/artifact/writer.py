@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from circlet.artifact.digest import digest
@@ -19,9 +16,6 @@ from circlet.artifact.file import (
     VERSION,
     TargetCode,
 )
-from circlet.errors import FileError
-from circlet.regular_files import check_replaceable
-from circlet.stored import StrPath
 from circlet.target.targets import parse_target
 
 
@@ -36,31 +30,6 @@ def artifact_bytes(metadata: Mapping[str, Any], targets: Sequence[TargetCode]) -
     header = HEADER.pack(MAGIC, VERSION, *sizes, digest(table + text))
     front = header + table + text
     return b"".join((front, bytes(start - len(front)), body))
-
-
-def write_file(path: StrPath, data: bytes, mode: int = 0o600) -> None:
-    """Has the file hold exactly these bytes, or leaves it as it was.
-
-    Raises:
-        FileError: The folder cannot be written or the disk is full; the cause is an `OSError`.
-    """
-    check_replaceable(path, "a file")
-    wanted = Path(path)
-    temporary = wanted.parent / f".{wanted.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        temporary.replace(wanted)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise FileError(
-            "a file cannot be written",
-            where=str(path),
-            why=error.strerror or str(error),
-            fix="check the folder, its permissions and the free space",
-        ) from error
 
 
 class _Sections:

@@ -8,8 +8,8 @@ import click
 
 from circlet.artifact.file import open_artifact
 from circlet.artifact.signing import SUFFIX, sign
-from circlet.artifact.writer import write_file
 from circlet.cli.common import CircletCommand
+from circlet.regular_files import write_file
 
 
 @click.command(cls=CircletCommand, name="sign")

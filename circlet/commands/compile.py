@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from circlet.artifact.file import open_artifact
-from circlet.artifact.writer import write_file
 from circlet.backends.registry import native_count
 from circlet.compiler.compile import compile_template
 from circlet.compiler.template import Template
 from circlet.formats.paths import check_apart
 from circlet.options import DEFAULT_OPTIONS, Options
-from circlet.regular_files import check_replaceable
+from circlet.regular_files import check_replaceable, write_file
 from circlet.sample import Sample
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from circlet.artifact.file import SUFFIX as ARTIFACT_SUFFIX
 from circlet.artifact.values import Value, unique_names
-from circlet.artifact.writer import write_file
 from circlet.backends.registry import native_count
 from circlet.commands.answers import Answer, Detection, answer, detections
 from circlet.commands.timing import RunTimes, time_runs
@@ -30,7 +29,7 @@ from circlet.formats.entry_names import NAMES_ENTRY, entry_names
 from circlet.formats.paths import check_apart
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 from circlet.options import DEFAULT_OPTIONS, Options
-from circlet.regular_files import check_replaceable, open_regular
+from circlet.regular_files import check_replaceable, open_regular, write_file
 from circlet.runtime.artifacts import ArtifactSource, artifact_source
 from circlet.runtime.session import Session
 from circlet.sample import Sample

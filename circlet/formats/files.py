@@ -13,7 +13,7 @@ from circlet.formats.read_model import open_tables, unknown_file
 from circlet.formats.registry import Format, all_formats, format_named, format_of, format_of_suffix
 from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.regular_files import check_replaceable
+from circlet.regular_files import write_file
 from circlet.stored import Bytes, Stored, StoredBytes, StrPath, stored
 
 # The format that can say whatever a model can.
@@ -90,7 +90,8 @@ def save(
     check_type(path, str | os.PathLike, "path", "the path of the file to write")
     target = Path(path)
     known = None if format else format_of_suffix(target.suffix)
-    _write(target, _encode(model, known.name if known else format, origins))
+    data = _encode(model, known.name if known else format, origins)
+    write_file(target, data, 0o666, "the model file")
 
 
 def dumps_whole(model: Model) -> bytes:
@@ -131,25 +132,6 @@ def _read(data: memoryview, limits: Limits, known: Format | None = None) -> Mode
     model.source_format = model.source_format or known.name
     model.source_bytes = len(data)
     return model
-
-
-def _write(target: Path, data: bytes | bytearray) -> None:
-    """Write under a temporary name in the same directory, then rename."""
-    check_replaceable(target, "the model file")
-    temporary = target.parent / f".{target.name}.{os.getpid()}.tmp"
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-        temporary.replace(target)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise FileError(
-            "the model file cannot be written",
-            where=str(target),
-            why=error.strerror or str(error),
-            fix="check the folder, its permissions and the free space",
-        ) from None
 
 
 def _located(error: CircletError, path: Path) -> CircletError:

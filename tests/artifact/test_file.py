@@ -17,9 +17,10 @@ from circlet.artifact.file import (
     is_artifact,
     open_artifact,
 )
-from circlet.artifact.writer import artifact_bytes, write_file
+from circlet.artifact.writer import artifact_bytes
 from circlet.backends.cpu.loader import Binding, Executable, load_runtime
 from circlet.errors import ArtifactError, FileError, TargetError
+from circlet.regular_files import write_file
 from circlet.target.targets import Target, native_target, parse_target
 from tests.backends.cpu import native
 
