@@ -16,6 +16,7 @@ from circlet.regular_files import replace_file, temporary_name, unwritable
 from circlet.stored import StoredFile
 
 _FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
+_WAY = os.O_PATH | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW  # may be passed, not listed
 _GROUP, _OTHERS = stat.S_IWGRP, stat.S_IWOTH
 _EVERY_USER = "0 0 4294967295"
 
@@ -122,20 +123,18 @@ def _make(path: str) -> None:
 
 def _descend(path: str) -> int:
     """The descriptor of a folder that was reached step by step, each one checked."""
-    descriptor = os.open("/", _FOLDER)
+    descriptor = os.open("/", _WAY)
     try:
         reached, steps = "/", path.split("/")[1:]
         _check_way(reached, os.fstat(descriptor))
         for number, step in enumerate(steps):
             reached = os.path.join(reached, step)
-            further = os.open(step, _FOLDER, dir_fd=descriptor)
+            is_last = number == len(steps) - 1
+            further = os.open(step, _FOLDER if is_last else _WAY, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = further
-            facts = os.fstat(descriptor)
-            if number < len(steps) - 1:
-                _check_way(reached, facts)
-            else:
-                _check_private(reached, facts)
+            check = _check_private if is_last else _check_way
+            check(reached, os.fstat(descriptor))
     except BaseException:
         os.close(descriptor)
         raise

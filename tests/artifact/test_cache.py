@@ -299,3 +299,35 @@ def test_another_folder_than_the_chosen_one_is_told_of_once(
         found = [usable_folder(config), usable_folder(config)]
     assert {folder.path for folder in found if folder} == {str(tmp_path / f"circlet-{os.getuid()}")}
     assert caplog.text.count("it is not a folder") == 1
+
+
+def test_a_warm_cache_that_may_only_be_read_is_used_and_left_alone(folder: Path) -> None:
+    """By another user than root, whom no mode keeps from writing."""
+    user = os.getuid() or 12345
+    cache = Cache(Config(cache_dir=folder))
+    cache.load(KEY, build)
+    for path in (*folder.iterdir(), folder):
+        os.chown(path, user, -1)
+        path.chmod(0o500 if path == folder else 0o400)
+    for step in list(folder.parents)[:-1]:
+        if step.stat().st_uid == os.getuid():
+            step.chmod(step.stat().st_mode | 0o011)
+    before = {path.name: path.stat() for path in folder.iterdir()}
+    child = multiprocessing.get_context("fork").Process(target=use_as, args=(user, folder))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert {path.name: path.stat() for path in folder.iterdir()} == before
+    folder.chmod(0o700)
+
+
+def use_as(user: int, folder: Path) -> None:
+    """Find what is kept, and build what is not without keeping it; as another user."""
+    os.setuid(user)
+    cache = Cache(Config(cache_dir=folder))
+    assert cache.folder is not None
+    assert cache.folder.path == str(folder)
+    assert not cache.folder.is_writable
+    assert cache.load(KEY, refuse).hit
+    other = cache_key("other")
+    assert not cache.load(other, partial(build, key=other)).hit

@@ -46,7 +46,9 @@ every_case = pytest.mark.parametrize(
 
 @lru_cache(maxsize=1)
 def opened(case: str, backend: str) -> tuple[Session, list[np.ndarray]]:
-    session = Session(CASES[case](), backends=(backend, "reference"), threads=THREADS, limits=UNLIMITED)
+    session = Session(
+        CASES[case](), backends=(backend, "reference"), threads=THREADS, limits=UNLIMITED
+    )
     return session, [np.zeros(value.shape, value.dtype) for value in session.inputs]
 
 
