@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from circlet.backends.cpu.loader import Image
 
 CHUNKS = 3
+_IS_DUE = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)(lambda stop: 0)
+_STOP = (ctypes.c_void_p * 1)(ctypes.cast(_IS_DUE, ctypes.c_void_p))  # circlet_stop, never due
 _KERNEL = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )
@@ -172,6 +174,8 @@ class GuardedBinding:
         space, offset = Space(operand["space"]), int(operand["offset"])
         if space is Space.NONE:
             return 0
+        if space is Space.STOP:
+            return ctypes.addressof(_STOP)
         if space is Space.ARENA:
             return self._arena.address + offset
         if space is Space.CONSTANT:
