@@ -24,7 +24,7 @@ EXPORT uint32_t probe_fma(uint64_t blocks, float *sink) {
  * kernels may widen an operand once for many of them. */
 EXPORT uint32_t probe_madd(uint64_t blocks, int32_t *sink) {
     vi sums[CHAINS], a = v_load_i32(sink), b = v_load_i32(sink + CIRCLET_LANES);
-    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = a * i;
+    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = a + i;
     for (uint64_t n = 0; n < blocks; n++)
         CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) {
 #if CIRCLET_HAS_MADD

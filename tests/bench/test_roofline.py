@@ -6,22 +6,28 @@ import re
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bench.roofline
 from bench.roofline import LEVELS_BYTES, Peaks
+from bench.steps import profile
 from circlet.backends.cpu.toolchain import compile_unit
+from circlet.formats import dumps
+from circlet.ir import DType
+from circlet.ops.build import builder
 from circlet.target.targets import parse_target
+from tests.windows import conv2d_attrs
 
 PROBE = Path(bench.roofline.__file__).with_name("probe.c")
 _LABEL = re.compile(r"^(\.L\w+):")
 _JUMP = re.compile(r"^\s+(?:j\w+|b\.\w+|cbn?z\s+\w+,)\s+(\.L\w+)\s*$")
 _X86 = {"probe_fma": r"vfmadd", "probe_madd": r"vpmaddwd|vpdpwssd", "probe_dot": r"vpdpbusd"}
 _ARM = {
-    "probe_fma": r"fmla",
-    "probe_madd": r"mul|mla",
-    "probe_dot": r"sdot",
-    "probe_matrix": r"smmla",
+    "probe_fma": "fmla",
+    "probe_madd": "mul|mla",
+    "probe_dot": "sdot",
+    "probe_matrix": "smmla",
 }
 
 
@@ -89,3 +95,20 @@ def test_bandwidth_is_never_below_that_of_a_larger_working_set() -> None:
         assert peaks.bandwidth(size) >= peaks.bandwidth(size + 1)
         assert peaks.bandwidth(size) >= dented[LEVELS_BYTES.index(size)]
     assert peaks.bandwidth(1 << 40) == falling[-1]
+
+
+def bordered(filters: int) -> bytes:
+    """A network of one convolution in floats with a window of 3 x 3 and its border."""
+    b = builder()
+    weights = b.constant("w", np.ones((filters, 3, 3, 16), np.float32))
+    x = b.input("x", DType.FLOAT32, (1, 16, 16, 16))
+    return dumps(
+        b.output(b.op("CONV_2D", [x, weights], conv2d_attrs("SAME", 1, 1))).model(), "tflite"
+    )
+
+
+def test_calls_are_charged_with_what_they_do_and_no_more() -> None:
+    found = profile(bordered(64), 1, 0.02)
+    work = {row.work.kernel.partition("(")[0]: row.work for row in found.rows}
+    assert work["fill_border"].data_bytes <= 4 * 16 * (18 * 18 + 18 - 16 * 16)
+    assert 0.2 < work["winograd_f32"].made < 0.4
