@@ -42,7 +42,7 @@ def roofline_us(row: TimedWork, found: Profile, peaks: Peaks) -> tuple[float, fl
     call fit: they were written a moment ago.
     """
     work = row.work
-    arithmetic = 2 * work.macs / peaks.gops(work.unit)
+    arithmetic = 2 * work.macs * work.made / peaks.gops(work.unit)
     weights = work.constant_bytes / peaks.bandwidth(found.resident_bytes)
     memory = weights + work.data_bytes / peaks.bandwidth(work.bytes)
     return arithmetic / found.threads / 1e3, memory / found.threads / 1e3

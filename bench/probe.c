@@ -1,6 +1,8 @@
 /* What one core of this machine can do at most, through the vectors that the kernels use.
  *
- * Every function repeats a block of independent operations and returns how many a block holds.
+ * Every function repeats a block of independent operations and returns how many a block holds. A
+ * product that the vectors make of several instructions has sums as an operand: what does not
+ * change from block to block, compilers compute once, ahead of the loop.
  */
 #include "requantize.h"
 
@@ -12,12 +14,31 @@ EXPORT uint32_t probe_fma(uint64_t blocks, float *sink) {
     vf sums[CHAINS], a = v_load(sink), b = v_load(sink + CIRCLET_LANES);
     CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = a * (float)i;
     for (uint64_t n = 0; n < blocks; n++)
-        CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = v_fma(a, b, sums[i]);
+        CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = v_fma(sums[i], a, b);
     CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) a += sums[i];
     v_store(sink, a);
     return CHAINS * CIRCLET_LANES * 2;
 }
 
+/* Pairs of int16 into int32. Where that takes products of int32, those are all that is counted:
+ * kernels may widen an operand once for many of them. */
+EXPORT uint32_t probe_madd(uint64_t blocks, int32_t *sink) {
+    vi sums[CHAINS], a = v_load_i32(sink), b = v_load_i32(sink + CIRCLET_LANES);
+    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = a + i;
+    for (uint64_t n = 0; n < blocks; n++)
+        CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) {
+#if CIRCLET_HAS_MADD
+            sums[i] = v_dot2(sums[i], (vi16)(CIRCLET_HAS_DOT2 ? a : sums[i]), (vi16)b);
+#else
+            sums[i] *= b;
+#endif
+        }
+    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) a += sums[i];
+    v_store_i32(sink, a);
+    return CHAINS * CIRCLET_LANES * 2 * (CIRCLET_HAS_MADD ? 2 : 1);
+}
+
+#if CIRCLET_HAS_DOT4
 EXPORT uint32_t probe_dot(uint64_t blocks, int32_t *sink) {
     vi sums[CHAINS], a = v_load_i32(sink), b = v_load_i32(sink + CIRCLET_LANES);
     CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = a * i;
@@ -29,6 +50,25 @@ EXPORT uint32_t probe_dot(uint64_t blocks, int32_t *sink) {
     v_store_i32(sink, a);
     return CHAINS * CIRCLET_VBYTES * 2;
 }
+#else
+/* v_dot4 is two products of int16 here, of half of the bytes each. */
+EXPORT uint32_t probe_dot(uint64_t blocks, int32_t *sink) { return probe_madd(blocks, sink); }
+#endif
+
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+/* Two rows of eight bytes by two columns. */
+EXPORT uint32_t probe_matrix(uint64_t blocks, int32_t *sink) {
+    vi sums[CHAINS], a = v_load_i32(sink), b = v_load_i32(sink + CIRCLET_LANES);
+    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = a * i;
+    for (uint64_t n = 0; n < blocks; n++)
+        CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) {
+            __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(sums[i]) : "w"(a), "w"(b));
+        }
+    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) a += sums[i];
+    v_store_i32(sink, a);
+    return CHAINS * 2 * 2 * 8 * 2;
+}
+#endif
 
 #if defined(__AMX_INT8__)
 #include "amx.h"
@@ -57,18 +97,6 @@ EXPORT uint32_t probe_tiles(uint64_t blocks, const int32_t *tile) {
     return 4 * AMX_ROWS * (AMX_ROW_BYTES / 4) * AMX_ROW_BYTES * 2;
 }
 #endif
-
-EXPORT uint32_t probe_madd(uint64_t blocks, int32_t *sink) {
-    vi sums[CHAINS], a = v_load_i32(sink), b = v_load_i32(sink + CIRCLET_LANES);
-    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) sums[i] = a * i;
-    for (uint64_t n = 0; n < blocks; n++)
-        CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) {
-            sums[i] += v_madd_i16((vi16)sums[i], (vi16)b);
-        }
-    CIRCLET_UNROLL for (int i = 0; i < CHAINS; i++) a += sums[i];
-    v_store_i32(sink, a);
-    return CHAINS * CIRCLET_VBYTES;
-}
 
 /* Makes int8 outputs of accumulators, with the requantisation that most layers use. */
 EXPORT uint32_t probe_requantize(uint64_t blocks, int32_t *sink) {

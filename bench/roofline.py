@@ -16,7 +16,7 @@ from circlet.backends.cpu.loader import Library, address_of
 from circlet.backends.cpu.toolchain import compile_unit
 from circlet.target.targets import Target, native_target
 
-LEVELS_BYTES = (16 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 64 << 20)
+LEVELS_BYTES = tuple(16 << 10 + step for step in range(13))
 """Working sets at which bandwidth is measured: from what fits L1 to what fits no cache."""
 
 _TWO = (ctypes.c_uint64, ctypes.c_void_p)
@@ -32,8 +32,8 @@ class Peaks:
 
     Attributes:
         fp32_gflops: Fused multiply-adds, two operations each.
-        int8_gops: Four-way dot products of bytes into int32: by tiles (AMX) or vectors (VNNI) where
-            the CPU has them.
+        int8_gops: Four-way dot products of bytes into int32: by tiles (AMX), matrices (i8mm) or
+            vectors (VNNI, sdot) where the CPU has them, else as two products of int16.
         int16_gops: Two-way products of int16 into int32.
         requantised_gops: Accumulators made into int8 outputs.
         read_gbs, copy_gbs: Bandwidth at each size of `LEVELS_BYTES`; a copy counts both ways.
@@ -51,11 +51,10 @@ class Peaks:
         return {"fp32": self.fp32_gflops, "int8": self.int8_gops, "int16": self.int16_gops}[unit]
 
     def bandwidth(self, working_set: int) -> float:
-        """GB/s of reading and writing a working set of so many bytes: that of its cache level."""
-        for size, read, copy in zip(LEVELS_BYTES, self.read_gbs, self.copy_gbs, strict=True):
-            if working_set <= 1.5 * size:
-                return max(read, copy)
-        return max(self.read_gbs[-1], self.copy_gbs[-1])
+        """GB/s that no working set of so many bytes exceeds: the best of all not much smaller."""
+        rates = zip(LEVELS_BYTES, self.read_gbs, self.copy_gbs, strict=True)
+        best = [max(read, copy) for size, read, copy in rates if 2 * size > working_set]
+        return max(best, default=max(self.read_gbs[-1], self.copy_gbs[-1]))
 
     def as_json(self) -> dict[str, object]:
         """Plain numbers, rounded."""
@@ -90,6 +89,8 @@ def measured_peaks() -> Peaks:
 
 
 def _dots(target: Target) -> list[str]:
+    if target.has("i8mm"):
+        return ["probe_dot", "probe_matrix"]
     tiles = target.has("amx_int8") and may_use_tiles()
     return ["probe_dot", "probe_tiles"] if tiles else ["probe_dot"]
 

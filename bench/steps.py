@@ -31,6 +31,7 @@ from circlet.target.targets import Target, parse_targets
 from circlet.target.threads import usable_cores
 
 _COPIES = ("copy.h", "select.h")
+_WINOGRAD_PLANES = 36
 _INTEGERS = re.compile("q4|q8|int")
 
 
@@ -48,6 +49,7 @@ class Work:
         data_bytes: Activations read and written, each once.
         constant_bytes: Weights and tables, as they are packed.
         unit: The arithmetic: "fp32", "int8" or "int16".
+        made: The share of the multiply-accumulates that the kernel makes.
     """
 
     kernel: str
@@ -59,6 +61,7 @@ class Work:
     data_bytes: int
     constant_bytes: int
     unit: str
+    made: float = 1.0
 
     @property
     def bytes(self) -> int:
@@ -259,7 +262,25 @@ def _work(call: KernelCall, us: float, facts: _Facts) -> Work:
         data_bytes=_data_bytes(call, facts),
         constant_bytes=sum(facts.packed[offset] for offset in dict.fromkeys(_constants(call))),
         unit=unit_of(call),
+        made=_made(call),
     )
+
+
+def _made(call: KernelCall) -> float:
+    """The share of an operator's multiply-accumulates that a kernel makes: Winograd's are fewer."""
+    macs = _macs(call.op)
+    if call.kernel.function != "winograd_f32" or not macs:
+        return 1.0
+    fields = _fields(call)
+    return _WINOGRAD_PLANES * fields["patches"] * fields["channels"] * fields["filters"] / macs
+
+
+def _fields(call: KernelCall) -> dict[str, int]:
+    """The parameters of a call that are single integers."""
+    sizes = ((name, np.asarray(value)) for name, value in call.params.items())
+    return {
+        name: int(value) for name, value in sizes if value.ndim == 0 and value.dtype.kind in "iu"
+    }
 
 
 def _macs(op: Op) -> int:
@@ -270,8 +291,9 @@ def _macs(op: Op) -> int:
 def _data_bytes(call: KernelCall, facts: _Facts) -> int:
     """Bytes of the tensors touched; calls of one operator that share a tensor share its bytes."""
     if call.kernel.function == "fill_border":
-        fields = {name: np.asarray(value).item() for name, value in call.params.items()}
-        return call.tasks * (fields["image_bytes"] - fields["height"] * fields["inner_bytes"])
+        fields = _fields(call)
+        images = call.tasks // (fields["height"] + 1)
+        return images * (fields["image_bytes"] - fields["height"] * fields["inner_bytes"])
     return sum(t.size_bytes // facts.touches[call.op, t] for t in _touched(call))
 
 

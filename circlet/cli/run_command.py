@@ -21,6 +21,7 @@ from circlet.cli.common import (
 from circlet.cli.progress import working
 from circlet.commands.run import RunRequest, Trust, run_network
 from circlet.formats.arrays import Normalisation
+from circlet.formats.features import NAMES
 from circlet.formats.sound import SoundOptions
 from circlet.options import VERIFY
 
@@ -32,7 +33,7 @@ from circlet.options import VERIFY
     "inputs",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Picture, .wav, .npy, .npz, .raw; once per input, in order. Without: random data.",
+    help="Picture, sound, .npy, .npz, .raw; once per input, in order. Without: random data.",
 )
 @click.option("--labels", type=click.Path(path_type=Path), help="Text file, one label a line.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="Best classes.")
@@ -68,10 +69,14 @@ from circlet.options import VERIFY
     default=16000,
     show_default=True,
     type=click.IntRange(1),
-    help="Samples per second that the network wants of a .wav.",
+    help="Samples per second that the network wants of a sound.",
 )
-@click.option("--start", default=0.0, type=click.FloatRange(0), help="Seconds of a .wav to skip.")
-@click.option("--features", type=click.Choice(["mfcc"]), help="What to compute from a .wav.")
+@click.option("--start", default=0.0, type=click.FloatRange(0), help="Seconds of a sound to skip.")
+@click.option(
+    "--features",
+    type=click.Choice(NAMES),
+    help="What to compute from a sound; else by the input's shape and range.",
+)
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(0), help="Of random data."
 )

@@ -20,6 +20,7 @@ from circlet.errors import FileError, InputError
 from circlet.formats.arrays import (
     DEFAULT_PIXELS,
     NO_PICTURES,
+    SOUNDS,
     Normalisation,
     Wanted,
     random_array,
@@ -198,7 +199,7 @@ def _check_used(request: RunRequest) -> None:
     """InputError where options say how to read a kind of input that is not given."""
     suffixes = {path.suffix.lower() for path in request.inputs}
     kinds = (
-        ("--rate, --start and --features", "sounds", request.sound != DEFAULT_SOUND, {".wav"}),
+        ("--rate, --start and --features", "sounds", request.sound != DEFAULT_SOUND, SOUNDS),
         ("--mean and --std", "pictures", request.pixels != DEFAULT_PIXELS, suffixes - NO_PICTURES),
     )
     for options, read, is_asked, matching in kinds:
@@ -213,7 +214,7 @@ def _check_used(request: RunRequest) -> None:
 def _read_input(path: Path, wanted: Wanted, request: RunRequest) -> tuple[np.ndarray, str]:
     """A file as an input array, and where it comes from."""
     most = request.options.limits.memory_bytes
-    if path.suffix.lower() == ".wav":
+    if path.suffix.lower() in SOUNDS:
         return read_sound_input(path, wanted, request.sound, most)
     return read_array(path, wanted, request.pixels, most), str(path)
 

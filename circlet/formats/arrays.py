@@ -18,7 +18,8 @@ from circlet.formats.numpy_files import Header, read_numpy
 from circlet.limits import DEFAULT_LIMITS
 from circlet.regular_files import open_regular
 
-NO_PICTURES = frozenset({".npy", ".npz", ".raw", ".bin", ".wav"})
+SOUNDS = frozenset((".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".au"))
+NO_PICTURES = frozenset({".npy", ".npz", ".raw", ".bin", *SOUNDS})
 _FILE = "an input file"
 _PICTURE_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _PIXEL_BYTES = 8  # as decoded, and as converted
@@ -93,7 +94,7 @@ def read_array(
     except CircletError:
         raise
     except Exception as error:  # decoders of damaged files raise whatever they stumble over
-        fix = "give a picture, or .npy, .npz, .raw, .wav, by these endings"
+        fix = "give a picture, a sound, or .npy, .npz, .raw, by these endings"
         raise FileError.unreadable(_FILE, path, error, fix) from error
 
 

@@ -19,7 +19,7 @@ from circlet.ops.build import builder
 from tests.bench.files import small_file
 from tests.windows import conv2d_attrs
 
-RATES = (200.0, 150.0, 100.0, 60.0, 50.0, 20.0)
+RATES = tuple(200.0 - 15 * level for level in range(len(LEVELS_BYTES)))
 PEAKS = Peaks(100.0, 400.0, 200.0, 10.0, RATES, RATES)
 
 

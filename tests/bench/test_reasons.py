@@ -9,13 +9,14 @@ import pytest
 from bench.float_twin import float_twin
 from bench.networks import class_of
 from bench.reasons import beside, why
-from bench.roofline import Peaks
+from bench.roofline import LEVELS_BYTES, Peaks
 from bench.steps import Profile, TimedWork, Work, profile
 from circlet.formats import load
 from circlet.ir import DType
 from tests.bench.files import small_file
 
-PEAKS = Peaks(100.0, 400.0, 200.0, 10.0, (100.0,) * 6, (100.0,) * 6)
+RATES = (100.0,) * len(LEVELS_BYTES)
+PEAKS = Peaks(100.0, 400.0, 200.0, 10.0, RATES, RATES)
 
 
 def row(

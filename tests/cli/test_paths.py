@@ -21,7 +21,7 @@ from circlet.config import Config, temporary_cache_folder
 from circlet.errors import CircletError, FileError, InputError
 from circlet.formats.arrays import Wanted, read_array
 from circlet.formats.convert import convert
-from circlet.formats.sound import read_wav
+from circlet.formats.sound_files import read_sound
 from tests.cli.call import in_shell
 from tests.runtime import networks
 
@@ -84,7 +84,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "picture": lambda path: read_array(path, PICTURE),
     "npy": lambda path: read_array(path.with_name(f"{path.name}.npy"), VECTOR),
     "lines": lambda path: read_array(path, LINES),
-    "wav": read_wav,
+    "wav": read_sound,
     "labels": lambda path: run_network(RunRequest(labels=path)),
     "input": lambda path: run_network(RunRequest(inputs=(path,))),
 }
