@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from circlet.errors import CircletError
     from circlet.formats import load, save
     from circlet.formats.flexbuffer import flexbuffer
-    from circlet.frontends.interpreter import Interpreter, OpResolverType, load_delegate
+    from circlet.frontends.delegates import Delegate, InterpreterWithCustomOps, load_delegate
+    from circlet.frontends.interpreter import Interpreter, OpResolverType
+    from circlet.frontends.signature_runner import SignatureRunner
     from circlet.frontends.user_ops import register_op
     from circlet.runtime.session import Session, load_artifact
 
@@ -21,22 +23,28 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "CircletError": "circlet.errors",
+    "Delegate": "circlet.frontends.delegates",
     "Interpreter": "circlet.frontends.interpreter",
+    "InterpreterWithCustomOps": "circlet.frontends.delegates",
     "OpResolverType": "circlet.frontends.interpreter",
     "Session": "circlet.runtime.session",
+    "SignatureRunner": "circlet.frontends.signature_runner",
     "flexbuffer": "circlet.formats.flexbuffer",
     "load": "circlet.formats",
     "load_artifact": "circlet.runtime.session",
-    "load_delegate": "circlet.frontends.interpreter",
+    "load_delegate": "circlet.frontends.delegates",
     "register_op": "circlet.frontends.user_ops",
     "save": "circlet.formats",
 }
 
 __all__ = [
     "CircletError",
+    "Delegate",
     "Interpreter",
+    "InterpreterWithCustomOps",
     "OpResolverType",
     "Session",
+    "SignatureRunner",
     "__version__",
     "flexbuffer",
     "load",

@@ -1,26 +1,35 @@
 """`Interpreter`: LiteRT's Python interface, with Circlet behind it.
 
 A script written for `ai_edge_litert.interpreter` runs with only its import changed. Errors are
-coded `CircletError`s that are also the ValueError or RuntimeError that LiteRT raises.
+coded `CircletError`s that are also the ValueError or RuntimeError that LiteRT raises, and begin
+with LiteRT's sentence. docs/replacing-litert.md lists what differs.
 """
 
 from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from circlet.errors import InputError, check_type
-from circlet.formats import load
+from circlet.errors import CircletError, InputError, UnsupportedOpsError
 from circlet.frontends.builtin_errors import also, raised_as
+from circlet.frontends.held_views import HeldViews
+from circlet.frontends.interpreter_arguments import (
+    check_delegates,
+    check_sizes,
+    check_threads,
+    opened_model,
+    sizes,
+)
 from circlet.frontends.signature_runner import SignatureRunner
-from circlet.frontends.subgraph import RunOptions, Subgraph
+from circlet.frontends.subgraph import RunOptions, Subgraph, checked_index
 from circlet.frontends.tensor_details import Details, element_type
-from circlet.ir import Signature, Tensor
-from circlet.stored import stored
+from circlet.ir import Signature
+
+_SUBGRAPH_OUT_OF_RANGE = "subgraph_index is out of range: {} for the model, which has {} subgraphs."
+_INVALID_SUBGRAPH = "Invalid subgraph index {} exceeds max subgraph index {}"
 
 
 @enum.unique
@@ -31,15 +40,6 @@ class OpResolverType(enum.Enum):
     BUILTIN = 1
     BUILTIN_REF = 2
     BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
-
-
-def load_delegate(library: object, options: Mapping[str, object] | None = None) -> None:
-    """Refuses: delegates of LiteRT cannot run inside Circlet.
-
-    Raises:
-        ValueError: Always, so that scripts fall back to the CPU as they would without the library.
-    """
-    raise also(_no_delegates(str(library)), ValueError)
 
 
 class Interpreter:
@@ -78,25 +78,29 @@ class Interpreter:
         self.experimental_compress_quantization_zero_points = (
             experimental_compress_quantization_zero_points
         )
-        with raised_as(ValueError):
-            _check_arguments(experimental_delegates, num_threads, experimental_op_resolver_type)
-            source = stored(_source(model_path, model_content))
-            model = load(source)
+        _check_resolver(experimental_op_resolver_type)
+        check_threads(num_threads)
+        source, model = opened_model(model_path, model_content)
+        check_delegates(experimental_delegates)
         options = RunOptions(num_threads or 1, experimental_preserve_all_tensors)
         self._graphs = [
             Subgraph(model, index, source, options) for index in range(len(model.graphs))
         ]
         self._main = self._graphs[0]
         self._signatures = {signature.key: signature for signature in model.signatures}
+        self._views = HeldViews()
 
     def allocate_tensors(self) -> None:
         """Compile the network for the input sizes of now and make its buffers.
 
         Raises:
-            RuntimeError: The network cannot be run, or not at these sizes.
+            RuntimeError: The network cannot be run, or not at these sizes; or a view is held.
         """
-        with raised_as(RuntimeError):
+        self._views.check_none()
+        try:
             self._main.allocate()
+        except CircletError as error:
+            raise also(error, RuntimeError, _why_unprepared(error)) from error.__cause__
 
     def get_input_details(self) -> list[Details]:
         """One dictionary per input."""
@@ -130,16 +134,19 @@ class Interpreter:
         Raises:
             ValueError: There is no such tensor, or no value.
         """
-        subgraph = self._subgraph(subgraph_index)
+        subgraph = self._subgraph(subgraph_index, _INVALID_SUBGRAPH)
         with raised_as(ValueError):
             return subgraph.buffer(subgraph.tensor(tensor_index)).copy()
 
     def tensor(self, tensor_index: int) -> Callable[[], np.ndarray]:
-        """A function that returns a view of a tensor's memory, without a copy."""
+        """A function that returns a view of a tensor's memory, without a copy.
+
+        While such a view, or a slice of one, is held, the network is not run, resized or allocated.
+        """
 
         def view() -> np.ndarray:
             with raised_as(ValueError):
-                return self._main.buffer(self._main.tensor(tensor_index))
+                return self._views.view(self._main.buffer(self._main.tensor(tensor_index)))
 
         return view
 
@@ -149,23 +156,25 @@ class Interpreter:
         """Give an input another size; `allocate_tensors` must follow.
 
         Raises:
-            RuntimeError: It is no input, or `strict` and a size is not open in the file.
-            ValueError: The size is not a row of numbers.
+            RuntimeError: It is no input; `strict` and a size is not open in the file; the sizes can
+                never work; or a view is held.
+            TypeError, ValueError, OverflowError: The size is not a row of numbers.
         """
-        with raised_as(ValueError):
-            shape = _sizes(tensor_size)
-        with raised_as(RuntimeError):
-            tensor = self._main.tensor(input_index)
-            if strict:
-                _check_open(tensor, shape)
-            self._main.resize(tensor, shape)
+        self._views.check_none()
+        shape, main = sizes(tensor_size), self._main
+        tensor = main.tensor(input_index, RuntimeError)
+        with raised_as(RuntimeError, "Attempting to resize a fixed-size tensor."):
+            main.check_is_input(tensor)
+        check_sizes(tensor, main.position(tensor), main.shape(tensor), shape, strict=strict)
+        main.resize(tensor, shape)
 
     def invoke(self) -> None:
         """Run the network on its buffers.
 
         Raises:
-            RuntimeError: Nothing is allocated, or the run failed.
+            RuntimeError: Nothing is allocated, the run failed, or a view is held.
         """
+        self._views.check_none()
         with raised_as(RuntimeError):
             self._main.invoke()
 
@@ -190,22 +199,36 @@ class Interpreter:
         Raises:
             ValueError: There is no such signature.
         """
-        with raised_as(ValueError):
-            signature = self._signature(signature_key)
-        return SignatureRunner(signature, self._home(signature))
+        if signature_key is None and len(self._signatures) != 1:
+            sentence = (
+                f"SignatureDef signature_key is None and model has {len(self._signatures)} "
+                "Signatures. None is only allowed when the model has 1 SignatureDef"
+            )
+            raise also(self._no_signature(None), ValueError, sentence)
+        return SignatureRunner(self, signature_key or next(iter(self._signatures)))
+
+    def _safe_to_run(self) -> bool:
+        return not self._views.any_held()
+
+    def _ensure_safe(self) -> None:
+        self._views.check_none()
 
     def _get_full_signature_list(self) -> dict[str, dict[str, dict[str, int]]]:
         return {key: self._indices(self._signatures[key]) for key in sorted(self._signatures)}
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
-        subgraph = self._subgraph(subgraph_index)
+        subgraph = self._subgraph(subgraph_index, _INVALID_SUBGRAPH)
         with raised_as(ValueError):
             return subgraph.details(subgraph.tensor(tensor_index))
 
     def _get_ops_details(self) -> list[Details]:
-        return [self._op_details(index) for index in range(len(self._main.graph.ops))]
+        return [self._get_op_details(index) for index in range(len(self._main.graph.ops))]
 
-    def _op_details(self, index: int) -> Details:
+    def _get_op_details(self, op_index: int) -> Details:
+        index, count = checked_index(op_index, "op_index"), len(self._main.graph.ops)
+        if not 0 <= index < count:
+            error = InputError(f"there is no operator {index}", why=f"the graph has {count}")
+            raise also(error, ValueError, "Invalid node index")
         op, position = self._main.graph.ops[index], self._main.position
         read = [-1 if tensor is None else position(tensor) for tensor in op.inputs]
         return {
@@ -228,81 +251,36 @@ class Interpreter:
     def _home(self, signature: Signature) -> Subgraph:
         return next(entry for entry in self._graphs if entry.graph is signature.graph)
 
-    def _signature(self, key: str | None) -> Signature:
-        if key is None and len(self._signatures) == 1:
-            return next(iter(self._signatures.values()))
+    def _signature(self, key: str) -> Signature:
         if key not in self._signatures:
-            raise InputError(
-                "there is no such signature" if key else "a signature must be named",
-                where=key or "signature_key",
-                why=f"the model has {sorted(self._signatures)}",
-            )
+            sentence = f'Invalid signature_key provided: "{key}".'
+            raise also(self._no_signature(key), ValueError, sentence)
         return self._signatures[key]
 
-    def _subgraph(self, index: int) -> Subgraph:
-        with raised_as(ValueError):
-            check_type(index, Integral, "subgraph_index", "the index of a subgraph")
-        if not 0 <= index < len(self._graphs):
-            why = f"the model has {len(self._graphs)} subgraphs"
-            raise also(InputError(f"there is no subgraph {index}", why=why), ValueError)
+    def _no_signature(self, key: str | None) -> InputError:
+        return InputError(
+            "there is no such signature" if key else "a signature must be named",
+            where=key or "signature_key",
+            why=f"the model has {sorted(self._signatures)}",
+        )
+
+    def _subgraph(self, index: int, sentence: str = _SUBGRAPH_OUT_OF_RANGE) -> Subgraph:
+        index, count = checked_index(index, "subgraph_index"), len(self._graphs)
+        if not 0 <= index < count:
+            error = InputError(f"there is no subgraph {index}", why=f"the model has {count}")
+            raise also(error, ValueError, sentence.format(index, count))
         return self._graphs[index]
 
 
-def _check_arguments(
-    delegates: Sequence[object] | None, num_threads: object, resolver: object
-) -> None:
-    if delegates:
-        raise _no_delegates("experimental_delegates")
-    if num_threads is not None and (not isinstance(num_threads, int) or num_threads < 1):
-        raise InputError(
-            "num_threads is not a count", where=repr(num_threads), fix="give 1 or more"
-        )
+def _check_resolver(resolver: object) -> None:
     if getattr(resolver, "name", None) not in OpResolverType.__members__:
-        raise InputError("the op resolver type is unknown", where=repr(resolver))
+        error = InputError("the op resolver type is unknown", where=repr(resolver))
+        raise also(error, ValueError, f"Unrecognized passed in op resolver type: {resolver}")
 
 
-def _no_delegates(where: str) -> InputError:
-    return InputError(
-        "LiteRT's delegates cannot be used",
-        where=where,
-        why="they run inside LiteRT's interpreter",
-        fix="leave them out: Circlet compiles the network for this CPU",
-    )
-
-
-def _source(
-    path: str | os.PathLike[str] | None, content: bytes | None
-) -> str | os.PathLike[str] | bytes:
-    if bool(path) == bool(content):
-        raise InputError(
-            "a model is given twice" if path else "no model is given",
-            fix="give either model_path or model_content",
-        )
-    if path:
-        return path
-    check_type(content, (bytes, bytearray, memoryview), "model_content", "the bytes of a network")
-    return bytes(content or b"")
-
-
-def _sizes(given: Sequence[int] | np.ndarray) -> tuple[int, ...]:
-    """The sizes of a shape, as LiteRT reads them: fractions are cut off."""
-    try:
-        shape = np.asarray(given, np.int32)
-    except (TypeError, ValueError, OverflowError) as error:
-        wanted = "one size per dimension"
-        raise InputError.mistyped("tensor_size", given, wanted) from error
-    if shape.ndim != 1:
-        raise InputError("a shape is not a row of sizes", where="tensor_size", why=repr(given))
-    return tuple(shape.tolist())
-
-
-def _check_open(tensor: Tensor, shape: tuple[int, ...]) -> None:
-    """Refuse to change a size that the file states."""
-    same_rank = len(shape) == len(tensor.shape)
-    pairs = zip(tensor.shape, shape, strict=False)
-    if not same_rank or any(stated not in (None, size) for stated, size in pairs):
-        raise InputError(
-            "a size that the file states cannot be changed strictly",
-            where=tensor.name,
-            why=f"the file has {['?' if size is None else size for size in tensor.shape]}",
-        )
+def _why_unprepared(error: CircletError) -> str:
+    """LiteRT's sentence for a custom operator that nobody registered."""
+    if not isinstance(error, UnsupportedOpsError):
+        return ""
+    names = [e.kind.removeprefix("CUSTOM:") for e in error.entries if e.kind.startswith("CUSTOM:")]
+    return f"Encountered unresolved custom op: {names[0]}." if names else ""

@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from circlet.artifact.values import as_array
 from circlet.errors import CircletError, InputError
-from circlet.frontends.builtin_errors import raised_as
-from circlet.frontends.subgraph import Subgraph
+from circlet.frontends.builtin_errors import also, raised_as
+from circlet.frontends.interpreter_arguments import check_sizes
 from circlet.frontends.tensor_details import Details
-from circlet.ir import Signature, Tensor
+from circlet.ir import Tensor
+
+if TYPE_CHECKING:
+    from circlet.frontends.interpreter import Interpreter
 
 
 class SignatureRunner:
-    """A callable with the signature's inputs as keyword arguments; returns outputs by name."""
+    """A callable with the signature's inputs as keyword arguments; returns outputs by name.
 
-    def __init__(self, signature: Signature, subgraph: Subgraph) -> None:
-        self._subgraph = subgraph
+    Args:
+        interpreter: The interpreter, whose buffers are used.
+        signature_key: Which signature; `Interpreter.get_signature_runner` finds the only one.
+
+    Raises:
+        ValueError: One of them is missing, or there is no such signature.
+    """
+
+    def __init__(
+        self, interpreter: Interpreter | None = None, signature_key: str | None = None
+    ) -> None:
+        if interpreter is None:
+            raise also(
+                InputError("no interpreter is given"), ValueError, "None interpreter provided."
+            )
+        if not signature_key:
+            error = InputError("no signature is given")
+            raise also(error, ValueError, "None signature_key provided.")
+        signature = interpreter._signature(signature_key)
+        self._subgraph = interpreter._home(signature)
         self._inputs = dict(sorted(signature.inputs.items()))
         self._outputs = dict(sorted(signature.outputs.items()))
 
@@ -58,6 +80,8 @@ class SignatureRunner:
         before = {tensor: graph.shape(tensor) for tensor in arrays}
         try:
             for tensor, array in arrays.items():
+                now, index = before[tensor], graph.position(tensor)
+                check_sizes(tensor, index, now, array.shape, strict=False)
                 graph.resize(tensor, array.shape)
             graph.allocate()
         except CircletError:
@@ -66,8 +90,15 @@ class SignatureRunner:
             raise
 
     def _check_names(self, inputs: dict[str, np.ndarray]) -> None:
-        if set(inputs) != set(self._inputs):
-            raise InputError(
-                "the inputs are not those of the signature",
-                why=f"got {sorted(inputs)}, expected {list(self._inputs)}",
-            )
+        if set(inputs) == set(self._inputs):
+            return
+        error = InputError(
+            "the inputs are not those of the signature",
+            why=f"got {sorted(inputs)}, expected {list(self._inputs)}",
+        )
+        unknown = next((name for name in inputs if name not in self._inputs), "")
+        sentence = f"Invalid Input name ({unknown}) for SignatureDef"
+        if len(inputs) != len(self._inputs):
+            counts = f"expected {len(self._inputs)} vs provided {len(inputs)}"
+            sentence = f"Invalid number of inputs provided for running a SignatureDef, {counts}"
+        raise also(error, ValueError, sentence)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
 from circlet.artifact.values import as_array, as_strings, unique_names
-from circlet.errors import InputError, check_type
+from circlet.errors import CircletError, InputError
 from circlet.formats import dumps
-from circlet.frontends.tensor_details import Details, tensor_details
+from circlet.frontends.builtin_errors import also, raised_as
+from circlet.frontends.tensor_details import Details, litert_type, tensor_details
 from circlet.ir import Graph, Model, Tensor
 from circlet.runtime.executor import BoundCall
 from circlet.runtime.session import Session
 from circlet.stored import Stored
 
 Source = Stored | bytes
+_UNALLOCATED = "Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first"
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,14 @@ class Subgraph:
         """The file's index of a tensor."""
         return self._positions[tensor]
 
-    def tensor(self, index: int) -> Tensor:
-        """The tensor of a file's index; InputError for an index that there is not."""
-        check_type(index, Integral, "tensor_index", "the index of a tensor")
-        count = len(self.graph.tensors)
+    def tensor(self, index: int, kind: type[Exception] = ValueError) -> Tensor:
+        """The tensor of a file's index; an error that is a `kind` for one that there is not."""
+        index, count = checked_index(index, "tensor_index"), len(self.graph.tensors)
         if not 0 <= index < count:
-            raise InputError(f"there is no tensor {index}", why=f"the graph has {count} tensors")
+            error = InputError(f"there is no tensor {index}", why=f"the graph has {count} tensors")
+            raise also(
+                error, kind, f"Invalid tensor index {index} exceeds max tensor index {count}"
+            )
         return self.graph.tensors[index]
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
@@ -86,13 +90,17 @@ class Subgraph:
 
     def resize(self, tensor: Tensor, shape: tuple[int, ...]) -> None:
         """Give an input another size; buffers are gone until `allocate`, if it is another one."""
-        if tensor not in self._inputs:
-            raise InputError("only inputs can be resized", where=tensor.name)
+        self.check_is_input(tensor)
         if shape == self._inputs[tensor]:
             return
         self._inputs[tensor] = shape
         self._call = None
         self._arrays.clear()
+
+    def check_is_input(self, tensor: Tensor) -> None:
+        """InputError for a tensor that is no input."""
+        if tensor not in self._inputs:
+            raise InputError("only inputs can be resized", where=tensor.name)
 
     def allocate(self) -> None:
         """Make a session and buffers for the sizes of now, if there are none."""
@@ -112,7 +120,8 @@ class Subgraph:
     def invoke(self) -> None:
         """Run on the buffers."""
         if self._call is None:
-            raise InputError("the network is not ready to run", fix="call allocate_tensors()")
+            error = InputError("the network is not ready to run", fix="call allocate_tensors()")
+            raise also(error, RuntimeError, "Invoke called on model that is not ready.")
         self._call.run()
         self._publish()
 
@@ -136,33 +145,58 @@ class Subgraph:
         """
         array = self._arrays.get(tensor, tensor.data)
         if array is None:
-            raise InputError(
-                "a tensor has no data",
-                where=tensor.name,
-                why=self._why_no_data(),
-                fix="call allocate_tensors(), or preserve all tensors to read intermediate ones",
-            )
+            raise self._no_data(tensor)
         return array
 
     def store(self, tensor: Tensor, given: object) -> None:
-        """Copy a value of the same type and size into a tensor's memory."""
-        if self._call is None:
-            raise InputError(
-                "a tensor cannot be set yet", where=tensor.name, fix="call allocate_tensors()"
-            )
-        target, value = self.buffer(tensor), as_array(given, "a value", tensor.name)
+        """Copy a value of the same type and size into a tensor's memory.
+
+        Raises:
+            ValueError: It does not fit, the tensor is a constant, or nothing is allocated.
+        """
+        with raised_as(ValueError, "Failed to convert value into readable tensor."):
+            value = as_array(given, "a value", tensor.name)
+        self._check_fits(tensor, value)
+        target = self._arrays.get(tensor, tensor.data)
+        if self._call is None or target is None:
+            error = InputError("a tensor cannot be set", where=tensor.name, why=self._why_no_data())
+            raise also(error, ValueError, _UNALLOCATED)
         if not target.flags.writeable:
-            raise InputError("a constant cannot be set", where=tensor.name)
-        if target.dtype.hasobject:
-            value = as_strings(value, tensor.name)
-        if value.dtype != target.dtype or value.shape != target.shape:
-            raise InputError(
-                "a value does not fit its tensor",
-                where=tensor.name,
-                why=f"got {value.dtype} {list(value.shape)}, "
-                f"expected {target.dtype} {list(target.shape)}",
-            )
-        target[...] = value
+            raise also(InputError("a constant cannot be set", where=tensor.name), ValueError)
+        if not target.dtype.hasobject:
+            target[...] = value
+        elif value.ndim == 0 and value.dtype.kind == "S":
+            target[()] = value.tobytes()  # numpy would take its last zero bytes for padding
+        else:
+            with raised_as(ValueError):
+                target[...] = as_strings(value, tensor.name)
+
+    def _check_fits(self, tensor: Tensor, value: np.ndarray) -> None:
+        index, shape = self._positions[tensor], self.shape(tensor)
+        stored = self._arrays.get(tensor)
+        dtype = tensor.dtype.in_arrays if stored is None else stored.dtype
+        got, expected = litert_type(value.dtype), litert_type(dtype or value.dtype)
+        if got == expected and value.shape == shape:
+            return
+        sentence = f"Got value of type {got} but expected type {expected} for input {index}"
+        sentence += f", name: {tensor.name}"
+        if got == expected:
+            sentence = _dimension_mismatch(value.shape, shape, index)
+        error = InputError(
+            "a value does not fit its tensor",
+            where=tensor.name,
+            why=f"got {value.dtype} {list(value.shape)}, expected {dtype} {list(shape)}",
+        )
+        raise also(error, ValueError, f"Cannot set tensor: {sentence}")
+
+    def _no_data(self, tensor: Tensor) -> CircletError:
+        error = InputError(
+            "a tensor has no data",
+            where=tensor.name,
+            why=self._why_no_data(),
+            fix="call allocate_tensors(), or preserve all tensors to read intermediate ones",
+        )
+        return also(error, ValueError, "Tensor data is null. Run allocate_tensors() first")
 
     def _why_no_data(self) -> str:
         if self._call is None:
@@ -184,6 +218,25 @@ class Subgraph:
         plain = self.index == 0 and len(self._outputs) == len(self.graph.outputs)
         source = self._source if plain else _alone(self._model, self.index, self._outputs)
         return Session(source, threads=self._options.threads)
+
+
+def checked_index(given: object, name: str) -> int:
+    """An index as an int; an InputError that is a TypeError for what is none."""
+    try:
+        return operator.index(given)  # type: ignore[arg-type]
+    except TypeError as error:
+        coded = InputError.mistyped(name, given, "an index, as a whole number")
+        raise also(coded, TypeError, "incompatible function arguments.") from error
+
+
+def _dimension_mismatch(got: tuple[int, ...], expected: tuple[int, ...], index: int) -> str:
+    if len(got) != len(expected):
+        sizes, where = (len(got), len(expected)), ""
+    else:
+        axis = next(i for i, pair in enumerate(zip(got, expected, strict=True)) if len({*pair}) > 1)
+        sizes, where = (got[axis], expected[axis]), f"dimension {axis} of "
+    counts = f"Got {sizes[0]} but expected {sizes[1]}"
+    return f"Dimension mismatch. {counts} for {where}input {index}."
 
 
 def _outputs(graph: Graph, preserve_all: bool) -> list[Tensor]:

@@ -44,6 +44,11 @@ def element_type(tensor: Tensor) -> type:
     return _OTHER_TYPES.get(tensor.dtype, np.object_)
 
 
+def litert_type(dtype: np.dtype[Any]) -> str:
+    """LiteRT's name of the elements of a numpy array."""
+    return "STRING" if dtype.kind in "OSU" else dtype.name.upper()
+
+
 def _signature(tensor: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape with -1 where the file leaves a size open."""
     if None not in tensor.shape:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -125,27 +123,6 @@ def test_a_call_that_fails_leaves_the_sizes_as_they_were() -> None:
         runner(x=np.zeros((), np.float32))
     assert runner.get_input_details()["x"]["shape"].tolist() == [1, 4]
     np.testing.assert_array_equal(runner(x=ROWS)["y"], ANSWER)
-
-
-@pytest.mark.parametrize("size", [None, "abc", 5, [[1], [2, 3]]])
-def test_a_size_that_is_no_row_of_numbers_is_a_coded_value_error(size: Any) -> None:
-    with pytest.raises(ValueError, match="E-INPUT"):
-        circlet(model_content=chain()).resize_tensor_input(0, size)
-
-
-@pytest.mark.parametrize("index", ["0", None, 1.5])
-def test_an_index_that_is_no_number_is_a_coded_value_error(index: Any) -> None:
-    interpreter = circlet(model_content=chain())
-    calls = (interpreter.get_tensor, interpreter.tensor(index), interpreter.get_tensor_details)
-    for call, arguments in zip(calls, ((index,), (), (index,)), strict=True):
-        with pytest.raises(ValueError, match="E-INPUT"):
-            call(*arguments)
-
-
-@pytest.mark.parametrize("content", ["text", 5])
-def test_a_network_that_is_no_bytes_is_a_coded_value_error(content: Any) -> None:
-    with pytest.raises(ValueError, match="model_content"):
-        circlet(model_content=content)
 
 
 def test_a_value_that_is_no_array_is_a_coded_value_error() -> None:
