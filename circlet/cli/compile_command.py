@@ -57,7 +57,7 @@ def command(as_json: bool, tune: bool, tune_seconds: float, **options: object) -
         raise click.UsageError("--tune-seconds needs --tune")
     options["tune_seconds"] = tune_seconds if tune else 0.0
     request = CompileRequest(options=options_of(options), **options)  # type: ignore[arg-type]
-    with working("compiling"):
+    with working("reading and planning"):
         report = compile_to_file(request)
     if as_json:
         print_json(asdict(report))

@@ -88,8 +88,8 @@ def command(as_json: bool, placement: bool, **options: object) -> None:
     compile`: the code in it is executed, so take it only from whom you would take a program.
     """
     request = _request(options)
-    with working("compiling and running", request.repeat) as progress:
-        report = run_network(request, progress)
+    with working("opening the network"):
+        report = run_network(request)
     if as_json:
         print_json(asdict(report))
         return

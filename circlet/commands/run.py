@@ -119,10 +119,8 @@ class RunReport:
     precision: str = "f32"
 
 
-def run_network(
-    request: RunRequest, progress: Callable[[int], None] = lambda done: None
-) -> RunReport:
-    """Open, feed, run, time and describe a network; `progress` hears of each timed run."""
+def run_network(request: RunRequest) -> RunReport:
+    """Open, feed, run, time and describe a network."""
     sample = Sample() if request.model is None else None
     labels = sample.labels if sample and not request.labels else _labels(request.labels)
     source = request.trust.source(sample.model_path if sample else request.model or Path())
@@ -132,7 +130,7 @@ def run_network(
     session = Session.of(source, request.options, threads=request.threads)
     arrays, origins, warnings = _inputs(request, session, sample)
     call, results = _ready(session, arrays)
-    times = time_runs(call, request.repeat, request.warmup, request.delay, progress)
+    times = time_runs(call, request.repeat, request.warmup, request.delay)
     if request.output:
         write_outputs(request.output, session.outputs, results)
     pairs = zip(session.outputs, results, strict=True)

@@ -13,10 +13,12 @@ from typing import TypeVar
 
 from circlet.artifact.cache import Cache, usable_folder
 from circlet.backends.cpu.c_compiler import Compiler, compiler_identity, find_compiler
+from circlet.backends.cpu.emit import KERNEL_START
 from circlet.backends.cpu.flags import unit_flags
 from circlet.backends.cpu.processes import Compilers, Done
 from circlet.config import Config, compiler_environment, temporary_folder
 from circlet.errors import CacheError, CompileError
+from circlet.progress import Stage
 from circlet.scratch import scratch_folder
 from circlet.target.targets import Target
 from circlet.target.threads import usable_cores
@@ -48,6 +50,11 @@ class UnitSource:
     target: Target
     flags: tuple[str, ...] = ()
 
+    @property
+    def kernels(self) -> int:
+        """How many kernels it has, as progress counts them."""
+        return max(1, self.text.count(KERNEL_START))
+
 
 def compile_unit(
     source: str,
@@ -55,13 +62,25 @@ def compile_unit(
     *,
     flags: Sequence[str] = (),
     config: Config | None = None,
+    compilers: Compilers | None = None,
 ) -> bytes:
     """The bytes of the shared object built from one C text."""
-    return compile_units([UnitSource(source, target, tuple(flags))], config=config)[0]
+    unit = UnitSource(source, target, tuple(flags))
+    return compile_units([unit], config=config, compilers=compilers)[0]
 
 
-def compile_units(units: Sequence[UnitSource], *, config: Config | None = None) -> list[bytes]:
+def compile_units(
+    units: Sequence[UnitSource],
+    *,
+    config: Config | None = None,
+    compilers: Compilers | None = None,
+    stage: Stage | None = None,
+) -> list[bytes]:
     """The shared objects of several C texts, built side by side.
+
+    Args:
+        compilers: Those of a larger request, which ends them if it is interrupted.
+        stage: What the kernels that are compiled advance.
 
     Raises:
         CompilerMissingError: There is no compiler, or it cannot be started.
@@ -72,13 +91,18 @@ def compile_units(units: Sequence[UnitSource], *, config: Config | None = None) 
     compiler = find_compiler(config)
     try:
         with scratch_folder() as folder:
-            return _compile_in(Path(folder), units, compiler, config)
+            return _compile_in(Path(folder), units, compiler, config, compilers, stage)
     except OSError as error:
         raise _no_room(error) from error
 
 
 def _compile_in(
-    folder: Path, units: Sequence[UnitSource], compiler: Compiler, config: Config
+    folder: Path,
+    units: Sequence[UnitSource],
+    compiler: Compiler,
+    config: Config,
+    compilers: Compilers | None,
+    stage: Stage | None,
 ) -> list[bytes]:
     environment = compiler_environment(
         ZIG_GLOBAL_CACHE_DIR=str(_folder_of_compiler(config, folder)),
@@ -88,10 +112,13 @@ def _compile_in(
 
     def build(unit: UnitSource) -> bytes:
         own = Path(tempfile.mkdtemp(dir=folder))
-        return _compile_one(own, unit, compiler, compilers, environment)
+        image = _compile_one(own, unit, compiler, processes, environment)
+        if stage is not None:
+            stage.advance(unit.kernels)
+        return image
 
     workers = min(len(units), usable_cores()) or 1
-    with ThreadPoolExecutor(workers) as pool, Compilers() as compilers:
+    with ThreadPoolExecutor(workers) as pool, compilers or Compilers() as processes:
         return list(map(build, units) if workers == 1 else started(pool, build, units))
 
 
