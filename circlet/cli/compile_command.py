@@ -49,6 +49,11 @@ from circlet.commands.compile import CompileRequest, compile_to_file
     show_default=True,
     help="How long --tune measures, for each target.",
 )
+@click.option(
+    "--without-compiler",
+    is_flag=True,
+    help="Where there is no C compiler, make an artifact whose operators run in numpy.",
+)
 @max_memory_option
 @json_option
 def command(as_json: bool, tune: bool, tune_seconds: float, **options: object) -> None:

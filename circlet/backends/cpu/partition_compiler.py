@@ -21,7 +21,7 @@ from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
 from circlet.backends.cpu.processes import Compilers
 from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
-from circlet.backends.cpu.toolchain import UnitSource, compile_units, started
+from circlet.backends.cpu.toolchain import UnitSource, check_targets, compile_units, started
 from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.config import Config
 from circlet.errors import LimitError
@@ -100,6 +100,7 @@ class CpuCompiler:
         """
         if not partitions:
             return base.Compiled(())
+        check_targets(self.job.targets, self.config)
         lowered = {}
         for target in self.job.targets:
             budget = self.job.budget.copy()

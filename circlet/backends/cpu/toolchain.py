@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ from circlet.backends.cpu.emit import KERNEL_START
 from circlet.backends.cpu.flags import unit_flags
 from circlet.backends.cpu.processes import Compilers, Done
 from circlet.config import Config, compiler_environment, temporary_folder
-from circlet.errors import CacheError, CompileError
+from circlet.errors import CacheError, CompileError, TargetError
 from circlet.progress import Stage
 from circlet.scratch import scratch_folder
+from circlet.target.host import host_architecture
 from circlet.target.targets import Target
 from circlet.target.threads import usable_cores
 
@@ -27,6 +28,7 @@ __all__ = [
     "KERNELS_DIR",
     "RUNTIME_DIR",
     "UnitSource",
+    "check_targets",
     "compile_unit",
     "compile_units",
     "compiler_cache",
@@ -37,6 +39,7 @@ __all__ = [
 RUNTIME_DIR = Path(__file__).parent / "runtime"
 KERNELS_DIR = Path(__file__).parent / "kernels"
 _SHOWN_LINES = 12
+_NOTHING = "typedef int nothing;\n"
 _OF_USERS = "user_op_params"  # in units with C of operators that users registered
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -94,6 +97,27 @@ def compile_units(
             return _compile_in(Path(folder), units, compiler, config, compilers, stage)
     except OSError as error:
         raise _no_room(error) from error
+
+
+def check_targets(targets: Iterable[Target], config: Config) -> None:
+    """See that the compiler makes code for other machines, before much work is done for them.
+
+    Raises:
+        TargetError: It makes none for one of the targets.
+        CircletError: As `compile_units`.
+    """
+    for target in targets:
+        if target.arch != host_architecture():
+            try:
+                compile_unit(_NOTHING, target, config=config)
+            except CompileError as error:
+                raise TargetError(
+                    f"the C compiler makes no code for {target}",
+                    where=error.where,
+                    why=error.reasons,
+                    fix=f"set CIRCLET_CC to a compiler for {target.arch}, or unset it: "
+                    "the package ziglang compiles for every target",
+                ) from error
 
 
 def _compile_in(
