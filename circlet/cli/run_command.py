@@ -36,7 +36,11 @@ from circlet.options import VERIFY
 )
 @click.option("--labels", type=click.Path(path_type=Path), help="Text file, one label a line.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="Best classes.")
-@click.option("--output", type=click.Path(path_type=Path), help="Write the outputs to this .npz.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the outputs to this .npz or .json; a single one to .npy, .csv or .raw, too.",
+)
 @click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
 @backend_option
 @strict_option
