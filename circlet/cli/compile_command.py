@@ -22,11 +22,12 @@ from circlet.cli.common import (
 from circlet.cli.console import say
 from circlet.cli.progress import working
 from circlet.cli.render_artifact import show_tuning
+from circlet.cli.standard_input import InputFile
 from circlet.commands.compile import CompileRequest, compile_to_file
 
 
 @click.command(cls=CircletCommand, name="compile")
-@click.argument("model", required=False, type=click.Path(path_type=Path))
+@click.argument("model", required=False, type=InputFile())
 @click.option(
     "-o", "--output", required=True, type=click.Path(path_type=Path), help="The file to write."
 )

@@ -19,6 +19,7 @@ from circlet.cli.common import (
     strict_option,
 )
 from circlet.cli.progress import working
+from circlet.cli.standard_input import InputFile
 from circlet.commands.run import RunRequest, Trust, run_network
 from circlet.formats.arrays import Normalisation
 from circlet.formats.sound import SoundOptions
@@ -26,13 +27,14 @@ from circlet.options import VERIFY
 
 
 @click.command(cls=CircletCommand, name="run")
-@click.argument("model", required=False, type=click.Path(path_type=Path))
+@click.argument("model", required=False, type=InputFile())
 @click.option(
     "--input",
     "inputs",
     multiple=True,
-    type=click.Path(path_type=Path),
-    help="Picture, .wav, .npy, .npz, .raw; once per input, in order. Without: random data.",
+    type=InputFile(),
+    help="Picture, .wav, .npy, .npz, .raw, or - for standard input; once per input, in order. "
+    "Without: random data.",
 )
 @click.option("--labels", type=click.Path(path_type=Path), help="Text file, one label a line.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="Best classes.")
