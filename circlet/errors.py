@@ -81,6 +81,11 @@ class FileError(CircletError):
         why = str(error) or type(error).__name__
         if isinstance(error, OSError) and error.strerror:  # others are of decoders
             why, fix = error.strerror, "check the path and its permissions"
+            scheme, mark, rest = str(path).partition(":/")
+            if isinstance(error, FileNotFoundError) and mark and len(scheme) > 1:
+                path = f"{scheme}://{rest.lstrip('/')}"  # as it was typed, if it went through Path
+                why = "it is an address, and Circlet reads files only"
+                fix = "download it first, then give the path of the file"
         elif isinstance(error, EOFError):
             why = "it ends too early"
         return cls(f"{what} cannot be read", where=str(path), why=why, fix=fix)

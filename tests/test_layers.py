@@ -25,6 +25,7 @@ LAYERS = (
             "scratch",
             "escape",
             "regular_files",
+            "progress",
         ),
     ),
     ("ir", "target"),

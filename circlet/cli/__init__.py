@@ -28,6 +28,8 @@ _COMMANDS = {
     "doctor": "say what this machine offers: CPU, compiler, cache, backends",
 }
 
+_INTERRUPTED = 128 + 2  # as shells say of a program that SIGINT ended
+
 
 class _Shown(click.UsageError):
     """An error of wrong usage as it may be printed."""
@@ -53,6 +55,9 @@ class _Lazy(click.Group):
         """Run a command; an error in the settings ends as one of the command's own would."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            say("interrupted", err=True)
+            ctx.exit(_INTERRUPTED)
         except CircletError as error:
             say(*str(error).split("\n"), err=True)
             ctx.exit(1)
@@ -69,7 +74,7 @@ class _Lazy(click.Group):
 def group() -> None:
     """Run neural networks on this device.
 
-    Exit codes: 0 done, 1 an error with a code on standard error, 2 wrong usage.
+    Exit codes: 0 done, 1 an error with a code on standard error, 2 wrong usage, 130 interrupted.
 
     \b
     Environment:

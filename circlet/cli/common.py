@@ -8,12 +8,13 @@ import math
 import re
 import sys
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from click.core import ParameterSource
 
-from circlet.cli.console import say
+from circlet.cli.console import say, shown
+from circlet.cli.standard_input import standard_input
 from circlet.config import Config
 from circlet.errors import CircletError, InputError
 from circlet.escape import escaped
@@ -102,13 +103,24 @@ class CircletCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command's function."""
         try:
+            with standard_input(ctx):
+                return self._answer(ctx)
+        except CircletError as error:
+            self._fail(ctx, error)
+
+    def _answer(self, ctx: click.Context) -> Any:
+        """Run the function and say what went wrong, while files go by the names that they have."""
+        try:
             return super().invoke(ctx)
         except CircletError as error:
-            if ctx.params.get("as_json"):
-                print_json({"error": error.as_dict()})
-            else:
-                say(*str(error).split("\n"), err=True)
-            ctx.exit(1)
+            self._fail(ctx, error)
+
+    def _fail(self, ctx: click.Context, error: CircletError) -> NoReturn:
+        if ctx.params.get("as_json"):
+            print_json({"error": error.as_dict()})
+        else:
+            say(*str(error).split("\n"), err=True)
+        ctx.exit(1)
 
 
 def print_json(data: object) -> None:
@@ -117,11 +129,13 @@ def print_json(data: object) -> None:
 
 
 def _finite(data: object) -> object:
-    """The data with None for the numbers that JSON does not know: not-a-number and infinities."""
+    """The data with None for not-a-number and infinities, which JSON does not know."""
     if isinstance(data, dict):
         return {key: _finite(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
         return [_finite(value) for value in data]
+    if isinstance(data, str):
+        return shown(data)
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 

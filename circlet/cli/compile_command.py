@@ -22,11 +22,12 @@ from circlet.cli.common import (
 from circlet.cli.console import say
 from circlet.cli.progress import working
 from circlet.cli.render_artifact import show_tuning
+from circlet.cli.standard_input import InputFile
 from circlet.commands.compile import CompileRequest, compile_to_file
 
 
 @click.command(cls=CircletCommand, name="compile")
-@click.argument("model", required=False, type=click.Path(path_type=Path))
+@click.argument("model", required=False, type=InputFile())
 @click.option(
     "-o", "--output", required=True, type=click.Path(path_type=Path), help="The file to write."
 )
@@ -49,6 +50,11 @@ from circlet.commands.compile import CompileRequest, compile_to_file
     show_default=True,
     help="How long --tune measures, for each target.",
 )
+@click.option(
+    "--without-compiler",
+    is_flag=True,
+    help="Where there is no C compiler, make an artifact whose operators run in numpy.",
+)
 @max_memory_option
 @json_option
 def command(as_json: bool, tune: bool, tune_seconds: float, **options: object) -> None:
@@ -57,7 +63,7 @@ def command(as_json: bool, tune: bool, tune_seconds: float, **options: object) -
         raise click.UsageError("--tune-seconds needs --tune")
     options["tune_seconds"] = tune_seconds if tune else 0.0
     request = CompileRequest(options=options_of(options), **options)  # type: ignore[arg-type]
-    with working("compiling"):
+    with working("reading and planning"):
         report = compile_to_file(request)
     if as_json:
         print_json(asdict(report))

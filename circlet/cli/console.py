@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -16,9 +18,29 @@ if TYPE_CHECKING:
 _UNBOUNDED = 100_000
 
 
+_NAMES: dict[str, str] = {}
+
+
+@contextmanager
+def known_as(path: str, name: str) -> Iterator[None]:
+    """Call a file by another name than its path in all that is printed until the block ends."""
+    _NAMES[path] = name
+    try:
+        yield
+    finally:
+        del _NAMES[path]
+
+
+def shown(text: str) -> str:
+    """Text with the names that people know files by."""
+    for path, name in _NAMES.items():
+        text = text.replace(path, name)
+    return text
+
+
 def say(*lines: str, err: bool = False) -> None:
     """Print lines as they are, to standard error where asked."""
-    click.echo("\n".join(map(escaped, lines)), err=err)
+    click.echo("\n".join(escaped(shown(line)) for line in lines), err=err)
 
 
 def console() -> Console:
@@ -38,4 +60,4 @@ def cell(text: str) -> Text:
     """What a table shows; nothing in it is markup."""
     from rich.text import Text
 
-    return Text(escaped(text))
+    return Text(escaped(shown(text)))

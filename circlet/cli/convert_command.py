@@ -8,11 +8,12 @@ import click
 
 from circlet.cli.common import CircletCommand, counted, json_option, print_json
 from circlet.cli.console import say
+from circlet.cli.standard_input import InputFile
 from circlet.formats.convert import convert
 
 
 @click.command(cls=CircletCommand, name="convert")
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=InputFile())
 @click.argument("target", type=click.Path(path_type=Path))
 @json_option
 def command(source: Path, target: Path, as_json: bool) -> None:

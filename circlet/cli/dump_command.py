@@ -7,13 +7,15 @@ from pathlib import Path
 import click
 
 from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.cli.console import shown
+from circlet.cli.standard_input import InputFile
 from circlet.formats import load
 from circlet.formats.dump import dump_data, dump_text
 from circlet.ops.text import to_text
 
 
 @click.command(cls=CircletCommand, name="dump")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=InputFile())
 @click.option("--text", "as_text", is_flag=True, help="Print the network as Circlet's IR text.")
 @click.option("--data", is_flag=True, help="With --text: print long constants too.")
 @json_option
@@ -25,4 +27,4 @@ def command(model: Path, as_text: bool, data: bool, as_json: bool) -> None:
         print_json({"text": to_text(load(model), data=data)} if as_text else dump_data(model))
     else:
         text = to_text(load(model), data=data) if as_text else dump_text(model)
-        click.echo(text, nl=False)
+        click.echo(shown(text), nl=False)

@@ -19,6 +19,7 @@ from circlet.cli.common import (
     print_json,
 )
 from circlet.cli.render_artifact import show_artifact
+from circlet.cli.standard_input import InputFile
 from circlet.commands.inspect import inspect_model
 from circlet.commands.inspect_artifact import inspect_artifact
 from circlet.errors import InputError
@@ -28,7 +29,7 @@ from circlet.stored import stored
 
 
 @click.command(cls=CircletCommand, name="inspect")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=InputFile())
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
 @backend_option
 @level_option(default="O2", show_default=True)

@@ -19,6 +19,7 @@ from circlet.cli.common import (
     strict_option,
 )
 from circlet.cli.progress import working
+from circlet.cli.standard_input import InputFile
 from circlet.commands.run import RunRequest, Trust, run_network
 from circlet.formats.arrays import Normalisation
 from circlet.formats.features import NAMES
@@ -27,17 +28,22 @@ from circlet.options import VERIFY
 
 
 @click.command(cls=CircletCommand, name="run")
-@click.argument("model", required=False, type=click.Path(path_type=Path))
+@click.argument("model", required=False, type=InputFile())
 @click.option(
     "--input",
     "inputs",
     multiple=True,
-    type=click.Path(path_type=Path),
-    help="Picture, sound, .npy, .npz, .raw; once per input, in order. Without: random data.",
+    type=InputFile(),
+    help="Picture, sound, .npy, .npz, .raw, or - for standard input; once per input, in order. "
+    "Without: random data.",
 )
 @click.option("--labels", type=click.Path(path_type=Path), help="Text file, one label a line.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="Best classes.")
-@click.option("--output", type=click.Path(path_type=Path), help="Write the outputs to this .npz.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the outputs to this .npz or .json; a single one to .npy, .csv or .raw, too.",
+)
 @click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
 @backend_option
 @strict_option
@@ -93,8 +99,8 @@ def command(as_json: bool, placement: bool, **options: object) -> None:
     compile`: the code in it is executed, so take it only from whom you would take a program.
     """
     request = _request(options)
-    with working("compiling and running", request.repeat) as progress:
-        report = run_network(request, progress)
+    with working("opening the network"):
+        report = run_network(request)
     if as_json:
         print_json(asdict(report))
         return

@@ -15,13 +15,14 @@ from circlet.cli.common import (
     print_json,
 )
 from circlet.cli.console import say
+from circlet.cli.standard_input import InputFile
 from circlet.formats import load
 from circlet.limits import Limits
 from circlet.ops.verification import Verification, verification
 
 
 @click.command(cls=CircletCommand, name="verify")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=InputFile())
 @max_memory_option
 @json_option
 @click.pass_context

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from circlet.artifact.file import open_artifact
-from circlet.backends.registry import native_count
+from circlet.backends.registry import find_backend, native_count
 from circlet.compiler.compile import compile_template
 from circlet.compiler.template import Template
+from circlet.errors import CompilerMissingError
 from circlet.formats.paths import check_apart
 from circlet.options import DEFAULT_OPTIONS, Options
 from circlet.regular_files import check_replaceable, write_file
@@ -20,11 +21,18 @@ from circlet.sample import Sample
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """What `circlet compile` is asked for; `model` None is the embedded sample."""
+    """What `circlet compile` is asked for.
+
+    Attributes:
+        model: None is the embedded sample.
+        without_compiler: Whether an artifact is made even where what compiles for a backend is
+            missing: others, numpy in the end, run its operators.
+    """
 
     output: Path
     model: Path | None = None
     options: Options = DEFAULT_OPTIONS
+    without_compiler: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,8 +67,11 @@ def compile_to_file(request: CompileRequest) -> CompileReport:
     Raises:
         CircletError: As `circlet.compiler.compile.compile_model`; FileError if it cannot be
             written.
+        CompilerMissingError: There is none for a backend that was asked for.
     """
     start = time.perf_counter()
+    if not request.without_compiler:
+        _check_compilers(request.options)
     check_replaceable(request.output, "the artifact")
     check_apart(request.output, [request.model])
     template = Template.read(request.model or Sample().model_path, request.options)
@@ -81,3 +92,18 @@ def compile_to_file(request: CompileRequest) -> CompileReport:
         lower_bound_bytes=max((part.get("lower_bound_bytes", 0) for part in parts), default=0),
         tuning=tuple(record for own in reports for record in own.get("tuning", ())),
     )
+
+
+def _check_compilers(options: Options) -> None:
+    """See that every backend that was asked for can compile: an artifact is made to be native."""
+    for name in dict.fromkeys(options.backends):
+        try:
+            find_backend(name).toolchain()
+        except CompilerMissingError as error:
+            otherwise = "or --without-compiler for an artifact whose operators run in numpy"
+            raise CompilerMissingError(
+                error.what,
+                where=f"backend {name}",
+                why=error.reasons,
+                fix=f"{error.fix}, {otherwise}",
+            ) from error

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +23,12 @@ from circlet.formats.arrays import (
     random_array,
     read_array,
 )
-from circlet.formats.entry_names import NAMES_ENTRY, entry_names
+from circlet.formats.outputs import (
+    Output,
+    check_output_count,
+    check_output_suffix,
+    output_bytes,
+)
 from circlet.formats.paths import check_apart
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 from circlet.options import DEFAULT_OPTIONS, Options
@@ -119,20 +121,21 @@ class RunReport:
     precision: str = "f32"
 
 
-def run_network(
-    request: RunRequest, progress: Callable[[int], None] = lambda done: None
-) -> RunReport:
-    """Open, feed, run, time and describe a network; `progress` hears of each timed run."""
+def run_network(request: RunRequest) -> RunReport:
+    """Open, feed, run, time and describe a network."""
     sample = Sample() if request.model is None else None
     labels = sample.labels if sample and not request.labels else _labels(request.labels)
     source = request.trust.source(sample.model_path if sample else request.model or Path())
     if request.output:
         check_replaceable(request.output, "the outputs")
+        check_output_suffix(request.output)
         check_apart(request.output, [*request.inputs, request.model, request.labels])
     session = Session.of(source, request.options, threads=request.threads)
+    if request.output:
+        check_output_count(request.output, unique_names(session.outputs))
     arrays, origins, warnings = _inputs(request, session, sample)
     call, results = _ready(session, arrays)
-    times = time_runs(call, request.repeat, request.warmup, request.delay, progress)
+    times = time_runs(call, request.repeat, request.warmup, request.delay)
     if request.output:
         write_outputs(request.output, session.outputs, results)
     pairs = zip(session.outputs, results, strict=True)
@@ -234,29 +237,8 @@ def _labels(path: Path | None) -> list[str]:
         raise FileError.unreadable("the file of labels", path, error, fix) from error
 
 
-def _storable(array: np.ndarray, name: str) -> np.ndarray:
-    """The array, strings as numpy's own byte strings."""
-    if not array.dtype.hasobject:
-        return array
-    if any(element.endswith(b"\0") for element in array.flat):
-        why = "numpy's byte strings cannot end in a zero byte"
-        raise InputError("an output of strings cannot be written", where=name, why=why)
-    return array.astype(np.bytes_)
-
-
 def write_outputs(path: Path, values: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:
-    """Write outputs to an .npz, whole or not at all, as entries that are plain file names.
-
-    Where those differ from the outputs' names, the entry of `NAMES_ENTRY` has the name of each.
-    """
-    names = unique_names(values)
-    entries = entry_names(names)
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, entry, array in zip(names, entries, arrays, strict=True):
-            with archive.open(f"{entry}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, _storable(array, name), allow_pickle=False)
-        if names != entries:
-            pairs = dict(zip(entries, names, strict=True))
-            archive.writestr(NAMES_ENTRY, json.dumps(pairs, indent=2))
-    write_file(path, packed.getvalue(), 0o644)
+    """Write outputs to a file in the form that its name says, whole or not at all."""
+    rows = zip(unique_names(values), values, arrays, strict=True)
+    outputs = [Output(name, array, value.scale, value.zero_point) for name, value, array in rows]
+    write_file(path, output_bytes(path, outputs), 0o644)

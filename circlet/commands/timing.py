@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from circlet.progress import Stage
+
 
 @dataclass(frozen=True)
 class RunTimes:
@@ -24,18 +26,20 @@ def time_runs(
     repeat: int,
     warmup: int,
     delay_s: float = 0.0,
-    progress: Callable[[int], None] = lambda done: None,
 ) -> RunTimes:
     """Run `call` once, then `warmup` times untimed, then `repeat` times with pauses between."""
+    stage = Stage("running", 1 + warmup + repeat, "runs")
     first = _timed(call)
+    stage.advance(1)
     for _ in range(warmup):
         call()
+        stage.advance(1)
     rest = []
-    for done in range(repeat):
+    for _ in range(repeat):
         if delay_s:
             time.sleep(delay_s)
         rest.append(_timed(call))
-        progress(done + 1)
+        stage.advance(1)
     shown = rest or [first]
     return RunTimes(first, len(rest), statistics.median(shown), min(shown), max(shown))
 

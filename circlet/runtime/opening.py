@@ -105,8 +105,18 @@ def _compiled(source: Stored | Model, options: Options, key: str = "") -> tuple[
     from circlet.compiler.compile import compile_template
     from circlet.compiler.template import Template
 
+    _check_target(options.target)
     template = Template.read(source, options)
     return compile_template(template, options, key).artifact, template
+
+
+def _check_target(text: str) -> None:
+    """TargetError where what would be compiled could not be run here."""
+    from circlet.target.targets import missing_on_host, parse_targets, unfit_for_host
+
+    targets = parse_targets(text)
+    if all(map(missing_on_host, targets)):
+        raise unfit_for_host(targets, f"target {text}")
 
 
 def _loaded(artifact: Artifact, options: Options, how: str, start: float) -> Opened:

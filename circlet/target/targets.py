@@ -121,5 +121,6 @@ def unfit_for_host(targets: Iterable[Target], where: str = "") -> TargetError:
         "this CPU cannot run the code",
         where=where,
         why=lacks or "there is no code for any target",
-        fix=f"compile for this CPU, {native_target()}, or for `baseline` or `generic`",
+        fix=f"compile for this CPU, {native_target()}, or for `baseline` or `generic`; "
+        "`circlet compile --target` makes artifacts for other machines",
     )

@@ -1,16 +1,48 @@
-"""Progress is for people at a terminal."""
+"""Long work says how far it is: at once on a terminal, now and then elsewhere."""
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
+from circlet.cli import progress
 from circlet.cli.progress import working
+from circlet.commands.compile import CompileRequest, compile_to_file
+from circlet.options import Options
+from circlet.progress import Progress, Stage, listening
+from tests.runtime import networks
 
 
-def test_nothing_is_shown_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with working("compiling", 3) as progress:
-        progress(1)
+def test_short_work_says_nothing_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with working("compiling"):
+        Stage("compiling", 3, "kernels").advance(1)
     assert capsys.readouterr() == ("", "")
+
+
+def test_long_work_says_now_and_then_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_LINE_S", 0.05)
+    with working("compiling"):
+        Stage("compiling", 4, "kernels").advance(1)
+        time.sleep(0.3)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "compiling: 1 of 4 kernels, about 1 s left\n" in shown.err
+
+
+def test_seconds_pass_by_themselves(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_LINE_S", 0.05)
+    with working("compiling"):
+        Stage("tuning for generic", 0.1, "seconds").note("measuring 3 kernels")
+        time.sleep(0.3)
+    assert "seconds, measuring 3 kernels\n" in capsys.readouterr().err
 
 
 def test_a_terminal_sees_what_goes_on(
@@ -19,8 +51,25 @@ def test_a_terminal_sees_what_goes_on(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    with working("compiling", 3) as progress:
-        progress(2)
+    with working("compiling"):
+        Stage("compiling", 3, "kernels").advance(2)
+        time.sleep(0.6)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "compiling" in shown.err
+    assert "compiling: 2 of 3 kernels" in shown.err
+
+
+@pytest.mark.parametrize("tune_seconds", [0.0, 0.3])
+def test_compiling_counts_kernels_and_tuning_seconds(tmp_path: Path, tune_seconds: float) -> None:
+    heard: list[Progress] = []
+    model = tmp_path / "m.tflite"
+    model.write_bytes(networks.relu())
+    options = Options(cache=False, tune_seconds=tune_seconds)
+    with listening(heard.append):
+        compile_to_file(CompileRequest(tmp_path / "a.circlet", model, options))
+    stages = {at.stage.partition(" for ")[0]: at for at in heard}
+    if tune_seconds:
+        assert stages["tuning"].total == tune_seconds
+    else:
+        last = stages["compiling"]
+        assert last.done == last.total == 1 and last.noun == "kernels"

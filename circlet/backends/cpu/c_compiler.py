@@ -37,7 +37,9 @@ def compiler_identity(config: Config | None = None) -> str:
     """A string for cache keys which changes when the compiler does; starts no process."""
     config = config or Config.from_environment()
     command = _split(config.compiler) if config.compiler else find_compiler(config).command
-    path = _program(command[0]) or command[0]
+    path = _program(command[0])
+    if path is None:
+        raise _not_a_program(command[0])
     try:
         stat = os.stat(path)
     except OSError as error:
@@ -59,14 +61,20 @@ def _packaged_compiler() -> Compiler:
 def _chosen_compiler(text: str) -> Compiler:
     command = _split(text)
     if _program(command[0]) is None:
-        raise missing_compiler(f"CIRCLET_CC names {command[0]!r}, which is not a program")
+        raise _not_a_program(command[0])
     return Compiler(command, _family(command))
+
+
+def _not_a_program(name: str) -> CompilerMissingError:
+    chosen = Config.from_environment().compiler
+    by = "CIRCLET_CC names" if chosen else "the Python package ziglang has"
+    return missing_compiler(f"{by} {name!r}, which is not a program")
 
 
 def _program(name: str) -> str | None:
     """The path of a program that is named with its folder or found on the search path."""
     if os.sep in name:
-        return name if os.access(name, os.X_OK) else None
+        return name if os.access(name, os.X_OK) and not os.path.isdir(name) else None
     import shutil
 
     return shutil.which(name)

@@ -52,6 +52,7 @@ from circlet.target.targets import Target
 _NOTHING = Operand(Space.NONE)
 _NO_BLOCK = Block("", 0, 0, 0)
 _UNBOUNDED = 1 << 62
+_MOST_IN_UNIT = 12
 _SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
 
 
@@ -228,9 +229,13 @@ def _needed_kernels(
 def _emit(
     needed: Needed, locations: dict[Kernel, KernelLocation], unit_count: int, reuse: ReuseIndex
 ) -> tuple[str, ...]:
-    """Units of the kernels that are needed, dealt out in turn; adds their locations."""
+    """Units of the kernels that are needed, dealt out in turn; adds their locations.
+
+    Units of many kernels would leave progress unknown for seconds, and cores idle at the end.
+    """
     missing = sorted(needed, key=str)  # texts do not depend on the order of ops
-    count = max(not reuse.units, min(unit_count, len(missing)))
+    wanted = max(unit_count, -(-len(missing) // _MOST_IN_UNIT))
+    count = max(not reuse.units, min(wanted, len(missing)))
     decks: list[list[EmittedKernel]] = [[] for _ in range(count)]
     for number, kernel in enumerate(missing):
         deck = decks[number % count]

@@ -11,6 +11,9 @@ from circlet.backends.cpu.lowering import Kernel
 # Names come from the model: they must not end the comment that they stand in.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.:;,+\-/ ]")
 _SHOWN_ORIGINS = 6
+KERNEL_START = "\nstatic void kernel_"
+"""What the text of each kernel has once."""
+
 _SIGNATURE = (
     "(const void *params, void *const *operands, void *scratch, int64_t begin, int64_t end)"
 )
@@ -40,7 +43,7 @@ def _function(index: int, item: EmittedKernel) -> str:
     params = f"(const struct {kernel.function}_params *)params"
     return (
         f"/* {_comment(item.origins)} */\n"
-        f"static void kernel_{index}{_SIGNATURE} {{\n"
+        f"{KERNEL_START[1:]}{index}{_SIGNATURE} {{\n"
         f"    {kernel.function}({params}, operands, scratch, begin, end{arguments});\n"
         "}\n"
     )

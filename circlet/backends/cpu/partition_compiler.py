@@ -18,9 +18,10 @@ from circlet.backends.cpu.lower.floats.bf16 import has_bf16
 from circlet.backends.cpu.lowering import LOWERINGS, Lowering
 from circlet.backends.cpu.memory_use import memory_use
 from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
+from circlet.backends.cpu.processes import Compilers
 from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
-from circlet.backends.cpu.toolchain import UnitSource, compile_units, started
+from circlet.backends.cpu.toolchain import UnitSource, check_targets, compile_units, started
 from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.config import Config
 from circlet.errors import LimitError
@@ -29,6 +30,7 @@ from circlet.limits import MemoryBudget
 from circlet.ops import unsupported_reason
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
+from circlet.progress import Stage
 from circlet.target.targets import Target
 from circlet.target.threads import usable_cores
 
@@ -98,6 +100,7 @@ class CpuCompiler:
         """
         if not partitions:
             return base.Compiled(())
+        check_targets(self.job.targets, self.config)
         lowered = {}
         for target in self.job.targets:
             budget = self.job.budget.copy()
@@ -184,7 +187,6 @@ class CpuCompiler:
     def built(self, lowered: LoweredByTarget, build: Build | None = None) -> base.Compiled:
         """Partitions that are lowered, for each target in the same order, all C built at once."""
         config = self.config
-        build = build or partial(compile_units, config=config)
         sources = [
             UnitSource(text, target)
             for target, parts in lowered.items()
@@ -192,9 +194,13 @@ class CpuCompiler:
             for text in part.units
         ]
         plain = {target: plain_target(target) for target in lowered}
-        with ThreadPoolExecutor() as pool:
+        if build is None:
+            stage = Stage("compiling", sum(unit.kernels for unit in sources), "kernels")
+            build = partial(compile_units, config=config, stage=stage)
+        with ThreadPoolExecutor() as pool, Compilers() as compilers:
             kinds = list(dict.fromkeys(plain.values()))
-            runtimes = started(pool, partial(runtime_image, config=config), kinds)
+            make = partial(runtime_image, config=config, compilers=compilers)
+            runtimes = started(pool, make, kinds)
             images = iter(build(sources) if sources else [])
             runtime_of = dict(zip(kinds, runtimes, strict=True))
         codes = {

@@ -23,7 +23,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 class Compilers:
-    """The compilers of one request, each a process group; those that still run are killed at last.
+    """The compilers of one request, each a process group; an error, or Ctrl-C, kills them all.
 
     The kernel kills a group as soon as this process is gone, however that comes: the group holds a
     pipe, its leash, whose other end closes then, and hears of that by SIGKILL. No compiler starts
@@ -37,7 +37,9 @@ class Compilers:
     def __enter__(self) -> Compilers:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None:  # what this block started has ended, and others may share the object
+            return
         self._is_over = True
         for process in list(self._running):
             _kill(process)

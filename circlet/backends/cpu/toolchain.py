@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,11 +13,14 @@ from typing import TypeVar
 
 from circlet.artifact.cache import Cache, usable_folder
 from circlet.backends.cpu.c_compiler import Compiler, compiler_identity, find_compiler
+from circlet.backends.cpu.emit import KERNEL_START
 from circlet.backends.cpu.flags import unit_flags
 from circlet.backends.cpu.processes import Compilers, Done
 from circlet.config import Config, compiler_environment, temporary_folder
-from circlet.errors import CacheError, CompileError
+from circlet.errors import CacheError, CompileError, TargetError
+from circlet.progress import Stage
 from circlet.scratch import scratch_folder
+from circlet.target.host import host_architecture
 from circlet.target.targets import Target
 from circlet.target.threads import usable_cores
 
@@ -25,6 +28,7 @@ __all__ = [
     "KERNELS_DIR",
     "RUNTIME_DIR",
     "UnitSource",
+    "check_targets",
     "compile_unit",
     "compile_units",
     "compiler_cache",
@@ -35,6 +39,7 @@ __all__ = [
 RUNTIME_DIR = Path(__file__).parent / "runtime"
 KERNELS_DIR = Path(__file__).parent / "kernels"
 _SHOWN_LINES = 12
+_NOTHING = "typedef int nothing;\n"
 _OF_USERS = "user_op_params"  # in units with C of operators that users registered
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -48,6 +53,11 @@ class UnitSource:
     target: Target
     flags: tuple[str, ...] = ()
 
+    @property
+    def kernels(self) -> int:
+        """How many kernels it has, as progress counts them."""
+        return max(1, self.text.count(KERNEL_START))
+
 
 def compile_unit(
     source: str,
@@ -55,13 +65,25 @@ def compile_unit(
     *,
     flags: Sequence[str] = (),
     config: Config | None = None,
+    compilers: Compilers | None = None,
 ) -> bytes:
     """The bytes of the shared object built from one C text."""
-    return compile_units([UnitSource(source, target, tuple(flags))], config=config)[0]
+    unit = UnitSource(source, target, tuple(flags))
+    return compile_units([unit], config=config, compilers=compilers)[0]
 
 
-def compile_units(units: Sequence[UnitSource], *, config: Config | None = None) -> list[bytes]:
+def compile_units(
+    units: Sequence[UnitSource],
+    *,
+    config: Config | None = None,
+    compilers: Compilers | None = None,
+    stage: Stage | None = None,
+) -> list[bytes]:
     """The shared objects of several C texts, built side by side.
+
+    Args:
+        compilers: Those of a larger request, which ends them if it is interrupted.
+        stage: What the kernels that are compiled advance.
 
     Raises:
         CompilerMissingError: There is no compiler, or it cannot be started.
@@ -72,13 +94,39 @@ def compile_units(units: Sequence[UnitSource], *, config: Config | None = None) 
     compiler = find_compiler(config)
     try:
         with scratch_folder() as folder:
-            return _compile_in(Path(folder), units, compiler, config)
+            return _compile_in(Path(folder), units, compiler, config, compilers, stage)
     except OSError as error:
         raise _no_room(error) from error
 
 
+def check_targets(targets: Iterable[Target], config: Config) -> None:
+    """See that the compiler makes code for other machines, before much work is done for them.
+
+    Raises:
+        TargetError: It makes none for one of the targets.
+        CircletError: As `compile_units`.
+    """
+    for target in targets:
+        if target.arch != host_architecture():
+            try:
+                compile_unit(_NOTHING, target, config=config)
+            except CompileError as error:
+                raise TargetError(
+                    f"the C compiler makes no code for {target}",
+                    where=error.where,
+                    why=error.reasons,
+                    fix=f"set CIRCLET_CC to a compiler for {target.arch}, or unset it: "
+                    "the package ziglang compiles for every target",
+                ) from error
+
+
 def _compile_in(
-    folder: Path, units: Sequence[UnitSource], compiler: Compiler, config: Config
+    folder: Path,
+    units: Sequence[UnitSource],
+    compiler: Compiler,
+    config: Config,
+    compilers: Compilers | None,
+    stage: Stage | None,
 ) -> list[bytes]:
     environment = compiler_environment(
         ZIG_GLOBAL_CACHE_DIR=str(_folder_of_compiler(config, folder)),
@@ -88,10 +136,13 @@ def _compile_in(
 
     def build(unit: UnitSource) -> bytes:
         own = Path(tempfile.mkdtemp(dir=folder))
-        return _compile_one(own, unit, compiler, compilers, environment)
+        image = _compile_one(own, unit, compiler, processes, environment)
+        if stage is not None:
+            stage.advance(unit.kernels)
+        return image
 
     workers = min(len(units), usable_cores()) or 1
-    with ThreadPoolExecutor(workers) as pool, Compilers() as compilers:
+    with ThreadPoolExecutor(workers) as pool, compilers or Compilers() as processes:
         return list(map(build, units) if workers == 1 else started(pool, build, units))
 
 

@@ -17,7 +17,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Target]:
     """The targets that something is compiled for."""
     targets: list[Target] = []
 
-    def compile_unit(text: str, target: Target, *, config: Config) -> bytes:
+    def compile_unit(text: str, target: Target, *, config: Config, compilers: object) -> bytes:
         targets.append(target)
         return f"code {len(targets)}".encode()
 

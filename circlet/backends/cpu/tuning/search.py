@@ -19,6 +19,7 @@ from circlet.backends.cpu.tuning.knobs import KnobReport
 from circlet.backends.cpu.tuning.timer import Running, Timer, Times, is_faster
 from circlet.backends.cpu.tuning.variants import stays_in_class
 from circlet.errors import CircletError, TargetError
+from circlet.progress import Stage
 from circlet.target.host import host_model
 from circlet.target.targets import Target, missing_on_host
 from circlet.target.threads import usable_cores
@@ -100,14 +101,20 @@ def check_measurable(targets: Iterable[Target]) -> None:
 
 
 def tune(
-    builder: CandidateBuilder, target: Target, seconds: float, timer: Timer
+    builder: CandidateBuilder,
+    target: Target,
+    seconds: float,
+    timer: Timer,
+    stage: Stage | None = None,
 ) -> tuple[Sequence[LoweredPartition], Tuning]:
     """The native partitions with the settings to keep, and what was found out.
 
     Args:
         seconds: How long to measure, compiling the candidates included.
         timer: What measures.
+        stage: Is told what is compiled and measured.
     """
+    stage = stage or Stage("tuning", seconds, "seconds")
     start = perf_counter()
     plain, found = builder.plain, Findings({}, [])
     ratios: dict[str, float] = {}
@@ -116,7 +123,8 @@ def tune(
     except CircletError as error:  # an index that a network computes may not be any number
         kept, why = plain, f"its partitions do not run on random data: {error.what}"
     else:
-        found = _Search(builder, timer, (1 - _VERIFY_SHARE) * seconds).found()
+        found = _Search(builder, timer, (1 - _VERIFY_SHARE) * seconds, stage).found()
+        stage.note("comparing the tuned network with the untuned one")
         kept, ratios, why = _verdict(builder, found.wanted, timer, _VERIFY_SHARE * seconds)
     return kept.compiled, Tuning(
         target=str(target),
@@ -170,8 +178,10 @@ class Findings:
 class _Search:
     """Turns knobs in stages: one of each workload at a time, for all workloads together."""
 
-    def __init__(self, builder: CandidateBuilder, timer: Timer, seconds: float) -> None:
-        self._builder, self._timer = builder, timer
+    def __init__(
+        self, builder: CandidateBuilder, timer: Timer, seconds: float, stage: Stage
+    ) -> None:
+        self._builder, self._timer, self._stage = builder, timer, stage
         self._deadline = perf_counter() + seconds
         self._found = Findings({}, [])
 
@@ -198,11 +208,15 @@ class _Search:
         """Results of one stage, from as many plans as a knob has candidates."""
         labels = {knob.key: _worth_trying(knob) for knob in stage}
         plans, half = [current], self._left() / 2
+        kernels = f"{len(stage)} kernel{'' if len(stage) == 1 else 's'}"
+        self._stage.note(f"compiling variants of {kernels}")
         for turn in range(1, max(map(len, labels.values()))):
             tried = {key: own[turn] for key, own in labels.items() if turn < len(own)}
             plans.append(self._builder.variant({**self._found.wanted, **tried}))
             if self._left() < half:
                 break
+        variants = sum(map(len, labels.values()))
+        self._stage.note(f"measuring {variants} variants of {kernels}")
         times = self._timer.steps(plans, self._left() / 2)
         return [_result(knob, labels[knob.key], plans, times) for knob in stage]
 

@@ -11,6 +11,7 @@ from circlet.backends.cpu.tuning.candidates import CandidateBuilder, Images
 from circlet.backends.cpu.tuning.search import Tuning, check_measurable, tune
 from circlet.backends.cpu.tuning.timer import BenchmarkTimer, Timer
 from circlet.plan.partition import Partition
+from circlet.progress import Stage
 
 
 class TuningCompiler(CpuCompiler):
@@ -41,8 +42,9 @@ class TuningCompiler(CpuCompiler):
         seconds, images = self.job.options.tune_seconds, Images(self.config)
         lowered, records = {}, list[Tuning]()
         for target in self.job.targets:
+            stage = Stage(f"tuning for {target}", seconds, "seconds")
             builder = CandidateBuilder(self, partitions, target, images)
-            lowered[target], record = tune(builder, target, seconds, self.timer)
+            lowered[target], record = tune(builder, target, seconds, self.timer, stage)
             records.append(record)
         return replace(
             self.built(lowered, images.built),
