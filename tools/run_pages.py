@@ -43,9 +43,10 @@ _BLOCK = re.compile(
     r"(?P<shown>\n?```output\n(?P<output>.*?)```\n)?",
     re.DOTALL,
 )
+_TARGET = r"(?:x86_64|aarch64|armv7|riscv64)\S*"
 _SAME = (
     (re.compile(r"\b[0-9a-f]{64}\b"), "HASH"),
-    (re.compile(r"\b(?:x86_64|aarch64|armv7|riscv64)\S*"), "TARGET"),
+    (re.compile(rf"\b{_TARGET}(?: {_TARGET})*"), "TARGET"),
     (re.compile(r"\d\.\d{9,}"), "#"),
     (re.compile(r"\b(?:compiled|found in the cache) in"), "opened in"),
     (re.compile(r"\d[\d,.]*\s*(?=(?:ns|us|µs|ms|s|bytes|[KMG]i?B)\b)"), "# "),
