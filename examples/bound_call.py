@@ -1,6 +1,6 @@
 """Binds a network to fixed buffers, which makes the cost of a call as small as it gets.
 
-    python examples/bound_call.py
+python examples/bound_call.py
 """
 
 from __future__ import annotations

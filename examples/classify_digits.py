@@ -1,6 +1,6 @@
 """Classifies handwritten digits with the network that Circlet carries, in float and in int8.
 
-    python examples/classify_digits.py
+python examples/classify_digits.py
 """
 
 from __future__ import annotations

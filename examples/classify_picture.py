@@ -1,6 +1,6 @@
 """Classifies a picture with a quantised network such as MobileNet.
 
-    python examples/classify_picture.py mobilenet_v2_1.0_224_quant.tflite photo.jpg labels.txt
+python examples/classify_picture.py mobilenet_v2_1.0_224_quant.tflite photo.jpg labels.txt
 """
 
 from __future__ import annotations

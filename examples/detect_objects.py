@@ -1,6 +1,6 @@
 """Detects objects and draws their boxes, with a detector such as SSD MobileNet.
 
-    python examples/detect_objects.py coco_ssd_mobilenet_v1.tflite photo.jpg labels.txt out.png
+python examples/detect_objects.py coco_ssd_mobilenet_v1.tflite photo.jpg labels.txt out.png
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def main(model: str, picture: str, labels: str, output: str) -> None:
         corners = np.clip(np.array([left, top, right, bottom]), 0, 1) * size
         colour = COLOURS[kind % len(COLOURS)]
         pen.rectangle(corners.tolist(), outline=colour, width=4)
-        pen.text((corners[0] + 8, corners[1] + 6), f"{names[kind]} {score:.2f}", colour, font_size=24)
+        pen.text(
+            (corners[0] + 8, corners[1] + 6), f"{names[kind]} {score:.2f}", colour, font_size=24
+        )
         print(f"{names[kind]} {score:.2f} at", *corners.round().astype(int))
     photo.save(output)
 

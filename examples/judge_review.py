@@ -1,6 +1,6 @@
 """Says whether a review is friendly, with TFLite's network over average word embeddings.
 
-    python examples/judge_review.py movie_review.tflite vocabulary.txt "What a great film"
+python examples/judge_review.py movie_review.tflite vocabulary.txt "What a great film"
 """
 
 from __future__ import annotations

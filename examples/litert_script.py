@@ -1,6 +1,6 @@
 """A script as it is written for LiteRT; the import is all that changes.
 
-    python examples/litert_script.py
+python examples/litert_script.py
 """
 
 from __future__ import annotations

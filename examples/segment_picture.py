@@ -1,6 +1,6 @@
 """Finds what each pixel shows, with a network such as DeepLab, and paints it over the picture.
 
-    python examples/segment_picture.py deeplabv3_quant.tflite photo.jpg labels.txt out.png
+python examples/segment_picture.py deeplabv3_quant.tflite photo.jpg labels.txt out.png
 """
 
 from __future__ import annotations

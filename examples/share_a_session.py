@@ -1,6 +1,6 @@
 """Runs one session from many threads at once: packed weights are shared, answers are the same.
 
-    python examples/share_a_session.py
+python examples/share_a_session.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Opens files that nobody vouches for: bounds on memory and time, and one error with a code.
 
-    python examples/untrusted_file.py [MODEL]
+python examples/untrusted_file.py [MODEL]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Watches a run: every operator's time and results, under the names that the file has for them.
 
-    python examples/watch_layers.py [MODEL]
+python examples/watch_layers.py [MODEL]
 """
 
 from __future__ import annotations

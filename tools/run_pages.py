@@ -2,10 +2,10 @@
 
     python tools/run_pages.py [--check] [PAGE...]
 
-On the pages of `PAGES`, every block of `sh` or `python` is executed, in order and in a folder of its
-own where the embedded sample lies, and the corpora's models and data where a page says that it needs
-them. A block of `output` directly behind one holds what it printed on standard output. A comment
-before a block changes what is expected:
+On the pages of `PAGES`, every block of `sh` or `python` is executed, in order and in a folder where
+the embedded sample lies, and the corpora's models and data where a page says that it needs them. A
+block of `output` directly behind one holds what it printed on standard output. A comment before a
+block changes what is expected:
 
     <!-- exits with 1 -->    the command ends so, and its standard error is shown
     <!-- varies -->          what is printed depends on the machine; only that it works is checked
@@ -136,9 +136,16 @@ def _renewed(found: re.Match[str], names: dict[str, object], page: Path) -> str:
     if not block.is_run:
         return found[0]
     printed = _printed(block, names, page)
-    if block.output is None or (block.mark == "varies" and block.output) or same(block.output, printed):
+    if not is_stale(block, printed):
         return found[0]
     return found[0].replace(found["shown"], f"\n```output\n{printed}```\n")
+
+
+def is_stale(block: Block, printed: str) -> bool:
+    """Whether a page is to show what its code printed now."""
+    if block.output is None or (block.mark == "varies" and block.output):
+        return False
+    return not same(block.output, printed)
 
 
 def _printed(block: Block, names: dict[str, object], page: Path) -> str:
