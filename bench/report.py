@@ -37,7 +37,9 @@ def main(arguments: Sequence[str]) -> None:
 
 def write(run: Run) -> None:
     """Write the page and its plots."""
-    plots.ratios(run, DOCS / "performance")
+    for threads in sorted({count for result in run.results for count in result.latency}):
+        plots.ratios(run, DOCS / "performance", threads)
+    plots.starts(run, DOCS / "performance")
     curves = scaling_result.newest()
     if curves:
         plots.curves(curves, DOCS / "performance")
@@ -122,7 +124,14 @@ def _summary(run: Run, threads: Sequence[int]) -> str:
         "weights, float16 ones included), integer, hybrid (float activations, integer weights). "
         "Arithmetic in bf16 has to be asked for and stands apart, at the end of the page."
     )
-    return "\n".join(["## Summary", "", *rows, "", notes, "", "![ratios](performance/ratios.svg)"])
+    drawn = [f"{_ratio_picture(count)}\n" for count in threads]
+    return "\n".join(["## Summary", "", *rows, "", notes, "", *drawn]).rstrip()
+
+
+def _ratio_picture(threads: int) -> str:
+    file = "ratios.svg" if threads == 1 else f"ratios-{threads}-threads.svg"
+    count = f"{threads} thread{'s' if threads > 1 else ''}"
+    return f"![The fastest peer's time over Circlet's, {count}](performance/{file})"
 
 
 def _summary_row(
@@ -296,7 +305,7 @@ def _starts(run: Run) -> str:
         "Milliseconds from the start of a Python process to its first result, with warm caches "
         "(LiteRT's is its weight cache, which its interpreter has not), and for Circlet with a "
         "cold one; the ratio is LiteRT's time over Circlet's, round by round, with its interval; "
-        "MiB at the peak and after the first run. Numpy is imported everywhere.",
+        f"MiB at the peak and after the first run. Numpy is imported everywhere.{_picture(found)}",
         "network | LiteRT ms | LiteRT, cached | OpenVINO ms | Circlet ms | Circlet cold | ratio "
         "| LiteRT MiB | OpenVINO MiB | Circlet MiB | LiteRT after | Circlet after",
     )
@@ -307,6 +316,12 @@ def _starts(run: Run) -> str:
         cells += [_fact(result, name, "after_mib") for name in ("litert", "circlet")]
         rows.append(f"| {result.name} | {' | '.join(cells)} |")
     return "\n".join([*rows, "", _start_summary(found)])
+
+
+def _picture(found: Sequence[Result]) -> str:
+    if not any(map(plots.is_paired, found)):
+        return ""
+    return "\n\n![Memory and start-up beside LiteRT](performance/starts.svg)"
 
 
 _STARTED = ("litert", "litert_cached", "openvino", "circlet")
@@ -346,7 +361,7 @@ def _curves(curves: scaling_result.Curves | None) -> str:
     rows = _table(
         "Scaling",
         f"Synthetic networks (`python -m bench scaling`), run of {curves.date}; microseconds."
-        "\n\n![scaling](performance/scaling.svg)",
+        "\n\n![Peers' times over Circlet's as networks grow](performance/scaling.svg)",
         "network | along | at | LiteRT | OpenVINO | Circlet",
     )
     for point in curves.points:

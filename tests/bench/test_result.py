@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +40,16 @@ def a_run() -> Run:
     ]
     date, engines = "2026-01-01T00:00:00Z", {"litert, fp32, 1 threads": "{}"}
     return Run({"cpu": "one"}, {"rounds": 3}, {"fp32_gflops": 100.0}, results, date, engines)
+
+
+LONG_NAME = "a_network_with_a_name_of_more_than_forty_letters_v2"
+
+
+def started_run() -> Run:
+    facts = {"cold_ms": 90.0, "warm_ms": 80.0, "peak_mib": 30.0, "after_mib": 30.0}
+    ratio = {"ratio": 1.0, "ratio_low": 0.9, "ratio_high": 1.1}
+    starts = {"litert": facts, "circlet": {**facts, **ratio}}
+    return replace(a_run(), results=[Result(LONG_NAME, "fp32", 1, 2, starts=starts)])
 
 
 def test_a_run_survives_json() -> None:
@@ -92,11 +103,37 @@ def test_plots_are_the_same_for_the_same_figures(tmp_path: Path) -> None:
     points = [Point("fp32", "depth", at, {"circlet": 3.0 * at}) for at in (2, 4)]
     for folder in folders:
         plots.ratios(a_run(), folder)
+        plots.ratios(a_run(), folder, 2)
+        plots.starts(started_run(), folder)
         plots.curves(Curves("today", {}, points), folder)
-    for name in ("ratios.svg", "scaling.svg"):
+    for name in ("ratios.svg", "ratios-2-threads.svg", "starts.svg", "scaling.svg"):
         first, second = ((folder / name).read_text() for folder in folders)
         assert first == second and len(first) < 100_000
     assert "fast" in (folders[0] / "ratios.svg").read_text()
+    assert LONG_NAME in (folders[0] / "starts.svg").read_text()
+
+
+def test_a_bar_says_its_ratio_and_the_peer(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pip install 'circlet[bench]'")
+    plots.ratios(a_run(), tmp_path)
+    picture = (tmp_path / "ratios.svg").read_text()
+    assert "2.00x LiteRT" in picture and "1.00x LiteRT" in picture
+
+
+def test_a_picture_is_for_light_and_for_dark_pages(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pip install 'circlet[bench]'")
+    plots.ratios(a_run(), tmp_path)
+    picture = (tmp_path / "ratios.svg").read_text()
+    sheet = picture[picture.index("<style>") : picture.index("</style>")]
+    assert "prefers-color-scheme: dark" in sheet
+    drawn = set(re.findall(r"(?:fill|stroke): #\w{6}", picture.replace(sheet, "")))
+    assert drawn and all(f'[style*="{colour}"]' in sheet for colour in drawn)
+
+
+def test_only_networks_that_both_engines_started_are_drawn(tmp_path: Path) -> None:
+    plots.starts(a_run(), tmp_path)
+    assert not (tmp_path / "starts.svg").exists()
+    assert "starts.svg" not in page(a_run()) and "starts.svg" in page(started_run())
 
 
 def test_the_page_shows_curves() -> None:
