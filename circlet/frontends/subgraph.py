@@ -12,6 +12,7 @@ from circlet.artifact.values import as_array, as_strings, unique_names
 from circlet.errors import CircletError, InputError
 from circlet.formats import dumps
 from circlet.frontends.builtin_errors import also, raised_as
+from circlet.frontends.first_compile import first_session
 from circlet.frontends.tensor_details import Details, litert_type, tensor_details
 from circlet.ir import Graph, Model, Tensor
 from circlet.runtime.executor import BoundCall
@@ -217,7 +218,7 @@ class Subgraph:
     def _new_session(self) -> Session:
         plain = self.index == 0 and len(self._outputs) == len(self.graph.outputs)
         source = self._source if plain else _alone(self._model, self.index, self._outputs)
-        return Session(source, threads=self._options.threads)
+        return first_session(source, self._options.threads)
 
 
 def checked_index(given: object, name: str) -> int:
