@@ -22,17 +22,22 @@ Details = dict[str, Any]
 
 
 def signatures_of(model: Model) -> list[Signature]:
-    """The model's signatures; one of the main graph's tensor names where it has none."""
+    """The model's signatures; one of the main graph's tensor names where it has none.
+
+    Inputs that are constants are left out: nobody gives them.
+    """
     if model.signatures:
         return [_in_order(signature) for signature in model.signatures]
     graph = model.graphs[0]
-    return [Signature(UNNAMED, graph, _named(graph.inputs), _named(graph.outputs))]
+    given = [tensor for tensor in graph.inputs if not tensor.is_constant]
+    return [Signature(UNNAMED, graph, _named(given), _named(graph.outputs))]
 
 
 def _in_order(signature: Signature) -> Signature:
     """The signature with its names in the order of its graph's inputs and outputs."""
     graph = signature.graph
-    inputs = _sorted(signature.inputs, graph.inputs)
+    given = {name: tensor for name, tensor in signature.inputs.items() if not tensor.is_constant}
+    inputs = _sorted(given, graph.inputs)
     return Signature(signature.key, graph, inputs, _sorted(signature.outputs, graph.outputs))
 
 

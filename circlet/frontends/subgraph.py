@@ -57,7 +57,8 @@ class Subgraph:
         self._model = model
         self._source = source
         self._options = options
-        self._inputs = {tensor: tensor.static_shape for tensor in self.graph.inputs}
+        given = [tensor for tensor in self.graph.inputs if not tensor.is_constant]
+        self._inputs = {tensor: tensor.static_shape for tensor in given}
         self._outputs = _outputs(self.graph, options.preserve_all)
         self._positions = {tensor: i for i, tensor in enumerate(self.graph.tensors)}
         self._arrays: dict[Tensor, np.ndarray] = {}
