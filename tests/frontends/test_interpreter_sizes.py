@@ -75,13 +75,25 @@ def test_an_output_has_the_size_that_the_data_give_it(make: Make) -> None:
         assert interpreter.get_output_details()[0]["shape"].tolist() == [sum(given), 1]
 
 
-def with_constant_input() -> bytes:
+def with_constant_input(signature: str = "") -> bytes:
     """y = x + [3], where the file lists the constant among the inputs, as some converters do."""
     b = builder()
     three = b.constant("three", np.array([3], np.float32))
     x = b.input("x", DType.FLOAT32, (2,))
     b.graph.inputs.append(three)
-    return dumps(b.output(b.op("ADD", [x, three], name="y")).model(), "tflite")
+    return dumps(b.output(b.op("ADD", [x, three], name="y")).model(signature), "tflite")
+
+
+def test_a_signature_may_have_a_constant_input(make: Make) -> None:
+    runner = make(model_content=with_constant_input("serve")).get_signature_runner()
+    three = np.array([3], np.float32)
+    assert runner(x=np.array([1, 2], np.float32), three=three)["y"].tolist() == [4, 5]
+
+
+def test_a_constant_of_a_signature_keeps_its_value() -> None:
+    runner = circlet(model_content=with_constant_input("serve")).get_signature_runner()
+    with pytest.raises(ValueError, match="a constant cannot be set"):
+        runner(x=np.zeros(2, np.float32), three=np.zeros(1, np.float32))
 
 
 def test_an_input_may_be_a_constant(make: Make) -> None:
