@@ -13,9 +13,20 @@ if TYPE_CHECKING:
     from circlet.errors import CircletError
     from circlet.formats import load, save
     from circlet.formats.flexbuffer import flexbuffer
+    from circlet.frontends.compiled_model import CompiledModel
+    from circlet.frontends.compiled_model_options import (
+        CpuKernelMode,
+        CpuOptions,
+        Environment,
+        EnvironmentOptions,
+        GpuOptions,
+        HardwareAccelerator,
+        Options,
+    )
     from circlet.frontends.delegates import Delegate, InterpreterWithCustomOps, load_delegate
     from circlet.frontends.interpreter import Interpreter, OpResolverType
     from circlet.frontends.signature_runner import SignatureRunner
+    from circlet.frontends.tensor_buffer import TensorBuffer
     from circlet.frontends.user_ops import register_op
     from circlet.runtime.session import Session, load_artifact
 
@@ -23,12 +34,21 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "CircletError": "circlet.errors",
+    "CompiledModel": "circlet.frontends.compiled_model",
+    "CpuKernelMode": "circlet.frontends.compiled_model_options",
+    "CpuOptions": "circlet.frontends.compiled_model_options",
     "Delegate": "circlet.frontends.delegates",
+    "Environment": "circlet.frontends.compiled_model_options",
+    "EnvironmentOptions": "circlet.frontends.compiled_model_options",
+    "GpuOptions": "circlet.frontends.compiled_model_options",
+    "HardwareAccelerator": "circlet.frontends.compiled_model_options",
     "Interpreter": "circlet.frontends.interpreter",
     "InterpreterWithCustomOps": "circlet.frontends.delegates",
     "OpResolverType": "circlet.frontends.interpreter",
+    "Options": "circlet.frontends.compiled_model_options",
     "Session": "circlet.runtime.session",
     "SignatureRunner": "circlet.frontends.signature_runner",
+    "TensorBuffer": "circlet.frontends.tensor_buffer",
     "flexbuffer": "circlet.formats.flexbuffer",
     "load": "circlet.formats",
     "load_artifact": "circlet.runtime.session",
@@ -39,12 +59,21 @@ _HOMES = {
 
 __all__ = [
     "CircletError",
+    "CompiledModel",
+    "CpuKernelMode",
+    "CpuOptions",
     "Delegate",
+    "Environment",
+    "EnvironmentOptions",
+    "GpuOptions",
+    "HardwareAccelerator",
     "Interpreter",
     "InterpreterWithCustomOps",
     "OpResolverType",
+    "Options",
     "Session",
     "SignatureRunner",
+    "TensorBuffer",
     "__version__",
     "flexbuffer",
     "load",

@@ -56,6 +56,7 @@ class SignatureRunner:
             arrays = {
                 self._inputs[name]: as_array(value, "input", name) for name, value in inputs.items()
             }
+            arrays = {t: array for t, array in arrays.items() if not _is_same_constant(t, array)}
         graph = self._subgraph
         with raised_as(RuntimeError):
             self._size(arrays)
@@ -102,3 +103,12 @@ class SignatureRunner:
             counts = f"expected {len(self._inputs)} vs provided {len(inputs)}"
             sentence = f"Invalid number of inputs provided for running a SignatureDef, {counts}"
         raise also(error, ValueError, sentence)
+
+
+def _is_same_constant(tensor: Tensor, array: np.ndarray) -> bool:
+    """Whether an input is a constant, and what is given is its value; another one is refused."""
+    if tensor.data is None:
+        return False
+    if not np.array_equal(array, tensor.data):
+        raise InputError("a constant cannot be set", where=tensor.name)
+    return True

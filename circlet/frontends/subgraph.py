@@ -12,6 +12,7 @@ from circlet.artifact.values import as_array, as_strings, unique_names
 from circlet.errors import CircletError, InputError
 from circlet.formats import dumps
 from circlet.frontends.builtin_errors import also, raised_as
+from circlet.frontends.first_compile import first_session
 from circlet.frontends.tensor_details import Details, litert_type, tensor_details
 from circlet.ir import Graph, Model, Tensor
 from circlet.runtime.executor import BoundCall
@@ -56,7 +57,8 @@ class Subgraph:
         self._model = model
         self._source = source
         self._options = options
-        self._inputs = {tensor: tensor.static_shape for tensor in self.graph.inputs}
+        given = [tensor for tensor in self.graph.inputs if not tensor.is_constant]
+        self._inputs = {tensor: tensor.static_shape for tensor in given}
         self._outputs = _outputs(self.graph, options.preserve_all)
         self._positions = {tensor: i for i, tensor in enumerate(self.graph.tensors)}
         self._arrays: dict[Tensor, np.ndarray] = {}
@@ -217,7 +219,7 @@ class Subgraph:
     def _new_session(self) -> Session:
         plain = self.index == 0 and len(self._outputs) == len(self.graph.outputs)
         source = self._source if plain else _alone(self._model, self.index, self._outputs)
-        return Session(source, threads=self._options.threads)
+        return first_session(source, self._options.threads)
 
 
 def checked_index(given: object, name: str) -> int:

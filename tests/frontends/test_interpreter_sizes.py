@@ -75,6 +75,49 @@ def test_an_output_has_the_size_that_the_data_give_it(make: Make) -> None:
         assert interpreter.get_output_details()[0]["shape"].tolist() == [sum(given), 1]
 
 
+def with_constant_input(signature: str = "") -> bytes:
+    """y = x + [3], where the file lists the constant among the inputs, as some converters do."""
+    b = builder()
+    three = b.constant("three", np.array([3], np.float32))
+    x = b.input("x", DType.FLOAT32, (2,))
+    b.graph.inputs.append(three)
+    return dumps(b.output(b.op("ADD", [x, three], name="y")).model(signature), "tflite")
+
+
+def test_a_signature_may_have_a_constant_input(make: Make) -> None:
+    runner = make(model_content=with_constant_input("serve")).get_signature_runner()
+    three = np.array([3], np.float32)
+    assert runner(x=np.array([1, 2], np.float32), three=three)["y"].tolist() == [4, 5]
+
+
+def test_a_constant_of_a_signature_keeps_its_value() -> None:
+    runner = circlet(model_content=with_constant_input("serve")).get_signature_runner()
+    with pytest.raises(ValueError, match="a constant cannot be set"):
+        runner(x=np.zeros(2, np.float32), three=np.zeros(1, np.float32))
+
+
+def test_an_input_may_be_a_constant(make: Make) -> None:
+    interpreter = make(model_content=with_constant_input())
+    assert [entry["name"] for entry in interpreter.get_input_details()] == ["x", "three"]
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(by_name(interpreter, "x"), np.array([1, 2], np.float32))
+    interpreter.invoke()
+    assert interpreter.get_tensor(by_name(interpreter, "y")).tolist() == [4, 5]
+    assert interpreter.get_tensor(by_name(interpreter, "three")).tolist() == [3]
+    with pytest.raises(RuntimeError, match="fixed-size"):
+        interpreter.resize_tensor_input(by_name(interpreter, "three"), [2])
+
+
+def test_a_compiled_model_may_have_a_constant_input() -> None:
+    from circlet import CompiledModel
+
+    model = CompiledModel.from_buffer(with_constant_input())
+    (given,), (result,) = model.create_input_buffers(0), model.create_output_buffers(0)
+    given.write(np.array([1, 2], np.float32))
+    model.run_by_index(0, [given], [result])
+    assert result.read(2, np.float32).tolist() == [4, 5]
+
+
 def test_a_signature_is_run_by_names(make: Make) -> None:
     interpreter = make(model_content=chain())
     assert interpreter.get_signature_list() == {"serve": {"inputs": ["x"], "outputs": ["y"]}}

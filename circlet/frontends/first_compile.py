@@ -1,0 +1,38 @@
+"""A session for users of engines that do not compile, who are told when that takes its time."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from circlet.escape import escaped
+from circlet.options import DEFAULT_OPTIONS
+from circlet.runtime.session import Session
+from circlet.stored import Stored, StoredFile
+
+# Seen where nobody set logging up: without it, seconds would pass in silence.
+_LEVEL = logging.WARNING
+_LOGGER = logging.getLogger(__name__)
+
+
+def first_session(source: Stored | bytes, threads: int | None, signature: str = "") -> Session:
+    """A session of the signature of a key or of the main graph.
+
+    Logs that a network is compiled, where that is not found in the cache, before it begins.
+
+    Raises:
+        CircletError: As `Session`.
+    """
+    name = escaped(source.name) if isinstance(source, StoredFile) else ""
+    begun: list[float] = []
+
+    def tell() -> None:
+        begun.append(time.perf_counter())
+        message = "compiling %s for this CPU, which takes seconds; what is compiled is kept"
+        _LOGGER.log(_LEVEL, message, name or "a network")
+
+    options = DEFAULT_OPTIONS._replace(signature=signature)
+    session = Session.of(source, options, threads=threads, before_compiling=tell)
+    if begun:
+        _LOGGER.info("compiled in %.1f s", time.perf_counter() - begun[0])
+    return session
