@@ -33,7 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         content = (ROOT / source).read_text(encoding="utf-8")
         outside = InclusionLevel.NOT_IN_NAV  # it may be, but need not
         files.append(File.generated(config, name, content=content, inclusion=outside))
-    for path in sorted((ROOT / "examples").glob("*.*")):
+    for path in sorted((ROOT / "examples").glob("*.[pi]*")):  # scripts and notebooks
         files.append(File.generated(config, f"examples/{path.name}", abs_src_path=str(path)))
     return files
 
