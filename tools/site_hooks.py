@@ -1,7 +1,7 @@
 """What mkdocs.yml asks of Python: pages and files of the site that lie outside docs/.
 
-CONTRIBUTING.md, CHANGELOG.md and SECURITY.md become pages, and examples/ is copied, so that the site
-is complete without the repository; links to them are turned accordingly.
+CONTRIBUTING.md, CHANGELOG.md and SECURITY.md become pages, and examples/ is copied, so that the
+site is complete without the repository; links to them are turned accordingly.
 """
 
 from __future__ import annotations
