@@ -22,8 +22,8 @@ from bench.result import Latency, Result, Run
 from bench.scaling_result import Curves
 
 _CLASSES = {
-    "Float networks (fp32)": ("fp32",),
-    "Integer and hybrid networks": ("integer", "hybrid"),
+    "Float (fp32)": ("fp32",),
+    "Integer and hybrid": ("integer", "hybrid"),
 }
 _PEERS = {"litert": "LiteRT", "litert_cached": "LiteRT", "openvino": "OpenVINO"}
 _KINDS = {"fp32": "Float (fp32)", "int8": "Integer (int8)"}

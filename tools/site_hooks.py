@@ -1,7 +1,7 @@
 """What mkdocs.yml asks of Python: pages and files of the site that lie outside docs/.
 
-CONTRIBUTING.md and CHANGELOG.md become pages, and examples/ is copied, so that the site is complete
-without the repository; links to them are turned accordingly.
+CONTRIBUTING.md, CHANGELOG.md and SECURITY.md become pages, and examples/ is copied, so that the
+site is complete without the repository; links to them are turned accordingly.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mkdocs.structure.files import File
+from mkdocs.structure.files import File, InclusionLevel
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -18,16 +18,22 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-_LINK = re.compile(r"(\]\()((?:\.\./|docs/)[^)#\s]*)([^)]*\))")
+_NAMES = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security-policy.md",
+}
+_PAGES = {source: name for source, name in _NAMES.items() if (ROOT / source).exists()}
+_LINK = re.compile(r"(\]\()((?:\.\./|docs/|[A-Z]+\.md)[^)#\s]*)([^)]*\))")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what lies outside docs/."""
     for source, name in _PAGES.items():
         content = (ROOT / source).read_text(encoding="utf-8")
-        files.append(File.generated(config, name, content=content))
-    for path in sorted((ROOT / "examples").glob("*.*")):
+        outside = InclusionLevel.NOT_IN_NAV  # it may be, but need not
+        files.append(File.generated(config, name, content=content, inclusion=outside))
+    for path in sorted((ROOT / "examples").glob("*.[pi]*")):  # scripts and notebooks
         files.append(File.generated(config, f"examples/{path.name}", abs_src_path=str(path)))
     return files
 

@@ -52,9 +52,11 @@ class Interpreter:
         num_threads: Threads of a run; 1 by default.
         experimental_op_resolver_type: Recorded; results are exact for integers with any of them.
         experimental_preserve_all_tensors: Whether `get_tensor` can read intermediate tensors.
-        experimental_disable_delegate_clustering, experimental_default_delegate_latest_features,
-        experimental_compress_quantization_zero_points, experimental_disable_delegate_node_fusion,
-        experimental_force_delegate_node_profiling: Accepted; they change nothing here.
+        experimental_disable_delegate_clustering: Accepted, and changes nothing here; as do
+            `experimental_default_delegate_latest_features`,
+            `experimental_compress_quantization_zero_points`,
+            `experimental_disable_delegate_node_fusion` and
+            `experimental_force_delegate_node_profiling`.
 
     Raises:
         ValueError: An argument, or the network, cannot be used.

@@ -10,13 +10,10 @@ from tests.corpora import corpus
 from tools.run_pages import DOCS, PAGES, PageError, blocks, carried_out, needs_corpora, same
 
 NAMES = [str(page.relative_to(DOCS)) for page in PAGES]
-QUICK = "how-to/use-less-memory.md"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NAMES],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_a_page_prints_what_it_says(name: str) -> None:
     pytest.importorskip("ziglang", reason="pages compile networks")
     page = DOCS / name

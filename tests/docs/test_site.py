@@ -54,7 +54,7 @@ def test_everything_that_the_reference_shows_has_a_docstring(name: str) -> None:
 def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
     for module in ("mkdocs", "material", "mkdocstrings"):
         pytest.importorskip(module, reason="pip install 'circlet[docs]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path)]
     done = subprocess.run(
         command,
         cwd=ROOT,
