@@ -40,9 +40,9 @@ class Moment:
         return cls(time.perf_counter(), busy, sum(os.times()[:4]))
 
     def others_until(self, later: Moment) -> float:
-        """Cores that others used between two moments."""
+        """Cores that others used between two moments, or in a second where they lie nearer."""
         foreign = (later.busy - self.busy) - (later.own - self.own)
-        return max(0.0, foreign / max(later.at - self.at, 1e-3))
+        return max(0.0, foreign / max(later.at - self.at, _LOOK_S))
 
 
 def busy_seconds(stat: str, cpus: set[int], ticks: int) -> float:
