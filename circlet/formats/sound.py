@@ -60,6 +60,7 @@ def read_sound_input(
         stored = _stored(computed(choice, samples, options.rate, wanted), wanted)
         return stored, f"{path} ({length}, {_told(choice, lasts_s - options.start_s, used_s)})"
     what = "cut" if len(samples) > count else "padded" if len(samples) < count else "taken"
+    what = what if len(samples) else "nothing but silence, padded"
     array = _stored(fitted(samples, count), wanted).reshape(wanted.shape)
     note = f"{path} ({length} at {options.rate} Hz, {what} to {count} samples)"
     return array, note
