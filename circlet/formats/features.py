@@ -139,9 +139,7 @@ _SHAPES = {
     (124, 129): ("spectrogram", 124, 129),
 }
 _LEAST_SAMPLES = 16
-_FRAME_SAMPLE_BYTES = (
-    64  # cut, weighted, and padded, transformed and squared at up to twice the size
-)
+_FRAME_SAMPLE_BYTES = 64  # weighted, then transformed and squared at up to twice the size
 _LOWEST_OF_TF = -150.0  # of a coefficient: 40 logarithms of 1e-12 make -247, of 1e-6 -124
 _FRONT_END_RANGE = 26.0
 
