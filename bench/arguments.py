@@ -44,6 +44,12 @@ def add_rounds(to: argparse.ArgumentParser, default: int) -> None:
     to.add_argument("--rounds", type=int, default=default, help="of engines in turn")
 
 
+def add_loaded(to: argparse.ArgumentParser) -> None:
+    """Whether figures of a loaded machine may stand on the page."""
+    text = "go on while other processes use the CPUs; the page says so"
+    to.add_argument("--loaded", action="store_true", help=text)
+
+
 def add_threads(to: argparse.ArgumentParser) -> None:
     """Which numbers of threads to measure."""
     to.add_argument("--threads", default="1,2", help="numbers, separated by commas")

@@ -16,8 +16,8 @@ from statistics import median
 
 import numpy as np
 
-from bench import machine
-from bench.arguments import add_networks, add_rounds, add_threads, parser
+from bench import load, machine
+from bench.arguments import add_loaded, add_networks, add_rounds, add_threads, parser
 from bench.bf16_result import Rounded, Row
 from bench.compare import compare
 from bench.measure import CORPUS, chosen, private_cache
@@ -35,7 +35,9 @@ def main(arguments: Sequence[str]) -> None:
     add_networks(known, "the public corpora")
     add_threads(known)
     add_rounds(known, 11)
+    add_loaded(known)
     options = known.parse_args(arguments)
+    watch = load.watch(options.loaded)
     paths = chosen(options.paths or sorted(CORPUS.glob("*.tflite")), options.models)
     threads = [int(count) for count in options.threads.split(",")]
     rows = []
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
                 print(f"{row.network:40} {row.threads}T  {times} us  {row.gain.middle:.2f}")
                 rows.append(row)
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    Rounded(date, machine.facts(), rows).write()
+    Rounded(date, machine.facts() | watch.facts(), rows).write()
 
 
 def _rows(path: Path, threads: Sequence[int], rounds: int) -> Iterator[Row]:

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import machine
-from bench.arguments import add_rounds, parser
+from bench import load, machine
+from bench.arguments import add_loaded, add_rounds, parser
 from bench.compile_time_result import CompileTimes, Row
 from bench.measure import CORPUS, private_cache
 from bench.synthetic import KINDS, varied
@@ -34,7 +34,9 @@ def main(arguments: Sequence[str]) -> None:
     known.add_argument("paths", nargs="*", type=Path, help="networks; else MobileNets v2")
     known.add_argument("--ops", default="125,250,500", help="sizes of the synthetic networks")
     add_rounds(known, 3)
+    add_loaded(known)
     options = known.parse_args(arguments)
+    watch = load.watch(options.loaded)
     paths = options.paths or sorted(CORPUS.glob("*mobilenet_v2*.tflite"))
     rows = []
     with private_cache():
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str]) -> None:
             print(f"{name:40} {row.ops:5} ops {row.kernels:4} kernels {row.seconds:.2f} s")
             rows.append(row)
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    CompileTimes(date, machine.facts(), rows).write()
+    CompileTimes(date, machine.facts() | watch.facts(), rows).write()
 
 
 def _networks(paths: Sequence[Path], ops: Sequence[int]) -> Iterator[tuple[str, Source]]:

@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from bench import machine, report, scaling
-from bench.arguments import COMMANDS, add_networks, add_rounds, add_threads, parser
+from bench import load, machine, report, scaling
+from bench.arguments import COMMANDS, add_loaded, add_networks, add_rounds, add_threads, parser
 from bench.compare import Compared, chosen_cpus, compare
 from bench.explain_rows import explained
 from bench.fresh import Starts, starts
@@ -49,6 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     known.add_argument("--starts", type=int, default=9, help="fresh processes; 0 for none")
     known.add_argument("--scaling", action="store_true", help="measure scaling curves as well")
     known.add_argument("--json", type=Path, help="file for the result, and no page is made")
+    add_loaded(known)
     options = known.parse_args(arguments)
     paths = options.paths or sorted(CORPUS.glob("*.tflite"))
     networks = chosen(paths, options.models)
@@ -56,11 +57,13 @@ def main(arguments: Sequence[str]) -> None:
         known.error(f"no network is called {options.models} in {_places(options.paths)}")
     threads = [int(count) for count in options.threads.split(",")]
     begin = time.perf_counter()
+    is_page_made = not (options.json or options.paths or options.models != "*")
     with private_cache():
         if options.scaling:
-            scaling.main([])
+            scaling.main(["--loaded"] if options.loaded else [])
+        facts, watch = machine.facts(), load.watch(options.loaded or not is_page_made)
         run = Run(
-            machine.facts(),
+            facts,
             {"rounds": options.rounds, "starts": options.starts, "cpus": chosen_cpus(max(threads))},
             measured_peaks().as_json(),
             [],
@@ -71,12 +74,13 @@ def main(arguments: Sequence[str]) -> None:
         for result, engines in _measured(networks, threads, options.rounds, options.starts):
             run.results.append(result)
             run.engines.update({**engines, **run.engines})
+            facts.update(watch.facts())
             target.write_text(to_json(run), encoding="utf-8")
     if not run.results:
         sys.exit(1)
     print(f"{target} after {time.perf_counter() - begin:.0f} s")
-    if not (options.json or options.paths or options.models != "*"):
-        report.write(run)
+    if is_page_made:
+        report.write(run, options.loaded)
 
 
 def _places(paths: Sequence[Path]) -> str:

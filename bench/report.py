@@ -5,12 +5,14 @@ Without a file it takes the newest run in bench/results/.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Protocol
 
-from bench import bf16_result, compile_time_result, plots, scaling_result
-from bench.arguments import parser
+from bench import bf16_result, compile_time_result, load, plots, scaling_result
+from bench.arguments import add_loaded, parser
 from bench.outputs import TOLERANCES
 from bench.ratios import BARS, MET, SMALL_US, mean_ratio
 from bench.result import Latency, Result, Run, from_json, latest
@@ -31,12 +33,18 @@ def main(arguments: Sequence[str]) -> None:
     """Make the page."""
     known = parser("report", __doc__)
     known.add_argument("file", type=Path, nargs="?", help="a result; else the newest")
+    add_loaded(known)
     options = known.parse_args(arguments)
-    write(from_json((options.file or latest()).read_text(encoding="utf-8")))
+    run = from_json((options.file or latest()).read_text(encoding="utf-8"))
+    write(run, options.loaded)
 
 
-def write(run: Run) -> None:
-    """Write the page and its plots."""
+def write(run: Run, may_be_loaded: bool = False) -> None:
+    """Write the page and its plots; not of a loaded machine, unless that is allowed."""
+    others = (scaling_result.newest(), bf16_result.newest(), compile_time_result.newest())
+    why = loaded(run, *others)
+    if why and not may_be_loaded:
+        sys.exit(f"no page: measured under load: {why}; measure again, or say --loaded")
     for threads in sorted({count for result in run.results for count in result.latency}):
         plots.ratios(run, DOCS / "performance", threads)
     plots.starts(run, DOCS / "performance")
@@ -73,6 +81,7 @@ def page(
     threads = sorted({count for result in run.results for count in result.latency})
     parts = [
         _head(run),
+        _loaded_note(loaded(run, curves, rounded, compiling)),
         _summary(run, threads),
         *(_latency_table(run, count) for count in threads),
         _slower(run, threads),
@@ -86,6 +95,27 @@ def page(
         _curves(curves),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+class Measured(Protocol):
+    """Figures with the facts of the machine that they were measured on."""
+
+    @property
+    def machine(self) -> Mapping[str, object]:
+        """As `bench.machine.facts` and `bench.load.Watch.facts` say."""
+
+
+def loaded(
+    run: Measured, curves: Measured | None, rounded: Measured | None, compiling: Measured | None
+) -> str:
+    """Which figures were measured on a loaded machine, and what it did besides; or ""."""
+    parts = {"latency": run, "scaling": curves, "bf16": rounded, "compiling": compiling}
+    reasons = {name: load.reason(part.machine) for name, part in parts.items() if part}
+    return "; ".join(f"{name}, {why}" for name, why in reasons.items() if why)
+
+
+def _loaded_note(why: str) -> str:
+    return f"**Measured under load, so times may be too long**: {why}." if why else ""
 
 
 def _head(run: Run) -> str:

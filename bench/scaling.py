@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from bench import machine
-from bench.arguments import add_rounds, parser
+from bench import load, machine
+from bench.arguments import add_loaded, add_rounds, parser
 from bench.compare import compare
 from bench.networks import described
 from bench.scaling_result import Curves, Point
@@ -48,7 +48,9 @@ def main(arguments: Sequence[str]) -> None:
     known = parser("scaling", __doc__)
     add_rounds(known, 7)
     known.add_argument("--axes", default=",".join(AXES), help="which curves, separated by commas")
+    add_loaded(known)
     options = known.parse_args(arguments)
+    watch = load.watch(options.loaded)
     points = []
     with tempfile.TemporaryDirectory(prefix="bench-scaling-") as folder:
         for point in measured(Path(folder), options.axes.split(","), options.rounds):
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str]) -> None:
             print(f"{point.kind:5} {point.axis:10} {point.at:4}  {times} us", flush=True)
             points.append(point)
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    Curves(date, machine.facts(), points).write()
+    Curves(date, machine.facts() | watch.facts(), points).write()
 
 
 def measured(folder: Path, axes: Sequence[str], rounds: int) -> Iterator[Point]:

@@ -94,7 +94,7 @@ def read_array(
     except CircletError:
         raise
     except Exception as error:  # decoders of damaged files raise whatever they stumble over
-        fix = "give a picture, a sound, or .npy, .npz, .raw, by these endings"
+        fix = "give a picture, or .npy, .npz, .raw, .wav, .mp3, by these endings"
         raise FileError.unreadable(_FILE, path, error, fix) from error
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 
 import numpy as np
 
 from circlet.errors import InputError
-from circlet.formats.arrays import Wanted
+from circlet.formats.arrays import Wanted, check_unpacked
 from circlet.formats.microfrontend import microfrontend
 from circlet.formats.spectra import (
     Mel,
@@ -136,6 +138,8 @@ _SHAPES = {
     (49, 257): ("spectrogram", 49, 257),
     (124, 129): ("spectrogram", 124, 129),
 }
+_LEAST_SAMPLES = 16
+_FRAME_SAMPLE_BYTES = 64  # weighted, then transformed and squared at up to twice the size
 _LOWEST_OF_TF = -150.0  # of a coefficient: 40 logarithms of 1e-12 make -247, of 1e-6 -124
 _FRONT_END_RANGE = 26.0
 
@@ -184,6 +188,27 @@ def chosen(wanted: Wanted, asked: str, where: str) -> Chosen:
     raise _misfit(wanted, where, "is neither a waveform nor features whose shape is known")
 
 
+def check_computable(choice: Chosen, rate: int, memory_bytes: int, path: Path) -> None:
+    """That there are enough samples in a frame, and not too many in all of them.
+
+    Raises:
+        InputError: Frames at that rate hold too few samples, or more than a spectrum that narrow.
+        LimitError: The frames take more memory than `memory_bytes`.
+    """
+    length = round(timing(_timings(choice), choice.frames)[0] * rate / 1000)
+    is_spectrum = choice.name in RECIPES and RECIPES[choice.name].mel is None
+    most = 2 * (choice.width - 1) if is_spectrum else length
+    if not _LEAST_SAMPLES <= length <= most:
+        raise InputError(
+            f"the features {choice.name!r} cannot be computed at {rate} samples a second",
+            where=str(path),
+            why=f"a frame has {length} samples, at least {_LEAST_SAMPLES} are needed"
+            + (f" and at most {most} for {choice.width} frequencies" if is_spectrum else ""),
+            fix="give the rate that the network was trained on with --rate",
+        )
+    check_unpacked(choice.frames * length * _FRAME_SAMPLE_BYTES, memory_bytes, path)
+
+
 def computed(choice: Chosen, samples: Real, rate: int, wanted: Wanted) -> np.ndarray:
     """The features of a sound as real numbers, in the input's shape."""
     if choice.name == _FRONT_END:
@@ -198,9 +223,12 @@ def computed(choice: Chosen, samples: Real, rate: int, wanted: Wanted) -> np.nda
 
 def seconds_used(choice: Chosen) -> float:
     """How much of a sound its features are made of."""
-    timings = _FRONT_END_TIMINGS if choice.name == _FRONT_END else RECIPES[choice.name].timings
-    length, hop = timing(timings, choice.frames)
+    length, hop = timing(_timings(choice), choice.frames)
     return (length + (choice.frames - 1) * hop) / 1000
+
+
+def _timings(choice: Chosen) -> Mapping[int, tuple[float, float]]:
+    return _FRONT_END_TIMINGS if choice.name == _FRONT_END else RECIPES[choice.name].timings
 
 
 def _is_waveform(wanted: Wanted, sizes: tuple[int, ...]) -> bool:

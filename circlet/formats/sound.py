@@ -9,7 +9,14 @@ import numpy as np
 
 from circlet.errors import InputError
 from circlet.formats.arrays import Wanted, check_unpacked
-from circlet.formats.features import WAVEFORM, Chosen, chosen, computed, seconds_used
+from circlet.formats.features import (
+    WAVEFORM,
+    Chosen,
+    check_computable,
+    chosen,
+    computed,
+    seconds_used,
+)
 from circlet.formats.sound_files import Samples, read_sound, resampled, resampled_bytes
 from circlet.limits import DEFAULT_LIMITS
 
@@ -54,12 +61,15 @@ def read_sound_input(
     choice = chosen(wanted, options.features, str(path))
     count = int(np.prod(wanted.shape))
     used_s = count / options.rate if choice.name == WAVEFORM else seconds_used(choice)
+    if choice.name != WAVEFORM:
+        check_computable(choice, options.rate, memory_bytes, path)
     samples, lasts_s = _samples_used(path, options, used_s, memory_bytes)
     length = f"{lasts_s:.2f} s"
     if choice.name != WAVEFORM:
         stored = _stored(computed(choice, samples, options.rate, wanted), wanted)
         return stored, f"{path} ({length}, {_told(choice, lasts_s - options.start_s, used_s)})"
     what = "cut" if len(samples) > count else "padded" if len(samples) < count else "taken"
+    what = what if len(samples) else "nothing but silence, padded"
     array = _stored(fitted(samples, count), wanted).reshape(wanted.shape)
     note = f"{path} ({length} at {options.rate} Hz, {what} to {count} samples)"
     return array, note

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import wave
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +24,7 @@ _MONO_BYTES = 24  # a block, its sum, and all blocks joined
 _BLOCK_VALUES = 1 << 18
 _MOST_CHANNELS = 64
 _RATES = range(1, 1_000_001)
+_STDERR = 2
 _NO_LIBRARY = "pip install 'circlet[audio]' for flac, ogg, mp3 and more; PCM .wav needs nothing"
 
 
@@ -53,7 +57,11 @@ def read_sound(
         raise
     except Exception as error:  # decoders of damaged files raise whatever they stumble over
         fix = "give a sound that other players play, such as PCM .wav"
-        raise FileError.unreadable("a sound file", path, error, fix) from error
+        told = getattr(error, "error_string", None)
+        if told is None:
+            raise FileError.unreadable("a sound file", path, error, fix) from error
+        what, why = "a sound file cannot be read", str(told)
+        raise FileError(what, where=str(path), why=why, fix=fix) from error
 
 
 def _is_broken(error: wave.Error) -> bool:
@@ -110,7 +118,7 @@ def _read_with_library(
     except ImportError as error:
         what = "this kind of sound needs soundfile"
         raise InputError(what, where=str(path), fix=_NO_LIBRARY) from error
-    with soundfile.SoundFile(raw) as file:
+    with _quiet_decoders(), soundfile.SoundFile(raw) as file:
         rate, channels, count = file.samplerate, file.channels, file.frames
         _check_form(rate, channels, path)
         wanted = _wanted_frames(count, rate, seconds)
@@ -128,6 +136,24 @@ def _read_with_library(
             "a sound file cannot be read", where=str(path), why="samples are no numbers"
         )
     return mono, rate, count / rate
+
+
+@contextmanager
+def _quiet_decoders() -> Iterator[None]:
+    """Have C libraries say nothing: that for mp3 writes notes to the process' standard error."""
+    try:
+        usual = os.dup(_STDERR)
+    except OSError:  # it is closed
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, _STDERR)
+        yield
+    finally:
+        os.dup2(usual, _STDERR)
+        os.close(usual)
+        os.close(nowhere)
 
 
 def resampled(samples: Samples, rate: int, wanted_rate: int, path: Path) -> Samples:

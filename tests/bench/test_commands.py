@@ -111,7 +111,7 @@ def test_the_page_is_made_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     row = Latency({"circlet": 2.0}, {})
     known = Run({}, {}, {}, [Result("net", "fp32", 1, 1, {1: row})], "today")
     (tmp_path / "run.json").write_text(to_json(known))
-    run(monkeypatch, "report", tmp_path / "run.json")
+    run(monkeypatch, "report", tmp_path / "run.json", "--loaded")
     assert "run of today" in (tmp_path / "performance.md").read_text()
     assert (tmp_path / "performance" / "ratios.svg").exists()
 

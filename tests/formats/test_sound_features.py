@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet.errors import InputError
+from circlet.errors import InputError, LimitError
 from circlet.formats.arrays import Wanted
 from circlet.formats.features import NAMES, RECIPES, chosen
 from circlet.formats.microfrontend import microfrontend
@@ -83,6 +83,27 @@ def test_features_that_do_not_fit_are_refused_by_name(wanted: Wanted, asked: str
 def test_the_page_lists_the_features_there_are() -> None:
     page = (Path(__file__).parents[2] / "docs" / "sound.md").read_text(encoding="utf-8")
     assert {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")} == {*NAMES}
+
+
+@pytest.mark.parametrize(
+    ("rate", "shape", "name"), [(1, (49, 10), "mfcc"), (RATE, (49, 10), "spectrogram")]
+)
+def test_frames_with_too_few_samples_or_too_many_are_refused(
+    tmp_path: Path, rate: int, shape: tuple[int, ...], name: str
+) -> None:
+    path = write(tmp_path / "x.wav", tone(440))
+    with pytest.raises(InputError, match="cannot be computed at"):
+        read_sound_input(path, Wanted("x", "float32", shape), SoundOptions(rate, features=name))
+
+
+@pytest.mark.parametrize(("rate", "frames"), [(1 << 30, 49), (RATE, 1 << 24)])
+def test_frames_that_take_too_much_are_refused_before_they_are_made(
+    tmp_path: Path, rate: int, frames: int
+) -> None:
+    path = write(tmp_path / "x.wav", tone(440))
+    wanted = Wanted("x", "float32", (frames, 10))
+    with pytest.raises(LimitError, match="unpacks to"):
+        read_sound_input(path, wanted, SoundOptions(rate, features="mfcc"))
 
 
 def test_unknown_features_are_refused_with_those_there_are() -> None:
