@@ -264,7 +264,7 @@ def _work(call: KernelCall, us: float, facts: _Facts) -> Work:
 
 def _macs(op: Op) -> int:
     record = find(op.label)
-    return 0 if record is None else record.cost(op).macs
+    return 0 if record is None else record.cost(op).computing
 
 
 def _data_bytes(call: KernelCall, facts: _Facts) -> int:

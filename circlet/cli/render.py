@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from circlet.cli.common import counted
-from circlet.cli.console import cell, console, line, say
+from circlet.cli.console import cell, console, line, say, show_table
 from circlet.commands.answers import Answer, Detection
 from circlet.commands.run import RunReport
 
@@ -91,13 +91,13 @@ def _show_time(out: Console, report: RunReport) -> None:
 
 def show_placement(report: RunReport) -> None:
     """One row per operator, with the reasons of those that did not go native."""
-    table, is_mixed = Table(box=None), any(row["refused"] for row in report.placement)
-    for heading in ("operator", "backend", "source", *(["refused by"] if is_mixed else [])):
-        table.add_column(heading, overflow="fold")
+    is_mixed = any(row["refused"] for row in report.placement)
+    headings = ("operator", "backend", "source", *(["refused by"] if is_mixed else []))
+    rows = []
     for row in report.placement:
         refused = row["refused"]
         assert isinstance(refused, list)
         reasons = "; ".join(f"{name}: {why}" for name, why in refused)
         cells = (str(row["kind"]), str(row["backend"]), str(row["source"]))
-        table.add_row(*map(cell, (*cells, reasons) if is_mixed else cells))
-    console().print(table)
+        rows.append((*cells, reasons) if is_mixed else cells)
+    show_table(console(), headings, rows)
