@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from circlet import __version__
+from circlet.cli.common import duration
 from tests.cli.call import circlet, in_shell
 
 
@@ -60,3 +61,19 @@ def test_commands_and_options_are_completed() -> None:
         done = in_shell(_CIRCLET_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=at)
         found = {line.partition(",")[2] for line in done.stdout.splitlines()}
         assert wanted <= found, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (12.345, "12.3 s"),
+        (1.0, "1.00 s"),
+        (0.5, "500 ms"),
+        (0.0123, "12.3 ms"),
+        (4.2e-5, "42.0 us"),
+        (0.0, "0.00 us"),
+        (1234.5, "1234 s"),
+    ],
+)
+def test_times_are_in_the_unit_that_a_person_would_choose(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

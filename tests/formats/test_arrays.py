@@ -149,3 +149,12 @@ def test_random_data_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(arrays, "_PART_ELEMENTS", 4)
     for each, array in zip(wanted, whole, strict=True):
         np.testing.assert_array_equal(random_array(each, 5), array)
+
+
+def test_a_picture_of_too_many_pixels_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = picture(tmp_path / "p.png", PIXELS)
+    monkeypatch.setattr("PIL.Image.MAX_IMAGE_PIXELS", 2)
+    with pytest.raises(LimitError, match="more pixels than are unpacked"):
+        read_array(path, FLOAT)
