@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import wave
 from dataclasses import dataclass
 from math import gcd
@@ -16,6 +17,7 @@ from circlet.formats.mfcc import mfcc
 from circlet.limits import DEFAULT_LIMITS
 from circlet.regular_files import open_regular
 
+LOGGER = logging.getLogger(__name__)
 Samples = npt.NDArray[np.float64]
 
 _SAMPLE_BYTES = 20  # widened, and as floats before and after they are scaled
@@ -63,6 +65,8 @@ def read_sound_input(
     if options.start_s and not len(samples):
         what, why = "the sound is over before it starts", f"{options.start_s:g} s are skipped"
         raise InputError(what, where=str(path), why=why, fix="skip less with --start")
+    if not samples.any():
+        LOGGER.warning("%s: all that the network hears is silence", path)
     seconds = f"{len(samples) / options.rate:.2f} s at {options.rate} Hz"
     if options.features:
         return _features(samples, wanted, options, path), f"{path} ({seconds}, {options.features})"
