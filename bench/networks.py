@@ -115,7 +115,7 @@ def _storage(tensor: Tensor) -> str:
 
 def _macs(op: Op) -> int:
     record = find(op.label)
-    return 0 if record is None else record.cost(op).macs
+    return 0 if record is None else record.cost(op).computing
 
 
 def random_inputs(

@@ -285,7 +285,7 @@ def _fields(call: KernelCall) -> dict[str, int]:
 
 def _macs(op: Op) -> int:
     record = find(op.label)
-    return 0 if record is None else record.cost(op).macs
+    return 0 if record is None else record.cost(op).computing
 
 
 def _data_bytes(call: KernelCall, facts: _Facts) -> int:

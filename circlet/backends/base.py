@@ -45,6 +45,7 @@ class BackendInfo:
             first: "host", or a name of the backend's own.
         transfer_latency_ns: What a transfer to or from host memory costs at the least.
         transfer_bytes_per_ns: How fast larger ones are; infinite where nothing is copied.
+        abi: Version of what its code and its runtime library agree on, "" where there is neither.
     """
 
     is_native: bool
@@ -52,6 +53,7 @@ class BackendInfo:
     memory: tuple[str, ...] = ("host",)
     transfer_latency_ns: float = 0.0
     transfer_bytes_per_ns: float = float("inf")
+    abi: str = ""
 
 
 @dataclass(frozen=True)

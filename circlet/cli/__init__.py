@@ -10,7 +10,6 @@ from io import TextIOWrapper
 
 import click
 
-from circlet import __version__
 from circlet.cli.common import start_logging
 from circlet.cli.console import say
 from circlet.errors import CircletError, FileError
@@ -51,6 +50,18 @@ class _Lazy(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is named; where there is none, an error that says which may be meant."""
+        if args[0] not in _COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0].lower(), _COMMANDS, cutoff=0.5)
+            meant = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"There is no command {args[0]!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; an error in the settings ends as one of the command's own would."""
         try:
@@ -69,8 +80,25 @@ class _Lazy(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
+def _show_version(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> None:
+    if not is_wanted or ctx.resilient_parsing:
+        return
+    from circlet.commands.version import build_facts
+
+    facts = build_facts()
+    say(f"circlet {facts.pop('circlet')}", *(f"  {key}: {text}" for key, text in facts.items()))
+    ctx.exit()
+
+
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="circlet")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version, and what a report of a defect needs besides.",
+)
 def group() -> None:
     """Run neural networks on this device.
 

@@ -144,6 +144,18 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def duration(seconds: float) -> str:
+    """A time in the unit that a person would choose, with three digits."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if seconds * scale >= 1:
+            return f"{_digits(seconds * scale)} {unit}"
+    return f"{_digits(seconds * 1e6)} us"
+
+
+def _digits(number: float) -> str:
+    return f"{number:.{max(0, 2 - len(str(int(number))) + 1)}f}"
+
+
 def start_logging() -> None:
     """Send the package's log to standard error at the level of CIRCLET_LOG."""
     name = Config.from_environment().log_level.upper()

@@ -10,6 +10,7 @@ import click
 from circlet.cli.common import (
     CircletCommand,
     backend_option,
+    duration,
     given_options,
     json_option,
     level_option,
@@ -68,7 +69,7 @@ def command(as_json: bool, tune: bool, tune_seconds: float, **options: object) -
     if as_json:
         print_json(asdict(report))
         return
-    say(f"{report.artifact}: {report.size_bytes:,} bytes in {report.seconds:.2f} s")
+    say(f"{report.artifact}: {report.size_bytes:,} bytes in {duration(report.seconds)}")
     say(f"for {', '.join(report.targets)}")
     say(f"{report.native_ops} of {report.ops} operators in native code")
     say(f"arena {report.arena_bytes:,} bytes, lower bound {report.lower_bound_bytes:,}")

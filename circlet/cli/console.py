@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _UNBOUNDED = 100_000
+_SHOWN_ROWS = 500
 
 
 _NAMES: dict[str, str] = {}
@@ -54,6 +55,50 @@ def console() -> Console:
 def line(out: Console, text: str) -> None:
     """Print one line among tables; nothing in it is markup."""
     out.print(cell(text), soft_wrap=True)
+
+
+def show_table(
+    out: Console,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    numbers: Collection[str] = (),
+) -> None:
+    """Print a table; on a terminal as many rows as somebody may read, and how many more there are.
+
+    Columns whose headings are among `numbers` are set to the right.
+    """
+    if len(rows) > _SHOWN_ROWS and not out.is_terminal:
+        _print_plain([title] if title else [], headings, rows, numbers)
+        return
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", box=None)
+    for heading in headings:
+        is_number = heading in numbers
+        table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
+    for row in rows[:_SHOWN_ROWS]:
+        table.add_row(*map(cell, row))
+    out.print(table)
+    if len(rows) > _SHOWN_ROWS:
+        line(out, f"and {len(rows) - _SHOWN_ROWS:,} more; --json, or a pipe, shows all")
+
+
+def _print_plain(
+    lines: list[str],
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numbers: Collection[str],
+) -> None:
+    """Print a long table: what lays out short ones takes a minute for 10,000 rows."""
+    cells = [[escaped(shown(text)) for text in row] for row in (headings, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    aligned = [str.rjust if heading in numbers else str.ljust for heading in headings]
+    for row in cells:
+        parts = zip(row, widths, aligned, strict=True)
+        lines.append("  ".join(align(text, width) for text, width, align in parts).rstrip())
+    click.echo("\n".join(f" {text}" for text in lines))
 
 
 def cell(text: str) -> Text:

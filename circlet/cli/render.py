@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from circlet.cli.common import counted
-from circlet.cli.console import cell, console, line, say
+from circlet.cli.common import counted, duration
+from circlet.cli.console import cell, console, line, say, show_table
 from circlet.commands.answers import Answer, Detection
 from circlet.commands.run import RunReport
 
@@ -74,12 +74,13 @@ def _classes(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 def _show_time(out: Console, report: RunReport) -> None:
     names = {"compile": "compiled in", "cache": "found in the cache in", "load": "loaded in"}
-    parts = [f"{names[key]} {value * 1e3:.1f} ms" for key, value in report.seconds.items()]
+    parts = [f"{names[key]} {duration(value)}" for key, value in report.seconds.items()]
     times = report.times
-    parts.append(f"first run {times.first_ms:.3f} ms")
+    parts.append(f"first run {duration(times.first_ms / 1e3)}")
     if times.repeats:
-        spread = f"{times.fastest_ms:.3f} to {times.slowest_ms:.3f}"
-        parts.append(f"median of {times.repeats} runs {times.median_ms:.3f} ms ({spread})")
+        fastest, slowest = duration(times.fastest_ms / 1e3), duration(times.slowest_ms / 1e3)
+        median = duration(times.median_ms / 1e3)
+        parts.append(f"median of {times.repeats} runs {median} ({fastest} to {slowest})")
     line(out, ", ".join(parts))
     threads = counted(report.threads, "thread")
     native = f"{report.native_ops} of {report.ops} operators in native code"
@@ -91,13 +92,13 @@ def _show_time(out: Console, report: RunReport) -> None:
 
 def show_placement(report: RunReport) -> None:
     """One row per operator, with the reasons of those that did not go native."""
-    table, is_mixed = Table(box=None), any(row["refused"] for row in report.placement)
-    for heading in ("operator", "backend", "source", *(["refused by"] if is_mixed else [])):
-        table.add_column(heading, overflow="fold")
+    is_mixed = any(row["refused"] for row in report.placement)
+    headings = ("operator", "backend", "source", *(["refused by"] if is_mixed else []))
+    rows = []
     for row in report.placement:
         refused = row["refused"]
         assert isinstance(refused, list)
         reasons = "; ".join(f"{name}: {why}" for name, why in refused)
         cells = (str(row["kind"]), str(row["backend"]), str(row["source"]))
-        table.add_row(*map(cell, (*cells, reasons) if is_mixed else cells))
-    console().print(table)
+        rows.append((*cells, reasons) if is_mixed else cells)
+    show_table(console(), headings, rows)

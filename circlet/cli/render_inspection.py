@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
-from rich.table import Table
 
 from circlet.cli.common import counted
-from circlet.cli.console import cell, console, line
+from circlet.cli.console import console, line, show_table
 from circlet.commands.inspect import Inspection, MemoryRow, TensorRow
 
 _SHOWN_TENSORS = 3
 _EDGES = ("input", "output")
+_NUMBERS = frozenset({"count", "MACs", "share", "other", "bytes", "tensors"})
 
 
 def show_inspection(found: Inspection, *, every_operator: bool, every_tensor: bool) -> None:
@@ -23,12 +23,14 @@ def show_inspection(found: Inspection, *, every_operator: bool, every_tensor: bo
     line(
         out,
         f"{found.model}: {found.format}, {graphs}, {operators}, "
-        f"{found.macs:,} multiply-accumulates",
+        f"{found.macs:,} multiply-accumulates, {found.operations:,} other operations",
     )
     _show(out, "Operators", *_kinds(found))
     if every_operator:
         _show(out, "Every operator", *_operators(found))
     _show(out, "Tensors", *_tensors(found.tensors, every_tensor))
+    if found.signatures:
+        _show(out, "Signatures", ("key", "graph", "inputs", "outputs"), _signatures(found))
     if found.weights:
         _show(out, "Weights", ("dtype", "tensors", "bytes"), _weights(found))
     if found.unsupported:
@@ -39,13 +41,14 @@ def show_inspection(found: Inspection, *, every_operator: bool, every_tensor: bo
 
 
 def _kinds(found: Inspection) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
-    headings = ("kind", "count", "MACs", "share", "bytes", "share")
+    headings = ("kind", "count", "MACs", "share", "other", "bytes", "share")
     rows = (
         (
             row.kind,
             str(row.count),
             f"{row.macs:,}",
             f"{row.macs_share:.1%}",
+            f"{row.operations:,}",
             f"{row.bytes:,}",
             f"{row.bytes_share:.1%}",
         )
@@ -56,10 +59,17 @@ def _kinds(found: Inspection) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
 
 def _operators(found: Inspection) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
     rows = (
-        (row.kind, row.source, f"{row.macs:,}", f"{row.macs_share:.1%}", f"{row.bytes:,}")
+        (
+            row.kind,
+            row.source,
+            f"{row.macs:,}",
+            f"{row.macs_share:.1%}",
+            f"{row.operations:,}",
+            f"{row.bytes:,}",
+        )
         for row in found.operators
     )
-    return ("kind", "source", "MACs", "share", "bytes"), rows
+    return ("kind", "source", "MACs", "share", "other", "bytes"), rows
 
 
 def _tensors(
@@ -67,13 +77,22 @@ def _tensors(
 ) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
     shown = [row for row in tensors if every or (row.graph == 0 and row.role in _EDGES)]
     headings: tuple[str, ...] = ("role", "dtype", "shape", "bytes", "name")
-    rows: Iterable[Sequence[str]] = (
+    rows: Iterable[Sequence[str]] = [
         (row.role, row.dtype, _shape(row.shape), f"{row.size_bytes:,}", row.name) for row in shown
-    )
+    ]
+    if any(row.declared != row.shape for row in shown):
+        headings = (*headings[:3], "in the file", *headings[3:])
+        pairs = zip(shown, rows, strict=True)
+        rows = [(*row[:3], _shape(tensor.declared), *row[3:]) for tensor, row in pairs]
     if every and any(row.graph for row in shown):
         headings = ("graph", *headings)
         rows = ((str(tensor.graph), *row) for tensor, row in zip(shown, rows, strict=True))
     return headings, rows
+
+
+def _signatures(found: Inspection) -> Iterable[Sequence[str]]:
+    for row in found.signatures:
+        yield row.key, str(row.graph), ", ".join(row.inputs), ", ".join(row.outputs)
 
 
 def _weights(found: Inspection) -> Iterable[Sequence[str]]:
@@ -119,15 +138,8 @@ def _memory_lines(row: MemoryRow) -> Iterator[str]:
 
 
 def _show(out: Console, title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table(title=title, title_justify="left", box=None)
-    numbers = {"count", "MACs", "share", "bytes", "tensors"}
-    for heading in headings:
-        justify = "right" if heading in numbers else "left"
-        table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*map(cell, row))
     out.print()
-    out.print(table)
+    show_table(out, headings, list(rows), title=title, numbers=_NUMBERS)
 
 
 def _shape(shape: Sequence[int | None]) -> str:

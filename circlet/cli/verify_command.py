@@ -39,7 +39,8 @@ def command(ctx: click.Context, model: Path, limits: Limits, as_json: bool) -> N
 
 def _show(found: Verification) -> None:
     for violation in found.violations:
-        say(f"rule '{violation.rule}': {violation.message}", f"  where: {violation.where}")
+        say(violation.message, f"  where: {violation.where}")
+        say(f"  why: {violation.why or 'sound networks keep this rule'} ({violation.rule})")
     for entry in found.unsupported:
         say(f"cannot be run: {entry}")
     broken = counted(len(found.violations), "violation")

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from circlet.backends.base import MemoryUse
 from circlet.compiler.planning import PlannedModel, plan
 from circlet.compiler.template import Template
-from circlet.errors import UnsupportedOp, UnsupportedOpsError
+from circlet.errors import CircletError, UnsupportedOp, UnsupportedOpsError
 from circlet.formats import load
-from circlet.ir import Graph, Model, Op, Tensor
+from circlet.ir import Graph, Model, Op, Shape, Tensor
 from circlet.ops import find
+from circlet.ops.opdef import Cost, moves_bytes
 from circlet.options import Options
+from circlet.passes.fold_constants import FoldLedger
 from circlet.placement.rule import Placed
+from circlet.plan.shapes import fix_shapes
+
+Declared = Sequence[Sequence[Shape]]
 
 
 @dataclass(frozen=True)
 class OperatorRow:
     """One operator of the file.
 
-    `macs` and `bytes` are those of its record; `macs_share` is its part of the network's.
+    `macs`, `operations` (other arithmetic, comparisons) and `bytes` are those of its record;
+    `macs_share` is its part of the network's.
     """
 
     source: str
     kind: str
     macs: int
+    operations: int
     bytes: int
     macs_share: float
 
@@ -39,6 +47,7 @@ class KindRow:
     kind: str
     count: int
     macs: int
+    operations: int
     bytes: int
     macs_share: float
     bytes_share: float
@@ -46,7 +55,15 @@ class KindRow:
 
 @dataclass(frozen=True)
 class TensorRow:
-    """One tensor; `role` is input, output, constant, variable or computed, `graph` is numbered."""
+    """One tensor.
+
+    Attributes:
+        shape: Its sizes as a session settles them; None for those that depend on the data of a run.
+        size_bytes: Of that shape, 1 standing for what depends on data.
+        role: input, output, constant, variable or computed.
+        graph: The number of its graph.
+        declared: The sizes as the file has them, None for those that it leaves open.
+    """
 
     name: str
     dtype: str
@@ -54,6 +71,17 @@ class TensorRow:
     size_bytes: int
     role: str
     graph: int = 0
+    declared: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class SignatureRow:
+    """An entry point: its key, and the names that it gives to inputs and outputs of its graph."""
+
+    key: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    graph: int
 
 
 @dataclass(frozen=True)
@@ -88,14 +116,15 @@ class PlaceRow:
 class Inspection:
     """What is known of a network before it runs.
 
-    `operators`, `kinds`, `tensors` and `weights` are those of the file, `memory` and `placement`
-    those of the network after its passes; both are empty where `unsupported` is not.
+    `operators`, `kinds`, `tensors`, `weights` and `signatures` are those of the file, `memory` and
+    `placement` those of the network after its passes; both are empty where `unsupported` is not.
     """
 
     model: str
     format: str
     graphs: int
     macs: int
+    operations: int
     kinds: tuple[KindRow, ...]
     operators: tuple[OperatorRow, ...]
     tensors: tuple[TensorRow, ...]
@@ -103,6 +132,7 @@ class Inspection:
     memory: tuple[MemoryRow, ...]
     placement: tuple[PlaceRow, ...]
     unsupported: tuple[UnsupportedOp, ...] = ()
+    signatures: tuple[SignatureRow, ...] = ()
 
 
 def inspect_model(path: Path, options: Options | None = None) -> Inspection:
@@ -113,20 +143,22 @@ def inspect_model(path: Path, options: Options | None = None) -> Inspection:
     """
     options = options or Options()
     model = load(path, options.limits)
-    operators = _operators(model)
-    tensors = tuple(_tensor_rows(model))
+    declared = [[tensor.shape for tensor in graph.tensors] for graph in model.graphs]
+    operators, tensors = _rows(_settled(path, options) if _is_open(model) else model, declared)
     weights = tuple(_weights(model))
     found = Inspection(
         model=str(path),
         format=model.source_format,
         graphs=len(model.graphs),
         macs=sum(row.macs for row in operators),
+        operations=sum(row.operations for row in operators),
         kinds=tuple(_kinds(operators)),
         operators=operators,
         tensors=tensors,
         weights=weights,
         memory=(),
         placement=(),
+        signatures=tuple(_signatures(model)),
     )
     try:
         planned = plan(Template.of(model, options), options)
@@ -137,48 +169,83 @@ def inspect_model(path: Path, options: Options | None = None) -> Inspection:
     )
 
 
-def _operators(model: Model) -> tuple[OperatorRow, ...]:
-    ops = [op for graph in model.graphs for op in graph.ops]
+def _is_open(model: Model) -> bool:
+    tensors = (tensor for graph in model.graphs for tensor in graph.tensors)
+    return any(None in tensor.shape or not tensor.has_rank for tensor in tensors)
+
+
+def _settled(path: Path, options: Options) -> Model:
+    """The model of a file with the sizes that a session settles at first."""
+    model = load(path, options.limits)
+    listed = [(graph, list(graph.ops), list(graph.tensors)) for graph in model.graphs]
+    budget = options.limits.memory_budget(model.source_bytes)
+    with suppress(CircletError):  # what cannot be settled stays as the file has it
+        fix_shapes(model.main, options.limits, ledger=FoldLedger(budget))
+    for graph, ops, tensors in listed:  # those that were folded on the way are the file's, too
+        graph.ops[:], graph.tensors[:] = ops, tensors
+    return model
+
+
+def _rows(
+    model: Model, declared: Declared
+) -> tuple[tuple[OperatorRow, ...], tuple[TensorRow, ...]]:
+    tensors = tuple(
+        _tensor_row(tensor, graph, number, sizes)
+        for number, graph in enumerate(model.graphs)
+        for tensor, sizes in zip(graph.tensors, declared[number], strict=True)
+    )
+    return _operators([op for graph in model.graphs for op in graph.ops]), tensors
+
+
+def _operators(ops: Sequence[Op]) -> tuple[OperatorRow, ...]:
     costs = [_cost(op) for op in ops]
-    whole = sum(macs for macs, _ in costs)
+    whole = sum(cost.macs for cost in costs)
     return tuple(
-        OperatorRow(op.name, op.label, macs, size, _share(macs, whole))
-        for op, (macs, size) in zip(ops, costs, strict=True)
+        OperatorRow(
+            source=op.name,
+            kind=op.label,
+            macs=cost.macs,
+            operations=cost.arithmetic + cost.operations,
+            bytes=cost.bytes,
+            macs_share=_share(cost.macs, whole),
+        )
+        for op, cost in zip(ops, costs, strict=True)
     )
 
 
-def _cost(op: Op) -> tuple[int, int]:
-    """Multiply-accumulates and bytes by the op's record; the bytes of its operands without one."""
+def _cost(op: Op) -> Cost:
+    """What the op's record says; the bytes of its operands without one."""
     record = find(op.label)
-    if record is not None:
-        cost = record.cost(op)
-        return cost.macs, cost.bytes
-    operands = (tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None)
-    return 0, sum(tensor.size_bytes for tensor in operands)
+    return moves_bytes(op) if record is None else record.cost(op)
 
 
 def _kinds(operators: Sequence[OperatorRow]) -> Iterator[KindRow]:
     """One row per kind, the costliest first."""
-    macs, sizes, counts = Counter[str](), Counter[str](), Counter[str]()
+    macs, sizes, counts, others = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for row in operators:
         macs[row.kind] += row.macs
         sizes[row.kind] += row.bytes
+        others[row.kind] += row.operations
         counts[row.kind] += 1
     all_macs, all_bytes = macs.total(), sizes.total()
-    for kind in sorted(counts, key=lambda kind: (-macs[kind], -sizes[kind], kind)):
+    for kind in sorted(counts, key=lambda kind: (-macs[kind], -others[kind], -sizes[kind], kind)):
         shares = _share(macs[kind], all_macs), _share(sizes[kind], all_bytes)
-        yield KindRow(kind, counts[kind], macs[kind], sizes[kind], *shares)
+        yield KindRow(kind, counts[kind], macs[kind], others[kind], sizes[kind], *shares)
 
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _tensor_rows(model: Model) -> Iterator[TensorRow]:
-    for number, graph in enumerate(model.graphs):
-        for tensor in graph.tensors:
-            facts = tensor.name, tensor.dtype.name, tensor.shape, _bytes(tensor)
-            yield TensorRow(*facts, _role(tensor, graph), number)
+def _signatures(model: Model) -> Iterator[SignatureRow]:
+    for signature in model.signatures:
+        number = model.graphs.index(signature.graph)
+        yield SignatureRow(signature.key, tuple(signature.inputs), tuple(signature.outputs), number)
+
+
+def _tensor_row(tensor: Tensor, graph: Graph, number: int, declared: Shape) -> TensorRow:
+    facts = tensor.name, tensor.dtype.name, tensor.shape, _bytes(tensor)
+    return TensorRow(*facts, _role(tensor, graph), number, declared)
 
 
 def _role(tensor: Tensor, graph: Graph) -> str:

@@ -166,6 +166,7 @@ def _read_picture(
         ) from error
     _, height, width, channels = wanted.shape
     with (
+        _refusing_bombs(path, Image.DecompressionBombError),
         _quiet_warnings(),
         open_regular(path, _FILE) as file,
         Image.open(file) as picture,
@@ -174,6 +175,20 @@ def _read_picture(
         shown = picture.convert(_PICTURE_MODES[channels])
         sized = shown.resize((width, height), Image.Resampling.BILINEAR)
     return _from_pixels(np.asarray(sized, np.uint8).reshape(wanted.shape), wanted, pixels)
+
+
+@contextmanager
+def _refusing_bombs(path: Path, bomb: type[Exception]) -> Iterator[None]:
+    """Say in our words that a picture is larger than Pillow unpacks."""
+    try:
+        yield
+    except bomb as error:
+        raise LimitError(
+            "a picture has more pixels than are unpacked",
+            where=str(path),
+            why="it has more than 178 million",
+            fix="make it smaller, or give its pixels as .npy",
+        ) from error
 
 
 @contextmanager

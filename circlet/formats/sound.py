@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from circlet.formats.features import (
 from circlet.formats.sound_files import Samples, read_sound, resampled, resampled_bytes
 from circlet.limits import DEFAULT_LIMITS
 
+LOGGER = logging.getLogger(__name__)
 _MARGIN_S = 0.1  # of sound behind what is used, so that resampling does not hear the end
 
 
@@ -86,6 +88,8 @@ def _samples_used(
     if options.start_s and not len(samples):
         what, why = "the sound is over before it starts", f"{options.start_s:g} s are skipped"
         raise InputError(what, where=str(path), why=why, fix="skip less with --start")
+    if not samples.any():
+        LOGGER.warning("%s: all that the network hears is silence", path)
     return samples, lasts_s
 
 

@@ -21,13 +21,14 @@ from circlet.ir.regions import call_depth
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken rule and its place in the user's terms."""
+    """One broken rule and its place in the user's terms; `why` explains more than its name."""
 
     rule: str
     message: str
     graph: str = ""
     op: str = ""
     tensor: str = ""
+    why: str = ""
 
     @property
     def where(self) -> str:
@@ -37,7 +38,11 @@ class Violation:
 
     def error(self) -> GraphError:
         """The violation as an exception."""
-        return GraphError(self.message, where=self.where, why=f"rule '{self.rule}' does not hold")
+        return GraphError(
+            self.message,
+            where=self.where,
+            why=self.why or f"it breaks the rule '{self.rule}' of sound networks",
+        )
 
 
 @dataclass(frozen=True)

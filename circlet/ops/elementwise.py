@@ -114,7 +114,7 @@ def element_cost(op: Op) -> Cost:
     tensors = [*(t for t in op.inputs if t is not None), *op.outputs]
     work = count(op.outputs[0].static_shape) or 0
     moved = sum(tensor.size_bytes for tensor in tensors)
-    return Cost(macs=work, bytes=moved, operations=work * _OPERATIONS.get(op.kind, 0))
+    return Cost(arithmetic=work, bytes=moved, operations=work * _OPERATIONS.get(op.kind, 0))
 
 
 def binary(

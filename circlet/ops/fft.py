@@ -59,7 +59,7 @@ def _cost(op: Op) -> Cost:
     elements = count(op.outputs[0].static_shape) or 0
     rows, columns = transform_lengths(op) or (1, 2)
     work = 5 * elements * max(1, (rows * columns).bit_length() - 1)
-    return Cost(macs=work, bytes=operand(op, 0).size_bytes + 8 * elements)
+    return Cost(arithmetic=work, bytes=operand(op, 0).size_bytes + 8 * elements)
 
 
 register(

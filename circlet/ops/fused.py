@@ -116,7 +116,8 @@ def _cost(op: Op) -> Cost:
     """The work of the parts; only operands and results of the whole are moved."""
     costs = [get(part).cost(part) for part in parts_of(op)]
     operations = sum(cost.operations for cost in costs)
-    return Cost(sum(cost.macs for cost in costs), moves_bytes(op).bytes, operations)
+    arithmetic = sum(cost.arithmetic for cost in costs)
+    return Cost(sum(cost.macs for cost in costs), moves_bytes(op).bytes, operations, arithmetic)
 
 
 _MANY = 1 << 16

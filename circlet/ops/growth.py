@@ -69,7 +69,7 @@ def _total(op: Op, types: list[TensorType], given: int | None = None) -> int:
 
 def _whole_weights(op: Op) -> int:
     """How many weights an op has that are multiplied as floating point numbers, being whole."""
-    if not get(op).cost(op).macs:
+    if not get(op).cost(op).computing:
         return 0
     constants = (t for t in op.inputs if t is not None and t.is_constant and t.dtype in QUANTISED)
     return sum(tensor.elements for tensor in constants)

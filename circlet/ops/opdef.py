@@ -53,16 +53,23 @@ class Cost(NamedTuple):
         macs: Multiply-accumulates.
         bytes: Bytes of its operands.
         operations: What sorts, searches and comparisons of pairs do at worst besides.
+        arithmetic: Other arithmetic: sums, comparisons and functions of elements.
     """
 
     macs: int = 0
     bytes: int = 0
     operations: int = 0
+    arithmetic: int = 0
+
+    @property
+    def computing(self) -> int:
+        """Multiply-accumulates and other arithmetic."""
+        return self.macs + self.arithmetic
 
     @property
     def work(self) -> int:
         """Elementary operations, as limits count them: to move a byte is one as well."""
-        return self.macs + self.operations + self.bytes
+        return self.computing + self.operations + self.bytes
 
 
 def moves_bytes(op: Op) -> Cost:

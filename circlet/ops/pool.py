@@ -61,7 +61,7 @@ def _holds_pixels(op: Op) -> bool:
 
 def _cost(op: Op) -> Cost:
     taps = prod(op.attributes(Pool2DAttrs).kernel_shape)
-    return Cost(macs=prod(op.outputs[0].static_shape) * taps, bytes=moves_bytes(op).bytes)
+    return Cost(arithmetic=prod(op.outputs[0].static_shape) * taps, bytes=moves_bytes(op).bytes)
 
 
 def _activated(op: Op, values: np.ndarray) -> np.ndarray:

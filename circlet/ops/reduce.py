@@ -166,7 +166,7 @@ def reduce_cost(op: Op) -> Cost:
     """One operation per input element."""
     source = operand(op, 0)
     moved = source.size_bytes + op.outputs[0].size_bytes
-    return Cost(macs=source.elements, bytes=moved)
+    return Cost(arithmetic=source.elements, bytes=moved)
 
 
 _AXES = (

@@ -170,7 +170,7 @@ def _evaluate_nearest(op: Op, inputs: Arrays) -> list[np.ndarray]:
 
 def _cost(op: Op) -> Cost:
     source, result = operand(op, 0), op.outputs[0]
-    return Cost(macs=4 * result.elements, bytes=source.size_bytes + result.size_bytes)
+    return Cost(arithmetic=4 * result.elements, bytes=source.size_bytes + result.size_bytes)
 
 
 _RULES = (

@@ -148,7 +148,7 @@ def softmax_cost(op: Op) -> Cost:
     """A few operations per element; bytes read once and written once."""
     source = operand(op, 0)
     work = 8 * (count(source.static_shape) or 0)
-    return Cost(macs=work, bytes=source.size_bytes + op.outputs[0].size_bytes)
+    return Cost(arithmetic=work, bytes=source.size_bytes + op.outputs[0].size_bytes)
 
 
 register(

@@ -115,6 +115,15 @@ _OPERAND_RULES = (
     RecordRule("dtypes", _dtypes),
     RecordRule("record-rules", _own_rules),
 )
+_WHY = {
+    "arity": "the operator takes another number of inputs",
+    "required-inputs": "the operator cannot do without this input",
+    "output-count": "the operator gives another number of outputs",
+    "attributes": "its options are those of another operator",
+    "dtypes": "the operator is not defined for these types",
+    "record-rules": "its inputs and options do not go together",
+    "inferred-types": "what the file declares does not follow from the operator's inputs",
+}
 _SIZE_RULES = (RecordRule("record-rules", _rules_of_sizes),)
 RECORD_RULES = (*_OPERAND_RULES, RecordRule("inferred-types", _inferred))
 
@@ -183,7 +192,7 @@ def checked_types(op: Op, graph: Graph, *, resized: bool = False) -> Sequence[Te
 
 
 def _violation(rule: str, fault: str, op: Op, graph: Graph) -> Violation:
-    return Violation(rule, fault, graph.name, f"{op.name} ({op.label})")
+    return Violation(rule, fault, graph.name, f"{op.name} ({op.label})", why=_WHY[rule])
 
 
 def op_violations(

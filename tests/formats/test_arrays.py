@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import wave
 import zipfile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from circlet.errors import CircletError, FileError, InputError, LimitError
 from circlet.formats import arrays
 from circlet.formats.arrays import Normalisation, Wanted, random_array, read_array
+from circlet.formats.sound import read_sound_input
 
 FLOAT = Wanted("x", "float32", (1, 2, 3, 1))
 DTYPES = ["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"]
@@ -149,3 +151,23 @@ def test_random_data_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(arrays, "_PART_ELEMENTS", 4)
     for each, array in zip(wanted, whole, strict=True):
         np.testing.assert_array_equal(random_array(each, 5), array)
+
+
+def test_a_picture_of_too_many_pixels_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = picture(tmp_path / "p.png", PIXELS)
+    monkeypatch.setattr("PIL.Image.MAX_IMAGE_PIXELS", 2)
+    with pytest.raises(LimitError, match="more pixels than are unpacked"):
+        read_array(path, FLOAT)
+
+
+@pytest.mark.parametrize(("samples", "warned"), [([0] * 40, True), ([], True), ([5] * 40, False)])
+def test_a_sound_that_is_silent_is_warned_of(
+    tmp_path: Path, samples: list[int], warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with wave.open(str(path := tmp_path / "s.wav"), "wb") as file:
+        file.setparams((1, 2, 16000, 0, "NONE", ""))
+        file.writeframes(np.array(samples, "<i2").tobytes())
+    read_sound_input(path, Wanted("x", "float32", (1, 100)))
+    assert ("silence" in caplog.text) is warned

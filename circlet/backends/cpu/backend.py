@@ -25,8 +25,9 @@ class CpuBackend:
     def describe(self) -> base.BackendInfo:
         """Native code in host memory, on the session's threads."""
         from circlet.backends.base import BackendInfo
+        from circlet.backends.cpu.abi import ABI_VERSION
 
-        return BackendInfo(is_native=True, uses_threads=True)
+        return BackendInfo(is_native=True, uses_threads=True, abi=str(ABI_VERSION))
 
     def toolchain(self) -> str:
         """What tells one C compiler from another; CompilerMissingError where there is none."""

@@ -262,7 +262,7 @@ _MOST_TASK_WORK = 1 << 29
 
 def _work_of_row(op: Op) -> int:
     batch, height, *_ = op.outputs[0].static_shape
-    return get(op).cost(op).macs // max(batch * height, 1)
+    return get(op).cost(op).computing // max(batch * height, 1)
 
 
 @dataclass

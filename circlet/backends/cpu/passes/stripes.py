@@ -142,10 +142,10 @@ def stripe_edges(rewriter: Rewriter) -> Iterator[Edge]:
 
 
 def row_macs(op: Op) -> int:
-    """Multiply-adds of a row of outputs."""
+    """Multiply-adds, or what else is computed, of a row of outputs."""
     layer = _layer(op)
     batch, height, *_ = layer.outputs[0].static_shape
-    return get(layer).cost(layer).macs // (batch * height)
+    return get(layer).cost(layer).computing // (batch * height)
 
 
 def _layer(op: Op) -> Op:
