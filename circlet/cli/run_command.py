@@ -18,9 +18,11 @@ from circlet.cli.common import (
     print_json,
     strict_option,
 )
+from circlet.cli.per_channel import PerChannel
 from circlet.cli.progress import working
+from circlet.commands.inputs import PixelOptions
 from circlet.commands.run import RunRequest, Trust, run_network
-from circlet.formats.arrays import Normalisation
+from circlet.formats.pixels import RANGES
 from circlet.formats.sound import SoundOptions
 from circlet.options import VERIFY
 
@@ -34,7 +36,7 @@ from circlet.options import VERIFY
     type=click.Path(path_type=Path),
     help="Picture, .wav, .npy, .npz, .raw; once per input, in order. Without: random data.",
 )
-@click.option("--labels", type=click.Path(path_type=Path), help="Text file, one label a line.")
+@click.option("--labels", type=click.Path(path_type=Path), help="Text file, one label a line. Default: those packed with the model.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="Best classes.")
 @click.option("--output", type=click.Path(path_type=Path), help="Write the outputs to this .npz.")
 @click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
@@ -61,8 +63,33 @@ from circlet.options import VERIFY
     show_default=True,
     help="When hashes of weights are checked.",
 )
-@click.option("--mean", type=float, help="Pixel value that becomes 0.")
-@click.option("--std", type=click.FloatRange(min=0, min_open=True), help="Pixels per 1.0.")
+@click.option(
+    "--pixels",
+    "pixel_range",
+    type=click.Choice(list(RANGES)),
+    help="What pixels become. Default: what the model says or implies, else a guess, which is told.",
+)
+@click.option(
+    "--mean",
+    type=PerChannel(),
+    help="Pixel value that becomes 0; one, or one a channel: 123.7,116.3,103.5.",
+)
+@click.option("--std", type=PerChannel(above=0), help="Pixels per 1.0; as --mean.")
+@click.option(
+    "--invert/--no-invert",
+    "is_inverted",
+    default=None,
+    help="Exchange black and white. Default: only digits drawn dark on bright.",
+)
+@click.option(
+    "--min-score",
+    "least_score",
+    type=click.FloatRange(0),
+    help="Of objects and poses. Default: the model's own; else 0.4, faces 0.5, poses 0.2.",
+)
+@click.option(
+    "--draw", type=click.Path(path_type=Path), help="Write the picture with what was found in it."
+)
 @click.option(
     "--rate",
     default=16000,
@@ -102,7 +129,12 @@ def command(as_json: bool, placement: bool, **options: object) -> None:
 
 def _request(options: dict[str, object]) -> RunRequest:
     picked = dict(options)
-    pixels = Normalisation(picked.pop("mean"), picked.pop("std"))  # type: ignore[arg-type]
+    pixels = PixelOptions(
+        str(picked.pop("pixel_range") or ""),
+        picked.pop("mean") or (),  # type: ignore[arg-type]
+        picked.pop("std") or (),  # type: ignore[arg-type]
+        picked.pop("is_inverted"),  # type: ignore[arg-type]
+    )
     features = str(picked.pop("features") or "")
     sound = SoundOptions(picked.pop("rate"), picked.pop("start"), features)  # type: ignore[arg-type]
     picked["cache"] = not picked.pop("no_cache")

@@ -21,8 +21,8 @@ from circlet.formats.pixels import (
     RANGES,
     PixelMapping,
     implied_by_quantisation,
+    implied_by_type,
     mapping_of,
-    of_unquantised,
     of_whole_range,
     picture_layout,
 )
@@ -40,6 +40,7 @@ _ONE_CHANNEL, _COLOURS = 1, (3, 4)
 _SMALL_WEIGHTS = 0.3  # sum of a filter's magnitudes; for inputs of about unit size it is above 0.8
 _FEWEST_CHANNELS = 6
 _CORRELATED = 0.65
+_BYTES = 200.0  # what a quantised input that stands for pixel values reaches at least
 _TRAINED_BIAS = 0.15  # deviation of biases; those that no normalisation is folded into are smaller
 
 # Scopes that converters keep in names of tensors, and what the families' public code does.
@@ -76,12 +77,9 @@ def pixel_mapping(graph: Graph, tensor: Tensor, facts: TensorFacts | None = None
         return said
     dtype = np.dtype(tensor.dtype.numpy)
     scale, zero_point = _quantisation(tensor)
-    if dtype.kind in "iu":
-        if not scale:
-            return of_unquantised(dtype)
-        implied = implied_by_quantisation(dtype, scale, zero_point)
-        if implied is not None:
-            return implied
+    implied = implied_by_type(dtype, scale, zero_point)
+    if implied is not None:
+        return implied
     reached = _reached(graph, tensor)
     found = _of_arithmetic(reached) or _of_later_quantisation(reached) or _of_family(graph)
     return found or _guess(tensor, reached)
@@ -103,8 +101,11 @@ def _of_metadata(tensor: Tensor, facts: TensorFacts | None) -> PixelMapping | No
     dtype = np.dtype(tensor.dtype.numpy)
     if dtype.kind in "iu" and dtype.itemsize == 1 and len(scale) == 1 and scale[0] > 0:
         whole = of_whole_range(dtype, scale[0], zero_point[0])
-        steps = (abs(whole.least - said.least), abs(whole.most - said.most))
-        if max(steps) <= 2 * scale[0]:
+        differences = (abs(whole.least - said.least), abs(whole.most - said.most))
+        if said.range == "0..255" and whole.most < _BYTES:
+            # "Take pixels as they are": converters wrote so of bytes, whatever these stand for.
+            return whole.because(KNOWN, "the model's metadata has pixels taken as they are")
+        if max(differences) <= 2 * scale[0]:
             # Both mean pixels as they are; rounding the stated mean would shift some by a step.
             return PixelMapping(whole.mean, whole.std, said.range, KNOWN, why)
     return said.because(KNOWN, why)

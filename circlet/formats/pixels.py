@@ -123,6 +123,21 @@ def implied_by_quantisation(
     return None
 
 
+def implied_by_type(
+    dtype: np.dtype, scale: Sequence[float], zero_point: Sequence[int]
+) -> PixelMapping | None:
+    """What an input's dtype and quantisation say of pixels; None for floats and 16 bits alone."""
+    if dtype.kind not in "iu":
+        return None
+    if len(scale) != 1 or not scale[0] > 0:
+        return of_unquantised(dtype)
+    implied = implied_by_quantisation(dtype, scale, zero_point)
+    if implied is None and dtype.itemsize == 1:
+        why = "its quantisation has no usual range; pixels are laid over all of it"
+        return of_whole_range(dtype, scale[0], zero_point[0]).because(GUESSED, why, "0..1")
+    return implied
+
+
 def _of_symmetric(most: float, shown: str) -> PixelMapping | None:
     """What a 16-bit input, which reaches as far below 0, implies."""
     if abs(most / _WHITE - 1) < _NEAR:
@@ -165,6 +180,11 @@ def mapped(
         return real.astype(dtype)
     if len(scale) == 1:
         real = real / scale[0] + zero_point[0]
+    elif any(std != 1 for std in mapping.std):
+        raise InputError(
+            "mean and std need a quantised or float input",
+            why=f"the input is {dtype.name} without a scale",
+        )
     limits = np.iinfo(dtype)
     return np.rint(real).clip(limits.min, limits.max).astype(dtype)
 
