@@ -7,7 +7,7 @@ import math
 import click
 
 
-class PerChannel(click.ParamType):
+class PerChannel(click.ParamType[tuple[float, ...]]):
     """Numbers with commas between them, as a tuple; all of them above `above`."""
 
     name = "numbers"

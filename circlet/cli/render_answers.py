@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from circlet.cli.common import counted
 from circlet.cli.console import cell, line
 from circlet.commands.answers import Answer
 from circlet.commands.run import RunReport
@@ -19,6 +18,7 @@ def show_pixels(out: Console, report: RunReport) -> None:
         if mapping is None:
             continue
         inverted = ", inverted" if mapping.is_inverted else ""
+        inverted += ", from signed bytes" if mapping.is_signed else ""
         why = f": {mapping.why}" if mapping.why else ""
         line(out, f"pixels become {mapping.range}{inverted} ({mapping.certainty}{why})")
     if report.alternative:
@@ -68,7 +68,10 @@ def show_poses(out: Console, report: RunReport) -> None:
     if not report.poses:
         line(out, f"nobody is found with a score of {report.least_score:g} or more")
     for number, pose in enumerate(report.poses, 1):
-        line(out, f"person {number} of {counted(len(report.poses), 'person')}, score {pose.score:.4f}")
+        line(
+            out,
+            f"person {number} of {len(report.poses)}, score {pose.score:.4f}",
+        )
         table = Table(box=None)
         table.add_column("point")
         for heading in ("score", "y", "x"):

@@ -36,7 +36,11 @@ from circlet.options import VERIFY
     type=click.Path(path_type=Path),
     help="Picture, .wav, .npy, .npz, .raw; once per input, in order. Without: random data.",
 )
-@click.option("--labels", type=click.Path(path_type=Path), help="Text file, one label a line. Default: those packed with the model.")
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    help="Text file, one label a line. Default: those packed with the model.",
+)
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="Best classes.")
 @click.option("--output", type=click.Path(path_type=Path), help="Write the outputs to this .npz.")
 @click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
@@ -67,7 +71,7 @@ from circlet.options import VERIFY
     "--pixels",
     "pixel_range",
     type=click.Choice(list(RANGES)),
-    help="What pixels become. Default: what the model says or implies, else a guess, which is told.",
+    help="What pixels become. Default: what the model says or implies, else a stated guess.",
 )
 @click.option(
     "--mean",
@@ -80,6 +84,12 @@ from circlet.options import VERIFY
     "is_inverted",
     default=None,
     help="Exchange black and white. Default: only digits drawn dark on bright.",
+)
+@click.option(
+    "--signed-bytes/--no-signed-bytes",
+    "is_signed",
+    default=None,
+    help="Take a picture's bytes as signed. Default: only grey tones that wrap around.",
 )
 @click.option(
     "--min-score",
@@ -134,6 +144,7 @@ def _request(options: dict[str, object]) -> RunRequest:
         picked.pop("mean") or (),  # type: ignore[arg-type]
         picked.pop("std") or (),  # type: ignore[arg-type]
         picked.pop("is_inverted"),  # type: ignore[arg-type]
+        picked.pop("is_signed"),  # type: ignore[arg-type]
     )
     features = str(picked.pop("features") or "")
     sound = SoundOptions(picked.pop("rate"), picked.pop("start"), features)  # type: ignore[arg-type]

@@ -119,9 +119,9 @@ def class_map(
         return None
     if array.dtype.kind in "iu" and not value.scale:
         sizes = [size for size in array.shape if size != 1]
-        is_map = len(sizes) == 2 and min(sizes) > 1  # noqa: PLR2004
+        is_map = len(sizes) == 2 and min(sizes) > 1
         return array.reshape(sizes) if is_map else None
-    if array.ndim != 4 or array.shape[0] != 1 or min(array.shape[1:3]) < _LEAST_MAP_SIDE:  # noqa: PLR2004
+    if array.ndim != 4 or array.shape[0] != 1 or min(array.shape[1:3]) < _LEAST_MAP_SIDE:
         return None
     channels = array.shape[3]
     if (*array.shape[:3], 2 * channels) in siblings:

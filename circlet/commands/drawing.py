@@ -49,7 +49,10 @@ class Drawing:
         for item in reversed(found):  # the best on top
             colour = colour_of(item.index)
             top, left, bottom, right = item.box
-            corners = sorted((self._x(left), self._x(right))), sorted((self._y(top), self._y(bottom)))
+            corners = (
+                sorted((self._x(left), self._x(right))),
+                sorted((self._y(top), self._y(bottom))),
+            )
             (x0, x1), (y0, y1) = corners
             self.pen.rectangle((x0, y0, x1, y1), outline=colour, width=self.line)
             self._points(item.points, colour)
@@ -88,7 +91,7 @@ class Drawing:
         y = 0
         for item in best:
             name = item.label or f"class {item.index}"
-            y = self._text((0, y), f"{name} {item.score:.3g}", _WHITE, below=True)
+            y = self._text((0, y), f"{name}: {item.score:.3g}", _WHITE, below=True)
 
     def save(self, path: Path) -> None:
         """Write the picture, in the format of the name's ending; raises as `save_picture`."""
@@ -103,7 +106,11 @@ class Drawing:
                 self.pen.ellipse(box, fill=_WHITE, outline=colour, width=max(1, self.line // 2))
 
     def _text(
-        self, place: tuple[float, float], text: str, colour: tuple[int, int, int], below: bool = False
+        self,
+        place: tuple[float, float],
+        text: str,
+        colour: tuple[int, int, int],
+        below: bool = False,
     ) -> int:
         """Text on a bar of the colour above or below a place, inside the picture; where it ends."""
         left, top, right, bottom = self.pen.textbbox((0, 0), text, font=self.font)
@@ -111,7 +118,7 @@ class Drawing:
         x = min(max(place[0], 0), max(0, self.width - width))
         y = min(max(place[1] - (0 if below else height), 0), max(0, self.height - height))
         self.pen.rectangle((x, y, x + width, y + height), fill=colour)
-        is_bright = sum(colour) > 380  # noqa: PLR2004
+        is_bright = sum(colour) > 380
         ink = _BLACK if is_bright else _WHITE
         self.pen.text((x + 4 - left, y + 3 - top), text, fill=ink, font=self.font)
         return int(y + height)
@@ -136,13 +143,11 @@ def output_picture(numbers: np.ndarray) -> Image | None:
     """
     from PIL import Image
 
-    if numbers.ndim != 4 or numbers.shape[0] != 1 or numbers.shape[3] not in _COLOURS:  # noqa: PLR2004
+    if numbers.ndim != 4 or numbers.shape[0] != 1 or numbers.shape[3] not in _COLOURS:
         return None
     least, most = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-    if most > 2:  # noqa: PLR2004
-        pixels = numbers
-    else:
-        pixels = (numbers + 1) * 127.5 if least < -0.05 else numbers * 255  # noqa: PLR2004
+    unit = (numbers + 1) * 127.5 if least < -0.05 else numbers * 255
+    pixels = numbers if most > 2 else unit
     shown = np.nan_to_num(pixels).clip(0, 255).round().astype(np.uint8)[0]
     return Image.fromarray(shown[..., 0] if shown.shape[-1] == 1 else shown)
 

@@ -18,6 +18,8 @@ from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 _LARGEST_DIGIT_SIDE = 32
 _DIGITS = 10
 _BRIGHT = 127.5
+_SIGNED = "the picture's tones wrap around as those of signed bytes do, and are taken as such"
+_INK = "it shows dark on bright, and networks of ten small grey classes know bright on dark"
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,14 @@ class PixelOptions:
         range: A key of `RANGES`, "" where not said.
         mean, std: Numbers become (pixel - mean) / std; empty where not said.
         is_inverted: Whether black and white change places first; None where not said.
+        is_signed: Whether the bytes of grey tones are signed; None where not said.
     """
 
     range: str = ""
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     is_inverted: bool | None = None
+    is_signed: bool | None = None
 
 
 DEFAULT_PIXELS = PixelOptions()
@@ -139,32 +143,29 @@ def check_used(files: Sequence[Path], options: InputOptions) -> None:
                 fix="leave them out, or give such a file with --input",
             )
     if options.pixels.range and (options.pixels.mean or options.pixels.std):
-        raise InputError(
-            "--pixels and --mean or --std say the same twice", fix="give one of them"
-        )
+        raise InputError("--pixels and --mean or --std say the same twice", fix="give one of them")
 
 
 def _asked_of_pixels(pixels: PixelOptions) -> str:
-    if pixels.range or pixels.is_inverted is not None:
-        return "--pixels and --invert"
+    if pixels.range or pixels.is_inverted is not None or pixels.is_signed is not None:
+        return "--pixels, --invert and --signed-bytes"
     return "--mean and --std" if pixels.mean or pixels.std else ""
 
 
 def _read_picture(
     path: Path, wanted: Wanted, options: InputOptions, known: Mapping[str, Any], classes: int
 ) -> tuple[np.ndarray, PixelMapping]:
-    picture = picture_for(path, wanted, options.memory_bytes)
-    mapping = chosen_mapping(wanted, options.pixels, known)
+    said = options.pixels
+    picture, is_signed = picture_for(path, wanted, options.memory_bytes, said.is_signed)
+    mapping = replace(chosen_mapping(wanted, said, known), is_signed=is_signed)
+    if is_signed and not said.is_signed:
+        mapping = _guessed(mapping, _SIGNED)
     if options.pixels.is_inverted is None and _is_ink_on_paper(picture, classes):
-        why = "it shows dark on bright, and networks of ten small grey classes know bright on dark"
-        mapping = replace(mapping, is_inverted=True, certainty=GUESSED)
-        mapping = replace(mapping, why=f"{mapping.why}; {why}" if mapping.why else why)
+        mapping = replace(_guessed(mapping, _INK), is_inverted=True)
     return from_picture(picture, wanted, mapping), mapping
 
 
-def chosen_mapping(
-    wanted: Wanted, options: PixelOptions, known: Mapping[str, Any]
-) -> PixelMapping:
+def chosen_mapping(wanted: Wanted, options: PixelOptions, known: Mapping[str, Any]) -> PixelMapping:
     """How pixels are mapped: as the user says, else as the network's file says or implies."""
     found = PixelMapping.from_json(known["pixels"]) if known.get("pixels") else wanted.mapping
     if options.range:
@@ -173,6 +174,12 @@ def chosen_mapping(
         said = mapping_of(options.mean or found.mean, options.std or found.std)
         found = said.because(KNOWN, "--mean and --std say so")
     return replace(found, is_inverted=bool(options.is_inverted))
+
+
+def _guessed(mapping: PixelMapping, why: str) -> PixelMapping:
+    """A mapping of which one more thing is guessed."""
+    reasons = "; ".join(filter(None, (mapping.why, why)))
+    return replace(mapping, certainty=GUESSED, why=reasons)
 
 
 def _is_ink_on_paper(picture: np.ndarray, classes: int) -> bool:

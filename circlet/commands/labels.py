@@ -14,14 +14,57 @@ _PLACEHOLDERS = frozenset(
 )
 
 # Public data sets that small networks are trained on, by the input's sizes and the classes.
-_CIFAR_10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
-_PASCAL_VOC = (
-    "background aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse "
-    "motorbike person pottedplant sheep sofa train tvmonitor"
-).split()
+_CIFAR_10 = [
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+]
+_PASCAL_VOC = [
+    "background",
+    "aeroplane",
+    "bicycle",
+    "bird",
+    "boat",
+    "bottle",
+    "bus",
+    "car",
+    "cat",
+    "chair",
+    "cow",
+    "diningtable",
+    "dog",
+    "horse",
+    "motorbike",
+    "person",
+    "pottedplant",
+    "sheep",
+    "sofa",
+    "train",
+    "tvmonitor",
+]
 _VISUAL_WAKE_WORDS = ["no person", "person"]
-_SPEECH_COMMANDS = "down go left no off on right stop up yes silence unknown".split()
-_MICRO_SPEECH = "silence unknown yes no".split()
+_SPEECH_COMMANDS = [
+    "down",
+    "go",
+    "left",
+    "no",
+    "off",
+    "on",
+    "right",
+    "stop",
+    "up",
+    "yes",
+    "silence",
+    "unknown",
+]
+_MICRO_SPEECH = ["silence", "unknown", "yes", "no"]
 _KNOWN_SETS = (
     ((1, 32, 32, 3), 10, _CIFAR_10, "CIFAR-10's"),
     ((1, 96, 96, 1), 2, _VISUAL_WAKE_WORDS, "Visual Wake Words'"),
@@ -92,7 +135,11 @@ def read_labels(path: Path) -> Labels:
 def guessed_labels(input_shape: Sequence[int], classes: int, is_map: bool) -> Labels:
     """The labels of the public data set whose sizes are the network's; none where none is."""
     if is_map:
-        return Labels(tuple(_PASCAL_VOC), "Pascal VOC's", True) if classes == _VOC_CLASSES else NO_LABELS
+        return (
+            Labels(tuple(_PASCAL_VOC), "Pascal VOC's", True)
+            if classes == _VOC_CLASSES
+            else NO_LABELS
+        )
     for shape, count, names, source in _KNOWN_SETS:
         if tuple(input_shape) == shape and classes == count:
             return Labels(tuple(names), source, True)

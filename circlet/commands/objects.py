@@ -97,15 +97,15 @@ def _detection(found: Candidates, i: int, labels: Sequence[str]) -> Detection:
 
 def _post_processed(arrays: Sequence[Array]) -> Candidates | None:
     """Boxes [1, N, 4], classes [1, N], scores [1, N] and their number, in any order."""
-    if len(arrays) != 4:  # noqa: PLR2004
+    if len(arrays) != 4:
         return None
-    boxes = [a for a in arrays if a.ndim == 3 and a.shape[0] == 1 and a.shape[2] == 4]  # noqa: PLR2004
-    numbers = [a for a in arrays if a.size == 1 and a.ndim < 2]  # noqa: PLR2004
+    boxes = [a for a in arrays if a.ndim == 3 and a.shape[0] == 1 and a.shape[2] == 4]
+    numbers = [a for a in arrays if a.size == 1 and a.ndim < 2]
     if len(boxes) != 1 or len(numbers) != 1:
         return None
     most = boxes[0].shape[1]
     rows = [a for a in arrays if a.shape == (1, most)]
-    if len(rows) != 2:  # noqa: PLR2004
+    if len(rows) != 2:
         return None
     classes, scores = (rows[1], rows[0]) if _are_scores(rows[0], rows[1]) else rows
     number = float(numbers[0].reshape(-1)[0])
@@ -121,12 +121,12 @@ def _are_scores(row: Array, other: Array) -> bool:
 
 def _faces(arrays: Sequence[Array], input_shape: Sequence[int]) -> Candidates | None:
     """Boxes and key points [1, N, 16] relative to N cells, and scores [1, N, 1]."""
-    by_width = {a.shape[-1]: a for a in arrays if a.ndim == 3 and a.shape[0] == 1}  # noqa: PLR2004
+    by_width = {a.shape[-1]: a for a in arrays if a.ndim == 3 and a.shape[0] == 1}
     raw, logits = by_width.get(_FACE_NUMBERS), by_width.get(1)
-    if len(arrays) != 2 or raw is None or logits is None or raw.shape[1] != logits.shape[1]:  # noqa: PLR2004
+    if len(arrays) != 2 or raw is None or logits is None or raw.shape[1] != logits.shape[1]:
         return None
     grids = _FACE_GRIDS.get(raw.shape[1])
-    if grids is None or len(input_shape) != 4 or input_shape[1] != input_shape[2]:  # noqa: PLR2004
+    if grids is None or len(input_shape) != 4 or input_shape[1] != input_shape[2]:
         return None
     centres = np.concatenate([_cells(side, side, repeats) for side, repeats in grids])
     numbers = raw[0].reshape(-1, _FACE_NUMBERS // 2, 2)[..., ::-1] / input_shape[1]
@@ -148,15 +148,15 @@ def _cells(rows: int, columns: int, repeats: int) -> Array:
 
 def _yolo(arrays: Sequence[Array], input_shape: Sequence[int]) -> Candidates | None:
     """One output of [1, N, 5 + classes], or [1, 4 + classes, N] from version 8 on."""
-    if len(arrays) != 1 or arrays[0].ndim != 3 or len(input_shape) != 4:  # noqa: PLR2004
+    if len(arrays) != 1 or arrays[0].ndim != 3 or len(input_shape) != 4:
         return None
     height, width = input_shape[2:] if input_shape[1] in (1, 3) else input_shape[1:3]
     cells = sum((height // stride) * (width // stride) for stride in _YOLO_STRIDES)
     _, rows, columns = arrays[0].shape
-    if columns == cells and rows > 4:  # noqa: PLR2004
+    if columns == cells and rows > 4:
         numbers = arrays[0][0].T
         chances = numbers[:, 4:]
-    elif rows == 3 * cells and columns > 5:  # noqa: PLR2004
+    elif rows == 3 * cells and columns > 5:
         numbers = arrays[0][0]
         chances = numbers[:, 5:] * numbers[:, 4:5]
     else:

@@ -42,7 +42,7 @@ def poses(
     Known are MoveNet for one person and for several, PoseNet with and without its decoder.
     """
     found = _movenet(arrays)
-    if found is None and len(input_shape) == 4:  # noqa: PLR2004
+    if found is None and len(input_shape) == 4:
         found = _decoded(arrays, input_shape) or _heat_maps(arrays, input_shape)
     if found is None:
         return None
@@ -55,7 +55,7 @@ def _movenet(arrays: Sequence[Array]) -> list[Pose] | None:
     shape = arrays[0].shape
     if shape == (1, 1, _POINTS, 3):
         return [_pose(arrays[0][0, 0, :, :2], arrays[0][0, 0, :, 2])]
-    if len(shape) != 3 or shape[0] != 1 or shape[2] != _MULTI_POSE:  # noqa: PLR2004
+    if len(shape) != 3 or shape[0] != 1 or shape[2] != _MULTI_POSE:
         return None
     rows = [row[: 3 * _POINTS].reshape(_POINTS, 3) for row in arrays[0][0]]
     return [
@@ -66,7 +66,7 @@ def _movenet(arrays: Sequence[Array]) -> list[Pose] | None:
 
 def _decoded(arrays: Sequence[Array], input_shape: Sequence[int]) -> list[Pose] | None:
     """Poses [1, N, 17, 2], scores of points [1, N, 17] and of poses [1, N], and their number."""
-    if len(arrays) != 4 or arrays[0].ndim != 4 or arrays[0].shape[2:] != (_POINTS, 2):  # noqa: PLR2004
+    if len(arrays) != 4 or arrays[0].ndim != 4 or arrays[0].shape[2:] != (_POINTS, 2):
         return None
     places, chances, scores, number = arrays
     most = places.shape[1]
@@ -79,12 +79,12 @@ def _decoded(arrays: Sequence[Array], input_shape: Sequence[int]) -> list[Pose] 
 
 def _heat_maps(arrays: Sequence[Array], input_shape: Sequence[int]) -> list[Pose] | None:
     """Of heat maps [1, h, w, 17] and offsets [1, h, w, 34] the best place of each point."""
-    by_width = {a.shape[-1]: a for a in arrays if a.ndim == 4 and a.shape[0] == 1}  # noqa: PLR2004
+    by_width = {a.shape[-1]: a for a in arrays if a.ndim == 4 and a.shape[0] == 1}
     heat, offsets = by_width.get(_POINTS), by_width.get(2 * _POINTS)
     if heat is None or offsets is None or heat.shape[:3] != offsets.shape[:3]:
         return None
     rows, columns = heat.shape[1:3]
-    if min(rows, columns) < 2:  # noqa: PLR2004
+    if min(rows, columns) < 2:
         return None
     best = heat[0].reshape(-1, _POINTS).argmax(0)
     cell = np.stack(np.unravel_index(best, (rows, columns)), 1)

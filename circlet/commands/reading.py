@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from circlet.artifact.values import Value
-from circlet.commands.answers import Answer, answer, class_count, class_map, dequantised, no_labels_fit
+from circlet.commands.answers import (
+    Answer,
+    answer,
+    class_count,
+    class_map,
+    dequantised,
+    no_labels_fit,
+)
 from circlet.commands.drawing import Drawing, output_picture, save_picture
 from circlet.commands.labels import NO_LABELS, Labels, guessed_labels
 from circlet.commands.objects import Candidates, Detection, candidates, detections
@@ -175,7 +182,7 @@ def _labels_for(
     if packed is not NO_LABELS and (packed.fitted(count) or not count):
         return packed, ""
     largest = int(map_.max()) + 1 if map_ is not None else 0
-    guess_count = count or (21 if largest <= 21 and map_ is not None else 0)  # noqa: PLR2004
+    guess_count = count or (21 if largest <= 21 and map_ is not None else 0)
     guessed = guessed_labels(input_shape, guess_count, map_ is not None)
     return guessed, no_labels_fit(packed, [count] if count else [])
 

@@ -246,8 +246,7 @@ def _about(session: Session) -> Mapping[str, Any]:
 
 def _alternative(request: RunRequest, pixels: Sequence[PixelMapping | None]) -> str:
     """The command that maps pictures the other way, where the way taken was guessed."""
-    guessed = next((mapping for mapping in pixels if mapping and mapping.alternative), None)
-    guessed = guessed or next((m for m in pixels if m and m.certainty == GUESSED), None)
+    guessed = next((m for m in pixels if m and m.certainty == GUESSED), None)
     if guessed is None:
         return ""
     words = ["circlet", "run", *([str(request.model)] if request.model else [])]
@@ -255,7 +254,12 @@ def _alternative(request: RunRequest, pixels: Sequence[PixelMapping | None]) -> 
         words += ["--input", str(path)]
     if request.labels:
         words += ["--labels", str(request.labels)]
-    words.append("--no-invert" if guessed.is_inverted else f"--pixels={guessed.alternative}")
+    if guessed.alternative:
+        words.append(f"--pixels={guessed.alternative}")
+    elif guessed.is_signed:
+        words.append("--no-signed-bytes")
+    else:
+        words.append("--no-invert")
     return shlex.join(words)
 
 

@@ -20,6 +20,7 @@ from circlet.formats.pixels import (
     GUESSED,
     RANGES,
     PixelMapping,
+    has_signed_bytes,
     implied_by_type,
     mapped,
     picture_layout,
@@ -58,7 +59,7 @@ class Wanted:
 
     @property
     def layout(self) -> str:
-        """How a picture lies in it, as `circlet.formats.pixels.picture_layout` has it; "" if none."""
+        """How a picture lies in it, as `pixels.picture_layout` has it; "" if none does."""
         return picture_layout(self.shape)
 
     @property
@@ -95,7 +96,7 @@ def read_array(
             return _read_lines(path, wanted, memory_bytes)
         if path.suffix in (".raw", ".bin"):
             return _read_raw(path, wanted)
-        return from_picture(picture_for(path, wanted, memory_bytes), wanted, pixels)
+        return from_picture(picture_for(path, wanted, memory_bytes)[0], wanted, pixels)
 
 
 @contextmanager
@@ -166,13 +167,24 @@ def _misfit(path: Path, wanted: Wanted, why: str) -> InputError:
 
 
 def picture_for(
-    path: Path, wanted: Wanted, memory_bytes: int = DEFAULT_LIMITS.memory_bytes
-) -> np.ndarray:
-    """A picture at the size of an input, uint8 [height, width, channels]; raises as `read_array`."""
+    path: Path,
+    wanted: Wanted,
+    memory_bytes: int = DEFAULT_LIMITS.memory_bytes,
+    is_signed: bool | None = None,
+) -> tuple[np.ndarray, bool]:
+    """A picture at an input's size, uint8 [height, width, channels]; raises as `read_array`.
+
+    Tells also whether the bytes of its grey tones were taken as signed; `is_signed` None leaves
+    that to their looks.
+    """
     height, width, channels = _picture_sizes(path, wanted)
-    shown = decoded_picture(path, _PICTURE_MODES[channels], memory_bytes)
-    sized = shown.resize((width, height), _BILINEAR)
-    return np.asarray(sized, np.uint8).reshape(height, width, channels)
+    shown = decoded_picture(path, None, memory_bytes)
+    if is_signed is None:
+        is_signed = shown.mode == "L" and has_signed_bytes(np.asarray(shown))
+    if is_signed:
+        shown = shown.convert("L").point(lambda tone: tone ^ 0x80)
+    sized = shown.convert(_PICTURE_MODES[channels]).resize((width, height), _BILINEAR)
+    return np.asarray(sized, np.uint8).reshape(height, width, channels), is_signed
 
 
 def _picture_sizes(path: Path, wanted: Wanted) -> tuple[int, int, int]:
@@ -186,9 +198,9 @@ def _picture_sizes(path: Path, wanted: Wanted) -> tuple[int, int, int]:
 
 
 def decoded_picture(
-    path: Path, mode: str = "RGB", memory_bytes: int = DEFAULT_LIMITS.memory_bytes
+    path: Path, mode: str | None = "RGB", memory_bytes: int = DEFAULT_LIMITS.memory_bytes
 ) -> Image:
-    """A picture of a file, upright as its camera noted, in a mode of Pillow's.
+    """A picture of a file, upright as its camera noted, in a mode of Pillow's or its own.
 
     Raises:
         FileError: The file cannot be read.
@@ -208,7 +220,7 @@ def decoded_picture(
         Image.open(file) as picture,
     ):
         check_unpacked(prod(picture.size) * _PIXEL_BYTES, memory_bytes, path)
-        return ImageOps.exif_transpose(picture).convert(mode)
+        return ImageOps.exif_transpose(picture).convert(mode or picture.mode)
 
 
 @contextmanager

@@ -44,9 +44,7 @@ def _has_archive(data: memoryview) -> bool:
         return False
     _, _, _, _, entries, directory_bytes, _, comment = _END.unpack_from(tail, at)
     is_last = at + _END.size + comment == len(tail)
-    return bool(
-        is_last and entries <= _MOST_ENTRIES and directory_bytes <= _MOST_DIRECTORY_BYTES
-    )
+    return bool(is_last and entries <= _MOST_ENTRIES and directory_bytes <= _MOST_DIRECTORY_BYTES)
 
 
 def _contents(archive: zipfile.ZipFile) -> dict[str, bytes]:

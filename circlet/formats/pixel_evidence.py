@@ -30,8 +30,10 @@ from circlet.formats.tflite_metadata import TensorFacts
 from circlet.ir import Graph, Op, Tensor
 
 _MOVES = frozenset(
-    ("TRANSPOSE", "PAD", "PADV2", "MIRROR_PAD", "RESHAPE", "CAST", "DEQUANTIZE", "QUANTIZE")
-    + ("EXPAND_DIMS", "SQUEEZE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "IDENTITY")
+    (
+        *("TRANSPOSE", "PAD", "PADV2", "MIRROR_PAD", "RESHAPE", "CAST", "DEQUANTIZE", "QUANTIZE"),
+        *("EXPAND_DIMS", "SQUEEZE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"),
+    )
 )
 _ARITHMETIC = frozenset(("ADD", "SUB", "MUL", "DIV"))
 _CONVOLUTIONS = frozenset(("CONV_2D", "DEPTHWISE_CONV_2D"))
@@ -227,14 +229,14 @@ def _guess(tensor: Tensor, reached: _Reached) -> PixelMapping:
     if np.median(np.abs(weights).sum(1)) < _SMALL_WEIGHTS:
         why = "the first convolution's weights are as small as for pixel values"
         return RANGES["0..255"].because(GUESSED, why, "0..1")
-    is_first = picture_layout(tensor.static_shape) == "NCHW" and 3 in tensor.static_shape  # noqa: PLR2004
+    is_first = picture_layout(tensor.static_shape) == "NCHW" and 3 in tensor.static_shape
     centre = "imagenet" if is_first else "-1..1"
     if len(sums) < _FEWEST_CHANNELS or biases.std() < _TRAINED_BIAS:
         why = "the first convolution's biases are small, as in networks without normalisation"
         return RANGES["0..1"].because(GUESSED, why, "-1..1")
     mean = -float(sums @ biases) / float(sums @ sums + 1e-9)
     agreement = -float(np.corrcoef(sums, biases)[0, 1]) if sums.std() > 0 else 0.0
-    if agreement > _CORRELATED and 0.2 < mean < 0.9:  # noqa: PLR2004
+    if agreement > _CORRELATED and 0.2 < mean < 0.9:
         why = f"the first convolution's biases make up for a mean of about {mean:.2f}"
         return RANGES["0..1"].because(GUESSED, why, "-1..1")
     why = "the first convolution's biases make up for no mean: it expects values around 0"
@@ -246,7 +248,7 @@ def _filters(op: Op | None) -> tuple[np.ndarray, np.ndarray] | None:
     if op is None or op.kind not in _CONVOLUTIONS:
         return None
     weights, biases = _real(op.input(1)), _real(op.input(2))
-    if weights is None or weights.ndim != 4:  # noqa: PLR2004
+    if weights is None or weights.ndim != 4:
         return None
     if op.kind == "DEPTHWISE_CONV_2D":
         weights = np.moveaxis(weights, -1, 0)

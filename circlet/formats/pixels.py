@@ -16,6 +16,9 @@ _NEAR = 0.08  # of a range's width: quantised ranges are recorded, and rounded
 _PICTURE_CHANNELS = 4
 _CHANNELS = (1, 3, 4)
 _LEAST_SIDE = 8
+_DARK = 24
+_TONED = 0.5
+_SMOOTHER = 0.8
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class PixelMapping:
         why: What says so.
         alternative: Where it was guessed, the key of `RANGES` to try next.
         is_inverted: Whether black and white change places first.
+        is_signed: Whether the picture's bytes were taken as signed, so that 128 is black.
     """
 
     mean: tuple[float, ...]
@@ -38,6 +42,7 @@ class PixelMapping:
     why: str = ""
     alternative: str = ""
     is_inverted: bool = False
+    is_signed: bool = False
 
     @property
     def least(self) -> float:
@@ -60,9 +65,10 @@ class PixelMapping:
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> PixelMapping:
         """The mapping that `as_json` wrote."""
-        numbers = {name: tuple(map(float, fields[name])) for name in ("mean", "std")}
-        words = {name: str(fields[name]) for name in ("range", "certainty", "why", "alternative")}
-        return PixelMapping(**numbers, **words)
+        mean, std = (tuple(map(float, fields[name])) for name in ("mean", "std"))
+        names = ("range", "certainty", "why", "alternative")
+        named, certainty, why, alternative = (str(fields[name]) for name in names)
+        return PixelMapping(mean, std, named, certainty, why, alternative)
 
     def _channels(self) -> list[tuple[float, float]]:
         count = max(len(self.mean), len(self.std))
@@ -81,13 +87,33 @@ RANGES = {
 def picture_layout(shape: Sequence[int]) -> str:
     """How a picture lies in an array: "NHWC", "NCHW", "HW" for one without channels, or ""."""
     sizes = tuple(shape)
-    if len(sizes) == 3:  # noqa: PLR2004
+    if len(sizes) == 3:
         return "HW" if sizes[0] == 1 and sizes[1] == sizes[2] >= _LEAST_SIDE else ""
-    if len(sizes) != 4 or sizes[0] != 1:  # noqa: PLR2004
+    if len(sizes) != 4 or sizes[0] != 1:
         return ""
     if sizes[3] in _CHANNELS:
         return "NHWC"
     return "NCHW" if sizes[1] in _CHANNELS and min(sizes[2:]) >= _LEAST_SIDE else ""
+
+
+def has_signed_bytes(picture: np.ndarray) -> bool:
+    """Whether grey tones uint8 [height, width] are far smoother if the bytes are signed.
+
+    Tools for microcontrollers write the signed bytes that a network takes as if they were grey
+    tones: what is a little darker than 0 is then white. Drawings of black and white have hardly
+    a tone between, and are left as they are.
+    """
+    if min(picture.shape) < _LEAST_SIDE:
+        return False
+    toned = (picture > _DARK) & (picture < _WHITE - _DARK)
+    if toned.mean() < _TONED:
+        return False
+    return _roughness(picture ^ 0x80) < _SMOOTHER * _roughness(picture)
+
+
+def _roughness(picture: np.ndarray) -> float:
+    tones = picture.astype(np.int16)
+    return float(sum(np.abs(np.diff(tones, axis=axis)).mean() for axis in (0, 1)))
 
 
 def mapping_of(mean: Sequence[float], std: Sequence[float]) -> PixelMapping:
@@ -172,9 +198,7 @@ def mapped(
     channels = picture.shape[-1]
     mean, std = (_for_channels(numbers, channels) for numbers in (mapping.mean, mapping.std))
     exact = np.float32 if dtype.kind == "f" else np.float64
-    pixels = picture.astype(exact)
-    if mapping.is_inverted:
-        pixels = _WHITE - pixels
+    pixels = (255 - picture if mapping.is_inverted else picture).astype(exact)
     real = (pixels - mean.astype(exact)) / std.astype(exact)
     if dtype.kind == "f":
         return real.astype(dtype)

@@ -137,7 +137,9 @@ def _options(table: Table) -> Iterator[Table]:
 
 def _is_normalisation(mean: np.ndarray, std: np.ndarray) -> bool:
     has_sizes = 0 < len(mean) <= _MOST_CHANNELS and 0 < len(std) <= _MOST_CHANNELS
-    return has_sizes and bool(np.isfinite(mean).all() and np.isfinite(std).all() and (std > 0).all())
+    return has_sizes and bool(
+        np.isfinite(mean).all() and np.isfinite(std).all() and (std > 0).all()
+    )
 
 
 def _labels(

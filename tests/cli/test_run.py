@@ -122,7 +122,7 @@ def test_labels_that_fit_no_output_are_told_of(vector: Path, x: Path, tmp_path: 
     labels = tmp_path / "labels.txt"
     labels.write_text("one\ntwo\n", encoding="utf-8")
     (warning,) = as_json("run", vector, "--input", x, "--labels", labels)["warnings"]
-    assert "2 labels fit the classes of no output" in warning
+    assert "2 labels do not fit 6 classes" in warning
 
 
 def test_mean_and_std_shape_the_pixels(tmp_path: Path) -> None:
