@@ -43,7 +43,7 @@ _SMALL_WEIGHTS = 0.3  # sum of a filter's magnitudes; for inputs of about unit s
 _FEWEST_CHANNELS = 6
 _CORRELATED = 0.65
 _BYTES = 200.0  # what a quantised input that stands for pixel values reaches at least
-_TRAINED_BIAS = 0.15  # deviation of biases; those that no normalisation is folded into are smaller
+_TRAINED_BIAS = 0.3  # deviation of biases; those that no normalisation is folded into are smaller
 
 # Scopes that converters keep in names of tensors, and what the families' public code does.
 _FAMILIES = (
@@ -231,8 +231,11 @@ def _guess(tensor: Tensor, reached: _Reached) -> PixelMapping:
         return RANGES["0..255"].because(GUESSED, why, "0..1")
     is_first = picture_layout(tensor.static_shape) == "NCHW" and 3 in tensor.static_shape
     centre = "imagenet" if is_first else "-1..1"
-    if len(sums) < _FEWEST_CHANNELS or biases.std() < _TRAINED_BIAS:
-        why = "the first convolution's biases are small, as in networks without normalisation"
+    is_grey = _ONE_CHANNEL in tensor.static_shape[1::2]
+    if is_grey or len(sums) < _FEWEST_CHANNELS or biases.std() < _TRAINED_BIAS:
+        why = "most networks of grey pictures want it"
+        if not is_grey:
+            why = "the first convolution's biases are small, as in networks without normalisation"
         return RANGES["0..1"].because(GUESSED, why, "-1..1")
     mean = -float(sums @ biases) / float(sums @ sums + 1e-9)
     agreement = -float(np.corrcoef(sums, biases)[0, 1]) if sums.std() > 0 else 0.0

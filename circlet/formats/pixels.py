@@ -16,8 +16,9 @@ _NEAR = 0.08  # of a range's width: quantised ranges are recorded, and rounded
 _PICTURE_CHANNELS = 4
 _CHANNELS = (1, 3, 4)
 _LEAST_SIDE = 8
-_DARK = 24
-_TONED = 0.5
+_DARK = 16
+_BALANCED = 0.2
+_TWO_TONED = 0.3
 _SMOOTHER = 0.8
 
 
@@ -100,13 +101,14 @@ def has_signed_bytes(picture: np.ndarray) -> bool:
     """Whether grey tones uint8 [height, width] are far smoother if the bytes are signed.
 
     Tools for microcontrollers write the signed bytes that a network takes as if they were grey
-    tones: what is a little darker than 0 is then white. Drawings of black and white have hardly
-    a tone between, and are left as they are.
+    tones: what is a little darker than 0 is then white. Such pictures have about as many tones on
+    either side of that border; writing on paper, which is not smooth either, has not.
     """
     if min(picture.shape) < _LEAST_SIDE:
         return False
-    toned = (picture > _DARK) & (picture < _WHITE - _DARK)
-    if toned.mean() < _TONED:
+    near = (picture < _DARK).mean(), (picture > _WHITE - _DARK).mean()
+    extreme = ((picture == 0) | (picture == _WHITE)).mean()
+    if extreme > _TWO_TONED or min(near) < _BALANCED * max(near):
         return False
     return _roughness(picture ^ 0x80) < _SMOOTHER * _roughness(picture)
 

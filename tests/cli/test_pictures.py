@@ -8,11 +8,12 @@ from pathlib import Path
 
 import flatbuffers
 import numpy as np
-import PIL.Image as PIL
 import pytest
+from PIL import Image
 
 from circlet.formats import load, save
 from circlet.formats.associated_files import read_associated_files
+from circlet.formats.pixels import has_signed_bytes
 from circlet.formats.tflite_metadata import read_graph_facts
 from circlet.ir import Model
 from circlet.sample import Sample
@@ -77,8 +78,8 @@ def model_with(path: Path, blob: bytes, archive: bytes = b"") -> Path:
 @pytest.fixture
 def picture(tmp_path: Path) -> Path:
     path = tmp_path / "digit.png"
-    tones = np.rint(Sample().image()[0, :, :, 0] * 4 + 100).astype(np.uint8)
-    PIL.fromarray(tones).save(path)
+    tones = np.rint(Sample("float").image()[0, :, :, 0] * 99 + 20).astype(np.uint8)
+    Image.fromarray(tones).save(path)
     return path
 
 
@@ -153,9 +154,9 @@ def test_damaged_archives_give_no_files_and_never_an_error() -> None:
 
 
 def test_ink_on_paper_is_read_as_what_digit_networks_know(tmp_path: Path) -> None:
-    dark = np.rint(Sample().image()[0, :, :, 0] * 255).astype(np.uint8)
-    PIL.fromarray(dark).save(tmp_path / "dark.png")
-    PIL.fromarray(255 - dark).save(tmp_path / "paper.png")
+    dark = np.rint(Sample("float").image()[0, :, :, 0] * 255).astype(np.uint8)
+    Image.fromarray(dark).save(tmp_path / "dark.png")
+    Image.fromarray(255 - dark).save(tmp_path / "paper.png")
     model = Sample("float").model_path
     plain, paper = (
         as_json("run", model, "--input", tmp_path / n) for n in ("dark.png", "paper.png")
@@ -169,8 +170,10 @@ def test_ink_on_paper_is_read_as_what_digit_networks_know(tmp_path: Path) -> Non
 def test_grey_tones_that_wrap_around_are_signed_bytes(tmp_path: Path) -> None:
     y, x = np.mgrid[:64, :64]
     tones = (128 + 60 * np.sin(x / 9) * np.cos(y / 7) + 10).astype(np.uint8)
-    PIL.fromarray(tones).save(tmp_path / "plain.png")
-    PIL.fromarray(tones ^ 0x80).save(tmp_path / "signed.png")
+    Image.fromarray(tones).save(tmp_path / "plain.png")
+    Image.fromarray(tones ^ 0x80).save(tmp_path / "signed.png")
+    writing = np.where(tones > 150, 240, 20).astype(np.uint8) + (tones % 8)
+    assert not has_signed_bytes(writing)
     model = Sample("int8").model_path
     plain, signed = (
         as_json("run", model, "--input", tmp_path / name) for name in ("plain.png", "signed.png")
@@ -183,7 +186,7 @@ def test_the_answer_is_drawn_over_the_picture(picture: Path, tmp_path: Path) -> 
     drawn = tmp_path / "drawn.png"
     report = as_json("run", Sample("int8").model_path, "--input", picture, "--draw", drawn)
     assert report["drawing"] == str(drawn)
-    with PIL.open(drawn) as shown:
+    with Image.open(drawn) as shown:
         assert shown.size == (320, 320)
         colours = shown.convert("RGB").getcolors(1 << 16)
     assert colours and any(colour == (255, 255, 255) for _, colour in colours)
