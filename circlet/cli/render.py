@@ -16,7 +16,7 @@ def show_run(report: RunReport) -> None:
     out = console()
     for warning in report.warnings:
         say(f"warning: {warning}", err=True)
-    entry = f"  (signature {report.signature})" if len(report.signatures) > 1 else ""
+    entry = f"  (signature {report.signature})" if report.signature else ""
     line(out, f"{report.model}{entry}  <-  {', '.join(report.inputs)}")
     show_pixels(out, report)
     if report.kind == "pose":

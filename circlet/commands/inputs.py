@@ -95,7 +95,8 @@ def read_inputs(
             f"{len(files)} input files given, {len(values)} wanted",
             fix=f"one --input for each of {[value.name for value in values]}, in that order",
         )
-    facts = about.get("inputs") or [{}] * len(values)
+    facts = about.get("inputs", ())
+    facts = facts if len(facts) == len(values) else [{}] * len(values)
     arrays: list[np.ndarray] = []
     origins: list[str] = []
     pixels: list[PixelMapping | None] = []

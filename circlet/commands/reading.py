@@ -79,9 +79,8 @@ def read_outputs(
         about: What is known of the network, as `circlet.formats.about` has it.
         input_shape: Sizes of the first input that a picture was given for, else of the first.
     """
-    facts = about.get("outputs") or [{}] * len(values)
-    if len(facts) != len(values):
-        facts = [{}] * len(values)
+    facts = about.get("outputs", ())
+    facts = facts if len(facts) == len(values) else [{}] * len(values)
     real = [_real(value, array) for value, array in zip(values, arrays, strict=True)]
     offered = candidates(real, input_shape)
     if offered is not None:

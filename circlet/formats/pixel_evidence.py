@@ -82,9 +82,10 @@ def pixel_mapping(graph: Graph, tensor: Tensor, facts: TensorFacts | None = None
     implied = implied_by_type(dtype, scale, zero_point)
     if implied is not None:
         return implied
-    reached = _reached(graph, tensor)
-    found = _of_arithmetic(reached) or _of_later_quantisation(reached) or _of_family(graph)
-    return found or _guess(tensor, reached)
+    with np.errstate(all="ignore"):  # constants of a file may be of any size
+        reached = _reached(graph, tensor)
+        found = _of_arithmetic(reached) or _of_later_quantisation(reached) or _of_family(graph)
+        return found or _guess(tensor, reached)
 
 
 def _quantisation(tensor: Tensor) -> tuple[tuple[float, ...], tuple[int, ...]]:
