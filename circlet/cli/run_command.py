@@ -18,11 +18,9 @@ from circlet.cli.common import (
     print_json,
     strict_option,
 )
-from circlet.cli.per_channel import PerChannel
+from circlet.cli.picture_options import picture_options, pixels_of
 from circlet.cli.progress import working
-from circlet.commands.inputs import PixelOptions
 from circlet.commands.run import RunRequest, Trust, run_network
-from circlet.formats.pixels import RANGES
 from circlet.formats.sound import SoundOptions
 from circlet.options import VERIFY
 
@@ -67,39 +65,7 @@ from circlet.options import VERIFY
     show_default=True,
     help="When hashes of weights are checked.",
 )
-@click.option(
-    "--pixels",
-    "pixel_range",
-    type=click.Choice(list(RANGES)),
-    help="What pixels become. Default: what the model says or implies, else a stated guess.",
-)
-@click.option(
-    "--mean",
-    type=PerChannel(),
-    help="Pixel value that becomes 0; one, or one a channel: 123.7,116.3,103.5.",
-)
-@click.option("--std", type=PerChannel(above=0), help="Pixels per 1.0; as --mean.")
-@click.option(
-    "--invert/--no-invert",
-    "is_inverted",
-    default=None,
-    help="Exchange black and white. Default: only digits drawn dark on bright.",
-)
-@click.option(
-    "--signed-bytes/--no-signed-bytes",
-    "is_signed",
-    default=None,
-    help="Take a picture's bytes as signed. Default: only grey tones that wrap around.",
-)
-@click.option(
-    "--min-score",
-    "least_score",
-    type=click.FloatRange(0),
-    help="Of objects and poses. Default: the model's own; else 0.4, faces 0.5, poses 0.2.",
-)
-@click.option(
-    "--draw", type=click.Path(path_type=Path), help="Write the picture with what was found in it."
-)
+@picture_options
 @click.option(
     "--rate",
     default=16000,
@@ -139,13 +105,7 @@ def command(as_json: bool, placement: bool, **options: object) -> None:
 
 def _request(options: dict[str, object]) -> RunRequest:
     picked = dict(options)
-    pixels = PixelOptions(
-        str(picked.pop("pixel_range") or ""),
-        picked.pop("mean") or (),  # type: ignore[arg-type]
-        picked.pop("std") or (),  # type: ignore[arg-type]
-        picked.pop("is_inverted"),  # type: ignore[arg-type]
-        picked.pop("is_signed"),  # type: ignore[arg-type]
-    )
+    pixels = pixels_of(picked)
     features = str(picked.pop("features") or "")
     sound = SoundOptions(picked.pop("rate"), picked.pop("start"), features)  # type: ignore[arg-type]
     picked["cache"] = not picked.pop("no_cache")
