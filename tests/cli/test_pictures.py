@@ -6,14 +6,15 @@ import io
 import zipfile
 from pathlib import Path
 
-import flatbuffers
 import numpy as np
 import pytest
 from PIL import Image
 
 from circlet.formats import load, save
 from circlet.formats.associated_files import read_associated_files
+from circlet.formats.flatbuffer_writer import Writer
 from circlet.formats.pixels import has_signed_bytes
+from circlet.formats.schema.metadata import metadata_schema
 from circlet.formats.tflite_metadata import read_graph_facts
 from circlet.ir import Model
 from circlet.sample import Sample
@@ -22,40 +23,14 @@ from tests.cli.call import as_json, circlet
 
 def metadata(mean: float, std: float, labels: str = "") -> bytes:
     """The bytes of TFLite metadata of one input and one output."""
-    made = flatbuffers.Builder(256)
-
-    def vector(offsets: list[int]) -> int:
-        made.StartVector(4, len(offsets), 4)
-        for offset in reversed(offsets):
-            made.PrependUOffsetTRelative(offset)
-        return int(made.EndVector())
-
-    def floats(number: float) -> int:
-        made.StartVector(4, 1, 4)
-        made.PrependFloat32(number)
-        return int(made.EndVector())
-
-    def table(slots: int, **fields: int) -> int:
-        made.StartObject(slots)
-        for slot, offset in fields.items():
-            made.PrependUOffsetTRelativeSlot(int(slot[1:]), offset, 0)
-        return int(made.EndObject())
-
-    options = table(2, _0=floats(mean), _1=floats(std))
-    made.StartObject(2)
-    made.PrependUint8Slot(0, 1, 0)
-    made.PrependUOffsetTRelativeSlot(1, options, 0)
-    unit = made.EndObject()
-    tensor = table(7, _4=vector([unit]))
-    name = made.CreateString(labels)
-    made.StartObject(4)
-    made.PrependUOffsetTRelativeSlot(0, name, 0)
-    made.PrependInt8Slot(2, 2, 0)
-    file = made.EndObject()
-    output = table(7, _6=vector([file] if labels else []))
-    graph = table(5, _2=vector([tensor]), _3=vector([output]))
-    made.Finish(table(8, _3=vector([graph])), file_identifier=b"M001")
-    return bytes(made.Output())
+    options = {"table": "NormalizationOptions", "mean": (mean,), "std": (std,)}
+    files = ({"name": labels, "type": 2},) if labels else ()
+    graph = {
+        "input_tensor_metadata": ({"process_units": ({"options": options},)},),
+        "output_tensor_metadata": ({"associated_files": files},),
+    }
+    made = Writer(metadata_schema()).finish("ModelMetadata", {"subgraph_metadata": (graph,)})
+    return bytes(made)
 
 
 def packed(files: dict[str, bytes]) -> bytes:
