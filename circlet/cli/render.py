@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Console
-from rich.table import Table
 
 from circlet.cli.common import counted, duration
-from circlet.cli.console import cell, console, line, say, show_table
-from circlet.commands.answers import Answer, Detection
+from circlet.cli.console import console, line, say, show_table
+from circlet.cli.render_answers import show_answer, show_detections, show_pixels, show_poses
 from circlet.commands.run import RunReport
 
 
@@ -18,58 +15,20 @@ def show_run(report: RunReport) -> None:
     out = console()
     for warning in report.warnings:
         say(f"warning: {warning}", err=True)
-    line(out, f"{report.model}  <-  {', '.join(report.inputs)}")
-    if report.detections:
-        _show_detections(out, report.detections)
-    for item in () if report.detections else report.answers:
-        _show_answer(out, item)
+    entry = f"  (signature {report.signature})" if report.signature else ""
+    line(out, f"{report.model}{entry}  <-  {', '.join(report.inputs)}")
+    show_pixels(out, report)
+    if report.kind == "pose":
+        show_poses(out, report)
+    elif report.kind:
+        show_detections(out, report)
+    for item in () if report.kind else report.answers:
+        show_answer(out, item)
+    if report.drawing:
+        line(out, f"drawn to {report.drawing}")
     if report.expected:
         line(out, f"the picture shows: {report.expected}")
     _show_time(out, report)
-
-
-def _show_answer(out: Console, item: Answer) -> None:
-    sizes = "x".join(map(str, item.shape)) or "scalar"
-    line(out, f"{item.name}  {item.dtype}[{sizes}]")
-    table = Table(box=None)
-    if item.top:
-        rows = [(str(best.index), best.label, f"{best.score:.4f}") for best in item.top]
-        table = _classes(("score",), rows)
-    elif item.shares:
-        rows = [(str(part.index), part.label, f"{part.share:.1%}") for part in item.shares]
-        table = _classes(("share",), rows)
-    elif item.text:
-        table.add_column("first strings")
-        for text in item.text:
-            table.add_row(cell(text))
-    else:
-        for heading in ("least", "most", "mean", "first values"):
-            table.add_column(heading, justify="right")
-        numbers = (item.minimum, item.maximum, item.mean)
-        first = " ".join(f"{x:.4g}" for x in item.first)
-        table.add_row(*(f"{x:.5g}" for x in numbers), first)
-    out.print(table)
-
-
-def _show_detections(out: Console, found: Sequence[Detection]) -> None:
-    rows = [
-        (str(item.index), item.label, f"{item.score:.4f}", *(f"{edge:.3f}" for edge in item.box))
-        for item in found
-    ]
-    out.print(_classes(("score", "top", "left", "bottom", "right"), rows))
-
-
-def _classes(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table of classes: number, label where there are some, and what is known of each."""
-    table, labelled = Table(box=None), any(label for _, label, *_ in rows)
-    table.add_column("class", justify="right")
-    if labelled:
-        table.add_column("label")
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for number, label, *figures in rows:
-        table.add_row(number, *([cell(label)] if labelled else []), *figures)
-    return table
 
 
 def _show_time(out: Console, report: RunReport) -> None:

@@ -18,10 +18,10 @@ from circlet.cli.common import (
     print_json,
     strict_option,
 )
+from circlet.cli.picture_options import picture_options, pixels_of
 from circlet.cli.progress import working
 from circlet.cli.standard_input import InputFile
 from circlet.commands.run import RunRequest, Trust, run_network
-from circlet.formats.arrays import Normalisation
 from circlet.formats.features import NAMES
 from circlet.formats.sound import SoundOptions
 from circlet.options import VERIFY
@@ -37,7 +37,11 @@ from circlet.options import VERIFY
     help="Picture, sound, .npy, .npz, .raw, or - for standard input; once per input, in order. "
     "Without: random data.",
 )
-@click.option("--labels", type=click.Path(path_type=Path), help="Text file, one label a line.")
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    help="Text file, one label a line. Default: those packed with the model.",
+)
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="Best classes.")
 @click.option(
     "--output",
@@ -68,8 +72,7 @@ from circlet.options import VERIFY
     show_default=True,
     help="When hashes of weights are checked.",
 )
-@click.option("--mean", type=float, help="Pixel value that becomes 0.")
-@click.option("--std", type=click.FloatRange(min=0, min_open=True), help="Pixels per 1.0.")
+@picture_options
 @click.option(
     "--rate",
     default=16000,
@@ -113,7 +116,7 @@ def command(as_json: bool, placement: bool, **options: object) -> None:
 
 def _request(options: dict[str, object]) -> RunRequest:
     picked = dict(options)
-    pixels = Normalisation(picked.pop("mean"), picked.pop("std"))  # type: ignore[arg-type]
+    pixels = pixels_of(picked)
     features = str(picked.pop("features") or "")
     sound = SoundOptions(picked.pop("rate"), picked.pop("start"), features)  # type: ignore[arg-type]
     picked["cache"] = not picked.pop("no_cache")

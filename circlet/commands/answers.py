@@ -1,4 +1,4 @@
-"""What a person wants to see of an output: the best classes, or a summary of the numbers."""
+"""What a person wants to see of an output: the best classes, shares of a map, or numbers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlet.artifact.values import Value
+from circlet.commands.labels import NO_LABELS, Labels
 
 _MANY_CLASSES = 1 << 20
 _PART_ELEMENTS = 1 << 20
+_MOST_MAP_CLASSES = 1024
+_LEAST_MAP_SIDE = 16
+_COLOURS = (3, 4)
+_HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,8 @@ class Share:
 class Answer:
     """One output, made readable; one of the lists is non-empty, or none.
 
-    `text` holds the first strings of an output of strings, whose numbers are all 0.
+    `text` holds the first strings of an output of strings, whose numbers are all 0. `labels` says
+    where labels are from, "" where there are none.
     """
 
     name: str
@@ -48,27 +54,86 @@ class Answer:
     top: tuple[Class, ...] = ()
     shares: tuple[Share, ...] = ()
     text: tuple[str, ...] = ()
+    labels: str = ""
+    labels_are_guessed: bool = False
 
 
-def answer(value: Value, array: np.ndarray, labels: Sequence[str], count: int) -> Answer:
+def answer(
+    value: Value,
+    array: np.ndarray,
+    labels: Labels,
+    count: int,
+    *,
+    classes: np.ndarray | None = None,
+) -> Answer:
     """The summary of an output, with the `count` best classes where it is a list of scores.
 
-    An output of shape [N] or [1, ..., 1, N], N > 1, is a list of scores, unless labels are given
-    and their number differs by more than one background class. An integer map without scale is a
-    label map if labels are given.
+    Labels that do not fit are left out. `classes` is the label map that the output is, if it is
+    one, as `class_map` has it.
     """
     if value.is_text:
         text = tuple(element.decode(errors="replace") for element in array.reshape(-1)[:5])
         return Answer(value.name, "string", array.shape, 0.0, 0.0, 0.0, (), text=text)
     first = tuple(float(x) for x in dequantised(value, array.reshape(-1)[:5]))
     facts = (value.name, value.dtype, array.shape, *_summary(value, array), first)
-    if _is_score_list(array, labels):
-        return Answer(*facts, top=_top(dequantised(value, array).reshape(-1), labels, count))
-    if labels and array.dtype.kind in "iu" and not value.scale:
-        return Answer(*facts, shares=_shares(array, labels, count))
-    if labels and array.ndim > 2 and array.shape[-1] == len(labels) and array.size:
-        return Answer(*facts, shares=_shares(array.argmax(-1), labels, count))
+    names = labels.fitted(class_count(array, classes))
+    said = (labels.source, labels.is_guessed) if names else ("", False)
+    if is_score_list(array):
+        top = _top(dequantised(value, array).reshape(-1), names, count)
+        return Answer(*facts, top=top, labels=said[0], labels_are_guessed=said[1])
+    if classes is not None:
+        if array.dtype.kind in "iu" and not names:
+            names = labels.names
+        shares = _shares(classes, names, count)
+        return Answer(*facts, shares=shares, labels=said[0], labels_are_guessed=said[1])
     return Answer(*facts)
+
+
+def class_count(array: np.ndarray, classes: np.ndarray | None = None) -> int:
+    """How many classes an output tells apart, 0 where it does not say."""
+    if is_score_list(array):
+        return array.size
+    if classes is None:
+        return 0
+    if array.dtype.kind in "iu" and array.shape[-1] == classes.shape[-1]:
+        return 0
+    return max(2, array.shape[-1])
+
+
+def is_score_list(array: np.ndarray) -> bool:
+    """Whether an output of shape [N] or [1, ..., 1, N], N > 1, is a score for each class."""
+    classes = array.shape[-1] if array.ndim else 1
+    return array.size == classes and 1 < classes <= _MANY_CLASSES
+
+
+def class_map(
+    value: Value, array: np.ndarray, siblings: Sequence[tuple[int, ...]] = ()
+) -> np.ndarray | None:
+    """The class of each place [height, width], where an output is a map of classes.
+
+    That is an integer map without scale, the scores of more than 4 classes for each place, or one
+    probability for each place. Maps beside which another output has two channels for each of
+    theirs are heat maps of key points, not of classes.
+    """
+    if value.is_text or array.ndim not in (2, 3, 4) or not array.size:
+        return None
+    if array.dtype.kind in "iu" and not value.scale:
+        sizes = [size for size in array.shape if size != 1]
+        is_map = len(sizes) == 2 and min(sizes) > 1
+        return array.reshape(sizes) if is_map else None
+    if array.ndim != 4 or array.shape[0] != 1 or min(array.shape[1:3]) < _LEAST_MAP_SIDE:
+        return None
+    channels = array.shape[3]
+    if (*array.shape[:3], 2 * channels) in siblings:
+        return None
+    if channels == 1:
+        least, most, _ = _summary(value, array)
+        is_probability = least >= 0 and _HALF < most <= 1
+        map_ = dequantised(value, array)[0, :, :, 0] >= _HALF
+        return np.asarray(map_, np.uint8) if is_probability else None
+    if channels in _COLOURS or channels > _MOST_MAP_CLASSES:
+        return None
+    return np.asarray(array[0].argmax(-1))
 
 
 def _summary(value: Value, array: np.ndarray) -> tuple[float, float, float]:
@@ -90,74 +155,30 @@ def dequantised(value: Value, array: np.ndarray) -> np.ndarray:
     return (array.astype(np.float64) - value.zero_point[0]) * value.scale[0]
 
 
-def _is_score_list(array: np.ndarray, labels: Sequence[str]) -> bool:
-    classes = array.shape[-1] if array.ndim else 1
-    if array.size != classes or not 1 < classes <= _MANY_CLASSES:
-        return False
-    return not labels or abs(classes - len(labels)) <= 1
-
-
-def _top(scores: np.ndarray, labels: Sequence[str], count: int) -> tuple[Class, ...]:
+def _top(scores: np.ndarray, names: Sequence[str], count: int) -> tuple[Class, ...]:
     order = np.argsort(-scores, kind="stable")[:count]
-    return tuple(
-        Class(int(i), _label(labels, int(i), len(scores)), float(scores[i])) for i in order
-    )
+    return tuple(Class(int(i), _label(names, int(i)), float(scores[i])) for i in order)
 
 
-def _shares(array: np.ndarray, labels: Sequence[str], count: int) -> tuple[Share, ...]:
-    classes, sizes = np.unique(array, return_counts=True)
+def _shares(classes: np.ndarray, names: Sequence[str], count: int) -> tuple[Share, ...]:
+    found, sizes = np.unique(classes, return_counts=True)
     order = np.argsort(-sizes, kind="stable")[:count]
     return tuple(
-        Share(int(classes[i]), _label(labels, int(classes[i]), len(labels)), sizes[i] / array.size)
+        Share(int(found[i]), _label(names, int(found[i])), float(sizes[i] / classes.size))
         for i in order
     )
 
 
-def _label(labels: Sequence[str], index: int, classes: int) -> str:
-    """The label of a class; a list that lacks the background class is shifted by one."""
-    position = index - (1 if labels and classes == len(labels) + 1 else 0)
-    return labels[position] if 0 <= position < len(labels) else ""
+def _label(names: Sequence[str], index: int) -> str:
+    return names[index] if 0 <= index < len(names) else ""
 
 
-@dataclass(frozen=True)
-class Detection:
-    """One object that a detector found.
-
-    Attributes:
-        label: Its class, "" where unknown; `index` is the class's number.
-        box: (top, left, bottom, right) as parts of the picture's height and width.
-    """
-
-    index: int
-    label: str
-    score: float
-    box: tuple[float, float, float, float]
-
-
-def detections(
-    arrays: Sequence[np.ndarray], labels: Sequence[str], count: int
-) -> tuple[Detection, ...]:
-    """What a detector found, best first; nothing where the outputs are not those of a detector.
-
-    A detector gives boxes [1, N, 4], classes [1, N], scores [1, N] and their number [1], in this
-    order, as TFLite_Detection_PostProcess does.
-    """
-    if len(arrays) != 4 or arrays[0].ndim != 3 or arrays[0].shape[0] != 1:
-        return ()
-    boxes, classes, scores, number = arrays
-    most = boxes.shape[1]
-    if boxes.shape[2] != 4 or classes.shape != (1, most) or scores.shape != (1, most):
-        return ()
-    if number.shape != (1,):
-        return ()
-    found = range(min(int(number[0]), most, count))
-    indices = [int(classes[0, i]) for i in found]
-    return tuple(
-        Detection(
-            index,
-            labels[index] if 0 <= index < len(labels) else "",
-            float(scores[0, i]),
-            tuple(map(float, boxes[0, i])),  # type: ignore[arg-type]
-        )
-        for i, index in zip(found, indices, strict=True)
+def no_labels_fit(labels: Labels, counts: Sequence[int]) -> str:
+    """What to warn of where labels were given and the classes are of other counts; "" if not."""
+    if labels is NO_LABELS or not counts or any(labels.fitted(count) for count in counts):
+        return ""
+    classes = " and ".join(map(str, counts))
+    return (
+        f"{labels.source}: {len(labels.names)} labels do not fit {classes} classes, "
+        "which are shown by number"
     )

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from circlet.artifact.file import SUFFIX as ARTIFACT_SUFFIX
 from circlet.artifact.values import Value, unique_names
 from circlet.backends.registry import native_count
-from circlet.commands.answers import Answer, Detection, answer, detections
-from circlet.commands.timing import RunTimes, time_runs
-from circlet.errors import FileError, InputError
-from circlet.formats.arrays import (
+from circlet.commands.answers import Answer, dequantised
+from circlet.commands.inputs import (
     DEFAULT_PIXELS,
-    NO_PICTURES,
-    SOUNDS,
-    Normalisation,
-    Wanted,
-    random_array,
-    read_array,
+    Given,
+    InputOptions,
+    PixelOptions,
+    check_used,
+    read_inputs,
+    wanted_of,
 )
+from circlet.commands.labels import NO_LABELS, Labels, read_labels
+from circlet.commands.objects import Detection
+from circlet.commands.poses import Pose
+from circlet.commands.reading import ReadingOptions, draw, read_outputs
+from circlet.commands.timing import RunTimes, time_runs
+from circlet.errors import InputError
+from circlet.formats.arrays import random_array
 from circlet.formats.outputs import (
     Output,
     check_output_count,
@@ -30,9 +37,10 @@ from circlet.formats.outputs import (
     output_bytes,
 )
 from circlet.formats.paths import check_apart
-from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
+from circlet.formats.pixels import GUESSED, PixelMapping
+from circlet.formats.sound import DEFAULT_SOUND, SoundOptions
 from circlet.options import DEFAULT_OPTIONS, Options
-from circlet.regular_files import check_replaceable, open_regular, write_file
+from circlet.regular_files import check_replaceable, write_file
 from circlet.runtime.artifacts import ArtifactSource, artifact_source
 from circlet.runtime.session import Session
 from circlet.sample import Sample
@@ -79,13 +87,15 @@ class RunRequest:
     output: Path | None = None
     threads: int | None = None
     options: Options = DEFAULT_OPTIONS
-    pixels: Normalisation = DEFAULT_PIXELS
+    pixels: PixelOptions = DEFAULT_PIXELS
     sound: SoundOptions = DEFAULT_SOUND
     seed: int = 0
     repeat: int = 0
     warmup: int = 0
     delay: float = 0.0
     trust: Trust = NO_TRUST
+    least_score: float | None = None
+    draw: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -95,8 +105,17 @@ class RunReport:
     Attributes:
         model: What ran.
         inputs: Where each input came from.
+        pixels: How each picture among them was mapped; None for other inputs.
         answers: The outputs, made readable.
         detections: What a detector found, if the network is one.
+        poses: People that a pose network found.
+        kind: What sort of network it is where it is a detector or a pose network.
+        least_score: The score that objects and poses have at least.
+        best_left_out: The best score below it.
+        labels: Where the labels of objects are from.
+        signature: The entry point that ran, of all `signatures`; "" where the file names none.
+        drawing: Where the answer was drawn.
+        alternative: The command to try where the mapping of a picture was guessed.
         seconds: Wall time by part: "load", and "compile" or "cache".
         times: Wall time of the runs.
         threads: Threads of each run.
@@ -119,36 +138,65 @@ class RunReport:
     expected: str = ""
     warnings: tuple[str, ...] = ()
     precision: str = "f32"
+    pixels: tuple[PixelMapping | None, ...] = ()
+    poses: tuple[Pose, ...] = ()
+    kind: str = ""
+    least_score: float = 0.0
+    best_left_out: float | None = None
+    labels: str = ""
+    signature: str = ""
+    signatures: tuple[str, ...] = ()
+    drawing: str = ""
+    alternative: str = ""
 
 
 def run_network(request: RunRequest) -> RunReport:
     """Open, feed, run, time and describe a network."""
     sample = Sample() if request.model is None else None
-    labels = sample.labels if sample and not request.labels else _labels(request.labels)
+    labels = NO_LABELS
+    if request.labels:
+        labels = read_labels(request.labels)
+    elif sample:
+        labels = Labels(tuple(sample.labels), "the sample's")
     source = request.trust.source(sample.model_path if sample else request.model or Path())
     if request.output:
         check_replaceable(request.output, "the outputs")
         check_output_suffix(request.output)
         check_apart(request.output, [*request.inputs, request.model, request.labels])
+    if request.draw:
+        check_replaceable(request.draw, "the drawing")
+        check_apart(request.draw, [*request.inputs, request.model, request.labels, request.output])
     session = Session.of(source, request.options, threads=request.threads)
     if request.output:
         check_output_count(request.output, unique_names(session.outputs))
-    arrays, origins, warnings = _inputs(request, session, sample)
-    call, results = _ready(session, arrays)
+    given = _given(request, session, sample)
+    call, results = _ready(session, given.arrays)
     times = time_runs(call, request.repeat, request.warmup, request.delay)
     if request.output:
         write_outputs(request.output, session.outputs, results)
-    pairs = zip(session.outputs, results, strict=True)
+    about, shape = _about(session), _picture_shape(session, given)
+    wanted = ReadingOptions(labels, request.top, request.least_score)
+    reading = read_outputs(session.outputs, results, wanted, about, shape)
+    if request.draw:
+        pairs = zip(session.outputs, results, strict=True)
+        real = [dequantised(value, array) for value, array in pairs if not value.is_text]
+        draw(request.draw, given.picture, reading, real)
     backends = [str(row["backend"]) for row in session.placement]
-    answers = tuple(answer(value, array, labels, request.top) for value, array in pairs)
-    found = detections(results, labels, request.top)
-    if request.labels and not (found or any(item.top or item.shares for item in answers)):
-        warnings += (f"--labels: {len(labels)} labels fit the classes of no output",)
     return RunReport(
         model=sample.title if sample else str(request.model),
-        inputs=origins,
-        answers=answers,
-        detections=found,
+        signature=str(about.get("signature", "")),
+        signatures=tuple(map(str, about.get("signatures", ()))),
+        inputs=given.origins,
+        pixels=given.pixels,
+        alternative=_alternative(request, given.pixels),
+        answers=reading.answers,
+        kind=reading.kind,
+        detections=reading.detections,
+        poses=reading.poses,
+        least_score=reading.least_score,
+        best_left_out=reading.best_left_out,
+        labels=reading.labels,
+        drawing=str(request.draw or ""),
         seconds=session.opened.seconds,
         times=times,
         threads=session.threads,
@@ -156,7 +204,7 @@ def run_network(request: RunRequest) -> RunReport:
         ops=len(backends),
         placement=session.placement,
         expected=sample.expected if sample and not request.inputs else "",
-        warnings=warnings,
+        warnings=(*given.warnings, *map(str, about.get("warnings", ())), *reading.warnings),
         precision=session.opened.metadata.get("precision", "f32"),
     )
 
@@ -177,64 +225,51 @@ def _ready(
     return run, results
 
 
-def _inputs(
-    request: RunRequest, session: Session, sample: Sample | None
-) -> tuple[list[np.ndarray], tuple[str, ...], tuple[str, ...]]:
-    wanted = [_wanted(value) for value in session.inputs]
-    _check_used(request)
+def _given(request: RunRequest, session: Session, sample: Sample | None) -> Given:
+    """What the network is given: files, the sample's picture, or random data."""
+    options = InputOptions(request.pixels, request.sound, request.options.limits.memory_bytes)
+    check_used(request.inputs, options)
     if sample and not request.inputs:
-        return [sample.image()], (sample.image_title,), ()
+        return Given([sample.image()], (sample.image_title,))
+    wanted = [wanted_of(value) for value in session.inputs]
     if not request.inputs:
         arrays = [random_array(spec, request.seed) for spec in wanted]
         warning = f"no --input: the network ran on random data (seed {request.seed})"
-        return arrays, ("random data",) * len(wanted), (warning,)
-    if len(request.inputs) != len(wanted):
-        raise InputError(
-            f"{len(request.inputs)} input files given, {len(wanted)} wanted",
-            fix=f"one --input for each of {[spec.name for spec in wanted]}, in that order",
-        )
-    pairs = zip(request.inputs, wanted, strict=True)
-    read = [_read_input(path, spec, request) for path, spec in pairs]
-    return [array for array, _ in read], tuple(origin for _, origin in read), ()
+        return Given(arrays, ("random data",) * len(wanted), (warning,))
+    classes = max((value.shape[-1] for value in session.outputs if value.shape), default=0)
+    return read_inputs(request.inputs, session.inputs, options, _about(session), classes)
 
 
-def _check_used(request: RunRequest) -> None:
-    """InputError where options say how to read a kind of input that is not given."""
-    suffixes = {path.suffix.lower() for path in request.inputs}
-    kinds = (
-        ("--rate, --start and --features", "sounds", request.sound != DEFAULT_SOUND, SOUNDS),
-        ("--mean and --std", "pictures", request.pixels != DEFAULT_PIXELS, suffixes - NO_PICTURES),
-    )
-    for options, read, is_asked, matching in kinds:
-        if is_asked and not suffixes & matching:
-            raise InputError(
-                f"{options} are for {read}",
-                why=f"the inputs are {' and '.join(sorted(suffixes)) or 'random data'}",
-                fix="leave them out, or give such a file with --input",
-            )
+def _about(session: Session) -> Mapping[str, Any]:
+    """What the model's file said of the network; nothing where an artifact has no such facts."""
+    found = session.opened.metadata.get("about")
+    return found if isinstance(found, dict) else {}
 
 
-def _read_input(path: Path, wanted: Wanted, request: RunRequest) -> tuple[np.ndarray, str]:
-    """A file as an input array, and where it comes from."""
-    most = request.options.limits.memory_bytes
-    if path.suffix.lower() in SOUNDS:
-        return read_sound_input(path, wanted, request.sound, most)
-    return read_array(path, wanted, request.pixels, most), str(path)
+def _alternative(request: RunRequest, pixels: Sequence[PixelMapping | None]) -> str:
+    """The command that maps pictures the other way, where the way taken was guessed."""
+    guessed = next((m for m in pixels if m and m.certainty == GUESSED), None)
+    if guessed is None:
+        return ""
+    words = ["circlet", "run", *([str(request.model)] if request.model else [])]
+    for path in request.inputs:
+        words += ["--input", str(path)]
+    if request.labels:
+        words += ["--labels", str(request.labels)]
+    if guessed.alternative:
+        words.append(f"--pixels={guessed.alternative}")
+    elif guessed.is_signed:
+        words.append("--no-signed-bytes")
+    else:
+        words.append("--no-invert")
+    return shlex.join(words)
 
 
-def _wanted(value: Value) -> Wanted:
-    return Wanted(value.name, value.dtype, value.shape, value.scale, value.zero_point)
-
-
-def _labels(path: Path | None) -> list[str]:
-    if path is None:
-        return []
-    try:
-        with open_regular(path, "the file of labels") as file:
-            return file.read().decode().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        fix = "write one label a line, in UTF-8"
-        raise FileError.unreadable("the file of labels", path, error, fix) from error
+def _picture_shape(session: Session, given: Given) -> tuple[int, ...]:
+    """Sizes of the input that a picture was given for, else of the first."""
+    pairs = zip(session.inputs, given.pixels, strict=False)
+    named = (value.shape for value, mapping in pairs if mapping is not None)
+    return next(named, session.inputs[0].shape if session.inputs else ())
 
 
 def write_outputs(path: Path, values: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:

@@ -19,7 +19,7 @@ from circlet.target.targets import Target
 
 
 def artifact_of(
-    planned: PlannedModel, compiled: Mapping[str, Compiled], made_of: Mapping[str, str]
+    planned: PlannedModel, compiled: Mapping[str, Compiled], made_of: Mapping[str, object]
 ) -> bytes:
     """The artifact of partitions that are compiled, by backend; `made_of` goes to its metadata."""
     parts = planned.in_order({name: own.partitions for name, own in compiled.items()})

@@ -58,5 +58,5 @@ def compile_template(template: Template, options: Options, key: str = "") -> Com
         for name, own in compiled.items():
             refused.setdefault(name, {}).update(own.refused)
     report = {name: own.report for name, own in compiled.items()}
-    made_of = {"model": template.digest, "key": key}
+    made_of = {"model": template.digest, "key": key, "about": template.about}
     return Compilation(artifact_of(planned, compiled, made_of), report)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from circlet.artifact.digest import digest
 from circlet.errors import GraphError, InputError, UnsupportedOpsError
 from circlet.formats import load
+from circlet.formats.about import about, graph_number
 from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.copy import copy_of, copy_of_main
@@ -35,12 +36,14 @@ class Template:
         names: A name for each constant; copies of the model have the same constants.
         digest: The hash of the bytes that it was read from, in hexadecimal; "" for a `Model`.
         budget: What its constants took of the memory that is allowed.
+        about: What the file says of the network to people, as `circlet.formats.about` has it.
     """
 
     _model: Model
     names: Mapping[Tensor, str]
     budget: MemoryBudget
     digest: str = ""
+    about: Mapping[str, object] = field(default_factory=dict)
 
     @staticmethod
     def read(source: Source, options: Options) -> Template:
@@ -63,6 +66,7 @@ class Template:
 
         `was_checked` says that the same bytes passed `check` before.
         """
+        number = graph_number(model, options.signature)
         _enter_at(model, options.signature)
         budget = options.limits.memory_budget(model.source_bytes or _constants_bytes(model))
         if was_checked:
@@ -75,7 +79,7 @@ class Template:
             for index, tensor in enumerate(graph.tensors)
             if tensor.is_constant
         }
-        return Template(model, names, budget)
+        return Template(model, names, budget, about=about(model, options.signature, number))
 
     def copy(self) -> Model:
         """The model, to be rewritten."""

@@ -10,18 +10,32 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from circlet.errors import CircletError, FileError, InputError, LimitError
 from circlet.formats.numpy_files import Header, read_numpy
+from circlet.formats.pixels import (
+    GUESSED,
+    RANGES,
+    PixelMapping,
+    has_signed_bytes,
+    implied_by_type,
+    mapped,
+    picture_layout,
+)
 from circlet.limits import DEFAULT_LIMITS
 from circlet.regular_files import open_regular
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 SOUNDS = frozenset((".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".au"))
 NO_PICTURES = frozenset({".npy", ".npz", ".raw", ".bin", *SOUNDS})
 _FILE = "an input file"
 _PICTURE_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_BILINEAR = 2  # PIL.Image.Resampling.BILINEAR
 _PIXEL_BYTES = 8  # as decoded, and as converted
 _PART_ELEMENTS = 1 << 20
 
@@ -33,7 +47,8 @@ class Wanted:
     Attributes:
         name: The input's name, for messages.
         dtype: numpy dtype name.
-        shape: Sizes; pictures need [1, height, width, 1, 3 or 4].
+        shape: Sizes; a picture is [1, height, width, channels], [1, channels, height, width], or
+            [1, size, size] where it is grey; channels are 1, 3 or 4.
         scale, zero_point: Quantisation, empty where the input is not quantised.
     """
 
@@ -44,36 +59,28 @@ class Wanted:
     zero_point: tuple[int, ...] = ()
 
     @property
-    def is_picture(self) -> bool:
-        """Whether the shape is that of one picture."""
-        return len(self.shape) == 4 and self.shape[0] == 1 and self.shape[3] in _PICTURE_MODES
+    def layout(self) -> str:
+        """How a picture lies in it, as `pixels.picture_layout` has it; "" if none does."""
+        return picture_layout(self.shape)
 
-
-@dataclass(frozen=True)
-class Normalisation:
-    """How pixels (0..255) become numbers: (pixel - mean) / std; None takes the default.
-
-    By default a float input gets -1..1 (mean and std 127.5), and a quantised input gets its whole
-    range: pixel values as they are for uint8, less 128 for int8.
-    """
-
-    mean: float | None = None
-    std: float | None = None
-
-
-DEFAULT_PIXELS = Normalisation()
+    @property
+    def mapping(self) -> PixelMapping:
+        """What its dtype and quantisation imply of pixels, else a guess."""
+        implied = implied_by_type(np.dtype(self.dtype), self.scale, self.zero_point)
+        return implied or RANGES["0..1"].because(GUESSED, "nothing says otherwise", "-1..1")
 
 
 def read_array(
     path: Path,
     wanted: Wanted,
-    pixels: Normalisation = DEFAULT_PIXELS,
+    pixels: PixelMapping | None = None,
     memory_bytes: int = DEFAULT_LIMITS.memory_bytes,
 ) -> np.ndarray:
     """The contents of a file as an input array, C-contiguous, of the wanted dtype and shape.
 
     `.npy` and `.npz` hold arrays (of an .npz the one named like the input, or the only one),
     `.raw` and `.bin` hold the elements' bytes, anything else is opened as a picture.
+    Pixels are mapped as `pixels` says, else as the input's type implies.
     A network that takes strings gets the lines of any other file. What a file says of its sizes is
     checked before it is unpacked.
 
@@ -83,17 +90,24 @@ def read_array(
         LimitError: To unpack it would take more memory than `memory_bytes`.
     """
     check = partial(_check, wanted, path, memory_bytes)
-    try:
+    with _readable(path):
         if path.suffix in (".npy", ".npz"):
             return _fitted(read_numpy(path, check, wanted.name), wanted)
         if wanted.dtype == "object":
             return _read_lines(path, wanted, memory_bytes)
         if path.suffix in (".raw", ".bin"):
             return _read_raw(path, wanted)
-        return _read_picture(path, wanted, pixels, memory_bytes)
+        return from_picture(picture_for(path, wanted, memory_bytes)[0], wanted, pixels)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """FileError for whatever decoders of damaged files stumble over."""
+    try:
+        yield
     except CircletError:
         raise
-    except Exception as error:  # decoders of damaged files raise whatever they stumble over
+    except Exception as error:
         fix = "give a picture, or .npy, .npz, .raw, .wav, .mp3, by these endings"
         raise FileError.unreadable(_FILE, path, error, fix) from error
 
@@ -153,28 +167,62 @@ def _misfit(path: Path, wanted: Wanted, why: str) -> InputError:
     )
 
 
-def _read_picture(
-    path: Path, wanted: Wanted, pixels: Normalisation, memory_bytes: int
-) -> np.ndarray:
-    if not wanted.is_picture:
+def picture_for(
+    path: Path,
+    wanted: Wanted,
+    memory_bytes: int = DEFAULT_LIMITS.memory_bytes,
+    is_signed: bool | None = None,
+) -> tuple[np.ndarray, bool]:
+    """A picture at an input's size, uint8 [height, width, channels]; raises as `read_array`.
+
+    Tells also whether the bytes of its grey tones were taken as signed; `is_signed` None leaves
+    that to their looks.
+    """
+    height, width, channels = _picture_sizes(path, wanted)
+    shown = decoded_picture(path, None, memory_bytes)
+    if is_signed is None:
+        is_signed = shown.mode == "L" and has_signed_bytes(np.asarray(shown))
+    if is_signed:
+        shown = shown.convert("L").point(lambda tone: tone ^ 0x80)
+    sized = shown.convert(_PICTURE_MODES[channels]).resize((width, height), _BILINEAR)
+    return np.asarray(sized, np.uint8).reshape(height, width, channels), is_signed
+
+
+def _picture_sizes(path: Path, wanted: Wanted) -> tuple[int, int, int]:
+    """Height, width and channels of the picture that an input takes."""
+    layout, shape = wanted.layout, wanted.shape
+    if not layout:
         raise _misfit(path, wanted, "a picture cannot have that shape")
+    if layout == "HW":
+        return shape[1], shape[2], 1
+    return shape[1:4] if layout == "NHWC" else (*shape[2:4], shape[1])  # type: ignore[return-value]
+
+
+def decoded_picture(
+    path: Path, mode: str | None = "RGB", memory_bytes: int = DEFAULT_LIMITS.memory_bytes
+) -> Image:
+    """A picture of a file, upright as its camera noted, in a mode of Pillow's or its own.
+
+    Raises:
+        FileError: The file cannot be read.
+        InputError: Pillow is not installed, or the file holds no picture.
+        LimitError: To unpack it would take more memory than `memory_bytes`.
+    """
     try:
-        from PIL import Image
+        from PIL import Image, ImageOps
     except ImportError as error:
         raise InputError(
             "pictures need Pillow", where=str(path), fix="pip install 'circlet[images]'"
         ) from error
-    _, height, width, channels = wanted.shape
     with (
+        _readable(path),
         _refusing_bombs(path, Image.DecompressionBombError),
         _quiet_warnings(),
         open_regular(path, _FILE) as file,
         Image.open(file) as picture,
     ):
         check_unpacked(prod(picture.size) * _PIXEL_BYTES, memory_bytes, path)
-        shown = picture.convert(_PICTURE_MODES[channels])
-        sized = shown.resize((width, height), Image.Resampling.BILINEAR)
-    return _from_pixels(np.asarray(sized, np.uint8).reshape(wanted.shape), wanted, pixels)
+        return ImageOps.exif_transpose(picture).convert(mode or picture.mode)
 
 
 @contextmanager
@@ -199,21 +247,19 @@ def _quiet_warnings() -> Iterator[None]:
         yield
 
 
-def _from_pixels(picture: np.ndarray, wanted: Wanted, pixels: Normalisation) -> np.ndarray:
+def from_picture(
+    picture: np.ndarray, wanted: Wanted, pixels: PixelMapping | None = None
+) -> np.ndarray:
+    """Pixels uint8 [height, width, channels] as an input array.
+
+    Raises:
+        InputError: The mapping has numbers for another count of channels.
+    """
     dtype = np.dtype(wanted.dtype)
-    if dtype.kind in "iu" and pixels.mean is None and pixels.std is None:
-        lowest = -128 if dtype == np.int8 else 0
-        return (picture.astype(np.int32) + lowest).astype(dtype)
-    mean = 127.5 if pixels.mean is None else pixels.mean
-    std = 127.5 if pixels.std is None else pixels.std
-    real = (picture.astype(np.float32) - np.float32(mean)) / np.float32(std)
-    if dtype.kind == "f":
-        return real.astype(dtype)
-    if len(wanted.scale) != 1:
-        raise InputError("mean and std need a quantised or float input", where=wanted.name)
-    steps = np.rint(real / wanted.scale[0]) + wanted.zero_point[0]
-    limits = np.iinfo(dtype)
-    return steps.clip(limits.min, limits.max).astype(dtype)
+    found = mapped(picture, pixels or wanted.mapping, dtype, wanted.scale, wanted.zero_point)
+    if wanted.layout == "NCHW":
+        found = np.moveaxis(found, -1, 0)
+    return np.ascontiguousarray(found).reshape(wanted.shape)
 
 
 def random_array(wanted: Wanted, seed: int = 0) -> np.ndarray:

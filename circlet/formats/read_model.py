@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.errors import FormatError, GraphError, LimitError
 from circlet.formats import schema
+from circlet.formats.associated_files import read_associated_files
 from circlet.formats.flatbuffer import Reader, Table
 from circlet.formats.origin_tables import OP_TABLE, SOURCE_TABLE, read_origins, read_sources
 from circlet.formats.read_op import read_op, read_operator_code
@@ -17,6 +18,7 @@ from circlet.formats.read_tensor import (
     mark_empty_constants,
     read_tensor,
 )
+from circlet.formats.tflite_metadata import ENTRY
 from circlet.ir import Graph, Model, Op, Origin, Signature, Tensor
 from circlet.ir.order import check_producers, order
 from circlet.ir.regions import call_depth, link_regions
@@ -48,6 +50,8 @@ def read_model(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Model:
         )
     model = _Importer(reader, root).model()
     _check_depth(model, limits)
+    if ENTRY in model.metadata:
+        model.associated_files, model.associated_files_problem = read_associated_files(data)
     return model
 
 

@@ -259,6 +259,8 @@ class Model:
         source_path: The file it was read from, "" for bytes.
         source_bytes: Size of the file it was read from, 0 for models that were built.
         extra: Fields of the file's model table that nothing here reads, kept for writing back.
+        associated_files: Files that are packed with the model, by name: labels, vocabularies.
+        associated_files_problem: Why they could not be read, "" where they could.
     """
 
     graphs: list[Graph]
@@ -269,6 +271,8 @@ class Model:
     source_path: str = ""
     source_bytes: int = 0
     extra: dict[str, object] = field(default_factory=dict)
+    associated_files: dict[str, bytes] = field(default_factory=dict)
+    associated_files_problem: str = ""
 
     @property
     def main(self) -> Graph:

@@ -122,17 +122,18 @@ def test_labels_that_fit_no_output_are_told_of(vector: Path, x: Path, tmp_path: 
     labels = tmp_path / "labels.txt"
     labels.write_text("one\ntwo\n", encoding="utf-8")
     (warning,) = as_json("run", vector, "--input", x, "--labels", labels)["warnings"]
-    assert "2 labels fit the classes of no output" in warning
+    assert "2 labels do not fit 6 classes" in warning
 
 
 def test_mean_and_std_shape_the_pixels(tmp_path: Path) -> None:
     PIL.new("L", (8, 8), 200).save(tmp_path / "p.png")
     sample = ("run", Sample("float").model_path, "--input", tmp_path / "p.png")
-    plain, scaled = as_json(*sample), as_json(*sample, "--mean", 0, "--std", 255)
+    scaled = as_json(*sample, "--mean", 0, "--std", 255)
+    shifted = as_json(*sample, "--mean", 127.5, "--std", 127.5)
     np.save(tmp_path / "x.npy", np.full((1, 8, 8, 1), 200 / 255, np.float32))
     wanted = as_json(*sample[:3], tmp_path / "x.npy")
     assert scaled["answers"][0]["first"] == pytest.approx(wanted["answers"][0]["first"], abs=1e-5)
-    assert plain["answers"] != scaled["answers"]
+    assert shifted["answers"] != scaled["answers"]
 
 
 def test_runs_are_repeated_and_timed(vector: Path, x: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from circlet.errors import CircletError, FileError, InputError, LimitError
 from circlet.formats import arrays
-from circlet.formats.arrays import Normalisation, Wanted, random_array, read_array
+from circlet.formats.arrays import Wanted, random_array, read_array
+from circlet.formats.pixels import RANGES
 from circlet.formats.sound import read_sound_input
 
 FLOAT = Wanted("x", "float32", (1, 2, 3, 1))
@@ -42,22 +43,24 @@ def test_pixels_fill_the_range_of_8_bits(tmp_path: Path, dtype: str, wanted: lis
     assert got.reshape(-1).tolist() == wanted
 
 
-def test_float_pixels_lie_between_minus_one_and_one(tmp_path: Path) -> None:
-    got = read_array(picture(tmp_path / "p.png", PIXELS), FLOAT)
-    np.testing.assert_allclose(got.reshape(-1), np.linspace(-1, 1, 6), atol=1e-6)
+def test_float_pixels_lie_where_they_are_asked_to(tmp_path: Path) -> None:
+    path = picture(tmp_path / "p.png", PIXELS)
+    for mapping, least in ((RANGES["-1..1"], -1), (None, 0)):
+        got = read_array(path, FLOAT, mapping)
+        np.testing.assert_allclose(got.reshape(-1), np.linspace(least, 1, 6), atol=1e-6)
 
 
 def test_mean_and_std_are_quantised_for_quantised_inputs(tmp_path: Path) -> None:
     path = picture(tmp_path / "p.png", PIXELS)
     wanted = Wanted("x", "int8", (1, 2, 3, 1), (0.01,), (-5,))
-    got = read_array(path, wanted, Normalisation(0, 255))
+    got = read_array(path, wanted, RANGES["0..1"])
     assert got.reshape(-1).tolist() == [-5, 15, 35, 55, 75, 95]
 
 
 def test_mean_and_std_need_a_scale(tmp_path: Path) -> None:
     path = picture(tmp_path / "p.png", PIXELS)
     with pytest.raises(InputError, match="mean and std"):
-        read_array(path, Wanted("x", "int32", (1, 2, 3, 1)), Normalisation(0, 255))
+        read_array(path, Wanted("x", "int32", (1, 2, 3, 1)), RANGES["0..1"])
 
 
 def test_channels_follow_the_network(tmp_path: Path) -> None:
