@@ -23,8 +23,8 @@ NAMED = IMAGENET[:6]  # with labels packed into their files
 UNNAMED = IMAGENET[6:]
 GOOD = ("mobilenet_v1_0.75_192_quant", "mobilenet_v2_1.0_224_quant", "tf2_mobilenet_v2_1.0_224_ptq")
 
-# Networks, a file, and words of which one begins the answer. Small networks err on some pictures;
-# those on which LiteRT errs with them are not here.
+# Networks, a file, and words of which one begins the answer. Small networks err on some pictures,
+# which `python -m tests.answers_table` shows and this table leaves out.
 EXPECTED = (
     (DIGITS, "mnist_nine.bmp", ("9 ",)),
     (PERSONS, "person.bmp", ("person ",)),
