@@ -1,0 +1,13 @@
+"""Importers by families of operators; importing this package fills the table."""
+
+from circlet.formats.onnx.importers import (  # noqa: F401
+    activations,
+    arithmetic,
+    constants,
+    indexing,
+    matrix,
+    normalisation,
+    reductions,
+    shapes,
+    windows,
+)
