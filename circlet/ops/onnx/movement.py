@@ -331,7 +331,7 @@ def _col_to_im(attrs: OnnxAttrs, x: Array, sizes: Array, block: Array) -> Array:
             slice(p * d, p * d + (c - 1) * s + 1, s)
             for p, d, c, s in zip(place, dilations, counts, strides, strict=True)
         )
-        made[:, :, *at] += columns[:, :, *place]
+        made[(..., *at)] += columns[(slice(None), slice(None), *place)]
     inner = tuple(slice(pads[i], pads[i] + n) for i, n in enumerate(image))
     return made[:, :, *inner]
 

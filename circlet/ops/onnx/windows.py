@@ -149,7 +149,7 @@ def _conv_transpose(attrs: OnnxAttrs, x: Array, weights: Array, bias: Any = None
             np.moveaxis(np.tensordot(data, part, ([1], [0])), -1, 1)
             for data, part in zip(np.split(x, group, 1), np.split(tap, group, 0), strict=True)
         ]
-        made[:, :, *at] += np.concatenate(parts, 1)
+        made[(..., *at)] += np.concatenate(parts, 1)
     made = _cropped(attrs, made, sizes, strides)
     return made if bias is None else made + _column(bias, rank)
 
