@@ -86,7 +86,8 @@ def operator_of(case: Any) -> str:
 def data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
     """Inputs and outputs of a case."""
     if case.data_sets is not None:
-        yield from case.data_sets
+        for inputs, outputs in case.data_sets:
+            yield [_array(value) for value in inputs], [_array(value) for value in outputs]
         return
     from onnx import load_tensor, numpy_helper
 
@@ -99,6 +100,13 @@ def data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
             for side in ("input", "output")
         ]
         yield sides[0], sides[1]
+
+
+def _array(value: Any) -> Any:
+    """An array, also where a case gives a message."""
+    from onnx import TensorProto, numpy_helper
+
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
 
 
 def run_case(case: Any, backend: str) -> str:

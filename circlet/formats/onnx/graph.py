@@ -192,7 +192,10 @@ class GraphImporter:
         why = "Circlet does not know this kind of operator"
         function = find_importer(node.domain, node.kind, node.opset)
         if function is not None:
-            for attempt in (function, self.widened(function)):
+            attempts = [function, self.widened(function)]
+            if not self._widened.keys().isdisjoint(node.inputs):
+                attempts.reverse()  # what was not rounded before need not be now
+            for attempt in attempts:
                 try:
                     made = attempt(node)
                     return made if isinstance(made, list) else [made]

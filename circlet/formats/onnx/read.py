@@ -14,10 +14,10 @@ from circlet.formats.onnx.table import imported_kinds
 from circlet.formats.onnx.tensors import TensorStore
 from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.ops import find
+from circlet.ops import all_records, find
 from circlet.ops.onnx.record import PREFIX
 
-OLDEST_OPSET = 7
+OLDEST_OPSET = 6
 _DOMAINS = ("", "ai.onnx")
 
 
@@ -37,7 +37,7 @@ def read_onnx(
     small, views = skeleton(data)
     proto = _parsed(small)
     opsets = _opsets(proto)
-    proto = _inferred(_inlined(proto))
+    proto = _inferred(_inlined(_inferred(proto)))
     store = TensorStore(views, limits, folder)
     state = Reading(store, limits, opsets)
     graph = GraphImporter(state, proto.graph).run()
@@ -100,21 +100,24 @@ def _inlined(proto: Any) -> Any:
 
     from circlet.formats.onnx import importers  # noqa: F401  (fills the table)
 
-    used = {(node.domain, node.op_type) for node in _nodes(proto)}
-    kept = [key for key in used if key in _known()]
+    kept = _known()
     own = {(function.domain, function.name) for function in proto.functions}
-    if not own and not any(_has_body(*key) for key in used - set(kept)):
+    used = {(node.domain, node.op_type) for node in _nodes(proto)}
+    if not own and not any(_has_body(*key) for key in used - kept):
         return proto
     try:
-        return inline_selected_functions(proto, kept, True, inline_schema_functions=True)
+        return inline_selected_functions(
+            proto, sorted(kept - own), True, inline_schema_functions=True
+        )
     except (RuntimeError, ValueError) as error:
         raise FormatError("the functions of the model do not fit", why=str(error)) from None
 
 
 def _known() -> set[tuple[str, str]]:
-    return {*imported_kinds()} | {
-        ("ai.onnx", kind) for domain, kind in imported_kinds() if not domain
-    }
+    """The operators that are read as they are."""
+    own = (record.kind.removeprefix(f"CUSTOM:{PREFIX}") for record in all_records())
+    kinds = {*imported_kinds(), *(("", kind) for kind in own)}
+    return kinds | {("ai.onnx", kind) for domain, kind in kinds if not domain}
 
 
 def _nodes(proto: Any) -> list[Any]:

@@ -8,5 +8,6 @@ from circlet.ops.onnx import (  # noqa: F401  (families register when they are i
     recurrent,
     reductions,
     resize,
+    signal,
     windows,
 )

@@ -223,6 +223,27 @@ kinds(
 )
 
 
+def _bits(attrs: OnnxAttrs, x: Array) -> Array:
+    return x.view(_NUMPY_TYPES[attrs.get("to")])
+
+
+_NUMPY_TYPES = {
+    1: "f4",
+    2: "u1",
+    3: "i1",
+    4: "u2",
+    5: "i2",
+    6: "i4",
+    7: "i8",
+    9: "?",
+    10: "f2",
+    11: "f8",
+    12: "u4",
+    13: "u8",
+}
+onnx_kind("BitCast", _bits, infer=same)
+
+
 def _erf_scalar(op: Op) -> Scalar:
     return Scalar(call("erf", Var(0)))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ops.onnx.record import MANY, OnnxAttrs, axis_of, kinds, onnx_kind, same
+from circlet.ops.onnx.windows import after_channels
 
 Array = np.ndarray
 
@@ -102,7 +103,8 @@ def _depth_to_space(attrs: OnnxAttrs, x: Array) -> Array:
 def _space_to_depth(attrs: OnnxAttrs, x: Array) -> Array:
     batch, depth, height, width = x.shape
     b = attrs.get("blocksize")
-    split = x.reshape(batch, depth, height // b, b, width // b, b).transpose(0, 3, 5, 1, 2, 4)
+    order = (0, 1, 3, 5, 2, 4) if attrs.get("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
+    split = x.reshape(batch, depth, height // b, b, width // b, b).transpose(order)
     return split.reshape(batch, depth * b * b, height // b, width // b)
 
 
@@ -213,11 +215,8 @@ def _tensor_scatter(attrs: OnnxAttrs, past: Array, update: Array, at: Any = None
         places = int(starts[batch]) + np.arange(update.shape[axis])
         if attrs.get("mode", "linear") == "circular":
             places = places % size
-        taken: list[Any] = [slice(None)] * past.ndim
-        taken[0], taken[axis] = batch, places
-        source: list[Any] = [slice(None)] * past.ndim
-        source[0] = batch
-        made[tuple(taken)] = update[tuple(source)]
+        row = np.moveaxis(made[batch], axis - 1, 0)
+        row[places] = np.moveaxis(update[batch], axis - 1, 0)
     return made
 
 
@@ -331,7 +330,7 @@ def _col_to_im(attrs: OnnxAttrs, x: Array, sizes: Array, block: Array) -> Array:
             slice(p * d, p * d + (c - 1) * s + 1, s)
             for p, d, c, s in zip(place, dilations, counts, strides, strict=True)
         )
-        made[(..., *at)] += columns[(slice(None), slice(None), *place)]
+        made[after_channels(at)] += columns[after_channels(place)]
     inner = tuple(slice(pads[i], pads[i] + n) for i, n in enumerate(image))
     return made[:, :, *inner]
 

@@ -120,6 +120,23 @@ def _lrn(attrs: OnnxAttrs, x: Array) -> Array:
 kinds({"LRN": _lrn}, infer=same)
 
 
+def _standardised(attrs: OnnxAttrs, x: Array) -> Array:
+    axes = tuple(attrs.get("axes") or (0, 2, 3))
+    low = x - x.mean(axes, keepdims=True)
+    return low / (np.sqrt((low * low).mean(axes, keepdims=True)) + 1e-9)
+
+
+def _rms_normalised(attrs: OnnxAttrs, x: Array, scale: Array) -> Array:
+    axes = tuple(range(axis_of(attrs.get("axis", -1), x.ndim), x.ndim))
+    wide = _wide(x)
+    squares = (wide * wide).mean(axes, keepdims=True)
+    return wide / np.sqrt(squares + attrs.get("epsilon", 1e-5)) * scale
+
+
+kinds({"MeanVarianceNormalization": _standardised}, infer=same)
+onnx_kind("RMSNormalization", _rms_normalised, inputs=(2, 2), infer=same)
+
+
 def _dropped(attrs: OnnxAttrs, x: Array, ratio: Any = None, training: Any = None) -> Any:
     if training is not None and bool(training.any()) and (ratio is None or float(ratio) != 0):
         raise GraphError("Dropout in training mode is random and not run")

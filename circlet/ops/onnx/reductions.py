@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from circlet.ir import Op
+from circlet.ir import Op, Shape
 from circlet.ops.onnx.record import OnnxAttrs, attributes, axis_of, kinds, onnx_kind, same, stated
 from circlet.ops.opdef import TensorType
 from circlet.ops.operands import known_ints, operand
@@ -19,8 +19,10 @@ def _infer(op: Op) -> list[TensorType]:
     """Sizes by the axes, where these are known."""
     attrs, x = attributes(op), operand(op, 0)
     axes = attrs.get("axes") if op.input(1) is None else known_ints(op.input(1))
-    if not x.has_rank or (axes is None and op.input(1) is not None):
+    if not x.has_rank:
         return stated(op)
+    if axes is None and op.input(1) is not None:
+        return [TensorType(op.outputs[0].dtype, _of_unknown_axes(op, len(x.shape)))]
     rank = len(x.shape)
     if not axes and attrs.get("noop_with_empty_axes", 0):
         return [TensorType(op.outputs[0].dtype, x.shape)]
@@ -28,6 +30,15 @@ def _infer(op: Op) -> list[TensorType]:
     keep = attrs.get("keepdims", 1)
     sizes = [1 if i in places else n for i, n in enumerate(x.shape) if keep or i not in places]
     return [TensorType(op.outputs[0].dtype, tuple(sizes))]
+
+
+def _of_unknown_axes(op: Op, rank: int) -> Shape:
+    """As many open sizes as are left when so many axes go."""
+    count = operand(op, 1).shape
+    if attributes(op).get("keepdims", 1) or count == (0,):
+        return (None,) * rank
+    known = len(count) == 1 and count[0] is not None
+    return (None,) * max(0, rank - (count[0] or 0)) if known else op.outputs[0].shape
 
 
 def _reduced(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -53,7 +64,7 @@ def _extreme(least: bool) -> Callable[[Array, Any, bool], Array]:
     def run(x: Array, axis: Any, keep: bool) -> Array:
         function = np.min if least else np.max
         if x.dtype == np.bool_:
-            return np.asarray(function(x, axis=axis, keepdims=keep))
+            return np.asarray(function(x, axis=axis, keepdims=keep, initial=least))
         limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype)
         start = limits.max if least else limits.min
         if x.dtype.kind == "f":

@@ -80,6 +80,11 @@ def patches(x: Array, windows: Windows, fill: float) -> Array:
     return view[tuple(steps)]
 
 
+def after_channels(index: Sequence[Any]) -> Any:
+    """An index of the spatial axes as one of the whole array."""
+    return (slice(None), slice(None), *index)
+
+
 def convolved(attrs: OnnxAttrs, x: Array, weights: Array) -> Array:
     """The sums of a convolution in groups, in the type of its operands."""
     group, rank = attrs.get("group", 1), x.ndim - 2
@@ -144,12 +149,12 @@ def _conv_transpose(attrs: OnnxAttrs, x: Array, weights: Array, bias: Any = None
             slice(p * d, p * d + (n - 1) * s + 1, s)
             for p, d, n, s in zip(place, dilations, sizes, strides, strict=True)
         )
-        tap = weights[:, :, *place]
+        tap = np.asarray(weights[after_channels(place)])
         parts = [
             np.moveaxis(np.tensordot(data, part, ([1], [0])), -1, 1)
             for data, part in zip(np.split(x, group, 1), np.split(tap, group, 0), strict=True)
         ]
-        made[(..., *at)] += np.concatenate(parts, 1)
+        made[after_channels(at)] += np.concatenate(parts, 1)
     made = _cropped(attrs, made, sizes, strides)
     return made if bias is None else made + _column(bias, rank)
 
@@ -243,7 +248,8 @@ def _unpooled(attrs: OnnxAttrs, x: Array, places: Array, sizes: Any = None) -> A
         small.reshape(-1)[places.reshape(-1)] = x.reshape(-1)
         return small
     made = np.zeros(tuple(int(n) for n in sizes), x.dtype)
-    made.reshape(-1)[places.reshape(-1)] = x.reshape(-1)
+    small.reshape(-1)[places.reshape(-1)] = x.reshape(-1)
+    made[tuple(slice(n) for n in small.shape)] = small
     return made
 
 

@@ -4,6 +4,8 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     activations,
     arithmetic,
     constants,
+    control,
+    experimental,
     indexing,
     matrix,
     normalisation,

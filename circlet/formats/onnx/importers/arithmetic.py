@@ -52,7 +52,18 @@ def _unary(record: str) -> Callable[[Node], Tensor]:
 
 
 def _binary(record: str) -> Callable[[Node], Tensor]:
-    return lambda node: node.op(record, [node[0], node[1]])
+    return lambda node: node.op(record, [node[0], _spread(node)])
+
+
+def _spread(node: Node) -> Tensor:
+    """Operand 1; before operator set 7 it may lie from an axis on."""
+    x, y, axis = node[0], node[1], node.attributes.get("axis")
+    if node.opset >= 7 or axis is None:
+        return y
+    behind = node.rank(x) - node.axis(int(axis), node.rank(x)) - node.rank(y)
+    if behind <= 0:
+        return y
+    return node.reshape(y, [*(-1 if n is None else n for n in y.shape), *[1] * behind])
 
 
 def _comparison(record: str) -> Callable[[Node], Tensor]:

@@ -61,6 +61,18 @@ def _layer_normalization(node: Node) -> Tensor:
     return made if bias is None else node.op("ADD", [made, bias])
 
 
+@importer("RMSNormalization")
+def _rms_normalization(node: Node) -> Tensor:
+    x, rank = node[0], node.rank(node[0])
+    if x.dtype is not DType.FLOAT32:
+        raise NotLoweredError("only FLOAT32 is normalised so")
+    axes = node.const(range(node.axis(node.whole("axis", -1), rank), rank), np.int32)
+    squares = node.op("MEAN", [node.op("MUL", [x, x]), axes], ReducerAttrs(True))
+    epsilon = node.const(np.float32(node.real("epsilon", 1e-5)))
+    inverse = node.op("RSQRT", [node.op("ADD", [squares, epsilon])])
+    return node.op("MUL", [node.op("MUL", [x, inverse]), node[1]])
+
+
 def _along_last(node: Node, record: str, axis: int) -> Tensor:
     """A softmax along an axis, which is moved to the end and back."""
     x, rank = node[0], node.rank(node[0])

@@ -315,5 +315,7 @@ def _depth_to_space(node: Node) -> Tensor:
 
 @importer("SpaceToDepth")
 def _space_to_depth(node: Node) -> Tensor:
+    if node.text("mode", "DCR") != "DCR":
+        raise NotLoweredError("blocks lie within channels")
     attrs = DepthAttrs(node.whole("blocksize"))
     return node.channels_first(node.op("SPACE_TO_DEPTH", [node.channels_last(node[0])], attrs))
