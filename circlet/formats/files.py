@@ -134,6 +134,12 @@ def _read(
     """The model of a format, or by the kind of file that the bytes are."""
     limits.check_file(len(data))
     known = known or format_of(data)
+    named = format_of_suffix(path.suffix) if path is not None else None
+    if named is not None and named.read_beside is not None and known is not named:
+        raise FormatError(
+            f"the file is no {path.suffix} file" if path else "",
+            why=f"it is a .{known.name} file by another name" if known else "its start is another",
+        )
     if known is None:
         raise unknown_file(data)
     if path is not None and known.read_beside is not None:

@@ -62,6 +62,7 @@ class GraphImporter:
         self._scope: dict[str, Tensor] = {}
         self._unknown: set[Tensor | None] = set()
         self._widened: dict[Tensor, Tensor] = {}
+        self._is_inlined = False
         self._stated = {v.name: v for v in (*proto.value_info, *proto.output)}
 
     def next_id(self) -> int:
@@ -92,6 +93,16 @@ class GraphImporter:
             raise LimitError("graphs call each other too deeply", why=f"{depth} levels")
         return GraphImporter(self.state, proto, self)
 
+    def inlined(self, proto: Any) -> tuple[list[Op], list[Tensor]]:
+        """The ops of a graph that always runs, as ops of this graph, and its results."""
+        inner = self.inner(proto)
+        inner._is_inlined = True
+        inner._read_initializers()
+        for node in proto.node:
+            inner._import(node)
+        results = [inner.value(out.name, f"output of {proto.name}") for out in proto.output]
+        return inner.graph.ops, results
+
     def value(self, name: str, where: str) -> Tensor:
         """The tensor of a name.
 
@@ -105,7 +116,8 @@ class GraphImporter:
             raise GraphError(
                 "a node reads a value that nothing before it gives", where=where, why=name
             )
-        return self._capture(self.outer.value(name, where))
+        outer = self.outer.value(name, where)
+        return outer if self._is_inlined else self._capture(outer)
 
     def _capture(self, outer: Tensor) -> Tensor:
         if outer.data is not None:
@@ -254,7 +266,8 @@ class GraphImporter:
         assert types is not None
         for tensor, inferred in zip(outputs, types.infer(op), strict=False):
             tensor.dtype = inferred.dtype
-            if inferred.shape != (None,) * len(inferred.shape) or not tensor.has_rank:
+            if inferred.shape:
+                tensor.has_rank = tensor.has_rank or inferred.shape != tensor.shape
                 tensor.shape = inferred.shape
         node.ops.append(op)
         return outputs

@@ -174,7 +174,7 @@ class Node:
     def _folds(self, op: Op) -> bool:
         inputs = [tensor for tensor in op.inputs if tensor is not None]
         if op.kind == "SHAPE":
-            return None not in inputs[0].shape
+            return inputs[0].has_rank and None not in inputs[0].shape
         known = inputs and all(tensor.data is not None for tensor in inputs)
         sizes = sum(tensor.size_bytes for tensor in (*inputs, *op.outputs))
         static = all(None not in tensor.shape for tensor in op.outputs)

@@ -69,7 +69,22 @@ def _parsed(data: bytes) -> Any:
         raise FormatError("the .onnx file is damaged", why=str(error)) from None
     if not proto.HasField("graph"):
         raise FormatError("the .onnx file holds no graph", why="it may be damaged, or none at all")
+    _check_names(proto)
     return proto
+
+
+def _check_names(proto: Any) -> None:
+    """Names must be UTF-8: others come as bytes, which are no names to anyone."""
+    for node in _nodes(proto):
+        names = (node.op_type, node.domain, node.name, *node.input, *node.output)
+        if not all(isinstance(name, str) for name in (*names, *(a.name for a in node.attribute))):
+            raise FormatError("a name in the .onnx file is no UTF-8 text", where=repr(node.op_type))
+    graph = proto.graph
+    values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
+    if not all(isinstance(value.name, str) for value in values):
+        raise FormatError("a name in the .onnx file is no UTF-8 text", where=str(graph.name))
+    if not all(isinstance(entry.domain, str) for entry in proto.opset_import):
+        raise FormatError("a name in the .onnx file is no UTF-8 text", where="opset_import")
 
 
 def _opsets(proto: Any) -> dict[str, int]:

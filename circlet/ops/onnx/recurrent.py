@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from circlet.ops.onnx.record import OnnxAttrs, onnx_kind
+from circlet.ir import Op, Shape
+from circlet.ops.onnx.record import OnnxAttrs, attributes, onnx_kind, stated
+from circlet.ops.opdef import TensorType
+from circlet.ops.operands import operand
 
 Array = np.ndarray
 Function = Callable[[Array], Array]
@@ -214,6 +217,20 @@ def _lstm(
     return _layer(attrs, x, lengths, [h, c], hidden, steps)
 
 
-onnx_kind("RNN", _rnn, inputs=(3, 6))
-onnx_kind("GRU", _gru, inputs=(3, 6))
-onnx_kind("LSTM", _lstm, inputs=(3, 8))
+def _infer(op: Op) -> list[TensorType]:
+    x, weights, hidden = (operand(op, index).shape for index in range(3))
+    if not (len(x) == len(weights) == len(hidden) == 3):
+        return stated(op)
+    directions, size = weights[0], hidden[2]
+    if attributes(op).get("layout", 0):
+        rows: Shape = (*x[:2], directions, size)
+        last: Shape = (x[0], directions, size)
+    else:
+        rows, last = (x[0], directions, x[1], size), (directions, x[1], size)
+    shapes = [rows, last, last]
+    return [TensorType(o.dtype, s) for o, s in zip(op.outputs, shapes, strict=False)]
+
+
+onnx_kind("RNN", _rnn, inputs=(3, 6), infer=_infer)
+onnx_kind("GRU", _gru, inputs=(3, 6), infer=_infer)
+onnx_kind("LSTM", _lstm, inputs=(3, 8), infer=_infer)

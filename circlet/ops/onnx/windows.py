@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ir import Op
-from circlet.ops.onnx.record import OnnxAttrs, kinds, onnx_kind
-from circlet.ops.opdef import Cost
+from circlet.ir import Op, Shape
+from circlet.ops.onnx.record import OnnxAttrs, attributes, kinds, onnx_kind, stated
+from circlet.ops.opdef import Cost, TensorType
 from circlet.ops.operands import moves_bytes, operand
 
 Array = np.ndarray
@@ -116,7 +116,47 @@ def _conv_cost(op: Op) -> Cost:
     return Cost(made.elements * (weights.elements // filters), moves_bytes(op).bytes)
 
 
-onnx_kind("Conv", _conv, inputs=(2, 3), cost=_conv_cost)
+def _spatial(op: Op, taps: Sequence[int | None]) -> Shape:
+    """The sizes of a result along its spatial axes, None where they are open."""
+    attrs, sizes = attributes(op), operand(op, 0).shape[2:]
+    if None in taps or len(taps) != len(sizes):
+        return (None,) * len(sizes)
+    known = windows_of(attrs, [1 << 20 if n is None else n for n in sizes], [t or 0 for t in taps])
+    return tuple(None if n is None else c for n, c in zip(sizes, known.counts, strict=True))
+
+
+def _infer_conv(op: Op) -> list[TensorType]:
+    x, weights = operand(op, 0), operand(op, 1)
+    if not (x.has_rank and weights.has_rank) or len(x.shape) < 3:
+        return stated(op)
+    sizes = _spatial(op, weights.shape[2:])
+    return [TensorType(op.outputs[0].dtype, (x.shape[0], weights.shape[0], *sizes))]
+
+
+def _infer_pool(op: Op) -> list[TensorType]:
+    x = operand(op, 0)
+    if not x.has_rank or len(x.shape) < 3:
+        return stated(op)
+    shape = (*x.shape[:2], *_spatial(op, attributes(op).get("kernel_shape") or ()))
+    return [TensorType(output.dtype, shape) for output in op.outputs]
+
+
+def _infer_transposed(op: Op) -> list[TensorType]:
+    x, weights = operand(op, 0), operand(op, 1)
+    if not (x.has_rank and weights.has_rank):
+        return stated(op)
+    filters, group = weights.shape[1], attributes(op).get("group", 1)
+    if None in x.shape or None in weights.shape:
+        lead = (x.shape[0], None if filters is None else filters * group)
+        return [TensorType(op.outputs[0].dtype, (*lead, *(None,) * (len(x.shape) - 2)))]
+    one = np.broadcast_to(np.float32(0), (1, weights.static_shape[0], *x.static_shape[2:]))
+    tap = np.broadcast_to(np.float32(0), (weights.static_shape[0], 1, *weights.static_shape[2:]))
+    sizes = _conv_transpose(attributes(op), one[:, :group], tap[:group]).shape[2:]
+    made = (x.shape[0], (filters or 0) * group, *sizes)
+    return [TensorType(op.outputs[0].dtype, made)]
+
+
+onnx_kind("Conv", _conv, inputs=(2, 3), infer=_infer_conv, cost=_conv_cost)
 
 
 def _conv_integer(
@@ -180,7 +220,9 @@ def _cropped(attrs: OnnxAttrs, made: Array, sizes: Sequence[int], strides: Seque
     return made[tuple(taken)]
 
 
-onnx_kind("ConvTranspose", _conv_transpose, inputs=(2, 3), cost=_conv_cost)
+onnx_kind(
+    "ConvTranspose", _conv_transpose, inputs=(2, 3), infer=_infer_transposed, cost=_conv_cost
+)
 
 
 def _pooled(function: Callable[[OnnxAttrs, Array, Windows], Array]) -> Callable[..., Array]:
@@ -211,7 +253,7 @@ def _lp_pooled(attrs: OnnxAttrs, x: Array, windows: Windows) -> Array:
     return np.asarray(powers.sum(_window_axes(x)) ** (1 / order))
 
 
-kinds({"AveragePool": _pooled(_average), "LpPool": _pooled(_lp_pooled)})
+kinds({"AveragePool": _pooled(_average), "LpPool": _pooled(_lp_pooled)}, infer=_infer_pool)
 
 
 def _max_pool(attrs: OnnxAttrs, x: Array) -> tuple[Array, Array]:
@@ -231,7 +273,7 @@ def _max_pool(attrs: OnnxAttrs, x: Array) -> tuple[Array, Array]:
     return tuple(taken)  # type: ignore[return-value]
 
 
-onnx_kind("MaxPool", _max_pool)
+onnx_kind("MaxPool", _max_pool, infer=_infer_pool)
 
 
 def _unpooled(attrs: OnnxAttrs, x: Array, places: Array, sizes: Any = None) -> Array:
