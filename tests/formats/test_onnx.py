@@ -91,7 +91,9 @@ def test_a_constant_that_is_an_input_too_is_not_asked_for() -> None:
 
 @pytest.mark.parametrize(("opset", "axis_sums"), [(11, 1.0), (13, 3.0)])
 def test_softmax_means_what_its_operator_set_says(opset: int, axis_sums: float) -> None:
-    data = model([node("Softmax", "x", "y", axis=1)], {"x": [1, 2, 3]}, {"y": [1, 2, 3]}, opset=opset)
+    data = model(
+        [node("Softmax", "x", "y", axis=1)], {"x": [1, 2, 3]}, {"y": [1, 2, 3]}, opset=opset
+    )
     (y,) = run(data, np.zeros((1, 2, 3), np.float32))
     assert y.sum() == pytest.approx(axis_sums)
 
@@ -121,7 +123,9 @@ def test_a_kind_that_circle_lacks_is_stored_and_read_again(tmp_path: Path) -> No
 def test_a_branch_that_never_runs_is_left_out_and_others_are_graphs() -> None:
     branches = {
         f"{name}_branch": helper.make_graph(
-            [node(kind, "x", f"{name}_y")], name, [],
+            [node(kind, "x", f"{name}_y")],
+            name,
+            [],
             [helper.make_tensor_value_info(f"{name}_y", FLOAT, [2])],
         )
         for name, kind in (("then", "Neg"), ("else", "Abs"))
@@ -159,9 +163,7 @@ def test_external_data_is_read_beside_the_model_and_not_cached(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "a/../../w.bin", "", "link/w.bin"])
-def test_external_data_outside_of_the_folder_is_never_opened(
-    tmp_path: Path, location: str
-) -> None:
+def test_external_data_outside_of_the_folder_is_never_opened(tmp_path: Path, location: str) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(16))
     inner = tmp_path / "inner"
     inner.mkdir()

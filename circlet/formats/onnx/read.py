@@ -165,7 +165,7 @@ def _inferred(proto: Any) -> Any:
     from onnx.shape_inference import InferenceError, infer_shapes
 
     try:
-        return infer_shapes(proto, data_prop=True)
+        return infer_shapes(proto, check_type=True, data_prop=True)
     except (InferenceError, RuntimeError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else ""
         raise GraphError(

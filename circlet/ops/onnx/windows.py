@@ -220,9 +220,7 @@ def _cropped(attrs: OnnxAttrs, made: Array, sizes: Sequence[int], strides: Seque
     return made[tuple(taken)]
 
 
-onnx_kind(
-    "ConvTranspose", _conv_transpose, inputs=(2, 3), infer=_infer_transposed, cost=_conv_cost
-)
+onnx_kind("ConvTranspose", _conv_transpose, inputs=(2, 3), infer=_infer_transposed, cost=_conv_cost)
 
 
 def _pooled(function: Callable[[OnnxAttrs, Array, Windows], Array]) -> Callable[..., Array]:
