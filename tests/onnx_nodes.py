@@ -43,13 +43,18 @@ class Result:
     reason: str
 
 
-def cases(match: str = "*") -> Iterator[Any]:
-    """The cases of ONNX's runner that count here, by name."""
+def loaded(kinds: Sequence[str] = KINDS) -> list[Any]:
+    """All cases of some kinds, as the package onnx has them."""
     from onnx.backend.test.loader import load_model_tests
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        found = [case for kind in KINDS for case in load_model_tests(kind=kind)]
+        return [case for kind in kinds for case in load_model_tests(kind=kind)]
+
+
+def cases(match: str = "*") -> Iterator[Any]:
+    """The cases of ONNX's runner that count here, by name."""
+    found = loaded()
     for case in sorted(found, key=lambda case: str(case.name)):
         if fnmatch.fnmatch(case.name, match) and left_out(case) is None:
             yield case

@@ -73,7 +73,7 @@ class CircletBackend(Backend):
             for name, array in zip([n for n in node.input if n], arrays, strict=True)
         ]
         model = helper.make_model(helper.make_graph([node], "node", starts, ends))
-        return cls.prepare(model, device, **kwargs).run(arrays)
+        return CircletBackendRep(Session(model.SerializeToString(), **kwargs)).run(arrays)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

@@ -135,7 +135,7 @@ def test_a_branch_that_never_runs_is_left_out_and_others_are_graphs() -> None:
         node("Greater", "s zero", "c"),
         node("If", "c", "y", **branches),
     ]
-    data = model(nodes, {"x": [2]}, {"y": [2]}, {"zero": np.float32(0).reshape(())})
+    data = model(nodes, {"x": [2]}, {"y": [2]}, {"zero": np.zeros((), np.float32)})
     np.testing.assert_array_equal(run(data, np.array([1, 2], np.float32))[0], [-1, -2])
     np.testing.assert_array_equal(run(data, np.array([-1, -2], np.float32))[0], [1, 2])
 
