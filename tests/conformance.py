@@ -2,10 +2,12 @@
 
     python -m tests.conformance [--write] [--models PATTERNS] [--backends cpu,reference]
                                 [--sets models,singleop] [--threads 1,2]
+                                [--corpus FOLDER] [--suffixes .tflite,.onnx]
 
 Integers must be equal bit for bit; floats are measured by max|difference| / max(1, max|golden|)
 and must stay within 1e-4 for networks and 1e-5 for single operators. Hybrid ones (float activations
 over integer weights) must stay within 1e-5 of the largest golden magnitude, be it below 1 or not.
+Outputs of .onnx files must stay within 1e-3 of their golden's range, integers within one.
 `--write` renews docs/conformance.md. Exits with 1 if anything is off that EXCEPTIONS does not list.
 """
 
@@ -30,6 +32,7 @@ CORPUS = Path(__file__).parents[2] / "shared" / "corpora"
 PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 BARS = {"models": 1e-4, "singleop": 1e-5}
 HYBRID_BAR = 1e-5
+ONNX_BAR = 1e-3
 ROOMY = Limits(memory_bytes=4 << 30)  # one of the corpora is a picture of 12 million pixels
 WEIGHTS = {DType.INT4, DType.INT8, DType.UINT8}
 FOLDERS = {"models": ".", "singleop": "singleop"}
@@ -70,34 +73,45 @@ class Subject:
 
     name: str
     kind: str = "models"
+    suffix: str = ".tflite"
+    corpus: Path = CORPUS
 
     @property
     def path(self) -> Path:
         """The model file."""
-        return CORPUS / FOLDERS[self.kind] / "models" / f"{self.name}.tflite"
+        return self.corpus / FOLDERS[self.kind] / "models" / f"{self.name}{self.suffix}"
 
     @property
     def golden(self) -> Path:
         """Inputs and what a peer answered."""
-        return CORPUS / FOLDERS[self.kind] / "golden" / f"{self.name}.tflite.npz"
+        return self.corpus / FOLDERS[self.kind] / "golden" / f"{self.name}{self.suffix}.npz"
 
 
-def subjects(patterns: str = "*", kinds: Sequence[str] = ("models",)) -> list[Subject]:
-    """The corpus' .tflite models whose names fit one of the patterns, by name."""
+def subjects(
+    patterns: str = "*",
+    kinds: Sequence[str] = ("models",),
+    corpus: Path = CORPUS,
+    suffixes: Sequence[str] = (".tflite",),
+) -> list[Subject]:
+    """The models of a corpus whose names fit one of the patterns, by name."""
     found = {
-        (kind, path.stem)
+        (kind, path.name.removesuffix(suffix), suffix)
         for kind in kinds
         for pattern in patterns.split(",")
-        for path in CORPUS.glob(f"{FOLDERS[kind]}/models/{pattern}.tflite")
+        for suffix in suffixes
+        for path in corpus.glob(f"{FOLDERS[kind]}/models/{pattern}{suffix}")
     }
-    return [Subject(name, kind) for kind, name in sorted(found)]
+    return [Subject(name, kind, suffix, corpus) for kind, name, suffix in sorted(found)]
 
 
 def check(subject: Subject, backend: str, threads: int) -> Row:
     """Run all golden cases of a model."""
     backends = ("cpu", "reference") if backend == "cpu" else (backend,)
     try:
-        session = Session(subject.path, backends=backends, threads=threads, limits=ROOMY)
+        shapes = _shapes(subject)
+        session = Session(
+            subject.path, backends=backends, threads=threads, limits=ROOMY, shapes=shapes
+        )
         results = list(_compare(session, subject)) if subject.golden.exists() else []
     except UnsupportedOpsError as error:
         kinds = sorted({entry.kind for entry in error.entries})
@@ -110,6 +124,21 @@ def check(subject: Subject, backend: str, threads: int) -> Row:
     detail = "; ".join(text for _, text in results) or "loads; no golden"
     passed = all(ok for ok, _ in results)
     return Row(subject.name, backend, threads, passed, detail, share, _refusals(session))
+
+
+def _shapes(subject: Subject) -> dict[str, tuple[int, ...]] | None:
+    """Of .onnx files that leave sizes open, those of the first case."""
+    if subject.suffix != ".onnx" or not subject.golden.exists():
+        return None
+    inputs = load(subject.path).main.inputs
+    with np.load(subject.golden) as golden:
+        first = min({name.split("/")[0] for name in golden.files}, key=_step_of)
+        given = _case(golden, first, "in")
+    return {
+        tensor.name: given[str(index)].shape
+        for index, tensor in enumerate(inputs)
+        if str(index) in given and None in tensor.shape
+    }
 
 
 def _refusals(session: Session) -> tuple[tuple[str, str], ...]:
@@ -140,20 +169,29 @@ def _compare(session: Session, subject: Subject) -> Iterator[tuple[bool, str]]:
 
 @dataclass(frozen=True)
 class Measure:
-    """How far floats may be off: `bar` times the largest golden magnitude, or times `least`."""
+    """How far floats may be off: `bar` times the largest golden magnitude, or times `least`.
+
+    `ranged` takes the range of the golden values instead, and lets integers be off by one.
+    """
 
     bar: float
     least: float
+    ranged: bool = False
 
     def off(self, got: np.ndarray, want: np.ndarray) -> float:
         """The largest difference in units of the largest golden magnitude, 0 if all is equal."""
         largest = float(np.abs(want[np.isfinite(want)]).max(initial=self.least))
+        if self.ranged:
+            got, want = got.astype(np.float64), want.astype(np.float64)
+            largest = float(np.ptp(want[np.isfinite(want)])) or 1.0
         difference = float(np.nan_to_num(np.abs(got - want)).max(initial=0))
         return difference / largest if difference else 0.0
 
 
 def measure_of(subject: Subject) -> Measure:
-    """The measure of a file: hybrid ones have their own."""
+    """The measure of a file: .onnx and hybrid ones have their own."""
+    if subject.suffix == ".onnx":
+        return Measure(ONNX_BAR, 0.0, ranged=True)
     ops = (op for graph in load(subject.path).graphs for op in graph.ops)
     if any(is_hybrid(op) for op in ops):
         return Measure(HYBRID_BAR, float(np.finfo(np.float32).tiny))
@@ -213,7 +251,8 @@ def _judge(
             worst = max(worst, measure.off(got, want))
             off += int((np.isnan(got) != np.isnan(want)).sum())
         else:
-            off += int((got != want).sum())
+            near = np.abs(got.astype(np.float64) - want.astype(np.float64)) <= measure.ranged
+            off += int((~near).sum() if want.dtype.kind in "iu" else (got != want).sum())
     text = f"{case}: {off} differ" if off else f"{case}: {worst:.1e}" if worst else f"{case}: equal"
     return off == 0 and worst <= measure.bar, text
 
@@ -224,10 +263,13 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--models", default="*", help="patterns of names, separated by commas")
     parser.add_argument("--sets", default="models,singleop")
+    parser.add_argument("--corpus", type=Path, default=CORPUS, help="a folder laid out like it")
+    parser.add_argument("--suffixes", default=".tflite", help=".tflite,.onnx for both")
     parser.add_argument("--backends", default="reference,cpu")
     parser.add_argument("--threads", default="1,2")
     options = parser.parse_args()
-    chosen = subjects(options.models, options.sets.split(","))
+    suffixes = options.suffixes.split(",")
+    chosen = subjects(options.models, options.sets.split(","), options.corpus, suffixes)
     if not chosen:
         parser.error(f"no model of the corpus fits {options.models}")
     rows = []

@@ -38,7 +38,7 @@ LAYERS = (
     ("runtime",),
     ("profile", "train"),
     ("frontends",),
-    ("commands",),
+    ("commands", "onnx_backend"),
     ("cli",),
 )
 HEIGHT = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}

@@ -96,7 +96,14 @@ class Cache:
         self._limit_bytes = config.cache_bytes
         self.folder = usable_folder(config) if config.cache_bytes else None
 
-    def load(self, key: str, build: Callable[[], bytes], *, verify: str = "once") -> CachedArtifact:
+    def load(
+        self,
+        key: str,
+        build: Callable[[], bytes],
+        *,
+        verify: str = "once",
+        keeps: Callable[[], bool] = lambda: True,
+    ) -> CachedArtifact:
         """The artifact of a key, built by `build` where it is missing or damaged.
 
         Of several processes and threads that ask at once, one builds and the others wait.
@@ -106,6 +113,7 @@ class Cache:
             build: Makes the bytes of the artifact.
             verify: "once" checks the hashes of weights where the file is new or was touched,
                 "always" each time.
+            keeps: Whether what was built may be kept; asked once it is built.
         """
         folder = self.folder
         if folder is None:
@@ -119,7 +127,9 @@ class Cache:
             found = self._open_if_sound(folder, key, verify)
             if found is not None:
                 return CachedArtifact(found, hit=True)
-            return CachedArtifact(self._keep(folder, key, build()), hit=False)
+            data = build()
+            artifact = self._keep(folder, key, data) if keeps() else open_artifact(data)
+            return CachedArtifact(artifact, hit=False)
 
     def _keep(self, folder: PrivateFolder, key: str, data: bytes) -> Artifact:
         try:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from circlet.regular_files import write_file
 from circlet.commands.answers import Class, Share
 from circlet.commands.objects import Detection, KeyPoint
 from circlet.commands.poses import LIMBS, Pose
 from circlet.errors import FileError, InputError
+from circlet.regular_files import write_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image

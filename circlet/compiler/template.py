@@ -81,6 +81,11 @@ class Template:
         }
         return Template(model, names, budget, about=about(model, options.signature, number))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the hash says all that the model was read from: no files beside it."""
+        return "external_files" not in self._model.extra
+
     def copy(self) -> Model:
         """The model, to be rewritten."""
         return copy_of_main(self._model)

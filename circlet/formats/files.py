@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from circlet.errors import CircletError, FileError, FormatError, InputError, check_type
+from circlet.errors import (
+    CircletError,
+    FileError,
+    FormatError,
+    InputError,
+    UnsupportedOpsError,
+    check_type,
+)
 from circlet.formats.flatbuffer import Reader
 from circlet.formats.read_model import open_tables, unknown_file
 from circlet.formats.registry import Format, all_formats, format_named, format_of, format_of_suffix
@@ -35,7 +42,7 @@ def load(source: Source, limits: Limits = DEFAULT_LIMITS) -> Model:
     path = Path(file.name)
     limits.check_file(file.size, str(path))
     with located(path):
-        model = _read(file.data(), limits)
+        model = _read(file.data(), limits, path=path)
     model.source_path = str(path)
     return model
 
@@ -122,13 +129,24 @@ def _encode(model: Model, format: str | None, origins: bool | None) -> bytes | b
     return known.write(model, known.stores_origins if origins is None else origins)
 
 
-def _read(data: memoryview, limits: Limits, known: Format | None = None) -> Model:
+def _read(
+    data: memoryview, limits: Limits, known: Format | None = None, path: Path | None = None
+) -> Model:
     """The model of a format, or by the kind of file that the bytes are."""
     limits.check_file(len(data))
     known = known or format_of(data)
+    named = format_of_suffix(path.suffix) if path is not None else None
+    if named is not None and named.read_beside is not None and known is not named:
+        raise FormatError(
+            f"the file is no {path.suffix} file" if path else "",
+            why=f"it is a .{known.name} file by another name" if known else "its start is another",
+        )
     if known is None:
         raise unknown_file(data)
-    model = known.read(data, limits)
+    if path is not None and known.read_beside is not None:
+        model = known.read_beside(data, limits, path.parent)
+    else:
+        model = known.read(data, limits)
     model.source_format = model.source_format or known.name
     model.source_bytes = len(data)
     return model
@@ -137,4 +155,6 @@ def _read(data: memoryview, limits: Limits, known: Format | None = None) -> Mode
 def _located(error: CircletError, path: Path) -> CircletError:
     """The same error with the file's name in front of its place."""
     place = f"{path}: {error.where}" if error.where else str(path)
+    if isinstance(error, UnsupportedOpsError):
+        return UnsupportedOpsError(error.entries, where=place, fix=error.fix)
     return type(error)(error.what, where=place, why=error.reasons, fix=error.fix)

@@ -102,7 +102,7 @@ def _looks_like(head: bytes) -> str:
             "it is an artifact: code that was compiled already, which is run only where asked for"
         )
     if head[:1] == b"\x08" and head[2:3] in _ONNX_FIELDS:
-        return "it seems to be an .onnx file, which is not read: convert it to .tflite first"
+        return "it is an .onnx file, which has no tables"
     if head.startswith(b"\x89HDF"):
         return "it is an .h5 file, as Keras writes them: export the network as .tflite"
     if head.startswith(b"PK\x03\x04"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from circlet.errors import FormatError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 GROUP = "circlet.formats"
 HEAD_BYTES = 512
+_ONNX_FIELDS = (b"\x12", b"\x1a", b"\x22", b"\x32", b"\x3a", b"\x42", b"\x72")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Format:
         write: The bytes of a model, with the origins of its operators if asked for; FormatError
             where the kind cannot say something. None for kinds that are only read.
         stores_origins: Whether origins are written where the caller does not say.
+        read_beside: As `read`, for formats that keep parts of a model in files beside it; it is
+            given the folder of the file too.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Format:
     read: Callable[[memoryview, Limits], Model]
     write: Callable[[Model, bool], bytes | bytearray] | None = None
     stores_origins: bool = False
+    read_beside: Callable[[memoryview, Limits, Path], Model] | None = None
 
 
 _FORMATS: dict[str, Format] = {}
@@ -153,5 +158,25 @@ def _text() -> Format:
     return Format("text", (), lambda head: False, read, write, True)
 
 
-for _format in (_tables("tflite"), _tables("circle"), _text()):
+def _onnx() -> Format:
+    """ONNX, which the package onnx of the extra `onnx` reads."""
+
+    def read(data: memoryview, limits: Limits) -> Model:
+        from circlet.formats.onnx.read import read_onnx
+
+        return read_onnx(data, limits)
+
+    def read_beside(data: memoryview, limits: Limits, folder: Path) -> Model:
+        from circlet.formats.onnx.read import read_onnx
+
+        return read_onnx(data, limits, folder)
+
+    def recognises(head: bytes) -> bool:
+        # An ir_version of one byte, then a field of bytes: a text, the graph or an operator set.
+        return head[:1] == b"\x08" and head[2:3] in _ONNX_FIELDS
+
+    return Format("onnx", (".onnx",), recognises, read, read_beside=read_beside)
+
+
+for _format in (_tables("tflite"), _tables("circle"), _onnx(), _text()):
     register_format(_format)

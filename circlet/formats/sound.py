@@ -20,6 +20,7 @@ from circlet.formats.features import (
 )
 from circlet.formats.sound_files import Samples, read_sound, resampled, resampled_bytes
 from circlet.limits import DEFAULT_LIMITS
+from circlet.regular_files import open_regular
 
 LOGGER = logging.getLogger(__name__)
 _MARGIN_S = 0.1  # of sound behind what is used, so that resampling does not hear the end
@@ -60,6 +61,7 @@ def read_sound_input(
             asked for do not fit, or a package is needed that is not installed.
         LimitError: The sound takes more memory than `memory_bytes`.
     """
+    open_regular(path, "a sound file").close()  # a file that is missing is the better reason
     choice = chosen(wanted, options.features, str(path))
     count = int(np.prod(wanted.shape))
     used_s = count / options.rate if choice.name == WAVEFORM else seconds_used(choice)

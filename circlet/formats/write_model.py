@@ -16,6 +16,9 @@ from circlet.ir import Graph, Model, Signature, Tensor
 
 INLINE_BYTES = 2**31 - 2**27
 
+# What is kept of a file and stands elsewhere, or says nothing of another file.
+_OWN_EXTRA = frozenset({"repeated_metadata", "external_files"})
+
 
 def write_model(
     model: Model, schema: Schema, origins: bool, inline_bytes: int = INLINE_BYTES
@@ -42,7 +45,7 @@ def write_model(
         "metadata": _metadata(model, pool, origins) or None,
         "signature_defs": [_signature(s, model, indices) for s in model.signatures] or None,
     }
-    extra = {name: value for name, value in model.extra.items() if name != "repeated_metadata"}
+    extra = {name: value for name, value in model.extra.items() if name not in _OWN_EXTRA}
     legacy = extra.pop("metadata_buffer", None)
     if isinstance(legacy, list):
         values["metadata_buffer"] = [pool.add(blob) for blob in legacy]

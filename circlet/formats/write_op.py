@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from circlet import ops
 from circlet.errors import FormatError, GraphError
 from circlet.formats.options import codec_of, decode_custom
+from circlet.formats.options.onnx import encode_onnx
 from circlet.formats.options.regions import graph_fields
 from circlet.formats.schema import Schema
 from circlet.formats.write_tensor import BufferPool, Values, refuse_unknown
 from circlet.ir import Graph, Op, RawAttrs, Tensor
+from circlet.ops.onnx.record import OnnxAttrs
 from circlet.ops.requantization import is_default
 
 _PLACEHOLDER_CODE = 127
@@ -67,6 +69,8 @@ def op_values(
         "intermediates": [_index(index_of, t, where) for t in op.intermediates] or None,
     }
     custom = op.attrs.custom if isinstance(op.attrs, RawAttrs) else op.extra.get("custom_options")
+    if isinstance(op.attrs, OnnxAttrs):
+        custom = encode_onnx(op.attrs)
     if isinstance(custom, bytes):
         values |= pool.custom_options(custom)
     values |= _options(op, graphs, where, schema)

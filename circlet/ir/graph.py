@@ -52,6 +52,7 @@ class Tensor:
         sparsity: Sparse storage of `data`, or None.
         extra: Fields of the file's tensor table that nothing here reads, kept for writing back.
         initial: What a variable holds before the first run; None for the zero point everywhere.
+        dim_names: The file's names of the sizes, "" for those without; () where there are none.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Tensor:
     sparsity: Sparsity | None = None
     extra: dict[str, object] = field(default_factory=dict)
     initial: np.ndarray | None = None
+    dim_names: tuple[str, ...] = ()
 
     @property
     def is_constant(self) -> bool:
@@ -98,6 +100,7 @@ class Tensor:
             self.shape,
             self.quant,
             default_shape=self.default_shape,
+            dim_names=self.dim_names,
         )
 
     def __repr__(self) -> str:

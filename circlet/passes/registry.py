@@ -65,6 +65,7 @@ PASSES = PassTable(
         "unpack-constants": "unpack_constants:UnpackConstants",
         "fuse-list-update": "fuse_list_update:FuseListUpdate",
         "split-sums": "split_sums:SplitSums",
+        "move-transposes": "move_transposes:MoveTransposes",
     },
 )
 

@@ -78,7 +78,10 @@ def _open_stored(
         templates.append(template)
         return artifact
 
-    found = cache.load(key, compile_now, verify=options.verify)
+    def keeps() -> bool:
+        return templates[-1].is_whole
+
+    found = cache.load(key, compile_now, verify=options.verify, keeps=keeps)
     opened = _loaded(found.artifact, options, "cache" if found.hit else "compile", start)
     if found.hit:
         _warn_of_missing(opened, options)

@@ -7,7 +7,9 @@ from dataclasses import fields
 
 from circlet.errors import FormatError
 from circlet.formats.flexbuffer import read_map
+from circlet.formats.options.onnx import decode_onnx
 from circlet.ops.detection import DetectionAttrs
+from circlet.ops.onnx.record import PREFIX
 
 Decode = Callable[[bytes], object]
 
@@ -34,7 +36,7 @@ _DECODE: dict[str, Decode] = {
 
 def decode_custom(code: str) -> Decode | None:
     """How the option bytes of a custom operator become attributes; None where nothing says it."""
-    return _DECODE.get(code)
+    return decode_onnx if code.startswith(PREFIX) else _DECODE.get(code)
 
 
 def register_custom_options(code: str, decode: Decode) -> None:

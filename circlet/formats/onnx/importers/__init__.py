@@ -1,0 +1,15 @@
+"""Importers by families of operators; importing this package fills the table."""
+
+from circlet.formats.onnx.importers import (  # noqa: F401
+    activations,
+    arithmetic,
+    constants,
+    control,
+    experimental,
+    indexing,
+    matrix,
+    normalisation,
+    reductions,
+    shapes,
+    windows,
+)

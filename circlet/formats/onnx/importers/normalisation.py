@@ -1,0 +1,116 @@
+"""Normalisations and softmax."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from circlet.formats.onnx.node import Node, NotLoweredError
+from circlet.formats.onnx.table import importer
+from circlet.ir import DType, Tensor
+from circlet.ops.reduce import ReducerAttrs
+from circlet.ops.softmax import SoftmaxAttrs
+
+
+def _column(node: Node, values: Tensor, rank: int) -> Tensor:
+    """One value for each channel of an image whose channels are axis 1."""
+    return node.reshape(values, [-1, *[1] * (rank - 2)])
+
+
+@importer("BatchNormalization")
+def _batch_normalization(node: Node) -> Tensor:
+    x, rank = node[0], node.rank(node[0])
+    if node.whole("training_mode") or x.dtype is not DType.FLOAT32 or rank < 2:
+        raise NotLoweredError("only the inference form over FLOAT32 is a few operators")
+    scale, bias, mean, variance = (node[index] for index in range(1, 5))
+    epsilon = node.const(np.float32(node.real("epsilon", 1e-5)))
+    deviation = node.op("SQRT", [node.op("ADD", [variance, epsilon])])
+    factor = node.op("DIV", [scale, deviation])
+    term = node.op("SUB", [bias, node.op("MUL", [mean, factor])])
+    scaled = node.op("MUL", [x, _column(node, factor, rank)])
+    return node.op("ADD", [scaled, _column(node, term, rank)])
+
+
+def _normalised(node: Node, x: Tensor, axes: list[int], epsilon: float) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) along axes."""
+    places, keep = node.const(axes, np.int32), ReducerAttrs(True)
+    centred = node.op("SUB", [x, node.op("MEAN", [x, places], keep)])
+    variance = node.op("MEAN", [node.op("MUL", [centred, centred]), places], keep)
+    with_epsilon = node.op("ADD", [variance, node.const(np.float32(epsilon))])
+    return node.op("MUL", [centred, node.op("RSQRT", [with_epsilon])])
+
+
+@importer("InstanceNormalization")
+def _instance_normalization(node: Node) -> Tensor:
+    x, rank = node[0], node.rank(node[0])
+    made = _normalised(node, x, list(range(2, rank)), node.real("epsilon", 1e-5))
+    scaled = node.op("MUL", [made, _column(node, node[1], rank)])
+    return node.op("ADD", [scaled, _column(node, node[2], rank)])
+
+
+@importer("LayerNormalization")
+def _layer_normalization(node: Node) -> Tensor:
+    x, rank = node[0], node.rank(node[0])
+    if node.wants(1) or node.wants(2) or x.dtype is not DType.FLOAT32:
+        raise NotLoweredError("mean and deviation are asked for, or x is not FLOAT32")
+    axis = node.axis(node.whole("axis", -1), rank)
+    made = _normalised(node, x, list(range(axis, rank)), node.real("epsilon", 1e-5))
+    made = node.op("MUL", [made, node[1]])
+    bias = node.optional(2)
+    return made if bias is None else node.op("ADD", [made, bias])
+
+
+@importer("RMSNormalization")
+def _rms_normalization(node: Node) -> Tensor:
+    x, rank = node[0], node.rank(node[0])
+    if x.dtype is not DType.FLOAT32:
+        raise NotLoweredError("only FLOAT32 is normalised so")
+    axes = node.const(range(node.axis(node.whole("axis", -1), rank), rank), np.int32)
+    squares = node.op("MEAN", [node.op("MUL", [x, x]), axes], ReducerAttrs(True))
+    epsilon = node.const(np.float32(node.real("epsilon", 1e-5)))
+    inverse = node.op("RSQRT", [node.op("ADD", [squares, epsilon])])
+    return node.op("MUL", [node.op("MUL", [x, inverse]), node[1]])
+
+
+def _along_last(node: Node, record: str, axis: int) -> Tensor:
+    """A softmax along an axis, which is moved to the end and back."""
+    x, rank = node[0], node.rank(node[0])
+    order = [place for place in range(rank) if place != axis] + [axis]
+    attrs = SoftmaxAttrs(1.0) if record == "SOFTMAX" else None
+    made = node.op(record, [node.transpose(x, order)], attrs)
+    return node.transpose(made, [int(place) for place in np.argsort(order)])
+
+
+def _flattened(node: Node, record: str) -> Tensor:
+    """A softmax over all axes from one on, as operator sets before 13 have it."""
+    x, rank = node[0], node.rank(node[0])
+    axis = node.axis(node.whole("axis", 1), rank)
+    if axis == rank - 1 or all(size == 1 for size in x.shape[axis + 1 :]):
+        return _along_last(node, record, axis)
+    rows = x.shape[axis:]
+    if None in rows or x.shape.count(None) > 1:
+        raise NotLoweredError("sizes are open")
+    flat = node.reshape(x, [-1, prod(size or 1 for size in rows)])
+    made = node.op(record, [flat], SoftmaxAttrs(1.0) if record == "SOFTMAX" else None)
+    return node.reshape(made, [-1 if size is None else size for size in x.shape])
+
+
+@importer("Softmax")
+def _old_softmax(node: Node) -> Tensor:
+    return _flattened(node, "SOFTMAX")
+
+
+@importer("Softmax", since=13)
+def _softmax(node: Node) -> Tensor:
+    return _along_last(node, "SOFTMAX", node.axis(node.whole("axis", -1), node.rank(node[0])))
+
+
+@importer("LogSoftmax")
+def _old_log_softmax(node: Node) -> Tensor:
+    return _flattened(node, "LOG_SOFTMAX")
+
+
+@importer("LogSoftmax", since=13)
+def _log_softmax(node: Node) -> Tensor:
+    return _along_last(node, "LOG_SOFTMAX", node.axis(node.whole("axis", -1), node.rank(node[0])))

@@ -1,0 +1,17 @@
+"""The rank of a tensor where an importer cannot do without it."""
+
+from __future__ import annotations
+
+from circlet.errors import FormatError
+from circlet.ir import Tensor
+
+
+def rank_of(tensor: Tensor) -> int:
+    """The number of dimensions; FormatError where the file leaves it open."""
+    if not tensor.has_rank:
+        raise FormatError(
+            "the number of dimensions of a tensor is not known",
+            where=tensor.name,
+            fix="export the model with shapes, or run onnx.shape_inference over it",
+        )
+    return len(tensor.shape)

@@ -1,0 +1,173 @@
+"""A whole .onnx file: bytes to `circlet.ir.Model`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from circlet.errors import FormatError, GraphError, InputError, UnsupportedOpsError
+from circlet.formats.onnx.graph import GraphImporter, Reading
+from circlet.formats.onnx.skeleton import skeleton
+from circlet.formats.onnx.table import imported_kinds
+from circlet.formats.onnx.tensors import TensorStore
+from circlet.ir import Model
+from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.ops import all_records, find
+from circlet.ops.onnx.record import PREFIX
+
+OLDEST_OPSET = 6
+_DOMAINS = ("", "ai.onnx")
+
+
+def read_onnx(
+    data: memoryview, limits: Limits = DEFAULT_LIMITS, folder: Path | None = None
+) -> Model:
+    """The model that the bytes hold; large constants are views into them.
+
+    `folder` is where the file lies, for tensors that are stored in files beside it.
+
+    Raises:
+        InputError: The package `onnx` is not installed.
+        FormatError, GraphError, LimitError: The contents are no model that can be used.
+        UnsupportedOpsError: Some operators cannot be imported; all are named.
+    """
+    limits.check_file(len(data))
+    small, views = skeleton(data)
+    proto = _parsed(small)
+    opsets = _opsets(proto)
+    proto = _inferred(_inlined(_inferred(proto)))
+    store = TensorStore(views, limits, folder)
+    state = Reading(store, limits, opsets)
+    graph = GraphImporter(state, proto.graph).run()
+    if state.unsupported:
+        raise UnsupportedOpsError(state.unsupported)
+    model = Model([graph, *state.graphs], str(proto.doc_string), source_format="onnx")
+    model.metadata = {
+        str(entry.key): np.frombuffer(str(entry.value).encode(), np.uint8)
+        for entry in proto.metadata_props
+    }
+    if store.files:
+        model.extra["external_files"] = sorted(store.files)
+    return model
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        import onnx
+    except ImportError:
+        raise InputError(
+            ".onnx files are read with the package onnx, which is not installed",
+            fix="pip install 'circlet[onnx]'",
+        ) from None
+    from google.protobuf.message import DecodeError
+
+    try:
+        proto = onnx.ModelProto.FromString(data)
+    except DecodeError as error:
+        raise FormatError("the .onnx file is damaged", why=str(error)) from None
+    if not proto.HasField("graph"):
+        raise FormatError("the .onnx file holds no graph", why="it may be damaged, or none at all")
+    _check_names(proto)
+    return proto
+
+
+def _check_names(proto: Any) -> None:
+    """Names must be UTF-8: others come as bytes, which are no names to anyone."""
+    for node in _nodes(proto):
+        names = (node.op_type, node.domain, node.name, *node.input, *node.output)
+        if not all(isinstance(name, str) for name in (*names, *(a.name for a in node.attribute))):
+            raise FormatError("a name in the .onnx file is no UTF-8 text", where=repr(node.op_type))
+    graph = proto.graph
+    values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
+    if not all(isinstance(value.name, str) for value in values):
+        raise FormatError("a name in the .onnx file is no UTF-8 text", where=str(graph.name))
+    if not all(isinstance(entry.domain, str) for entry in proto.opset_import):
+        raise FormatError("a name in the .onnx file is no UTF-8 text", where="opset_import")
+
+
+def _opsets(proto: Any) -> dict[str, int]:
+    """The version of each operator set that the file imports.
+
+    Raises:
+        FormatError: The default one is too old or too new.
+    """
+    from onnx.defs import onnx_opset_version
+
+    found = {
+        "" if entry.domain in _DOMAINS else str(entry.domain): int(entry.version)
+        for entry in proto.opset_import
+    }
+    version, newest = found.setdefault("", OLDEST_OPSET), onnx_opset_version()
+    if not OLDEST_OPSET <= version <= newest:
+        raise FormatError(
+            f"operator set {version} is not read",
+            why=f"read are {OLDEST_OPSET} to {newest}, the newest that the package onnx knows",
+            fix="update the package onnx, or convert the model with onnx.version_converter",
+        )
+    return found
+
+
+def _inlined(proto: Any) -> Any:
+    """The model without calls of functions: its own, and operators that the standard writes so."""
+    from onnx.inliner import inline_selected_functions
+
+    from circlet.formats.onnx import importers  # noqa: F401  (fills the table)
+
+    kept = _known()
+    own = {(function.domain, function.name) for function in proto.functions}
+    used = {(node.domain, node.op_type) for node in _nodes(proto)}
+    if not own and not any(_has_body(*key) for key in used - kept):
+        return proto
+    try:
+        return inline_selected_functions(
+            proto, sorted(kept - own), True, inline_schema_functions=True
+        )
+    except (RuntimeError, ValueError) as error:
+        raise FormatError("the functions of the model do not fit", why=str(error)) from None
+
+
+def _known() -> set[tuple[str, str]]:
+    """The operators that are read as they are."""
+    own = (record.kind.removeprefix(f"CUSTOM:{PREFIX}") for record in all_records())
+    kinds = {*imported_kinds(), *(("", kind) for kind in own)}
+    return kinds | {("ai.onnx", kind) for domain, kind in kinds if not domain}
+
+
+def _nodes(proto: Any) -> list[Any]:
+    found: list[Any] = []
+    waiting = [proto.graph, *proto.functions]
+    while waiting:
+        graph = waiting.pop()
+        for node in graph.node:
+            found.append(node)
+            for attribute in node.attribute:
+                waiting += [attribute.g] if attribute.HasField("g") else []
+                waiting += list(attribute.graphs)
+    return found
+
+
+def _has_body(domain: str, kind: str) -> bool:
+    from onnx import defs
+
+    try:
+        schema = defs.get_schema(kind, domain="" if domain in _DOMAINS else domain)
+    except defs.SchemaError:
+        return False
+    if find(f"CUSTOM:{PREFIX}{kind}") is not None:
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _inferred(proto: Any) -> Any:
+    """The model with the types of its values, as far as ONNX can tell them."""
+    from onnx.shape_inference import InferenceError, infer_shapes
+
+    try:
+        return infer_shapes(proto, check_type=True, data_prop=True)
+    except (InferenceError, RuntimeError, ValueError) as error:
+        first = str(error).splitlines()[0] if str(error) else ""
+        raise GraphError(
+            "the types or sizes of the model contradict each other", why=first
+        ) from None

@@ -1,0 +1,182 @@
+"""Element types and tensors of ONNX files; elements stay views where the file allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from circlet.errors import FileError, FormatError, LimitError
+from circlet.formats.onnx.skeleton import MARK
+from circlet.ir import DType, Tensor
+from circlet.ir.builder import constant
+from circlet.limits import Limits
+from circlet.stored import StoredFile
+
+# By the numbers of onnx.TensorProto.DataType.
+DTYPES = {
+    1: DType.FLOAT32,
+    2: DType.UINT8,
+    3: DType.INT8,
+    4: DType.UINT16,
+    5: DType.INT16,
+    6: DType.INT32,
+    7: DType.INT64,
+    9: DType.BOOL,
+    10: DType.FLOAT16,
+    11: DType.FLOAT64,
+    12: DType.UINT32,
+    13: DType.UINT64,
+    14: DType.COMPLEX64,
+    15: DType.COMPLEX128,
+}
+_OTHERS = {8: "STRING", 16: "BFLOAT16", 17: "FLOAT8E4M3FN", 18: "FLOAT8E4M3FNUZ", 19: "FLOAT8E5M2"}
+_OTHERS |= {20: "FLOAT8E5M2FNUZ", 21: "UINT4", 22: "INT4", 23: "FLOAT4E2M1", 24: "FLOAT8E8M0"}
+_OTHERS |= {25: "UINT2", 26: "INT2"}
+_EXTERNAL = 1
+
+
+def dtype_of(number: int, where: str) -> DType:
+    """The element type of a number in a file.
+
+    Raises:
+        FormatError: There is no such type, or none that a tensor here can have.
+    """
+    found = DTYPES.get(number)
+    if found is None:
+        why = f"it is {_OTHERS[number]}" if number in _OTHERS else f"type {number} is not defined"
+        raise FormatError("a tensor has an element type that is not read", where=where, why=why)
+    return found
+
+
+@dataclass
+class TensorStore:
+    """Where the elements of a model's tensors are: views, and files beside the model.
+
+    Attributes:
+        views: Large tensors within the file.
+        folder: Where the model's file is; None for bytes, which have no files beside them.
+        files: The files beside the model that were read.
+    """
+
+    views: list[memoryview]
+    limits: Limits
+    folder: Path | None = None
+    files: dict[str, memoryview] = field(default_factory=dict)
+
+    def tensor(self, proto: Any, where: str = "") -> Tensor:
+        """A constant; its elements are a read-only view where they are stored as raw bytes.
+
+        Raises:
+            FormatError: The elements do not fit the type and the sizes.
+            LimitError: It is larger than a tensor may be.
+        """
+        where = where or proto.name
+        return constant(proto.name, self.array(proto, where))
+
+    def array(self, proto: Any, where: str) -> np.ndarray:
+        """The elements of a tensor; raises as `tensor`."""
+        dtype, sizes = dtype_of(proto.data_type, where), tuple(proto.dims)
+        if any(size < 0 for size in sizes) or len(sizes) > self.limits.rank:
+            raise FormatError("a tensor has impossible sizes", where=where, why=str(list(sizes)))
+        wanted = prod(sizes) * dtype.numpy.itemsize
+        if wanted > self.limits.tensor_bytes:
+            why = f"{wanted} bytes, the limit is {self.limits.tensor_bytes}"
+            raise LimitError("a tensor is larger than allowed", where=where, why=why)
+        raw = self._raw(proto, wanted, where)
+        if raw is None:
+            return _listed(proto, dtype, sizes, where)
+        if len(raw) != wanted:
+            raise FormatError(
+                "a tensor's elements do not fit its sizes",
+                where=where,
+                why=f"{len(raw)} bytes for {list(sizes)} of {dtype.name}",
+            )
+        return np.frombuffer(raw, dtype.numpy).reshape(sizes)
+
+    def _raw(self, proto: Any, wanted: int, where: str) -> memoryview | bytes | None:
+        if proto.data_location == _EXTERNAL:
+            return self._external(proto, wanted, where)
+        return proto.raw_data if proto.HasField("raw_data") else None
+
+    def _external(self, proto: Any, wanted: int, where: str) -> memoryview:
+        entries = {entry.key: entry.value for entry in proto.external_data}
+        location = entries.get("location", "")
+        offset = _number(entries.get("offset", "0"), where)
+        if location == MARK:
+            if offset >= len(self.views):
+                raise FormatError("a tensor has no elements", where=where)
+            return self.views[offset]
+        size = _number(entries.get("length", str(wanted)), where)
+        data = self._file(location, where)
+        if offset + size > len(data):
+            raise FormatError(
+                "a tensor's external data ends too early",
+                where=where,
+                why=f"bytes {offset} to {offset + size} of {len(data)} in {location}",
+            )
+        return data[offset : offset + size]
+
+    def _file(self, location: str, where: str) -> memoryview:
+        """A file beside the model; nothing outside of the model's folder is ever opened."""
+        if location in self.files:
+            return self.files[location]
+        if self.folder is None:
+            raise FormatError(
+                "external data needs the model's file",
+                where=where,
+                why="the model was given as bytes, which lie in no folder",
+                fix="give the path of the .onnx file",
+            )
+        folder = self.folder.resolve()
+        path = folder if "\0" in location else (folder / location).resolve()
+        if Path(location).is_absolute() or path == folder or not path.is_relative_to(folder):
+            raise FormatError(
+                "external data lies outside of the model's folder",
+                where=where,
+                why=repr(location),
+                fix="put the data beside the .onnx file and name it by a relative path",
+            )
+        try:
+            file = StoredFile(path, "the external data")
+        except FileError as error:
+            raise FileError(error.what, where=where, why=error.reasons, fix=error.fix) from None
+        self.limits.check_file(file.size, str(path))
+        self.files[location] = file.data()
+        return self.files[location]
+
+
+def _number(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise FormatError("a place in external data is no number", where=where, why=repr(text))
+    return int(text)
+
+
+def _listed(proto: Any, dtype: DType, sizes: tuple[int, ...], where: str) -> np.ndarray:
+    """Elements that are stored as numbers, 16-bit floats as their bits."""
+    if dtype is DType.FLOAT32:
+        values = np.array(proto.float_data, np.float32)
+    elif dtype is DType.FLOAT64:
+        values = np.array(proto.double_data, np.float64)
+    elif dtype is DType.INT64:
+        values = np.array(proto.int64_data, np.int64)
+    elif dtype in (DType.UINT64, DType.UINT32):
+        values = np.array(proto.uint64_data, np.uint64).astype(dtype.numpy)
+    elif dtype is DType.FLOAT16:
+        values = np.array(proto.int32_data, np.int32).astype(np.uint16).view(np.float16)
+    elif dtype is DType.COMPLEX64:
+        values = np.array(proto.float_data, np.float32).view(np.complex64)
+    elif dtype is DType.COMPLEX128:
+        values = np.array(proto.double_data, np.float64).view(np.complex128)
+    else:
+        values = np.array(proto.int32_data, np.int32).astype(dtype.numpy)
+    if values.size != prod(sizes):
+        raise FormatError(
+            "a tensor's elements do not fit its sizes",
+            where=where,
+            why=f"{values.size} elements for {list(sizes)} of {dtype.name}",
+        )
+    return values.reshape(sizes)

@@ -1,0 +1,123 @@
+"""Quantisation as ONNX computes it: float scales, halves to even, saturation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlet.ops.onnx.record import OnnxAttrs, axis_of, onnx_kind, same
+from circlet.ops.onnx.windows import convolved
+
+Array = np.ndarray
+
+
+def _spread(values: Any, x: Array, attrs: OnnxAttrs) -> Any:
+    """Scales or zero points along their axis, or in blocks of it, as large as `x`."""
+    if values is None or values.size == 1:
+        return values if values is None else values.reshape(())
+    axis, block = axis_of(attrs.get("axis", 1), x.ndim), attrs.get("block_size", 0)
+    if block:
+        return np.repeat(values, block, axis).take(range(x.shape[axis]), axis)
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    return values.reshape(shape)
+
+
+def saturated(values: Array, dtype: Any) -> Array:
+    """Whole numbers as a type, at its limits where they lie beyond."""
+    limits = np.iinfo(dtype)
+    return np.asarray(np.clip(values, limits.min, limits.max)).astype(dtype)
+
+
+def quantised(x: Array, scale: Any, zero: Any, dtype: Any) -> Array:
+    """round(x / scale) + zero, halves to even."""
+    whole = np.rint(x / scale)
+    return saturated(whole + (0 if zero is None else zero.astype(np.float64)), dtype)
+
+
+def _quantize(attrs: OnnxAttrs, x: Array, scale: Array, zero: Any = None) -> Array:
+    dtype = np.uint8 if zero is None else zero.dtype
+    if zero is None and attrs.get("output_dtype", 0):
+        dtype = {2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16}[attrs.get("output_dtype")]
+    return quantised(x, _spread(scale, x, attrs), _spread(zero, x, attrs), dtype)
+
+
+def _dequantize(attrs: OnnxAttrs, x: Array, scale: Array, zero: Any = None) -> Array:
+    offset = 0 if zero is None else _spread(zero, x, attrs).astype(np.int64)
+    return np.asarray((x.astype(np.int64) - offset).astype(scale.dtype) * _spread(scale, x, attrs))
+
+
+onnx_kind("QuantizeLinear", _quantize, inputs=(2, 3), infer=same)
+onnx_kind("DequantizeLinear", _dequantize, inputs=(2, 3), infer=same)
+
+
+def _dynamic_quantize(attrs: OnnxAttrs, x: Array) -> tuple[Any, ...]:
+    low, high = min(0.0, float(x.min())), max(0.0, float(x.max()))
+    scale = np.float32((np.float32(high) - np.float32(low)) / 255)
+    zero = np.uint8(np.clip(np.rint(-low / scale), 0, 255)) if scale else np.uint8(0)
+    return quantised(x, scale, np.asarray(zero), np.uint8), scale, zero
+
+
+onnx_kind("DynamicQuantizeLinear", _dynamic_quantize)
+
+
+def _filters(values: Array, rank: int) -> Array:
+    return values.reshape(-1, *[1] * rank) if values.size > 1 else values.reshape(())
+
+
+def _qlinear_conv(
+    attrs: OnnxAttrs,
+    x: Array,
+    x_scale: Array,
+    x_zero: Array,
+    weights: Array,
+    w_scale: Array,
+    w_zero: Array,
+    y_scale: Array,
+    y_zero: Array,
+    bias: Any = None,
+) -> Array:
+    rank = x.ndim - 2
+    centred = weights.astype(np.int64) - _filters(w_zero.astype(np.int64), rank + 1)
+    sums = convolved(attrs, x.astype(np.int64) - int(x_zero.reshape(())), centred)
+    if bias is not None:
+        sums = sums + bias.astype(np.int64).reshape(-1, *[1] * rank)
+    factor = x_scale.reshape(()) * _filters(w_scale, rank) / y_scale.reshape(())
+    return saturated(np.rint(sums * factor) + int(y_zero.reshape(())), y_zero.dtype)
+
+
+onnx_kind("QLinearConv", _qlinear_conv, inputs=(8, 9))
+
+
+def _along(values: Array, x: Array, axis: int) -> Array:
+    if values.size == 1:
+        return values.reshape(())
+    if values.ndim > 1:
+        return values
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    return values.reshape(shape)
+
+
+def _qlinear_mat_mul(
+    attrs: OnnxAttrs,
+    a: Array,
+    a_scale: Array,
+    a_zero: Array,
+    b: Array,
+    b_scale: Array,
+    b_zero: Array,
+    y_scale: Array,
+    y_zero: Array,
+) -> Array:
+    left = a.astype(np.int64) - _along(a_zero.astype(np.int64), a, -2)
+    right = b.astype(np.int64) - _along(b_zero.astype(np.int64), b, -1)
+    sums = np.matmul(left, right)
+    scales = (s.astype(np.float32) for s in (a_scale, b_scale, y_scale))
+    sa, sb, sy = scales
+    factor = _along(sa, sums, -2) * _along(sb, sums, -1) / sy.reshape(())
+    return saturated(np.rint(sums * factor) + int(y_zero.reshape(())), y_zero.dtype)
+
+
+onnx_kind("QLinearMatMul", _qlinear_mat_mul, inputs=(8, 8))

@@ -1,0 +1,236 @@
+"""LSTM, GRU and RNN: both directions, lengths of sequences, both layouts, peepholes, clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from circlet.ir import Op, Shape
+from circlet.ops.onnx.record import OnnxAttrs, attributes, onnx_kind, stated
+from circlet.ops.opdef import TensorType
+from circlet.ops.operands import operand
+
+Array = np.ndarray
+Function = Callable[[Array], Array]
+State = tuple[Array, ...]
+Step = Callable[[Array, State], State]
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _function(name: str, alpha: float | None, beta: float | None) -> Function:
+    def of(given: float | None, default: float) -> float:
+        return default if given is None else given
+
+    table: dict[str, Function] = {
+        "sigmoid": _sigmoid,
+        "tanh": np.tanh,
+        "relu": lambda x: np.maximum(x, 0),
+        "affine": lambda x: of(alpha, 1) * x + of(beta, 0),
+        "leakyrelu": lambda x: np.where(x < 0, of(alpha, 0.01) * x, x),
+        "thresholdedrelu": lambda x: np.where(x > of(alpha, 1), x, 0),
+        "scaledtanh": lambda x: of(alpha, 1) * np.tanh(of(beta, 1) * x),
+        "hardsigmoid": lambda x: np.clip(of(alpha, 0.2) * x + of(beta, 0.5), 0, 1),
+        "elu": lambda x: np.where(x < 0, of(alpha, 1) * np.expm1(np.minimum(x, 0)), x),
+        "softsign": lambda x: x / (1 + np.abs(x)),
+        "softplus": lambda x: np.logaddexp(0, x),
+    }
+    return table[name.lower()]
+
+
+def _functions(attrs: OnnxAttrs, names: Sequence[str], direction: int) -> list[Function]:
+    """The activation functions of one direction."""
+    given = attrs.get("activations") or (*names, *names)
+    alphas, betas = (list(attrs.get(f"activation_{n}") or ()) for n in ("alpha", "beta"))
+    first = direction * len(names)
+
+    def at(values: list[float], index: int) -> float | None:
+        return values[index] if index < len(values) else None
+
+    places = range(first, first + len(names))
+    return [_function(given[i], at(alphas, i), at(betas, i)) for i in places]
+
+
+def _clip(attrs: OnnxAttrs, x: Array) -> Array:
+    limit = attrs.get("clip")
+    return x if limit is None else np.clip(x, -limit, limit)
+
+
+def _directions(attrs: OnnxAttrs) -> list[bool]:
+    """Of each direction, whether it runs backwards."""
+    one = {"forward": [False], "reverse": [True]}
+    return one.get(attrs.get("direction", "forward"), [False, True])
+
+
+def _turned(x: Array, lengths: Array) -> Array:
+    """Each sequence of [time, batch, ...] from its end."""
+    made = x.copy()
+    for batch, length in enumerate(lengths):
+        made[:length, batch] = x[:length, batch][::-1]
+    return made
+
+
+def _run(x: Array, lengths: Array, state: State, step: Step) -> tuple[Array, State]:
+    """The first state after each time, zero behind a sequence's end, and the last state."""
+    rows = []
+    for time, data in enumerate(x):
+        alive = (time < lengths)[:, None]
+        fresh = step(data, state)
+        rows.append(np.where(alive, fresh[0], 0))
+        state = tuple(np.where(alive, new, old) for new, old in zip(fresh, state, strict=True))
+    made = np.stack(rows) if rows else np.zeros((0, *state[0].shape), x.dtype)
+    return made, state
+
+
+def _bias(b: Any, direction: int, gates: int, hidden: int) -> Iterator[Array]:
+    """Biases of the operand and of the state, gates one after the other."""
+    for half in range(2):
+        width = gates * hidden
+        yield np.zeros(width) if b is None else b[direction, half * width : (half + 1) * width]
+
+
+def _layer(
+    attrs: OnnxAttrs,
+    x: Array,
+    lengths: Any,
+    starts: Sequence[Any],
+    hidden: int,
+    steps: Sequence[Step],
+) -> tuple[Array, ...]:
+    """All directions over the same operand, in the layout of the attributes."""
+    batch_first = attrs.get("layout", 0)
+    data = np.swapaxes(x, 0, 1) if batch_first else x
+    count = np.full(data.shape[1], data.shape[0]) if lengths is None else lengths
+    rows, lasts = [], []
+    for direction, (is_turned, step) in enumerate(zip(_directions(attrs), steps, strict=True)):
+        state = tuple(_start(s, direction, data, hidden, batch_first) for s in starts)
+        given = _turned(data, count) if is_turned else data
+        made, last = _run(given, count, state, step)
+        rows.append(_turned(made, count) if is_turned else made)
+        lasts.append(last)
+    y = np.stack(rows, 1)
+    ends = [np.stack([last[i] for last in lasts]) for i in range(len(starts))]
+    if batch_first:
+        return y.transpose(2, 0, 1, 3), *(end.swapaxes(0, 1) for end in ends)
+    return y, *ends
+
+
+def _start(given: Any, direction: int, data: Array, hidden: int, batch_first: int) -> Array:
+    if given is None:
+        return np.zeros((data.shape[1], hidden), data.dtype)
+    return given[:, direction] if batch_first else given[direction]
+
+
+def _rnn(
+    attrs: OnnxAttrs,
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Any = None,
+    lengths: Any = None,
+    h: Any = None,
+) -> tuple[Array, ...]:
+    hidden = r.shape[2]
+
+    def made(direction: int) -> Step:
+        (f,) = _functions(attrs, ["Tanh"], direction)
+        total = sum(_bias(b, direction, 1, hidden))
+
+        def step(data: Array, state: State) -> State:
+            return (f(_clip(attrs, data @ w[direction].T + state[0] @ r[direction].T + total)),)
+
+        return step
+
+    steps = [made(i) for i in range(w.shape[0])]
+    return _layer(attrs, x, lengths, [h], hidden, steps)
+
+
+def _gru(
+    attrs: OnnxAttrs,
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Any = None,
+    lengths: Any = None,
+    h: Any = None,
+) -> tuple[Array, ...]:
+    hidden, before = r.shape[2], attrs.get("linear_before_reset", 0)
+
+    def made(direction: int) -> Step:
+        f, g = _functions(attrs, ["Sigmoid", "Tanh"], direction)
+        of_data, of_state = (half.reshape(3, hidden) for half in _bias(b, direction, 3, hidden))
+        wz, wr, wh = np.split(w[direction], 3)
+        rz, rr, rh = np.split(r[direction], 3)
+
+        def step(data: Array, state: State) -> State:
+            (last,) = state
+            update = f(_clip(attrs, data @ wz.T + last @ rz.T + of_data[0] + of_state[0]))
+            reset = f(_clip(attrs, data @ wr.T + last @ rr.T + of_data[1] + of_state[1]))
+            if before:
+                inner = reset * (last @ rh.T + of_state[2])
+            else:
+                inner = (reset * last) @ rh.T + of_state[2]
+            fresh = g(_clip(attrs, data @ wh.T + inner + of_data[2]))
+            return ((1 - update) * fresh + update * last,)
+
+        return step
+
+    steps = [made(i) for i in range(w.shape[0])]
+    return _layer(attrs, x, lengths, [h], hidden, steps)
+
+
+def _lstm(
+    attrs: OnnxAttrs,
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Any = None,
+    lengths: Any = None,
+    h: Any = None,
+    c: Any = None,
+    p: Any = None,
+) -> tuple[Array, ...]:
+    hidden, coupled = r.shape[2], attrs.get("input_forget", 0)
+
+    def made(direction: int) -> Step:
+        f, g, out = _functions(attrs, ["Sigmoid", "Tanh", "Tanh"], direction)
+        total = sum(_bias(b, direction, 4, hidden))
+        peep = np.zeros((3, hidden)) if p is None else p[direction].reshape(3, hidden)
+
+        def step(data: Array, state: State) -> State:
+            last, cell = state
+            gates = data @ w[direction].T + last @ r[direction].T + total
+            i, o, forget, new = np.split(gates, 4, axis=-1)
+            opened = f(_clip(attrs, i + peep[0] * cell))
+            kept = 1 - opened if coupled else f(_clip(attrs, forget + peep[2] * cell))
+            fresh = kept * cell + opened * g(_clip(attrs, new))
+            shown = f(_clip(attrs, o + peep[1] * fresh))
+            return shown * out(fresh), fresh
+
+        return step
+
+    steps = [made(i) for i in range(w.shape[0])]
+    return _layer(attrs, x, lengths, [h, c], hidden, steps)
+
+
+def _infer(op: Op) -> list[TensorType]:
+    x, weights, hidden = (operand(op, index).shape for index in range(3))
+    if not (len(x) == len(weights) == len(hidden) == 3):
+        return stated(op)
+    directions, size = weights[0], hidden[2]
+    if attributes(op).get("layout", 0):
+        rows: Shape = (*x[:2], directions, size)
+        last: Shape = (x[0], directions, size)
+    else:
+        rows, last = (x[0], directions, x[1], size), (directions, x[1], size)
+    shapes = [rows, last, last]
+    return [TensorType(o.dtype, s) for o, s in zip(op.outputs, shapes, strict=False)]
+
+
+onnx_kind("RNN", _rnn, inputs=(3, 6), infer=_infer)
+onnx_kind("GRU", _gru, inputs=(3, 6), infer=_infer)
+onnx_kind("LSTM", _lstm, inputs=(3, 8), infer=_infer)

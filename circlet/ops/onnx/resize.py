@@ -1,0 +1,143 @@
+"""Resize with every mode of the standard, any number of axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from circlet.errors import GraphError
+from circlet.ops.onnx.record import OnnxAttrs, onnx_kind
+
+Array = np.ndarray
+
+
+def _position(
+    attrs: OnnxAttrs, i: Array, scale: float, size: int, result: float, roi: Any
+) -> Array:
+    """Where in the source each output index lies."""
+    mode = attrs.get("coordinate_transformation_mode", "half_pixel")
+    if mode == "asymmetric":
+        return np.asarray(i / scale)
+    if mode == "align_corners":
+        return np.asarray(i * (size - 1) / (result - 1) if result > 1 else i * 0.0)
+    if mode == "tf_crop_and_resize":
+        first, last = roi
+        if result > 1:
+            return np.asarray(first * (size - 1) + i * (last - first) * (size - 1) / (result - 1))
+        return np.asarray(0.5 * (first + last) * (size - 1) + i * 0.0)
+    if mode == "pytorch_half_pixel" and result <= 1:
+        return np.asarray(i * 0.0 - 0.5 + 0.5)
+    centred = (i + 0.5) / scale - 0.5
+    if mode == "half_pixel_symmetric":
+        length = scale * size
+        centre, adjusted = size / 2, int(length) / length
+        return np.asarray(centre * (1 - adjusted) + centred)
+    return np.asarray(centred)
+
+
+def _weights(attrs: OnnxAttrs, offset: Array, scale: float) -> tuple[Array, Array]:
+    """Which sources around a place count, from its floor on, and how much each."""
+    mode = attrs.get("mode", "nearest")
+    shrink = min(scale, 1.0) if attrs.get("antialias", 0) else 1.0
+    if mode == "linear":
+        reach = int(np.ceil(1 / shrink))
+        places = np.arange(1 - reach, reach + 1)
+        made = np.maximum(0, 1 - np.abs(places - offset[:, None]) * shrink)
+        return places, made
+    a = attrs.get("cubic_coeff_a", -0.75)
+    reach = int(np.ceil(2 / shrink))
+    places = np.arange(1 - reach, reach + 1)
+    x = np.abs(places - offset[:, None]) * shrink
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return places, np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def _nearest(attrs: OnnxAttrs, position: Array) -> Array:
+    how = attrs.get("nearest_mode", "round_prefer_floor")
+    if attrs.opset < 11:
+        how = "floor"
+    if how == "floor":
+        return np.floor(position)
+    if how == "ceil":
+        return np.ceil(position)
+    if how == "round_prefer_ceil":
+        return np.floor(position + 0.5)
+    return np.ceil(position - 0.5)
+
+
+def _along(attrs: OnnxAttrs, x: Array, axis: int, count: int, scale: float, roi: Any) -> Array:
+    size = x.shape[axis]
+    result = scale * size if attrs.get("axes") is None and count != scale * size else float(count)
+    position = _position(attrs, np.arange(count, dtype=np.float64), scale, size, result, roi)
+    if attrs.get("mode", "nearest") == "nearest":
+        at = np.clip(_nearest(attrs, position).astype(np.int64), 0, size - 1)
+        made = np.take(x, at, axis)
+    else:
+        made = _interpolated(attrs, x, axis, position, scale)
+    if attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        shape = [1] * x.ndim
+        shape[axis] = -1
+        outside = ((position < 0) | (position > size - 1)).reshape(shape)
+        made = np.where(outside, attrs.get("extrapolation_value", 0.0), made)
+    return made
+
+
+def _interpolated(attrs: OnnxAttrs, x: Array, axis: int, position: Array, scale: float) -> Array:
+    size, floor = x.shape[axis], np.floor(position)
+    places, weights = _weights(attrs, position - floor, scale)
+    at = floor.astype(np.int64)[:, None] + places
+    if attrs.get("exclude_outside", 0):
+        weights = np.where((at < 0) | (at >= size), 0, weights)
+    weights = weights / weights.sum(1, keepdims=True)
+    matrix = np.zeros((len(position), size))
+    np.add.at(matrix, (np.arange(len(position))[:, None], np.clip(at, 0, size - 1)), weights)
+    return np.moveaxis(np.tensordot(x.astype(np.float64), matrix, ([axis], [1])), -1, axis)
+
+
+def _targets(
+    attrs: OnnxAttrs, shape: Sequence[int], axes: Sequence[int], scales: Any, sizes: Any
+) -> list[tuple[int, float]]:
+    """Output size and scale of each axis that is resized."""
+    have = [shape[axis] for axis in axes]
+    if sizes is None:
+        return [(int(np.floor(n * s)), float(s)) for n, s in zip(have, scales, strict=True)]
+    wanted = [int(n) for n in sizes]
+    policy = attrs.get("keep_aspect_ratio_policy", "stretch")
+    ratios = [w / n for w, n in zip(wanted, have, strict=True)]
+    if policy == "stretch":
+        return list(zip(wanted, ratios, strict=True))
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    return [(int(np.floor(scale * n + 0.5)), scale) for n in have]
+
+
+def _resize(
+    attrs: OnnxAttrs, x: Array, roi: Any = None, scales: Any = None, sizes: Any = None
+) -> Array:
+    if attrs.opset < 11:
+        roi, scales = None, roi
+    scales = None if scales is None or not scales.size else scales
+    sizes = None if sizes is None or not sizes.size else sizes
+    if scales is None and sizes is None:
+        raise GraphError("Resize has neither scales nor sizes")
+    axes = [a % x.ndim for a in attrs.get("axes") or range(x.ndim)]
+    legacy = OnnxAttrs((*attrs.values, ("coordinate_transformation_mode", "asymmetric")), 10)
+    said = legacy if attrs.opset < 11 else attrs
+    made = x
+    for i, (count, scale) in enumerate(_targets(said, x.shape, axes, scales, sizes)):
+        corners = None if roi is None or not roi.size else (roi[i], roi[i + len(axes)])
+        if count == x.shape[axes[i]] and scale == 1 and corners is None:
+            continue
+        made = _along(said, made, axes[i], count, scale, corners)
+    return np.rint(made) if x.dtype.kind in "iu" and said.get("mode") == "cubic" else made
+
+
+def _upsample(attrs: OnnxAttrs, x: Array, scales: Any = None) -> Array:
+    given = np.array(attrs.get("scales"), np.float32) if scales is None else scales
+    return _resize(OnnxAttrs(attrs.values, 10), x, given)
+
+
+onnx_kind("Resize", _resize, inputs=(1, 4))
+onnx_kind("Upsample", _upsample, inputs=(1, 2))

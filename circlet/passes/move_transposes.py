@@ -1,0 +1,127 @@
+"""Transposes move towards the outputs, where they meet others and cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from circlet.ir import DType, Graph, Op, Tensor
+from circlet.ir.builder import constant
+from circlet.ops import NoAttrs, get
+from circlet.ops.layout import permutation
+from circlet.ops.operands import is_reshape
+from circlet.ops.shape import ReshapeAttrs
+from circlet.passes.rewriter import Rewriter
+from circlet.passes.transposed import Transposed, is_movable, transposed
+
+Order = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MoveTransposes:
+    """Let operators that do not mind the order of axes run before a transpose instead of after it.
+
+    Before: `CONV_2D -> TRANSPOSE -> RELU -> TRANSPOSE -> CONV_2D`, as a network has it whose images
+    are NCHW. After: `CONV_2D -> RELU -> CONV_2D`. Of two transposes in a row one stays, or none. A
+    transpose that only moves axes of one element is a reshape where a reshape reads it.
+    """
+
+    name = "move-transposes"
+    needs = frozenset({"TRANSPOSE"})
+
+    def run(self, graph: Graph) -> bool:
+        """Move in execution order, so that a transpose passes a whole chain in one run."""
+        rewriter = Rewriter(graph)
+        for op in rewriter.ops():
+            if op.kind == "TRANSPOSE":
+                if not _merge(op, rewriter):
+                    _as_reshape(op, rewriter)
+            else:
+                _move(op, rewriter)
+        return rewriter.finish()
+
+
+def _order_of(tensor: Tensor | None, rewriter: Rewriter) -> tuple[Tensor, Order] | None:
+    """What a transpose makes a tensor of, and how; None where no transpose does."""
+    op = rewriter.producer(tensor)
+    if op is None or op.kind != "TRANSPOSE":
+        return None
+    order, source = permutation(op), op.inputs[0]
+    if order is None or source is None or source.is_constant or not source.has_rank:
+        return None
+    return source, order
+
+
+def _merge(op: Op, rewriter: Rewriter) -> bool:
+    """Have a transpose of a transpose read what that one reads."""
+    found, order = _order_of(op.inputs[0], rewriter), permutation(op)
+    if found is None or order is None:
+        return False
+    source, first = found
+    both = tuple(first[axis] for axis in order)
+    if both == tuple(range(len(both))) and rewriter.bypass(op, source):
+        return True
+    rewriter.replace([op], replace(op, inputs=[source, _list(both)]))
+    return True
+
+
+def _as_reshape(op: Op, rewriter: Rewriter) -> bool:
+    """A transpose that keeps the order of all axes but those of one element, read by reshapes."""
+    source, result, order = op.inputs[0], op.outputs[0], permutation(op)
+    if source is None or order is None or not source.has_rank or result in rewriter.boundary:
+        return False
+    kept = [axis for axis in order if source.shape[axis] != 1]
+    sizes = [-1 if size is None else size for size in result.shape]
+    readers = rewriter.readers(result)
+    if kept != sorted(kept) or sizes.count(-1) > 1 or 0 in sizes or not readers:
+        return False
+    if not all(is_reshape(reader) for reader in readers):
+        return False
+    reshape = Op("RESHAPE", [source, _list(sizes)], [result], ReshapeAttrs(tuple(sizes)), op.origin)
+    rewriter.replace([op], reshape)
+    return True
+
+
+def _move(op: Op, rewriter: Rewriter) -> None:
+    """Have an op run on what its transposed operands are made of, and transpose its results."""
+    if not is_movable(op):
+        return
+    found = [_order_of(tensor, rewriter) for tensor in op.inputs]
+    orders = {order for entry in found if entry is not None for _, order in [entry]}
+    if len(orders) != 1 or not _gains(op, rewriter):
+        return
+    (order,) = orders
+    sources = [None if entry is None else entry[0] for entry in found]
+    made = transposed(op, sources, order)
+    if made is not None:
+        _replace(op, made, rewriter)
+
+
+def _gains(op: Op, rewriter: Rewriter) -> bool:
+    """Whether all that read the op's transposed operands can do without the transposes."""
+    for tensor in op.inputs:
+        if _order_of(tensor, rewriter) is None or tensor is None:
+            continue
+        if tensor in rewriter.boundary:
+            return False
+        if rewriter.any_reader(tensor, lambda r: r.kind != "TRANSPOSE" and not is_movable(r)):
+            return False
+    return True
+
+
+def _replace(op: Op, made: Transposed, rewriter: Rewriter) -> None:
+    fresh = replace(op, inputs=made.inputs, attrs=made.attrs)
+    fresh.outputs = [result.like() for result in op.outputs]
+    for tensor, inferred in zip(fresh.outputs, get(op).infer(fresh), strict=True):
+        tensor.shape, tensor.default_shape, tensor.dim_names = inferred.shape, None, ()
+    moved = [
+        Op("TRANSPOSE", [inner, _list(made.order)], [outer], NoAttrs(), op.origin)
+        for inner, outer in zip(fresh.outputs, op.outputs, strict=True)
+    ]
+    rewriter.replace([op], fresh, *moved)
+
+
+def _list(values: Sequence[int]) -> Tensor:
+    return constant("order", np.array(values, np.int32), dtype=DType.INT32)

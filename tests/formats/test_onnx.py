@@ -1,0 +1,220 @@
+"""Reading .onnx: small models made here, external data, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.errors import CircletError, FileError, FormatError, LimitError, UnsupportedOpsError
+from circlet.formats.convert import convert
+from circlet.formats.onnx.skeleton import skeleton
+from circlet.limits import Limits
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+helper = onnx.helper
+FLOAT = 1
+
+
+def model(
+    nodes: list[Any],
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
+    constants: dict[str, np.ndarray] | None = None,
+    opset: int = 21,
+) -> bytes:
+    """A model of float inputs and outputs of some sizes."""
+    stored = [onnx.numpy_helper.from_array(a, name) for name, a in (constants or {}).items()]
+    ends = [
+        [helper.make_tensor_value_info(name, FLOAT, sizes) for name, sizes in side.items()]
+        for side in (inputs, outputs)
+    ]
+    graph = helper.make_graph(nodes, "main", *ends, initializer=stored)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("other", 1)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    return bytes(made.SerializeToString())
+
+
+def run(data: bytes, *inputs: np.ndarray) -> list[np.ndarray]:
+    session = circlet.Session(data, backends=["reference"], cache=False)
+    return list(session.run(list(inputs)).values())
+
+
+def node(kind: str, inputs: str, outputs: str, **attributes: Any) -> Any:
+    return helper.make_node(kind, inputs.split(), outputs.split(), name=f"my {kind}", **attributes)
+
+
+def convolution(weights: np.ndarray) -> bytes:
+    nodes = [
+        node("Conv", "x w", "a", pads=[1, 1, 1, 1]),
+        node("Relu", "a", "b"),
+        node("Conv", "b w", "y", pads=[1, 1, 1, 1]),
+    ]
+    return model(nodes, {"x": ["batch", 4, 6, 6]}, {"y": ["batch", 4, 6, 6]}, {"w": weights})
+
+
+def test_names_of_sizes_and_of_operators_are_kept() -> None:
+    read = circlet.load(convolution(np.zeros((4, 4, 3, 3), np.float32)))
+    assert read.source_format == "onnx"
+    assert read.main.inputs[0].shape == (None, 4, 6, 6)
+    assert read.main.inputs[0].dim_names == ("batch", "", "", "")
+    assert {op.name for op in read.main.ops} == {"my Conv", "my Relu"}
+
+
+def test_a_convolutional_network_has_no_transpose_inside() -> None:
+    weights = np.random.default_rng(0).normal(size=(4, 4, 3, 3)).astype(np.float32)
+    session = circlet.Session(convolution(weights), backends=["reference"], cache=False)
+    kinds = [row["kind"] for row in session.placement]
+    assert kinds.count("TRANSPOSE") == 2  # NCHW at both borders
+    assert kinds[0] == kinds[-1] == "TRANSPOSE"
+
+
+def test_large_constants_are_views_into_the_file() -> None:
+    weights = np.random.default_rng(0).normal(size=(4, 4, 3, 3)).astype(np.float32)
+    data = convolution(np.tile(weights, (4, 1, 1, 1))[:, :, :, :])
+    view = memoryview(data)
+    small, views = skeleton(view)
+    assert len(small) < 1000
+    assert [np.shares_memory(np.frombuffer(v, "u1"), np.frombuffer(view, "u1")) for v in views]
+
+
+def test_a_constant_that_is_an_input_too_is_not_asked_for() -> None:
+    data = model(
+        [node("Add", "x c", "y")], {"x": [2], "c": [2]}, {"y": [2]}, {"c": np.ones(2, np.float32)}
+    )
+    (y,) = run(data, np.zeros(2, np.float32))
+    np.testing.assert_array_equal(y, [1, 1])
+
+
+@pytest.mark.parametrize(("opset", "axis_sums"), [(11, 1.0), (13, 3.0)])
+def test_softmax_means_what_its_operator_set_says(opset: int, axis_sums: float) -> None:
+    data = model(
+        [node("Softmax", "x", "y", axis=1)], {"x": [1, 2, 3]}, {"y": [1, 2, 3]}, opset=opset
+    )
+    (y,) = run(data, np.zeros((1, 2, 3), np.float32))
+    assert y.sum() == pytest.approx(axis_sums)
+
+
+def test_computed_shapes_disappear() -> None:
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s i", "n"),
+        node("Concat", "n rest", "t", axis=0),
+        node("Reshape", "x t", "y"),
+    ]
+    constants = {"i": np.array([0]), "rest": np.array([-1])}
+    data = model(nodes, {"x": [2, 3, 4]}, {"y": [2, 12]}, constants)
+    assert [op.kind for op in circlet.load(data).main.ops] == ["RESHAPE"]
+
+
+def test_a_kind_that_circle_lacks_is_stored_and_read_again(tmp_path: Path) -> None:
+    data = model([node("LRN", "x", "y", size=3)], {"x": [1, 4, 2, 2]}, {"y": [1, 4, 2, 2]})
+    source, stored = tmp_path / "a.onnx", tmp_path / "a.circle"
+    source.write_bytes(data)
+    convert(source, stored)
+    x = np.arange(16, dtype=np.float32).reshape(1, 4, 2, 2)
+    np.testing.assert_array_equal(run(stored.read_bytes(), x)[0], run(data, x)[0])
+    assert circlet.load(stored).main.ops[0].label == "CUSTOM:onnx.LRN"
+
+
+def test_a_branch_that_never_runs_is_left_out_and_others_are_graphs() -> None:
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [node(kind, "x", f"{name}_y")],
+            name,
+            [],
+            [helper.make_tensor_value_info(f"{name}_y", FLOAT, [2])],
+        )
+        for name, kind in (("then", "Neg"), ("else", "Abs"))
+    }
+    nodes = [
+        node("ReduceSum", "x", "s", keepdims=0),
+        node("Greater", "s zero", "c"),
+        node("If", "c", "y", **branches),
+    ]
+    data = model(nodes, {"x": [2]}, {"y": [2]}, {"zero": np.zeros((), np.float32)})
+    np.testing.assert_array_equal(run(data, np.array([1, 2], np.float32))[0], [-1, -2])
+    np.testing.assert_array_equal(run(data, np.array([-1, -2], np.float32))[0], [1, 2])
+
+
+def external(folder: Path, location: str, size: int = 16) -> Path:
+    data = model([node("Add", "x w", "y")], {"x": [4]}, {"y": [4]}, {"w": np.ones(4, np.float32)})
+    proto = onnx.ModelProto.FromString(data)
+    tensor = proto.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = 1
+    for key, value in (("location", location), ("length", str(size))):
+        tensor.external_data.add(key=key, value=value)
+    path = folder / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def test_external_data_is_read_beside_the_model_and_not_cached(tmp_path: Path) -> None:
+    path, beside = external(tmp_path, "w.bin"), tmp_path / "w.bin"
+    for value in (1.0, 2.0):
+        beside.write_bytes(np.full(4, value, np.float32).tobytes())
+        session = circlet.Session(path, backends=["reference"])
+        (y,) = session.run([np.zeros(4, np.float32)]).values()
+        np.testing.assert_array_equal(y, np.full(4, value))
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "a/../../w.bin", "", "link/w.bin"])
+def test_external_data_outside_of_the_folder_is_never_opened(tmp_path: Path, location: str) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "link").symlink_to(tmp_path)
+    with pytest.raises(FormatError, match="outside of the model's folder"):
+        circlet.load(external(inner, location))
+
+
+def test_external_data_that_is_missing_or_short_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError):
+        circlet.load(external(tmp_path, "w.bin"))
+    (tmp_path / "w.bin").write_bytes(bytes(7))
+    with pytest.raises(FormatError, match="ends too early"):
+        circlet.load(external(tmp_path, "w.bin"))
+
+
+def test_all_operators_that_are_not_known_are_named() -> None:
+    nodes = [
+        helper.make_node("Strange", ["x"], ["a"], name="one", domain="other"),
+        helper.make_node("Odd", ["a"], ["b"], name="skipped", domain="other"),
+        helper.make_node("Stranger", ["x"], ["y"], name="two", domain="other"),
+    ]
+    with pytest.raises(UnsupportedOpsError) as caught:
+        circlet.load(model(nodes, {"x": [1]}, {"y": [1]}))
+    assert [entry.source for entry in caught.value.entries] == ["one", "two"]
+
+
+@pytest.mark.parametrize("opset", [1, 9999])
+def test_operator_sets_that_are_not_read_are_refused(opset: int) -> None:
+    data = model([node("Relu", "x", "y")], {"x": [1]}, {"y": [1]}, opset=opset)
+    with pytest.raises(FormatError, match=f"operator set {opset}"):
+        circlet.load(data)
+
+
+def test_limits_hold() -> None:
+    data = convolution(np.zeros((4, 4, 3, 3), np.float32))
+    with pytest.raises(LimitError, match="too many operators"):
+        circlet.load(data, Limits(ops=2))
+    with pytest.raises(LimitError, match="larger than allowed"):
+        circlet.load(data, Limits(tensor_bytes=100))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damage_ends_in_a_coded_error(seed: int) -> None:
+    original = convolution(np.zeros((4, 4, 3, 3), np.float32))
+    rng = np.random.default_rng(seed)
+    for _ in range(60):
+        damaged = np.frombuffer(original, np.uint8).copy()
+        places = rng.integers(0, len(damaged), rng.integers(1, 12))
+        damaged[places] = rng.integers(0, 256, len(places))
+        try:
+            circlet.load(b"\x08" + damaged.tobytes()[1:])
+        except CircletError as error:
+            assert error.code.startswith("E-")

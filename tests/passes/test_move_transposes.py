@@ -1,0 +1,72 @@
+"""Transposes move down, meet others and cancel; results stay what they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Graph, Tensor
+from circlet.ir.builder import Builder
+from circlet.ops.build import builder
+from circlet.ops.layout import ConcatenationAttrs
+from circlet.ops.reduce import ReducerAttrs
+from circlet.passes.manager import PassManager
+from circlet.passes.move_transposes import MoveTransposes
+from circlet.passes.remove_dead_ops import RemoveDeadOps
+from tests.evaluate import evaluate
+
+FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+
+
+def turned(b: Builder, x: Tensor, order: tuple[int, ...]) -> Tensor:
+    return b.op("TRANSPOSE", [x, b.constant("order", np.array(order, np.int32))])
+
+
+def middle(kind: str, b: Builder, x: Tensor) -> Tensor:
+    """One operator over an NCHW image of 1x4x3x5."""
+    if kind == "ADD":
+        return b.op("ADD", [x, b.constant("c", np.arange(4, dtype=np.float32).reshape(4, 1, 1))])
+    if kind == "CONCATENATION":
+        return b.op("CONCATENATION", [x, x], ConcatenationAttrs(axis=1))
+    if kind == "PAD":
+        amounts = np.array([[0, 0], [1, 0], [2, 3], [0, 4]], np.int32)
+        return b.op("PAD", [x, b.constant("amounts", amounts)])
+    if kind == "MEAN":
+        return b.op("MEAN", [x, b.constant("axes", np.array([2, 3], np.int32))], ReducerAttrs(True))
+    if kind == "SLICE":
+        lists = (np.array([0, 1, 0, 2], np.int32), np.array([1, 2, 3, 3], np.int32))
+        return b.op("SLICE", [x, *(b.constant("list", values) for values in lists)])
+    return b.op(kind, [x])
+
+
+def network(kind: str) -> Graph:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, 3, 5, 4))
+    image = middle(kind, b, turned(b, x, FIRST))
+    return b.output(b.op("RELU", [turned(b, image, LAST)], name="y")).build()
+
+
+@pytest.mark.parametrize("kind", ["ABS", "ADD", "CONCATENATION", "PAD", "MEAN", "SLICE"])
+def test_an_operator_between_two_transposes_needs_none(kind: str) -> None:
+    x = np.random.default_rng(0).normal(size=(1, 3, 5, 4)).astype(np.float32)
+    (wanted,) = evaluate(network(kind), [x])
+    graph = network(kind)
+    PassManager((MoveTransposes(), RemoveDeadOps()), check=True).run(graph)
+    assert "TRANSPOSE" not in [op.kind for op in graph.ops]
+    np.testing.assert_array_equal(evaluate(graph, [x])[0], wanted)
+
+
+def test_a_transpose_that_a_barrier_reads_stays_where_it_is() -> None:
+    b = builder()
+    x = turned(b, b.input("x", DType.FLOAT32, (1, 3, 5, 4)), FIRST)
+    flat = b.op("RESHAPE", [x, b.constant("sizes", np.array([60], np.int32))])
+    graph = b.output(flat, b.op("ABS", [x])).build()
+    assert not MoveTransposes().run(graph)
+
+
+def test_origins_of_what_moves_are_kept() -> None:
+    graph = network("ABS")
+    names = {source.name for op in graph.ops for source in op.origin.sources}
+    MoveTransposes().run(graph)
+    assert {source.name for op in graph.ops for source in op.origin.sources} <= names
+    assert all("abs" in op.name for op in graph.ops if op.kind == "ABS")

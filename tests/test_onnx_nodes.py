@@ -1,0 +1,106 @@
+"""ONNX's own backend tests over `circlet.onnx_backend`: a chosen few, and all of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import onnx_nodes
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+
+CHOSEN = (
+    "add_bcast",
+    "and2d",
+    "argmax_default_axis_example",
+    "averagepool_2d_ceil",
+    "averagepool_2d_same_lower",
+    "basic_conv_with_padding",
+    "batchnorm_epsilon",
+    "cast_FLOAT_to_DOUBLE",
+    "clip_example",
+    "concat_2d_axis_1",
+    "constantofshape_int_zeros",
+    "conv_with_strides_and_asymmetric_padding",
+    "convtranspose_output_shape",
+    "cumsum_1d_exclusive",
+    "depthtospace_crd_mode_example",
+    "dequantizelinear_axis",
+    "einsum_transpose",
+    "expand_dim_unchanged",
+    "flatten_negative_axis1",
+    "gather_negative_indices",
+    "gemm_all_attributes",
+    "gru_defaults",
+    "hardmax_axis_1",
+    "if",
+    "instancenorm_epsilon",
+    "layer_normalization_3d_axis1_epsilon",
+    "logsoftmax_axis_0",
+    "lstm_with_peepholes",
+    "matmulinteger",
+    "maxpool_2d_dilations",
+    "maxpool_with_argmax_2d_precomputed_pads",
+    "mod_int64_fmod",
+    "nonmaxsuppression_two_batches",
+    "pow_types_int32_float32",
+    "qlinearconv",
+    "quantizelinear_axis",
+    "reduce_l2_keep_dims_example",
+    "reshape_zero_and_negative_dim",
+    "resize_upsample_scales_cubic_align_corners",
+    "scatter_elements_with_duplicate_indices",
+    "slice_neg_steps",
+    "softmax_axis_1",
+    "split_zero_size_splits_opset18",
+    "squeeze_negative_axes",
+    "tile",
+    "top_k_smallest",
+    "unique_sorted_without_axis",
+    "upsample_nearest",
+    "where_example",
+)
+
+# Of all cases, what is known to pass; the report of `python -m tests.onnx_nodes` names the others.
+LEAST_SHARE = 0.83
+
+
+@cache
+def known() -> dict[str, Any]:
+    return {case.name: case for case in onnx_nodes.loaded(("node",))}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_a_case_of_onnx_passes_in_numpy(name: str) -> None:
+    case = known()[f"test_{name}"]
+    assert onnx_nodes.run_case(case, "reference") == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_nearly_all_cases_of_onnx_pass(backend: str) -> None:
+    found = list(onnx_nodes.results([backend]))
+    passed = sum(not result.reason for result in found)
+    assert passed >= LEAST_SHARE * len(found), onnx_nodes.table(found)
+
+
+def test_a_wrong_answer_is_seen() -> None:
+    case = known()["test_tile"]
+    ((_, wanted),) = onnx_nodes.data_sets(case)
+    wrong = [np.asarray(array) + 1 for array in wanted]
+    assert "values differ" in onnx_nodes.difference(wrong, wanted, case)
+    assert "shape" in onnx_nodes.difference([wrong[0][:1]], wanted, case)
+
+
+def test_a_node_runs_alone_and_by_its_inputs_names() -> None:
+    from circlet import onnx_backend
+
+    node = onnx.helper.make_node("Add", ["a", "b"], ["c"])
+    x = np.ones((2, 2), np.float32)
+    options: dict[str, Any] = {"backends": ("reference",), "cache": False}
+    assert onnx_backend.run_node(node, [x, x], **options).c.tolist() == [[2, 2], [2, 2]]
+    assert onnx_backend.supports_device("CPU")
+    assert not onnx_backend.supports_device("CUDA")
