@@ -107,13 +107,18 @@ def is_score_list(array: np.ndarray) -> bool:
 
 
 def class_map(
-    value: Value, array: np.ndarray, siblings: Sequence[tuple[int, ...]] = ()
+    value: Value,
+    array: np.ndarray,
+    siblings: Sequence[tuple[int, ...]] = (),
+    *,
+    is_labelled: bool = False,
 ) -> np.ndarray | None:
     """The class of each place [height, width], where an output is a map of classes.
 
     That is an integer map without scale, the scores of more than 4 classes for each place, or one
     probability for each place. Maps beside which another output has two channels for each of
-    theirs are heat maps of key points, not of classes.
+    theirs are heat maps of key points, not of classes. Few channels, or places, are classes where
+    labels are given for just so many (`is_labelled`).
     """
     if value.is_text or array.ndim not in (2, 3, 4) or not array.size:
         return None
@@ -121,9 +126,13 @@ def class_map(
         sizes = [size for size in array.shape if size != 1]
         is_map = len(sizes) == 2 and min(sizes) > 1
         return array.reshape(sizes) if is_map else None
-    if array.ndim != 4 or array.shape[0] != 1 or min(array.shape[1:3]) < _LEAST_MAP_SIDE:
+    if array.ndim != 4 or array.shape[0] != 1:
         return None
     channels = array.shape[3]
+    if is_labelled and channels > 1:
+        return np.asarray(array[0].argmax(-1))
+    if min(array.shape[1:3]) < _LEAST_MAP_SIDE:
+        return None
     if (*array.shape[:3], 2 * channels) in siblings:
         return None
     if channels == 1:

@@ -140,7 +140,9 @@ def _each(
     warnings: list[str] = []
     counts: list[int] = []
     for value, array, fact in zip(values, arrays, facts, strict=True):
-        map_ = class_map(value, array, shapes)
+        given = options.labels if options.labels is not NO_LABELS else _packed(fact)
+        is_labelled = bool(array.ndim and given.fitted(array.shape[-1]))
+        map_ = class_map(value, array, shapes, is_labelled=is_labelled)
         count = class_count(array, map_)
         labels, warning = _labels_for(options.labels, _packed(fact), input_shape, count, map_)
         warnings += filter(None, [warning])

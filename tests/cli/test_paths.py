@@ -191,5 +191,5 @@ def test_the_program_stands_in_odd_surroundings(name: str, tmp_path: Path) -> No
 def test_the_command_says_what_is_wrong_in_one_message(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     done = in_shell("run", "--labels", tmp_path / "pipe")
-    assert done.returncode == 1 and done.stderr.startswith("[E-FILE]")
+    assert done.returncode == 1 and "[E-FILE]" in done.stderr
     assert "it is a pipe, not a file" in done.stderr and done.stderr.count("\n") == 4
