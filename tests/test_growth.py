@@ -26,7 +26,12 @@ SMALL = 160
 LARGE_BYTES = 4 << 30
 HANG_S = 120
 # The file of a distinct convolution grows with its number, and so does its window.
-LINEAR = [name for name in FORMS if name != "distinct_convolutions"]
+QUICK = ("chain", "fan_out")
+LINEAR = [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+    for name in FORMS
+    if name != "distinct_convolutions"
+]
 
 
 def calls_of(work: Callable[[], object]) -> int:

@@ -11,6 +11,7 @@ import pytest
 from tests import onnx_nodes
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+pytestmark = pytest.mark.slow  # the package makes all of its cases to give one
 
 CHOSEN = (
     "add_bcast",

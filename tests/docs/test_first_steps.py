@@ -37,6 +37,7 @@ def make_docs(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how_to", SECTIONS)
 def test_an_exercise_touches_what_it_names_and_works(how_to: str, tmp_path: Path) -> None:
     pytest.importorskip("ziglang", reason="the exercises compile C")

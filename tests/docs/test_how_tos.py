@@ -17,6 +17,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_worked_example_works(page: str, tmp_path: Path) -> None:
     pytest.importorskip("ziglang", reason="the examples compile C")

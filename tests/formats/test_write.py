@@ -209,11 +209,11 @@ def test_a_directory_that_is_not_there_is_a_file_error(tmp_path: Path) -> None:
 
 @contextmanager
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    def no_space(*_: object) -> None:
+    def no_space(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", no_space)
+        patch.setattr(os, "replace", no_space)
         yield
 
 

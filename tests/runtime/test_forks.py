@@ -28,7 +28,7 @@ def forked(operation: str, count: int, backend: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", ("open", "run", "resized"))
 def test_children_of_busy_processes_run_networks_and_end(operation: str) -> None:
     forked(operation, 3, "cpu")
 

@@ -17,7 +17,7 @@ from circlet.ops.state import initial_value, variables
 from circlet.plan.partition import partition
 from circlet.target.targets import Target, missing_on_host, parse_target
 
-TARGETS = ("native", "x86_64+v3", "generic")
+TARGETS = ("native", "x86_64+v3", pytest.param("generic", marks=pytest.mark.slow))
 AND_V4 = (*TARGETS, pytest.param("x86_64+v4", marks=pytest.mark.slow))  # 512 bits without VNNI
 
 
