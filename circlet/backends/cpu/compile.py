@@ -52,7 +52,7 @@ from circlet.target.targets import Target
 _NOTHING = Operand(Space.NONE)
 _NO_BLOCK = Block("", 0, 0, 0)
 _UNBOUNDED = 1 << 62
-_MOST_IN_UNIT = 12
+_MOST_IN_UNIT = 32
 _SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
 
 
@@ -231,7 +231,8 @@ def _emit(
 ) -> tuple[str, ...]:
     """Units of the kernels that are needed, dealt out in turn; adds their locations.
 
-    Units of many kernels would leave progress unknown for seconds, and cores idle at the end.
+    Units of very many kernels would leave progress unknown for long, and cores idle at the end;
+    many units take longer to load.
     """
     missing = sorted(needed, key=str)  # texts do not depend on the order of ops
     wanted = max(unit_count, -(-len(missing) // _MOST_IN_UNIT))
