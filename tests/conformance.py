@@ -250,9 +250,10 @@ def _judge(
         if want.dtype.kind in "fc":
             worst = max(worst, measure.off(got, want))
             off += int((np.isnan(got) != np.isnan(want)).sum())
+        elif measure.ranged and want.dtype.kind in "iu":
+            off += int((np.abs(got.astype(np.float64) - want.astype(np.float64)) > 1).sum())
         else:
-            near = np.abs(got.astype(np.float64) - want.astype(np.float64)) <= measure.ranged
-            off += int((~near).sum() if want.dtype.kind in "iu" else (got != want).sum())
+            off += int((got != want).sum())
     text = f"{case}: {off} differ" if off else f"{case}: {worst:.1e}" if worst else f"{case}: equal"
     return off == 0 and worst <= measure.bar, text
 

@@ -49,9 +49,10 @@ _SAME = (
     (re.compile(rf"\b{_TARGET}(?: {_TARGET})*"), "TARGET"),
     (re.compile(r"\d\.\d{9,}"), "#"),
     (re.compile(r"\b(?:compiled|found in the cache) in"), "opened in"),
-    (re.compile(r"\d[\d,.]*\s*(?=(?:ns|us|µs|ms|s|bytes|[KMG]i?B)\b)"), "# "),
+    (re.compile(r"\d[\d,.]*\s*(?:ns|us|µs|ms|s)\b"), "# s"),
+    (re.compile(r"\d[\d,.]*\s*(?=(?:bytes|[KMG]i?B)\b)"), "# "),
     (re.compile(r"\d+ threads?"), "# threads"),
-    (re.compile(r"\((?:\S+ to \S+)\)"), "(# to #)"),
+    (re.compile(r"\((?:\S+ to \S+|# s to # s)\)"), "(# to #)"),
     (re.compile(r"[ \t]+"), " "),
 )
 
