@@ -54,9 +54,10 @@ def test_every_command_of_ours_is_one_that_there_is(page: Path) -> None:
     for words in commands(page):
         if words[:1] == ["circlet"] and words[1:] != ["--help"]:
             arguments = [word for word in words[1:] if word != "..."]
-            command = group.get_command(click.Context(group), arguments[0]) if arguments else None
+            whole = click.Context(group, **group.context_settings)
+            command = group.get_command(whole, arguments[0]) if arguments else None
             assert command is not None, words
-            command.make_context(arguments[0], arguments[1:])
+            command.make_context(arguments[0], arguments[1:], parent=whole)
         if words[:2] == ["python", "-m"] and words[2] not in OF_EXTRAS:
             assert find_spec(words[2]) is not None, words
 
