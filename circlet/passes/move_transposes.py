@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from circlet.ir import DType, Graph, Op, Tensor
+from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import NoAttrs, get
 from circlet.ops.layout import permutation
@@ -99,6 +99,12 @@ def _move(op: Op, rewriter: Rewriter) -> None:
         _replace(op, made, rewriter)
 
 
+def _passed(op: Op, rewriter: Rewriter) -> list[Op]:
+    """The transposes that make an op's operands."""
+    made = (rewriter.producer(t) for t in op.inputs if _order_of(t, rewriter) is not None)
+    return [transpose for transpose in made if transpose is not None]
+
+
 def _gains(op: Op, rewriter: Rewriter) -> bool:
     """Whether all that read the op's transposed operands can do without the transposes."""
     for tensor in op.inputs:
@@ -116,8 +122,9 @@ def _replace(op: Op, made: Transposed, rewriter: Rewriter) -> None:
     fresh.outputs = [result.like() for result in op.outputs]
     for tensor, inferred in zip(fresh.outputs, get(op).infer(fresh), strict=True):
         tensor.shape, tensor.default_shape, tensor.dim_names = inferred.shape, None, ()
+    origin = Origin.union(part.origin for part in (op, *_passed(op, rewriter)))
     moved = [
-        Op("TRANSPOSE", [inner, _list(made.order)], [outer], NoAttrs(), op.origin)
+        Op("TRANSPOSE", [inner, _list(made.order)], [outer], NoAttrs(), origin)
         for inner, outer in zip(fresh.outputs, op.outputs, strict=True)
     ]
     rewriter.replace([op], fresh, *moved)
