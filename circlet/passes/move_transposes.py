@@ -61,9 +61,10 @@ def _merge(op: Op, rewriter: Rewriter) -> bool:
         return False
     source, first = found
     both = tuple(first[axis] for axis in order)
-    if both == tuple(range(len(both))) and rewriter.bypass(op, source):
-        return True
-    rewriter.replace([op], replace(op, inputs=[source, _list(both)]))
+    merged = replace(op, inputs=[source, _list(both)], origin=_united(op, rewriter))
+    rewriter.replace([op], merged)
+    if both == tuple(range(len(both))):
+        rewriter.bypass(merged, source)
     return True
 
 
@@ -99,10 +100,10 @@ def _move(op: Op, rewriter: Rewriter) -> None:
         _replace(op, made, rewriter)
 
 
-def _passed(op: Op, rewriter: Rewriter) -> list[Op]:
-    """The transposes that make an op's operands."""
+def _united(op: Op, rewriter: Rewriter) -> Origin:
+    """The origin of an op and of the transposes before it, which may be left without readers."""
     made = (rewriter.producer(t) for t in op.inputs if _order_of(t, rewriter) is not None)
-    return [transpose for transpose in made if transpose is not None]
+    return Origin.union(part.origin for part in (op, *filter(None, made)))
 
 
 def _gains(op: Op, rewriter: Rewriter) -> bool:
@@ -122,7 +123,7 @@ def _replace(op: Op, made: Transposed, rewriter: Rewriter) -> None:
     fresh.outputs = [result.like() for result in op.outputs]
     for tensor, inferred in zip(fresh.outputs, get(op).infer(fresh), strict=True):
         tensor.shape, tensor.default_shape, tensor.dim_names = inferred.shape, None, ()
-    origin = Origin.union(part.origin for part in (op, *_passed(op, rewriter)))
+    origin = _united(op, rewriter)
     moved = [
         Op("TRANSPOSE", [inner, _list(made.order)], [outer], NoAttrs(), origin)
         for inner, outer in zip(fresh.outputs, op.outputs, strict=True)
