@@ -65,13 +65,14 @@ def replace_file(
 ) -> None:
     """Write a new file, then give it the name of the one that it replaces.
 
-    Both are names in the open folder where one is given. Raises OSError, and leaves nothing.
+    Both are names in the open folder where one is given. Raises OSError; however it ends,
+    no other file is left.
     """
     try:
         with os.fdopen(os.open(temporary, _NEW, mode, dir_fd=folder), "wb") as file:
             file.write(data)
         os.replace(temporary, path, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise

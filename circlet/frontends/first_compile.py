@@ -7,6 +7,7 @@ import time
 
 from circlet.escape import escaped
 from circlet.options import DEFAULT_OPTIONS
+from circlet.progress import Progress, listening
 from circlet.runtime.session import Session
 from circlet.stored import Stored, StoredFile
 
@@ -26,13 +27,16 @@ def first_session(source: Stored | bytes, threads: int | None, signature: str = 
     name = escaped(source.name) if isinstance(source, StoredFile) else ""
     begun: list[float] = []
 
-    def tell() -> None:
+    def tell(at: Progress) -> None:
+        if begun:
+            return
         begun.append(time.perf_counter())
         message = "compiling %s for this CPU, which takes seconds; what is compiled is kept"
         _LOGGER.log(_LEVEL, message, name or "a network")
 
     options = DEFAULT_OPTIONS._replace(signature=signature)
-    session = Session.of(source, options, threads=threads, before_compiling=tell)
+    with listening(tell):
+        session = Session.of(source, options, threads=threads)
     if begun:
         _LOGGER.info("compiled in %.1f s", time.perf_counter() - begun[0])
     return session

@@ -126,11 +126,14 @@ def _strided(op: Op, sources: Sources, order: Order) -> Transposed | None:
 
 
 def _reduction(op: Op, sources: Sources, order: Order) -> Transposed | None:
+    """Reductions that meet the elements in the same order: sums of others are not the same bits."""
     axes, attrs = known_ints(op.input(1)), op.attrs
     if axes is None or sources[0] is None or not isinstance(attrs, ReducerAttrs):
         return None
-    outer = [axis + len(order) if axis < 0 else axis for axis in axes]
+    outer = sorted(axis + len(order) if axis < 0 else axis for axis in axes)
     inner = [order[axis] for axis in outer]
+    if inner != sorted(inner):
+        return None
     places = constant("axes", np.array(inner, np.int32))
     left = order if attrs.keep_dims else _without(order, outer)
     return Transposed([sources[0], places], attrs, left)

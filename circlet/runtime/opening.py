@@ -21,27 +21,19 @@ from circlet.runtime.loading import Opened, load_code
 from circlet.stored import Bytes, Stored, StrPath, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from circlet.compiler.template import Template
     from circlet.ir import Model
 
     Source = StrPath | Bytes | Stored | Model | ArtifactSource
 
 
-def open_source(
-    source: Source,
-    options: Options,
-    model: str = "",
-    before_compiling: Callable[[], None] | None = None,
-) -> Opened:
+def open_source(source: Source, options: Options, model: str = "") -> Opened:
     """Load an artifact, or the artifact of a model: from the cache, or compiled now.
 
     Args:
         source: A model or an artifact.
         options: What it is wanted for.
         model: The hash of the bytes that the model must have, where that is known.
-        before_compiling: Called where it is to be compiled now, before that begins.
 
     Raises:
         FileError: The model's file cannot be read, or has other bytes.
@@ -50,28 +42,24 @@ def open_source(
     if isinstance(source, ArtifactSource):
         return open_trusted(source, options)
     if type(source).__module__ == "circlet.ir.graph":  # a Model; no cached start imports that
-        return _compiled_now(source, options, before_compiling)  # type: ignore[arg-type]
+        return _compiled_now(source, options)  # type: ignore[arg-type]
     file = stored(source)  # type: ignore[arg-type]
     options.limits.check_file(file.size, file.name)
-    return _open_stored(file, options, model, before_compiling)
+    return _open_stored(file, options, model)
 
 
-def _open_stored(
-    file: Stored, options: Options, model: str, before_compiling: Callable[[], None] | None
-) -> Opened:
+def _open_stored(file: Stored, options: Options, model: str) -> Opened:
     """The artifact of a model's file or bytes: from the cache where that has it."""
     start = time.perf_counter()
     cache = Cache() if options.cache else None
     if cache is None or not (key := artifact_key(file, options, cache)):
         check_same(file, model)
-        return _compiled_now(file, options, before_compiling)
+        return _compiled_now(file, options)
     if model and cache.file_digest(file) != model:
         raise changed(file)
     templates: list[Template] = []
 
     def compile_now() -> bytes:
-        if before_compiling is not None:
-            before_compiling()
         artifact, template = _compiled(file, options, key)
         if template.digest != cache.file_digest(file):
             raise changed(file)
@@ -108,12 +96,8 @@ def changed(file: Stored) -> FileError:
     )
 
 
-def _compiled_now(
-    source: Stored | Model, options: Options, before_compiling: Callable[[], None] | None
-) -> Opened:
+def _compiled_now(source: Stored | Model, options: Options) -> Opened:
     start = time.perf_counter()
-    if before_compiling is not None:
-        before_compiling()
     artifact, template = _compiled(source, options)
     opened = _loaded(open_artifact(artifact), options, "compile", start)
     return opened._replace(template=template)

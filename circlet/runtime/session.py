@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -128,23 +128,12 @@ class Session:
         self._set_up(source, options, open_source(source, options))
 
     @classmethod
-    def of(
-        cls,
-        source: Source,
-        options: Options,
-        *,
-        threads: int | None = None,
-        before_compiling: Callable[[], None] | None = None,
-    ) -> Session:
-        """A session whose options are one object; raises as `Session`.
-
-        `before_compiling` is called where the source is to be compiled now, before that begins.
-        """
+    def of(cls, source: Source, options: Options, *, threads: int | None = None) -> Session:
+        """A session whose options are one object; raises as `Session`."""
         check_options(options)
         session = object.__new__(cls)
         session.threads = thread_count(threads)
-        opened = open_source(source, options, before_compiling=before_compiling)
-        session._set_up(source, options, opened)
+        session._set_up(source, options, open_source(source, options))
         return session
 
     def _set_up(

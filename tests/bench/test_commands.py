@@ -124,7 +124,7 @@ def test_scaling_curves_are_measured_and_kept(
     monkeypatch.setattr(scaling, "AXES", {"batch": (1, 2)})
     monkeypatch.setattr(scaling, "KINDS", ("fp32",))
     monkeypatch.setattr(scaling, "ENGINES", ("circlet",))
-    run(monkeypatch, "scaling", "--rounds", 1, "--axes", "batch")
+    run(monkeypatch, "scaling", "--rounds", 1, "--axes", "batch", "--loaded")
     found = newest()
     assert found is not None
     assert [(point.axis, point.at) for point in found.points] == [("batch", 1), ("batch", 2)]
@@ -136,7 +136,7 @@ def test_compile_times_are_measured_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compile_time_result, "FOLDER", tmp_path)
-    run(monkeypatch, "compile_time", small_file(tmp_path), "--rounds", 1, "--ops", 10)
+    run(monkeypatch, "compile_time", small_file(tmp_path), "--rounds", 1, "--ops", 10, "--loaded")
     found = compile_time_result.newest()
     assert found is not None
     assert [row.ops for row in found.rows] == [found.rows[0].ops, 10, 10, 10, 10]

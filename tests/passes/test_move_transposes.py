@@ -73,3 +73,11 @@ def test_origins_are_kept_of_what_moves_and_of_what_cancels(kind: str) -> None:
     PassManager((MoveTransposes(), RemoveDeadOps()), check=True).run(graph)
     assert source_names(graph) == names
     assert all(kind.lower() in op.name for op in graph.ops if op.kind == kind)
+
+
+def test_a_sum_that_would_add_in_another_order_stays_behind_its_transpose() -> None:
+    b = builder()
+    x = turned(b, b.input("x", DType.FLOAT32, (1, 31, 37, 4)), (0, 2, 1, 3))
+    axes = b.constant("axes", np.array([-3, 2], np.int32))
+    graph = b.output(b.op("SUM", [x, axes], ReducerAttrs(False), name="y")).build()
+    assert not MoveTransposes().run(graph)

@@ -39,7 +39,7 @@ def compiler_identity(config: Config | None = None) -> str:
     command = _split(config.compiler) if config.compiler else find_compiler(config).command
     path = _program(command[0])
     if path is None:
-        raise _not_a_program(command[0])
+        raise _not_a_program(command[0], is_chosen=bool(config.compiler))
     try:
         stat = os.stat(path)
     except OSError as error:
@@ -61,13 +61,12 @@ def _packaged_compiler() -> Compiler:
 def _chosen_compiler(text: str) -> Compiler:
     command = _split(text)
     if _program(command[0]) is None:
-        raise _not_a_program(command[0])
+        raise _not_a_program(command[0], is_chosen=True)
     return Compiler(command, _family(command))
 
 
-def _not_a_program(name: str) -> CompilerMissingError:
-    chosen = Config.from_environment().compiler
-    by = "CIRCLET_CC names" if chosen else "the Python package ziglang has"
+def _not_a_program(name: str, *, is_chosen: bool) -> CompilerMissingError:
+    by = "CIRCLET_CC names" if is_chosen else "the Python package ziglang has"
     return missing_compiler(f"{by} {name!r}, which is not a program")
 
 

@@ -6,7 +6,7 @@
 #include "circlet_runtime.h"
 
 #define CIRCLET_MAX_MEMORY (UINTPTR_MAX >> 9) /* arena or scratch bytes that a plan may ask for */
-#define CIRCLET_MAX_PORTS 65536u
+#define CIRCLET_MAX_PORTS (1u << 24) /* inputs, or outputs */
 
 struct circlet_executable {
     uint32_t references;
