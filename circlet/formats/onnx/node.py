@@ -25,6 +25,14 @@ _FOLDED_BYTES = 1 << 16
 _BEFORE_TYPES = RECORD_RULES[:-1]
 
 
+# Kinds that pass elements on, or only ask for sizes; those of the domain `onnx` are CUSTOM.
+_ANY_ELEMENTS = frozenset({"CUSTOM", "IF", "SHAPE", "WHILE"})
+
+
+def _is_small(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.dtype.is_small
+
+
 class NotLoweredError(Exception):
     """No record of Circle says exactly what a node means; `args[0]` says why."""
 
@@ -160,6 +168,8 @@ class Node:
 
     def _infer(self, op: Op) -> None:
         graph = self.graph.graph
+        if op.kind not in _ANY_ELEMENTS and any(map(_is_small, (*op.inputs, *op.outputs))):
+            raise NotLoweredError("operators of Circle do not take elements of such types")
         for violation in op_violations(op, graph, _BEFORE_TYPES):
             raise NotLoweredError(violation.message)
         try:

@@ -214,34 +214,11 @@ kinds(
         "Swish": lambda attrs, x: x * _sigmoid(attrs.get("alpha", 1.0) * x),
         "LeakyRelu": lambda attrs, x: np.where(x < 0, attrs.get("alpha", 0.01) * x, x),
         "ThresholdedRelu": lambda attrs, x: np.where(x > attrs.get("alpha", 1.0), x, 0),
-        "Cast": lambda attrs, x: x,
-        "CastLike": lambda attrs, x, like: x,
         "Identity": lambda attrs, x: x,
     },
     infer=same,
     inputs=(1, 2),
 )
-
-
-def _bits(attrs: OnnxAttrs, x: Array) -> Array:
-    return x.view(_NUMPY_TYPES[attrs.get("to")])
-
-
-_NUMPY_TYPES = {
-    1: "f4",
-    2: "u1",
-    3: "i1",
-    4: "u2",
-    5: "i2",
-    6: "i4",
-    7: "i8",
-    9: "?",
-    10: "f2",
-    11: "f8",
-    12: "u4",
-    13: "u8",
-}
-onnx_kind("BitCast", _bits, infer=same)
 
 
 def _erf_scalar(op: Op) -> Scalar:

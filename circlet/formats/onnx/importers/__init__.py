@@ -7,6 +7,7 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     control,
     experimental,
     indexing,
+    loops,
     matrix,
     normalisation,
     reductions,
