@@ -1,6 +1,7 @@
 """Records of the domain `onnx`, by families."""
 
 from circlet.ops.onnx import (  # noqa: F401  (families register when they are imported)
+    attention,
     casts,
     elementwise,
     movement,
@@ -8,6 +9,7 @@ from circlet.ops.onnx import (  # noqa: F401  (families register when they are i
     quantisation,
     recurrent,
     reductions,
+    regions,
     resize,
     signal,
     windows,
