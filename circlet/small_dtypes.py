@@ -1,4 +1,4 @@
-"""Element types that numpy has from the package ml_dtypes, by their names; nothing is loaded early."""
+"""Element types that numpy has from the package ml_dtypes, by their names."""
 
 from __future__ import annotations
 

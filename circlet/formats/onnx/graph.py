@@ -11,6 +11,7 @@ import numpy as np
 from circlet.errors import FormatError, GraphError, LimitError, UnsupportedOp
 from circlet.formats.onnx.attributes import attribute_value, stored_attributes
 from circlet.formats.onnx.node import Node, NotLoweredError
+from circlet.formats.onnx.sequences import TensorList, tensor_list
 from circlet.formats.onnx.table import Import, find_importer
 from circlet.formats.onnx.tensors import TensorStore, dtype_of
 from circlet.ir import DType, Graph, Op, Origin, Tensor
@@ -145,6 +146,9 @@ class GraphImporter:
         return outer if self._is_inlined else self._capture(outer)
 
     def _capture(self, outer: Tensor) -> Tensor:
+        if isinstance(outer, TensorList):
+            items = outer.items
+            return tensor_list(outer.name, items and [self._capture(item) for item in items])
         if outer.data is not None:
             return constant(outer.name, outer.data)
         if outer not in self.captured:
@@ -199,9 +203,8 @@ class GraphImporter:
         node.domain = domain
         missing = len(self.state.unsupported)
         results = None if self._unknown.intersection(inputs) else self._lowered(node)
-        if (
-            results is None or len(self.state.unsupported) > missing
-        ):  # what reads it is not looked at: the report names what is missing
+        if results is None or len(self.state.unsupported) > missing:
+            # What reads it is not looked at: the report names what is missing.
             results = [Tensor(name, DType.FLOAT32, (), has_rank=False) for name in node.outputs]
             self._unknown.update(results)
         self.graph.ops += node.ops
@@ -243,7 +246,8 @@ class GraphImporter:
                 except NotLoweredError as error:
                     why = str(error.args[0])
                     node.ops.clear()
-        if find(f"CUSTOM:{PREFIX}{node.kind}") is not None and not node.domain:
+        has_lists = any(isinstance(tensor, TensorList) for tensor in node.inputs)
+        if find(f"CUSTOM:{PREFIX}{node.kind}") is not None and not (node.domain or has_lists):
             return self._own_record(node)
         if len(self.state.unsupported) > missing:
             return None
@@ -324,6 +328,8 @@ class GraphImporter:
         written = {tensor for op in self.graph.ops for tensor in op.outputs}
         for proto in self.proto.output:
             tensor = self.value(proto.name, f"output of {self.graph.name}")
+            if isinstance(tensor, TensorList):
+                raise FormatError("outputs that are sequences are not read", where=proto.name)
             if tensor not in written or tensor in self.graph.outputs:
                 tensor = self.copied(tensor, str(proto.name))
             self.graph.outputs.append(tensor)

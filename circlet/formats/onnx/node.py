@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from circlet.errors import CircletError, FormatError
 from circlet.formats.onnx.rank import rank_of
+from circlet.formats.onnx.sequences import TensorList
 from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import get, is_pure
@@ -168,6 +169,8 @@ class Node:
 
     def _infer(self, op: Op) -> None:
         graph = self.graph.graph
+        if any(isinstance(tensor, TensorList) for tensor in op.inputs):
+            raise NotLoweredError("it takes a sequence")
         if op.kind not in _ANY_ELEMENTS and any(map(_is_small, (*op.inputs, *op.outputs))):
             raise NotLoweredError("operators of Circle do not take elements of such types")
         for violation in op_violations(op, graph, _BEFORE_TYPES):

@@ -20,7 +20,7 @@ from circlet.ops.onnx.record import PREFIX
 OLDEST_OPSET = 6
 _DOMAINS = ("", "ai.onnx")
 # Kinds with a record that run faster as the functions that the standard writes them as.
-_UNFOLDED = frozenset({"Attention"})
+_UNFOLDED = frozenset({"Attention", "LinearAttention"})
 
 
 def read_onnx(
@@ -102,6 +102,8 @@ def _opsets(proto: Any) -> dict[str, int]:
         for entry in proto.opset_import
     }
     version, newest = found.setdefault("", OLDEST_OPSET), onnx_opset_version()
+    if 1 <= version < OLDEST_OPSET and _means_the_same(proto, version):
+        return found
     if not OLDEST_OPSET <= version <= newest:
         raise FormatError(
             f"operator set {version} is not read",
@@ -109,6 +111,20 @@ def _opsets(proto: Any) -> dict[str, int]:
             fix="update the package onnx, or convert the model with onnx.version_converter",
         )
     return found
+
+
+def _means_the_same(proto: Any, version: int) -> bool:
+    """Whether all operators of a model mean in the oldest set that is read what they meant then."""
+    from onnx import defs
+
+    for node in _nodes(proto):
+        try:
+            known = [defs.get_schema(node.op_type, v) for v in (version, OLDEST_OPSET)]
+        except defs.SchemaError:
+            return False
+        if known[0].since_version != known[1].since_version:
+            return False
+    return True
 
 
 def _inlined(proto: Any) -> Any:

@@ -47,6 +47,16 @@ DTYPES = {
 }
 _OTHERS = {8: "STRING"}
 _EXTERNAL = 1
+# Where elements are that are stored as numbers, and their type there; others are in int32_data.
+_LISTS: dict[DType, tuple[str, type[np.generic]]] = {
+    DType.FLOAT32: ("float_data", np.float32),
+    DType.FLOAT64: ("double_data", np.float64),
+    DType.INT64: ("int64_data", np.int64),
+    DType.UINT32: ("uint64_data", np.uint64),
+    DType.UINT64: ("uint64_data", np.uint64),
+    DType.COMPLEX64: ("float_data", np.float32),
+    DType.COMPLEX128: ("double_data", np.float64),
+}
 
 
 def dtype_of(number: int, where: str) -> DType:
@@ -178,31 +188,29 @@ def _number(text: str, where: str) -> int:
 
 def _listed(proto: Any, dtype: DType, sizes: tuple[int, ...], where: str) -> np.ndarray:
     """Elements that are stored as numbers, 16-bit floats as their bits."""
-    if dtype is DType.FLOAT32:
-        values = np.array(proto.float_data, np.float32)
-    elif dtype is DType.FLOAT64:
-        values = np.array(proto.double_data, np.float64)
-    elif dtype is DType.INT64:
-        values = np.array(proto.int64_data, np.int64)
-    elif dtype in (DType.UINT64, DType.UINT32):
-        values = np.array(proto.uint64_data, np.uint64).astype(dtype.numpy)
-    elif dtype is DType.FLOAT16:
-        values = np.array(proto.int32_data, np.int32).astype(np.uint16).view(np.float16)
-    elif dtype is DType.COMPLEX64:
-        values = np.array(proto.float_data, np.float32).view(np.complex64)
-    elif dtype is DType.COMPLEX128:
-        values = np.array(proto.double_data, np.float64).view(np.complex128)
-    elif dtype.is_small:
+    if dtype.is_small:
         word = np.uint16 if dtype.bits == 16 else np.uint8
         values = np.array(proto.int32_data, np.int32).astype(word).view(np.uint8)
-        if values.size == (prod(sizes) * dtype.bits + 7) // 8:
-            return values
+        return _as_many(values, (prod(sizes) * dtype.bits + 7) // 8, dtype, sizes, where)
+    if dtype is DType.FLOAT16:
+        values = np.array(proto.int32_data, np.int32).astype(np.uint16).view(np.float16)
+    elif dtype in (DType.COMPLEX64, DType.COMPLEX128):
+        field, part = _LISTS[dtype]
+        values = np.array(getattr(proto, field), part).view(dtype.numpy)
     else:
-        values = np.array(proto.int32_data, np.int32).astype(dtype.numpy)
-    if values.size != prod(sizes) or dtype.is_small:
-        raise FormatError(
-            "a tensor's elements do not fit its sizes",
-            where=where,
-            why=f"{values.size} elements for {list(sizes)} of {dtype.name}",
-        )
-    return values.reshape(sizes)
+        field, part = _LISTS.get(dtype, ("int32_data", np.int32))
+        values = np.array(getattr(proto, field), part).astype(dtype.numpy, copy=False)
+    return _as_many(values, prod(sizes), dtype, sizes, where).reshape(sizes)
+
+
+def _as_many(
+    values: np.ndarray, count: int, dtype: DType, sizes: tuple[int, ...], where: str
+) -> np.ndarray:
+    """The values, if there are so many."""
+    if values.size == count:
+        return values
+    raise FormatError(
+        "a tensor's elements do not fit its sizes",
+        where=where,
+        why=f"{values.size} elements for {list(sizes)} of {dtype.name}",
+    )

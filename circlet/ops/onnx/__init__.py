@@ -4,6 +4,7 @@ from circlet.ops.onnx import (  # noqa: F401  (families register when they are i
     attention,
     casts,
     elementwise,
+    images,
     movement,
     products,
     quantisation,

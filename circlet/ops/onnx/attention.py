@@ -106,3 +106,49 @@ def _shares(attrs: OnnxAttrs, sums: Array, bias: Array) -> tuple[Array, Array]:
 
 
 onnx_kind("Attention", _attention, inputs=(3, 7))
+
+
+def _per_step(x: Any, heads: int) -> Any:
+    """[batch, time, heads * size] as [time, batch, heads, size], in float32."""
+    if x is None:
+        return None
+    split = x.astype(np.float32).reshape(*x.shape[:2], heads, -1)
+    return split.transpose(1, 0, 2, 3)
+
+
+def _linear_attention(
+    attrs: OnnxAttrs,
+    query: Array,
+    key: Array,
+    value: Array,
+    state: Any = None,
+    decay: Any = None,
+    beta: Any = None,
+) -> tuple[Array, Array]:
+    """A state of key times value for each head, which decays, is corrected, and is read."""
+    heads, key_heads = attrs.get("q_num_heads"), attrs.get("kv_num_heads")
+    if not heads or not key_heads or heads % key_heads:
+        raise GraphError("LinearAttention needs numbers of heads of which one divides the other")
+    queries = _per_step(query, heads)
+    keys, values, decays = (_per_step(x, key_heads) for x in (key, value, decay))
+    gains = None if beta is None else _per_step(beta, beta.shape[-1])
+    size = keys.shape[-1]
+    scale = attrs.get("scale", 0.0) or 1 / np.sqrt(size)
+    kept = np.zeros((len(query), key_heads, size, values.shape[-1]), np.float32)
+    kept = kept if state is None else state.astype(np.float32)
+    made = []
+    for step in range(len(queries)):
+        added = values[step]
+        if decays is not None:
+            kept = kept * np.exp(decays[step])[..., None]
+        if gains is not None:
+            known = np.einsum("bhdm,bhd->bhm", kept, keys[step])
+            added = gains[step] * (added - known)
+        kept = kept + keys[step][..., None] * added[..., None, :]
+        read = np.repeat(kept, heads // key_heads, 1)
+        made.append(scale * np.einsum("bhd,bhdm->bhm", queries[step], read))
+    result = np.array(made).transpose(1, 0, 2, 3).reshape(*query.shape[:2], -1)
+    return result.astype(query.dtype), kept
+
+
+onnx_kind("LinearAttention", _linear_attention, inputs=(3, 6))

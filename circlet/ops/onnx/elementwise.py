@@ -122,12 +122,21 @@ kinds(
         "BitwiseAnd": _pair(np.bitwise_and),
         "BitwiseOr": _pair(np.bitwise_or),
         "BitwiseXor": _pair(np.bitwise_xor),
-        "PRelu": lambda attrs, x, slope: np.where(x < 0, x * slope, x),
         "Mod": lambda attrs, x, y: np.fmod(x, y) if attrs.get("fmod", 0) else np.mod(x, y),
     },
     infer=broadcast,
     inputs=(2, 2),
 )
+
+
+def _prelu(attrs: OnnxAttrs, x: Array, slope: Array) -> Array:
+    """Slopes broadcast; a list as long as axis 1, which does not, has one for each channel."""
+    if slope.ndim == 1 and x.ndim > 1 and len(slope) not in (1, x.shape[-1]):
+        slope = slope.reshape(-1, *[1] * (x.ndim - 2))
+    return np.where(x < 0, x * slope, x)
+
+
+onnx_kind("PRelu", _prelu, infer=same, inputs=(2, 2))
 kinds(
     {
         "Max": _many(np.maximum),

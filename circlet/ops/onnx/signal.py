@@ -123,9 +123,7 @@ def _grid_sample(attrs: OnnxAttrs, x: Array, grid: Array) -> Array:
 onnx_kind("GridSample", _grid_sample, inputs=(2, 2))
 
 
-def _stft(
-    attrs: OnnxAttrs, x: Array, step: Array, window: Any = None, length: Any = None
-) -> Array:
+def _stft(attrs: OnnxAttrs, x: Array, step: Array, window: Any = None, length: Any = None) -> Array:
     """Transforms of frames of a signal [batch, length, real or complex]."""
     hop = int(np.asarray(step).reshape(-1)[0])
     if length is not None:
@@ -156,7 +154,9 @@ def _mel_weights(
     hertz = 700 * np.expm1(mels / 2595 * np.log(10))
     places = ((size + 1) * hertz // int(rate.reshape(-1)[0])).astype(np.int64)
     made, rows = np.zeros((size // 2 + 1, count)), np.arange(size // 2 + 1)
-    for index, (left, middle, right) in enumerate(zip(places, places[1:], places[2:], strict=False)):
+    for index, (left, middle, right) in enumerate(
+        zip(places, places[1:], places[2:], strict=False)
+    ):
         rising = (rows >= left) & (rows <= middle)
         made[rising, index] = (rows[rising] - left) / (middle - left) if middle > left else 1
         falling = (rows >= middle) & (rows < right)
