@@ -27,7 +27,7 @@ from circlet.formats.pixels import (
 )
 from circlet.limits import DEFAULT_LIMITS
 from circlet.regular_files import open_regular
-from circlet.small_dtypes import dtype_named
+from circlet.small_dtypes import SMALL_BITS, dtype_named
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -282,7 +282,9 @@ def random_array(wanted: Wanted, seed: int = 0) -> np.ndarray:
         return _in_parts(pairs, wanted.shape, dtype)
     if dtype.itemsize > 2:
         return _in_parts(lambda n: generator.integers(0, 10, n), wanted.shape, dtype)
-    limits = np.iinfo(dtype)
+    if dtype.name.upper() in SMALL_BITS:  # 0 and 1, which all of them hold
+        return generator.integers(0, 2, wanted.shape).astype(dtype)
+    limits = np.iinfo(np.dtype(wanted.dtype))
     return generator.integers(limits.min, limits.max, wanted.shape, endpoint=True, dtype=dtype)
 
 

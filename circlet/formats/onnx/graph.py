@@ -24,6 +24,9 @@ from circlet.ops.shape import copy_op
 # Half precision by the numbers of onnx.TensorProto.DataType, and kinds that state element types.
 _HALF = {DType.FLOAT16: 10, DType.BFLOAT16: 16}
 _TYPED = frozenset({"BitCast", "Cast", "CastLike"})
+# Kinds whose importers take elements of any type, stored in whatever form.
+_PASSING = _TYPED | {"Identity", "If", "Loop", "Scan", "Shape", "Size", "SequenceConstruct"}
+_PASSING |= {"Optional", "OptionalGetElement", "OptionalHasElement", "SequenceInsert"}
 
 
 @dataclass
@@ -237,7 +240,11 @@ class GraphImporter:
         function = find_importer(node.domain, node.kind, node.opset)
         if function is not None:
             attempts = [function, self.widened(function)]
-            if not self._widened.keys().isdisjoint(node.inputs):
+            if node.kind not in _PASSING and any(
+                t is not None and t.dtype.is_small for t in node.inputs
+            ):
+                attempts.pop(0)  # importers look at elements as numpy has them
+            elif not self._widened.keys().isdisjoint(node.inputs):
                 attempts.reverse()  # what was not rounded before need not be now
             for attempt in attempts:
                 try:
@@ -267,7 +274,8 @@ class GraphImporter:
         def run(node: Node) -> Tensor | list[Tensor]:
             given = node.inputs
             half = next((t.dtype for t in given if t is not None and t.dtype in _HALF), None)
-            if half is None or node.kind in _TYPED:
+            other = any(t is not None and t.dtype.is_small and t.dtype not in _HALF for t in given)
+            if half is None or other or node.kind in _TYPED:
                 raise NotLoweredError("no record takes operands of these types")
             node.inputs = [self._wide(node, t) for t in given]
             try:

@@ -13,6 +13,7 @@ from circlet.formats.onnx.rank import rank_of
 from circlet.formats.onnx.sequences import TensorList
 from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ir.builder import constant
+from circlet.ir.packed import unpacked
 from circlet.ops import get, is_pure
 from circlet.ops.build import default_attrs
 from circlet.ops.facts import ShapeAttrs
@@ -237,5 +238,6 @@ class Node:
         if x.dtype is dtype:
             return x
         if x.data is not None and dtype.has_numpy and x.size_bytes <= _FOLDED_BYTES:
-            return self.const(x.data.astype(dtype.numpy))
+            known = unpacked(x).astype(np.float32) if x.dtype.is_small else x.data
+            return self.const(known.astype(dtype.numpy))
         return self.op("CAST", [x], CastAttrs(x.dtype.name, dtype.name), dtype)

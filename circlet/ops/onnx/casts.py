@@ -90,7 +90,7 @@ def narrowed(x: Array, dtype: Any, saturate: bool = True) -> Array:
         return np.asarray(x.astype(wanted))
     import ml_dtypes
 
-    largest = float(ml_dtypes.finfo(wanted).max)
+    largest = float(ml_dtypes.finfo(wanted).max)  # type: ignore[no-untyped-call]
     return np.asarray(np.clip(x.astype(np.float32), -largest, largest).astype(wanted))
 
 

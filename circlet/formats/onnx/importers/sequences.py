@@ -1,4 +1,4 @@
-"""Sequences whose lengths and places are known, and optionals: they are gone once a file is read."""
+"""Sequences whose lengths and places are known, and optionals: none is left in a model."""
 
 from __future__ import annotations
 
