@@ -24,8 +24,6 @@ extend FullyConnectedOptionsWeightsFormat:int8 SHUFFLED16x1FLOAT32=127
 extend QuantizationDetails:uint8 MXQuantization=2 BlockwiseQuantization
 RoPEMode:int32 GPT_NEOX GPT_J
 extend TensorType:int8 MXINT8=-7 MXFP4 GGML_Q8_1 GGML_Q8_0 GGML_Q4_1 GGML_Q4_0 UINT4
-    INT2=-64 UINT2 FLOAT8_E4M3FN FLOAT8_E4M3FNUZ FLOAT8_E5M2 FLOAT8_E5M2FNUZ FLOAT8_E8M0FNU
-    FLOAT4_E2M1FN
 """
 
 EMPTY_OPTIONS = """

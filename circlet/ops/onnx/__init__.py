@@ -13,5 +13,6 @@ from circlet.ops.onnx import (  # noqa: F401  (families register when they are i
     regions,
     resize,
     signal,
+    stacks,
     windows,
 )

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ir import Op
 from circlet.ops.onnx.record import MANY, OnnxAttrs, axis_of, kinds, onnx_kind, same
 from circlet.ops.onnx.windows import after_channels
-from circlet.ops.opdef import TensorType
 
 Array = np.ndarray
 
@@ -156,20 +154,6 @@ kinds(
 onnx_kind("Slice", _slice, inputs=(1, 5))
 onnx_kind("Pad", _pad, inputs=(1, 4))
 onnx_kind("Concat", _concat, inputs=(1, MANY))
-
-
-def _appended(attrs: OnnxAttrs, rows: Array, row: Array) -> Array:
-    return np.concatenate([rows, row[None]]) if len(rows) else row[None].copy()
-
-
-def _more_rows(op: Op) -> list[TensorType]:
-    row = op.inputs[1]
-    assert row is not None
-    return [TensorType(row.dtype, (None, *row.shape))]
-
-
-# A stack of slices that a loop makes, whose sizes the first slice decides.
-onnx_kind("Append", _appended, inputs=(2, 2), infer=_more_rows)
 onnx_kind("Range", _range, inputs=(3, 3))
 onnx_kind("Trilu", _trilu, inputs=(1, 2), infer=same)
 
