@@ -26,6 +26,7 @@ LAYERS = (
             "escape",
             "regular_files",
             "progress",
+            "small_dtypes",
         ),
     ),
     ("ir", "target"),

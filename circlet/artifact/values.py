@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from circlet.errors import InputError, LimitError
+from circlet.small_dtypes import dtype_named
 from circlet.struct import Struct
 
 TEXT_BYTES = 64  # of a short string as an object, and the reference to it
@@ -80,7 +81,7 @@ class Value(Struct):
     @property
     def bytes(self) -> int:
         """The size of its elements, where its shape is known; strings count as short ones."""
-        return prod(self.shape) * (TEXT_BYTES if self.is_text else np.dtype(self.dtype).itemsize)
+        return prod(self.shape) * (TEXT_BYTES if self.is_text else dtype_named(self.dtype).itemsize)
 
     def takes(self, shape: tuple[int, ...]) -> bool:
         """Whether a shape differs from this one only where the file leaves sizes open."""
@@ -95,7 +96,7 @@ class Value(Struct):
         Raises:
             LimitError: There is not enough memory.
         """
-        dtype = np.dtype(self.dtype)
+        dtype = dtype_named(self.dtype)
         if self.is_dynamic:
             return np.empty(0, dtype)
         if self.is_text:
@@ -118,7 +119,7 @@ class Value(Struct):
         return self._fitting(as_strings(given, self.name) if self.is_text else given, role)
 
     def _fitting(self, given: np.ndarray, role: str) -> np.ndarray:
-        if given.dtype != np.dtype(self.dtype):
+        if given.dtype != dtype_named(self.dtype):
             raise InputError(
                 f"{role} has the wrong dtype",
                 where=self.name,

@@ -27,6 +27,7 @@ from circlet.formats.pixels import (
 )
 from circlet.limits import DEFAULT_LIMITS
 from circlet.regular_files import open_regular
+from circlet.small_dtypes import SMALL_BITS, dtype_named
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -66,7 +67,7 @@ class Wanted:
     @property
     def mapping(self) -> PixelMapping:
         """What its dtype and quantisation imply of pixels, else a guess."""
-        implied = implied_by_type(np.dtype(self.dtype), self.scale, self.zero_point)
+        implied = implied_by_type(dtype_named(self.dtype), self.scale, self.zero_point)
         return implied or RANGES["0..1"].because(GUESSED, "nothing says otherwise", "-1..1")
 
 
@@ -126,7 +127,7 @@ def check_unpacked(size_bytes: int, memory_bytes: int, path: Path) -> None:
 def _check(wanted: Wanted, path: Path, memory_bytes: int, array: Header) -> None:
     """See that an array fits an input before its elements are read."""
     is_text = wanted.dtype == "object" and array.dtype.kind in "SU"
-    if array.dtype != np.dtype(wanted.dtype) and not is_text:
+    if array.dtype != dtype_named(wanted.dtype) and not is_text:
         raise _misfit(path, wanted, f"it holds {array.dtype}")
     significant = [size for size in wanted.shape if size != 1]
     if [size for size in array.shape if size != 1] != significant:
@@ -151,7 +152,7 @@ def _read_lines(path: Path, wanted: Wanted, memory_bytes: int) -> np.ndarray:
 
 
 def _read_raw(path: Path, wanted: Wanted) -> np.ndarray:
-    size = prod(wanted.shape) * np.dtype(wanted.dtype).itemsize
+    size = prod(wanted.shape) * dtype_named(wanted.dtype).itemsize
     with open_regular(path, _FILE) as file:
         held = os.fstat(file.fileno()).st_size
         if held != size:
@@ -255,7 +256,7 @@ def from_picture(
     Raises:
         InputError: The mapping has numbers for another count of channels.
     """
-    dtype = np.dtype(wanted.dtype)
+    dtype = dtype_named(wanted.dtype)
     found = mapped(picture, pixels or wanted.mapping, dtype, wanted.scale, wanted.zero_point)
     if wanted.layout == "NCHW":
         found = np.moveaxis(found, -1, 0)
@@ -265,7 +266,7 @@ def from_picture(
 def random_array(wanted: Wanted, seed: int = 0) -> np.ndarray:
     """Seeded random data: floats in -1..1, integers over their range (0..9 from 32 bits), words."""
     generator = np.random.default_rng(seed)
-    dtype, count = np.dtype(wanted.dtype), prod(wanted.shape)
+    dtype, count = dtype_named(wanted.dtype), prod(wanted.shape)
     if dtype.kind == "f":
         return _in_parts(lambda n: generator.uniform(-1, 1, n), wanted.shape, dtype)
     if dtype.kind == "O":
@@ -281,7 +282,9 @@ def random_array(wanted: Wanted, seed: int = 0) -> np.ndarray:
         return _in_parts(pairs, wanted.shape, dtype)
     if dtype.itemsize > 2:
         return _in_parts(lambda n: generator.integers(0, 10, n), wanted.shape, dtype)
-    limits = np.iinfo(dtype)
+    if dtype.name.upper() in SMALL_BITS:  # 0 and 1, which all of them hold
+        return generator.integers(0, 2, wanted.shape).astype(dtype)
+    limits = np.iinfo(np.dtype(wanted.dtype))
     return generator.integers(limits.min, limits.max, wanted.shape, endpoint=True, dtype=dtype)
 
 

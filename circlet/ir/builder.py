@@ -13,6 +13,7 @@ from circlet.errors import GraphError
 from circlet.ir.dtype import DType
 from circlet.ir.graph import Graph, Model, Op, Shape, Signature, Tensor
 from circlet.ir.origin import Origin
+from circlet.ir.packed import packed
 from circlet.ir.quant import Quantization
 from circlet.ir.requantization import Requantization
 
@@ -48,10 +49,12 @@ def constant(
 
     `dtype` and `shape` are needed where numpy has no such type: `data` then holds the raw bytes.
     """
-    view = np.asarray(data).view()
+    array = np.asarray(data)
+    sizes = array.shape if shape is None else shape
+    found = dtype or DType.of(array)
+    view = packed(array, found).view() if dtype is None and found.is_small else array.view()
     view.flags.writeable = False
-    sizes = view.shape if shape is None else shape
-    return Tensor(name, dtype or DType.of(view), sizes, quant, data=view)
+    return Tensor(name, found, sizes, quant, data=view)
 
 
 @dataclass(eq=False)

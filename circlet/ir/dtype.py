@@ -6,6 +6,8 @@ from enum import Enum
 
 import numpy as np
 
+from circlet.small_dtypes import SMALL_BITS, small_dtype
+
 _NUMPY_NAMES = frozenset(
     f"{kind}{bits}"
     for kind, sizes in {
@@ -16,8 +18,6 @@ _NUMPY_NAMES = frozenset(
     }.items()
     for bits in sizes
 ) | {"bool"}
-_PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4, "BFLOAT16": 16}
-_PACKED_BITS |= {"FLOAT8_E4M3FN": 8, "FLOAT8_E5M2": 8}
 
 
 class DType(Enum):
@@ -34,13 +34,18 @@ class DType(Enum):
     FLOAT64 = "FLOAT64"
     BFLOAT16 = "BFLOAT16"
     FLOAT8_E4M3FN = "FLOAT8_E4M3FN"
+    FLOAT8_E4M3FNUZ = "FLOAT8_E4M3FNUZ"
     FLOAT8_E5M2 = "FLOAT8_E5M2"
+    FLOAT8_E5M2FNUZ = "FLOAT8_E5M2FNUZ"
+    FLOAT8_E8M0FNU = "FLOAT8_E8M0FNU"
+    FLOAT4_E2M1FN = "FLOAT4_E2M1FN"
     INT2 = "INT2"
     INT4 = "INT4"
     INT8 = "INT8"
     INT16 = "INT16"
     INT32 = "INT32"
     INT64 = "INT64"
+    UINT2 = "UINT2"
     UINT4 = "UINT4"
     UINT8 = "UINT8"
     UINT16 = "UINT16"
@@ -62,7 +67,7 @@ class DType(Enum):
     def __init__(self, name: str) -> None:
         self._numpy = np.dtype(name.lower()) if name.lower() in _NUMPY_NAMES else None
         itemsize = self._numpy.itemsize if self._numpy else 0
-        self.bits = itemsize * 8 or _PACKED_BITS.get(name, 0)
+        self.bits = itemsize * 8 or SMALL_BITS.get(name, 0)
         self.is_float = "FLOAT" in name
         self.is_integer = name.startswith(("INT", "UINT"))
 
@@ -81,10 +86,20 @@ class DType(Enum):
         return self._numpy
 
     @property
+    def is_small(self) -> bool:
+        """Whether it is one of the types that numpy has from the package ml_dtypes."""
+        return self.value in SMALL_BITS
+
+    @property
     def in_arrays(self) -> np.dtype[np.generic] | None:
-        """The dtype of arrays that hold such values in a run; strings are objects, of `bytes`."""
+        """The dtype of arrays that hold such values in a run; strings are objects, of `bytes`.
+
+        None for handles and blocks, and for types of ml_dtypes where that is not installed.
+        """
         if self is DType.STRING:
             return np.dtype(object)
+        if self.is_small:
+            return small_dtype(self.name)
         return self.numpy if self.has_numpy else None
 
     @staticmethod

@@ -80,16 +80,25 @@ class _Inference:
 
     def _infer(self, op: Op, graph: Graph) -> None:
         if op.regions:
-            op.regions = [self._inferred(op, region) for region in op.regions]
+            given = op.inputs[len(op.inputs) - len(op.regions[-1].inputs) :]
+            operands = tuple(None if outer is None else outer.shape for outer in given)
+            op.regions = self._regions(op, operands)
         types = checked_types(op, graph, resized=self._resized)
         for tensor, inferred in zip(op.outputs, types, strict=False):
             _set(tensor, inferred.shape)
             _check_size(tensor, op, self._limits)
 
-    def _inferred(self, op: Op, region: Graph) -> Graph:
+    def _regions(self, op: Op, operands: Operands) -> list[Graph]:
+        """An op's graphs for operands: sizes that a turn of a loop changes are open in it."""
+        made = [self._inferred(op, region, operands) for region in op.regions]
+        if op.kind != "WHILE":
+            return made
+        pairs = zip(operands, made[1].outputs, strict=False)
+        turned = tuple(_common(shape, result) for shape, result in pairs)
+        return made if turned == operands else self._regions(op, turned)
+
+    def _inferred(self, op: Op, region: Graph, operands: Operands) -> Graph:
         """A graph for the operands that an op gives it: the op's last ones."""
-        given = op.inputs[len(op.inputs) - len(region.inputs) :]
-        operands = tuple(None if outer is None else outer.shape for outer in given)
         known = self._known.get((region, operands))
         if known is not None:
             return known
@@ -117,6 +126,13 @@ class _Inference:
             for tensor in inner.outputs:
                 tensor.shape = (None,) * len(tensor.shape)  # those of other operands
         return copy
+
+
+def _common(shape: Shape | None, result: Tensor) -> Shape | None:
+    """The sizes that a value has before and behind a turn, where it has as many."""
+    if shape is None or not result.has_rank or len(shape) != len(result.shape):
+        return shape
+    return tuple(a if a == b else None for a, b in zip(shape, result.shape, strict=True))
 
 
 def _set(tensor: Tensor, shape: Shape) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from circlet.small_dtypes import SMALL_BITS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -11,6 +13,7 @@ _DTYPES = frozenset(
     (
         *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
         *("float16", "float32", "float64", "complex64", "complex128", "object"),
+        *(name.lower() for name in SMALL_BITS),
     )
 )
 _MOST_DIMENSIONS = 32

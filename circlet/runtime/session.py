@@ -40,6 +40,7 @@ from circlet.runtime.executor import (
 )
 from circlet.runtime.loading import Opened
 from circlet.runtime.opening import open_source
+from circlet.small_dtypes import dtype_named
 
 if TYPE_CHECKING:
     from circlet.backends.base import Observer
@@ -151,7 +152,7 @@ class Session:
         self.outputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.outputs)
         self._input_names = unique_names(self.inputs)
         self._output_names = unique_names(self.outputs)
-        self._forms = [(np.dtype(v.dtype), v.shape, is_copied(v)) for v in self.inputs]
+        self._forms = [(dtype_named(v.dtype), v.shape, is_copied(v)) for v in self.inputs]
         self._limit_ns = nanoseconds(options.limits.run_seconds, "limits.run_seconds")
         self._calls: list[Call] = []
         self._idle: list[Call] = []

@@ -42,7 +42,8 @@ def _plain(value: Any, name: str, node: Node, store: TensorStore) -> object:
         return value
     if hasattr(value, "dims"):
         array = np.asarray(store.array(value, f"{node.name}.{name}"))
-        return (array.dtype.name, tuple(array.shape), tuple(array.reshape(-1).tolist()))
+        plain = array.astype(np.float32) if array.dtype.kind == "V" else array
+        return (array.dtype.name, tuple(array.shape), tuple(plain.reshape(-1).tolist()))
     raise node.wrong("an attribute cannot be stored", name)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from circlet.errors import FormatError, GraphError, LimitError, UnsupportedOp
 from circlet.formats.onnx.attributes import attribute_value, stored_attributes
 from circlet.formats.onnx.node import Node, NotLoweredError
+from circlet.formats.onnx.sequences import TensorList, tensor_list
 from circlet.formats.onnx.table import Import, find_importer
 from circlet.formats.onnx.tensors import TensorStore, dtype_of
 from circlet.ir import DType, Graph, Op, Origin, Tensor
@@ -17,6 +20,13 @@ from circlet.limits import Limits
 from circlet.ops import find
 from circlet.ops.onnx.record import PREFIX, OnnxAttrs
 from circlet.ops.shape import copy_op
+
+# Half precision by the numbers of onnx.TensorProto.DataType, and kinds that state element types.
+_HALF = {DType.FLOAT16: 10, DType.BFLOAT16: 16}
+_TYPED = frozenset({"BitCast", "Cast", "CastLike"})
+# Kinds whose importers take elements of any type, stored in whatever form.
+_PASSING = _TYPED | {"Identity", "If", "Loop", "Scan", "Shape", "Size", "SequenceConstruct"}
+_PASSING |= {"Optional", "OptionalGetElement", "OptionalHasElement", "SequenceInsert"}
 
 
 @dataclass
@@ -103,6 +113,25 @@ class GraphImporter:
         results = [inner.value(out.name, f"output of {proto.name}") for out in proto.output]
         return inner.graph.ops, results
 
+    def bound(self, given: Sequence[Tensor]) -> list[Tensor]:
+        """The results of a graph whose inputs are these tensors.
+
+        Raises:
+            GraphError: It takes more or fewer inputs.
+        """
+        names = [str(value.name) for value in self.proto.input]
+        if len(names) != len(given):
+            why = f"it takes {len(names)}, given are {len(given)}"
+            raise GraphError("a graph takes other inputs", where=self.graph.name, why=why)
+        self._scope.update(zip(names, given, strict=True))
+        self._read_initializers()
+        for node in self.proto.node:
+            self._import(node)
+        if self.state.unsupported:
+            return []
+        where = f"output of {self.graph.name}"
+        return [self.value(out.name, where) for out in self.proto.output]
+
     def value(self, name: str, where: str) -> Tensor:
         """The tensor of a name.
 
@@ -120,6 +149,9 @@ class GraphImporter:
         return outer if self._is_inlined else self._capture(outer)
 
     def _capture(self, outer: Tensor) -> Tensor:
+        if isinstance(outer, TensorList):
+            items = outer.items
+            return tensor_list(outer.name, items and [self._capture(item) for item in items])
         if outer.data is not None:
             return constant(outer.name, outer.data)
         if outer not in self.captured:
@@ -172,8 +204,10 @@ class GraphImporter:
         values = {a.name: attribute_value(a, where) for a in proto.attribute}
         node = Node(self, proto, inputs, values, self.state.opsets.get(domain, 0))
         node.domain = domain
+        missing = len(self.state.unsupported)
         results = None if self._unknown.intersection(inputs) else self._lowered(node)
-        if results is None:  # what reads it is not looked at: the report names what is missing
+        if results is None or len(self.state.unsupported) > missing:
+            # What reads it is not looked at: the report names what is missing.
             results = [Tensor(name, DType.FLOAT32, (), has_rank=False) for name in node.outputs]
             self._unknown.update(results)
         self.graph.ops += node.ops
@@ -201,11 +235,16 @@ class GraphImporter:
 
     def _lowered(self, node: Node) -> list[Tensor] | None:
         """A node's results by its importer, else by a record of its own; None without either."""
+        missing = len(self.state.unsupported)
         why = "Circlet does not know this kind of operator"
         function = find_importer(node.domain, node.kind, node.opset)
         if function is not None:
             attempts = [function, self.widened(function)]
-            if not self._widened.keys().isdisjoint(node.inputs):
+            if node.kind not in _PASSING and any(
+                t is not None and t.dtype.is_small for t in node.inputs
+            ):
+                attempts.pop(0)  # importers look at elements as numpy has them
+            elif not self._widened.keys().isdisjoint(node.inputs):
                 attempts.reverse()  # what was not rounded before need not be now
             for attempt in attempts:
                 try:
@@ -214,8 +253,11 @@ class GraphImporter:
                 except NotLoweredError as error:
                     why = str(error.args[0])
                     node.ops.clear()
-        if find(f"CUSTOM:{PREFIX}{node.kind}") is not None and not node.domain:
+        has_lists = any(isinstance(tensor, TensorList) for tensor in node.inputs)
+        if find(f"CUSTOM:{PREFIX}{node.kind}") is not None and not (node.domain or has_lists):
             return self._own_record(node)
+        if len(self.state.unsupported) > missing:
+            return None
         types = " ".join("_" if t is None else t.dtype.name for t in node.inputs)
         label = f"{node.domain}.{node.kind}" if node.domain else node.kind
         entry = UnsupportedOp(node.name, label, node.opset, f"{types} -> ?", why)
@@ -223,7 +265,7 @@ class GraphImporter:
         return None
 
     def widened(self, function: Import) -> Import:
-        """An importer over FLOAT32 operands for one over FLOAT16 ones.
+        """An importer over FLOAT32 operands for one over FLOAT16 or BFLOAT16 ones.
 
         What half precision would round between two nodes stays as it is; results that are kept as
         FLOAT16 are rounded once.
@@ -231,28 +273,35 @@ class GraphImporter:
 
         def run(node: Node) -> Tensor | list[Tensor]:
             given = node.inputs
-            if not any(t is not None and t.dtype is DType.FLOAT16 for t in given):
+            half = next((t.dtype for t in given if t is not None and t.dtype in _HALF), None)
+            other = any(t is not None and t.dtype.is_small and t.dtype not in _HALF for t in given)
+            if half is None or other or node.kind in _TYPED:
                 raise NotLoweredError("no record takes operands of these types")
             node.inputs = [self._wide(node, t) for t in given]
             try:
                 made = function(node)
             finally:
                 node.inputs = given
-            return [self._narrow(node, t) for t in (made if isinstance(made, list) else [made])]
+            results = made if isinstance(made, list) else [made]
+            return [self._narrow(node, tensor, half) for tensor in results]
 
         return run
 
     def _wide(self, node: Node, tensor: Tensor | None) -> Tensor | None:
-        if tensor is None or tensor.dtype is not DType.FLOAT16:
+        if tensor is None or tensor.dtype not in _HALF:
             return tensor
         known = self._widened.get(tensor)
-        return node.op("DEQUANTIZE", [tensor], None, DType.FLOAT32) if known is None else known
+        if known is None and tensor.dtype is DType.FLOAT16:
+            return node.op("DEQUANTIZE", [tensor], None, DType.FLOAT32)
+        if known is None:
+            known = self._widened[tensor] = _wide_copy(node, tensor)
+        return known
 
-    def _narrow(self, node: Node, tensor: Tensor) -> Tensor:
+    def _narrow(self, node: Node, tensor: Tensor, half: DType) -> Tensor:
         if tensor.dtype is not DType.FLOAT32:
             return tensor
-        attrs = OnnxAttrs((("to", 10),), node.opset)
-        made = node.op("CUSTOM", [tensor], attrs, DType.FLOAT16, f"{PREFIX}Cast")
+        attrs = OnnxAttrs((("to", _HALF[half]),), node.opset)
+        made = node.op("CUSTOM", [tensor], attrs, half, f"{PREFIX}Cast")
         self._widened[made] = tensor
         return made
 
@@ -287,11 +336,14 @@ class GraphImporter:
         written = {tensor for op in self.graph.ops for tensor in op.outputs}
         for proto in self.proto.output:
             tensor = self.value(proto.name, f"output of {self.graph.name}")
+            if isinstance(tensor, TensorList):
+                raise FormatError("outputs that are sequences are not read", where=proto.name)
             if tensor not in written or tensor in self.graph.outputs:
-                tensor = self._copy(tensor, str(proto.name))
+                tensor = self.copied(tensor, str(proto.name))
             self.graph.outputs.append(tensor)
 
-    def _copy(self, tensor: Tensor, name: str) -> Tensor:
+    def copied(self, tensor: Tensor, name: str) -> Tensor:
+        """A copy of a tensor, which an op of this graph makes."""
         from circlet.ops.facts import ShapeAttrs
 
         origin = Origin.of(self.next_id(), name)
@@ -301,3 +353,12 @@ class GraphImporter:
         self.graph.ops.append(Op("SHAPE", [tensor], [sizes], ShapeAttrs(), origin))
         self.graph.ops.append(copy_op(tensor, result, origin, sizes))
         return result
+
+
+def _wide_copy(node: Node, tensor: Tensor) -> Tensor:
+    """A BFLOAT16 tensor as FLOAT32, of which its elements are the upper half."""
+    if tensor.data is None:
+        attrs = OnnxAttrs((("to", 1),), node.opset)
+        return node.op("CUSTOM", [tensor], attrs, DType.FLOAT32, f"{PREFIX}Cast")
+    bits = tensor.data.view(np.uint16).astype(np.uint32) << 16
+    return constant(tensor.name, bits.view(np.float32).reshape(tensor.static_shape))

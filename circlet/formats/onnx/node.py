@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from circlet.errors import CircletError, FormatError
 from circlet.formats.onnx.rank import rank_of
+from circlet.formats.onnx.sequences import TensorList
 from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ir.builder import constant
+from circlet.ir.packed import unpacked
 from circlet.ops import get, is_pure
 from circlet.ops.build import default_attrs
 from circlet.ops.facts import ShapeAttrs
@@ -23,6 +25,14 @@ if TYPE_CHECKING:
 
 _FOLDED_BYTES = 1 << 16
 _BEFORE_TYPES = RECORD_RULES[:-1]
+
+
+# Kinds that pass elements on, or only ask for sizes; those of the domain `onnx` are CUSTOM.
+_ANY_ELEMENTS = frozenset({"CUSTOM", "IF", "SHAPE", "WHILE"})
+
+
+def _is_small(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.dtype.is_small
 
 
 class NotLoweredError(Exception):
@@ -160,6 +170,10 @@ class Node:
 
     def _infer(self, op: Op) -> None:
         graph = self.graph.graph
+        if any(isinstance(tensor, TensorList) for tensor in op.inputs):
+            raise NotLoweredError("it takes a sequence")
+        if op.kind not in _ANY_ELEMENTS and any(map(_is_small, (*op.inputs, *op.outputs))):
+            raise NotLoweredError("operators of Circle do not take elements of such types")
         for violation in op_violations(op, graph, _BEFORE_TYPES):
             raise NotLoweredError(violation.message)
         try:
@@ -224,5 +238,6 @@ class Node:
         if x.dtype is dtype:
             return x
         if x.data is not None and dtype.has_numpy and x.size_bytes <= _FOLDED_BYTES:
-            return self.const(x.data.astype(dtype.numpy))
+            known = unpacked(x).astype(np.float32) if x.dtype.is_small else x.data
+            return self.const(known.astype(dtype.numpy))
         return self.op("CAST", [x], CastAttrs(x.dtype.name, dtype.name), dtype)

@@ -14,11 +14,13 @@ from circlet.formats.onnx.table import imported_kinds
 from circlet.formats.onnx.tensors import TensorStore
 from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.ops import all_records, find
+from circlet.ops import all_records
 from circlet.ops.onnx.record import PREFIX
 
 OLDEST_OPSET = 6
 _DOMAINS = ("", "ai.onnx")
+# Kinds with a record that run faster as the functions that the standard writes them as.
+_UNFOLDED = frozenset({"Attention", "LinearAttention"})
 
 
 def read_onnx(
@@ -100,6 +102,8 @@ def _opsets(proto: Any) -> dict[str, int]:
         for entry in proto.opset_import
     }
     version, newest = found.setdefault("", OLDEST_OPSET), onnx_opset_version()
+    if 1 <= version < OLDEST_OPSET and _means_the_same(proto, version):
+        return found
     if not OLDEST_OPSET <= version <= newest:
         raise FormatError(
             f"operator set {version} is not read",
@@ -107,6 +111,20 @@ def _opsets(proto: Any) -> dict[str, int]:
             fix="update the package onnx, or convert the model with onnx.version_converter",
         )
     return found
+
+
+def _means_the_same(proto: Any, version: int) -> bool:
+    """Whether all operators of a model mean in the oldest set that is read what they meant then."""
+    from onnx import defs
+
+    for node in _nodes(proto):
+        try:
+            known = [defs.get_schema(node.op_type, v) for v in (version, OLDEST_OPSET)]
+        except defs.SchemaError:
+            return False
+        if known[0].since_version != known[1].since_version:
+            return False
+    return True
 
 
 def _inlined(proto: Any) -> Any:
@@ -118,14 +136,18 @@ def _inlined(proto: Any) -> Any:
     kept = _known()
     own = {(function.domain, function.name) for function in proto.functions}
     used = {(node.domain, node.op_type) for node in _nodes(proto)}
-    if not own and not any(_has_body(*key) for key in used - kept):
+    unfolded = {key for key in used & kept - own if key[1] in _UNFOLDED}
+    if not own and not unfolded and not any(_has_body(*key) for key in used - kept):
         return proto
-    try:
-        return inline_selected_functions(
-            proto, sorted(kept - own), True, inline_schema_functions=True
-        )
-    except (RuntimeError, ValueError) as error:
-        raise FormatError("the functions of the model do not fit", why=str(error)) from None
+    why = ""
+    for left in (kept - own - unfolded, kept - own):
+        try:
+            return inline_selected_functions(
+                proto, sorted(left), True, inline_schema_functions=True
+            )
+        except (RuntimeError, ValueError) as error:  # it cannot unfold all forms of some
+            why = str(error)
+    raise FormatError("the functions of the model do not fit", why=why)
 
 
 def _known() -> set[tuple[str, str]]:
@@ -154,8 +176,6 @@ def _has_body(domain: str, kind: str) -> bool:
     try:
         schema = defs.get_schema(kind, domain="" if domain in _DOMAINS else domain)
     except defs.SchemaError:
-        return False
-    if find(f"CUSTOM:{PREFIX}{kind}") is not None:
         return False
     return bool(schema.has_function or schema.has_context_dependent_function)
 

@@ -13,6 +13,7 @@ from circlet.errors import FileError, FormatError, LimitError
 from circlet.formats.onnx.skeleton import MARK
 from circlet.ir import DType, Tensor
 from circlet.ir.builder import constant
+from circlet.ir.packed import unpacked
 from circlet.limits import Limits
 from circlet.stored import StoredFile
 
@@ -32,11 +33,30 @@ DTYPES = {
     13: DType.UINT64,
     14: DType.COMPLEX64,
     15: DType.COMPLEX128,
+    16: DType.BFLOAT16,
+    17: DType.FLOAT8_E4M3FN,
+    18: DType.FLOAT8_E4M3FNUZ,
+    19: DType.FLOAT8_E5M2,
+    20: DType.FLOAT8_E5M2FNUZ,
+    21: DType.UINT4,
+    22: DType.INT4,
+    23: DType.FLOAT4_E2M1FN,
+    24: DType.FLOAT8_E8M0FNU,
+    25: DType.UINT2,
+    26: DType.INT2,
 }
-_OTHERS = {8: "STRING", 16: "BFLOAT16", 17: "FLOAT8E4M3FN", 18: "FLOAT8E4M3FNUZ", 19: "FLOAT8E5M2"}
-_OTHERS |= {20: "FLOAT8E5M2FNUZ", 21: "UINT4", 22: "INT4", 23: "FLOAT4E2M1", 24: "FLOAT8E8M0"}
-_OTHERS |= {25: "UINT2", 26: "INT2"}
+_OTHERS = {8: "STRING"}
 _EXTERNAL = 1
+# Where elements are that are stored as numbers, and their type there; others are in int32_data.
+_LISTS: dict[DType, tuple[str, type[np.generic]]] = {
+    DType.FLOAT32: ("float_data", np.float32),
+    DType.FLOAT64: ("double_data", np.float64),
+    DType.INT64: ("int64_data", np.int64),
+    DType.UINT32: ("uint64_data", np.uint64),
+    DType.UINT64: ("uint64_data", np.uint64),
+    DType.COMPLEX64: ("float_data", np.float32),
+    DType.COMPLEX128: ("double_data", np.float64),
+}
 
 
 def dtype_of(number: int, where: str) -> DType:
@@ -75,14 +95,23 @@ class TensorStore:
             LimitError: It is larger than a tensor may be.
         """
         where = where or proto.name
-        return constant(proto.name, self.array(proto, where))
+        elements, dtype = self._stored(proto, where), dtype_of(proto.data_type, where)
+        if dtype.is_small:
+            return constant(proto.name, elements, dtype=dtype, shape=tuple(proto.dims))
+        return constant(proto.name, elements)
 
     def array(self, proto: Any, where: str) -> np.ndarray:
         """The elements of a tensor; raises as `tensor`."""
+        tensor = self.tensor(proto, where)
+        assert tensor.data is not None
+        return unpacked(tensor) if tensor.dtype.is_small else tensor.data
+
+    def _stored(self, proto: Any, where: str) -> np.ndarray:
+        """The elements, in bytes where numpy lacks their type."""
         dtype, sizes = dtype_of(proto.data_type, where), tuple(proto.dims)
         if any(size < 0 for size in sizes) or len(sizes) > self.limits.rank:
             raise FormatError("a tensor has impossible sizes", where=where, why=str(list(sizes)))
-        wanted = prod(sizes) * dtype.numpy.itemsize
+        wanted = (prod(sizes) * dtype.bits + 7) // 8
         if wanted > self.limits.tensor_bytes:
             why = f"{wanted} bytes, the limit is {self.limits.tensor_bytes}"
             raise LimitError("a tensor is larger than allowed", where=where, why=why)
@@ -95,6 +124,8 @@ class TensorStore:
                 where=where,
                 why=f"{len(raw)} bytes for {list(sizes)} of {dtype.name}",
             )
+        if dtype.is_small:
+            return np.frombuffer(raw, np.uint8)
         return np.frombuffer(raw, dtype.numpy).reshape(sizes)
 
     def _raw(self, proto: Any, wanted: int, where: str) -> memoryview | bytes | None:
@@ -157,26 +188,29 @@ def _number(text: str, where: str) -> int:
 
 def _listed(proto: Any, dtype: DType, sizes: tuple[int, ...], where: str) -> np.ndarray:
     """Elements that are stored as numbers, 16-bit floats as their bits."""
-    if dtype is DType.FLOAT32:
-        values = np.array(proto.float_data, np.float32)
-    elif dtype is DType.FLOAT64:
-        values = np.array(proto.double_data, np.float64)
-    elif dtype is DType.INT64:
-        values = np.array(proto.int64_data, np.int64)
-    elif dtype in (DType.UINT64, DType.UINT32):
-        values = np.array(proto.uint64_data, np.uint64).astype(dtype.numpy)
-    elif dtype is DType.FLOAT16:
+    if dtype.is_small:
+        word = np.uint16 if dtype.bits == 16 else np.uint8
+        values = np.array(proto.int32_data, np.int32).astype(word).view(np.uint8)
+        return _as_many(values, (prod(sizes) * dtype.bits + 7) // 8, dtype, sizes, where)
+    if dtype is DType.FLOAT16:
         values = np.array(proto.int32_data, np.int32).astype(np.uint16).view(np.float16)
-    elif dtype is DType.COMPLEX64:
-        values = np.array(proto.float_data, np.float32).view(np.complex64)
-    elif dtype is DType.COMPLEX128:
-        values = np.array(proto.double_data, np.float64).view(np.complex128)
+    elif dtype in (DType.COMPLEX64, DType.COMPLEX128):
+        field, part = _LISTS[dtype]
+        values = np.array(getattr(proto, field), part).view(dtype.numpy)
     else:
-        values = np.array(proto.int32_data, np.int32).astype(dtype.numpy)
-    if values.size != prod(sizes):
-        raise FormatError(
-            "a tensor's elements do not fit its sizes",
-            where=where,
-            why=f"{values.size} elements for {list(sizes)} of {dtype.name}",
-        )
-    return values.reshape(sizes)
+        field, part = _LISTS.get(dtype, ("int32_data", np.int32))
+        values = np.array(getattr(proto, field), part).astype(dtype.numpy, copy=False)
+    return _as_many(values, prod(sizes), dtype, sizes, where).reshape(sizes)
+
+
+def _as_many(
+    values: np.ndarray, count: int, dtype: DType, sizes: tuple[int, ...], where: str
+) -> np.ndarray:
+    """The values, if there are so many."""
+    if values.size == count:
+        return values
+    raise FormatError(
+        "a tensor's elements do not fit its sizes",
+        where=where,
+        why=f"{values.size} elements for {list(sizes)} of {dtype.name}",
+    )

@@ -122,12 +122,21 @@ kinds(
         "BitwiseAnd": _pair(np.bitwise_and),
         "BitwiseOr": _pair(np.bitwise_or),
         "BitwiseXor": _pair(np.bitwise_xor),
-        "PRelu": lambda attrs, x, slope: np.where(x < 0, x * slope, x),
         "Mod": lambda attrs, x, y: np.fmod(x, y) if attrs.get("fmod", 0) else np.mod(x, y),
     },
     infer=broadcast,
     inputs=(2, 2),
 )
+
+
+def _prelu(attrs: OnnxAttrs, x: Array, slope: Array) -> Array:
+    """Slopes broadcast; a list as long as axis 1, which does not, has one for each channel."""
+    if slope.ndim == 1 and x.ndim > 1 and len(slope) not in (1, x.shape[-1]):
+        slope = slope.reshape(-1, *[1] * (x.ndim - 2))
+    return np.where(x < 0, x * slope, x)
+
+
+onnx_kind("PRelu", _prelu, infer=same, inputs=(2, 2))
 kinds(
     {
         "Max": _many(np.maximum),
@@ -214,34 +223,11 @@ kinds(
         "Swish": lambda attrs, x: x * _sigmoid(attrs.get("alpha", 1.0) * x),
         "LeakyRelu": lambda attrs, x: np.where(x < 0, attrs.get("alpha", 0.01) * x, x),
         "ThresholdedRelu": lambda attrs, x: np.where(x > attrs.get("alpha", 1.0), x, 0),
-        "Cast": lambda attrs, x: x,
-        "CastLike": lambda attrs, x, like: x,
         "Identity": lambda attrs, x: x,
     },
     infer=same,
     inputs=(1, 2),
 )
-
-
-def _bits(attrs: OnnxAttrs, x: Array) -> Array:
-    return x.view(_NUMPY_TYPES[attrs.get("to")])
-
-
-_NUMPY_TYPES = {
-    1: "f4",
-    2: "u1",
-    3: "i1",
-    4: "u2",
-    5: "i2",
-    6: "i4",
-    7: "i8",
-    9: "?",
-    10: "f2",
-    11: "f8",
-    12: "u4",
-    13: "u8",
-}
-onnx_kind("BitCast", _bits, infer=same)
 
 
 def _erf_scalar(op: Op) -> Scalar:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from circlet.ops.onnx.casts import integer_limits, is_small_float, narrowed, numpy_type
 from circlet.ops.onnx.record import OnnxAttrs, axis_of, onnx_kind, same
 from circlet.ops.onnx.windows import convolved
 
@@ -26,8 +27,7 @@ def _spread(values: Any, x: Array, attrs: OnnxAttrs) -> Any:
 
 def saturated(values: Array, dtype: Any) -> Array:
     """Whole numbers as a type, at its limits where they lie beyond."""
-    limits = np.iinfo(dtype)
-    return np.asarray(np.clip(values, limits.min, limits.max)).astype(dtype)
+    return np.asarray(np.clip(values, *integer_limits(dtype))).astype(dtype)
 
 
 def quantised(x: Array, scale: Any, zero: Any, dtype: Any) -> Array:
@@ -37,13 +37,18 @@ def quantised(x: Array, scale: Any, zero: Any, dtype: Any) -> Array:
 
 
 def _quantize(attrs: OnnxAttrs, x: Array, scale: Array, zero: Any = None) -> Array:
-    dtype = np.uint8 if zero is None else zero.dtype
+    dtype = np.dtype(np.uint8) if zero is None else zero.dtype
     if zero is None and attrs.get("output_dtype", 0):
-        dtype = {2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16}[attrs.get("output_dtype")]
+        dtype = numpy_type(attrs.get("output_dtype"))
+    if is_small_float(dtype):
+        return narrowed(x / _spread(scale, x, attrs), dtype, bool(attrs.get("saturate", 1)))
     return quantised(x, _spread(scale, x, attrs), _spread(zero, x, attrs), dtype)
 
 
 def _dequantize(attrs: OnnxAttrs, x: Array, scale: Array, zero: Any = None) -> Array:
+    if is_small_float(x.dtype):
+        real = x.astype(np.float32) * _spread(scale, x, attrs).astype(np.float32)
+        return np.asarray(real.astype(scale.dtype))
     offset = 0 if zero is None else _spread(zero, x, attrs).astype(np.int64)
     return np.asarray((x.astype(np.int64) - offset).astype(scale.dtype) * _spread(scale, x, attrs))
 

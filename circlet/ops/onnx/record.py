@@ -13,9 +13,11 @@ from typing import Any, cast
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ir import DType, Op, Shape
+from circlet.ir import DType, Op, Shape, Tensor
+from circlet.ir.packed import unpacked
 from circlet.ops.expr import Scalar
 from circlet.ops.opdef import Arrays, Cost, OpDef, TensorType, moves_bytes, register
+from circlet.small_dtypes import dtype_named
 
 PREFIX = "onnx."
 MANY = 1 << 16
@@ -43,7 +45,7 @@ class OnnxAttrs:
         if found is None:
             return None
         dtype, sizes, elements = cast("tuple[str, Sequence[int], Sequence[object]]", found)
-        return np.array(elements, dtype).reshape(sizes)
+        return np.array(elements, dtype_named(dtype)).reshape(sizes)
 
 
 def attributes(op: Op) -> OnnxAttrs:
@@ -108,7 +110,8 @@ def onnx_kind(
     """
 
     def run(op: Op, arrays: Arrays) -> list[np.ndarray]:
-        made = evaluate(attributes(op), *arrays)
+        given = [_read(*pair) for pair in zip(op.inputs, arrays, strict=True)]
+        made = evaluate(attributes(op), *given)
         results = made if isinstance(made, tuple) else (made,)
         return [_typed(r, t.dtype) for r, t in zip(results, op.outputs, strict=False)]
 
@@ -130,8 +133,14 @@ def onnx_kind(
 
 
 def _typed(result: Any, dtype: DType) -> np.ndarray:
-    array = np.asarray(result)
-    return array.astype(dtype.numpy, copy=False) if dtype.has_numpy else array
+    array, wanted = np.asarray(result), dtype.in_arrays
+    return array if wanted is None else array.astype(wanted, copy=False)
+
+
+def _read(tensor: Tensor | None, array: np.ndarray | None) -> np.ndarray | None:
+    """An operand; a constant that is stored as bytes in a type that can be computed with."""
+    is_packed = tensor is not None and tensor.dtype.is_small and array is tensor.data
+    return unpacked(tensor) if is_packed and tensor is not None else array
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -184,7 +184,12 @@ kinds(
 
 def _einsum(attrs: OnnxAttrs, *arrays: Any) -> Array:
     given = [array for array in arrays if array is not None]
-    return np.einsum(attrs.get("equation").replace(" ", ""), *given)
+    return np.einsum(attrs.get("equation").replace(" ", ""), *map(_computable, given))
+
+
+def _computable(array: Array) -> Array:
+    """An array of a type that sums of products know; those of ml_dtypes as float32."""
+    return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
 onnx_kind("Einsum", _einsum, inputs=(1, 32))

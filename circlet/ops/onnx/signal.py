@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from circlet.errors import GraphError
 from circlet.ops.onnx.record import OnnxAttrs, axis_of, kinds, onnx_kind
 
 Array = np.ndarray
@@ -120,3 +121,47 @@ def _grid_sample(attrs: OnnxAttrs, x: Array, grid: Array) -> Array:
 
 
 onnx_kind("GridSample", _grid_sample, inputs=(2, 2))
+
+
+def _stft(attrs: OnnxAttrs, x: Array, step: Array, window: Any = None, length: Any = None) -> Array:
+    """Transforms of frames of a signal [batch, length, real or complex]."""
+    hop = int(np.asarray(step).reshape(-1)[0])
+    if length is not None:
+        count = int(np.asarray(length).reshape(-1)[0])
+    else:
+        count = x.shape[1] if window is None else len(window)
+    if hop < 1 or not 1 <= count <= x.shape[1]:
+        why = f"frames of {count} every {hop} in {x.shape[1]}"
+        raise GraphError("a signal cannot be cut into such frames", why=why)
+    values = x[..., 0] + 1j * x[..., 1] if x.shape[-1] == 2 else x[..., 0]
+    frames = np.lib.stride_tricks.sliding_window_view(values, count, axis=1)[:, ::hop]
+    made = np.fft.fft(frames if window is None else frames * window, count)
+    if attrs.get("onesided", 1):
+        made = made[..., : count // 2 + 1]
+    return np.stack([made.real, made.imag], -1)
+
+
+onnx_kind("STFT", _stft, inputs=(2, 4), required=2)
+
+
+def _mel_weights(
+    attrs: OnnxAttrs, bins: Array, length: Array, rate: Array, low: Array, high: Array
+) -> Array:
+    """Triangles over the bins of a transform, evenly spaced in mel."""
+    count, size = int(bins.reshape(-1)[0]), int(length.reshape(-1)[0])
+    ends = [2595 * np.log1p(float(edge.reshape(-1)[0]) / 700) / np.log(10) for edge in (low, high)]
+    mels = np.arange(count + 2) * ((ends[1] - ends[0]) / (count + 2)) + ends[0]
+    hertz = 700 * np.expm1(mels / 2595 * np.log(10))
+    places = ((size + 1) * hertz // int(rate.reshape(-1)[0])).astype(np.int64)
+    made, rows = np.zeros((size // 2 + 1, count)), np.arange(size // 2 + 1)
+    for index, (left, middle, right) in enumerate(
+        zip(places, places[1:], places[2:], strict=False)
+    ):
+        rising = (rows >= left) & (rows <= middle)
+        made[rising, index] = (rows[rising] - left) / (middle - left) if middle > left else 1
+        falling = (rows >= middle) & (rows < right)
+        made[falling, index] = (right - rows[falling]) / max(right - middle, 1)
+    return made
+
+
+onnx_kind("MelWeightMatrix", _mel_weights, inputs=(5, 5))

@@ -7,9 +7,11 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     control,
     experimental,
     indexing,
+    loops,
     matrix,
     normalisation,
     reductions,
+    sequences,
     shapes,
     windows,
 )

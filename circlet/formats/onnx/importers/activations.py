@@ -33,7 +33,12 @@ def _leaky_relu(node: Node) -> Tensor:
 
 @importer("PRelu")
 def _prelu(node: Node) -> Tensor:
-    return node.op("PRELU", [node[0], node[1]])
+    x, slope = node[0], node[1]
+    if x.has_rank and slope.has_rank and len(slope.shape) == 1 < len(x.shape):
+        size = slope.shape[0]
+        if size not in (None, 1, x.shape[-1]) and size == x.shape[1]:  # one for each channel
+            slope = node.reshape(slope, [size, *[1] * (len(x.shape) - 2)])
+    return node.op("PRELU", [x, slope])
 
 
 @importer("Elu")

@@ -137,7 +137,10 @@ def _where(node: Node) -> Tensor:
 
 @importer("Cast")
 def _cast(node: Node) -> Tensor:
-    return node.cast(node[0], dtype_of(node.whole("to"), node.name))
+    x, wanted = node[0], dtype_of(node.whole("to"), node.name)
+    if x.dtype is DType.FLOAT16 and wanted is DType.FLOAT32:
+        return node.op("DEQUANTIZE", [x], None, DType.FLOAT32)
+    return node.cast(x, wanted)
 
 
 @importer("CastLike")

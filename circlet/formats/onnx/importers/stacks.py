@@ -1,0 +1,131 @@
+"""Results that have one slice of each turn of a loop."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from circlet.formats.onnx.node import Node, NotLoweredError
+from circlet.ir import Tensor
+from circlet.ops.layout import ConcatenationAttrs
+from circlet.ops.onnx.record import PREFIX, OnnxAttrs
+
+_MOST_ROWS = 1 << 20
+
+
+class Turn(Protocol):
+    """The turn of a loop that a stack takes a slice of."""
+
+    maker: Node
+    count: Tensor
+
+    @property
+    def loop(self) -> Loop:
+        """The loop."""
+        ...
+
+    def place(self, is_reversed: bool) -> Tensor:
+        """The number of the turn, or counted from the last one."""
+        ...
+
+
+class Loop(Protocol):
+    """What a stack asks of a loop."""
+
+    node: Node
+    count: Tensor
+    keep: Tensor | None
+    has_turn: bool
+
+
+class Stack:
+    """A tensor to which every turn adds a slice.
+
+    Where the number of turns is known ahead, slices are put into a tensor of all; else the tensor
+    grows.
+
+    Attributes:
+        start: What it is before the first turn.
+        before, after: What it is before and behind a turn, in the loop's body.
+    """
+
+    def __init__(self, turn: Turn, row: Tensor, axis: int, is_reversed: bool) -> None:
+        self._turn, self._row, self._axis, self._reversed = turn, row, axis, is_reversed
+        if not row.has_rank:
+            raise NotLoweredError("the number of dimensions of a loop's result is not known")
+        self._is_whole = False
+        for attempt in (self._placed, self._joined, self._appended):
+            kept = len(turn.maker.ops), len(turn.loop.node.ops)
+            try:
+                attempt()
+                return
+            except NotLoweredError as error:
+                why = error
+                del turn.maker.ops[kept[0] :], turn.loop.node.ops[kept[1] :]
+        raise why
+
+    def result(self, turns: Tensor, end: Tensor) -> Tensor:
+        """The stack behind the loop, which took so many turns."""
+        node = self._turn.loop.node
+        if self._is_whole and self._turn.loop.keep is not None:
+            sizes = _joined(node, [node.reshape(turns, [1]), *_rest(node, self._row)])
+            begin = node.const([0] * (len(self._row.shape) + 1), np.int64)
+            end = node.op("SLICE", [end, begin, sizes])
+        rank = len(self._row.shape) + 1
+        axis = node.axis(self._axis, rank)
+        return node.transpose(end, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+
+    def _placed(self) -> None:
+        """A tensor for all turns, into which each puts its slice."""
+        loop, maker = self._turn.loop, self._turn.maker
+        known = loop.count.data is not None and int(loop.count.data) <= _MOST_ROWS
+        if None in self._row.shape or not (known or not loop.has_turn):
+            raise NotLoweredError("the number of turns is not known ahead")
+        node = loop.node
+        sizes = _joined(node, [node.reshape(loop.count, [1]), *_rest(node, self._row)])
+        zero = node.const(np.zeros((), self._row.dtype.numpy))
+        self.start = node.op("FILL", [sizes, zero], dtype=zero.dtype)
+        self.before = self.start.like(f"{self._row.name}_stack")
+        place = maker.reshape(self._turn.place(self._reversed), [1])
+        rest = [maker.const([0] * len(self._row.shape), np.int64)] if self._row.shape else []
+        slices = maker.reshape(self._row, [1, *_sizes(self._row)])
+        self.after = maker.op(
+            "DYNAMIC_UPDATE_SLICE", [self.before, slices, _joined(maker, [place, *rest])]
+        )
+        self._is_whole = True
+
+    def _joined(self) -> None:
+        """A tensor that grows by a slice."""
+        if None in self._row.shape or self._reversed:
+            raise NotLoweredError("a slice of a turn has open sizes")
+        sizes = _sizes(self._row)
+        self.start = self._turn.loop.node.const(np.zeros((0, *sizes), self._row.dtype.numpy))
+        self.before = Tensor(f"{self._row.name}_stack", self._row.dtype, (None, *sizes))
+        slices = self._turn.maker.reshape(self._row, [1, *sizes])
+        self.after = _joined(self._turn.maker, [self.before, slices])
+
+    def _appended(self) -> None:
+        """A tensor that takes its sizes from the first slice."""
+        if self._reversed or not self._row.dtype.has_numpy:
+            raise NotLoweredError("slices of open sizes are only stacked in the order of turns")
+        rank = len(self._row.shape)
+        empty = np.zeros((0,) * (rank + 1), self._row.dtype.numpy)
+        self.start = self._turn.loop.node.const(empty)
+        self.before = Tensor(f"{self._row.name}_stack", self._row.dtype, (None,) * (rank + 1))
+        attrs = OnnxAttrs((), self._turn.maker.opset)
+        self.after = self._turn.maker.op(
+            "CUSTOM", [self.before, self._row], attrs, custom_code=f"{PREFIX}Append"
+        )
+
+
+def _sizes(row: Tensor) -> list[int]:
+    return [size for size in row.shape if size is not None]
+
+
+def _rest(node: Node, row: Tensor) -> list[Tensor]:
+    return [node.const(_sizes(row), np.int64)] if row.shape else []
+
+
+def _joined(node: Node, parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else node.op("CONCATENATION", parts, ConcatenationAttrs(0))
