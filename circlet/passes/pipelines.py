@@ -16,6 +16,7 @@ from circlet.passes.registry import PASSES
 EXACT = (
     "inline-composite",
     "split-sums",
+    "fuse-qdq",
     "fold-constants",
     "remove-identity",
     "move-transposes",

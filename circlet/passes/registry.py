@@ -64,6 +64,7 @@ PASSES = PassTable(
         "inline-composite": "inline_composite:InlineComposite",
         "unpack-constants": "unpack_constants:UnpackConstants",
         "fuse-list-update": "fuse_list_update:FuseListUpdate",
+        "fuse-qdq": "fuse_qdq:FuseQdq",
         "split-sums": "split_sums:SplitSums",
         "move-transposes": "move_transposes:MoveTransposes",
     },

@@ -9,6 +9,7 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     indexing,
     matrix,
     normalisation,
+    quantisation,
     reductions,
     shapes,
     windows,
