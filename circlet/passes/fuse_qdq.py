@@ -22,6 +22,7 @@ from circlet.passes.quantised import (
 )
 from circlet.passes.remove_dead_ops import RemoveDeadOps
 from circlet.passes.rewriter import Rewriter
+from circlet.passes.signed_storage import store_signed
 from circlet.passes.sink_dequantize import sink_dequantize
 
 _CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
@@ -44,7 +45,8 @@ class FuseQdq:
         """Bring what is quantised to its products, then fuse every product that can be."""
         if not any(op.label in (QUANTIZE, DEQUANTIZE) for op in graph.ops):
             return False
-        changed = MoveTransposes().run(graph)
+        changed = store_signed(graph)
+        changed |= MoveTransposes().run(graph)
         changed |= sink_dequantize(graph)
         changed |= RemoveDeadOps().run(graph)
         rewriter = Rewriter(graph)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.onnx.quantisation import DEQUANTIZE, QUANTIZE
+from circlet.ops.opdef import NoAttrs
 from circlet.passes.quantised import Parameters, parameters, with_parameters
 from circlet.passes.rewriter import Rewriter
 
@@ -47,10 +48,16 @@ def _undo(op: Op, rewriter: Rewriter) -> None:
     if before is None or before.label != DEQUANTIZE:
         return
     source, result = before.inputs[0], op.outputs[0]
-    if source is None or source.dtype is not result.dtype or source.dtype not in _STORED:
+    if source is None or source.dtype not in _STORED or result.dtype not in _STORED:
         return
-    if parameters(op) is not None and parameters(op) == parameters(before):
+    known, wanted = parameters(before), parameters(op)
+    if known is None or known.as_type(source.dtype, result.dtype) != wanted:
+        return
+    if source.dtype is result.dtype:
         rewriter.bypass(op, source)
+    elif with_parameters(source, known) and with_parameters(result, wanted):
+        flip = Op("QUANTIZE", [source], [result], NoAttrs(), op.origin)
+        rewriter.replace([op], flip)
 
 
 def _sink(op: Op, rewriter: Rewriter, count: int) -> None:
