@@ -62,13 +62,19 @@ def _dequantize(attrs: OnnxAttrs, x: Array, scale: Array, zero: Any = None) -> A
     return dequantised(x, _spread(scale, x, attrs), _spread(zero, x, attrs))
 
 
+def _is_wide(values: Tensor, x: Tensor) -> bool:
+    sizes = zip(values.shape, x.shape, strict=False)
+    return len(values.shape) == len(x.shape) and all(a in (1, b) for a, b in sizes)
+
+
 def _broadcast_operands(op: Op, stored: Tensor, real: Tensor) -> None:
     """GraphError unless scale and zero point broadcast as they are, and types are common ones."""
     x, scale, zero = (op.input(index) for index in range(3))
     if x is None or scale is None or zero is None or stored.dtype not in _EXPRESSED:
         raise GraphError("a zero point is not given, or integers are of another type")
-    wide = all(t.elements == 1 or len(t.shape) == len(x.shape) for t in (scale, zero))
-    if not wide or not real.dtype is scale.dtype is DType.FLOAT32:
+    wide = all(t.elements == 1 or _is_wide(t, x) for t in (scale, zero))
+    blocks = isinstance(op.attrs, OnnxAttrs) and op.attrs.get("block_size", 0)
+    if blocks or not wide or not real.dtype is scale.dtype is DType.FLOAT32:
         raise GraphError("scales are those of an axis or of blocks, or not FLOAT32")
 
 
