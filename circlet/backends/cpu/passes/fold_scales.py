@@ -9,7 +9,7 @@ import numpy as np
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops.requantize import activation_of
-from circlet.passes.rewriter import Rewriter
+from circlet.passes import Rewriter
 
 # By kinds: the operands that are weights and bias, and the axis of the weights' output channels.
 _PRODUCTS = {
