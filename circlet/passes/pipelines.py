@@ -18,6 +18,7 @@ EXACT = (
     "split-sums",
     "fold-constants",
     "remove-identity",
+    "gather-channels",
     "move-transposes",
     "canonicalize-reshape",
     "merge-reshapes",

@@ -66,6 +66,7 @@ PASSES = PassTable(
         "fuse-list-update": "fuse_list_update:FuseListUpdate",
         "fuse-qdq": "fuse_qdq:FuseQdq",
         "split-sums": "split_sums:SplitSums",
+        "gather-channels": "gather_channels:GatherChannels",
         "move-transposes": "move_transposes:MoveTransposes",
     },
 )
