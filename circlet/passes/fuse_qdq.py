@@ -17,8 +17,8 @@ from circlet.passes.quantised import (
     bias_of,
     parameters,
     real_constant,
-    with_parameters,
     weights_of,
+    with_parameters,
 )
 from circlet.passes.remove_dead_ops import RemoveDeadOps
 from circlet.passes.rewriter import Rewriter

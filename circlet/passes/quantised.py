@@ -71,7 +71,8 @@ def as_type(
     data: Tensor, given: Parameters, dtype: DType, origin: Origin
 ) -> tuple[Tensor, tuple[Op, ...]]:
     """Stored values as INT8 or UINT8 ones of the same meaning, and the op that makes them so."""
-    source, ops = data, ()
+    source = data
+    ops: tuple[Op, ...] = ()
     if not with_parameters(data, given) or data.dtype is not dtype:
         source = data.like(f"{data.name}_{dtype.name.lower()}")
         source.dtype, source.quant = dtype, given.as_type(data.dtype, dtype).quant
@@ -98,7 +99,8 @@ def _dequantised(tensor: Tensor | None, rewriter: Rewriter) -> tuple[Op, list[Op
 def _moved(values: np.ndarray, moves: list[Op]) -> np.ndarray | None:
     try:
         for op in moves:
-            (values,) = get(op).evaluate(op, [values, *(t and t.data for t in op.inputs[1:])])
+            others = [None if t is None else t.data for t in op.inputs[1:]]
+            (values,) = get(op).evaluate(op, [values, *others])
     except CircletError:
         return None
     return values

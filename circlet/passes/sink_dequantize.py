@@ -74,8 +74,9 @@ def _sink(op: Op, rewriter: Rewriter, count: int) -> None:
         sources.append(source)
     if len({(*known, source.dtype) for known, source in zip(found, sources, strict=True)}) != 1:
         return
-    if not all([with_parameters(source, found[0]) for source in sources]):
-        return
+    for source in sources:
+        if not with_parameters(source, found[0]):
+            return
     _replace(op, sources, found[0], rewriter)
 
 

@@ -96,7 +96,7 @@ def test_qlinear_conv_is_an_integer_convolution(
         x=(0.05, dtype(100)), y=(0.9 if group == 1 else 0.2, dtype(90))
     )
     names = ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"]
-    node = ("QLinearConv", names, "y", {"pads": [1, 1, 1, 1], "group": group})
+    node: Node = ("QLinearConv", names, "y", {"pads": [1, 1, 1, 1], "group": group})
     x = _RNG.integers(0, 120, (1, 16, 9, 11)).astype(dtype)
     ours, theirs, kinds = both(model([node], constants, (data, x.shape), data), x, tmp_path)
     close(ours, theirs)
@@ -143,7 +143,7 @@ def test_qlinear_mat_mul_is_a_fully_connected_layer(per_column: bool, tmp_path: 
         "ws": np.asarray(scale),
         "wz": np.asarray(zero),
     }
-    node = ("QLinearMatMul", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], "y", {})
+    node: Node = ("QLinearMatMul", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], "y", {})
     x = _RNG.integers(0, 256, (5, 40)).astype(np.uint8)
     ours, theirs, kinds = both(model([node], constants, ("u", x.shape), "u"), x, tmp_path)
     close(ours, theirs)
@@ -154,7 +154,7 @@ def test_qlinear_mat_mul_is_a_fully_connected_layer(per_column: bool, tmp_path: 
 def test_sums_and_products_of_two(kind: str, tmp_path: Path) -> None:
     constants = scalars(x=(0.04, np.uint8(110)), w=(0.02, np.uint8(10)), y=(0.06, np.uint8(100)))
     constants["w"] = _RNG.integers(0, 256, (3, 7)).astype(np.uint8)
-    node = (kind, ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], "y", {})
+    node: Node = (kind, ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], "y", {})
     x = _RNG.integers(0, 256, (2, 3, 7)).astype(np.uint8)
     data = model([node], constants, ("u", x.shape), "u", "com.microsoft")
     close(*both(data, x, tmp_path)[:2])

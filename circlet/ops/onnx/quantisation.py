@@ -16,6 +16,11 @@ Array = np.ndarray
 QUANTIZE, DEQUANTIZE = "CUSTOM:onnx.QuantizeLinear", "CUSTOM:onnx.DequantizeLinear"
 # By the numbers of onnx.TensorProto.DataType.
 TYPES = {2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16}
+_LIMITS = {
+    DType.INT8: (-128.0, 127.0),
+    DType.UINT8: (0.0, 255.0),
+    DType.INT16: (-32768.0, 32767.0),
+}
 _EXPRESSED = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT32})
 
 
@@ -82,12 +87,12 @@ def _quantize_scalar(op: Op) -> Scalar:
     source, result = op.inputs[0], op.outputs[0]
     assert source is not None
     _broadcast_operands(op, result, source)
-    if result.dtype is DType.INT32:
+    if result.dtype not in _LIMITS:
         raise GraphError("integers of 32 bits are finer than floats")
-    limits, zero = np.iinfo(result.dtype.numpy), call("to_f32", Var(2, "i32"))
+    (low, high), zero = _LIMITS[result.dtype], call("to_f32", Var(2, "i32"))
     whole = call("round_half_even", Var(0) / Var(1))
     number = call("select", whole.equals(whole), whole, 0.0)
-    inside = clamp(number, float(limits.min) - zero, float(limits.max) - zero)
+    inside = clamp(number, low - zero, high - zero)
     return Scalar(call("to_i32", inside) + Var(2, "i32"))
 
 

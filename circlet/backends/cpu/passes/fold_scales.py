@@ -26,9 +26,9 @@ _MOST_BYTES = 1 << 28
 class FoldScales:
     """Multiply weights by what their channels are multiplied by, and add to the bias.
 
-    Before: `CONV_2D -> MUL(scale of channels) -> ADD(offset of channels)`, as batch normalisation is
-    stored. After: `CONV_2D`. Only of floats, and where nothing else reads what is scaled. Products
-    are rounded before they are summed, so last bits differ.
+    Before: `CONV_2D -> MUL(scale of channels) -> ADD(offset of channels)`, as normalisations of
+    batches are stored. After: `CONV_2D`. Only of floats, and where nothing else reads what is
+    scaled. Products are rounded before they are summed, so last bits differ.
     """
 
     name = "fold-scales"

@@ -23,7 +23,7 @@ _STORED = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT32})
 
 
 def _along(node: Node, values: Tensor, x: Tensor, axis: int) -> Tensor:
-    """Scales or zero points of a whole tensor, or as wide as `x` where they are those of an axis."""
+    """Scales or zero points of a whole tensor, or as wide as `x` where an axis has them."""
     if values.data is None:
         if values.shape not in ((), (1,)) or not node.rank(x):
             raise NotLoweredError("scales of an axis are computed")
