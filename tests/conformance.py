@@ -175,8 +175,8 @@ def _compare(session: Session, subject: Subject) -> Iterator[tuple[bool, str]]:
 class Measure:
     """How far floats may be off: `bar` times the largest golden magnitude, or times `least`.
 
-    `ranged` takes the range of the golden values instead, and lets integers be off by one; a difference of
-    `spread` is one of `bar` at most.
+    `ranged` takes the range of the golden values instead, and lets integers be off by one; a
+    difference of `spread` counts as one of `bar` at most.
     """
 
     bar: float

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from circlet.ir import Graph, Op, Tensor
+from circlet.ir import Graph, Op, Origin, Tensor
 from circlet.ir.builder import constant
 from circlet.ops.gather import GatherAttrs, gather_axes
 from circlet.ops.layout import permutation
@@ -67,7 +67,7 @@ def _replace(op: Op, rewriter: Rewriter) -> None:
         return
     starts = np.arange(batch)[:, None] * channels
     if (places - starts == places[0]).all():
-        rewriter.replace([op], _taken(op, image, places[0]))
+        rewriter.replace([op], _taken(chain, image, places[0]))
 
 
 def _chain(op: Op, rewriter: Rewriter) -> list[Op]:
@@ -125,14 +125,15 @@ def _lead(sizes: tuple[int, ...], inner: int) -> tuple[int, ...] | None:
     return None
 
 
-def _taken(op: Op, image: Tensor, places: np.ndarray) -> Op:
-    """Channels of an image by their numbers."""
+def _taken(chain: Sequence[Op], image: Tensor, places: np.ndarray) -> Op:
+    """Channels of an image by their numbers, for all ops of a chain."""
+    origin, outputs = Origin.union(op.origin for op in chain), chain[-1].outputs
     steps = np.diff(places)
     step = int(steps[0]) if steps.size else 1
     if step < 1 or not (steps == step).all():
         index = constant("channels", places.astype(np.int32))
-        return Op("GATHER", [image, index], op.outputs, GatherAttrs(axis=_CHANNELS), op.origin)
+        return Op("GATHER", [image, index], outputs, GatherAttrs(axis=_CHANNELS), origin)
     ends = [[0, int(places[0]), 0, 0], [0, int(places[-1]) + 1, 0, 0], [1, step, 1, 1]]
     ranges = [constant("range", np.array(values, np.int32)) for values in ends]
     attrs = StridedSliceAttrs(begin_mask=_OTHER_AXES, end_mask=_OTHER_AXES)
-    return Op("STRIDED_SLICE", [image, *ranges], op.outputs, attrs, op.origin)
+    return Op("STRIDED_SLICE", [image, *ranges], outputs, attrs, origin)
