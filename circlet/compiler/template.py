@@ -15,6 +15,7 @@ from circlet.ir.copy import copy_of, copy_of_main
 from circlet.ir.regions import call_depth, check_unfolded, reachable
 from circlet.limits import Limits, MemoryBudget
 from circlet.ops.facts import ShapeAttrs
+from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.ops.shape import copy_op
 from circlet.ops.verify import unsupported_ops
 from circlet.options import Options
@@ -120,7 +121,8 @@ def check(model: Model, limits: Limits, budget: MemoryBudget) -> None:
 def _simplify(model: Model, budget: MemoryBudget) -> None:
     for graph in reachable(model.main):
         start_variables(graph, budget)
-    folding = FoldConstants(sizes=False, ledger=FoldLedger(budget))
+    kept = frozenset({DEQUANTIZE})  # for the pass that gives integers to integer kernels
+    folding = FoldConstants(sizes=False, keeps=kept, ledger=FoldLedger(budget))
     resolve_variables(model.main, folding)
     model.graphs = reachable(model.main)  # Nothing checks or runs the others.
     PassManager((UnpackConstants(budget), folding)).run(model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ROUNDINGS = ("double", "single", "float")
+ROUNDINGS = ("double", "single", "float", "even")
 ACCUMULATOR_BITS = (32, 64)
 
 
@@ -17,7 +17,9 @@ class Requantization:
             rounded in the doubling high multiply and again in the right shift. "single": by a
             fixed-point multiplier whose product is rounded once, halves up, as ruy does it; of
             64-bit sums the multiplier keeps 15 bits, as in LiteRT's int16 kernels. "float": by a
-            factor in double precision, halves away from zero.
+            factor in double precision, halves away from zero. "even": the sum as a float32 is
+            multiplied by a factor in single precision and rounded to nearest, halves to even, as
+            ONNX Runtime does it.
         accumulator_bits: 32 or 64; sums wrap there.
     """
 

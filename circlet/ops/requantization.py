@@ -7,6 +7,7 @@ from circlet.ir import DType, Op, Requantization
 DOUBLE = Requantization("double", 32)
 SINGLE = Requantization("single", 32)
 FLOAT = Requantization("float", 32)
+EVEN = Requantization("even", 32)
 # LiteRT's int16 kernels sum in 64 bits.
 WIDE_SINGLE = Requantization("single", 64)
 WIDE_FLOAT = Requantization("float", 64)
@@ -64,4 +65,9 @@ def is_evaluated(op: Op) -> bool:
         return True
     data = op.input(_DATA[op.kind]) if op.kind in _DATA else None
     has_weights = op.kind != "BATCH_MATMUL" and data is not None and data.dtype.bits == 8
-    return has_weights and op.requantization in (DOUBLE, SINGLE, FLOAT)
+    return has_weights and op.requantization in (DOUBLE, SINGLE, FLOAT, EVEN)
+
+
+def rounds_to_even(op: Op) -> bool:
+    """Whether sums are scaled as ONNX Runtime does it."""
+    return op.requantization == EVEN

@@ -38,6 +38,14 @@ def real_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray[n
     return np.float64(scalar_quant(data)[0]) * scales / np.float64(scalar_quant(output)[0])
 
 
+def single_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray[np.float32]:
+    """Factors from accumulator to output steps, every operation in single precision."""
+    assert weights.quant is not None
+    with np.errstate(over="ignore", under="ignore"):
+        product = np.float32(scalar_quant(data)[0]) * weights.quant.scale.astype(np.float32)
+        return np.asarray(product / np.float32(scalar_quant(output)[0]), np.float32)
+
+
 def output_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray[np.float64]:
     """Real factors from accumulator to output steps, one per weight scale.
 
@@ -152,6 +160,9 @@ def _requantised(
     wraps = policy.accumulator_bits == 32
     if policy.rounding == "float":
         return _float_requantise(wrap_int32(total) if wraps else total, real_factors(*tensors))
+    if policy.rounding == "even":
+        scaled = wrap_int32(total).astype(np.float32) * single_factors(*tensors)
+        return np.rint(np.clip(scaled, INT32_MIN, INT32_MAX)).astype(np.int64)
     mantissa, shift = quantize_multipliers(output_factors(*tensors))
     if not wraps:
         return multiply_wide(total, mantissa, shift)

@@ -76,6 +76,7 @@ class FoldConstants:
         most_bytes: Largest result that is stored.
         most_growth: How many times larger than the inputs a result above 64 KiB may be.
         sizes: Whether sizes are final, so that ops that ask for them are replaced too.
+        keeps: Labels of ops that are left, as what they read is still wanted.
         ledger: What all folding of one network may store and do.
     """
 
@@ -83,6 +84,7 @@ class FoldConstants:
     most_bytes: int = 1 << 28
     most_growth: int = 4
     sizes: bool = True
+    keeps: frozenset[str] = frozenset()
     ledger: FoldLedger = field(default_factory=FoldLedger, compare=False)
 
     def run(self, graph: Graph) -> bool:
@@ -98,7 +100,7 @@ class FoldConstants:
             self._fold(op, rewriter)
 
     def _can_fold(self, op: Op, rewriter: Rewriter) -> bool:
-        if not op.outputs:
+        if not op.outputs or op.label in self.keeps:
             return False
         if op.kind in _ASKS_FOR_SIZES and not self.sizes:
             return False

@@ -18,6 +18,7 @@ EXACT = (
     "split-sums",
     "fold-constants",
     "remove-identity",
+    "gather-channels",
     "move-transposes",
     "canonicalize-reshape",
     "merge-reshapes",
@@ -25,6 +26,7 @@ EXACT = (
     "fuse-activation",
     "remove-dead-ops",
 )
+FAST = ("fuse-qdq", *EXACT)  # integer products for real ones, which rounds them otherwise
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class Pipeline:
 PIPELINES = {
     "O0": Pipeline(()),
     "O1": Pipeline(EXACT),
-    "O2": Pipeline(EXACT, rounds=8),
-    "Os": Pipeline(EXACT, rounds=8),
+    "O2": Pipeline(FAST, rounds=8),
+    "Os": Pipeline(FAST, rounds=8),
 }
 
 

@@ -64,7 +64,9 @@ PASSES = PassTable(
         "inline-composite": "inline_composite:InlineComposite",
         "unpack-constants": "unpack_constants:UnpackConstants",
         "fuse-list-update": "fuse_list_update:FuseListUpdate",
+        "fuse-qdq": "fuse_qdq:FuseQdq",
         "split-sums": "split_sums:SplitSums",
+        "gather-channels": "gather_channels:GatherChannels",
         "move-transposes": "move_transposes:MoveTransposes",
     },
 )

@@ -11,6 +11,7 @@ import numpy as np
 from circlet.ir import Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import find
+from circlet.ops.gather import GatherAttrs
 from circlet.ops.layout import ConcatenationAttrs, concatenation_axis
 from circlet.ops.operands import known_ints
 from circlet.ops.reduce import ReducerAttrs
@@ -184,6 +185,17 @@ def _split(op: Op, sources: Sources, order: Order) -> Transposed | None:
     return Transposed(inputs, op.attrs, order)
 
 
+def _gather(op: Op, sources: Sources, order: Order) -> Transposed | None:
+    """A list of places along one axis, which keeps its place."""
+    attrs, index = op.attrs, op.input(1)
+    if not isinstance(attrs, GatherAttrs) or index is None or sources[0] is None:
+        return None
+    if attrs.batch_dims or len(index.shape) != 1 or sources[1] is not None:
+        return None
+    outer = attrs.axis + len(order) if attrs.axis < 0 else attrs.axis
+    return Transposed([sources[0], index], replace(attrs, axis=order[outer]), order)
+
+
 _REDUCTIONS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL")
 _RULES: dict[str, Callable[[Op, Sources, Order], Transposed | None]] = {
     **dict.fromkeys(("PAD", "PADV2", "MIRROR_PAD", "TILE", "SLICE"), _rows),
@@ -192,6 +204,7 @@ _RULES: dict[str, Callable[[Op, Sources, Order], Transposed | None]] = {
     **dict.fromkeys(("SPLIT", "SPLIT_V"), _split),
     **dict.fromkeys(("QUANTIZE", "DEQUANTIZE", "CAST"), _elementwise),
     "CONCATENATION": _concatenation,
+    "GATHER": _gather,
     "STRIDED_SLICE": _strided,
     "SQUEEZE": _squeeze,
     "EXPAND_DIMS": _expand_dims,

@@ -7,6 +7,7 @@ from circlet.ir import Graph, Op, Shape, Tensor
 from circlet.ir.copy import copy_of_graph
 from circlet.ir.regions import reachable
 from circlet.limits import Limits
+from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.ops.state import variables
 from circlet.ops.verify import checked_types
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
@@ -42,7 +43,7 @@ def fix_shapes(
     for tensor in (*graph.inputs, *living):
         _set(tensor, tensor.static_shape)
         _check_size(tensor, tensor, limits)
-    folding = FoldConstants(ledger=ledger or FoldLedger())
+    folding = FoldConstants(keeps=frozenset({DEQUANTIZE}), ledger=ledger or FoldLedger())
     settling = (folding, FuseListUpdate())
     inference = _Inference(limits, resized, folding)
     for _ in range(_ROUNDS):

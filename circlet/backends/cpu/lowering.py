@@ -20,7 +20,7 @@ from circlet.backends.cpu.layout import Border, Layout
 from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.ir import Op, Tensor
 from circlet.ops import get
-from circlet.ops.requantization import is_default
+from circlet.ops.requantization import is_default, rounds_to_even
 from circlet.target.targets import Target
 
 T = TypeVar("T")
@@ -257,7 +257,15 @@ class Lowering:
 
 # A task of these is a row of the result, or more; others are tiles, or ask whether to stop.
 _TASKS_OF_ROWS = frozenset({"DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"})
+_ROUND_TO_EVEN = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
 _MOST_TASK_WORK = 1 << 29
+
+
+def _has_even_form(op: Op) -> bool:
+    """Whether kernels round sums of an op as ONNX Runtime does: those over constant weights."""
+    weights = op.input(1)
+    constant = weights is not None and weights.is_constant
+    return constant and op.kind in _ROUND_TO_EVEN and rounds_to_even(op)
 
 
 def _work_of_row(op: Op) -> int:
@@ -293,7 +301,7 @@ class LoweringTable:
 
     def choose(self, op: Op, target: Target) -> Lowering | str:
         """The first row that takes an op, or why none does."""
-        if not is_default(op):
+        if not (is_default(op) or _has_even_form(op)):
             return f"no kernel for {op.requantization}"
         if op.kind in _TASKS_OF_ROWS and _work_of_row(op) > _MOST_TASK_WORK:
             return "a row of the image is more work than a task, which nothing stops, may be"

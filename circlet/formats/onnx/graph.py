@@ -63,12 +63,14 @@ class GraphImporter:
     Attributes:
         graph: What is made.
         captured: Values of the graph around this one that it reads, and its inputs for them.
+        fixed: What is dequantised of constants, which stay as they are stored.
     """
 
     def __init__(self, state: Reading, proto: Any, outer: GraphImporter | None = None) -> None:
         self.state, self.proto, self.outer = state, proto, outer
         self.graph = Graph(str(proto.name))
         self.captured: dict[Tensor, Tensor] = {}
+        self.fixed: set[Tensor] = set()
         self._scope: dict[str, Tensor] = {}
         self._unknown: set[Tensor | None] = set()
         self._widened: dict[Tensor, Tensor] = {}

@@ -17,6 +17,7 @@ from circlet.ir.packed import unpacked
 from circlet.ops import get, is_pure
 from circlet.ops.build import default_attrs
 from circlet.ops.facts import ShapeAttrs
+from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.ops.requantization import litert_requantization
 from circlet.ops.verify import RECORD_RULES, op_violations
 
@@ -97,6 +98,10 @@ class Node:
         """A list of integers, None where it is not given."""
         found = self.attributes.get(name)
         return None if found is None else tuple(int(value) for value in found)
+
+    def is_fixed(self, tensor: Tensor) -> bool:
+        """Whether the elements are the same in every run, be they stored as integers."""
+        return tensor.data is not None or tensor in self.graph.fixed
 
     def known(self, index: int) -> np.ndarray | None:
         """The elements of an operand, None where it is omitted or computed in a run."""
@@ -192,6 +197,8 @@ class Node:
         known = inputs and all(tensor.data is not None for tensor in inputs)
         sizes = sum(tensor.size_bytes for tensor in (*inputs, *op.outputs))
         static = all(None not in tensor.shape for tensor in op.outputs)
+        if op.label == DEQUANTIZE:
+            return False  # integer kernels read what is stored
         return bool(known) and static and sizes <= _FOLDED_BYTES and is_pure(op)
 
     def _folded(self, op: Op) -> list[Tensor]:

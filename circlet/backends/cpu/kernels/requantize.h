@@ -42,6 +42,8 @@
 #define Q8_AFFINE_GENERAL 10
 #define Q8_PIECEWISE_GENERAL 11
 #define Q8_LEAST_AFFINE 32
+/* One product with a float, rounded once, halves to even, as ONNX Runtime rounds: a factor. */
+#define Q8_EVEN (-1)
 
 /* How outputs are bounded; the bounds exclude the zero point. */
 struct q8_bounds {
@@ -117,6 +119,12 @@ CIRCLET_INLINE vi q8_scale_double(vi x, const int32_t *qparam, struct q8_bounds 
     return v_f64_to_i32(low, high) + bounds.zero;
 }
 
+CIRCLET_INLINE vi q8_scale_even(vi x, const int32_t *qparam, struct q8_bounds bounds) {
+    vf y = v_to_f32(x) * v_load((const float *)(qparam + CIRCLET_LANES));
+    y = v_clamp(y, v_splat((float)bounds.low), v_splat((float)bounds.high));
+    return v_round_i32(y) + bounds.zero;
+}
+
 /* The same in floats, for channels whose every output was proved equal: one multiply-add and one
  * rounding to nearest. Sums start with the bits of 1.5 * 2^23 beside the bias, so that they are
  * floats without a conversion: there one unit of the last place is 1. */
@@ -135,6 +143,7 @@ CIRCLET_INLINE vi q8_scale(vi x, const int32_t *qparam, struct q8_bounds bounds,
     return form == Q8_FIXED        ? q8_scale_fixed(x, qparam)
            : form == Q8_FIXED_RELU ? q8_scale_fixed_relu(x, qparam)
            : form == Q8_DOUBLE     ? q8_scale_double(x, qparam, bounds)
+           : form == Q8_EVEN       ? q8_scale_even(x, qparam, bounds)
            : form == Q8_AFFINE     ? q8_scale_affine(x, qparam, 1)
            : form == Q8_PIECEWISE  ? q8_scale_affine(x, qparam, 2)
                                    : q8_scale_general(x, qparam, bounds);

@@ -10,6 +10,7 @@ from circlet.passes import PassManager, PassTable
 PASSES = PassTable(
     "circlet.backends.cpu.passes",
     {
+        "fold-scales": "fold_scales:FoldScales",
         "conv3d-to-conv2d": "conv3d_to_conv2d:Conv3DToConv2D",
         "split-broadcast-pixel": "split_broadcast_pixel:SplitBroadcastPixel",
         "fuse-attention": "fuse_attention:FuseAttention",
@@ -22,6 +23,7 @@ PASSES = PassTable(
     },
 )
 FAST = (
+    "fold-scales",
     "conv3d-to-conv2d",
     "split-broadcast-pixel",
     "fuse-attention",

@@ -8,11 +8,13 @@ from circlet.backends.cpu.elementwise_limits import MOST_FLOATS, MOST_INTS, MOST
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.expr import Param, leaves
 from circlet.ops.fused import FusedAttrs
+from circlet.ops.onnx.quantisation import DEQUANTIZE, QUANTIZE
 from circlet.ops.operands import data_inputs
 from circlet.ops.scalars import element_scalar
 
 _COMPUTED = frozenset({DType.FLOAT32, DType.INT32, DType.BOOL})
 _STORED = frozenset({DType.INT8, DType.UINT8, DType.INT16})
+_CHANGES = frozenset({"QUANTIZE", "DEQUANTIZE", "CAST", QUANTIZE, DEQUANTIZE})
 _MOST_AXES = 6
 _MOST_PARTS = 24
 
@@ -23,7 +25,7 @@ def is_elementwise(op: Op) -> bool:
     if len(op.outputs) != 1 or any(t is None or t.is_variable for t in tensors):
         return False
     types = {t.dtype for t in tensors if t is not None}
-    changes = op.kind in ("QUANTIZE", "DEQUANTIZE", "CAST") and DType.FLOAT32 in types
+    changes = op.label in _CHANGES and DType.FLOAT32 in types
     if not types <= (_COMPUTED | _STORED if changes else _COMPUTED):
         return False
     source, shape = op.inputs[0], op.outputs[0].static_shape

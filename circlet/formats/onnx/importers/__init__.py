@@ -10,6 +10,7 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     loops,
     matrix,
     normalisation,
+    quantisation,
     reductions,
     sequences,
     shapes,

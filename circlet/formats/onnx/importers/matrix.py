@@ -17,7 +17,7 @@ def _mat_mul(node: Node) -> Tensor:
     if x.dtype is not DType.FLOAT32:
         raise NotLoweredError("only FLOAT32 is multiplied so")
     ranks = node.rank(x), node.rank(y)
-    if y.data is not None and ranks[1] == 2 and ranks[0] >= 2:
+    if node.is_fixed(y) and ranks[1] == 2 and ranks[0] >= 2:
         weights = node.transpose(y, [1, 0])
         return node.op(
             "FULLY_CONNECTED", [x, weights, None], FullyConnectedAttrs(keep_num_dims=True)
@@ -52,7 +52,7 @@ def _gemm(node: Node) -> Tensor:
         a = node.transpose(a, [1, 0])
     alpha, beta = node.real("alpha", 1), node.real("beta", 1)
     bias = _bias(node, b, c, beta) if alpha == 1 else None
-    if b.data is not None:
+    if node.is_fixed(b):
         weights = b if node.whole("transB") else node.transpose(b, [1, 0])
         attrs = FullyConnectedAttrs(keep_num_dims=True)
         product = node.op("FULLY_CONNECTED", [a, weights, bias], attrs)
@@ -70,9 +70,9 @@ def _gemm(node: Node) -> Tensor:
 
 def _bias(node: Node, b: Tensor, c: Tensor | None, beta: float) -> Tensor | None:
     """C as a list of one value for each column, where it is such a constant."""
-    if c is None or c.data is None or beta != 1:
+    if c is None or not node.is_fixed(c) or beta != 1:
         return None
     columns = b.shape[0 if node.whole("transB") else 1]
     if c.elements != columns or c.shape[-1:] != (columns,):
         return None
-    return node.const(c.data.reshape(-1))
+    return node.reshape(c, [-1]) if len(c.shape) != 1 else c

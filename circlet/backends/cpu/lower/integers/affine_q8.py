@@ -28,8 +28,10 @@ from circlet.backends.cpu.lower.integers.requantisation import (
     Requantisation,
     fixed_point,
     known_outputs,
+    single_precision,
 )
 from circlet.ir import Op
+from circlet.ops.requantization import rounds_to_even
 from circlet.ops.requantize import (
     activation_of,
     activation_range,
@@ -58,6 +60,8 @@ def integer_requantisation(
         folded: The bias with zero points folded in, and how far sums can get from zero.
         floats: How the kernel makes floats of sums.
     """
+    if rounds_to_even(op):
+        return single_precision(op, folded[0], order)
     integer = fixed_point(op, *folded, order)
     return _affine(op, folded, integer, order, floats) if _rounds(target) else integer
 

@@ -20,11 +20,13 @@ from circlet.backends.cpu.lower.integers.requantisation import (
     Requantisation,
     double_precision,
     interleaved,
+    single_precision,
 )
 from circlet.backends.cpu.lower.products.product import of_rows
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, Rank
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand
+from circlet.ops.requantization import rounds_to_even
 from circlet.target.targets import Target
 
 
@@ -46,7 +48,8 @@ def integer_rows(op: Op, context: Context, offset: int) -> Q8Product:
 
     def requantise(weights: Int8, width: int) -> Requantisation:
         bias, _ = fold_zero_points(op, weights, zero, offset)
-        return double_precision(op, bias, interleaved(units, width, lanes))
+        form = single_precision if rounds_to_even(op) else double_precision
+        return form(op, bias, interleaved(units, width, lanes))
 
     epilogue = Q8Epilogue(requantise, zero, offset != 0, output_bounds(op))
     data, result = operand(op, 0), op.outputs[0]

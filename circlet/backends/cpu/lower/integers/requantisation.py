@@ -33,9 +33,10 @@ from circlet.ops.requantize import (
     scalar_quant,
     wrap_int32,
 )
-from circlet.ops.weighted import real_factors
+from circlet.ops.weighted import real_factors, single_factors
 
 FIXED, GENERAL, DOUBLE = "Q8_FIXED", "Q8_GENERAL", "Q8_DOUBLE"
+EVEN = "Q8_EVEN"
 HYBRID, HYBRID_ROWS = HYBRIDS = "Q8_HYBRID", "Q8_HYBRID_ROWS"
 FIXED_RELU = "Q8_FIXED_RELU"
 _GROUP = 4
@@ -215,6 +216,13 @@ def double_precision(op: Op, bias: Int64, order: ChannelOrder) -> Requantisation
     factors = order.arranged(np.broadcast_to(real.reshape(-1), (bias.size,)))
     table[:, 1:3] = factors.view(np.int32).reshape(-1, 2, order.lanes)
     return Requantisation(DOUBLE, table)
+
+
+def single_precision(op: Op, bias: Int64, order: ChannelOrder) -> Requantisation:
+    """Factors as floats, for ops that round as ONNX Runtime does."""
+    factors = single_factors(operand(op, 0), operand(op, 1), op.outputs[0]).reshape(-1)
+    spread = np.ascontiguousarray(np.broadcast_to(factors, (bias.size,)))
+    return Requantisation(EVEN, order.table({0: wrap_int32(bias), 1: spread.view(np.int32)}))
 
 
 def dequantisation(op: Op, sums: Int64, order: ChannelOrder, form: str = HYBRID) -> Requantisation:

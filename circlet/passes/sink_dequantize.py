@@ -1,0 +1,92 @@
+"""What only moves elements moves stored integers, not the real values that they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from circlet.ir import DType, Graph, Op, Tensor
+from circlet.ops.onnx.quantisation import DEQUANTIZE, QUANTIZE
+from circlet.ops.opdef import NoAttrs
+from circlet.passes.quantised import Parameters, parameters, with_parameters
+from circlet.passes.rewriter import Rewriter
+
+_STORED = frozenset({DType.INT8, DType.UINT8})
+_MOVES = frozenset(
+    {
+        "TRANSPOSE",
+        "RESHAPE",
+        "SQUEEZE",
+        "EXPAND_DIMS",
+        "SLICE",
+        "STRIDED_SLICE",
+        "PAD",
+        "RESIZE_NEAREST_NEIGHBOR",
+        "MAX_POOL_2D",
+    }
+)
+
+
+def sink_dequantize(graph: Graph) -> bool:
+    """Have DequantizeLinear run after moves; drop it where QuantizeLinear undoes it.
+
+    Before: `DequantizeLinear -> MAX_POOL_2D -> QuantizeLinear`. After: `MAX_POOL_2D`.
+    """
+    rewriter = Rewriter(graph)
+    for op in rewriter.ops():
+        if op.label == QUANTIZE:
+            _undo(op, rewriter)
+        elif op.kind in _MOVES:
+            _sink(op, rewriter, 1)
+        elif op.kind == "CONCATENATION":
+            _sink(op, rewriter, len(op.inputs))
+    return rewriter.finish()
+
+
+def _undo(op: Op, rewriter: Rewriter) -> None:
+    """Quantising with the scale that was taken off gives back what was stored."""
+    before = rewriter.producer(op.inputs[0])
+    if before is None or before.label != DEQUANTIZE:
+        return
+    source, result = before.inputs[0], op.outputs[0]
+    if source is None or source.dtype not in _STORED or result.dtype not in _STORED:
+        return
+    known, wanted = parameters(before), parameters(op)
+    if known is None or known.as_type(source.dtype, result.dtype) != wanted:
+        return
+    if source.dtype is result.dtype:
+        rewriter.bypass(op, source)
+    elif with_parameters(source, known) and with_parameters(result, wanted):
+        flip = Op("QUANTIZE", [source], [result], NoAttrs(), op.origin)
+        rewriter.replace([op], flip)
+
+
+def _sink(op: Op, rewriter: Rewriter, count: int) -> None:
+    sources: list[Tensor] = []
+    found: list[Parameters] = []
+    for tensor in op.inputs[:count]:
+        before = rewriter.producer(tensor)
+        if before is None or before.label != DEQUANTIZE:
+            return
+        known, source = parameters(before), before.inputs[0]
+        if known is None or source is None or source.dtype not in _STORED or source.is_constant:
+            return
+        found.append(known)
+        sources.append(source)
+    if len({(*known, source.dtype) for known, source in zip(found, sources, strict=True)}) != 1:
+        return
+    for source in sources:
+        if not with_parameters(source, found[0]):
+            return
+    _replace(op, sources, found[0], rewriter)
+
+
+def _replace(op: Op, sources: list[Tensor], known: Parameters, rewriter: Rewriter) -> None:
+    last = rewriter.producer(op.inputs[0])
+    assert last is not None
+    stored = op.outputs[0].like(f"{op.outputs[0].name}_stored")
+    stored.has_rank = op.outputs[0].has_rank
+    stored.dtype, stored.quant = sources[0].dtype, known.quant
+    moved = replace(op, inputs=[*sources, *op.inputs[len(sources) :]], outputs=[stored])
+    back = replace(last, inputs=[stored, *last.inputs[1:]], outputs=[*op.outputs])
+    back.origin = op.origin
+    rewriter.replace([op], moved, back)
