@@ -235,8 +235,6 @@ def circlet(task: Task) -> Engine:
     from circlet import Session, __version__
     from circlet.artifact.values import unique_names
 
-    if task.model.suffix == ".onnx":
-        raise CannotRunError("Circlet does not import .onnx yet")
     precision = _PRECISIONS.get(task.kind, "f32")
     session = Session(task.model, threads=task.threads, precision=precision)
     names = unique_names(session.inputs)

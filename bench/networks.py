@@ -51,10 +51,8 @@ def find_networks(paths: Iterable[Path]) -> list[Path]:
 
 
 def described(path: Path) -> Network:
-    """The network of a file; one in a format that Circlet does not read counts as fp32."""
+    """The network of a file."""
     size = path.stat().st_size
-    if path.suffix == ".onnx":
-        return Network(path, "fp32", 0, size)
     model = load(path)
     macs = sum(_macs(op) for op in model.main.ops)
     return Network(path, class_of(model), macs, size)
@@ -126,8 +124,6 @@ def random_inputs(
     Raises:
         ValueError: An input holds no numbers.
     """
-    if path.suffix == ".onnx":
-        return _onnx_inputs(path)
     inputs: dict[str, np.ndarray] = {}
     for position, tensor in enumerate(load(path).main.inputs):
         if tensor.is_constant:
@@ -138,17 +134,4 @@ def random_inputs(
         name = tensor.name if tensor.name and tensor.name not in inputs else f"#{position}"
         shape = (sizes or {}).get(name, tensor.static_shape)
         inputs[name] = random_array(Wanted(name, dtype.name, shape))
-    return inputs
-
-
-def _onnx_inputs(path: Path) -> dict[str, np.ndarray]:
-    import onnxruntime as ort
-
-    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    inputs = {}
-    for value in session.get_inputs():
-        dtype = value.type.removeprefix("tensor(").removesuffix(")")
-        name = {"float": "float32", "double": "float64"}.get(dtype, dtype)
-        shape = tuple(size if isinstance(size, int) else 1 for size in value.shape)
-        inputs[value.name] = random_array(Wanted(value.name, name, shape))
     return inputs

@@ -26,6 +26,7 @@ _CLASSES = {
     "Integer and hybrid": ("integer", "hybrid"),
 }
 _PEERS = {"litert": "LiteRT", "litert_cached": "LiteRT", "openvino": "OpenVINO"}
+_PEERS |= {"onnxruntime": "ONNX Runtime"}
 _KINDS = {"fp32": "Float (fp32)", "int8": "Integer (int8)"}
 _ALONG = {
     "resolution": "height and width of the input (pixels)",

@@ -259,8 +259,8 @@ def _small(run: Run, threads: Sequence[int]) -> str:
 def _refusals(run: Run) -> str:
     rows = _table(
         "What an engine does not run",
-        "ONNX Runtime reads .onnx alone, and Circlet does not import .onnx yet: it has no part in "
-        "networks in .tflite.",
+        "ONNX Runtime reads .onnx alone and has no part in networks in .tflite; LiteRT has none in "
+        "those in .onnx.",
         "network | engine | reason",
     )
     count = len(rows)

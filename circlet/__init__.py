@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from circlet.frontends.delegates import Delegate, InterpreterWithCustomOps, load_delegate
     from circlet.frontends.interpreter import Interpreter, OpResolverType
+    from circlet.frontends.onnxruntime.session import InferenceSession
     from circlet.frontends.signature_runner import SignatureRunner
     from circlet.frontends.tensor_buffer import TensorBuffer
     from circlet.frontends.user_ops import register_op
@@ -42,6 +43,7 @@ _HOMES = {
     "EnvironmentOptions": "circlet.frontends.compiled_model_options",
     "GpuOptions": "circlet.frontends.compiled_model_options",
     "HardwareAccelerator": "circlet.frontends.compiled_model_options",
+    "InferenceSession": "circlet.frontends.onnxruntime.session",
     "Interpreter": "circlet.frontends.interpreter",
     "InterpreterWithCustomOps": "circlet.frontends.delegates",
     "OpResolverType": "circlet.frontends.interpreter",
@@ -67,6 +69,7 @@ __all__ = [
     "EnvironmentOptions",
     "GpuOptions",
     "HardwareAccelerator",
+    "InferenceSession",
     "Interpreter",
     "InterpreterWithCustomOps",
     "OpResolverType",

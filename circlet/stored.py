@@ -23,12 +23,17 @@ _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE",
 
 
 class StoredBytes:
-    """Bytes of the caller; those that the caller could change are copied."""
+    """Bytes of the caller; those that the caller could change are copied.
+
+    Attributes:
+        beside: The path that they stand for, where they name files beside it; None where they
+            stand for none.
+    """
 
     marks = ""
 
-    def __init__(self, data: Bytes, name: str = "bytes") -> None:
-        self.name = name
+    def __init__(self, data: Bytes, name: str = "bytes", beside: str | None = None) -> None:
+        self.name, self.beside = name, beside
         self._data = memoryview(data if isinstance(data, bytes) else bytes(data))
         self.size = len(self._data)
 

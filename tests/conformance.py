@@ -9,7 +9,8 @@ and must stay within 1e-4 for networks and 1e-5 for single operators. Hybrid one
 over integer weights) must stay within 1e-5 of the largest golden magnitude, be it below 1 or not.
 Outputs of .onnx files must stay within 1e-3 of their golden's range, integers within one, or within
 what ONNX Runtime differs by itself, with and without optimisation, where the index says so.
-`--write` renews docs/conformance.md. Exits with 1 if anything is off that EXCEPTIONS does not list.
+`--write` renews docs/conformance.md; with `--suffixes .onnx`, docs/conformance-onnx.md. Exits with
+1 if anything is off that EXCEPTIONS does not list.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from circlet.runtime.session import Session
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpora"
 PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
+ONNX_PAGE = PAGE.with_name("conformance-onnx.md")
 BARS = {"models": 1e-4, "singleop": 1e-5}
 HYBRID_BAR = 1e-5
 ONNX_BAR = 1e-3
@@ -305,7 +307,10 @@ def main() -> int:
                 rows.append(check(subject, backend, threads))
                 _print(rows[-1])
     if options.write:
-        PAGE.write_text(page(rows), encoding="utf-8")
+        if suffixes == [".onnx"]:
+            ONNX_PAGE.write_text(page(rows, _ONNX_INTRODUCTION), encoding="utf-8")
+        else:
+            PAGE.write_text(page(rows), encoding="utf-8")
     unexplained = [row for row in rows if not row.passed and row.model not in EXCEPTIONS]
     sys.stdout.write(f"{len(rows)} runs, {len(unexplained)} unexplained differences\n")
     return 1 if unexplained else 0
@@ -318,16 +323,28 @@ def _print(row: Row) -> None:
     sys.stdout.flush()
 
 
-def page(rows: Sequence[Row]) -> str:
+_INTRODUCTION = (
+    "# Conformance",
+    "",
+    "Made by `python -m tests.conformance --write`: every .tflite model of the public corpus",
+    "against outputs of LiteRT 2.3.0's reference kernels (`BUILTIN_REF`). Integers must be",
+    "equal bit for bit; floats are max|difference| / max(1, max|golden|), bar 1e-4 for",
+    "networks and 1e-5 for single operators. Hybrid files (float activations over integer",
+    "weights) are measured by max|difference| / max|golden|, bar 1e-5.",
+)
+_ONNX_INTRODUCTION = (
+    "# Conformance of .onnx networks",
+    "",
+    "Made by `python -m tests.conformance --write --suffixes .onnx`: every .onnx model of the",
+    "public corpus against outputs of ONNX Runtime. Floats are max|difference| / the range of",
+    "the golden output, bar 1e-3; integers must be within one.",
+)
+
+
+def page(rows: Sequence[Row], introduction: Sequence[str] = _INTRODUCTION) -> str:
     """The table as Markdown."""
     lines = [
-        "# Conformance",
-        "",
-        "Made by `python -m tests.conformance --write`: every .tflite model of the public corpus",
-        "against outputs of LiteRT 2.3.0's reference kernels (`BUILTIN_REF`). Integers must be",
-        "equal bit for bit; floats are max|difference| / max(1, max|golden|), bar 1e-4 for",
-        "networks and 1e-5 for single operators. Hybrid files (float activations over integer",
-        "weights) are measured by max|difference| / max|golden|, bar 1e-5.",
+        *introduction,
         "`native` counts the operators, after optimisation, that run in generated code.",
         "`reference` is numpy and decides about threads itself, so it has one row.",
         "",
@@ -339,7 +356,9 @@ def page(rows: Sequence[Row]) -> str:
         lines.append(f"| {row.model} | {row.backend} | {row.threads} | {row.native} | {result} |")
     lines += ["", "## Operators that numpy runs", "", *_refusal_table(rows)]
     lines += ["", "## Exceptions", ""]
-    lines += [f"- `{name}`: {reason}" for name, reason in EXCEPTIONS.items()] or ["None."]
+    shown = {row.model for row in rows}
+    known = [f"- `{name}`: {reason}" for name, reason in EXCEPTIONS.items() if name in shown]
+    lines += known or ["None."]
     return "\n".join(lines) + "\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,12 @@ def index(path: str = "index.json") -> dict[str, Any]:
 
 
 def malformed() -> dict[str, dict[str, Any]]:
-    """The malformed .tflite files by name; empty without the corpora."""
+    """The malformed .tflite and .onnx files by name; empty without the corpora.
+
+    .onnx files are left out where the package onnx, which reads them, is not installed.
+    """
     if not (ROOT / "malformed").exists():
         return {}
     cases: dict[str, dict[str, Any]] = index("malformed/index.json")["cases"]
-    return {name: case for name, case in cases.items() if name.endswith(".tflite")}
+    suffixes = (".tflite", ".onnx") if find_spec("onnx") is not None else (".tflite",)
+    return {name: case for name, case in cases.items() if name.endswith(suffixes)}

@@ -84,6 +84,28 @@ def test_a_cached_start_loads_neither_readers_nor_compiler(kind: str, tmp_path: 
     assert sorted(modules.intersection(NEVER_AT_RUN_TIME) - before) == []
 
 
+NEVER_FOR_ONNX = ["onnx", "google.protobuf", "circlet.ops", "circlet.ir", "circlet.compiler"]
+RUN_ONNX = """
+import numpy as np
+import circlet
+session = circlet.InferenceSession({source!r})
+(value,) = session.get_inputs()
+session.run(None, {{value.name: np.zeros((2, 3), np.float32)}})
+"""
+
+
+def test_a_cached_inference_session_does_not_load_onnx(tmp_path: Path) -> None:
+    helper = pytest.importorskip("onnx.helper", reason="the package onnx is not installed")
+    sides = [helper.make_tensor_value_info(name, 1, [2, 3]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [sides[0]], [sides[1]])
+    source = tmp_path / "relu.onnx"
+    opsets = [helper.make_opsetid("", 17)]
+    source.write_bytes(helper.make_model(graph, opset_imports=opsets).SerializeToString())
+    loaded(RUN_ONNX.format(source=str(source)))
+    modules = loaded(RUN_ONNX.format(source=str(source)))
+    assert sorted(modules.intersection(NEVER_FOR_ONNX)) == []
+
+
 def test_help_loads_no_numpy() -> None:
     code = "import sys; sys.argv = ['circlet', '--help']\nfrom circlet.cli import main\n"
     modules = loaded(f"{code}try: main()\nexcept SystemExit: pass")

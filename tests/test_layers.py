@@ -39,7 +39,7 @@ LAYERS = (
     ("runtime",),
     ("profile", "train"),
     ("frontends",),
-    ("commands", "onnx_backend"),
+    ("commands", "onnx_backend", "onnxruntime"),
     ("cli",),
 )
 HEIGHT = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}

@@ -211,6 +211,18 @@ class Cache:
         self._remember(name, f"{file.marks} {found}", file)
         return found
 
+    def recalled(self, what: str, file: Stored, find_out: Callable[[], str]) -> str:
+        """What was found out of a file's bytes, whatever its name, as ASCII."""
+        name, mark = cache_key(what, self.file_digest(file)), f"{what}:"
+        known = self._recall(name)
+        if known.startswith(mark):
+            return known.removeprefix(mark)
+        found = find_out()
+        if self.folder is not None and self.folder.is_writable:
+            with contextlib.suppress(FileError):
+                self.folder.write(f"{name}{_MEMO}", f"{mark}{found}".encode())
+        return found
+
     def _recall(self, name: str) -> str:
         if self.folder is None:
             return ""

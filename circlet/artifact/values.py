@@ -107,7 +107,11 @@ class Value(Struct):
             why = f"{self.bytes} bytes are needed"
             raise LimitError("there is not enough memory", where=self.name, why=why) from error
         start = -raw.__array_interface__["data"][0] % 64
-        return np.ndarray(self.shape, dtype, raw, start)
+        try:
+            return np.ndarray(self.shape, dtype, raw, start)
+        except ValueError as error:  # no elements, and sizes whose product numpy cannot hold
+            why = f"its sizes are {list(self.shape)}"
+            raise LimitError("a value has impossible sizes", where=self.name, why=why) from error
 
     def check(self, array: object, role: str) -> np.ndarray:
         """The array, C-contiguous and aligned, if its dtype and shape are those of the value.

@@ -38,7 +38,8 @@ def load(source: Source, limits: Limits = DEFAULT_LIMITS) -> Model:
     check_type(limits, Limits, "limits", "a circlet.limits.Limits")
     file = stored(source)
     if isinstance(file, StoredBytes):
-        return _read(file.data(), limits)
+        beside = Path(file.beside) if file.beside else None
+        return _read(file.data(), limits, path=beside)
     path = Path(file.name)
     limits.check_file(file.size, str(path))
     with located(path):

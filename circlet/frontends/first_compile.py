@@ -6,7 +6,7 @@ import logging
 import time
 
 from circlet.escape import escaped
-from circlet.options import DEFAULT_OPTIONS
+from circlet.options import DEFAULT_OPTIONS, Options
 from circlet.progress import Progress, listening
 from circlet.runtime.session import Session
 from circlet.stored import Stored, StoredFile
@@ -16,10 +16,17 @@ _LEVEL = logging.WARNING
 _LOGGER = logging.getLogger(__name__)
 
 
-def first_session(source: Stored | bytes, threads: int | None, signature: str = "") -> Session:
+def first_session(
+    source: Stored | bytes,
+    threads: int | None,
+    signature: str = "",
+    options: Options = DEFAULT_OPTIONS,
+    is_quiet: bool = False,
+) -> Session:
     """A session of the signature of a key or of the main graph.
 
-    Logs that a network is compiled, where that is not found in the cache, before it begins.
+    Logs that a network is compiled, where that is not found in the cache, before it begins, unless
+    `is_quiet`.
 
     Raises:
         CircletError: As `Session`.
@@ -32,9 +39,9 @@ def first_session(source: Stored | bytes, threads: int | None, signature: str = 
             return
         begun.append(time.perf_counter())
         message = "compiling %s for this CPU, which takes seconds; what is compiled is kept"
-        _LOGGER.log(_LEVEL, message, name or "a network")
+        _LOGGER.log(logging.DEBUG if is_quiet else _LEVEL, message, name or "a network")
 
-    options = DEFAULT_OPTIONS._replace(signature=signature)
+    options = options._replace(signature=signature)
     with listening(tell):
         session = Session.of(source, options, threads=threads)
     if begun:

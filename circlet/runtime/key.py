@@ -11,10 +11,16 @@ from circlet.target.host import host_architecture, host_model, host_words
 from circlet.user_codes import may_use_user_codes
 
 
-def artifact_key(source: Stored, options: Options, cache: Cache) -> str:
+def artifact_key(
+    source: Stored,
+    options: Options,
+    cache: Cache,
+    beside: tuple[tuple[str, str], ...] = (),
+) -> str:
     """A name for the model's bytes and everything that shapes the code.
 
-    It is "" where the cache is not to be used.
+    It is "" where the cache is not to be used. `beside` are names and hashes of the files beside
+    the model that hold constants of it.
 
     Raises:
         FileError: The model cannot be read.
@@ -28,6 +34,8 @@ def artifact_key(source: Stored, options: Options, cache: Cache) -> str:
     plan = repr((options.backends, options.strict, made, entry, limits))
     if options.tune_seconds:
         plan += repr((host_model(), options.tune_seconds))
+    if beside:
+        plan += repr(beside)
     toolchains = "\n".join(map(_toolchain, options.backends))
     return cache_key(cache.file_digest(source), targets, plan, toolchains)
 

@@ -16,6 +16,7 @@ from circlet.errors import CircletError, FileError
 from circlet.garbage import gc_paused
 from circlet.options import Options
 from circlet.runtime.artifacts import ArtifactSource, open_trusted
+from circlet.runtime.beside import digests_beside
 from circlet.runtime.key import artifact_key
 from circlet.runtime.loading import Opened, load_code
 from circlet.stored import Bytes, Stored, StrPath, stored
@@ -52,7 +53,8 @@ def _open_stored(file: Stored, options: Options, model: str) -> Opened:
     """The artifact of a model's file or bytes: from the cache where that has it."""
     start = time.perf_counter()
     cache = Cache() if options.cache else None
-    if cache is None or not (key := artifact_key(file, options, cache)):
+    beside = None if cache is None else digests_beside(file, cache)
+    if cache is None or beside is None or not (key := artifact_key(file, options, cache, beside)):
         check_same(file, model)
         return _compiled_now(file, options)
     if model and cache.file_digest(file) != model:
@@ -61,13 +63,14 @@ def _open_stored(file: Stored, options: Options, model: str) -> Opened:
 
     def compile_now() -> bytes:
         artifact, template = _compiled(file, options, key)
-        if template.digest != cache.file_digest(file):
+        is_same = template.digest == cache.file_digest(file)
+        if not is_same or (beside and digests_beside(file, cache) != beside):
             raise changed(file)
         templates.append(template)
         return artifact
 
     def keeps() -> bool:
-        return templates[-1].is_whole
+        return bool(beside) or templates[-1].is_whole
 
     found = cache.load(key, compile_now, verify=options.verify, keeps=keeps)
     opened = _loaded(found.artifact, options, "cache" if found.hit else "compile", start)

@@ -6,6 +6,7 @@ import time
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, cast
 
+from circlet.artifact.cache import Cache
 from circlet.backends.base import Executable, PartitionCompiler
 from circlet.backends.base import Resizer as BackendResizer
 from circlet.backends.registry import find_backend
@@ -17,8 +18,10 @@ from circlet.formats import load
 from circlet.garbage import gc_paused
 from circlet.options import Options
 from circlet.runtime.artifacts import ArtifactSource
+from circlet.runtime.beside import digests_beside
+from circlet.runtime.key import artifact_key
 from circlet.runtime.loading import Opened, opened_plan
-from circlet.runtime.opening import check_same
+from circlet.runtime.opening import changed, check_same
 from circlet.stored import Stored, stored
 from circlet.target.targets import parse_target
 
@@ -89,11 +92,23 @@ class Resizer:
                 self._resizers[name] = find_backend(name).resizer(loaded, target)
             return self._resizers[name]
 
+    def _check_beside(self, file: Stored) -> None:
+        """FileError where files beside a model are not any more what a cached start found."""
+        key = self._opened.metadata.get("key")
+        if not key:
+            return
+        cache = Cache()
+        beside = digests_beside(file, cache)
+        if beside is None or artifact_key(file, self._options, cache, beside) != key:
+            raise changed(file)
+
     def _known_template(self) -> Template | None:
         """The model; None for artifacts, which hold none."""
         if self._template is None and not isinstance(self._source, ArtifactSource):
             file = stored(cast(Stored, self._source))  # a `Model` had a template from the start
             check_same(file, self._opened.model)
             model = load(file, self._options.limits)
+            if "external_files" in model.extra:
+                self._check_beside(file)
             self._template = Template.of(model, self._options, was_checked=True)
         return self._template

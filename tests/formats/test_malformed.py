@@ -29,6 +29,8 @@ NOT_AT_LOAD = {
     "sem_custom_unknown.tflite": "an operator that nothing here runs",
     "sem_transpose_bad_perm.tflite": "permutation, a rule of TRANSPOSE",
     "real_conv_huge_im2col.tflite": "memory that a plan would take",
+    "sem_reshape_mismatch.onnx": "sizes, a rule of RESHAPE",
+    "sem_constantofshape_bomb.onnx": "memory that a plan would take",
 }
 EXPECTED_CODES = {
     "raw_empty.tflite": "E-FORMAT",
@@ -45,6 +47,16 @@ EXPECTED_CODES = {
     "sem_unknown_builtin_9999.tflite": "E-FORMAT",
     "sem_external_buffer_offset_oob.tflite": "E-FORMAT",
     "sem_input_3_6GB.tflite": "E-LIMIT",
+    "raw_empty.onnx": "E-FORMAT",
+    "raw_trunc_tail.onnx": "E-FORMAT",
+    "raw_tflite_as_onnx.onnx": "E-FORMAT",
+    "raw_protobuf_depth_9000.onnx": "E-LIMIT",
+    "sem_external_absolute.onnx": "E-FORMAT",
+    "sem_init_too_short.onnx": "E-FORMAT",
+    "sem_init_negative_dim.onnx": "E-FORMAT",
+    "sem_undefined_input.onnx": "E-GRAPH",
+    "sem_type_mismatch.onnx": "E-GRAPH",
+    "sem_unknown_domain.onnx": "E-UNSUPPORTED-OPS",
 }
 
 

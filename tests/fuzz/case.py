@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from circlet import Session
 from circlet.artifact.values import Value
-from circlet.errors import CircletError
+from circlet.errors import CircletError, FormatError
 from circlet.formats import dumps, load
 from circlet.formats.arrays import Wanted, random_array
 from circlet.ir.text import to_text
@@ -38,6 +40,8 @@ UNFIT_ARTIFACTS = ("E-ARTIFACT",)
 NATIVE_SHARE = 0.4
 SHARES = {"bytes": 20.0, "generated": 20.0, "network": 35.0, "artifact": 5.0}
 SHARES |= dict.fromkeys(growth.MAKERS, 20 / len(growth.MAKERS))
+if find_spec("onnx") is not None:
+    SHARES["onnx"] = 10.0
 TOLERANCE = 1e-4
 ROUNDED_TOLERANCE = 1e-2
 MOST_TAME = 1e3
@@ -90,7 +94,7 @@ def make_case(seed: int, number: int, seeds: Sequence[Seed], only: str = "") -> 
         data = _made(maker, original, random)
     except Exception:  # a seed that cannot be read, or a network that cannot be written
         maker, data = "bytes", mutate_bytes.mutate(original, random)
-    is_new = maker == "generated" or maker in growth.MAKERS
+    is_new = maker in ("generated", "onnx") or maker in growth.MAKERS
     name = maker if is_new else f"{chosen.name} {maker}"
     return Case(number, name, data, native, maker)
 
@@ -101,6 +105,10 @@ def _made(maker: str, original: bytes, random: Random) -> bytes:
         return growth.MAKERS[maker](random)
     if maker == "generated":
         return generate(random)
+    if maker == "onnx":
+        from tests.fuzz import mutate_onnx
+
+        return mutate_onnx.make(random)
     if maker == "network":
         return mutate_model.mutate(original, random)
     if maker == "artifact":
@@ -211,7 +219,11 @@ def read(data: bytes) -> None:
     model = load(data, LIMITS)
     list(violations(model))
     assert _is_plain(to_text(model)), "controls in the text of the network"
-    load(dumps(model), LIMITS)
+    if model.source_format != "onnx":
+        load(dumps(model), LIMITS)
+        return
+    with suppress(FormatError):  # of operators that no .circle file can say
+        load(dumps(model, "circle"), LIMITS)
 
 
 def _run(case: Case, backend: str) -> list[np.ndarray]:
@@ -224,7 +236,9 @@ def _run(case: Case, backend: str) -> list[np.ndarray]:
     plain = not any(-1 in v.shape or v.is_text for v in (*session.inputs, *session.outputs))
     if backend != "cpu" or not plain:
         return list(session.run(inputs).values())
-    outputs = [guarded(value.shape, value.dtype) for value in session.outputs]
+    sizes = [value.empty().shape for value in session.outputs]  # refuses impossible ones
+    pairs = zip(session.outputs, sizes, strict=True)
+    outputs = [guarded(shape, value.dtype) for value, shape in pairs]
     call = session.bind([guarded_copy(array) for array in inputs], outputs)
     call()
     first = [array.copy() for array in outputs]

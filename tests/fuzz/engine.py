@@ -120,7 +120,7 @@ def fuzz_side_by_side(request: Request, jobs: int) -> Report:
 
 def finding_path(folder: Path, seed: int, number: int, maker: str) -> Path:
     """Where the input of a finding is kept."""
-    suffix = ".circlet" if maker == "artifact" else ".tflite"
+    suffix = {"artifact": ".circlet", "onnx": ".onnx"}.get(maker, ".tflite")
     return folder / f"finding-{seed}-{number}{suffix}"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from circlet.errors import FormatError, GraphError, LimitError, UnsupportedOp
 from circlet.formats.onnx.attributes import attribute_value, stored_attributes
 from circlet.formats.onnx.node import Node, NotLoweredError
+from circlet.formats.onnx.schema import check_attributes
 from circlet.formats.onnx.sequences import TensorList, tensor_list
 from circlet.formats.onnx.table import Import, find_importer
 from circlet.formats.onnx.tensors import TensorStore, dtype_of
@@ -203,6 +204,7 @@ class GraphImporter:
         where = f"{proto.name or next(iter(proto.output), '')} ({proto.op_type})"
         domain = "" if proto.domain == "ai.onnx" else str(proto.domain)
         inputs = [self.value(name, where) if name else None for name in proto.input]
+        check_attributes(proto, domain, self.state.opsets.get(domain, 0), where)
         values = {a.name: attribute_value(a, where) for a in proto.attribute}
         node = Node(self, proto, inputs, values, self.state.opsets.get(domain, 0))
         node.domain = domain
@@ -236,6 +238,13 @@ class GraphImporter:
             tensor.dim_names = names if any(names) else ()
 
     def _lowered(self, node: Node) -> list[Tensor] | None:
+        """As `_attempted`; what no rule foresaw is an error of the node as well."""
+        try:
+            return self._attempted(node)
+        except (ValueError, IndexError, KeyError, TypeError, ArithmeticError) as error:
+            raise node.wrong("a node's operands and attributes do not fit", str(error)) from error
+
+    def _attempted(self, node: Node) -> list[Tensor] | None:
         """A node's results by its importer, else by a record of its own; None without either."""
         missing = len(self.state.unsupported)
         why = "Circlet does not know this kind of operator"
@@ -315,6 +324,8 @@ class GraphImporter:
         op = Op("CUSTOM", node.inputs, outputs, attrs, node.origin, custom_code=code)
         types = find(op.label)
         assert types is not None
+        for index in range(types.required or 0):
+            node[index]
         for tensor, inferred in zip(outputs, types.infer(op), strict=False):
             tensor.dtype = inferred.dtype
             if inferred.shape:

@@ -133,7 +133,10 @@ class Node:
 
     def const(self, values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Tensor:
         """A constant of this node."""
-        return constant(f"{self.name}_constant", np.asarray(values, dtype))
+        try:
+            return constant(f"{self.name}_constant", np.asarray(values, dtype))
+        except OverflowError as error:
+            raise self.wrong("a number is too large", str(error)) from None
 
     def op(
         self,

@@ -118,6 +118,8 @@ def _expand(attrs: OnnxAttrs, x: Array, sizes: Array) -> Array:
 
 def _filled(attrs: OnnxAttrs, sizes: Array) -> Array:
     value = attrs.array("value")
+    if min(_ints(sizes), default=0) < 0:
+        raise GraphError("a size is negative", why=str(list(_ints(sizes))))
     return np.full(_ints(sizes), np.float32(0) if value is None else value.reshape(-1)[0])
 
 

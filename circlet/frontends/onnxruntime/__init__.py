@@ -1,0 +1,1 @@
+"""ONNX Runtime's Python interface, with Circlet behind it."""
