@@ -12,7 +12,7 @@ _STEP = 1.0  # what a step of depth takes besides
 _LOAD, _HALF_LOAD = 1.0, 0.8  # of a vector or a broadcast input; where tiles are half a vector wide
 _DOT_LOAD = 0.4  # loads of 8-bit kernels, over a dot product
 _WINDOW_TILE = 8.0  # what a tile of a float depthwise convolution takes besides its products
-_NEAR_BYTES, _FAR_BYTES = 16.0, 6.0  # of weights a cycle, from the second-level cache and beyond
+_NEAR_BYTES, _FAR_BYTES = 16.0, 4.0  # of weights a cycle, from the second-level cache and beyond
 _SECOND_LEVEL_BYTES = 768 << 10  # of weights that the second-level cache keeps
 
 
@@ -36,7 +36,11 @@ def window(pixels: int, taps: int) -> float:
     return taps * pixels + _WINDOW_TILE
 
 
+def are_near(count_bytes: float) -> bool:
+    """Whether weights stay in the second-level cache while they are used again."""
+    return count_bytes <= _SECOND_LEVEL_BYTES
+
+
 def weights(count_bytes: float) -> float:
     """Cycles in which weights are loaded once."""
-    near = count_bytes <= _SECOND_LEVEL_BYTES
-    return count_bytes / (_NEAR_BYTES if near else _FAR_BYTES)
+    return count_bytes / (_NEAR_BYTES if are_near(count_bytes) else _FAR_BYTES)

@@ -21,4 +21,4 @@ def test_a_dot_tile_takes_its_products_and_part_of_its_loads() -> None:
 def test_windows_and_weights_count_their_parts() -> None:
     assert costs.window(5, 9) == 53
     assert costs.weights(96) == 6
-    assert costs.weights(3 << 20) == (3 << 20) / 6
+    assert costs.weights(3 << 20) == (3 << 20) / 4

@@ -79,7 +79,9 @@ CIRCLET_INLINE void attention_f32_multiply(const void *x, int64_t step, int64_t 
         CIRCLET_UNROLL for (int m = 0; m < MR; m++)
             CIRCLET_UNROLL for (int v = 0; v < NV; v++) acc[m][v] = v_zero();
         if (BF16) conv_bf16_run(acc, (const uint16_t *)x + row * step, step, depth, w, MR, NV);
-        else conv_f32_run(acc, (const float *)x + row * step, step, depth, w, MR, NV, HALF);
+        else
+            conv_f32_run(acc, (const float *)x + row * step, step, depth, w, (const char *)w, MR,
+                         NV, HALF);
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
             int64_t lanes = left - v * CIRCLET_LANES;
             CIRCLET_UNROLL for (int m = 0; m < MR; m++) {

@@ -17,6 +17,10 @@
  * NV * CIRCLET_LANES output channels: the bias, then one row of channels per tap element; blocks
  * do not cross groups, missing channels are zero. With HALF the last vector of a block is half a
  * vector: some processors compute those in half the time.
+ *
+ * While the tiles of a task go through one block of weights, they fetch the next one into the
+ * second-level cache, a line for every four steps of depth: from beyond it, one core reads weights
+ * several times slower than it multiplies them.
  */
 #ifndef CIRCLET_CONV_F32_H
 #define CIRCLET_CONV_F32_H
@@ -48,6 +52,9 @@ struct conv_f32_params {
 };
 
 #define CONV_F32_WIDTH(NV, HALF) ((NV) * CIRCLET_LANES - (HALF) * CIRCLET_LANES / 2)
+#define CONV_F32_LINE 64 /* bytes that are fetched at once */
+#define CONV_F32_FETCH(at) __builtin_prefetch(at, 0, 2)
+#define CONV_F32_DEEP 64 /* steps of depth in which fetching what a tile ends with pays */
 
 #if CIRCLET_VBYTES == 64
 /* Lanes of the lower half alone; those above have no defined value. */
@@ -84,12 +91,13 @@ CIRCLET_INLINE vf conv_f32_fma_low(const float *a, vf b, vf c) { return v_fma(v_
 #if defined(__aarch64__)
 /* One run: four elements of each pixel at a time, multiplied by lane. */
 CIRCLET_INLINE const float *conv_f32_run(vf (*acc)[8], const float *a, int64_t step, int64_t run,
-                                         const float *w, const int MR, const int NV,
-                                         const int HALF) {
+                                         const float *w, const char *ahead, const int MR,
+                                         const int NV, const int HALF) {
     const int width = CONV_F32_WIDTH(NV, HALF);
     int64_t k = run;
-    for (; k >= 4; k -= 4, a += 4, w += 4 * width) {
+    for (; k >= 4; k -= 4, a += 4, w += 4 * width, ahead += CONV_F32_LINE) {
         vf x[16];
+        CONV_F32_FETCH(ahead);
         CIRCLET_UNROLL for (int m = 0; m < MR; m++) x[m] = v_load(a + m * step);
         CIRCLET_UNROLL for (int u = 0; u < 4; u++)
             CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
@@ -124,13 +132,15 @@ CIRCLET_INLINE void conv_f32_element(vf (*acc)[8], const float **base, int64_t s
 /* The empty assembly keeps one address register for every third pixel; compilers left alone keep
  * one for each and spill. */
 CIRCLET_INLINE const float *conv_f32_run(vf (*acc)[8], const float *a, int64_t step, int64_t run,
-                                         const float *w, const int MR, const int NV,
-                                         const int HALF) {
+                                         const float *w, const char *ahead, const int MR,
+                                         const int NV, const int HALF) {
     const float *base[6];
     CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) base[j] = a + 3 * j * step;
     int64_t k = run;
     CIRCLET_NO_UNROLL for (; k >= 4; k -= 4) {
         CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) __asm__("" : "+r"(base[j]));
+        CONV_F32_FETCH(ahead);
+        ahead += CONV_F32_LINE;
         CIRCLET_UNROLL for (int u = 0; u < 4; u++)
             conv_f32_element(acc, base, step, u, w, MR, NV, HALF);
         CIRCLET_UNROLL for (int j = 0; j * 3 < MR; j++) base[j] += 4;
@@ -190,16 +200,24 @@ CIRCLET_INLINE void conv_f32_end(vf (*acc)[8], const struct conv_f32_params *p, 
     }
 }
 
+/* What tile number `tile` of a task is to fetch of the `bytes` of weights behind those at `w`. */
+CIRCLET_INLINE const char *conv_f32_ahead(const float *w, int64_t bytes, int64_t taps,
+                                          int64_t tile) {
+    int64_t done = tile * (taps / 4) * CONV_F32_LINE;
+    return (const char *)w + (done < bytes ? bytes + done : 0);
+}
+
 CIRCLET_INLINE void conv_f32_tile(const struct conv_f32_params *p, const float *a, const float *w,
-                                  float *out, const float *add, int64_t left, int64_t added,
-                                  const int MR, const int NV, const int HALF, const int ADD) {
+                                  const char *ahead, float *out, const float *add, int64_t left,
+                                  int64_t added, const int MR, const int NV, const int HALF,
+                                  const int ADD) {
     vf acc[16][8];
     conv_f32_start(acc, w, MR, NV);
     w += CONV_F32_WIDTH(NV, HALF);
     for (int64_t y = 0; y < p->tap_rows; y++)
-        for (int64_t x = 0; x < p->tap_runs; x++)
-            w = conv_f32_run(acc, a + y * p->tap_row + x * p->tap_run, p->in.pixel, p->run, w, MR,
-                             NV, HALF);
+        for (int64_t x = 0; x < p->tap_runs; x++, ahead += p->run / 4 * CONV_F32_LINE)
+            w = conv_f32_run(acc, a + y * p->tap_row + x * p->tap_run, p->in.pixel, p->run, w,
+                             ahead, MR, NV, HALF);
     conv_f32_end(acc, p, out, add, left, added, MR, NV, HALF, ADD);
 }
 
@@ -240,6 +258,17 @@ CIRCLET_INLINE struct conv_f32_place conv_f32_place(const struct conv_f32_params
                                    strides_at(&p->add, batch, y, x) + t->channel};
 }
 
+/* Fetches the lines that a tile ends with: they are too far apart for the processor to guess. */
+CIRCLET_INLINE void conv_f32_fetch(const struct conv_f32_params *p, const float *out,
+                                   const float *add, const int MR, const int NV, const int ADD) {
+    const int line = CONV_F32_LINE / 4;
+    CIRCLET_UNROLL for (int m = 0; m < MR; m++)
+        CIRCLET_UNROLL for (int at = 0; at < NV * CIRCLET_LANES; at += line) {
+            __builtin_prefetch(out + m * p->out.pixel + at, 1);
+            if (ADD) __builtin_prefetch(add + m * p->add.pixel + at, 0);
+        }
+}
+
 CIRCLET_INLINE void conv_f32(const struct conv_f32_params *p, void *const *operands, void *scratch,
                              int64_t begin, int64_t end, const int MR, const int NV,
                              const int HALF, const int ADD) {
@@ -250,11 +279,15 @@ CIRCLET_INLINE void conv_f32(const struct conv_f32_params *p, void *const *opera
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
         struct conv_f32_task t = conv_f32_task(p, task, width);
-        const float *w = (const float *)operands[1] + t.block * (taps + 1) * width;
-        for (; t.tile < t.stop; t.tile++) {
+        int64_t block = (taps + 1) * width;
+        const float *w = (const float *)operands[1] + t.block * block;
+        for (int64_t tile = 0; t.tile < t.stop; t.tile++, tile++) {
             struct conv_f32_place at = conv_f32_place(p, &t, MR);
-            conv_f32_tile(p, in + at.in, w, out + at.out, add + at.add, t.left,
-                          p->add_channels - t.channel, MR, NV, HALF, ADD);
+            if (taps >= CONV_F32_DEEP)
+                conv_f32_fetch(p, out + at.out, add + at.add, MR, NV, ADD);
+            conv_f32_tile(p, in + at.in, w, conv_f32_ahead(w, block * 4, taps, tile),
+                          out + at.out, add + at.add, t.left, p->add_channels - t.channel, MR, NV,
+                          HALF, ADD);
         }
     }
 }

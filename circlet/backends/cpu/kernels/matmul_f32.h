@@ -104,7 +104,8 @@ CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *o
             for (; m < s_min_i64(next, s->rows); m += MR) {
                 int64_t row = s_min_i64(m, s->rows - MR);
                 float *to = out + row * s->columns;
-                conv_f32_tile(&tile, x + row * tile.in.pixel, panel, to, to, left, 0, MR, NV, 0, 0);
+                conv_f32_tile(&tile, x + row * tile.in.pixel, panel, (const char *)panel, to, to,
+                              left, 0, MR, NV, 0, 0);
             }
             if (stop_after(&stop, STOP_EVERY)) return;
         }

@@ -155,8 +155,9 @@ CIRCLET_INLINE void winograd_f32_multiply(const struct winograd_f32_params *p, c
                 vf acc[16][8];
                 CIRCLET_UNROLL for (int m = 0; m < MR; m++)
                     CIRCLET_UNROLL for (int v = 0; v < NV; v++) acc[m][v] = v_zero();
-                conv_f32_run(acc, in + patch * p->channels, p->channels, p->channels, w, MR, NV,
-                             0);
+                conv_f32_run(acc, in + patch * p->channels, p->channels, p->channels, w,
+                             conv_f32_ahead(w, p->channels * width * 4, p->channels, next / MR),
+                             MR, NV, 0);
                 CIRCLET_UNROLL for (int m = 0; m < MR; m++)
                     CIRCLET_UNROLL for (int v = 0; v < NV; v++)
                         v_store(to + m * pixel + v * CIRCLET_LANES, acc[m][v]);

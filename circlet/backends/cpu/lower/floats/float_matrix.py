@@ -14,6 +14,7 @@ from circlet.backends.cpu.lower.floats.computed_weights import (
 )
 from circlet.backends.cpu.lower.floats.epilogue import CLAMPS, FloatArray, FloatProduct, edges
 from circlet.backends.cpu.lower.floats.tiles import (
+    FLOAT_BYTES,
     lanes_of,
     registers_of,
     row_cycles,
@@ -104,7 +105,9 @@ def _dealt(product: FloatProduct, tile: Tile, block: int) -> tuple[dict[str, Par
     filters = product.filters // product.groups
     group_blocks, row_tiles = -(-filters // block), -(-width // tile.pixels)
     tiles, blocks = product.rows * row_tiles, product.groups * group_blocks
-    per_task = task_tiles(tile, tiles, blocks, product.depth)
+    weight_bytes = blocks * block * product.depth * FLOAT_BYTES
+    operand_bytes = reach(product) * FLOAT_BYTES, weight_bytes
+    per_task = task_tiles(tile, tiles, blocks, product.depth, operand_bytes)
     params: dict[str, ParamValue] = {
         "width": width,
         "height": height,

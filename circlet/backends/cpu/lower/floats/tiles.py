@@ -14,7 +14,7 @@ FLOAT_BYTES = 4
 _MOST_PIXELS = 14
 _MOST_VECTORS = 8
 _DEEP = 1024
-_TASK_INPUT_BYTES = 96 << 10
+_TASK_INPUT_BYTES, _FAR_TASK_INPUT_BYTES = 96 << 10, 512 << 10
 _TASK_PANEL_STEPS = 4096
 _TASKS_WANTED = 16
 
@@ -90,15 +90,33 @@ def tiles_of(
     return best_first(candidates, width, vectors)
 
 
-def task_tiles(tile: Tile, tiles: int, blocks: int, depth: int) -> int:
+def task_tiles(
+    tile: Tile, tiles: int, blocks: int, depth: int, operand_bytes: tuple[int, int] = (0, 0)
+) -> int:
     """Tiles of one task: their input stays in the second-level cache while blocks go by.
 
-    Small problems are cut finer so that threads find work, but not below a few microseconds.
+    Small problems are cut finer so that threads find work, but not below a few microseconds. Where
+    the weights come from beyond the second-level cache, they do so once for all tiles of a task:
+    tasks then fill the cache, and are as large as each other.
+
+    Args:
+        tile: The register tile.
+        tiles: Tiles of all rows.
+        blocks: Blocks of channels.
+        depth: Multiply-adds of one output.
+        operand_bytes: Of the input that all tiles read, and of the weights of all blocks.
     """
-    cached = _TASK_INPUT_BYTES // max(1, tile.pixels * depth * FLOAT_BYTES)
+    tile_bytes = tile.pixels * depth * FLOAT_BYTES
     shared = -(-tiles * blocks // _TASKS_WANTED)
     worthwhile = ceil(_TASK_PANEL_STEPS / max(1, tile.pixels * tile.vectors * depth))
-    return min(tiles, max(1, worthwhile, min(cached, shared)))
+    input_bytes, weight_bytes = operand_bytes
+    is_near = costs.are_near(weight_bytes)
+    if is_near:
+        cached = _TASK_INPUT_BYTES // max(1, tile_bytes)
+    else:
+        cached = _FAR_TASK_INPUT_BYTES * tiles // max(1, input_bytes)
+    most = min(tiles, max(1, worthwhile, min(cached, shared)))
+    return most if is_near else ceil(tiles / ceil(tiles / most))
 
 
 def row_cycles(tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:
