@@ -29,19 +29,50 @@ struct gather_params {
     int64_t strides[6];    /* of them, in bytes */
 };
 
-/* Operands: source, indices, result. */
-CIRCLET_INLINE void gather(const struct gather_params *p, void *const *x, void *scratch,
-                           int64_t begin, int64_t end, int index_size) {
-    (void)scratch;
-    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
-    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
-        int64_t outer = row / p->count;
-        int64_t vector = outer / p->shared * p->count + row % p->count;
-        const char *from = (const char *)x[0] + outer * p->outer_bytes;
+/* `count` runs of one outer position, by the index vectors from `vector` on. */
+CIRCLET_INLINE void gather_runs(const struct gather_params *p, char *to, const char *from,
+                                const void *indices, int64_t vector, int64_t count,
+                                int index_size) {
+    for (int64_t row = 0; row < count; row++, vector++) {
+        const char *run = from;
         for (int64_t i = 0; i < p->depth; i++)
-            from += p->strides[i] *
-                    index_inside(index_at(x[1], vector * p->depth + i, index_size), p->sizes[i]);
-        copy_run((char *)x[2] + row * p->run_bytes, from, p->run_bytes);
+            run += p->strides[i] *
+                   index_inside(index_at(indices, vector * p->depth + i, index_size), p->sizes[i]);
+        copy_run(to + row * p->run_bytes, run, p->run_bytes);
+    }
+}
+
+/* The same where a run is one element and an index vector one index. */
+#define GATHER_ELEMENTS(type)                                                                   \
+    for (int64_t row = 0; row < count; row++)                                                   \
+    ((type *)to)[row] = *(const type *)(from + p->strides[0] *                                  \
+                                                   index_inside(index_at(indices, vector + row, \
+                                                                         index_size),           \
+                                                                p->sizes[0]))
+CIRCLET_INLINE void gather_elements(const struct gather_params *p, char *to, const char *from,
+                                    const void *indices, int64_t vector, int64_t count,
+                                    int index_size, int element_size) {
+    if (element_size == 8) GATHER_ELEMENTS(uint64_t);
+    else if (element_size == 4) GATHER_ELEMENTS(uint32_t);
+    else if (element_size == 2) GATHER_ELEMENTS(uint16_t);
+    else GATHER_ELEMENTS(uint8_t);
+}
+
+/* Operands: source, indices, result. `element_size` is that of a run of one element that a vector
+ * of one index names, else 0. */
+CIRCLET_INLINE void gather(const struct gather_params *p, void *const *x, void *scratch,
+                           int64_t begin, int64_t end, int index_size, int element_size) {
+    (void)scratch;
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows), next;
+    for (int64_t row = begin * p->rows_per_task; row < last; row = next) {
+        int64_t outer = row / p->count, at = row - outer * p->count;
+        next = s_min_i64((outer + 1) * p->count, last);
+        int64_t vector = outer / p->shared * p->count + at;
+        const char *from = (const char *)x[0] + outer * p->outer_bytes;
+        char *to = (char *)x[2] + row * p->run_bytes;
+        if (element_size)
+            gather_elements(p, to, from, x[1], vector, next - row, index_size, element_size);
+        else gather_runs(p, to, from, x[1], vector, next - row, index_size);
     }
 }
 

@@ -87,7 +87,8 @@ def _gather(
         "strides": _leading(tuple(stride * size for stride in strides)),
     }
     operands = (source_ref(context, data), source_ref(context, indices), TensorRef(result))
-    kernel = Kernel("gather.h", "gather", (element_bytes(indices),))
+    single = size if run == len(sizes) == 1 and size in (1, 2, 4, 8) else 0
+    kernel = Kernel("gather.h", "gather", (element_bytes(indices), single))
     context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
