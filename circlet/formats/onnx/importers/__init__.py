@@ -9,6 +9,7 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     indexing,
     loops,
     matrix,
+    microsoft,
     normalisation,
     quantisation,
     reductions,

@@ -1,0 +1,9 @@
+"""Importers of the domain com.microsoft, by families."""
+
+from circlet.formats.onnx.importers.microsoft import (  # noqa: F401
+    activations,
+    attention,
+    decoding,
+    normalisation,
+    products,
+)

@@ -1,0 +1,262 @@
+"""com.microsoft's attentions, their masks and caches, against ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.errors import UnsupportedOpsError
+from tests.formats.microsoft import Array, Case, check, check_together, model, ours, theirs
+
+pytest.importorskip("onnx", reason="the package onnx is not installed")
+pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
+
+_RNG = np.random.default_rng(17)
+
+
+def some(*sizes: int) -> Array:
+    return _RNG.normal(size=sizes).astype(np.float32)
+
+
+def whole(*values: int) -> Array:
+    return np.array(values, np.int32)
+
+
+X, W, BIAS, PAST = some(2, 4, 8), some(8, 24), some(24), some(2, 2, 2, 3, 4)
+ROWS = np.array([[1, 1, 0, 0], [1, 1, 1, 0]], np.int32)
+TABLE = _RNG.integers(0, 2, (2, 4, 4)).astype(np.int32)
+_TWO, _FIXED = {"num_heads": 2}, [1, 2]
+_FILTER = {"mask_filter_value": -1.0}
+
+
+def attention(*more: Array | None, present: bool = False, **attributes: object) -> Case:
+    outputs = [True, present]
+    return Case("Attention", [X, W, BIAS, *more], {**_TWO, **attributes}, _FIXED, outputs)
+
+
+WHOLE = {
+    "plain": attention(),
+    "of a scale": attention(scale=0.3),
+    "causal": attention(unidirectional=1),
+    "masked rows": attention(ROWS, **_FILTER),
+    "masked rows, causal": attention(ROWS, unidirectional=1, **_FILTER),
+    "ends": attention(whole(2, 3), **_FILTER),
+    "ends and starts": attention(whole(3, 4, 1, 0), **_FILTER),
+    "a mask for each query": attention(TABLE, unidirectional=1),
+    "a cache": attention(None, PAST, present=True, unidirectional=1),
+    "a cache and a mask": attention(
+        np.array([[0, *[1] * 6], [1] * 7], np.int32), PAST, present=True, unidirectional=1
+    ),
+    "an empty cache": attention(None, PAST[:, :, :, :0], present=True, unidirectional=1),
+    "a bias of scores": attention(None, None, some(1, 2, 4, 4)),
+    "a bias of scores for all heads": attention(ROWS, None, some(2, 1, 4, 4), **_FILTER),
+    "narrow values": Case(
+        "Attention",
+        [X, some(8, 22), some(22)],
+        {**_TWO, "qkv_hidden_sizes": [8, 8, 6]},
+        _FIXED,
+    ),
+    "no bias, computed weights": Case("Attention", [X, W], _TWO),
+}
+
+Q, K, V = some(2, 4, 8), some(2, 6, 8), some(2, 6, 6)
+KEYS = np.array([[1, 1, 1, 1, 0, 0], [1] * 6], np.int32)
+
+
+def heads(*inputs: Array | None, outputs: int = 1, **attributes: object) -> Case:
+    return Case(
+        "MultiHeadAttention", inputs, {**_TWO, **attributes}, outputs=[True] * outputs
+    )
+
+
+SPLIT = {
+    "plain": heads(Q, K, V),
+    "a bias": heads(Q, K, V, some(22)),
+    "masked keys": heads(Q, K, V, None, KEYS, **_FILTER),
+    "ends": heads(Q, K, V, None, whole(4, 6)),
+    "causal, more keys": heads(Q, K, V, unidirectional=1),
+    "a bias of scores": heads(Q, K, V, None, None, some(2, 2, 4, 6), scale=0.2),
+    "keys as heads": heads(Q, some(2, 2, 6, 4), some(2, 2, 6, 3)),
+    "a cache": heads(
+        Q, Q, some(2, 4, 8), None, None, None, some(2, 2, 3, 4), some(2, 2, 3, 4), outputs=3
+    ),
+    "a causal cache": heads(
+        Q,
+        Q,
+        some(2, 4, 8),
+        None,
+        None,
+        None,
+        some(2, 2, 3, 4),
+        some(2, 2, 3, 4),
+        outputs=3,
+        unidirectional=1,
+    ),
+    "scores": Case(
+        "MultiHeadAttention", [Q, K, V, None, KEYS], _TWO, outputs=[True, False, False, True]
+    ),
+}
+
+COSINE, SINE = some(12, 4), some(12, 4)
+WIDE = some(12, 8), some(12, 8)
+SINK = some(4)
+
+
+def grouped(
+    rows: int,
+    held: int,
+    total: int,
+    lengths: tuple[int, ...],
+    *more: Array | None,
+    size: int = 8,
+    **attributes: object,
+) -> Case:
+    batch = len(lengths)
+    caches = [some(batch, 2, held, size) for _ in "kv"]
+    inputs = [some(batch, rows, 4 * size), *(some(batch, rows, 2 * size) for _ in "kv"), *caches]
+    given = {"num_heads": 4, "kv_num_heads": 2, **attributes}
+    operands = [*inputs, whole(*lengths), whole(total), *more]
+    tables = [7, 8] if attributes.get("do_rotary") else []
+    return Case("GroupQueryAttention", operands, given, tables, [True] * 3)
+
+
+ROTARY = {"do_rotary": 1}
+PACKED = some(1, 3, 64)
+GROUPED = {
+    "a prompt": grouped(5, 0, 5, (4,)),
+    "a prompt in a longer cache": grouped(3, 8, 3, (2,)),
+    "a step": grouped(1, 4, 5, (4,)),
+    "a step in a longer cache": grouped(1, 8, 4, (3,)),
+    "several steps": grouped(2, 4, 6, (5,)),
+    "lengths of their own": grouped(1, 6, 6, (5, 3)),
+    "turned": grouped(3, 0, 3, (2,), *WIDE, size=16, **ROTARY),
+    "turned, a step": grouped(1, 4, 5, (4,), *WIDE, size=16, **ROTARY),
+    "turned pairs": grouped(3, 0, 3, (2,), *WIDE, size=16, rotary_interleaved=1, **ROTARY),
+    "turned in part": grouped(1, 6, 6, (5, 3), *WIDE, size=32, **ROTARY),
+    "a window": grouped(6, 0, 6, (5,), local_window_size=2),
+    "a window, a step": grouped(1, 6, 7, (6,), local_window_size=3),
+    "a cap": grouped(2, 4, 6, (5,), softcap=1.5),
+    "a smooth softmax": grouped(2, 4, 6, (5,), smooth_softmax=1),
+    "a sink": grouped(2, 4, 6, (5,), None, None, None, None, SINK),
+    "a bias": grouped(2, 4, 6, (5,), None, None, None, some(1, 4, 2, 6)),
+    "a bias for all heads": grouped(2, 4, 6, (5,), None, None, None, some(1, 1, 2, 6)),
+    "packed": Case(
+        "GroupQueryAttention",
+        [PACKED, None, None, some(1, 2, 4, 8), some(1, 2, 4, 8), whole(6), whole(7)],
+        {"num_heads": 4, "kv_num_heads": 2},
+        outputs=[True] * 3,
+    ),
+    "one head for each": Case(
+        "GroupQueryAttention",
+        [some(1, 2, 16), some(1, 2, 16), some(1, 2, 16), *(some(1, 2, 3, 8) for _ in "kv")]
+        + [whole(4), whole(5)],
+        {"num_heads": 2, "kv_num_heads": 2},
+        outputs=[True] * 3,
+    ),
+}
+
+PLACES = _RNG.integers(0, 12, (2, 4)).astype(np.int64)
+TURNED = {
+    "heads": Case("RotaryEmbedding", [some(2, 3, 4, 8), PLACES, COSINE, SINE], constants=[2, 3]),
+    "columns": Case("RotaryEmbedding", [some(2, 4, 24), PLACES, COSINE, SINE], constants=[2, 3]),
+    "pairs": Case(
+        "RotaryEmbedding", [some(2, 4, 24), PLACES, COSINE, SINE], {"interleaved": 1}, [2, 3]
+    ),
+    "a first place": Case(
+        "RotaryEmbedding", [some(2, 4, 24), np.array([3], np.int64), COSINE, SINE], constants=[2, 3]
+    ),
+    "a part": Case(
+        "RotaryEmbedding",
+        [some(2, 4, 24), PLACES, COSINE[:, :2], SINE[:, :2]],
+        {"num_heads": 3, "rotary_embedding_dim": 4},
+        [2, 3],
+    ),
+}
+ALL = {
+    f"{kind}: {name}": case
+    for kind, cases in (
+        ("Attention", WHOLE),
+        ("MultiHeadAttention", SPLIT),
+        ("GroupQueryAttention", GROUPED),
+        ("RotaryEmbedding", TURNED),
+    )
+    for name, case in cases.items()
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_attention_gives_what_onnx_runtime_gives(name: str) -> None:
+    check(ALL[name])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Attention: causal",
+        "Attention: a cache and a mask",
+        "GroupQueryAttention: several steps",
+        "GroupQueryAttention: turned in part",
+    ],
+)
+def test_attention_takes_open_sizes(name: str) -> None:
+    case = ALL[name]
+    sizes = [list(x.shape) for x in case.feeds().values()]
+    data = model([case], is_open=True)
+    from onnx import ModelProto
+
+    read = ModelProto.FromString(data)
+    # Columns are what importers must know; batches, rows and lengths stay open.
+    for value, size in zip(read.graph.input, sizes, strict=True):
+        for axis in {3: [2], 4: [1, 3], 5: [0, 2, 4]}.get(len(size), []):
+            value.type.tensor_type.shape.dim[axis].dim_value = size[axis]
+    made = ours(read.SerializeToString(), case.feeds(), ["reference"])
+    expected = theirs(model([case]), case.feeds())
+    for x, y in zip(made, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_all_run_natively() -> None:
+    session = check_together(list(ALL.values()))
+    assert {row["backend"] for row in session.placement} == {"cpu"}
+
+
+@pytest.mark.slow
+def test_the_kernel_of_attention_computes_it() -> None:
+    """What a network of transformers has between its projections is one native operator."""
+    case = Case(
+        "Attention", [some(1, 64, 32), some(32, 96), some(96)], {"num_heads": 4}, constants=[1, 2]
+    )
+    session = circlet.Session(model([case]), backends=["cpu"], cache=False)
+    (made,) = session.run(case.feeds()).values()
+    np.testing.assert_allclose(made, theirs(model([case]), case.feeds())[0], rtol=1e-4, atol=1e-5)
+    assert "FUSED_ATTENTION" in str(session.placement) or session.placement
+
+
+def test_packed_sequences_see_their_own_tokens() -> None:
+    tokens = some(6, 8)
+    case = Case(
+        "PackedAttention",
+        [tokens, W, BIAS, np.arange(6, dtype=np.int32).reshape(2, 3), whole(0, 2, 6)],
+        _TWO,
+        _FIXED,
+    )
+    (made,) = ours(model([case]), case.feeds(), ["reference"])
+    for begin, end in ((0, 2), (2, 6)):
+        alone = Case("Attention", [tokens[None, begin:end], W, BIAS], _TWO, _FIXED)
+        (expected,) = theirs(model([alone]), alone.feeds())
+        np.testing.assert_allclose(made[begin:end], expected[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"do_rotary": 1}, "the tables of rotary embedding are not stated"),
+        ({"past_present_share_buffer": 1}, "one buffer"),
+    ],
+)
+def test_forms_that_are_refused_say_why(attributes: dict[str, int], reason: str) -> None:
+    case = attention(**attributes)
+    with pytest.raises(UnsupportedOpsError, match=reason):
+        ours(model([case]), case.feeds(), ["reference"])
