@@ -135,7 +135,10 @@ PRODUCTS = {
 }
 
 GAMMA, BETA = some(8), some(8)
-IDS, MASK = _RNG.integers(0, 10, (2, 5)).astype(np.int32), np.array([[1, 1, 1, 0, 0], [1] * 5], np.int32)
+IDS, MASK = (
+    _RNG.integers(0, 10, (2, 5)).astype(np.int32),
+    np.array([[1, 1, 1, 0, 0], [1] * 5], np.int32),
+)
 WORDS, PLACES, SEGMENTS = some(10, 8), some(7, 8), some(2, 8)
 SECTIONS = _RNG.integers(0, 2, (2, 5)).astype(np.int32)
 NCHW, GROUPED = some(2, 8, 3, 3), some(2, 8)

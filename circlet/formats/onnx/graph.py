@@ -28,6 +28,7 @@ _TYPED = frozenset({"BitCast", "Cast", "CastLike"})
 # Kinds whose importers take elements of any type, stored in whatever form.
 _PASSING = _TYPED | {"Identity", "If", "Loop", "Scan", "Shape", "Size", "SequenceConstruct"}
 _PASSING |= {"Optional", "OptionalGetElement", "OptionalHasElement", "SequenceInsert"}
+_PASSING |= {"GatherBlockQuantized"}
 
 _OTHER_TYPES = "no record takes operands of these types"
 

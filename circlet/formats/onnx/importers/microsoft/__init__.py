@@ -3,7 +3,10 @@
 from circlet.formats.onnx.importers.microsoft import (  # noqa: F401
     activations,
     attention,
+    blocks,
     decoding,
     normalisation,
+    others,
     products,
+    quantised,
 )

@@ -103,9 +103,7 @@ class _Parts:
         count, total = size_of(node, self.q, 2), size_of(node, self.k, 2)
         before = node.op("SUB", [total, size_of(node, self.new, 2)])
         row = widened(node, counting(node, count), 1)
-        seen = compared(
-            node, "LESS_EQUAL", counting(node, total), node.op("ADD", [row, before])
-        )
+        seen = compared(node, "LESS_EQUAL", counting(node, total), node.op("ADD", [row, before]))
         if rows is None or rows != self.new.shape[2]:
             last = node.op("SUB", [count, node.const(1, np.int32)])
             is_last = compared(node, "EQUAL", row, last)
