@@ -28,7 +28,7 @@ BOXES = np.array([[0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1], [-0.2, 0.1, 0.7, 1.3]], np
 CROPS = [some(2, 3, 6, 5), BOXES, np.array([0, 1, 0], np.int32), np.array([4, 3], np.int32)]
 _TRUE, _FALSE = np.array(True), np.array(False)
 CASES = {
-    "Pad": Case("Pad", [X, long(1, 0, 0, 2), np.float32(3)[None]], constants=[1, 2]),
+    "Pad": Case("Pad", [X, long(1, 0, 0, 2), np.array([3], np.float32)], constants=[1, 2]),
     "Pad by reflection": Case("Pad", [X, long(1, 0, 1, 2)], {"mode": "reflect"}, [1]),
     "ExpandDims": Case("ExpandDims", [X, np.array(1, np.int32)], constants=[1]),
     "ExpandDims behind": Case("ExpandDims", [X, np.array(-1, np.int32)], constants=[1]),

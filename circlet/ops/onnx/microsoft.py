@@ -66,7 +66,7 @@ def _crop_and_resize(attrs: OnnxAttrs, x: Array, boxes: Array, images: Array, si
     columns = _places(boxes[:, 1], boxes[:, 3], width, x.shape[3])
     for crop, image, row, column in zip(made, images, rows, columns, strict=True):
         inside = [(at >= 0) & (at <= n - 1) for at, n in ((row, x.shape[2]), (column, x.shape[3]))]
-        kept = np.ix_(range(x.shape[1]), *(np.flatnonzero(known) for known in inside))
+        kept = np.ix_(np.arange(x.shape[1]), *(np.flatnonzero(known) for known in inside))
         mode = attrs.get("mode", "bilinear")
         crop[kept] = _cropped(x[image], row[inside[0]], column[inside[1]], mode)
     return made
