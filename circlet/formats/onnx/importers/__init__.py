@@ -15,5 +15,6 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     reductions,
     sequences,
     shapes,
+    tabular,
     windows,
 )
