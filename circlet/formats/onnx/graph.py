@@ -28,6 +28,9 @@ _TYPED = frozenset({"BitCast", "Cast", "CastLike"})
 # Kinds whose importers take elements of any type, stored in whatever form.
 _PASSING = _TYPED | {"Identity", "If", "Loop", "Scan", "Shape", "Size", "SequenceConstruct"}
 _PASSING |= {"Optional", "OptionalGetElement", "OptionalHasElement", "SequenceInsert"}
+_PASSING |= {"GatherBlockQuantized"}
+
+_OTHER_TYPES = "no record takes operands of these types"
 
 
 @dataclass
@@ -206,7 +209,8 @@ class GraphImporter:
         inputs = [self.value(name, where) if name else None for name in proto.input]
         check_attributes(proto, domain, self.state.opsets.get(domain, 0), where)
         values = {a.name: attribute_value(a, where) for a in proto.attribute}
-        node = Node(self, proto, inputs, values, self.state.opsets.get(domain, 0))
+        opset = self.state.opsets.get(domain, 1 if domain else 0)
+        node = Node(self, proto, inputs, values, opset)
         node.domain = domain
         missing = len(self.state.unsupported)
         results = None if self._unknown.intersection(inputs) else self._lowered(node)
@@ -262,16 +266,15 @@ class GraphImporter:
                     made = attempt(node)
                     return made if isinstance(made, list) else [made]
                 except NotLoweredError as error:
-                    why = str(error.args[0])
+                    why = why if error.args[0] == _OTHER_TYPES else str(error.args[0])
                     node.ops.clear()
         has_lists = any(isinstance(tensor, TensorList) for tensor in node.inputs)
-        if find(f"CUSTOM:{PREFIX}{node.kind}") is not None and not (node.domain or has_lists):
-            return self._own_record(node)
+        if find(f"CUSTOM:{PREFIX}{_label(node)}") is not None and not has_lists:
+            return self.own_record(node)
         if len(self.state.unsupported) > missing:
             return None
         types = " ".join("_" if t is None else t.dtype.name for t in node.inputs)
-        label = f"{node.domain}.{node.kind}" if node.domain else node.kind
-        entry = UnsupportedOp(node.name, label, node.opset, f"{types} -> ?", why)
+        entry = UnsupportedOp(node.name, _label(node), node.opset, f"{types} -> ?", why)
         self.state.unsupported.append(entry)
         return None
 
@@ -287,7 +290,7 @@ class GraphImporter:
             half = next((t.dtype for t in given if t is not None and t.dtype in _HALF), None)
             other = any(t is not None and t.dtype.is_small and t.dtype not in _HALF for t in given)
             if half is None or other or node.kind in _TYPED:
-                raise NotLoweredError("no record takes operands of these types")
+                raise NotLoweredError(_OTHER_TYPES)
             node.inputs = [self._wide(node, t) for t in given]
             try:
                 made = function(node)
@@ -316,11 +319,11 @@ class GraphImporter:
         self._widened[made] = tensor
         return made
 
-    def _own_record(self, node: Node) -> list[Tensor]:
+    def own_record(self, node: Node) -> list[Tensor]:
         """A node as the operator of domain `onnx` that means exactly what the node does."""
         outputs = [self._stated_output(node, index) for index in range(len(node.outputs))]
         attrs = OnnxAttrs(stored_attributes(node, self.state.store), node.opset)
-        code = f"{PREFIX}{node.kind}"
+        code = f"{PREFIX}{_label(node)}"
         op = Op("CUSTOM", node.inputs, outputs, attrs, node.origin, custom_code=code)
         types = find(op.label)
         assert types is not None
@@ -366,6 +369,11 @@ class GraphImporter:
         self.graph.ops.append(Op("SHAPE", [tensor], [sizes], ShapeAttrs(), origin))
         self.graph.ops.append(copy_op(tensor, result, origin, sizes))
         return result
+
+
+def _label(node: Node) -> str:
+    """An operator's kind, behind its domain where that is not the default one."""
+    return f"{node.domain}.{node.kind}" if node.domain else node.kind
 
 
 def _wide_copy(node: Node, tensor: Tensor) -> Tensor:

@@ -153,7 +153,7 @@ def _inlined(proto: Any) -> Any:
 def _known() -> set[tuple[str, str]]:
     """The operators that are read as they are."""
     own = (record.kind.removeprefix(f"CUSTOM:{PREFIX}") for record in all_records())
-    kinds = {*imported_kinds(), *(("", kind) for kind in own)}
+    kinds = {*imported_kinds(), *(kind.rpartition(".")[::2] for kind in own)}
     return kinds | {("ai.onnx", kind) for domain, kind in kinds if not domain}
 
 

@@ -5,6 +5,7 @@ from circlet.ops.onnx import (  # noqa: F401  (families register when they are i
     casts,
     elementwise,
     images,
+    microsoft,
     movement,
     products,
     quantisation,

@@ -49,6 +49,16 @@ def test_inputs_of_every_magnitude_keep_their_digits(target: str) -> None:
     cases.check(target, tolerance=5e-6)
 
 
+@each_target
+def test_scales_may_be_negative(target: str) -> None:
+    cases = Cases()
+    fixed = weights(64, 512, 32) * np.repeat([[1], [-1]], 32, axis=0)
+    assert block_form(fixed.astype(np.float32)) is not None
+    data = cases.data(DType.FLOAT32, (2, 512), scale=1)
+    cases.op("FULLY_CONNECTED", [data, cases.constant(fixed.astype(np.float32))])
+    cases.check(target, tolerance=5e-6)
+
+
 def test_an_input_that_is_no_number_reaches_the_outputs() -> None:
     made = builder()
     data = made.input("x", DType.FLOAT32, (2, 512))

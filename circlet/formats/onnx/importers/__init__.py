@@ -9,10 +9,12 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     indexing,
     loops,
     matrix,
+    microsoft,
     normalisation,
     quantisation,
     reductions,
     sequences,
     shapes,
+    tabular,
     windows,
 )

@@ -32,7 +32,7 @@ def _batch_normalization(node: Node) -> Tensor:
     return node.op("ADD", [scaled, _column(node, term, rank)])
 
 
-def _normalised(node: Node, x: Tensor, axes: list[int], epsilon: float) -> Tensor:
+def normalised(node: Node, x: Tensor, axes: list[int], epsilon: float) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) along axes."""
     places, keep = node.const(axes, np.int32), ReducerAttrs(True)
     centred = node.op("SUB", [x, node.op("MEAN", [x, places], keep)])
@@ -44,7 +44,7 @@ def _normalised(node: Node, x: Tensor, axes: list[int], epsilon: float) -> Tenso
 @importer("InstanceNormalization")
 def _instance_normalization(node: Node) -> Tensor:
     x, rank = node[0], node.rank(node[0])
-    made = _normalised(node, x, list(range(2, rank)), node.real("epsilon", 1e-5))
+    made = normalised(node, x, list(range(2, rank)), node.real("epsilon", 1e-5))
     scaled = node.op("MUL", [made, _column(node, node[1], rank)])
     return node.op("ADD", [scaled, _column(node, node[2], rank)])
 
@@ -55,7 +55,7 @@ def _layer_normalization(node: Node) -> Tensor:
     if node.wants(1) or node.wants(2) or x.dtype is not DType.FLOAT32:
         raise NotLoweredError("mean and deviation are asked for, or x is not FLOAT32")
     axis = node.axis(node.whole("axis", -1), rank)
-    made = _normalised(node, x, list(range(axis, rank)), node.real("epsilon", 1e-5))
+    made = normalised(node, x, list(range(axis, rank)), node.real("epsilon", 1e-5))
     made = node.op("MUL", [made, node[1]])
     bias = node.optional(2)
     return made if bias is None else node.op("ADD", [made, bias])

@@ -219,10 +219,11 @@ def _of_two(kind: str) -> Callable[[Node], Tensor]:
 
 def _of_one(kind: str) -> Callable[[Node], Tensor]:
     def run(node: Node) -> Tensor:
-        if node.whole("channels_last"):
-            raise NotLoweredError("channels are the last axis")
-        place = node[3], _zero(node, 4, node[0])
-        return _between(node, kind, [_real(node, 0)], place)
+        place, x = (node[3], _zero(node, 4, node[0])), _real(node, 0)
+        if not node.whole("channels_last"):
+            return _between(node, kind, [x], place)
+        made = _between(node, kind, [node.channels_first(x)], None)
+        return quantised(node, node.channels_last(made), *place, 0)
 
     return run
 

@@ -55,7 +55,10 @@ def block_form(weights: Floats) -> BlockForm | None:
 
 
 def _multiples(weights: Floats, block: int) -> BlockForm | None:
-    """Each block over a scale that makes its greatest magnitude a whole number up to 8."""
+    """Each block over a scale that makes its greatest magnitude a whole number up to 8.
+
+    Where that number is 8 itself, which 4 bits lack, the scale is negative.
+    """
     parts = weights.reshape(-1, block)
     peaks = np.abs(parts).max(axis=1)
     if not ((peaks == 0) | ((peaks > _LEAST_PEAK) & (peaks < _MOST_PEAK))).all():
@@ -66,6 +69,8 @@ def _multiples(weights: Floats, block: int) -> BlockForm | None:
         rest, scale = parts[left], peaks[left] / np.float32(steps)
         whole = np.rint(rest / scale[:, None])
         near = np.abs(whole * scale[:, None] - rest) <= np.abs(rest) * _CLOSE
+        sign = np.where(whole.max(axis=1) == 8, np.float32(-1), np.float32(1))
+        whole, scale = whole * sign[:, None], scale * sign
         fits = (near & (whole < 8) & (whole >= -8)).all(axis=1)
         values[left[fits]], scales[left[fits]] = whole[fits], scale[fits]
         left = left[~fits]
