@@ -10,7 +10,6 @@ import numpy as np
 from circlet.ir import Op
 from circlet.ops.opdef import Arrays, OpDef, Rule, register
 from circlet.ops.operands import operand, present, same_as_first
-from circlet.ops.view import whole_view
 
 
 def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
@@ -32,6 +31,5 @@ register(
             ),
         ),
         evaluate=_evaluate,
-        view=whole_view,
     )
 )
