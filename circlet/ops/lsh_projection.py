@@ -61,7 +61,7 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
         bits[place] = np.add.accumulate(terms)[-1] > 0
     if op.attributes(LshProjectionAttrs).type == "DENSE":
         return [bits.reshape(-1).astype(np.int32)]
-    functions, count = len(bits), bits.shape[1]
+    functions, count = seeds.shape[0], seeds.shape[1]
     values = (bits << np.arange(count)[::-1]).sum(axis=1) + np.arange(functions) * (1 << count)
     return [values.astype(np.uint64).astype(np.uint32).view(np.int32)]
 

@@ -104,6 +104,7 @@ class Effects(Enum):
     NONE = "none"
     READS_VARIABLE = "reads a variable"
     WRITES_VARIABLE = "writes a variable"
+    DRAWS_NUMBERS = "draws random numbers"
     RUNS_GRAPHS = "runs graphs, with their effects"
     UNKNOWN = "unknown"
 
