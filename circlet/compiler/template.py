@@ -21,7 +21,9 @@ from circlet.ops.verify import unsupported_ops
 from circlet.options import Options
 from circlet.passes import PassManager, Rewriter
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
+from circlet.passes.resolve_tables import resolve_tables
 from circlet.passes.resolve_variables import resolve_variables
+from circlet.passes.seed_generators import seed_generators
 from circlet.passes.start_variables import start_variables
 from circlet.passes.unpack_constants import UnpackConstants
 from circlet.stored import Bytes, Stored, StrPath, stored
@@ -123,6 +125,8 @@ def _simplify(model: Model, budget: MemoryBudget) -> None:
         start_variables(graph, budget)
     kept = frozenset({DEQUANTIZE})  # for the pass that gives integers to integer kernels
     folding = FoldConstants(sizes=False, keeps=kept, ledger=FoldLedger(budget))
+    resolve_tables(model.main)
+    seed_generators(model.main)
     resolve_variables(model.main, folding)
     model.graphs = reachable(model.main)  # Nothing checks or runs the others.
     PassManager((UnpackConstants(budget), folding)).run(model)

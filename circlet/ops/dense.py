@@ -9,11 +9,12 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from circlet.ir import BlockwiseQuant, Tensor
+from circlet.ir import BlockwiseQuant, Sparsity, Tensor
 
 Int64 = npt.NDArray[np.int64]
 
 _PART_ELEMENTS = 1 << 20
+_PLACE_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -23,17 +24,6 @@ class _Level:
     size: int
     segments: Int64 | None
     indices: Int64
-
-    def children(self, parents: int) -> tuple[Int64, Int64] | None:
-        """Of each child: its parent and its index; None where the storage is broken."""
-        if self.segments is None:
-            every = np.arange(parents * self.size, dtype=np.int64)
-            return every // self.size, every % self.size
-        counts = np.diff(self.segments)
-        fits = len(counts) == parents and self.segments[0] == 0 and (counts >= 0).all()
-        if not fits or self.segments[-1] != len(self.indices):
-            return None
-        return np.repeat(np.arange(parents), counts), self.indices
 
 
 def _numbers(vector: object) -> Int64:
@@ -51,35 +41,85 @@ def _level(dim: dict[str, object]) -> _Level | None:
 
 def densified(tensor: Tensor) -> np.ndarray | None:
     """The elements of a sparse constant, zero where none is stored; None for broken storage."""
-    sparsity, shape = tensor.sparsity, tensor.static_shape
+    sparsity = tensor.sparsity
     if sparsity is None or tensor.data is None or not tensor.dtype.has_numpy:
         return None
-    order, blocks = sparsity.traversal_order, sparsity.block_map
+    steps = _steps(tensor.static_shape, sparsity)
     levels = [_level(dim) for dim in sparsity.dims]
-    valid = sorted(order) == list(range(len(levels))) and len(order) == len(shape) + len(blocks)
-    if not valid or any(not 0 <= axis < len(shape) for axis in blocks):
+    known = [level for level in levels if level is not None]
+    places = None if steps is None or len(known) < len(levels) else _places(tensor, steps, known)
+    stored = _stored(tensor)
+    if places is None or len(places) > len(stored):
         return None
-    places = _places(tensor, order, [level for level in levels if level is not None])
-    if places is None or len(levels) != len(places):
-        return None
-    return _scatter(tensor, [places[axis] for axis in range(len(order))])
+    result = np.zeros(tensor.elements, tensor.dtype.numpy)
+    result[places] = stored[: len(places)]
+    return result.reshape(tensor.static_shape)
 
 
-def _places(tensor: Tensor, order: Sequence[int], levels: list[_Level]) -> dict[int, Int64] | None:
-    """The index of every stored element along each expanded axis."""
-    found: dict[int, Int64] = {}
-    count = 1
+def _stored(tensor: Tensor) -> np.ndarray:
+    """The stored elements of a sparse constant, one after the other."""
+    size_bytes = tensor.dtype.numpy.itemsize
+    raw = np.asarray(tensor.data).reshape(-1).view(np.uint8)
+    return np.frombuffer(raw[: raw.size // size_bytes * size_bytes].tobytes(), tensor.dtype.numpy)
+
+
+def densifying_bytes(tensor: Tensor) -> int:
+    """The most memory that `densified` has at once besides its result, in bytes."""
+    sparsity = tensor.sparsity
+    if sparsity is None or tensor.data is None or not tensor.dtype.has_numpy:
+        return 0
+    stored = _most_places(tensor, [level for dim in sparsity.dims if (level := _level(dim))])
+    return tensor.data.nbytes + 4 * stored * _PLACE_BYTES
+
+
+def _steps(shape: Sequence[int], sparsity: Sparsity) -> list[tuple[int, int]] | None:
+    """Of each level: how many indices it has, and how far apart elements of two of them lie.
+
+    Axes come first, then parts of axes that blocks divide; None where they do not fit the shape.
+    """
+    order, blocks, rank = sparsity.traversal_order, sparsity.block_map, len(shape)
+    if sorted(order) != list(range(rank + len(blocks))) or len(sparsity.dims) != len(order):
+        return None
+    if len({*blocks}) != len(blocks) or any(not 0 <= axis < rank for axis in blocks):
+        return None
+    by_axis = dict(zip(order, (dim.get("dense_size") for dim in sparsity.dims), strict=True))
+    steps = [(size, prod(shape[axis + 1 :])) for axis, size in enumerate(shape)]
+    for number, axis in enumerate(blocks):
+        block, (size, step) = by_axis[rank + number], steps[axis]
+        if not isinstance(block, int) or block <= 0 or size % block:
+            return None
+        steps[axis] = size // block, step * block
+        steps.append((block, step))
+    return [steps[axis] for axis in order]
+
+
+def _places(tensor: Tensor, steps: list[tuple[int, int]], levels: list[_Level]) -> Int64 | None:
+    """Where every stored element lies among all; None where the storage is broken."""
     most = _most_places(tensor, levels)
-    for axis, level in zip(order, levels, strict=False):
-        if level.segments is None and count * level.size > most:
+    places = np.zeros(1, np.int64)
+    for level, (size, step) in zip(levels, steps, strict=True):
+        found = _children(places, level, size, step, most)
+        if found is None:
             return None
-        children = level.children(count)
-        if children is None or len(children[0]) > most:
+        places = found
+    return places
+
+
+def _children(places: Int64, level: _Level, size: int, step: int, most: int) -> Int64 | None:
+    """The places of one more level, at most so many; None where the storage is broken."""
+    if level.segments is None:
+        if level.size != size or len(places) * size > most:
             return None
-        parents, indices = children
-        found = {known: values[parents] for known, values in found.items()} | {axis: indices}
-        count = len(indices)
-    return found
+        every: Int64 = (places[:, None] + np.arange(size, dtype=np.int64) * step).reshape(-1)
+        return every
+    counts, indices = np.diff(level.segments), level.indices
+    if len(counts) != len(places) or level.segments[0] != 0 or (counts < 0).any():
+        return None
+    if level.segments[-1] != len(indices) or len(indices) > most:
+        return None
+    if ((indices < 0) | (indices >= size)).any():
+        return None
+    return np.repeat(places, counts) + indices * step
 
 
 def _most_places(tensor: Tensor, levels: Sequence[_Level]) -> int:
@@ -88,26 +128,6 @@ def _most_places(tensor: Tensor, levels: Sequence[_Level]) -> int:
     stored = tensor.data.nbytes // tensor.dtype.numpy.itemsize
     segments = (level.segments.size for level in levels if level.segments is not None)
     return min(tensor.elements, max([stored, *segments]))
-
-
-def _scatter(tensor: Tensor, places: list[Int64]) -> np.ndarray | None:
-    sparsity, shape = tensor.sparsity, tensor.static_shape
-    assert sparsity is not None and tensor.data is not None
-    sizes = [dim.get("dense_size") for dim in sparsity.dims]
-    by_axis = dict(zip(sparsity.traversal_order, sizes, strict=True))
-    index = places[: len(shape)]
-    for number, axis in enumerate(sparsity.block_map):
-        block = by_axis[len(shape) + number]
-        if not isinstance(block, int):
-            return None
-        index[axis] = index[axis] * block + places[len(shape) + number]
-    stored = np.frombuffer(tensor.data.tobytes(), tensor.dtype.numpy)
-    outside = any(((i < 0) | (i >= n)).any() for i, n in zip(index, shape, strict=True))
-    if outside or (index and len(index[0]) > len(stored)):
-        return None
-    result = np.zeros(shape, tensor.dtype.numpy)
-    result[tuple(index)] = stored[: len(index[0])]
-    return result
 
 
 def unpack_int4(tensor: Tensor) -> npt.NDArray[np.int8] | None:

@@ -104,6 +104,7 @@ class Effects(Enum):
     NONE = "none"
     READS_VARIABLE = "reads a variable"
     WRITES_VARIABLE = "writes a variable"
+    DRAWS_NUMBERS = "draws random numbers"
     RUNS_GRAPHS = "runs graphs, with their effects"
     UNKNOWN = "unknown"
 
@@ -233,7 +234,7 @@ def unsupported_reason(op: Op) -> str | None:
     inputs: list[DType | None] = []
     for tensor in op.inputs:
         if tensor is not None and tensor.sparsity is not None:
-            return "constants in sparse storage are not read"
+            return f"the sparse storage of constant {tensor.name} is damaged"
         inputs.append(None if tensor is None else tensor.dtype)
     if not _takes(record.dtypes, tuple(inputs), op.outputs[0].dtype if op.outputs else None):
         return f"types are not among: {'; '.join(record.dtypes)}"

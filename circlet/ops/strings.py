@@ -1,4 +1,4 @@
-"""Constants of type STRING: TFLite's packed form of many strings in one buffer.
+"""Values of type STRING: TFLite's packed form of many strings in one buffer.
 
 The buffer holds little-endian int32 numbers, the count n and n + 1 offsets, and then the bytes;
 string i reaches from offset i to offset i + 1, counted from the buffer's start
@@ -29,6 +29,13 @@ def unpack_strings(tensor: Tensor) -> np.ndarray:
     if strings.size != np.prod(tensor.static_shape):
         raise _damaged(tensor, f"{strings.size} strings for shape {list(tensor.static_shape)}")
     return strings.reshape(tensor.static_shape)
+
+
+def pack_strings(strings: np.ndarray) -> bytes:
+    """An array of `bytes` objects as a buffer of them."""
+    parts = strings.reshape(-1).tolist()
+    offsets = np.cumsum([4 * (len(parts) + 2), *map(len, parts)], dtype=np.int64)
+    return np.array([len(parts), *offsets], "<i4").tobytes() + b"".join(parts)
 
 
 def _offsets(raw: bytes, tensor: Tensor) -> list[int]:

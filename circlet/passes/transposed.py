@@ -197,10 +197,11 @@ def _gather(op: Op, sources: Sources, order: Order) -> Transposed | None:
 
 
 _REDUCTIONS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL")
+_ROWS = ("SOFTMAX", "LOG_SOFTMAX", "LOCAL_RESPONSE_NORMALIZATION")
 _RULES: dict[str, Callable[[Op, Sources, Order], Transposed | None]] = {
     **dict.fromkeys(("PAD", "PADV2", "MIRROR_PAD", "TILE", "SLICE"), _rows),
     **dict.fromkeys(_REDUCTIONS, _reduction),
-    **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), _along_last),
+    **dict.fromkeys(_ROWS, _along_last),
     **dict.fromkeys(("SPLIT", "SPLIT_V"), _split),
     **dict.fromkeys(("QUANTIZE", "DEQUANTIZE", "CAST"), _elementwise),
     "CONCATENATION": _concatenation,

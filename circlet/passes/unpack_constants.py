@@ -7,17 +7,20 @@ from functools import partial
 
 import numpy as np
 
-from circlet.ir import DType, Graph, Quantization, Tensor
+from circlet.ir import DType, Graph, Op, Quantization, Tensor
 from circlet.limits import DEFAULT_LIMITS, MemoryBudget
-from circlet.ops.dense import blockwise_real, densified, unpack_int4
+from circlet.ops.dense import blockwise_real, densified, densifying_bytes, unpack_int4
+from circlet.ops.verify import op_violations
+from circlet.passes.rewriter import Rewriter
 
 
 @dataclass(frozen=True)
 class UnpackConstants:
     """Sparse constants become dense, INT4 ones INT8, and those with scales per block FLOAT32.
 
-    Before: `FULLY_CONNECTED(x, INT4 weights)`. After: `FULLY_CONNECTED(x, INT8 weights)`. It works
-    on tensors, so origins do not change; what is broken stays as it is.
+    Before: `FULLY_CONNECTED(x, INT4 weights)`. After: `FULLY_CONNECTED(x, INT8 weights)`. Before:
+    `CONV_2D(x, DENSIFY(sparse weights))`. After: `CONV_2D(x, weights)`. What is broken stays as it
+    is.
 
     Attributes:
         budget: What the plain forms are charged to.
@@ -36,12 +39,14 @@ class UnpackConstants:
         """
         packed = [tensor for tensor in graph.constants() if _is_packed(tensor)]
         unpacked = [self._unpack(tensor, graph) for tensor in packed]
-        return any(unpacked)
+        return any([*unpacked, _give_to_readers(graph)])
 
     def _unpack(self, tensor: Tensor, graph: Graph) -> bool:
         if tensor.sparsity is not None:
-            self._charge(tensor, tensor.size_bytes)
+            working = densifying_bytes(tensor)
+            self._charge(tensor, tensor.size_bytes + working)
             dense = densified(tensor)
+            self.budget.release(working)
             return dense is not None and _store(tensor, tensor.dtype, tensor.quant, dense)
         is_blockwise = tensor.quant is not None and tensor.quant.details is not None
         self._charge(tensor, tensor.elements * (4 if is_blockwise else 1))
@@ -53,6 +58,28 @@ class UnpackConstants:
 
     def _charge(self, tensor: Tensor, size_bytes: int) -> None:
         self.budget.charge(size_bytes, tensor.name, "its elements as operators read them")
+
+
+def _give_to_readers(graph: Graph) -> bool:
+    """Put dense constants in the place of what DENSIFY makes of them."""
+    rewriter = Rewriter(graph)
+    for op in rewriter.ops():
+        if op.kind == "DENSIFY" and _is_done(op, rewriter):
+            source = op.inputs[0]
+            assert source is not None and source.data is not None
+            rewriter.fold(op, {op.outputs[0]: source.data})
+    return rewriter.finish()
+
+
+def _is_done(op: Op, rewriter: Rewriter) -> bool:
+    """Whether an op's output may become the constant that it reads."""
+    if next(op_violations(op, rewriter.graph), None) is not None:
+        return False
+    source, (result,) = op.inputs[0], op.outputs
+    if source is None or source.sparsity is not None or result in rewriter.boundary:
+        return False
+    fits = result.dtype is source.dtype and result.shape == source.static_shape
+    return fits and not result.is_variable
 
 
 def _is_packed(tensor: Tensor) -> bool:

@@ -48,8 +48,11 @@ def make_op(
 def has_reference(op: Op) -> bool:
     """Whether LiteRT's reference kernel exists and is right.
 
-    It has none for ELU, GELU, CEIL and ROUND, and its SUM reads int8 and int16 elements as uint8.
+    It has none for ELU, GELU, CEIL and ROUND, its SUM reads int8 and int16 elements as uint8, and
+    its LOCAL_RESPONSE_NORMALIZATION leaves out the last neighbour.
     """
+    if op.kind == "LOCAL_RESPONSE_NORMALIZATION":
+        return False
     broken_sum = op.kind == "SUM" and op.outputs[0].dtype in (DType.INT8, DType.INT16)
     return op.kind not in ("ELU", "GELU", "CEIL", "ROUND") and not broken_sum
 

@@ -15,13 +15,7 @@ from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ops.opdef import NoAttrs
 from circlet.ops.shape import ReshapeAttrs
 from tests.cli.call import circlet
-
-
-def packed(*strings: bytes) -> np.ndarray:
-    """Strings as a constant's buffer holds them."""
-    offsets = np.cumsum([4 * (len(strings) + 2), *map(len, strings)]).tolist()
-    head = struct.pack(f"<{len(offsets) + 1}i", len(strings), *offsets)
-    return np.frombuffer(head + b"".join(strings), np.uint8)
+from tests.strings import packed
 
 
 def network(constant: np.ndarray) -> bytes:

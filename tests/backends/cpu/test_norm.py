@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.ir import DType, Quantization
+from circlet.ops.local_response_norm import LocalResponseNormAttrs
 from tests.backends.cpu.cases import Cases, each_target
 
 
@@ -25,4 +26,28 @@ def test_int16_tables_equal_the_record(target: str) -> None:
     cases.op("RSQRT", [source], quant=Quantization.per_tensor(3e-5))
     byte = cases.data(DType.INT8, (999,), Quantization.per_tensor(0.03, -100))
     cases.op("RSQRT", [byte], quant=Quantization.per_tensor(0.02, -100))
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_rows_of_bytes_divided_by_their_length_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype, zero in ((DType.INT8, 0), (DType.UINT8, 128)):
+        result = Quantization.per_tensor(1 / 128, zero)
+        for shape in ((1, 768), (1, 4, 4, 3), (50, 37), (9, 1), (1, 40000)):
+            source = cases.data(dtype, shape, Quantization.per_tensor(0.1, zero - 5))
+            cases.op("L2_NORMALIZATION", [source], quant=result)
+        same = np.full((2, 20), zero, dtype.numpy)
+        given = cases.given(same, Quantization.per_tensor(0.1, zero))
+        cases.op("L2_NORMALIZATION", [given], quant=result)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_channels_divided_by_their_neighbours_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for beta in (0.5, 0.75, 1.0, 0.3):
+        for shape, radius in (((1, 3, 3, 40), 2), ((2, 500, 7), 5), ((5, 3), 100), ((4, 1), 0)):
+            attrs = LocalResponseNormAttrs(radius, 2.0, 0.3, beta)
+            cases.op("LOCAL_RESPONSE_NORMALIZATION", [cases.data(DType.FLOAT32, shape)], attrs)
     cases.check(target, threads=2)

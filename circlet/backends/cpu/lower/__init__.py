@@ -46,6 +46,7 @@ FAMILIES = (
     "integers.conv_int16",
     "integers.split_q8",
     "reductions.l2_norm",
+    "reductions.local_response_norm",
     "reductions.fft",
     "floats.conv_direct",
     "recurrent.lstm",

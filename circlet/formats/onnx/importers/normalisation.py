@@ -9,6 +9,7 @@ import numpy as np
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
+from circlet.ops.local_response_norm import LocalResponseNormAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 
@@ -71,6 +72,17 @@ def _rms_normalization(node: Node) -> Tensor:
     epsilon = node.const(np.float32(node.real("epsilon", 1e-5)))
     inverse = node.op("RSQRT", [node.op("ADD", [squares, epsilon])])
     return node.op("MUL", [node.op("MUL", [x, inverse]), node[1]])
+
+
+@importer("LRN")
+def _local_response_norm(node: Node) -> Tensor:
+    x, size = node[0], node.whole("size")
+    if x.dtype is not DType.FLOAT32 or size is None or size < 1 or size % 2 == 0:
+        raise NotLoweredError("only FLOAT32 with as many channels on either side is normalised so")
+    alpha, beta = node.real("alpha", 1e-4) / size, node.real("beta", 0.75)
+    attrs = LocalResponseNormAttrs(size // 2, node.real("bias", 1.0), alpha, beta)
+    made = node.op("LOCAL_RESPONSE_NORMALIZATION", [node.channels_last(x)], attrs)
+    return node.channels_first(made)
 
 
 def _along_last(node: Node, record: str, axis: int) -> Tensor:

@@ -102,6 +102,16 @@ def own(name: str) -> Graph:
     return cases.graph()
 
 
+def norms(name: str) -> Graph:
+    cases = Cases()
+    if name == "l2_norm_q8":
+        unit = Quantization.per_tensor(1 / 128)
+        cases.op("L2_NORMALIZATION", [cases.data(DType.INT8, (3, 9), QUANT)], quant=unit)
+    else:
+        cases.op("LOCAL_RESPONSE_NORMALIZATION", [cases.data(DType.FLOAT32, (3, 9))])
+    return cases.graph()
+
+
 def rows_of_int8(name: str) -> Graph:
     cases = Cases()
     pair = [cases.data(DType.INT8, shape) for shape in ((4, 9), (5, 9))]
@@ -136,6 +146,8 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "matmul_hybrid": own,
     "svdf_f32": recurrent,
     "lstm_hybrid": recurrent,
+    "l2_norm_q8": norms,
+    "local_response_norm": norms,
 }
 
 

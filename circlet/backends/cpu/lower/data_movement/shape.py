@@ -51,7 +51,7 @@ def _lower_reshape(op: Op, context: Context) -> None:
     copy_loops(op, context, source_ref(context, source), TensorRef(result), loops)
 
 
-for _kind in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST"):
+for _kind in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST", "DENSIFY"):
     LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_copy", _refuses_reshape, _lower_reshape))
 
 
