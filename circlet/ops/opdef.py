@@ -149,6 +149,8 @@ class OpDef:
             every 8-bit unary form), and searches.
         c_function: For operators of users, what computes it where C is compiled.
         fused: Whether no file holds it: a pass makes it of several ops that one kernel computes.
+        decompose: For kinds that others express, ops that compute the same to the last digits, in
+            order, over the op's own operands and results; none where its sizes do not let them.
     """
 
     kind: str
@@ -173,6 +175,7 @@ class OpDef:
     shape_inputs: tuple[int, ...] = ()
     c_function: CFunction | None = None
     fused: bool = False
+    decompose: Callable[[Op], list[Op]] | None = None
 
     @cached_property
     def sized_rules(self) -> tuple[Rule, ...]:

@@ -97,6 +97,7 @@ CODECS: dict[str, OptionCodec] = {
     "DEPTHWISE_CONV_2D": OptionCodec("DepthwiseConv2DOptions", _CONV),
     "DIV": OptionCodec("DivOptions", _ACTIVATED),
     "FULLY_CONNECTED": OptionCodec("FullyConnectedOptions", _ACTIVATED),
+    "INSTANCE_NORM": OptionCodec("InstanceNormOptions", _ACTIVATED),
     "L2_NORMALIZATION": OptionCodec("L2NormOptions", _ACTIVATED),
     "L2_POOL_2D": _POOL,
     "LSTM": OptionCodec("LSTMOptions", _ACTIVATED),
