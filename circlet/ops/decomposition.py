@@ -11,6 +11,7 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops.build import default_attrs, infer_types
 from circlet.ops.opdef import find
+from circlet.ops.operands import ranked
 from circlet.ops.shape import ReshapeAttrs
 
 
@@ -68,8 +69,8 @@ class Parts:
 
 
 def decomposed(op: Op) -> list[Op]:
-    """Ops that compute what an op computes, none of which others express; none where it is one."""
+    """The ops that express an op, none of which others express; none where no others do."""
     record = find(op.label)
-    if record is None or record.decompose is None:
+    if record is None or record.decompose is None or not ranked(op):
         return []
     return [inner for part in record.decompose(op) for inner in (decomposed(part) or [part])]

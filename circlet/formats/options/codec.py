@@ -88,6 +88,7 @@ _CONV = (PADDING, STRIDES, DILATIONS, ACTIVATION)
 CODECS: dict[str, OptionCodec] = {
     "ADD": OptionCodec("AddOptions", _ACTIVATED),
     "AVERAGE_POOL_2D": _POOL,
+    "BCQ_FULLY_CONNECTED": OptionCodec("BCQFullyConnectedOptions", _ACTIVATED),
     "CONCATENATION": OptionCodec("ConcatenationOptions", _ACTIVATED),
     "CONV_2D": OptionCodec("Conv2DOptions", _CONV, derived=("groups",)),
     "CONV_3D": OptionCodec("Conv3DOptions", (PADDING_3D, STRIDES_3D, DILATIONS_3D, ACTIVATION)),
