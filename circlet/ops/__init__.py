@@ -50,5 +50,5 @@ from circlet.ops import order, repeat, scatter, segments, slicing, split  # noqa
 from circlet.ops import strided_slice, suppression  # noqa: F401
 from circlet.ops import batch_matmul, bits, composite, conv3d, fft, fused, inverse_root  # noqa: F401
 from circlet.ops import lstm, svdf  # noqa: F401
-from circlet.ops import bcq, circle_norm, rope  # noqa: F401
+from circlet.ops import bcq, circle_attention, circle_norm, rope  # noqa: F401
 from circlet.ops import onnx  # noqa: F401

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from circlet.errors import GraphError
 from circlet.ir import Op, Tensor
 from circlet.ops import checks
 from circlet.ops.decomposition import Parts
@@ -136,10 +135,8 @@ def _picked_size(op: Op) -> int:
 
 
 def _evaluate_gather(op: Op, arrays: Arrays) -> list[np.ndarray]:
-    indices, size = present(arrays[2]), _picked_size(op)
-    if indices.size and not 0 <= indices.min() <= indices.max() < size:
-        why = f"indices {indices.min()} to {indices.max()}, of {size}"
-        raise GraphError("BCQ_GATHER picks what is not there", where=op.name, why=why)
+    """Indices are taken to the nearest existing row or element, as GATHER's."""
+    indices = np.clip(present(arrays[2]), 0, _picked_size(op) - 1)
     if op.attributes(BcqGatherAttrs).axis == 1:
         return [np.concatenate([rows.take(indices, 1) for rows in _rows(op)])]
     picked, at = np.empty((*indices.shape, _packed(op).hidden), np.float32), 0

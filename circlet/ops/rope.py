@@ -29,7 +29,7 @@ class RopeAttrs:
     mode: str = "GPT_NEOX"
 
 
-def _turned(x: np.ndarray, mode: str) -> np.ndarray:
+def turned(x: np.ndarray, mode: str = "GPT_NEOX") -> np.ndarray:
     """Of each pair (a, b): (-b, a)."""
     if mode == "GPT_J":
         pairs = x.reshape(*x.shape[:-1], -1, 2)
@@ -40,18 +40,21 @@ def _turned(x: np.ndarray, mode: str) -> np.ndarray:
 
 def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
     x, sine, cosine = (present(array) for array in arrays[:3])
-    return [x * cosine + _turned(x, op.attributes(RopeAttrs).mode) * sine]
+    return [x * cosine + turned(x, op.attributes(RopeAttrs).mode) * sine]
 
 
-def rotated(parts: Parts, x: Tensor, tables: tuple[Tensor, Tensor], op: Op) -> Tensor:
-    """Append the ops that turn the pairs of `x`, by the sines and cosines of two tables."""
+def rotated(
+    parts: Parts,
+    x: Tensor,
+    tables: tuple[Tensor, Tensor],
+    mode: str = "GPT_NEOX",
+    result: Tensor | None = None,
+) -> Tensor:
+    """Append the ops that turn the pairs of `x`, by tables of sines and cosines."""
     sine, cosine = tables
-    mode = op.attributes(RopeAttrs).mode if isinstance(op.attrs, RopeAttrs) else "GPT_NEOX"
-    turned = _swap(parts, x) if mode == "GPT_J" else _swap_halves(parts, x)
+    other = _swap(parts, x) if mode == "GPT_J" else _swap_halves(parts, x)
     straight = parts.make("MUL", [x, cosine])
-    across = parts.make("MUL", [turned, sine])
-    result = op.outputs[0] if isinstance(op.attrs, RopeAttrs) else None
-    return parts.make("ADD", [straight, across], result=result)
+    return parts.make("ADD", [straight, parts.make("MUL", [other, sine])], result=result)
 
 
 def _swap_halves(parts: Parts, x: Tensor) -> Tensor:
@@ -71,8 +74,8 @@ def _swap(parts: Parts, x: Tensor) -> Tensor:
 
 
 def _decompose(op: Op) -> list[Op]:
-    parts = Parts(op)
-    rotated(parts, operand(op, 0), (operand(op, 1), operand(op, 2)), op)
+    parts, mode = Parts(op), op.attributes(RopeAttrs).mode
+    rotated(parts, operand(op, 0), (operand(op, 1), operand(op, 2)), mode, op.outputs[0])
     return parts.ops
 
 

@@ -104,9 +104,11 @@ def test_rows_and_elements_are_picked(axis: int) -> None:
     np.testing.assert_array_equal(native(graph, index), wanted)
 
 
-def test_an_index_outside_is_refused() -> None:
-    with pytest.raises(GraphError, match="picks what is not there"):
-        evaluate(gather(0, (1,)), [np.array([7], np.int32)])
+def test_an_index_outside_is_taken_to_the_nearest_row() -> None:
+    index = np.array([7, -1], np.int32)
+    wanted = Weights().real[[6, 0]]
+    np.testing.assert_array_equal(evaluate(gather(0, (2,)), [index])[0], wanted)
+    np.testing.assert_array_equal(native(gather(0, (2,)), index), wanted)
 
 
 def test_sizes_that_do_not_fit_break_a_rule() -> None:
