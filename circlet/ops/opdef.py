@@ -15,6 +15,7 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ir.regions import reachable
 from circlet.ops.expr import Scalar
+from circlet.ops.refused import REFUSED
 from circlet.ops.requantization import is_evaluated
 from circlet.ops.view import View
 
@@ -232,7 +233,7 @@ def unsupported_reason(op: Op) -> str | None:
     """Why an op cannot be run at all: no record, or none for its operands; None if it can."""
     record = _RECORDS.get(op.label)
     if record is None:
-        return "Circlet does not know this kind of operator"
+        return REFUSED.get(op.label, "Circlet does not know this kind of operator")
     inputs: list[DType | None] = []
     for tensor in op.inputs:
         if tensor is not None and tensor.sparsity is not None:

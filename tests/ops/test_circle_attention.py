@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from circlet import Session
-from circlet.errors import GraphError
+from circlet.errors import GraphError, UnsupportedOpsError
 from circlet.formats import dumps
-from circlet.ir import DType, Graph
+from circlet.ir import DType, Graph, RawAttrs
 from circlet.ops.build import builder
 from circlet.ops.verify import verify
 
@@ -112,3 +112,12 @@ def test_caches_that_are_inputs_are_refused() -> None:
 def test_a_mask_longer_than_the_cache_is_refused() -> None:
     with pytest.raises(GraphError, match="one token, square weights"):
         verify(network(PLACES + 1))
+
+
+def test_a_model_that_runs_another_file_is_refused_with_its_reason() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (4,))
+    attrs = RawAttrs("RunModelOptions", {"location": "other.circle"})
+    y = b.op("RUN_MODEL", [x], attrs, name="y", shape=(4,))
+    with pytest.raises(UnsupportedOpsError, match="a session is one file"):
+        Session(dumps(b.output(y).model(), "circle"), cache=False)
