@@ -22,6 +22,7 @@ from circlet.errors import CircletError
 from circlet.ir import Op, Origin
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import OpDef, all_records
+from circlet.ops.refused import REFUSED
 
 DOCS = Path(__file__).parents[1] / "docs"
 MADE = "Made by `python tools/make_docs.py`; a test checks that it is current."
@@ -54,6 +55,11 @@ OPERATORS_HEAD = f"""# Supported operators
 
 | kind | types | native | numerics |
 |---|---|---|---|"""
+REFUSED_HEAD = """
+## What stays out
+
+| kind | why |
+|---|---|"""
 KERNELS_HEAD = f"""# Kernels
 
 {MADE}
@@ -116,7 +122,9 @@ def operators_page() -> str:
         f"| {record.numerics} |"
         for record in records
     ]
-    return "\n".join([OPERATORS_HEAD.format(count=len(records), native=native), *rows, ""])
+    refused = [f"| {kind} | {why} |" for kind, why in sorted(REFUSED.items())]
+    head = OPERATORS_HEAD.format(count=len(records), native=native)
+    return "\n".join([head, *rows, REFUSED_HEAD, *refused, ""])
 
 
 def grouped_forms(forms: tuple[str, ...]) -> list[str]:
@@ -142,7 +150,12 @@ def _group_text(pattern: str, forms: list[str]) -> str:
 
 def has_native_code(record: OpDef) -> bool:
     """Whether any lowering, or the compiler itself, takes operators of the kind."""
-    return record.kind in LOWERINGS.rows or runs_as_jumps(record.kind)
+    return record.kind in LOWERINGS.rows or is_decomposed(record) or runs_as_jumps(record.kind)
+
+
+def is_decomposed(record: OpDef) -> bool:
+    """Whether a kind without rows of its own runs natively as the ops that express it."""
+    return record.decompose is not None and record.kind not in LOWERINGS.rows
 
 
 def runs_as_jumps(kind: str) -> bool:
@@ -154,6 +167,8 @@ def native_text(record: OpDef) -> str:
     """Names of the rows that run a kind natively."""
     if runs_as_jumps(record.kind):
         return "jumps"
+    if is_decomposed(record):
+        return "by other operators"
     return ", ".join(row.name for row in LOWERINGS.rows.get(record.kind, ())) or "no"
 
 

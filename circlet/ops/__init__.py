@@ -52,4 +52,5 @@ from circlet.ops import batch_matmul, bits, composite, conv3d, fft, fused, inver
 from circlet.ops import lstm, svdf  # noqa: F401
 from circlet.ops import densify, embedding_sparse, local_response_norm, lookup  # noqa: F401
 from circlet.ops import lsh_projection, random, skip_gram  # noqa: F401
+from circlet.ops import bcq, circle_attention, circle_norm, rope  # noqa: F401
 from circlet.ops import onnx  # noqa: F401

@@ -11,11 +11,19 @@ import numpy as np
 from circlet.ir import Op
 from circlet.ops import checks
 from circlet.ops.convolve import convolve, convolve_depthwise
+from circlet.ops.decomposition import Parts
 from circlet.ops.geometry import UNPADDED, Padding, Window, Window2D
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
-from circlet.ops.operands import affine, moves_bytes, operand
-from circlet.ops.weighted import centred_int16, evaluate_weighted, factor_in_reach
+from circlet.ops.operands import affine, moves_bytes, operand, present
+from circlet.ops.weighted import (
+    centred_int16,
+    evaluate_weighted,
+    factor_in_reach,
+    has_float_weights_as_bytes,
+    real_weights,
+)
 
+_DEPTHWISE_FILTERS = 3  # the axis of filters
 FORMS = tuple(
     f"{data} {weights} {bias} -> {data}"
     for data, weights, wide in (
@@ -25,6 +33,7 @@ FORMS = tuple(
         ("INT16", "INT8", "INT64"),
         ("INT16", "INT8", "INT32"),
         ("FLOAT32", "INT8", "FLOAT32"),
+        ("FLOAT32", "UINT8", "FLOAT32"),
     )
     for bias in (wide, "_")
 )
@@ -143,7 +152,21 @@ def _evaluate_conv(op: Op, arrays: Arrays) -> list[np.ndarray]:
 
 def _evaluate_depthwise(op: Op, arrays: Arrays) -> list[np.ndarray]:
     window = window_of(op)
+    if has_float_weights_as_bytes(op):
+        real = real_weights(operand(op, 1), present(arrays[1]), _DEPTHWISE_FILTERS)
+        arrays = [arrays[0], real, *arrays[2:]]
     return evaluate_weighted(op, arrays, lambda x, w: convolve_depthwise(x, w, window))
+
+
+def _decompose_depthwise(op: Op) -> list[Op]:
+    """Float rows meet constant uint8 weights: the same over the weights' real values."""
+    weights = operand(op, 1)
+    if not has_float_weights_as_bytes(op) or weights.data is None:
+        return []
+    parts = Parts(op)
+    real = parts.constant(real_weights(weights, weights.data, _DEPTHWISE_FILTERS))
+    parts.make(op.kind, [op.inputs[0], real, *op.inputs[2:]], op.attrs, op.outputs[0])
+    return parts.ops
 
 
 CONV_2D = register(
@@ -185,5 +208,6 @@ DEPTHWISE_CONV_2D = register(
         ),
         evaluate=_evaluate_depthwise,
         cost=_cost,
+        decompose=_decompose_depthwise,
     )
 )

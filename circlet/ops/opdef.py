@@ -15,6 +15,7 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ir.regions import reachable
 from circlet.ops.expr import Scalar
+from circlet.ops.refused import REFUSED
 from circlet.ops.requantization import is_evaluated
 from circlet.ops.view import View
 
@@ -150,6 +151,8 @@ class OpDef:
             every 8-bit unary form), and searches.
         c_function: For operators of users, what computes it where C is compiled.
         fused: Whether no file holds it: a pass makes it of several ops that one kernel computes.
+        decompose: For kinds that others express, ops that compute the same to the last digits, in
+            order, over the op's own operands and results; none where its sizes do not let them.
     """
 
     kind: str
@@ -174,6 +177,7 @@ class OpDef:
     shape_inputs: tuple[int, ...] = ()
     c_function: CFunction | None = None
     fused: bool = False
+    decompose: Callable[[Op], list[Op]] | None = None
 
     @cached_property
     def sized_rules(self) -> tuple[Rule, ...]:
@@ -230,7 +234,7 @@ def unsupported_reason(op: Op) -> str | None:
     """Why an op cannot be run at all: no record, or none for its operands; None if it can."""
     record = _RECORDS.get(op.label)
     if record is None:
-        return "Circlet does not know this kind of operator"
+        return REFUSED.get(op.label, "Circlet does not know this kind of operator")
     inputs: list[DType | None] = []
     for tensor in op.inputs:
         if tensor is not None and tensor.sparsity is not None:

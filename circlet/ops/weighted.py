@@ -102,17 +102,42 @@ def evaluate_weighted(
     *,
     operands: tuple[int, int] = (0, 1),
 ) -> list[np.ndarray]:
-    """A convolution over [data, weights, bias] of any family; `product` sums over windows."""
+    """A convolution over [data, weights, bias] of any family; `product` sums over windows.
+
+    Beside floats the bytes of uint8 weights count as int8, as in `evaluate_fully_connected`.
+    """
     data, weights = operand(op, operands[0]), operand(op, operands[1])
     x, w = present(arrays[0]), present(arrays[1])
     bias = arrays[2] if len(arrays) > 2 else None
     if w.dtype == np.float32:
         return [_float_output(op, product(x, w), bias)]
     if x.dtype == np.float32:
-        return [_hybrid_convolution(op, weights, (x, w, bias), product)]
+        return [_hybrid_convolution(op, weights, (x, w.view(np.int8), bias), product)]
     weight_zero = scalar_quant(weights)[1] if data.dtype is DType.UINT8 else 0
     total = _integer_sums(data, weight_zero, (x, w, bias), product)
     return [_stored(op, total, (data, weights))]
+
+
+def has_float_weights_as_bytes(op: Op) -> bool:
+    """Whether an op over float activations has its weights as uint8."""
+    return operand(op, 0).dtype is DType.FLOAT32 and operand(op, 1).dtype is DType.UINT8
+
+
+def real_weights(weights: Tensor, stored: np.ndarray, axis: int) -> npt.NDArray[np.float32]:
+    """The real values of uint8 weights, whose scales may be one for each index along `axis`.
+
+    Where all zero points are 0 no weight could be negative: then the bytes count as int8, as
+    converters stored them that had no int8 yet.
+    """
+    assert weights.quant is not None
+    scale, zero = weights.quant.scale.astype(np.float32), weights.quant.zero_point
+    sizes = [1] * stored.ndim
+    sizes[axis] = scale.size
+    if not zero.any():
+        return stored.view(np.int8) * scale.reshape(sizes)
+    return (stored.astype(np.float32) - zero.astype(np.float32).reshape(sizes)) * scale.reshape(
+        sizes
+    )
 
 
 def evaluate_fully_connected(op: Op, arrays: Arrays, *, asymmetric: bool) -> np.ndarray:

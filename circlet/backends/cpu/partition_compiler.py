@@ -28,6 +28,7 @@ from circlet.errors import LimitError
 from circlet.ir import DType, Op
 from circlet.limits import MemoryBudget
 from circlet.ops import unsupported_reason
+from circlet.ops.decomposition import decomposed
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
 from circlet.progress import Stage
@@ -69,6 +70,10 @@ class CpuCompiler:
                 return Reason("a shape depends on the data of a run")
             if tensor is not None and tensor.dtype is DType.STRING:
                 return Reason("strings have no fixed size in memory")
+        parts = decomposed(op)
+        if parts:
+            answers = map(self.supports, parts)
+            return next((a for a in answers if isinstance(a, Reason)), Supported("decomposed"))
         names = []
         for target in self.job.targets:
             if is_control(op):

@@ -88,6 +88,7 @@ _CONV = (PADDING, STRIDES, DILATIONS, ACTIVATION)
 CODECS: dict[str, OptionCodec] = {
     "ADD": OptionCodec("AddOptions", _ACTIVATED),
     "AVERAGE_POOL_2D": _POOL,
+    "BCQ_FULLY_CONNECTED": OptionCodec("BCQFullyConnectedOptions", _ACTIVATED),
     "CONCATENATION": OptionCodec("ConcatenationOptions", _ACTIVATED),
     "CONV_2D": OptionCodec("Conv2DOptions", _CONV, derived=("groups",)),
     "CONV_3D": OptionCodec("Conv3DOptions", (PADDING_3D, STRIDES_3D, DILATIONS_3D, ACTIVATION)),
@@ -97,6 +98,7 @@ CODECS: dict[str, OptionCodec] = {
     "DEPTHWISE_CONV_2D": OptionCodec("DepthwiseConv2DOptions", _CONV),
     "DIV": OptionCodec("DivOptions", _ACTIVATED),
     "FULLY_CONNECTED": OptionCodec("FullyConnectedOptions", _ACTIVATED),
+    "INSTANCE_NORM": OptionCodec("InstanceNormOptions", _ACTIVATED),
     "L2_NORMALIZATION": OptionCodec("L2NormOptions", _ACTIVATED),
     "L2_POOL_2D": _POOL,
     "LSTM": OptionCodec("LSTMOptions", _ACTIVATED),

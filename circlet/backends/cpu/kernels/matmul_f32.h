@@ -13,6 +13,8 @@
 
 struct matmul_f32_params {
     struct matmul_sizes size;
+    float low;  /* of results, in the form MATMUL_DOTS */
+    float high; /* and at most */
 };
 
 enum matmul_f32_form { MATMUL_PACKED, MATMUL_DIRECT, MATMUL_DOTS };
@@ -45,9 +47,12 @@ CIRCLET_INLINE void matmul_f32_direct(const struct matmul_sizes *s, const float 
 }
 
 /* `count` columns of MR rows where both operands have the elements of a sum next to each other:
- * sums over lanes. `left` columns follow; the last four overlap those before. */
-CIRCLET_INLINE void matmul_f32_dots(const struct matmul_sizes *s, const float *x, const float *y,
-                                    float *out, int64_t count, int64_t left, const int MR) {
+ * sums over lanes, with a bias for each column unless it is NULL. `left` columns follow; the last
+ * four overlap those before. */
+CIRCLET_INLINE void matmul_f32_dots(const struct matmul_f32_params *p, const float *x,
+                                    const float *y, const float *bias, float *out, int64_t count,
+                                    int64_t left, const int MR) {
+    const struct matmul_sizes *s = &p->size;
     for (int64_t next = 0; next < count; next += 4) {
         int64_t column = s_min_i64(next, left - 4);
         const float *from = y + column * s->y_column;
@@ -66,12 +71,16 @@ CIRCLET_INLINE void matmul_f32_dots(const struct matmul_sizes *s, const float *x
             }
         }
         CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-            CIRCLET_UNROLL for (int c = 0; c < 4; c++)
-                out[m * s->columns + column + c] = v_fold_add(acc[m][c]);
+            CIRCLET_UNROLL for (int c = 0; c < 4; c++) {
+                float sum = v_fold_add(acc[m][c]);
+                if (bias) sum += bias[column + c];
+                sum = sum < p->low ? p->low : sum > p->high ? p->high : sum;
+                out[m * s->columns + column + c] = sum;
+            }
     }
 }
 
-/* Operands: left, right, result, circlet_stop. Where the form is not MATMUL_PACKED, all rows go by at once: MR of
+/* Operands: left, right, result, circlet_stop, bias. Where the form is not MATMUL_PACKED, all rows go by at once: MR of
  * them; else rows have their elements side by side. */
 CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *operands,
                                void *scratch, int64_t begin, int64_t end, const int MR,
@@ -91,9 +100,11 @@ CIRCLET_INLINE void matmul_f32(const struct matmul_f32_params *p, void *const *o
         const float *x = (const float *)operands[0] + place.x;
         const float *y = (const float *)operands[1] + place.y;
         float *out = (float *)operands[2] + place.out;
+        const float *bias = operands[4];
         if (FORM != MATMUL_PACKED) {
             if (FORM == MATMUL_DIRECT) matmul_f32_direct(s, x, y, out, left, MR, NV);
-            else matmul_f32_dots(s, x, y, out, s_min_i64(left, width), left, MR);
+            else matmul_f32_dots(p, x, y, bias ? bias + place.first : bias, out,
+                                 s_min_i64(left, width), left, MR);
             continue;
         }
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) v_store(panel + v * CIRCLET_LANES, v_zero());

@@ -39,6 +39,7 @@ FAMILIES = (
     "detection.non_max_suppression",
     "products.matmul",
     "products.matmul_hybrid",
+    "products.few_rows",
     "products.attention",
     "floats.residual",
     "stripes.stripes",

@@ -6,6 +6,7 @@ They run once over each partition, in the order of the level, after placement.
 from __future__ import annotations
 
 from circlet.passes import PassManager, PassTable
+from circlet.passes.decompose import Decompose
 
 PASSES = PassTable(
     "circlet.backends.cpu.passes",
@@ -41,7 +42,7 @@ _FIRST_SIZES_ONLY = frozenset({"fuse-stripes"})
 
 
 def native_pipeline(level: str, *, resized: bool = False, check: bool = False) -> PassManager:
-    """The level's passes over a native partition.
+    """The level's passes over a native partition; ops that no kernel takes are split first.
 
     Args:
         level: One of `LEVELS`.
@@ -49,4 +50,4 @@ def native_pipeline(level: str, *, resized: bool = False, check: bool = False) -
         check: Whether to verify the partition after every pass.
     """
     names = [name for name in LEVELS[level] if not (resized and name in _FIRST_SIZES_ONLY)]
-    return PassManager(PASSES.made(names), check=check)
+    return PassManager((Decompose(), *PASSES.made(names)), check=check)

@@ -1,4 +1,4 @@
-"""Ops with float activations and int8 weights: images are quantised by a step of their own.
+"""Ops with float activations and 8-bit weights: images are quantised by a step of their own.
 
 It writes int8, border included, and a scale for each image; the 8-bit kernels read those.
 """
@@ -25,7 +25,12 @@ from circlet.backends.cpu.lower.integers.depthwise_q8 import (
     weight_sums,
 )
 from circlet.backends.cpu.lower.integers.depthwise_tiles import Blocks, narrow_tilings
-from circlet.backends.cpu.lower.integers.q8 import Int8, float_bounds, refuses_weighted
+from circlet.backends.cpu.lower.integers.q8 import (
+    Int8,
+    float_bounds,
+    refuses_weighted,
+    signed_weights,
+)
 from circlet.backends.cpu.lower.integers.requantisation import (
     HYBRID,
     HYBRID_ROWS,
@@ -65,7 +70,9 @@ class QuantisedImages:
 
 
 def _is_hybrid(op: Op) -> bool:
-    return operand(op, 0).dtype is DType.FLOAT32 and operand(op, 1).dtype is DType.INT8
+    stored = operand(op, 1).dtype
+    signed = stored is DType.INT8 or (stored is DType.UINT8 and op.kind != "DEPTHWISE_CONV_2D")
+    return operand(op, 0).dtype is DType.FLOAT32 and signed
 
 
 def _refuses_conv(op: Op, target: Target) -> str | None:
@@ -81,7 +88,7 @@ def _refuses_rows(op: Op, target: Target) -> str | None:
 
 
 def _lower_conv(op: Op, context: Context) -> None:
-    _lower_as_conv(op, context, np.asarray(operand(op, 1).data))
+    _lower_as_conv(op, context, signed_weights(op))
 
 
 def _lower_as_conv(op: Op, context: Context, weights: Int8) -> None:
@@ -99,7 +106,7 @@ def _lower_as_conv(op: Op, context: Context, weights: Int8) -> None:
 
 def _lower_rows(op: Op, context: Context) -> None:
     """Each row is an image of one pixel, with a scale of its own."""
-    weights = np.asarray(operand(op, 1).data)
+    weights = signed_weights(op)
     units, depth = weights.shape
     rows = operand(op, 0).elements // depth
     params: dict[str, ParamValue] = {"in_batch": depth, "in_row": depth, "in_pixel": depth}
@@ -127,7 +134,7 @@ def hybrid_epilogue(
 
 
 def _lower_depthwise(op: Op, context: Context) -> None:
-    weights: Int8 = np.asarray(operand(op, 1).data)
+    weights = signed_weights(op)
     if is_expanded(op):
         _lower_as_conv(op, context, expand(weights, 0, operand(op, 0).static_shape[3]))
         return

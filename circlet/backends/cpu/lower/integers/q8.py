@@ -45,9 +45,10 @@ def activation_offset(data: Tensor, target: Target) -> int:
 
 
 def signed_weights(op: Op) -> Int8:
-    """The stored weights as int8."""
+    """The stored weights as int8; beside float activations the bytes of uint8 ones are that."""
     stored = np.asarray(operand(op, 1).data)
-    return stored if stored.dtype == np.int8 else (stored ^ 0x80).view(np.int8)
+    flips = stored.dtype == np.uint8 and operand(op, 0).dtype is not DType.FLOAT32
+    return (stored ^ 0x80 if flips else stored).view(np.int8)
 
 
 def weights_zero(op: Op) -> int:
@@ -114,6 +115,7 @@ def refuses_weighted(op: Op, target: Target) -> str | None:
         (DType.INT8, DType.INT8),
         (DType.UINT8, DType.UINT8),
         (DType.FLOAT32, DType.INT8),
+        (DType.FLOAT32, DType.UINT8),
     ):
         return f"does not take {data.dtype.name} with {weights.dtype.name} weights"
     if data.is_constant or not weights.is_constant or (bias is not None and not bias.is_constant):

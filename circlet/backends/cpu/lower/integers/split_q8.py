@@ -223,7 +223,7 @@ def _group(
     weights, bias = operand(op, 1), op.input(2)
     filters, depth = weights.static_shape[0] // groups, weights.static_shape[3]
     kept = slice(first * filters, end * filters)
-    dense = _sliced(weights, _block_diagonal(weights, kept, filters), kept)
+    dense = _sliced(weights, _block_diagonal(op, kept, filters), kept)
     offsets = None if bias is None else _sliced(bias, np.asarray(bias.data).reshape(-1)[kept], kept)
     border = conv_border(op).get(0, Border())
     start = first * depth - border.top * image.row_stride - border.left * image.pixel_stride
@@ -237,12 +237,14 @@ def _group(
     )
 
 
-def _block_diagonal(weights: Tensor, kept: slice, filters: int) -> np.ndarray:
+def _block_diagonal(op: Op, kept: slice, filters: int) -> np.ndarray:
     """Weights of some groups over the channels of all of them: what is not theirs counts as 0."""
+    weights = operand(op, 1)
     own = np.asarray(weights.data)[kept]
+    zero = 0 if operand(op, 0).dtype is DType.FLOAT32 else scalar_quant(weights)[1]
     depth = own.shape[3]
     wide = (*own.shape[:3], len(own) // filters * depth)
-    dense = np.full(wide, scalar_quant(weights)[1], own.dtype)
+    dense = np.full(wide, zero, own.dtype)
     for member in range(len(own) // filters):
         rows = slice(member * filters, (member + 1) * filters)
         dense[rows, ..., member * depth : (member + 1) * depth] = own[rows]

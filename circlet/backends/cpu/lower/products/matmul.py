@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.lower.floats.bf16 import call_cast, registers_for_pairs, rounds
+from circlet.backends.cpu.lower.floats.epilogue import clamp_params
 from circlet.backends.cpu.lower.floats.float_matrix import call_conv_f32
 from circlet.backends.cpu.lower.floats.tiles import (
     FLOAT_BYTES,
@@ -47,6 +48,7 @@ from circlet.backends.cpu.lowering import (
     Context,
     Kernel,
     Lowering,
+    NoRef,
     ParamValue,
     Rank,
     StopRef,
@@ -60,7 +62,7 @@ from circlet.target.targets import Target
 
 _MOST_VECTORS = 4
 _MOST_PRODUCT = 255 * 255
-_FEW_ROWS, _FEW_DOTS = 8, 2
+_FEW_ROWS = 8
 _DOT_COLUMNS = 4
 _PACKED, _DIRECT, _DOTS = "MATMUL_PACKED", "MATMUL_DIRECT", "MATMUL_DOTS"
 _WORTH_A_STEP = 1 << 15  # multiply-adds of vectors
@@ -175,8 +177,8 @@ def _lower_float(op: Op, context: Context) -> None:
     context.call(
         op,
         kernel,
-        params,
-        (left, right, TensorRef(result), StopRef()),
+        params | clamp_params("NONE"),
+        (left, right, TensorRef(result), StopRef(), NoRef()),
         (result,),
         tasks=tasks,
         scratch_bytes=scratch,
@@ -245,12 +247,18 @@ def _form(op: Op, registers: Registers, lanes: int) -> str:
     if _rows_of(op, _PACKED) > _FEW_ROWS:
         return _PACKED
     rows = _rows_of(op, _DIRECT)
-    dots = rows <= _FEW_DOTS and columns >= _DOT_COLUMNS and depth >= lanes
-    if right_transposed and not left_transposed and dots:
+    as_rows = not left_transposed or product_sizes(op)[0] == 1
+    if right_transposed and as_rows and sums_over_lanes(rows, depth, columns, registers, lanes):
         return _DOTS
     if right_transposed or columns < lanes:
         return _PACKED
     return _DIRECT if choose_tile(registers, rows, columns // lanes).pixels == rows else _PACKED
+
+
+def sums_over_lanes(rows: int, depth: int, columns: int, registers: Registers, lanes: int) -> bool:
+    """Whether rows meet columns that lie along sums as they are: registers hold the sums."""
+    fits = rows * _DOT_COLUMNS + _DOT_COLUMNS + 1 <= registers.count
+    return fits and columns >= _DOT_COLUMNS and depth >= lanes
 
 
 def _packs_once(op: Op, lanes: int) -> bool:

@@ -22,9 +22,9 @@ def row_major(op: Op, context: Context) -> TensorRef | ConstantRef:
     """The left operand with the elements of a row side by side; a step transposes it if need be."""
     left = operand(op, 0)
     source = source_ref(context, left)
-    if not adjoint(op)[0]:
-        return source
     *stack, depth, rows = left.static_shape
+    if not adjoint(op)[0] or 1 in (depth, rows):
+        return source
     transposed = context.temporary(op, left.elements * FLOAT_BYTES)
     plane = rows * depth
     loops = Loops((prod(stack), rows, depth), ((plane, 1, rows), (plane, depth, 1)))
