@@ -11,8 +11,10 @@ from circlet.ops.onnx.record import OnnxAttrs
 _MOST_BYTES = 1 << 24
 
 
-def encode_onnx(attrs: OnnxAttrs) -> bytes:
+def encode_onnx(attrs: object) -> bytes:
     """The option bytes of attributes: `{"opset": 13, "values": {"axis": 1}}`."""
+    if not isinstance(attrs, OnnxAttrs):
+        raise FormatError("attributes of another domain cannot be stored", why=repr(attrs))
     said = {"opset": attrs.opset, "values": dict(attrs.values)}
     return json.dumps(said, sort_keys=True).encode()
 
