@@ -81,7 +81,7 @@ def _custom_options(op: Op) -> object:
         return op.attrs.custom
     kept = None if isinstance(op.attrs, OnnxAttrs) else op.extra.get("custom_options")
     encode = encode_custom(op.custom_code) if op.custom_code else None
-    return encode(op.attrs) if kept is None and encode is not None else kept
+    return encode(op) if kept is None and encode is not None else kept
 
 
 def _refuse_other_rounding(op: Op, where: str) -> None:

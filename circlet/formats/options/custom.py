@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from circlet.formats.options.maps import decode_map, encode_map
+from circlet.formats.options.maps import decode_map, encode_map, encode_typed_map
 from circlet.formats.options.onnx import decode_onnx, encode_onnx
+from circlet.ir import Op
 from circlet.ops.detection import DetectionAttrs
 from circlet.ops.onnx.record import PREFIX
 from circlet.ops.opdef import NoAttrs
 from circlet.ops.signal import filter_bank, frames, spectrum
 
 Decode = Callable[[bytes], object]
-Encode = Callable[[object], bytes]
+Encode = Callable[[Op], bytes]
 
 # Custom operators whose options are a map of what the attributes of the class are called.
 _MAPS: dict[str, type] = {
@@ -32,11 +33,13 @@ _MAPS: dict[str, type] = {
     "SignalStacker": frames.StackerAttrs,
     "SignalWindow": spectrum.WindowAttrs,
 }
+_TYPED = ("SignalIrfft", "SignalOverlapAdd", "SignalRfft")
 _DECODE: dict[str, Decode] = {
     **{code: decode_map(kind) for code, kind in _MAPS.items()},
 }
 _ENCODE: dict[str, Encode] = {
     **dict.fromkeys(_MAPS, encode_map),
+    **dict.fromkeys(_TYPED, encode_typed_map),
 }
 
 

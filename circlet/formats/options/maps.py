@@ -9,6 +9,9 @@ from typing import TypeVar
 from circlet.errors import FormatError
 from circlet.formats.flexbuffer import flexbuffer
 from circlet.formats.flexbuffer_writer import flexbuffer_map
+from circlet.formats.schema import by_name
+from circlet.ir import Op
+from circlet.ops.operands import operand
 
 Attrs = TypeVar("Attrs")
 
@@ -22,9 +25,15 @@ def decode_map(kind: type[Attrs]) -> Callable[[bytes], Attrs]:
     return lambda data: kind(**_values(kind, read_options(data)))
 
 
-def encode_map(attrs: object) -> bytes:
-    """The option bytes that say what attributes say."""
-    return flexbuffer_map(vars(attrs))
+def encode_map(op: Op) -> bytes:
+    """The option bytes that say what an op's attributes say."""
+    return flexbuffer_map(vars(op.attrs))
+
+
+def encode_typed_map(op: Op) -> bytes:
+    """As `encode_map`, with the number that TFLite has for the type of the first input."""
+    number = by_name("tflite").enums["TensorType"].values[operand(op, 0).dtype.name]
+    return flexbuffer_map({"T": number, **vars(op.attrs)})
 
 
 def read_options(data: bytes) -> Mapping[str, object]:
