@@ -50,4 +50,4 @@ from circlet.ops import order, repeat, scatter, segments, slicing, split  # noqa
 from circlet.ops import strided_slice, suppression  # noqa: F401
 from circlet.ops import batch_matmul, bits, composite, conv3d, fft, fused, inverse_root  # noqa: F401
 from circlet.ops import lstm, svdf  # noqa: F401
-from circlet.ops import onnx, signal  # noqa: F401
+from circlet.ops import audio, mediapipe, onnx, signal  # noqa: F401

@@ -15,6 +15,7 @@ from circlet.passes.registry import PASSES
 
 EXACT = (
     "inline-composite",
+    "rewrite-transpose-conv-bias",
     "split-sums",
     "fold-constants",
     "remove-identity",

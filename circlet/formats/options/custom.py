@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from circlet.formats.options import mediapipe
 from circlet.formats.options.maps import decode_map, encode_map, encode_typed_map
 from circlet.formats.options.onnx import decode_onnx, encode_onnx
 from circlet.ir import Op
+from circlet.ops.audio import MfccAttrs, SpectrogramAttrs
 from circlet.ops.detection import DetectionAttrs
+from circlet.ops.mediapipe.landmarks import LandmarksMatrixAttrs, TransformLandmarksAttrs
 from circlet.ops.onnx.record import PREFIX
 from circlet.ops.opdef import NoAttrs
 from circlet.ops.signal import filter_bank, frames, spectrum
@@ -17,6 +20,9 @@ Encode = Callable[[Op], bytes]
 
 # Custom operators whose options are a map of what the attributes of the class are called.
 _MAPS: dict[str, type] = {
+    "AudioSpectrogram": SpectrogramAttrs,
+    "Landmarks2TransformMatrix": LandmarksMatrixAttrs,
+    "Mfcc": MfccAttrs,
     "TFLite_Detection_PostProcess": DetectionAttrs,
     "SignalDelay": frames.DelayAttrs,
     "SignalEnergy": spectrum.EnergyAttrs,
@@ -32,14 +38,23 @@ _MAPS: dict[str, type] = {
     "SignalRfft": spectrum.FftAttrs,
     "SignalStacker": frames.StackerAttrs,
     "SignalWindow": spectrum.WindowAttrs,
+    "TransformLandmarks": TransformLandmarksAttrs,
 }
+_POOLS = ("MaxPoolingWithArgmax2D", "MaxUnpooling2D")
+_TRANSFORMS = ("TransformTensor", "TransformTensorBilinear")
 _TYPED = ("SignalIrfft", "SignalOverlapAdd", "SignalRfft")
 _DECODE: dict[str, Decode] = {
     **{code: decode_map(kind) for code, kind in _MAPS.items()},
+    "Convolution2DTransposeBias": mediapipe.decode_transpose_conv_bias,
+    **dict.fromkeys(_POOLS, mediapipe.decode_pool),
+    **dict.fromkeys(_TRANSFORMS, mediapipe.decode_transform),
 }
 _ENCODE: dict[str, Encode] = {
     **dict.fromkeys(_MAPS, encode_map),
     **dict.fromkeys(_TYPED, encode_typed_map),
+    "Convolution2DTransposeBias": mediapipe.encode_transpose_conv_bias,
+    **dict.fromkeys(_POOLS, mediapipe.encode_pool),
+    **dict.fromkeys(_TRANSFORMS, mediapipe.encode_transform),
 }
 
 

@@ -58,12 +58,12 @@ def _typed(value: object, default: object, name: str) -> object:
     """A value as the type of its default; whole numbers do for bits and for real numbers."""
     if isinstance(default, tuple) and isinstance(value, list):
         return tuple(_typed(element, 0, name) for element in value)
+    if isinstance(default, float) and isinstance(value, int | float):
+        return float(value)
     if isinstance(default, bool) and isinstance(value, bool | int):
         return bool(value)
     if isinstance(default, int) and isinstance(value, int):
         return int(value)
-    if isinstance(default, float) and isinstance(value, bool | int | float):
-        return float(value)
     if isinstance(default, str) and isinstance(value, str):
         return value
     raise FormatError("a custom option has another type than it needs", where=name, why=repr(value))
