@@ -122,7 +122,7 @@ def mel_bands(attrs: MfccAttrs, bins: int, rate: int) -> Bands | None:
     if last >= bins:
         return None
     edges = low + (high - low) / (count + 1) * np.arange(count + 2)
-    mels = _mel(np.arange(first, max(last + 1, first)) * step)
+    mels = _mel(np.arange(first, max(last + 1, first), dtype=np.float64) * step)
     below = np.minimum(np.searchsorted(edges[1:-1], mels, side="left"), count) - 1
     weights = (edges[below + 2] - mels) / (edges[below + 2] - edges[below + 1])
     return Bands(slice(first, max(last + 1, first)), below, weights)

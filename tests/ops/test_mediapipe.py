@@ -199,12 +199,12 @@ def test_a_region_of_landmarks_becomes_a_matrix() -> None:
     points = np.array([[4, 6, 0], [6, 6, 0], [6, 8, 0]], np.float32)
     graph = network("Landmarks2TransformMatrix", attrs, [(F32, (1, 3, 3))], 2)
     (found,) = outputs(session(graph), points[None])
-    wanted = [[0.4, 0, 0, 3], [0, 0.4, 0, 5], [0, 0, 1, 0], [0, 0, 0, 1]]
+    wanted = np.array([[0.4, 0, 0, 3], [0, 0.4, 0, 5], [0, 0, 1, 0], [0, 0, 0, 1]])
     np.testing.assert_allclose(found[0], wanted, atol=1e-6)
     turned = points[:, [1, 0, 2]] * [-1, 1, 1]  # a quarter of a turn about the origin
     (found,) = outputs(session(graph), turned[None].astype(np.float32))
     quarter = np.array([[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
-    np.testing.assert_allclose(found[0], quarter @ np.array(wanted), atol=1e-5)
+    np.testing.assert_allclose(found[0], quarter @ wanted, atol=1e-5)
 
 
 def test_a_crop_of_landmarks_becomes_a_matrix() -> None:
