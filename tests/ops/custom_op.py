@@ -37,9 +37,11 @@ def network(
     return Graph("main", fed, op.outputs, [op], [*tensors, *op.outputs])
 
 
-def session(graph: Graph, *, backends: Sequence[str] = ("reference",)) -> Session:
+def session(
+    graph: Graph, *, backends: Sequence[str] = ("reference",), strict: bool = False
+) -> Session:
     """The network as a file, opened again: options are written and read on the way."""
-    return Session(dumps(Model([graph]), "tflite"), backends=list(backends))
+    return Session(dumps(Model([graph]), "tflite"), backends=list(backends), strict=strict)
 
 
 def outputs(opened: Session, *arrays: np.ndarray) -> list[np.ndarray]:

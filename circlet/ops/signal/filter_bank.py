@@ -199,7 +199,7 @@ def _logarithm_table() -> list[int]:
     return [round((log2(1 + x) - x) * (1 << 16)) for x in places]
 
 
-_ABOVE = _logarithm_table()
+LOGARITHMS_ABOVE = _logarithm_table()
 
 
 def _logarithm(op: Op, arrays: Arrays) -> list[np.ndarray]:
@@ -217,7 +217,7 @@ def _natural_log(value: int, scale: int) -> int:
     rest = value - (1 << whole)
     fraction = rest << 16 - whole if whole < 16 else rest >> whole - 16
     segment = fraction >> 9
-    low, high = _ABOVE[segment], _ABOVE[segment + 1]
+    low, high = LOGARITHMS_ABOVE[segment], LOGARITHMS_ABOVE[segment + 1]
     binary = (whole << 16) + fraction + low + ((high - low) * (fraction - (segment << 9)) >> 16)
     natural = (_LN2 * binary + (1 << 15)) >> 16
     return ((scale * natural + (1 << 15)) & _MASK) >> 16

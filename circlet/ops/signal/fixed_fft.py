@@ -85,7 +85,7 @@ def real_transform(x: np.ndarray, point: FixedPoint) -> np.ndarray:
     spectrum[half, 0] = point.wrap(first[0] - first[1])[0]
     low, high = np.arange(1, half // 2 + 1), half - np.arange(1, half // 2 + 1)
     even, odd = _sum_and_difference(made, low, high, point)
-    turned = point.times(odd, _super_roots(half, point, inverse=False))
+    turned = point.times(odd, super_roots(half, point, inverse=False))
     spectrum[low, 0] = point.half(even[0] + turned[0])
     spectrum[low, 1] = point.half(even[1] + turned[1])
     spectrum[high, 0] = point.half(even[0] - turned[0])
@@ -102,7 +102,7 @@ def inverse_real_transform(spectrum: np.ndarray, point: FixedPoint) -> np.ndarra
     (work[0][0],), (work[1][0],) = point.divided((ends[:1], ends[1:]), 2)
     low, high = np.arange(1, half // 2 + 1), half - np.arange(1, half // 2 + 1)
     even, odd = _sum_and_difference(given, low, high, point)
-    turned = point.times(odd, _super_roots(half, point, inverse=True))
+    turned = point.times(odd, super_roots(half, point, inverse=True))
     work[0][low], work[1][low] = point.plus(even, turned)
     real, imaginary = point.minus(even, turned)
     work[0][high], work[1][high] = real, point.wrap(-imaginary)
@@ -119,16 +119,21 @@ def _sum_and_difference(
     return point.plus(first, second), point.minus(first, second)
 
 
-def _super_roots(half: int, point: FixedPoint, *, inverse: bool) -> Complex:
+def super_roots(half: int, point: FixedPoint, *, inverse: bool) -> Complex:
+    """The roots that part the spectra of the even and the odd elements of `half` pairs."""
     sign = 1 if inverse else -1
     return point.roots([sign * pi * ((i + 1) / half + 0.5) for i in range(half // 2)])
 
 
+def circle(length: int, point: FixedPoint, *, inverse: bool) -> Complex:
+    """The roots of unity that a complex transform of this length multiplies by."""
+    sign = 2 if inverse else -2
+    return point.roots([sign * pi * i / length for i in range(length)])
+
+
 def _transform(x: Complex, point: FixedPoint, *, inverse: bool) -> Complex:
     length = x[0].shape[-1]
-    sign = 2 if inverse else -2
-    roots = point.roots([sign * pi * i / length for i in range(length)])
-    stages = _Stages(point, roots, inverse)
+    stages = _Stages(point, circle(length, point, inverse=inverse), inverse)
     return stages.run(x, radices_of(length) or ())
 
 

@@ -52,6 +52,8 @@ FAMILIES = (
     "recurrent.lstm_q8",
     "recurrent.lstm_hybrid",
     "recurrent.svdf",
+    "signal.bands",
+    "signal.transforms",
     "user_op",
 )
 
