@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from circlet import Session
+from circlet.ir import DType
+from circlet.ops.build import builder
 from tests.corpora import corpus
 from tests.ops.custom_op import outputs, session
 from tests.ops.test_signal import NETWORKS, some
@@ -38,3 +40,15 @@ def test_the_preprocessor_of_micro_speech_runs_natively_whole() -> None:
     for _ in range(8):
         x = random.integers(-3000, 3000, (1, 480), np.int16)
         np.testing.assert_array_equal(outputs(native, x)[0], outputs(records, x)[0])
+
+
+@pytest.mark.parametrize(("source", "result"), [("UINT32", "INT32"), ("INT16", "UINT16")])
+def test_casts_between_types_of_one_width_keep_the_bits(source: str, result: str) -> None:
+    b = builder()
+    x = b.input("x", DType[source], (2, 3))
+    y = b.op("CAST", [x], name="y", dtype=DType[result])
+    opened = session(b.output(y).build(), backends=["cpu"], strict=True)
+    given = np.array([[0, 1, -1], [-32768, 77, -2]], f"i{DType[source].bits // 8}")
+    (found,) = outputs(opened, given.view(DType[source].numpy))
+    np.testing.assert_array_equal(found.view(given.dtype), given)
+    assert found.dtype == DType[result].numpy

@@ -11,6 +11,7 @@ FAMILIES = (
     "elementwise.fused",
     "reductions.pool",
     "elementwise.quantize",
+    "elementwise.cast_bits",
     "reductions.reduce",
     "reductions.resize",
     "data_movement.shape",

@@ -31,7 +31,11 @@ _MOST_ELEMENTS = 1 << 20
 _WORD = (1 << 32) - 1
 _NOTHING: dict[str, ParamValue] = {
     **dict.fromkeys(("count", "bits", "first", "last", "scale", "smoothing_bits"), 0),
-    "rows": 1, "clamping": 0, "taken": [0, 0], "left": [0, 0], "min_remaining": 0,
+    "rows": 1,
+    "clamping": 0,
+    "taken": [0, 0],
+    "left": [0, 0],
+    "min_remaining": 0,
 }
 Params = Callable[[Op], dict[str, ParamValue]]
 
