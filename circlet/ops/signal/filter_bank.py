@@ -118,9 +118,8 @@ def _band_count_fits(op: Op) -> bool:
 
 
 def _square_root(op: Op, arrays: Arrays) -> list[np.ndarray]:
-    bits = int(present(arrays[1]).reshape(-1)[0])
-    if not 0 <= bits < 32:
-        raise GraphError("roots cannot be shifted so far", where=op.name, why=f"{bits} bits")
+    """Roots are shifted right by a number of bits, of which the lowest five count."""
+    bits = int(present(arrays[1]).reshape(-1)[0]) & 31
     roots = [_rounded_root(value) >> bits for value in present(arrays[0]).tolist()]
     return [np.array(roots, np.uint32)]
 

@@ -17,7 +17,7 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
 )
 from circlet.ir import Op
-from circlet.ops.operands import known_ints, operand
+from circlet.ops.operands import operand
 from circlet.ops.signal.filter_bank import (
     LOGARITHMS_ABOVE,
     LogAttrs,
@@ -50,13 +50,6 @@ def _refuses_computed_tables(op: Op, target: Target) -> str | None:
     tables = [operand(op, index) for index in range(1, len(op.inputs))]
     if not all(tensor.is_constant for tensor in tables):
         return "the bands are not constant"
-    return _refuses(op, target)
-
-
-def _refuses_computed_bits(op: Op, target: Target) -> str | None:
-    bits = known_ints(op.input(1))
-    if bits is not None and not 0 <= bits[0] < 32:
-        return "roots cannot be shifted so far"
     return _refuses(op, target)
 
 
@@ -109,7 +102,7 @@ _row("Window", "WINDOW", _window, _refuses)
 _row("FftAutoScale", "SCALE", lambda op: {}, _refuses)
 _row("Energy", "ENERGY", _energy, _refuses)
 _row("FilterBank", "BANK", lambda op: {}, _refuses_computed_tables)
-_row("FilterBankSquareRoot", "ROOT", lambda op: {}, _refuses_computed_bits)
+_row("FilterBankSquareRoot", "ROOT", lambda op: {}, _refuses)
 _row("FilterBankSpectralSubtraction", "NOISE", _noise, _refuses)
 _row("PCAN", "GAIN", lambda op: {"bits": op.attributes(PcanAttrs).snr_shift}, _refuses)
 _row("FilterBankLog", "LOG", _logarithm, _refuses)
