@@ -21,6 +21,7 @@ from circlet.ops.state import initial_bytes, variables
 from circlet.ops.work import check_work
 from circlet.options import PRECISIONS, Options, Shapes
 from circlet.passes import Rewriter, pipeline
+from circlet.passes.add_states import add_states
 from circlet.passes.fold_constants import FoldLedger
 from circlet.placement.rule import Placed, Without, place
 from circlet.plan.partition import Partition
@@ -110,6 +111,7 @@ def plan(
     _set_input_shapes(graph, options.shapes)
     ledger = FoldLedger(budget)
     fix_shapes(graph, options.limits, resized=job.is_resized, ledger=ledger)
+    add_states(graph)
     check_work(graph, most_work)
     model.graphs = reachable(graph)
     log = pipeline(job.level, options={"fold-constants": {"ledger": ledger}}).run(model)

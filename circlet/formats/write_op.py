@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from circlet import ops
 from circlet.errors import FormatError, GraphError
-from circlet.formats.options import codec_of, decode_custom
-from circlet.formats.options.onnx import encode_onnx
+from circlet.formats.options import codec_of, decode_custom, encode_custom
 from circlet.formats.options.regions import graph_fields
 from circlet.formats.schema import Schema
 from circlet.formats.write_tensor import BufferPool, Values, refuse_unknown
@@ -68,14 +67,21 @@ def op_values(
         "outputs": [_index(index_of, t, where) for t in op.outputs],
         "intermediates": [_index(index_of, t, where) for t in op.intermediates] or None,
     }
-    custom = op.attrs.custom if isinstance(op.attrs, RawAttrs) else op.extra.get("custom_options")
-    if isinstance(op.attrs, OnnxAttrs):
-        custom = encode_onnx(op.attrs)
+    custom = _custom_options(op)
     if isinstance(custom, bytes):
         values |= pool.custom_options(custom)
     values |= _options(op, graphs, where, schema)
     values |= {name: value for name, value in op.extra.items() if name not in _OWN_KEYS}
     return refuse_unknown(values, "Operator", where, schema)
+
+
+def _custom_options(op: Op) -> object:
+    """The option bytes of a custom operator: those that were read, or made of its attributes."""
+    if isinstance(op.attrs, RawAttrs):
+        return op.attrs.custom
+    kept = None if isinstance(op.attrs, OnnxAttrs) else op.extra.get("custom_options")
+    encode = encode_custom(op.custom_code) if op.custom_code else None
+    return encode(op) if kept is None and encode is not None else kept
 
 
 def _refuse_other_rounding(op: Op, where: str) -> None:

@@ -54,3 +54,4 @@ from circlet.ops import densify, embedding_sparse, local_response_norm, lookup  
 from circlet.ops import lsh_projection, random, skip_gram  # noqa: F401
 from circlet.ops import bcq, circle_attention, circle_norm, rope  # noqa: F401
 from circlet.ops import onnx  # noqa: F401
+from circlet.ops import audio, mediapipe, signal  # noqa: F401

@@ -12,7 +12,7 @@ import numpy as np
 
 from circlet.cached import cached_property
 from circlet.errors import GraphError
-from circlet.ir import DType, Op, Shape
+from circlet.ir import DType, Op, Shape, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops.expr import Scalar
 from circlet.ops.refused import REFUSED
@@ -135,6 +135,8 @@ class OpDef:
             in `updates`; quantisation parameters come from the op's tensors. Exact for integers
             (see docs/exactness.md).
         updates: Inputs that the op writes as well: variable tensors.
+        states: For kinds that keep state which files do not name, the variables of an op, which
+            come behind its inputs and are among the `updates`; None for all others.
         effects: What else it does; ops without effects may be folded, or dropped where unread.
         identity: Whether the one output holds the elements of input 0, where type, scale and sizes
             of both agree; None for kinds that never give back their input.
@@ -169,6 +171,7 @@ class OpDef:
     cost: Callable[[Op], Cost] = moves_bytes
     scalar: Callable[[Op], Scalar] | None = None
     updates: tuple[int, ...] = ()
+    states: Callable[[Op], list[Tensor]] | None = None
     effects: Effects = Effects.NONE
     identity: Callable[[Op], bool] | None = None
     view: Callable[[Op, int], View | None] | None = None
@@ -217,7 +220,7 @@ def get(op: Op) -> OpDef:
 def is_pure(op: Op) -> bool:
     """Whether an op is known to do nothing but compute its outputs from its inputs."""
     record = _RECORDS.get(op.label)
-    if record is None or record.effects is not Effects.NONE:
+    if record is None or record.effects is not Effects.NONE or record.states is not None:
         return False
     graphs = dict.fromkeys(inner for region in op.regions for inner in reachable(region))
     known = (_RECORDS.get(inner.label) for graph in graphs for inner in graph.ops)

@@ -16,6 +16,7 @@ from circlet.passes.registry import PASSES
 EXACT = (
     "inline-composite",
     "decompose",
+    "rewrite-transpose-conv-bias",
     "split-sums",
     "fold-constants",
     "remove-identity",

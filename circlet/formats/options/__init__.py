@@ -6,6 +6,7 @@ Fields and attributes of one name are the same thing; `codec` knows the rest.
 from circlet.formats.options.codec import OptionCodec, codec_of
 from circlet.formats.options.custom import (
     decode_custom,
+    encode_custom,
     register_custom_options,
     unregister_custom_options,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "Part",
     "codec_of",
     "decode_custom",
+    "encode_custom",
     "register_custom_options",
     "unregister_custom_options",
 ]

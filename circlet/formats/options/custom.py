@@ -3,40 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 
-from circlet.errors import FormatError
-from circlet.formats.flexbuffer import read_map
-from circlet.formats.options.onnx import decode_onnx
+from circlet.formats.options import mediapipe
+from circlet.formats.options.maps import decode_map, encode_map, encode_typed_map
+from circlet.formats.options.onnx import decode_onnx, encode_onnx
+from circlet.ir import Op
+from circlet.ops.audio import MfccAttrs, SpectrogramAttrs
 from circlet.ops.detection import DetectionAttrs
+from circlet.ops.mediapipe.landmarks import LandmarksMatrixAttrs, TransformLandmarksAttrs
 from circlet.ops.onnx.record import PREFIX
+from circlet.ops.opdef import NoAttrs
+from circlet.ops.signal import filter_bank, frames, spectrum
 
 Decode = Callable[[bytes], object]
+Encode = Callable[[Op], bytes]
 
-
-def detection_attrs(data: bytes) -> DetectionAttrs:
-    """The attributes of TFLite_Detection_PostProcess, whose options are a FlexBuffers map.
-
-    Raises:
-        FormatError: They are no such map, or a value has the wrong type.
-    """
-    values = read_map(data)
-    names = {field.name for field in fields(DetectionAttrs)}
-    known = {name: value for name, value in values.items() if name in names}
-    texts = [name for name, value in known.items() if isinstance(value, str)]
-    if texts:
-        raise FormatError("a custom option is no number", where=texts[0])
-    return DetectionAttrs(**known)  # type: ignore[arg-type]
-
-
+# Custom operators whose options are a map of what the attributes of the class are called.
+_MAPS: dict[str, type] = {
+    "AudioSpectrogram": SpectrogramAttrs,
+    "Landmarks2TransformMatrix": LandmarksMatrixAttrs,
+    "Mfcc": MfccAttrs,
+    "TFLite_Detection_PostProcess": DetectionAttrs,
+    "SignalDelay": frames.DelayAttrs,
+    "SignalEnergy": spectrum.EnergyAttrs,
+    "SignalFftAutoScale": NoAttrs,
+    "SignalFilterBank": filter_bank.FilterBankAttrs,
+    "SignalFilterBankLog": filter_bank.LogAttrs,
+    "SignalFilterBankSpectralSubtraction": filter_bank.SpectralSubtractionAttrs,
+    "SignalFilterBankSquareRoot": NoAttrs,
+    "SignalFramer": frames.FramerAttrs,
+    "SignalIrfft": spectrum.FftAttrs,
+    "SignalOverlapAdd": frames.OverlapAddAttrs,
+    "SignalPCAN": filter_bank.PcanAttrs,
+    "SignalRfft": spectrum.FftAttrs,
+    "SignalStacker": frames.StackerAttrs,
+    "SignalWindow": spectrum.WindowAttrs,
+    "TransformLandmarks": TransformLandmarksAttrs,
+}
+_POOLS = ("MaxPoolingWithArgmax2D", "MaxUnpooling2D")
+_TRANSFORMS = ("TransformTensor", "TransformTensorBilinear")
+_TYPED = ("SignalIrfft", "SignalOverlapAdd", "SignalRfft")
 _DECODE: dict[str, Decode] = {
-    "TFLite_Detection_PostProcess": detection_attrs,
+    **{code: decode_map(kind) for code, kind in _MAPS.items()},
+    "Convolution2DTransposeBias": mediapipe.decode_transpose_conv_bias,
+    **dict.fromkeys(_POOLS, mediapipe.decode_pool),
+    **dict.fromkeys(_TRANSFORMS, mediapipe.decode_transform),
+}
+_ENCODE: dict[str, Encode] = {
+    **dict.fromkeys(_MAPS, encode_map),
+    **dict.fromkeys(_TYPED, encode_typed_map),
+    "Convolution2DTransposeBias": mediapipe.encode_transpose_conv_bias,
+    **dict.fromkeys(_POOLS, mediapipe.encode_pool),
+    **dict.fromkeys(_TRANSFORMS, mediapipe.encode_transform),
 }
 
 
 def decode_custom(code: str) -> Decode | None:
     """How the option bytes of a custom operator become attributes; None where nothing says it."""
     return decode_onnx if code.startswith(PREFIX) else _DECODE.get(code)
+
+
+def encode_custom(code: str) -> Encode | None:
+    """How the attributes of a custom operator become option bytes; None where nothing says it."""
+    return encode_onnx if code.startswith(PREFIX) else _ENCODE.get(code)
 
 
 def register_custom_options(code: str, decode: Decode) -> None:

@@ -6,13 +6,15 @@ import json
 from typing import Any
 
 from circlet.errors import FormatError
+from circlet.ir import Op
 from circlet.ops.onnx.record import OnnxAttrs
 
 _MOST_BYTES = 1 << 24
 
 
-def encode_onnx(attrs: OnnxAttrs) -> bytes:
-    """The option bytes of attributes: `{"opset": 13, "values": {"axis": 1}}`."""
+def encode_onnx(op: Op) -> bytes:
+    """The option bytes of an op's attributes: `{"opset": 13, "values": {"axis": 1}}`."""
+    attrs = op.attributes(OnnxAttrs)
     said = {"opset": attrs.opset, "values": dict(attrs.values)}
     return json.dumps(said, sort_keys=True).encode()
 

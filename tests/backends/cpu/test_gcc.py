@@ -34,6 +34,7 @@ FAMILIES = (
     "recurrent",
     "reduce",
     "resize",
+    "signal",
     "softmax",
 )
 

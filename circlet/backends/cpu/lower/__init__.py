@@ -11,6 +11,7 @@ FAMILIES = (
     "elementwise.fused",
     "reductions.pool",
     "elementwise.quantize",
+    "elementwise.cast_bits",
     "reductions.reduce",
     "reductions.resize",
     "data_movement.shape",
@@ -54,6 +55,8 @@ FAMILIES = (
     "recurrent.lstm_q8",
     "recurrent.lstm_hybrid",
     "recurrent.svdf",
+    "signal.bands",
+    "signal.transforms",
     "user_op",
 )
 

@@ -65,6 +65,7 @@ class Variant(NamedTuple):
 _TILE = ("tile",)
 _TESTS = "backends/cpu/test_"
 _ONE = "singleop/models/ONE_recipe__"
+_SOUND = "audio_preprocessor_int8"
 _LITE = "singleop/models/LiteRT__"
 _E, _F, _O, _L = Numerics.EXACT, Numerics.ELEMENT, Numerics.ORDERED, Numerics.LANES
 _W, _B = Numerics.WINOGRAD, Numerics.BF16
@@ -387,6 +388,8 @@ _ROWS = (
         "fft",
         "yamnet_audio_classifier",
     ),
+    _row("fixed_fft", "fixed_fft", "transforms of integers", _E, "signal", _SOUND),
+    _row("signal", "signal", "windows, energies and bands of sound", _E, "signal", _SOUND),
     _row("resize_bilinear", "resize", "images", _F, "resize", "deeplabv3_257_float"),
     _row("resize_nearest", "resize", "images", _E, "resize", "style_transfer_f16_384"),
 )

@@ -1,0 +1,1 @@
+"""The Signal library of TFLite Micro."""
