@@ -51,3 +51,4 @@ from circlet.ops import strided_slice, suppression  # noqa: F401
 from circlet.ops import batch_matmul, bits, composite, conv3d, fft, fused, inverse_root  # noqa: F401
 from circlet.ops import lstm, svdf  # noqa: F401
 from circlet.ops import onnx  # noqa: F401
+from circlet.ops import stablehlo  # noqa: F401

@@ -15,6 +15,7 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ir.regions import reachable
 from circlet.ops.expr import Scalar
+from circlet.ops.left_out import LEFT_OUT
 from circlet.ops.requantization import is_evaluated
 from circlet.ops.view import View
 
@@ -149,6 +150,8 @@ class OpDef:
             every 8-bit unary form), and searches.
         c_function: For operators of users, what computes it where C is compiled.
         fused: Whether no file holds it: a pass makes it of several ops that one kernel computes.
+        element_regions: Whether its graphs join or compare single elements, rather than take its
+            operands.
     """
 
     kind: str
@@ -173,6 +176,7 @@ class OpDef:
     shape_inputs: tuple[int, ...] = ()
     c_function: CFunction | None = None
     fused: bool = False
+    element_regions: bool = False
 
     @cached_property
     def sized_rules(self) -> tuple[Rule, ...]:
@@ -219,6 +223,12 @@ def is_pure(op: Op) -> bool:
     return all(found is not None and found.effects is Effects.NONE for found in known)
 
 
+def takes_elements(op: Op) -> bool:
+    """Whether the graphs of an op join or compare single elements."""
+    record = _RECORDS.get(op.label)
+    return record is not None and record.element_regions
+
+
 def all_records() -> Iterator[OpDef]:
     """The record of every kind that files hold, sorted by kind."""
     held = [record for record in _RECORDS.values() if not record.fused]
@@ -229,7 +239,7 @@ def unsupported_reason(op: Op) -> str | None:
     """Why an op cannot be run at all: no record, or none for its operands; None if it can."""
     record = _RECORDS.get(op.label)
     if record is None:
-        return "Circlet does not know this kind of operator"
+        return LEFT_OUT.get(op.label, "Circlet does not know this kind of operator")
     inputs: list[DType | None] = []
     for tensor in op.inputs:
         if tensor is not None and tensor.sparsity is not None:

@@ -1,0 +1,10 @@
+"""Kinds that the file schemas name and that have no record, each with the reason."""
+
+from __future__ import annotations
+
+LEFT_OUT = {
+    "STABLEHLO_CUSTOM_CALL": (
+        "what a custom call does is known to the program that made the file alone; "
+        "LiteRT has no kernel either"
+    ),
+}
