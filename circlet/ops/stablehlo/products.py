@@ -289,9 +289,7 @@ register(
         rules=(
             _RESULT,
             when_ranked("axes", _axes_exist, "each operand must have each axis once"),
-            when_ranked(
-                "windows", _windows_fit, "there must be one stride and dilation per axis"
-            ),
+            when_ranked("windows", _windows_fit, "there must be one stride and dilation per axis"),
             when_ranked("groups", _groups_fit, "groups must divide channels, filters and images"),
             when_ranked("padding", _spaces_are_left, "no axis may be cut off by more than it has"),
         ),
