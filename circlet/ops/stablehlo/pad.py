@@ -92,16 +92,18 @@ def _steps_fit(op: Op) -> bool:
     return steps is None or all(1 <= step < _MOST for step in steps)
 
 
+def dilate_spreads(sizes: Sequence[int], steps: Sequence[int]) -> list[Spread]:
+    """Where the elements of an operand of these sizes come to lie, by their steps."""
+    rows = zip(sizes, steps, strict=True)
+    return [Spread(0, step, size + max(size - 1, 0) * (step - 1)) for size, step in rows]
+
+
 def _evaluate_dilate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     source, steps, value = present(inputs[0]), ints(inputs[1]), present(inputs[2])
     if len(steps) != source.ndim or min(steps, default=1) < 1 or value.size != 1:
         why = f"steps {steps}, input {source.shape}, {value.size} values"
         raise GraphError("DILATE's operands do not fit each other", where=op.name, why=why)
-    axes = [
-        Spread(0, step, size + max(size - 1, 0) * (step - 1))
-        for size, step in zip(source.shape, steps, strict=True)
-    ]
-    return [spread_out(source, axes, value.reshape(()))]
+    return [spread_out(source, dilate_spreads(source.shape, steps), value.reshape(()))]
 
 
 register(
