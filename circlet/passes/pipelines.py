@@ -15,6 +15,7 @@ from circlet.passes.registry import PASSES
 
 EXACT = (
     "inline-composite",
+    "legalize-stablehlo",
     "split-sums",
     "fold-constants",
     "remove-identity",

@@ -13,6 +13,7 @@ from circlet.ir import Op, Shape
 from circlet.ops.guard import look
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, moves_bytes, register
 from circlet.ops.operands import infer_ranked, operand, present, sizes_agree, when_ranked
+from circlet.ops.parts import matmul
 from circlet.ops.stablehlo.pad import Spread, spread_out, spread_size
 from circlet.ops.stablehlo.types import NUMBERS, distinct_axes
 
@@ -84,7 +85,7 @@ def _evaluate_dot(op: Op, inputs: Arrays) -> list[np.ndarray]:
     sizes = prod(kept), prod(rows), prod(depth), prod(columns)
     first = left.transpose(*batch, *own, *inner).reshape(sizes[0], sizes[1], sizes[2])
     second = right.transpose(*others, *joined, *other).reshape(sizes[0], sizes[2], sizes[3])
-    return [np.matmul(first, second).reshape(*kept, *rows, *columns)]
+    return [np.asarray(matmul(first, second), dtype).reshape(*kept, *rows, *columns)]
 
 
 def _dot_cost(op: Op) -> Cost:

@@ -252,6 +252,10 @@ _REDUCERS: dict[str, np.ufunc] = {
 def _evaluate_reduce(op: Op, inputs: Arrays) -> list[np.ndarray]:
     source, start = present(inputs[0]), present(inputs[1]).reshape(())
     axes, join = op.attributes(ReduceAttrs).dimensions, _REDUCERS[join_of(op) or ""]
+    if source.dtype == np.float32 and join in (np.add, np.multiply):
+        wide = np.float64 if join is np.add else np.float32
+        total = np.asarray(join.reduce(source, axis=axes, dtype=wide)).astype(np.float32)
+        return [np.asarray(join(total, start))]
     made = join.reduce(source, axis=axes, initial=start.item(), dtype=source.dtype)
     return [np.asarray(made, source.dtype)]
 
