@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.ir import DType, Graph, Op, Tensor
-from circlet.ops import get
+from circlet.ir import DType, Graph, Op, Origin, Tensor
+from circlet.ops import NoAttrs, get
 from circlet.ops.build import builder
 from circlet.ops.stablehlo.indexed import GatherAttrs, ScatterAttrs
 from circlet.ops.stablehlo.pad import PadAttrs
@@ -49,11 +49,14 @@ def body(kind: str, dtype: DType) -> Graph:
     return b.output(b.op(kind, pair, name="joined") if kind else pair[1]).build()
 
 
-@pytest.mark.parametrize("kind", ["ADD", "MULTIPLY", "MAXIMUM", "MINIMUM", "AND"])
-@pytest.mark.parametrize("name", NUMPY)
+ARITHMETIC = [
+    *((kind, name) for kind in ("ADD", "MULTIPLY", "MAXIMUM", "MINIMUM") for name in NUMPY),
+    *(("AND", name) for name in NUMPY if not name.startswith("float")),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), ARITHMETIC)
 def test_arithmetic_is_litert_s(kind: str, name: str) -> None:
-    if kind == "AND" and name.startswith("float"):
-        pytest.skip("floats have no bits to join")
     first, second = values(name, (8, 11)), values(name, (8, 11), 1)
     dtype = DType.of(first)
     op = make_op(f"STABLEHLO_{kind}", [tensor("a", first), tensor("b", second)], (dtype, None))
@@ -113,8 +116,8 @@ BODIES = {
     "MUL": "STABLEHLO_MULTIPLY",
     "MINIMUM": "STABLEHLO_MINIMUM",
     "MAXIMUM": "STABLEHLO_MAXIMUM",
-    "ALL": "STABLEHLO_AND",
-    "ANY": "STABLEHLO_OR",
+    "ALL": "LOGICAL_AND",
+    "ANY": "LOGICAL_OR",
 }
 
 
@@ -137,16 +140,19 @@ def stablehlo_windows(
     """A STABLEHLO_REDUCE_WINDOW."""
     given, dtype = [tensor("x", x), tensor("start", start)], DType.of(x)
     op = make_op("STABLEHLO_REDUCE_WINDOW", given, (dtype, None), attrs)
-    kinds = {"ANY": "LOGICAL_OR", "ALL": "LOGICAL_AND"} if dtype is DType.BOOL else {}
-    op.regions = [body(kinds.get(function, BODIES[function]), dtype)]
+    op.regions = [body(BODIES[function], dtype)]
     return op
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("name", ["float32", "int8", "int32", "bool"])
+JOINED = [
+    *((function, name) for function in FUNCTIONS[:4] for name in ("float32", "int8", "int32")),
+    ("ALL", "bool"),
+    ("ANY", "bool"),
+]
+
+
+@pytest.mark.parametrize(("function", "name"), JOINED)
 def test_stablehlo_windows_are_litert_s(function: str, name: str) -> None:
-    if (function in ("ALL", "ANY")) != (name == "bool"):
-        pytest.skip("only flags are joined by logic")
     x, start = values(name, (4, 5, 6)), np.array(1, name)
     attrs = StablehloReduceWindowAttrs(
         (2, 2, 3), (1, 2, 1), (2, 1, 1), (1, 2, 1), (1, 0, 0, 2, -1, 1)
@@ -163,7 +169,7 @@ def test_windows_that_say_sizes_alone_are_litert_s() -> None:
 
 
 def test_a_body_of_two_steps_is_refused() -> None:
-    op = stablehlo_windows(np.zeros((3,), np.float32), np.float32(0), "ADD",
+    op = stablehlo_windows(np.zeros((3,), np.float32), np.zeros((), np.float32), "ADD",
                            StablehloReduceWindowAttrs((2,)))  # fmt: skip
     b = builder("body", 90)
     pair = [b.input(name, DType.FLOAT32, ()) for name in ("a", "b")]
@@ -236,3 +242,20 @@ def test_random_bits_are_litert_s(algorithm: str, words: int, dtype: DType) -> N
         return
     for got, want in zip(get(op).evaluate(op, [state]), peer_results(op, [state]), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1, 2, 5])
+def test_cases_are_litert_s(number: int) -> None:
+    x, index = values("float32", (2, 3)), np.array([number], np.int32)
+    given = [tensor("index", index), tensor("x", x)]
+    branches = [branch(bias) for bias in (1, 20, 300)]
+    op = Op("STABLEHLO_CASE", [*given], [Tensor("y", DType.FLOAT32, (2, 3))], NoAttrs(),
+            Origin.of(0, "y"), regions=branches)  # fmt: skip
+    np.testing.assert_array_equal(own_result(op, [index, x]), peer_results(op, [index, x])[0])
+
+
+def branch(bias: float) -> Graph:
+    """A graph that adds a number."""
+    b = builder(f"branch {bias}", 90)
+    given = b.input("x", DType.FLOAT32, (2, 3))
+    return b.output(b.op("ADD", [given, b.constant("bias", np.float32(bias))], name="s")).build()

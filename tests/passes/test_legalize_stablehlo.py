@@ -9,6 +9,7 @@ import pytest
 
 from circlet.ir import DType, Graph, Tensor
 from circlet.ir.builder import Builder
+from circlet.ops import get
 from circlet.ops.build import builder
 from circlet.ops.stablehlo.choose import CompareAttrs
 from circlet.ops.stablehlo.dynamic import DynamicSliceAttrs
@@ -56,8 +57,6 @@ def one(
     op = b.graph.ops[0]
     op.regions = regions
     if shape is None:
-        from circlet.ops.opdef import get
-
         y.shape = get(op).infer(op)[0].shape
     return b.output(y).build()
 
@@ -67,7 +66,7 @@ def scalar(value: float, dtype: type = np.float32) -> np.ndarray:
 
 
 STARTS = [scalar(1, np.int32), scalar(9, np.int32), scalar(-4, np.int32)]
-MEANINGS: dict[str, tuple[Graph, Sequence[np.ndarray], np.ndarray, list[str]]] = {
+MEANINGS: dict[str, tuple[Graph, list[np.ndarray], np.ndarray, list[str]]] = {
     "reshape": (one("RESHAPE", [X], shape=(4, 6)), [X], X.reshape(4, 6), ["RESHAPE"]),
     "transpose": (
         one("TRANSPOSE", [X], TransposeAttrs((2, 0, 1))),
@@ -148,7 +147,7 @@ MEANINGS: dict[str, tuple[Graph, Sequence[np.ndarray], np.ndarray, list[str]]] =
             region=body("STABLEHLO_OR", BOOL),
         ),
         [X > 20, np.array(False)],
-        (X > 20).any(1),
+        np.asarray((X > 20).any(1)),
         ["REDUCE_ANY", "LOGICAL_OR"],
     ),
     "windows": (

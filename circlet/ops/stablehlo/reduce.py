@@ -145,8 +145,8 @@ def _evaluate_windows(op: Op, inputs: Arrays) -> list[np.ndarray]:
         raise GraphError("windows do not fit what they slide over", where=op.name)
     if not windows.is_plain:
         sizes = [size or 0 for size in windows.spread(source.shape)]
-        rows = zip(windows.padding, windows.base_dilations, sizes, strict=True)
-        source = spread_out(source, [Spread(pads[0], step, n) for pads, step, n in rows], start)
+        places = zip(windows.padding, windows.base_dilations, sizes, strict=True)
+        source = spread_out(source, [Spread(pads[0], step, n) for pads, step, n in places], start)
     join, shape = _FUNCTIONS[window_join(op) or ""], _static(windows, source.shape)
     total = np.full(shape, start, source.dtype)
     if not total.size:

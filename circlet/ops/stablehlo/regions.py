@@ -58,12 +58,13 @@ def order_of(op: Op) -> tuple[int, str] | None:
     region, inner = op.regions[0], _only_op(op.regions[0])
     if inner is None or len(inner.inputs) != 2:
         return None
-    pairs = [list(region.inputs[i : i + 2]) for i in range(0, len(region.inputs) - 1, 2)]
-    if list(inner.inputs) not in pairs:
+    pairs = list(zip(region.inputs[::2], region.inputs[1::2], strict=False))
+    compared = [pair for pair in pairs if [*pair] == inner.inputs]
+    if not compared:
         return None
     said = vars(inner.attrs).get("comparison_direction") if inner.attrs is not None else None
     total = vars(inner.attrs).get("compare_type") == "FLOAT_TOTAL_ORDER" if said else False
     direction = said if inner.kind == "STABLEHLO_COMPARE" else _ORDERS.get(inner.kind)
     if total or direction not in _ORDERS.values():
         return None
-    return pairs.index(list(inner.inputs)), str(direction)
+    return pairs.index(compared[0]), str(direction)

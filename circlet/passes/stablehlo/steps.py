@@ -11,6 +11,7 @@ from circlet.ir.builder import constant
 from circlet.ops.build import default_attrs
 from circlet.ops.opdef import get
 from circlet.ops.operands import operand
+from circlet.ops.shape import ReshapeAttrs
 
 
 class Steps:
@@ -58,8 +59,7 @@ class Steps:
 
     def reshaped(self, source: Tensor, sizes: Sequence[int]) -> Tensor:
         """A tensor in other sizes."""
-        options = default_attrs("RESHAPE")
-        return self.add("RESHAPE", [source], type(options)(tuple(sizes)))
+        return self.add("RESHAPE", [source], ReshapeAttrs(tuple(sizes)))
 
     def transposed(self, source: Tensor, order: Sequence[int]) -> Tensor:
         """A tensor's axes in another order; itself where that is the order."""
