@@ -52,6 +52,11 @@ def test_arithmetic(target: str) -> None:
         pair = [cases.data(dtype, (2, 21), None) for _ in range(2)]
         for kind in ("AND", "OR", "DIVIDE", "REMAINDER"):
             cases.op(f"STABLEHLO_{kind}", pair)
+    wide = [cases.data(DType.INT64, (2, 21), None) for _ in range(2)]
+    for kind in ("AND", "OR"):
+        cases.op(f"STABLEHLO_{kind}", wide)
+    for dtype in (DType.INT8, DType.INT16, DType.INT32, DType.INT64):
+        cases.op("STABLEHLO_ABS", [cases.data(dtype, (2, 21), None)])
     for dtype in (DType.INT8, DType.INT16, DType.INT32):
         counts = cases.given(INDICES.integers(-2, 40, (2, 21)).astype(dtype.numpy))
         cases.op("STABLEHLO_SHIFT_LEFT", [cases.data(dtype, (2, 21), None), counts])
