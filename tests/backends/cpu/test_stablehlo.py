@@ -14,18 +14,12 @@ from circlet.ops.stablehlo.pad import PadAttrs
 from circlet.ops.stablehlo.reduce import ReduceWindowAttrs, StablehloReduceWindowAttrs
 from tests.backends.cpu.cases import Cases, each_target
 from tests.backends.cpu.harness import check_native
+from tests.backends.cpu.stablehlo_graphs import body
 
 WHOLE = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
 EVERY = (DType.FLOAT32, *WHOLE)
 WIDTHS = (DType.FLOAT32, DType.INT8, DType.INT64)
 INDICES = np.random.default_rng(2)
-
-
-def body(kind: str, dtype: DType) -> Graph:
-    """A graph that joins two elements; "" gives the second."""
-    b = builder("body", 900)
-    pair = [b.input(name, dtype, ()) for name in ("a", "b")]
-    return b.output(b.op(kind, pair, name="joined") if kind else pair[1]).build()
 
 
 class JoinCases(Cases):
