@@ -7,10 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from circlet.errors import LimitError
 from circlet.ir import DType, Graph, Tensor
 from circlet.ir.builder import Builder
+from circlet.limits import DEFAULT_LIMITS
 from circlet.ops import get
 from circlet.ops.build import builder
+from circlet.ops.evaluate import evaluate_graph
+from circlet.ops.guard import Guard
 from circlet.ops.stablehlo.choose import CompareAttrs
 from circlet.ops.stablehlo.dynamic import DynamicSliceAttrs
 from circlet.ops.stablehlo.movement import (
@@ -24,7 +28,7 @@ from circlet.ops.stablehlo.pad import PadAttrs
 from circlet.ops.stablehlo.products import ConvolutionAttrs, DotGeneralAttrs
 from circlet.ops.stablehlo.reduce import ReduceAttrs, StablehloReduceWindowAttrs
 from circlet.ops.stablehlo.sort import SortAttrs
-from circlet.passes import pipeline
+from circlet.passes import make, pipeline
 from tests.evaluate import evaluate
 from tests.passes.harness import kinds_of, rewritten
 
@@ -256,3 +260,19 @@ def test_bytes_that_wrap_stay_what_they_are() -> None:
     graph = one("ADD", [x, x])
     assert rewritten(graph, "legalize-stablehlo") == ["STABLEHLO_ADD"]
     np.testing.assert_array_equal(evaluate(graph, [x, x])[0], np.array([-56, 56], np.int8))
+
+
+def far_apart() -> Graph:
+    """Two elements of which a window sees one, with gigabytes between them."""
+    attrs = StablehloReduceWindowAttrs((1,), (1 << 30,), (1 << 30,))
+    given = [np.ones(2, np.float32), scalar(0)]
+    return one("REDUCE_WINDOW", given, attrs, region=body("STABLEHLO_ADD"))
+
+
+def test_what_is_put_between_elements_is_charged_before_it_is_taken() -> None:
+    graph = far_apart()
+    assert not make("legalize-stablehlo").run(graph)
+    guard = Guard(limits=DEFAULT_LIMITS.with_memory(1 << 28))
+    guard.budget = guard.limits.memory_budget(0)
+    with pytest.raises(LimitError, match="what its windows slide over"):
+        evaluate_graph(graph, [np.ones(2, np.float32), scalar(0)], guard)

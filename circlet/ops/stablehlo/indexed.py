@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlet.ir import Op, Shape
+from circlet.ops.guard import working
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, moves_bytes, register
 from circlet.ops.operands import (
     infer_ranked,
@@ -22,6 +23,7 @@ from circlet.ops.operands import (
 from circlet.ops.stablehlo.regions import is_update, join_of
 from circlet.ops.stablehlo.types import INDICES, LITERT, distinct_axes
 
+_PLACE_BYTES = 40  # of each update: its place, twice, and whether it lies inside
 _UPDATES = ("ADD", "MUL", "MAXIMUM", "MINIMUM")
 
 
@@ -227,14 +229,14 @@ def _evaluate_scatter(op: Op, inputs: Arrays) -> list[np.ndarray]:
     result, places = source.copy(), places_of(op)
     if not updates.size or not source.size:
         return [result]
-    at = _spread(places, _starts(places, indices, source.ndim), updates.shape)
-    whole = [np.broadcast_to(place, updates.shape) for place in at]
-    inside = np.ones(updates.shape, bool)
-    flat = np.zeros(updates.shape, np.int64)
-    for place, size in zip(whole, source.shape, strict=True):
-        inside &= (place >= 0) & (place < size)
-        flat = flat * size + place
-    _join_into(result.reshape(-1), flat[inside], updates[inside], update_join(op) or "")
+    with working(_PLACE_BYTES * updates.size, op, "the places of its updates"):
+        at = _spread(places, _starts(places, indices, source.ndim), updates.shape)
+        inside = np.ones(updates.shape, bool)
+        flat = np.zeros(updates.shape, np.int64)
+        for place, size in zip(at, source.shape, strict=True):
+            inside &= (place >= 0) & (place < size)
+            flat = flat * size + place
+        _join_into(result.reshape(-1), flat[inside], updates[inside], update_join(op) or "")
     return [result]
 
 

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from circlet.ir import Op, Shape
-from circlet.ops.guard import look
+from circlet.ops.guard import look, working
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, moves_bytes, register
 from circlet.ops.operands import infer_ranked, operand, present, sizes_agree, when_ranked
 from circlet.ops.parts import matmul
@@ -19,6 +19,7 @@ from circlet.ops.stablehlo.types import NUMBERS, distinct_axes
 
 _FORMS = tuple(f"{name} {name} -> *" for name in NUMBERS)
 _MOST = 1 << 31
+_COPIES = 3  # of an image: padded, and what a place of all windows takes of it
 
 
 def _wide_enough(op: Op) -> bool:
@@ -250,16 +251,13 @@ def _evaluate_convolution(op: Op, inputs: Arrays) -> list[np.ndarray]:
         for size, (_, low, high, base, _, _) in zip(x.shape[1:-1], rows, strict=True)
     ]
     whole = (Spread(0, 1, x.shape[0]), *spreads, Spread(0, 1, x.shape[-1]))
-    spread = spread_out(x, whole, np.zeros((), dtype))
     flipped = np.flip(w, tuple(1 + axis for axis, row in enumerate(rows) if row[5]))
-    batches = attrs.batch_group_count
-    parts = [
-        _joined(images, filters, rows, attrs.feature_group_count)
-        for images, filters in zip(
-            np.split(spread, batches), np.split(flipped, batches, -1), strict=True
-        )
-    ]
-    return [np.concatenate(parts, -1).transpose(np.argsort(third)).copy()]
+    batches, size = attrs.batch_group_count, prod(axis.size for axis in whole)
+    with working(_COPIES * size * x.itemsize, op, "the padded image"):
+        images = np.split(spread_out(x, whole, np.zeros((), dtype)), batches)
+        pairs = zip(images, np.split(flipped, batches, -1), strict=True)
+        parts = [_joined(*pair, rows, attrs.feature_group_count) for pair in pairs]
+        return [np.concatenate(parts, -1).transpose(np.argsort(third)).copy()]
 
 
 def _spaces_are_left(op: Op) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import Op, Shape
 from circlet.ops.checks import one_of
-from circlet.ops.guard import look
+from circlet.ops.guard import look, working
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
     count,
@@ -143,14 +143,21 @@ def _evaluate_windows(op: Op, inputs: Arrays) -> list[np.ndarray]:
     source, start, windows = present(inputs[0]), present(inputs[1]).reshape(()), windows_of(op)
     if windows is None or len(windows.sizes) != source.ndim:
         raise GraphError("windows do not fit what they slide over", where=op.name)
-    if not windows.is_plain:
-        sizes = [size or 0 for size in windows.spread(source.shape)]
-        places = zip(windows.padding, windows.base_dilations, sizes, strict=True)
-        source = spread_out(source, [Spread(pads[0], step, n) for pads, step, n in places], start)
+    if windows.is_plain:
+        return [_joined(op, windows, source, start)]
+    sizes = [size or 0 for size in windows.spread(source.shape)]
+    places = zip(windows.padding, windows.base_dilations, sizes, strict=True)
+    with working(prod(sizes) * source.itemsize, op, "what its windows slide over"):
+        spread = [Spread(pads[0], step, n) for pads, step, n in places]
+        return [_joined(op, windows, spread_out(source, spread, start), start)]
+
+
+def _joined(op: Op, windows: Windows, source: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """The elements of each window joined, one place of all windows after the other."""
     join, shape = _FUNCTIONS[window_join(op) or ""], _static(windows, source.shape)
     total = np.full(shape, start, source.dtype)
     if not total.size:
-        return [total]
+        return total
     for place in product(*map(range, windows.sizes)):
         look()
         rows = zip(place, windows.dilations, windows.strides, shape, strict=True)
@@ -159,7 +166,7 @@ def _evaluate_windows(op: Op, inputs: Arrays) -> list[np.ndarray]:
             for at, step, stride, n in rows
         )
         total = join(total, source[taken])
-    return [np.asarray(total, source.dtype)]
+    return np.asarray(total, source.dtype)
 
 
 def _static(windows: Windows, shape: Sequence[int]) -> tuple[int, ...]:
@@ -171,8 +178,10 @@ def _static(windows: Windows, shape: Sequence[int]) -> tuple[int, ...]:
 def _windows_cost(op: Op) -> Cost:
     windows, source, result = windows_of(op), operand(op, 0), op.outputs[0]
     elements = prod(windows.sizes) if windows else source.elements
+    spread = windows.spread(source.static_shape) if windows else ()
     moved = source.size_bytes + result.size_bytes
-    return Cost(bytes=moved, arithmetic=result.elements * elements)
+    work = result.elements * elements + prod(size or 0 for size in spread)
+    return Cost(bytes=moved, arithmetic=work)
 
 
 def _single_start(op: Op) -> bool:

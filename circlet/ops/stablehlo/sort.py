@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import Op
-from circlet.ops.guard import current_guard
+from circlet.ops.guard import working
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, moves_bytes, register
 from circlet.ops.operands import infer_ranked, operand, present, sizes_agree, when_ranked
 from circlet.ops.stablehlo.regions import order_of
@@ -48,12 +48,9 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     if found is None or len({array.shape for array in arrays}) != 1:
         raise GraphError("the operands of a sort do not fit each other", where=op.name)
     (key, direction), axis = found, sort_axis(op)
-    budget, size = current_guard().budget, 2 * 8 * arrays[0].size
-    budget.charge(size, op.name, "the positions that it sorts")
-    order = _order(arrays[key], axis, direction.startswith("G"))
-    results = [np.take_along_axis(array, order, axis) for array in arrays]
-    budget.release(size)
-    return results
+    with working(2 * 8 * arrays[0].size, op, "the positions that it sorts"):
+        order = _order(arrays[key], axis, direction.startswith("G"))
+        return [np.take_along_axis(array, order, axis) for array in arrays]
 
 
 def _cost(op: Op) -> Cost:

@@ -23,7 +23,7 @@ from circlet.ops.stablehlo.movement import (
 )
 from circlet.passes.stablehlo.steps import Steps
 
-_COUNTED = frozenset({DType.INT32, DType.INT64, DType.FLOAT32})
+_COUNTED = frozenset({DType.INT32, DType.INT64})
 
 
 def _reshape(steps: Steps) -> None:

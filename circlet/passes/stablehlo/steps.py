@@ -47,13 +47,12 @@ class Steps:
         dtype: DType | None = None,
     ) -> Tensor:
         """Append an op, and give its result; `dtype` is that of the result where none follows."""
-        quant = self.op.outputs[0].quant
-        name = f"{self.op.outputs[0].name} {kind.lower()}"
-        made = Tensor(name, dtype or inputs[0].dtype, (), quant)
+        result = self.op.outputs[0]
+        made = Tensor(f"{result.name} {kind.lower()}", dtype or inputs[0].dtype, ())
         options = default_attrs(kind) if attrs is None else attrs
         op = Op(kind, list(inputs), [made], options, self.op.origin)
         ((found, made.shape),) = get(op).infer(op)
-        made.dtype = found
+        made.dtype, made.quant = found, result.quant if found is result.dtype else None
         self.ops.append(op)
         return made
 

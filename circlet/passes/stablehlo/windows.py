@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from circlet.ops.stablehlo.reduce import ReduceAttrs, ReduceWindowAttrs, windows
 from circlet.ops.stablehlo.regions import join_of
 from circlet.passes.stablehlo.steps import Steps
 
+# Elements that what is padded may have, beside those of the input: a small file may ask for more.
+_FREE_ELEMENTS, _GROWTH = 1 << 20, 16
 _PLAIN = frozenset({DType.FLOAT32, DType.INT32, DType.INT64})
 
 
@@ -33,6 +36,9 @@ def _reduce_window(steps: Steps) -> None:
         return
     source, start = steps.operand(0), steps.operand(1)
     if not windows.is_plain:
+        padded = prod(size or 0 for size in windows.spread(source.static_shape))
+        if padded > _FREE_ELEMENTS + _GROWTH * source.elements:
+            return
         low, high = zip(*windows.padding, strict=True)
         between = tuple(step - 1 for step in windows.base_dilations)
         source = steps.add("STABLEHLO_PAD", [source, start], PadAttrs(low, high, between))

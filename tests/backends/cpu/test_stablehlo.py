@@ -13,7 +13,7 @@ from circlet.ops.stablehlo.indexed import GatherAttrs, ScatterAttrs
 from circlet.ops.stablehlo.pad import PadAttrs
 from circlet.ops.stablehlo.reduce import ReduceWindowAttrs, StablehloReduceWindowAttrs
 from tests.backends.cpu.cases import Cases, each_target
-from tests.backends.cpu.harness import check_native
+from tests.backends.cpu.harness import check_native, run_native
 from tests.backends.cpu.stablehlo_graphs import body
 
 WHOLE = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
@@ -186,3 +186,31 @@ def test_cases_run_the_branch_of_a_number(target: str, branches: int) -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     for number in (-1, 0, 1, 2, 7):
         check_native(branching(branches), [np.array([number], np.int32), x], target)
+
+
+def counting(kind: str) -> Graph:
+    """A loop that doubles its second variable as often as its first one says."""
+    condition = builder("condition", 50)
+    count = condition.input("count", DType.INT32, ())
+    condition.input("x", DType.FLOAT32, (3,))
+    zero = condition.constant("zero", np.int32(0))
+    condition.output(condition.op("GREATER", [count, zero], name="more"))
+    turn = builder("turn", 60)
+    count, x = turn.input("count", DType.INT32, ()), turn.input("x", DType.FLOAT32, (3,))
+    one = turn.constant("one", np.int32(1))
+    turn.output(
+        turn.op("STABLEHLO_SUBTRACT", [count, one], name="left"),
+        turn.op("STABLEHLO_ADD", [x, x], name="twice"),
+    )
+    b = builder()
+    given = [b.input("count", DType.INT32, ()), b.input("x", DType.FLOAT32, (3,))]
+    made = [Tensor("left", DType.INT32, ()), Tensor("y", DType.FLOAT32, (3,))]
+    results = b.op_many(kind, given, made)
+    b.graph.ops[-1].regions = [condition.build(), turn.build()]
+    return b.output(*results).build()
+
+
+def test_loops_turn_natively() -> None:
+    given = [np.array(3, np.int32), np.array([1, -2, 0.5], np.float32)]
+    _, doubled = run_native(counting("STABLEHLO_WHILE"), given)
+    np.testing.assert_array_equal(doubled, np.array([8, -16, 4], np.float32))
