@@ -11,9 +11,8 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ops.checks import one_of
 from circlet.ops.elementwise import element_cost
 from circlet.ops.expr import Scalar, call
-from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType
 from circlet.ops.operands import (
-    infer_ranked,
     operand,
     present,
     same_dtypes,
@@ -26,6 +25,7 @@ from circlet.ops.stablehlo.types import (
     LITERT,
     NUMBERS,
     common_shape,
+    define,
     forms,
     same_sizes,
     variables,
@@ -55,13 +55,13 @@ def _evaluate_clamp(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [np.minimum(np.maximum(value, low), high)]
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_CLAMP",
         arity=(3, 3),
         required=3,
         dtypes=forms(NUMBERS, 3),
-        infer=infer_ranked(lambda op: [TensorType(operand(op, 1).dtype, operand(op, 1).shape)]),
+        infer=lambda op: [TensorType(operand(op, 1).dtype, operand(op, 1).shape)],
         evaluate=_evaluate_clamp,
         rules=(
             same_dtypes(0, 1, 2),
@@ -117,14 +117,14 @@ def _evaluate_compare(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [np.asarray(_NUMPY[op.attributes(CompareAttrs).comparison_direction](*pair))]
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_COMPARE",
         attrs=CompareAttrs,
         arity=(2, 2),
         required=2,
         dtypes=forms(LITERT, 2, "BOOL"),
-        infer=infer_ranked(lambda op: [TensorType(DType.BOOL, common_shape(op, 0, 1))]),
+        infer=lambda op: [TensorType(DType.BOOL, common_shape(op, 0, 1))],
         evaluate=_evaluate_compare,
         rules=(
             same_dtypes(0, 1),
@@ -150,7 +150,7 @@ def _evaluate_convert(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [values.astype(result.numpy)]
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_CONVERT",
         arity=(1, 1),
@@ -172,13 +172,13 @@ def _condition_fits(op: Op) -> bool:
     return condition == () or sizes_agree(condition, operand(op, 1).shape)
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_SELECT",
         arity=(3, 3),
         required=3,
         dtypes=tuple(f"BOOL {name} {name} -> {name}" for name in LITERT),
-        infer=infer_ranked(lambda op: [TensorType(operand(op, 1).dtype, common_shape(op, 1, 2))]),
+        infer=lambda op: [TensorType(operand(op, 1).dtype, common_shape(op, 1, 2))],
         evaluate=_evaluate_select,
         rules=(
             same_dtypes(1, 2),

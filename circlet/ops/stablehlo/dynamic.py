@@ -9,16 +9,19 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import Op, Shape
-from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType
 from circlet.ops.operands import (
-    infer_ranked,
     operand,
     present,
     same_as_first,
     same_dtypes,
     when_ranked,
 )
-from circlet.ops.stablehlo.types import INDICES, MANY
+from circlet.ops.stablehlo.types import (
+    INDICES,
+    MANY,
+    define,
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def _evaluate_dynamic_slice(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [source[_started(inputs[1:], source.shape, sizes)].copy()]
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_DYNAMIC_SLICE",
         attrs=DynamicSliceAttrs,
@@ -101,13 +104,13 @@ def _evaluate_update(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [result]
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_DYNAMIC_UPDATE_SLICE",
         arity=(2, MANY),
         required=2,
         dtypes=("* * -> *",),
-        infer=infer_ranked(same_as_first),
+        infer=same_as_first,
         evaluate=_evaluate_update,
         rules=(
             same_dtypes(0, 1),

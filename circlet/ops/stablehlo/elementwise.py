@@ -11,8 +11,8 @@ from circlet.ir import DType, Op
 from circlet.ops.elementwise import element_cost, evaluate_scalar
 from circlet.ops.expr import Call, Expr, Scalar, call
 from circlet.ops.functions import FUNCTIONS
-from circlet.ops.opdef import Arrays, OpDef, TensorType, register
-from circlet.ops.operands import infer_ranked, operand, present, same_dtypes
+from circlet.ops.opdef import Arrays, OpDef, TensorType
+from circlet.ops.operands import operand, present, same_dtypes
 from circlet.ops.stablehlo.types import (
     FLOATS,
     INTEGERS,
@@ -21,6 +21,7 @@ from circlet.ops.stablehlo.types import (
     NUMBERS,
     SIGNED,
     common_shape,
+    define,
     forms,
     narrowed,
     same_sizes,
@@ -130,13 +131,13 @@ def _elementwise(
         return [numpy(*map(present, arrays))]
 
     every = tuple(range(inputs))
-    register(
+    define(
         OpDef(
             kind=kind,
             arity=(inputs, inputs),
             required=inputs,
             dtypes=forms(types, inputs),
-            infer=infer_ranked(lambda op: [TensorType(_type(op), common_shape(op, *every))]),
+            infer=lambda op: [TensorType(_type(op), common_shape(op, *every))],
             evaluate=evaluate,
             rules=(same_dtypes(*every), same_sizes(*every)),
             numerics="tolerance" if set(types) <= set(FLOATS) else "exact",

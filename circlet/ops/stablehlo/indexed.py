@@ -10,9 +10,8 @@ import numpy as np
 
 from circlet.ir import Op, Shape
 from circlet.ops.guard import working
-from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, moves_bytes, register
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, moves_bytes
 from circlet.ops.operands import (
-    infer_ranked,
     operand,
     present,
     same_as_first,
@@ -21,7 +20,12 @@ from circlet.ops.operands import (
     when_ranked,
 )
 from circlet.ops.stablehlo.regions import is_update, join_of
-from circlet.ops.stablehlo.types import INDICES, LITERT, distinct_axes
+from circlet.ops.stablehlo.types import (
+    INDICES,
+    LITERT,
+    define,
+    distinct_axes,
+)
 
 _PLACE_BYTES = 40  # of each update: its place, twice, and whether it lies inside
 _UPDATES = ("ADD", "MUL", "MAXIMUM", "MINIMUM")
@@ -187,14 +191,14 @@ def _moved_cost(op: Op) -> Cost:
 
 _INDEX_FORMS = tuple(f"{data} {index}" for data in LITERT for index in INDICES)
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_GATHER",
         attrs=GatherAttrs,
         arity=(2, 2),
         required=2,
         dtypes=tuple(f"{form} -> {form.split()[0]}" for form in _INDEX_FORMS),
-        infer=infer_ranked(_infer_gather),
+        infer=_infer_gather,
         evaluate=_evaluate_gather,
         rules=(
             when_ranked(
@@ -254,14 +258,14 @@ def _join_into(to: np.ndarray, at: np.ndarray, values: np.ndarray, join: str) ->
         ufunc.at(to, at[known], values[known])
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_SCATTER",
         attrs=ScatterAttrs,
         arity=(3, 3),
         required=3,
         dtypes=tuple(f"{form} {form.split()[0]} -> {form.split()[0]}" for form in _INDEX_FORMS),
-        infer=infer_ranked(same_as_first),
+        infer=same_as_first,
         evaluate=_evaluate_scatter,
         rules=(
             same_dtypes(0, 2),

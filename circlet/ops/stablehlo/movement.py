@@ -8,10 +8,9 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import Op
-from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType
 from circlet.ops.operands import (
     count,
-    infer_ranked,
     operand,
     present,
     sizes_agree,
@@ -21,6 +20,7 @@ from circlet.ops.stablehlo.types import (
     MANY,
     NUMBERS,
     as_stated,
+    define,
     distinct_axes,
     is_static,
 )
@@ -43,7 +43,7 @@ def _to_stated(op: Op, inputs: Arrays) -> list[np.ndarray]:
         raise GraphError("a reshape does not fit", where=op.name, why=str(error)) from None
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_RESHAPE",
         arity=(1, 1),
@@ -75,13 +75,13 @@ def _infer_transpose(op: Op) -> list[TensorType]:
     return [TensorType(source.dtype, tuple(source.shape[axis] for axis in order))]
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_TRANSPOSE",
         attrs=TransposeAttrs,
         arity=(1, 1),
         dtypes=("* -> *",),
-        infer=infer_ranked(_infer_transpose),
+        infer=_infer_transpose,
         evaluate=lambda op, inputs: [
             present(inputs[0]).transpose(op.attributes(TransposeAttrs).permutation).copy()
         ],
@@ -123,13 +123,13 @@ def _infer_slice(op: Op) -> list[TensorType]:
     return [TensorType(operand(op, 0).dtype, sizes)]
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_SLICE",
         attrs=SliceAttrs,
         arity=(1, 1),
         dtypes=("* -> *",),
-        infer=infer_ranked(_infer_slice),
+        infer=_infer_slice,
         evaluate=lambda op, inputs: [
             present(inputs[0])[tuple(slice(*row) for row in slice_rows(op))].copy()
         ],
@@ -174,13 +174,13 @@ def _one_type(op: Op) -> bool:
     return None not in op.inputs and len({t.dtype for t in op.inputs if t is not None}) == 1
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_CONCATENATE",
         attrs=ConcatenateAttrs,
         arity=(1, MANY),
         dtypes=("* -> *",),
-        infer=infer_ranked(_infer_concatenate),
+        infer=_infer_concatenate,
         evaluate=lambda op, inputs: [
             np.concatenate([*map(present, inputs)], op.attributes(ConcatenateAttrs).dimension)
         ],
@@ -227,7 +227,7 @@ def _evaluate_broadcast(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [np.broadcast_to(ordered, op.outputs[0].static_shape).copy()]
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_BROADCAST_IN_DIM",
         attrs=BroadcastAttrs,
@@ -257,7 +257,7 @@ def _evaluate_iota(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [np.broadcast_to(counted, sizes).copy()]
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_IOTA",
         attrs=IotaAttrs,

@@ -9,10 +9,9 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import Op, Shape
-from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType
 from circlet.ops.operands import (
     count,
-    infer_ranked,
     known_ints,
     operand,
     present,
@@ -20,6 +19,9 @@ from circlet.ops.operands import (
     when_ranked,
 )
 from circlet.ops.slicing import ints
+from circlet.ops.stablehlo.types import (
+    define,
+)
 
 _MOST = 1 << 31
 
@@ -52,6 +54,8 @@ def spread_size(size: int | None, low: int, high: int, interior: int) -> int | N
 
 def spread_out(source: np.ndarray, axes: Sequence[Spread], value: np.ndarray) -> np.ndarray:
     """Elements at their places, a value everywhere else."""
+    if not source.ndim:
+        return source
     result = np.full([axis.size for axis in axes], value, source.dtype)
     kept = [axis.kept(size) for axis, size in zip(axes, source.shape, strict=True)]
     if not all(kept) or not result.size:
@@ -106,13 +110,13 @@ def _evaluate_dilate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [spread_out(source, dilate_spreads(source.shape, steps), value.reshape(()))]
 
 
-register(
+define(
     OpDef(
         kind="DILATE",
         arity=(3, 3),
         required=3,
         dtypes=("* INT32 * -> *",),
-        infer=infer_ranked(_infer_dilate),
+        infer=_infer_dilate,
         evaluate=_evaluate_dilate,
         shape_inputs=(1,),
         rules=(
@@ -171,16 +175,14 @@ def _evaluate_pad(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [spread_out(source, axes, value.reshape(()))]
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_PAD",
         attrs=PadAttrs,
         arity=(2, 2),
         required=2,
         dtypes=("* * -> *",),
-        infer=infer_ranked(
-            lambda op: [TensorType(operand(op, 0).dtype, _pad_shape(op, operand(op, 0).shape))]
-        ),
+        infer=lambda op: [TensorType(operand(op, 0).dtype, _pad_shape(op, operand(op, 0).shape))],
         evaluate=_evaluate_pad,
         rules=(
             same_dtypes(0, 1),

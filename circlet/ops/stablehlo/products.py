@@ -11,11 +11,15 @@ import numpy as np
 
 from circlet.ir import Op, Shape
 from circlet.ops.guard import look, working
-from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, moves_bytes, register
-from circlet.ops.operands import infer_ranked, operand, present, sizes_agree, when_ranked
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, moves_bytes
+from circlet.ops.operands import operand, present, sizes_agree, when_ranked
 from circlet.ops.parts import matmul
 from circlet.ops.stablehlo.pad import Spread, spread_out, spread_size
-from circlet.ops.stablehlo.types import NUMBERS, distinct_axes
+from circlet.ops.stablehlo.types import (
+    NUMBERS,
+    define,
+    distinct_axes,
+)
 
 _FORMS = tuple(f"{name} {name} -> *" for name in NUMBERS)
 _MOST = 1 << 31
@@ -84,9 +88,9 @@ def _evaluate_dot(op: Op, inputs: Arrays) -> list[np.ndarray]:
     kept, rows = [left.shape[axis] for axis in batch], [left.shape[axis] for axis in own]
     columns, depth = [right.shape[axis] for axis in other], [left.shape[axis] for axis in inner]
     sizes = prod(kept), prod(rows), prod(depth), prod(columns)
-    first = left.transpose(*batch, *own, *inner).reshape(sizes[0], sizes[1], sizes[2])
-    second = right.transpose(*others, *joined, *other).reshape(sizes[0], sizes[2], sizes[3])
-    return [np.asarray(matmul(first, second), dtype).reshape(*kept, *rows, *columns)]
+    first = left.transpose((*batch, *own, *inner)).reshape(sizes[0], sizes[1], sizes[2])
+    second = right.transpose((*others, *joined, *other)).reshape(sizes[0], sizes[2], sizes[3])
+    return [np.asarray(matmul(first, second), dtype).reshape((*kept, *rows, *columns))]
 
 
 def _dot_cost(op: Op) -> Cost:
@@ -94,14 +98,14 @@ def _dot_cost(op: Op) -> Cost:
     return Cost(macs=op.outputs[0].elements * inner, bytes=moves_bytes(op).bytes)
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_DOT_GENERAL",
         attrs=DotGeneralAttrs,
         arity=(2, 2),
         required=2,
         dtypes=_FORMS,
-        infer=infer_ranked(_infer_dot),
+        infer=_infer_dot,
         evaluate=_evaluate_dot,
         rules=(
             _RESULT,
@@ -276,14 +280,14 @@ def _convolution_cost(op: Op) -> Cost:
     return Cost(macs=macs, bytes=moves_bytes(op).bytes)
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_CONVOLUTION",
         attrs=ConvolutionAttrs,
         arity=(2, 2),
         required=2,
         dtypes=_FORMS,
-        infer=infer_ranked(_infer_convolution),
+        infer=_infer_convolution,
         evaluate=_evaluate_convolution,
         rules=(
             _RESULT,

@@ -12,9 +12,12 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
 from circlet.ops.checks import one_of
-from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType
 from circlet.ops.operands import operand, present
-from circlet.ops.stablehlo.types import is_static
+from circlet.ops.stablehlo.types import (
+    define,
+    is_static,
+)
 
 _PARITY = np.uint32(0x1BD11BDA)
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -105,7 +108,7 @@ def _cost(op: Op) -> Cost:
 
 _DTYPES = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64})
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_RNG_BIT_GENERATOR",
         attrs=RngAttrs,

@@ -13,10 +13,9 @@ from circlet.errors import GraphError
 from circlet.ir import Op, Shape
 from circlet.ops.checks import one_of
 from circlet.ops.guard import look, working
-from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType
 from circlet.ops.operands import (
     count,
-    infer_ranked,
     known_ints,
     operand,
     present,
@@ -25,7 +24,12 @@ from circlet.ops.operands import (
 )
 from circlet.ops.stablehlo.pad import Spread, spread_out, spread_size
 from circlet.ops.stablehlo.regions import JOINS, join_of
-from circlet.ops.stablehlo.types import LITERT, distinct_axes, forms
+from circlet.ops.stablehlo.types import (
+    LITERT,
+    define,
+    distinct_axes,
+    forms,
+)
 
 _WINDOWED = ("FLOAT32", "FLOAT64", "INT8", "INT16", "INT32", "INT64", "UINT8", "BOOL")
 _MOST = 1 << 31
@@ -197,14 +201,14 @@ _WINDOW_RULES = (
     when_ranked("padding", _sizes_are_left, "no axis may be cut off by more than there is"),
 )
 
-register(
+define(
     OpDef(
         kind="REDUCE_WINDOW",
         attrs=ReduceWindowAttrs,
         arity=(5, 5),
         required=5,
         dtypes=tuple(f"{name} {name} INT64 INT64 INT64 -> {name}" for name in _WINDOWED),
-        infer=infer_ranked(_infer_windows),
+        infer=_infer_windows,
         evaluate=_evaluate_windows,
         shape_inputs=(2, 3, 4),
         rules=(one_of("reduce_function", JOINS), *_WINDOW_RULES),
@@ -212,14 +216,14 @@ register(
     )
 )
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_REDUCE_WINDOW",
         attrs=StablehloReduceWindowAttrs,
         arity=(2, 2),
         required=2,
         dtypes=forms(_WINDOWED, 2),
-        infer=infer_ranked(_infer_windows),
+        infer=_infer_windows,
         evaluate=_evaluate_windows,
         rules=(
             Rule(
@@ -279,14 +283,14 @@ def _reduce_cost(op: Op) -> Cost:
     return Cost(bytes=source.size_bytes + op.outputs[0].size_bytes, arithmetic=source.elements)
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_REDUCE",
         attrs=ReduceAttrs,
         arity=(2, 2),
         required=2,
         dtypes=forms(LITERT, 2),
-        infer=infer_ranked(_infer_reduce),
+        infer=_infer_reduce,
         evaluate=_evaluate_reduce,
         rules=(
             same_dtypes(0, 1),

@@ -9,10 +9,13 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir import Op
 from circlet.ops.guard import working
-from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, moves_bytes, register
-from circlet.ops.operands import infer_ranked, operand, present, sizes_agree, when_ranked
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, moves_bytes
+from circlet.ops.operands import operand, present, sizes_agree, when_ranked
 from circlet.ops.stablehlo.regions import order_of
-from circlet.ops.stablehlo.types import MANY
+from circlet.ops.stablehlo.types import (
+    MANY,
+    define,
+)
 
 
 @dataclass(frozen=True)
@@ -60,16 +63,14 @@ def _cost(op: Op) -> Cost:
     return Cost(bytes=moves_bytes(op).bytes, operations=2 * source.elements * depth)
 
 
-register(
+define(
     OpDef(
         kind="STABLEHLO_SORT",
         attrs=SortAttrs,
         arity=(1, MANY),
         outputs=None,
         dtypes=("* -> *",),
-        infer=infer_ranked(
-            lambda op: [TensorType(t.dtype, t.shape) for t in op.inputs if t is not None]
-        ),
+        infer=lambda op: [TensorType(t.dtype, t.shape) for t in op.inputs if t is not None],
         evaluate=_evaluate,
         rules=(
             Rule("present", lambda op: None not in op.inputs, "no operand may be omitted"),

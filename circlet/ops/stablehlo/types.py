@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
+
+from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ops.expr import Expr, Var, call
-from circlet.ops.opdef import Rule, TensorType
-from circlet.ops.operands import operand, sizes_agree, when_ranked
+from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
+from circlet.ops.operands import (
+    infer_ranked,
+    moves_bytes,
+    operand,
+    ranked,
+    sizes_agree,
+    when_ranked,
+)
 
 MANY = 1 << 16
 FLOATS = ("FLOAT32", "FLOAT16", "FLOAT64")
@@ -77,3 +88,50 @@ def is_static(shape: Shape) -> bool:
 def distinct_axes(axes: Sequence[int], rank: int) -> bool:
     """Whether each is an axis, and none is named twice."""
     return len(set(axes)) == len(axes) and all(0 <= axis < rank for axis in axes)
+
+
+_MISFITS = (ValueError, LookupError, ArithmeticError, RuntimeError)
+
+
+def define(record: OpDef) -> None:
+    """Register a kind that copes with operands whose sizes, or ranks, only a run tells.
+
+    Rules see to it before a run that operands and options fit; they are asked again where operands
+    turn out to have other sizes than a file states.
+    """
+
+    def infer(op: Op) -> list[TensorType]:
+        try:
+            return record.infer(op)
+        except _MISFITS as error:
+            why = str(error)
+            raise GraphError("operands do not fit the options", where=op.name, why=why) from None
+
+    def evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
+        pairs = zip(op.inputs, arrays, strict=True)
+        if all(t is None or a is None or (t.has_rank and t.shape == a.shape) for t, a in pairs):
+            return record.evaluate(op, arrays)
+        known = _at_run(op, arrays)
+        for rule in record.rules:
+            if not rule.holds(known):
+                raise GraphError(rule.message, where=op.name)
+        return record.evaluate(known, arrays)
+
+    def cost(op: Op) -> Cost:
+        try:
+            return record.cost(op) if ranked(op) else moves_bytes(op)
+        except _MISFITS:
+            return moves_bytes(op)
+
+    register(replace(record, infer=infer_ranked(infer), evaluate=evaluate, cost=cost))
+
+
+def _at_run(op: Op, arrays: Arrays) -> Op:
+    """An op whose operands have the sizes of arrays."""
+    inputs = [
+        None
+        if tensor is None or array is None
+        else replace(tensor, shape=array.shape, default_shape=None, has_rank=True)
+        for tensor, array in zip(op.inputs, arrays, strict=True)
+    ]
+    return replace(op, inputs=inputs)
