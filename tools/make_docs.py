@@ -22,7 +22,7 @@ from circlet.errors import CircletError
 from circlet.ir import Op, Origin
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops import OpDef, all_records
-from circlet.ops.refused import REFUSED
+from circlet.ops.left_out import LEFT_OUT
 
 DOCS = Path(__file__).parents[1] / "docs"
 MADE = "Made by `python tools/make_docs.py`; a test checks that it is current."
@@ -55,8 +55,7 @@ OPERATORS_HEAD = f"""# Supported operators
 
 | kind | types | native | numerics |
 |---|---|---|---|"""
-REFUSED_HEAD = """
-## What stays out
+LEFT_OUT_HEAD = """## What stays out
 
 | kind | why |
 |---|---|"""
@@ -122,9 +121,13 @@ def operators_page() -> str:
         f"| {record.numerics} |"
         for record in records
     ]
-    refused = [f"| {kind} | {why} |" for kind, why in sorted(REFUSED.items())]
     head = OPERATORS_HEAD.format(count=len(records), native=native)
-    return "\n".join([head, *rows, REFUSED_HEAD, *refused, ""])
+    return "\n".join([head, *rows, "", LEFT_OUT_HEAD, *left_out_rows(), ""])
+
+
+def left_out_rows() -> list[str]:
+    """The kinds without a record, each with the reason."""
+    return [f"| {kind} | {cell(reason)} |" for kind, reason in sorted(LEFT_OUT.items())]
 
 
 def grouped_forms(forms: tuple[str, ...]) -> list[str]:

@@ -8,6 +8,9 @@ from circlet.errors import GraphError, LimitError
 from circlet.ir.graph import Graph, Model, Op
 from circlet.limits import Limits
 
+# Kinds that run a condition and a body in turn, and those that run one of their graphs.
+LOOPS = frozenset({"WHILE", "STABLEHLO_WHILE"})
+BRANCHES = frozenset({"IF", "STABLEHLO_CASE"})
 _FREE_COPIES, _COPIES = 4096, 4
 Calls = Mapping[Op, Sequence[int]]
 
@@ -72,7 +75,7 @@ def unfolded_ops(graph: Graph, *, taken: bool = False) -> dict[Graph, int]:
 def ops_inside(op: Op, counts: Mapping[Graph, int], *, taken: bool = False) -> int:
     """How many ops the graphs of an op come to, given what each graph does."""
     inside = [counts[region] for region in op.regions]
-    return max(inside, default=0) if taken and op.kind == "IF" else sum(inside)
+    return max(inside, default=0) if taken and op.kind in BRANCHES else sum(inside)
 
 
 def most_copies(own_ops: int) -> int:

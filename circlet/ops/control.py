@@ -37,6 +37,19 @@ def _dtypes(tensors: Sequence[Tensor | None]) -> list[DType | None]:
     return [tensor.dtype if tensor is not None else None for tensor in tensors]
 
 
+def common_type(results: Sequence[Tensor]) -> TensorType:
+    """The type of values of which one is taken; sizes that differ are unknown."""
+    kind, *others = (TensorType(tensor.dtype, tensor.shape) for tensor in results)
+    for other in others:
+        kind = _common(Tensor("", *kind), Tensor("", *other))
+    return kind
+
+
+def dtypes_agree(left: Sequence[Tensor | None], right: Sequence[Tensor | None]) -> bool:
+    """Whether tensors have the same types, one by one."""
+    return _dtypes(left) == _dtypes(right)
+
+
 def _takes(region: Graph, tensors: Sequence[Tensor | None]) -> bool:
     return _dtypes(region.inputs) == _dtypes(tensors)
 

@@ -102,7 +102,7 @@ def _evaluate(op: Op, values: Mapping[Tensor, np.ndarray], guard: Guard) -> list
         raise LimitError(
             "there is not enough memory", where=f"{op.name} ({op.label})", why=str(error)
         ) from error
-    except (ValueError, IndexError, TypeError, ArithmeticError) as error:
+    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
         raise BackendError(
             f"{op.label} failed in the reference backend", where=op.name, why=str(error)
         ) from error

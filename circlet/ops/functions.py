@@ -166,5 +166,7 @@ FUNCTIONS: dict[str, Function] = {
     "rdbpot": _named("rdbpot", 2, _int32(rounding_divide_by_pot)),
     "shl": _typed("shl", 2, np.left_shift),
     "shr": _typed("shr", 2, np.right_shift),
+    "and": _infix("&", np.bitwise_and),
+    "or": _infix("|", np.bitwise_or),
     "xor": _infix("^", np.bitwise_xor),
 }

@@ -85,6 +85,21 @@ def current_guard() -> Guard:
     return _GUARD.get(None) or Guard()
 
 
+@contextmanager
+def working(size: int, op: Op, what: str) -> Iterator[None]:
+    """Charge the run in progress for `size` bytes that an op works in, for as long as it does.
+
+    Raises:
+        LimitError: They are more than the run may take.
+    """
+    budget = current_guard().budget
+    budget.charge(size, op.name, what)
+    try:
+        yield
+    finally:
+        budget.release(size)
+
+
 def look() -> None:
     """Raise where the run in progress is to end; what evaluates long calls it now and then."""
     guard = _GUARD.get(None)

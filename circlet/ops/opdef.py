@@ -15,7 +15,7 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops.expr import Scalar
-from circlet.ops.refused import REFUSED
+from circlet.ops.left_out import LEFT_OUT
 from circlet.ops.requantization import is_evaluated
 from circlet.ops.view import View
 
@@ -155,6 +155,8 @@ class OpDef:
         fused: Whether no file holds it: a pass makes it of several ops that one kernel computes.
         decompose: For kinds that others express, ops that compute the same to the last digits, in
             order, over the op's own operands and results; none where its sizes do not let them.
+        element_regions: Whether its graphs join or compare single elements, rather than take its
+            operands.
     """
 
     kind: str
@@ -181,6 +183,7 @@ class OpDef:
     c_function: CFunction | None = None
     fused: bool = False
     decompose: Callable[[Op], list[Op]] | None = None
+    element_regions: bool = False
 
     @cached_property
     def sized_rules(self) -> tuple[Rule, ...]:
@@ -227,6 +230,12 @@ def is_pure(op: Op) -> bool:
     return all(found is not None and found.effects is Effects.NONE for found in known)
 
 
+def takes_elements(op: Op) -> bool:
+    """Whether the graphs of an op join or compare single elements."""
+    record = _RECORDS.get(op.label)
+    return record is not None and record.element_regions
+
+
 def all_records() -> Iterator[OpDef]:
     """The record of every kind that files hold, sorted by kind."""
     held = [record for record in _RECORDS.values() if not record.fused]
@@ -237,7 +246,7 @@ def unsupported_reason(op: Op) -> str | None:
     """Why an op cannot be run at all: no record, or none for its operands; None if it can."""
     record = _RECORDS.get(op.label)
     if record is None:
-        return REFUSED.get(op.label, "Circlet does not know this kind of operator")
+        return LEFT_OUT.get(op.label, "Circlet does not know this kind of operator")
     inputs: list[DType | None] = []
     for tensor in op.inputs:
         if tensor is not None and tensor.sparsity is not None:

@@ -146,11 +146,11 @@ _CASTABLE = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64", "UINT16", "U
 def _evaluate_cast(op: Op, inputs: Arrays) -> list[np.ndarray]:
     values, result = present(inputs[0]), op.outputs[0].dtype
     if values.dtype == np.float32 and result.is_integer:
-        return [_truncated(values, result)]
+        return [truncated(values, result)]
     return [values.astype(result.numpy)]
 
 
-def _truncated(values: np.ndarray, result: DType) -> np.ndarray:
+def truncated(values: np.ndarray, result: DType) -> np.ndarray:
     """Floats towards zero; what does not fit saturates and NaN gives 0 (C leaves it open)."""
     low, high = limits(result)
     whole = np.nan_to_num(np.trunc(values.astype(np.float64)), nan=0.0)

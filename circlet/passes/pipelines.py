@@ -17,6 +17,7 @@ EXACT = (
     "inline-composite",
     "decompose",
     "rewrite-transpose-conv-bias",
+    "legalize-stablehlo",
     "split-sums",
     "fold-constants",
     "remove-identity",

@@ -63,6 +63,7 @@ PASSES = PassTable(
         "fuse-pad": "fuse_pad:FusePad",
         "decompose": "decompose:Decompose",
         "inline-composite": "inline_composite:InlineComposite",
+        "legalize-stablehlo": "legalize_stablehlo:LegalizeStablehlo",
         "unpack-constants": "unpack_constants:UnpackConstants",
         "fuse-list-update": "fuse_list_update:FuseListUpdate",
         "fuse-qdq": "fuse_qdq:FuseQdq",

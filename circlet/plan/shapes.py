@@ -5,9 +5,10 @@ from __future__ import annotations
 from circlet.errors import LimitError
 from circlet.ir import Graph, Op, Shape, Tensor
 from circlet.ir.copy import copy_of_graph
-from circlet.ir.regions import reachable
+from circlet.ir.regions import LOOPS, reachable
 from circlet.limits import Limits
 from circlet.ops.onnx.quantisation import DEQUANTIZE
+from circlet.ops.opdef import takes_elements
 from circlet.ops.state import variables
 from circlet.ops.verify import checked_types
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
@@ -80,7 +81,7 @@ class _Inference:
         return rewriter.finish()
 
     def _infer(self, op: Op, graph: Graph) -> None:
-        if op.regions:
+        if op.regions and not takes_elements(op):
             given = op.inputs[len(op.inputs) - len(op.regions[-1].inputs) :]
             operands = tuple(None if outer is None else outer.shape for outer in given)
             op.regions = self._regions(op, operands)
@@ -92,7 +93,7 @@ class _Inference:
     def _regions(self, op: Op, operands: Operands) -> list[Graph]:
         """An op's graphs for operands: sizes that a turn of a loop changes are open in it."""
         made = [self._inferred(op, region, operands) for region in op.regions]
-        if op.kind != "WHILE":
+        if op.kind not in LOOPS:
             return made
         pairs = zip(operands, made[1].outputs, strict=False)
         turned = tuple(_common(shape, result) for shape, result in pairs)

@@ -14,6 +14,13 @@ from circlet.ir.graph import Graph
 from circlet.ops import find, unsupported_reason
 from circlet.ops.opdef import Rule
 
+_WITHOUT_REFERENCE = frozenset(
+    (
+        *("ELU", "GELU", "CEIL", "ROUND", "LOCAL_RESPONSE_NORMALIZATION"),
+        *("STABLEHLO_AND", "STABLEHLO_SHIFT_LEFT", "STABLEHLO_CASE"),
+    )
+)
+
 
 def tensor(
     name: str,
@@ -33,31 +40,38 @@ def make_op(
     output: tuple[DType, tuple[float, int] | None],
     attrs: object = None,
     version: int = 1,
+    outputs: Sequence[Tensor] | None = None,
 ) -> Op:
-    """An op whose one output has inferred sizes."""
+    """An op whose one output has inferred sizes, or that has the outputs that are given."""
     record = find(kind)
     assert record is not None
     quant = None if output[1] is None else Quantization.per_tensor(*output[1])
     result = Tensor("result", output[0], (), quant)
     options = record.attrs() if attrs is None else attrs
-    op = Op(kind, list(inputs), [result], options, Origin.of(0, "result"), version)
-    result.shape = record.infer(op)[0].shape
+    made = [result] if outputs is None else list(outputs)
+    op = Op(kind, list(inputs), made, options, Origin.of(0, "result"), version)
+    if outputs is None:
+        result.shape = record.infer(op)[0].shape
     return op
 
 
 def has_reference(op: Op) -> bool:
     """Whether LiteRT's reference kernel exists and is right.
 
-    It has none for ELU, GELU, CEIL and ROUND, its SUM reads int8 and int16 elements as uint8, and
-    its LOCAL_RESPONSE_NORMALIZATION leaves out the last neighbour.
+    It has none for some kinds, its SUM reads int8 and int16 elements as uint8, and its
+    LOCAL_RESPONSE_NORMALIZATION leaves out the last neighbour.
     """
-    if op.kind == "LOCAL_RESPONSE_NORMALIZATION":
-        return False
     broken_sum = op.kind == "SUM" and op.outputs[0].dtype in (DType.INT8, DType.INT16)
-    return op.kind not in ("ELU", "GELU", "CEIL", "ROUND") and not broken_sum
+    kinds = {op.kind, *(inner.kind for region in op.regions for inner in region.ops)}
+    return not kinds & _WITHOUT_REFERENCE and not broken_sum
 
 
 def peer_result(op: Op, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The first of `peer_results`."""
+    return peer_results(op, arrays)[0]
+
+
+def peer_results(op: Op, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """What LiteRT's reference kernel gives for the op's non-constant inputs.
 
     Where there is none, LiteRT's default kernel is the judge.
@@ -66,7 +80,7 @@ def peer_result(op: Op, arrays: Sequence[np.ndarray]) -> np.ndarray:
     fed = [t for t in op.inputs if t is not None and not t.is_constant]
     tensors = [t for t in op.inputs if t is not None] + op.outputs
     graph = Graph("main", fed, op.outputs, [op], tensors)
-    content = bytes(write_model(Model([graph]), by_name("tflite"), origins=False))
+    content = bytes(write_model(Model([graph, *op.regions]), by_name("tflite"), origins=False))
     resolvers = litert.OpResolverType
     plain = resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = litert.Interpreter(
@@ -78,8 +92,8 @@ def peer_result(op: Op, arrays: Sequence[np.ndarray]) -> np.ndarray:
     for detail, array in zip(interpreter.get_input_details(), arrays, strict=True):
         interpreter.set_tensor(detail["index"], array)
     interpreter.invoke()
-    result = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-    return np.asarray(result)
+    details = interpreter.get_output_details()
+    return [np.asarray(interpreter.get_tensor(detail["index"])) for detail in details]
 
 
 def own_result(op: Op, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -90,7 +104,8 @@ def own_result(op: Op, arrays: Sequence[np.ndarray]) -> np.ndarray:
     assert [rule.name for rule in record.rules if not rule.holds(op)] == []
     fed = iter(arrays)
     values = [None if t is None else t.data if t.is_constant else next(fed) for t in op.inputs]
-    result = record.evaluate(op, values)[0]
+    with np.errstate(all="ignore"):
+        result = record.evaluate(op, values)[0]
     inferred = record.infer(op)[0]
     assert (inferred.dtype, inferred.shape) == (DType.of(result), result.shape)
     return result

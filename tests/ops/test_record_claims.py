@@ -12,6 +12,7 @@ import pytest
 from circlet.errors import CircletError
 from circlet.formats import load
 from circlet.ir import DType, Op, Quantization, Tensor
+from circlet.ir.regions import BRANCHES, LOOPS
 from circlet.ops import Effects, OpDef, all_records, find, get
 from circlet.ops.operands import QUANTISED, data_inputs
 from circlet.ops.verify import op_violations
@@ -136,7 +137,7 @@ def test_claims_of_a_record_fit_together(record: OpDef) -> None:
     assert record.destination is None or record.destination < most
     rules = {rule.name for rule in record.rules}
     assert "same-scale" not in rules or record.quant.same_as_input
-    runs = record.kind in ("IF", "WHILE")
+    runs = record.kind in LOOPS | BRANCHES
     assert runs is (record.effects is Effects.RUNS_GRAPHS)
     assert ("variable" in rules) is (
         record.effects in (Effects.READS_VARIABLE, Effects.WRITES_VARIABLE)

@@ -16,10 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from circlet.backends.cpu.lower.copy import not_copyable, padded_copy
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
-from circlet.ir import Graph, Op, Tensor
-from circlet.ir.regions import most_copies, ops_inside, unfolded_ops
+from circlet.ir import DType, Graph, Op, Tensor
+from circlet.ir.builder import constant
+from circlet.ir.regions import LOOPS, most_copies, ops_inside, unfolded_ops
 from circlet.ops import Effects, NoAttrs, find
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
@@ -121,7 +124,7 @@ def refusal(op: Op, target: Target, known: Reasons) -> str | None:
             known[region, target] = _reason_inside(region, target, known)
         if (reason := known[region, target]) is not None:
             return reason
-    results = op.regions[-1:] if op.kind == "WHILE" else op.regions
+    results = op.regions[-1:] if op.kind in LOOPS else op.regions
     for region in results:
         for made, wanted in zip(region.outputs, op.outputs, strict=True):
             if None in made.shape or made.shape != wanted.shape:
@@ -152,10 +155,12 @@ def _row_refusal(op: Op, target: Target) -> str | None:
 
 
 def _expand(op: Op, flat: Flat) -> Iterator[Item]:
-    if op.kind == "WHILE":
+    if op.kind in LOOPS:
         yield from _expand_while(op, flat)
     elif op.kind == "IF":
         yield from _expand_if(op, flat)
+    elif op.kind == "STABLEHLO_CASE":
+        yield from _expand_case(op, flat)
     else:
         yield op
 
@@ -187,6 +192,26 @@ def _expand_if(op: Op, flat: Flat) -> Iterator[Item]:
         if label is otherwise:
             yield Goto(done, op)
         yield label
+
+
+def _expand_case(op: Op, flat: Flat) -> Iterator[Item]:
+    """Branch by branch: each but the last, which runs for all other numbers, is asked for."""
+    flat.pinned.update(op.outputs)
+    index, done = operand(op, 0), Label()
+    for number, region in enumerate(op.regions):
+        after, is_last = Label(), number == len(op.regions) - 1
+        if not is_last:
+            flag = Tensor(f"{op.name} is {number}", DType.BOOL, index.shape)
+            wanted = constant("number", np.full(index.static_shape, number, np.int32))
+            yield Op("EQUAL", [index, wanted], [flag], NoAttrs(), op.origin)
+            yield Goto(after, op, flag)
+        branch = _Inlined(region, [operand(op, i) for i in range(1, len(op.inputs))])
+        yield from branch.items(flat)
+        yield from _copies(op, branch.outputs, op.outputs)
+        if not is_last:
+            yield Goto(done, op)
+            yield after
+    yield done
 
 
 class _Inlined:

@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from circlet.formats import schema
 from circlet.formats.options.part import ACTIVATION, Part
 from circlet.formats.options.resize import COORDINATES
+from circlet.formats.options.stablehlo import COMPARISON
 from circlet.formats.options.windows import (
     DILATIONS,
     DILATIONS_3D,
@@ -117,6 +118,7 @@ CODECS: dict[str, OptionCodec] = {
     "REDUCE_PROD": _REDUCER,
     "RESIZE_BILINEAR": OptionCodec("ResizeBilinearOptions", (COORDINATES,)),
     "RESIZE_NEAREST_NEIGHBOR": OptionCodec("ResizeNearestNeighborOptions", (COORDINATES,)),
+    "STABLEHLO_COMPARE": OptionCodec("StablehloCompareOptions", COMPARISON),
     "SUB": OptionCodec("SubOptions", _ACTIVATED),
     "SUM": _REDUCER,
     "SVDF": OptionCodec("SVDFOptions", _ACTIVATED),

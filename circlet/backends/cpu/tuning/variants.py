@@ -411,6 +411,9 @@ _DATA_MOVEMENT = (
     _row("segment_reduce", "gather", "segment reductions", _O, "bits", ""),
     _row("sparse_to_dense", "gather", "scatters", _E, "gather", f"{_ONE}SparseToDense_000"),
     _row("dynamic_update_slice", "gather", "updates of slices", _E, "updates", "while_dynamic"),
+    _row("gather_windows", "indexed", "windows at indices", _E, "stablehlo", ""),
+    _row("scatter_windows", "indexed", "updates of windows at indices", _O, "stablehlo", ""),
+    _row("reduce_window", "reduce_window", "joins of windows", _O, "stablehlo", ""),
     _row("bucketize", "bucketize", "buckets of many boundaries", _O, "bits", ""),
     _row("top_k", "top_k", "the largest of rows", _E, "gather", f"{_ONE}TopKV2_001"),
     _row(

@@ -31,6 +31,7 @@ from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests import corpora
 from tests.backends.cpu.cases import QUANT, Cases
+from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
@@ -148,6 +149,9 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "lstm_hybrid": recurrent,
     "l2_norm_q8": norms,
     "local_response_norm": norms,
+    "gather_windows": joined_windows,
+    "scatter_windows": joined_windows,
+    "reduce_window": joined_windows,
 }
 
 
