@@ -52,6 +52,7 @@ FAMILIES = (
     "recurrent.lstm_q8",
     "recurrent.lstm_hybrid",
     "recurrent.svdf",
+    "recurrent.onnx",
     "user_op",
 )
 

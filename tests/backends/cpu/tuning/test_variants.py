@@ -34,6 +34,7 @@ from tests.backends.cpu.cases import QUANT, Cases
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
+from tests.recurrent_layers import Layer, layer_graph
 from tests.windows import depthwise_attrs
 
 _STRUCT = re.compile(r"^struct (\w+)_params \{", re.MULTILINE)
@@ -136,6 +137,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "matmul_hybrid": own,
     "svdf_f32": recurrent,
     "lstm_hybrid": recurrent,
+    "recurrent_f32": lambda name: layer_graph(Layer("GRU"))[0],
 }
 
 
