@@ -62,6 +62,7 @@ PASSES = PassTable(
         "fuse-activation": "fuse_activation:FuseActivation",
         "fuse-pad": "fuse_pad:FusePad",
         "inline-composite": "inline_composite:InlineComposite",
+        "inline-branch": "inline_branch:InlineBranch",
         "unpack-constants": "unpack_constants:UnpackConstants",
         "fuse-list-update": "fuse_list_update:FuseListUpdate",
         "fuse-qdq": "fuse_qdq:FuseQdq",
