@@ -49,5 +49,5 @@ from circlet.ops import blocks, choose, detection, facts, gather, groups  # noqa
 from circlet.ops import order, repeat, scatter, segments, slicing, split  # noqa: F401
 from circlet.ops import strided_slice, suppression  # noqa: F401
 from circlet.ops import batch_matmul, bits, composite, conv3d, fft, fused, inverse_root  # noqa: F401
-from circlet.ops import lstm, svdf  # noqa: F401
+from circlet.ops import gru, lstm, lstm_bidirectional, rnn, svdf  # noqa: F401
 from circlet.ops import onnx  # noqa: F401

@@ -88,6 +88,8 @@ _CONV = (PADDING, STRIDES, DILATIONS, ACTIVATION)
 CODECS: dict[str, OptionCodec] = {
     "ADD": OptionCodec("AddOptions", _ACTIVATED),
     "AVERAGE_POOL_2D": _POOL,
+    "BIDIRECTIONAL_SEQUENCE_LSTM": OptionCodec("BidirectionalSequenceLSTMOptions", _ACTIVATED),
+    "BIDIRECTIONAL_SEQUENCE_RNN": OptionCodec("BidirectionalSequenceRNNOptions", _ACTIVATED),
     "CONCATENATION": OptionCodec("ConcatenationOptions", _ACTIVATED),
     "CONV_2D": OptionCodec("Conv2DOptions", _CONV, derived=("groups",)),
     "CONV_3D": OptionCodec("Conv3DOptions", (PADDING_3D, STRIDES_3D, DILATIONS_3D, ACTIVATION)),
@@ -97,6 +99,7 @@ CODECS: dict[str, OptionCodec] = {
     "DEPTHWISE_CONV_2D": OptionCodec("DepthwiseConv2DOptions", _CONV),
     "DIV": OptionCodec("DivOptions", _ACTIVATED),
     "FULLY_CONNECTED": OptionCodec("FullyConnectedOptions", _ACTIVATED),
+    "GRU": OptionCodec("GRUOptions", _ACTIVATED),
     "L2_NORMALIZATION": OptionCodec("L2NormOptions", _ACTIVATED),
     "L2_POOL_2D": _POOL,
     "LSTM": OptionCodec("LSTMOptions", _ACTIVATED),
@@ -112,6 +115,7 @@ CODECS: dict[str, OptionCodec] = {
     "REDUCE_PROD": _REDUCER,
     "RESIZE_BILINEAR": OptionCodec("ResizeBilinearOptions", (COORDINATES,)),
     "RESIZE_NEAREST_NEIGHBOR": OptionCodec("ResizeNearestNeighborOptions", (COORDINATES,)),
+    "RNN": OptionCodec("RNNOptions", _ACTIVATED),
     "SUB": OptionCodec("SubOptions", _ACTIVATED),
     "SUM": _REDUCER,
     "SVDF": OptionCodec("SVDFOptions", _ACTIVATED),
@@ -119,6 +123,7 @@ CODECS: dict[str, OptionCodec] = {
         "TransposeConvOptions", (TRANSPOSED_PADDING, STRIDES, ACTIVATION)
     ),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": OptionCodec("UnidirectionalSequenceLSTMOptions", _ACTIVATED),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": OptionCodec("SequenceRNNOptions", _ACTIVATED),
 }
 
 
