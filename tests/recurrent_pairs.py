@@ -53,7 +53,9 @@ class _Made:
         self.random = np.random.default_rng(seed)
 
     def floats(self, *shape: int) -> Tensor:
-        values = (self.random.standard_normal(shape) * 0.4).astype(np.float32)
+        # Wider rows are smaller: runs of large states would make much of last bits.
+        scale = min(0.4, 1.2 / shape[-1] ** 0.5)
+        values = (self.random.standard_normal(shape) * scale).astype(np.float32)
         return self.builder.constant(f"bias{len(self.builder.graph.tensors)}", values)
 
     def weights(self, *shape: int) -> Tensor:

@@ -53,6 +53,9 @@ FAMILIES = (
     "recurrent.lstm_hybrid",
     "recurrent.svdf",
     "recurrent.onnx",
+    "recurrent.rnn",
+    "recurrent.gru",
+    "recurrent.lstm_bidirectional",
     "user_op",
 )
 

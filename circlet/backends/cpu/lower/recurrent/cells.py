@@ -47,6 +47,7 @@ class Weights:
         input_bias: [directions, gates, hidden], added to the products with the input.
         state_bias: The same for those with the state.
         peepholes: [directions, 3, hidden] of the gates input, forget and output, or None.
+        aux: [directions, gates, hidden, width] of an auxiliary input, or None.
     """
 
     inputs: Floats
@@ -54,11 +55,13 @@ class Weights:
     input_bias: Floats
     state_bias: Floats
     peepholes: Floats | None = None
+    aux: Floats | None = None
 
 
 @dataclass(frozen=True)
 class Strides:
-    """Vectors between neighbours: of the input along the batch and time, of outputs, of states."""
+    """Where neighbours lie: rows of the input between elements of the batch, and between steps;
+    floats of outputs and of states."""
 
     in_batch: int
     in_step: int
@@ -76,25 +79,26 @@ class Cells:
     Attributes:
         kind: One of `GATES`; "GRU_AFTER" multiplies the state with weights before it is reset.
         turned: Of each direction, whether it runs backwards.
-        batches, steps, inputs, hidden: Sizes.
+        batches, steps, hidden: Sizes.
         strides: Where vectors lie.
-        weights: Gives the constants; not asked where packed ones are reused.
+        weights: Gives the constants.
         activation: Of cells and candidates, one of `ACTIVATIONS`.
         clip: The largest magnitude that activations of gates see.
         looks: Whether gates have peepholes.
+        part: Tells layers of one op apart.
     """
 
     kind: str
     turned: tuple[bool, ...]
     batches: int
     steps: int
-    inputs: int
     hidden: int
     strides: Strides
     weights: Callable[[], Weights]
     activation: str = "TANH"
     clip: float = inf
     looks: bool = False
+    part: str = ""
 
     @property
     def directions(self) -> int:
@@ -114,6 +118,8 @@ class Operands:
     Attributes:
         data: The input.
         result: All outputs.
+        offset: Where this layer's begin in it, in floats.
+        aux: An auxiliary input with weights of its own.
         lengths: Of sequences, INT32, or nothing.
         first: First states, and first cells of an LSTM.
         last: Tensors of the last states and cells, None where nothing keeps them.
@@ -121,6 +127,8 @@ class Operands:
 
     data: Tensor
     result: Tensor
+    offset: int = 0
+    aux: Tensor | None = None
     lengths: Ref = field(default_factory=NoRef)
     first: tuple[Ref, Ref] = (NoRef(), NoRef())
     last: tuple[Tensor | None, Tensor | None] = (None, None)
@@ -142,16 +150,22 @@ class _Shape:
 def call_cells(op: Op, context: Context, cells: Cells, operands: Operands) -> None:
     """Append the calls that run a layer: the product with the input, and the recurrence."""
     shape = _shape_of(cells, context.vector_bytes // FLOAT_BYTES)
-    products = _input_products(op, context, cells, operands.data)
+    products = _input_products(op, context, cells, operands)
     written = [operands.result, *(tensor for tensor in operands.last if tensor is not None)]
-    packed = context.packed(op, "state", lambda: (_packed(cells, shape), None)).refs
+    packed = context.packed(op, f"state{cells.part}", lambda: (_packed(cells, shape), None)).refs
     constants: list[Ref] = [packed[0], NoRef(), NoRef()]
     if shape.reset is not None:
         constants[1] = packed[1]
     if cells.looks:
         constants[2] = packed[1]
     last = [NoRef() if tensor is None else TensorRef(tensor) for tensor in operands.last]
-    refs = (products, *constants, operands.lengths, *operands.first, TensorRef(operands.result))
+    refs = (
+        products,
+        *constants,
+        operands.lengths,
+        *operands.first,
+        TensorRef(operands.result, operands.offset),
+    )
     params, slots = _params(cells, shape)
     context.call(
         op,
@@ -172,17 +186,33 @@ def _shape_of(cells: Cells, lanes: int) -> _Shape:
     return _Shape(gate, blocks_of(gate * gates, lanes), reset)
 
 
-def _input_products(op: Op, context: Context, cells: Cells, data: Tensor) -> TensorRef:
+def _input_products(op: Op, context: Context, cells: Cells, operands: Operands) -> TensorRef:
+    """Append the products of all steps with the input, and with the auxiliary one."""
     units = cells.directions * cells.gates * cells.hidden
+    weights = cells.weights()
+    bias = FloatEpilogue(weights.input_bias.reshape(units))
+    made = _product(op, context, cells, operands.data, weights.inputs, bias)
+    if operands.aux is None or weights.aux is None:
+        return made
+    joined = FloatEpilogue(None, "NONE", View(made.tensor, 0, 0, 0, units), units)
+    return _product(op, context, cells, operands.aux, weights.aux, joined, "aux")
 
-    def weights() -> Floats:
-        return cells.weights().inputs.reshape(units, cells.inputs)
 
-    bias = cells.weights().input_bias.reshape(units)
-    result = context.temporary(op, FLOAT_BYTES * cells.batches * cells.steps * units)
-    product = of_rows(op, data, data, (units, cells.inputs), weights, FloatEpilogue(bias))
-    view = View(result.tensor, 0, 0, 0, units)
-    call_conv_f32(product._replace(result=view, part="inputs"), context)
+def _product(
+    op: Op,
+    context: Context,
+    cells: Cells,
+    data: Tensor,
+    weights: Floats,
+    epilogue: FloatEpilogue,
+    name: str = "inputs",
+) -> TensorRef:
+    width = weights.shape[-1]
+    matrix = weights.reshape(-1, width)
+    result = context.temporary(op, FLOAT_BYTES * cells.batches * cells.steps * len(matrix))
+    product = of_rows(op, data, data, matrix.shape, lambda: matrix, epilogue)
+    view = View(result.tensor, 0, 0, 0, len(matrix))
+    call_conv_f32(product._replace(result=view, part=f"{name}{cells.part}"), context)
     return result
 
 
@@ -237,8 +267,8 @@ def _params(cells: Cells, shape: _Shape) -> tuple[dict[str, ParamValue], int]:
         "gate_blocks": shape.state.count,
         "in_batch": strides.in_batch * row,
         "in_step": strides.in_step * row,
-        "out_batch": strides.out_batch * hidden,
-        "out_step": strides.out_step * hidden,
+        "out_batch": strides.out_batch,
+        "out_step": strides.out_step,
     }
     params: dict[str, ParamValue] = {
         **{f"lstm_size_{name}": value for name, value in sizes.items()},
@@ -247,9 +277,9 @@ def _params(cells: Cells, shape: _Shape) -> tuple[dict[str, ParamValue], int]:
         "turned": sum(1 << index for index, turned in enumerate(cells.turned) if turned),
         "reset_blocks": shape.reset.count if shape.reset else 0,
         "in_direction": cells.gates * hidden,
-        "out_direction": strides.out_direction * hidden,
-        "state_direction": strides.state_direction * hidden,
-        "state_batch": strides.state_batch * hidden,
+        "out_direction": strides.out_direction,
+        "state_direction": strides.state_direction,
+        "state_batch": strides.state_batch,
         "weights_direction": (hidden + 1) * shape.state.slots,
         "reset_direction": (hidden + 1) * shape.reset_slots,
         "table_direction": 3 * shape.gate if cells.looks else 0,

@@ -99,11 +99,13 @@ def _batch_first(op: Op) -> bool:
 
 def _strides(op: Op) -> Strides:
     data, directions = operand(op, _DATA).static_shape, _directions(op)
+    hidden = operand(op, _STATES).static_shape[2]
+    wide = directions * hidden
     if _batch_first(op):
         steps = data[1]
-        return Strides(steps, 1, steps * directions, directions, 1, directions, 1)
+        return Strides(steps, 1, steps * wide, wide, hidden, wide, hidden)
     batches = data[1]
-    return Strides(1, batches, 1, directions * batches, batches, 1, batches)
+    return Strides(1, batches, hidden, wide * batches, batches * hidden, hidden, batches * hidden)
 
 
 def _ordered(op: Op, values: np.ndarray, order: tuple[int, ...]) -> Floats:
@@ -146,7 +148,6 @@ def _cells(op: Op) -> Cells:
         tuple(directions_of(attributes(op))),
         batches,
         steps,
-        data[2],
         operand(op, _STATES).static_shape[2],
         _strides(op),
         lambda: _weights(op),
@@ -165,9 +166,9 @@ def _lower(op: Op, context: Context) -> None:
     operands = Operands(
         operand(op, _DATA),
         op.outputs[0],
-        ref(_LENGTHS),
-        (ref(_FIRST), ref(_FIRST_CELLS)),
-        (last[0], last[1]),
+        lengths=ref(_LENGTHS),
+        first=(ref(_FIRST), ref(_FIRST_CELLS)),
+        last=(last[0], last[1]),
     )
     call_cells(op, context, _cells(op), operands)
 
