@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -29,31 +32,54 @@ from circlet.ops.requantize import activate_float, activation_of
 
 Floats = npt.NDArray[np.float32]
 
+Extra = Callable[[Gate, int], Floats]
+
 NORM_EPSILON = np.float32(1e-8)
 
 
-def run_float(op: Op, arrays: Arrays, steps: Floats) -> tuple[Floats, Floats, Floats]:
-    """Outputs of [time, batch, inputs], and the output and cell states after them."""
+def run_float(
+    op: Op, arrays: Arrays, steps: Floats, extra: Extra | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """Outputs of [time, batch, inputs], and the output and cell states after them.
+
+    `extra` gives what is added to the products of a gate at a step.
+    """
     given = [*arrays, *[None] * (24 - len(arrays))]
     state, cell = present(given[OUTPUT_STATE]), present(given[CELL_STATE])
     outputs = []
-    for step in steps:
+    for time, step in enumerate(steps):
         look()
-        state, cell = _step(op, given, step, (state, cell))
+        state, cell = _step(op, given, step, (state, cell), _Added(extra, time))
         outputs.append(state)
     return np.stack(outputs), state, cell
 
 
-def _step(op: Op, given: Arrays, x: Floats, before: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+@dataclass(frozen=True)
+class _Added:
+    """What is added to the gates of one step."""
+
+    extra: Extra | None
+    time: int
+
+    def to(self, gate: Gate, products: Floats) -> Floats:
+        return products if self.extra is None else products + self.extra(gate, self.time)
+
+
+def _step(
+    op: Op, given: Arrays, x: Floats, before: tuple[Floats, Floats], added: _Added
+) -> tuple[Floats, Floats]:
     state, cell = before
     activation = activation_of(op)
-    forget = _logistic(_gate(op, FORGET, given, x, state, cell))
-    update = _activate(_gate(op, CELL, given, x, state, cell), activation)
-    has_input = INPUT in gates(op)
-    taken = _logistic(_gate(op, INPUT, given, x, state, cell)) if has_input else 1 - forget
+
+    def seen(gate: Gate) -> Floats:
+        products = _product(op, gate.weights, given, x) + _product(op, gate.recurrent, given, state)
+        return _gate(op, gate, given, added.to(gate, products), cell)
+
+    forget = _logistic(seen(FORGET))
+    update = activated(seen(CELL), activation)
+    taken = _logistic(seen(INPUT)) if INPUT in gates(op) else 1 - forget
     cell = _clipped(forget * cell + taken * update, op.attributes(LstmAttrs).cell_clip)
-    opened = _logistic(_gate(op, OUTPUT, given, x, state, cell))
-    hidden = opened * _activate(cell, activation)
+    hidden = _logistic(seen(OUTPUT)) * activated(cell, activation)
     if given[PROJECTION] is None:
         return hidden, cell
     bias = given[PROJECTION_BIAS]
@@ -63,10 +89,16 @@ def _step(op: Op, given: Arrays, x: Floats, before: tuple[Floats, Floats]) -> tu
 
 
 def _product(op: Op, position: int, given: Arrays, rows: Floats) -> Floats:
-    weights = present(given[position])
+    asymmetric = op.attributes(LstmAttrs).asymmetric_quantize_inputs
+    return rows_product(op, position, present(given[position]), rows, asymmetric=asymmetric)
+
+
+def rows_product(
+    op: Op, position: int, weights: np.ndarray, rows: Floats, *, asymmetric: bool
+) -> Floats:
+    """Rows times the transposed weights at a position; quantised first where these have 8 bits."""
     if weights.dtype == np.float32:
         return matmul(rows, weights.T)
-    asymmetric = op.attributes(LstmAttrs).asymmetric_quantize_inputs
     stored = quantise_rows(rows, asymmetric=asymmetric)
     total = matmul(stored.values, weights.view(np.int8).T.astype(np.float64))
     factor = stored.scales[:, None] * np.float32(scale_of(operand(op, position)))
@@ -81,9 +113,9 @@ def real_vector(op: Op, position: int, values: np.ndarray) -> Floats:
     return (values.view(np.int8) * scale).astype(np.float32)
 
 
-def _gate(op: Op, gate: Gate, given: Arrays, x: Floats, state: Floats, cell: Floats) -> Floats:
+def _gate(op: Op, gate: Gate, given: Arrays, products: Floats, cell: Floats) -> Floats:
     """What a gate sees, before its activation."""
-    total = _product(op, gate.weights, given, x) + _product(op, gate.recurrent, given, state)
+    total = products
     look = None if gate.peephole is None else given[gate.peephole]
     if look is not None and gate.peephole is not None:
         total = total + cell * real_vector(op, gate.peephole, look)
@@ -105,7 +137,8 @@ def _logistic(x: Floats) -> Floats:
     return np.asarray(FUNCTIONS["logistic"].numpy(x), np.float32)
 
 
-def _activate(x: Floats, activation: str) -> Floats:
+def activated(x: Floats, activation: str) -> Floats:
+    """What cells make of values: a fused activation, or TANH."""
     return np.tanh(x) if activation == "TANH" else activate_float(x, activation)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from circlet.ir import Graph, Op, Tensor
+from circlet.ir import Graph, Op
 from circlet.ir.regions import most_copies, unfolded_ops
+from circlet.passes.inlining import copied_ops, is_plain
 from circlet.passes.rewriter import Rewriter
 
 _KIND = "STABLEHLO_COMPOSITE"
@@ -62,30 +63,12 @@ def _can_inline(op: Op) -> bool:
     """Whether each output of the decomposition is what one of its ops makes, used once."""
     if op.kind != _KIND or len(op.regions) != 1:
         return False
-    region = op.regions[0]
-    made = {tensor for inner in region.ops for tensor in inner.outputs}
-    distinct = len(set(region.outputs)) == len(region.outputs)
-    plain = not any(tensor.is_variable for tensor in region.used_tensors())
-    return plain and distinct and made.issuperset(region.outputs)
+    return is_plain(op.regions[0])
 
 
 def _decomposed(op: Op) -> list[Op]:
     """Copies of the ops that define a composite, over its operands and results."""
-    region = op.regions[0]
-    known: dict[Tensor, Tensor | None] = dict(zip(region.inputs, op.inputs, strict=True))
-    known.update(zip(region.outputs, op.outputs, strict=True))
-
-    def tensor(inner: Tensor | None) -> Tensor | None:
-        if inner is None or inner in known:
-            return known[inner] if inner is not None else None
-        known[inner] = replace(inner, extra=dict(inner.extra))
-        return known[inner]
-
     made: list[Op] = []
-    for part in region.ops:
-        outputs = [result for t in part.outputs if (result := tensor(t)) is not None]
-        copy = replace(
-            part, inputs=[tensor(t) for t in part.inputs], outputs=outputs, origin=op.origin
-        )
+    for copy in copied_ops(op, op.regions[0], op.inputs):
         made += _decomposed(copy) if _can_inline(copy) else [copy]
     return made

@@ -64,6 +64,7 @@ PASSES = PassTable(
         "decompose": "decompose:Decompose",
         "inline-composite": "inline_composite:InlineComposite",
         "legalize-stablehlo": "legalize_stablehlo:LegalizeStablehlo",
+        "inline-branch": "inline_branch:InlineBranch",
         "unpack-constants": "unpack_constants:UnpackConstants",
         "fuse-list-update": "fuse_list_update:FuseListUpdate",
         "fuse-qdq": "fuse_qdq:FuseQdq",

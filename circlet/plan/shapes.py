@@ -13,6 +13,7 @@ from circlet.ops.state import variables
 from circlet.ops.verify import checked_types
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
 from circlet.passes.fuse_list_update import FuseListUpdate
+from circlet.passes.inline_branch import InlineBranch
 from circlet.passes.rewriter import Rewriter
 
 _ROUNDS = 64
@@ -27,9 +28,10 @@ def fix_shapes(
 
     Unknown sizes of inputs and variables take the file's default (1 where it has none); the
     records' inference carries them through the graph and into the graphs that its ops run. Shapes
-    that are computed from constants and other shapes are folded on the way, and lists updated in a
-    way that keeps their shape known. Only sizes that depend on data stay unknown. A graph that is
-    called with operands of several sizes becomes one graph for each.
+    that are computed from constants and other shapes are folded on the way, branches that such
+    values decide are replaced by what they run, and lists are updated in a way that keeps their
+    shape known. Only sizes that depend on data stay unknown. A graph that is called with operands
+    of several sizes becomes one graph for each.
 
     Args:
         resized: Whether the same graph was found sound at other sizes.
@@ -45,7 +47,7 @@ def fix_shapes(
         _set(tensor, tensor.static_shape)
         _check_size(tensor, tensor, limits)
     folding = FoldConstants(keeps=frozenset({DEQUANTIZE}), ledger=ledger or FoldLedger())
-    settling = (folding, FuseListUpdate())
+    settling = (folding, InlineBranch(), FuseListUpdate())
     inference = _Inference(limits, resized, folding)
     for _ in range(_ROUNDS):
         changed = [inference.over(graph)] + [

@@ -90,6 +90,8 @@ CODECS: dict[str, OptionCodec] = {
     "ADD": OptionCodec("AddOptions", _ACTIVATED),
     "AVERAGE_POOL_2D": _POOL,
     "BCQ_FULLY_CONNECTED": OptionCodec("BCQFullyConnectedOptions", _ACTIVATED),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": OptionCodec("BidirectionalSequenceLSTMOptions", _ACTIVATED),
+    "BIDIRECTIONAL_SEQUENCE_RNN": OptionCodec("BidirectionalSequenceRNNOptions", _ACTIVATED),
     "CONCATENATION": OptionCodec("ConcatenationOptions", _ACTIVATED),
     "CONV_2D": OptionCodec("Conv2DOptions", _CONV, derived=("groups",)),
     "CONV_3D": OptionCodec("Conv3DOptions", (PADDING_3D, STRIDES_3D, DILATIONS_3D, ACTIVATION)),
@@ -100,6 +102,7 @@ CODECS: dict[str, OptionCodec] = {
     "DIV": OptionCodec("DivOptions", _ACTIVATED),
     "FULLY_CONNECTED": OptionCodec("FullyConnectedOptions", _ACTIVATED),
     "INSTANCE_NORM": OptionCodec("InstanceNormOptions", _ACTIVATED),
+    "GRU": OptionCodec("GRUOptions", _ACTIVATED),
     "L2_NORMALIZATION": OptionCodec("L2NormOptions", _ACTIVATED),
     "L2_POOL_2D": _POOL,
     "LSTM": OptionCodec("LSTMOptions", _ACTIVATED),
@@ -119,6 +122,7 @@ CODECS: dict[str, OptionCodec] = {
     "RESIZE_BILINEAR": OptionCodec("ResizeBilinearOptions", (COORDINATES,)),
     "RESIZE_NEAREST_NEIGHBOR": OptionCodec("ResizeNearestNeighborOptions", (COORDINATES,)),
     "STABLEHLO_COMPARE": OptionCodec("StablehloCompareOptions", COMPARISON),
+    "RNN": OptionCodec("RNNOptions", _ACTIVATED),
     "SUB": OptionCodec("SubOptions", _ACTIVATED),
     "SUM": _REDUCER,
     "SVDF": OptionCodec("SVDFOptions", _ACTIVATED),
@@ -126,6 +130,7 @@ CODECS: dict[str, OptionCodec] = {
         "TransposeConvOptions", (TRANSPOSED_PADDING, STRIDES, ACTIVATION)
     ),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": OptionCodec("UnidirectionalSequenceLSTMOptions", _ACTIVATED),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": OptionCodec("SequenceRNNOptions", _ACTIVATED),
 }
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from circlet.ir import Op, Shape
+from circlet.ops.guard import look
 from circlet.ops.onnx.record import OnnxAttrs, attributes, onnx_kind, stated
-from circlet.ops.opdef import TensorType
+from circlet.ops.opdef import Cost, TensorType, moves_bytes
 from circlet.ops.operands import operand
 
 Array = np.ndarray
 Function = Callable[[Array], Array]
 State = tuple[Array, ...]
 Step = Callable[[Array, State], State]
+
+ACTIVATIONS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+_FUNCTION_COST = 16  # operations of a gate's functions for each cell
 
 
 def _sigmoid(x: Array) -> Array:
@@ -42,8 +47,17 @@ def _function(name: str, alpha: float | None, beta: float | None) -> Function:
     return table[name.lower()]
 
 
-def _functions(attrs: OnnxAttrs, names: Sequence[str], direction: int) -> list[Function]:
+def activation_names(op: Op) -> list[tuple[str, ...]]:
+    """The activation functions of each direction, in lower case."""
+    attrs, names = attributes(op), ACTIVATIONS[op.label.rpartition(".")[2]]
+    given = [str(name).lower() for name in attrs.get("activations") or (*names, *names)]
+    starts = (len(names) * index for index in range(len(directions_of(attrs))))
+    return [tuple(given[start : start + len(names)]) for start in starts]
+
+
+def _functions(attrs: OnnxAttrs, kind: str, direction: int) -> list[Function]:
     """The activation functions of one direction."""
+    names = ACTIVATIONS[kind]
     given = attrs.get("activations") or (*names, *names)
     alphas, betas = (list(attrs.get(f"activation_{n}") or ()) for n in ("alpha", "beta"))
     first = direction * len(names)
@@ -60,7 +74,7 @@ def _clip(attrs: OnnxAttrs, x: Array) -> Array:
     return x if limit is None else np.clip(x, -limit, limit)
 
 
-def _directions(attrs: OnnxAttrs) -> list[bool]:
+def directions_of(attrs: OnnxAttrs) -> list[bool]:
     """Of each direction, whether it runs backwards."""
     one = {"forward": [False], "reverse": [True]}
     return one.get(attrs.get("direction", "forward"), [False, True])
@@ -78,6 +92,7 @@ def _run(x: Array, lengths: Array, state: State, step: Step) -> tuple[Array, Sta
     """The first state after each time, zero behind a sequence's end, and the last state."""
     rows = []
     for time, data in enumerate(x):
+        look()
         alive = (time < lengths)[:, None]
         fresh = step(data, state)
         rows.append(np.where(alive, fresh[0], 0))
@@ -106,7 +121,7 @@ def _layer(
     data = np.swapaxes(x, 0, 1) if batch_first else x
     count = np.full(data.shape[1], data.shape[0]) if lengths is None else lengths
     rows, lasts = [], []
-    for direction, (is_turned, step) in enumerate(zip(_directions(attrs), steps, strict=True)):
+    for direction, (is_turned, step) in enumerate(zip(directions_of(attrs), steps, strict=True)):
         state = tuple(_start(s, direction, data, hidden, batch_first) for s in starts)
         given = _turned(data, count) if is_turned else data
         made, last = _run(given, count, state, step)
@@ -137,7 +152,7 @@ def _rnn(
     hidden = r.shape[2]
 
     def made(direction: int) -> Step:
-        (f,) = _functions(attrs, ["Tanh"], direction)
+        (f,) = _functions(attrs, "RNN", direction)
         total = sum(_bias(b, direction, 1, hidden))
 
         def step(data: Array, state: State) -> State:
@@ -161,7 +176,7 @@ def _gru(
     hidden, before = r.shape[2], attrs.get("linear_before_reset", 0)
 
     def made(direction: int) -> Step:
-        f, g = _functions(attrs, ["Sigmoid", "Tanh"], direction)
+        f, g = _functions(attrs, "GRU", direction)
         of_data, of_state = (half.reshape(3, hidden) for half in _bias(b, direction, 3, hidden))
         wz, wr, wh = np.split(w[direction], 3)
         rz, rr, rh = np.split(r[direction], 3)
@@ -197,7 +212,7 @@ def _lstm(
     hidden, coupled = r.shape[2], attrs.get("input_forget", 0)
 
     def made(direction: int) -> Step:
-        f, g, out = _functions(attrs, ["Sigmoid", "Tanh", "Tanh"], direction)
+        f, g, out = _functions(attrs, "LSTM", direction)
         total = sum(_bias(b, direction, 4, hidden))
         peep = np.zeros((3, hidden)) if p is None else p[direction].reshape(3, hidden)
 
@@ -231,6 +246,17 @@ def _infer(op: Op) -> list[TensorType]:
     return [TensorType(o.dtype, s) for o, s in zip(op.outputs, shapes, strict=False)]
 
 
-onnx_kind("RNN", _rnn, inputs=(3, 6), infer=_infer)
-onnx_kind("GRU", _gru, inputs=(3, 6), infer=_infer)
-onnx_kind("LSTM", _lstm, inputs=(3, 8), infer=_infer)
+def _cost(op: Op) -> Cost:
+    """Each vector of the input meets the weights, and the state those of its own."""
+    data, weights, states = (operand(op, index) for index in range(3))
+    if not (len(data.shape) == len(weights.shape) == len(states.shape) == 3):
+        return moves_bytes(op)
+    vectors = math.prod(data.static_shape[:2])
+    rows = weights.elements + states.elements
+    gates = math.prod(weights.static_shape[:2])
+    return Cost(vectors * (rows + _FUNCTION_COST * gates), moves_bytes(op).bytes)
+
+
+onnx_kind("RNN", _rnn, inputs=(3, 6), infer=_infer, cost=_cost)
+onnx_kind("GRU", _gru, inputs=(3, 6), infer=_infer, cost=_cost)
+onnx_kind("LSTM", _lstm, inputs=(3, 8), infer=_infer, cost=_cost)

@@ -65,7 +65,8 @@ def _run_native(
     return rows
 
 
-def _check(graphs: Sequence[Graph], target: str) -> None:
+def check_runs(graphs: Sequence[Graph], target: str) -> None:
+    """Compare several runs of networks side by side with the records'."""
     graph = side_by_side(graphs)
     steps = steps_for(graph, RUNS)
     for native, wanted in zip(
@@ -81,7 +82,7 @@ def _check(graphs: Sequence[Graph], target: str) -> None:
 
 @each_target
 def test_float_lstm_equals_the_record(target: str) -> None:
-    _check([lstm_graph(form) for form in (*SHAPES, *FLOAT_ONLY)], target)
+    check_runs([lstm_graph(form) for form in (*SHAPES, *FLOAT_ONLY)], target)
 
 
 @each_target
@@ -91,13 +92,13 @@ def test_hybrid_lstm_equals_the_record(target: str) -> None:
         for form in SHAPES
         for weights, asymmetric in ((DType.INT8, False), (DType.UINT8, True))
     ]
-    _check([lstm_graph(form) for form in forms], target)
+    check_runs([lstm_graph(form) for form in forms], target)
 
 
 @each_target
 def test_stored_lstm_equals_the_record(target: str) -> None:
     forms = [replace(form, stored=True) for form in (*SHAPES, *STORED_ONLY)]
-    _check([lstm_graph(form) for form in forms], target)
+    check_runs([lstm_graph(form) for form in forms], target)
 
 
 @each_target
@@ -107,4 +108,4 @@ def test_svdf_equals_the_record(target: str) -> None:
         for sizes in SVDF_SIZES
         for dtype in (DType.FLOAT32, DType.INT8, DType.INT16)
     ]
-    _check(graphs, target)
+    check_runs(graphs, target)

@@ -60,6 +60,10 @@ FAMILIES = (
     "recurrent.svdf",
     "signal.bands",
     "signal.transforms",
+    "recurrent.onnx",
+    "recurrent.rnn",
+    "recurrent.gru",
+    "recurrent.lstm_bidirectional",
     "user_op",
 )
 

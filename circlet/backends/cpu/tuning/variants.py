@@ -307,6 +307,14 @@ _RECURRENT = (
     _row("lstm_f32", "lstm", "float LSTM cells", _L, "recurrent", "mnist_lstm_float"),
     _row("lstm_hybrid", "lstm_hybrid", "float LSTM over int8 weights", _L, "recurrent", ""),
     _row("lstm_q8", "lstm_q8", "integer LSTM cells", _E, "recurrent", "mnist_lstm_int8"),
+    _row(
+        "recurrent_f32",
+        "recurrent_f32",
+        "float plain, GRU and LSTM cells over products made ahead",
+        _L,
+        "recurrent_cells",
+        "",
+    ),
     _row("svdf_f32", "svdf", "float SVDF cells", _L, "recurrent", ""),
     _row("svdf_q8", "svdf", "integer SVDF cells", _E, "recurrent", "keyword_scrambled_svdf_int8"),
 )

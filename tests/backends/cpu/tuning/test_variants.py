@@ -35,6 +35,7 @@ from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
+from tests.recurrent_layers import Layer, layer_graph
 from tests.windows import depthwise_attrs
 
 _STRUCT = re.compile(r"^struct (\w+)_params \{", re.MULTILINE)
@@ -152,6 +153,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "gather_windows": joined_windows,
     "scatter_windows": joined_windows,
     "reduce_window": joined_windows,
+    "recurrent_f32": lambda name: layer_graph(Layer("GRU"))[0],
 }
 
 

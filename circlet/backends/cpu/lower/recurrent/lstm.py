@@ -56,7 +56,10 @@ _ACTIVATIONS = {"NONE": 0, "RELU": 1, "RELU6": 2, "TANH": 3}
 
 @dataclass(frozen=True)
 class Shape:
-    """What the float and the integer kernel share: sizes, strides and blocks."""
+    """What the float and the integer kernel share: sizes, strides and blocks.
+
+    `starts` are the elements of input and output that the first step begins at.
+    """
 
     lanes: int
     gate: int
@@ -64,15 +67,30 @@ class Shape:
     projection: Blocks | None
     batches: int
     params: dict[str, ParamValue]
+    starts: tuple[int, int] = (0, 0)
 
 
-def shape_of(op: Op, context: Context) -> Shape:
+@dataclass(frozen=True)
+class Placed:
+    """Where a direction's outputs lie: in rows of `width` floats, from the one at `first` on.
+
+    `is_turned` says that it runs against time: from the last step, by negative strides.
+    """
+
+    width: int
+    first: int = 0
+    is_turned: bool = False
+
+
+def shape_of(op: Op, context: Context, placed: Placed | None = None) -> Shape:
     """Sizes of an op, in the fields of both kernels."""
     lanes = context.vector_bytes // 4
     gate = whole_registers(cells(op), lanes)
     blocks = blocks_of(gate * len(gates(op)), lanes)
     projection = None if op.input(PROJECTION) is None else blocks_of(outputs(op), lanes)
     batches, steps, strides = _time(op)
+    width = outputs(op) if placed is None else placed.width
+    turn = -1 if placed is not None and placed.is_turned else 1
     params: dict[str, ParamValue] = {
         "steps": steps,
         "inputs": inputs(op),
@@ -82,12 +100,14 @@ def shape_of(op: Op, context: Context) -> Shape:
         "gate_blocks": blocks.count,
         "projection_blocks": projection.count if projection else 0,
         "in_batch": strides[0] * inputs(op),
-        "in_step": strides[1] * inputs(op),
-        "out_batch": strides[0] * outputs(op),
-        "out_step": strides[1] * outputs(op),
+        "in_step": turn * strides[1] * inputs(op),
+        "out_batch": strides[0] * width,
+        "out_step": turn * strides[1] * width,
     }
     named = {f"size_{name}": value for name, value in params.items()}
-    return Shape(lanes, gate, blocks, projection, batches, named)
+    last = (steps - 1) * strides[1] if turn < 0 else 0
+    starts = last * inputs(op), last * width + (placed.first if placed else 0)
+    return Shape(lanes, gate, blocks, projection, batches, named, starts)
 
 
 def _time(op: Op) -> tuple[int, int, tuple[int, int]]:
@@ -220,15 +240,18 @@ def call_lstm(
     """Append a kernel's call over input, products, output, states, those behind, and its stop."""
     states = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
     written = (op.outputs[0], *states)
-    results = map(TensorRef, written)
-    operands = (TensorRef(operand(op, 0)), *products, *results, *behind, StopRef())
+    source, result = operand(op, 0), TensorRef(op.outputs[0], shape.starts[1])
+    kept = map(TensorRef, states)
+    data = TensorRef(source, shape.starts[0])
+    operands = (data, *products, result, *kept, *behind, StopRef())
     context.call(
         op, kernel, params, operands, written, tasks=shape.batches, scratch_bytes=scratch_bytes
     )
 
 
-def _lower(op: Op, context: Context) -> None:
-    shape = shape_of(op, context)
+def lower_float(op: Op, context: Context, placed: Placed | None = None) -> None:
+    """Append the call of an LSTM over float weights."""
+    shape = shape_of(op, context, placed)
     params, slots = float_params(op, shape)
     kernel = Kernel("lstm.h", "lstm_f32", float_arguments(op, shape))
     products = (_packed_gates(op, shape, context),)
@@ -237,4 +260,4 @@ def _lower(op: Op, context: Context) -> None:
 
 
 for _kind in KINDS:
-    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_f32", _refuses, _lower))
+    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_f32", _refuses, lower_float))

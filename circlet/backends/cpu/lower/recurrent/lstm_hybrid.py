@@ -10,6 +10,7 @@ from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.lower.products.matvec import Blocks, pack_bytes, spread_rows
 from circlet.backends.cpu.lower.recurrent.lstm import (
     KINDS,
+    Placed,
     Shape,
     array,
     call_lstm,
@@ -81,8 +82,9 @@ def _projection(op: Op, shape: Shape, context: Context) -> tuple[Ref, Ref, Ref]:
     return *_packed(op, [PROJECTION], outputs(op), shape.projection, context), padded
 
 
-def _lower(op: Op, context: Context) -> None:
-    shape = shape_of(op, context)
+def lower_hybrid(op: Op, context: Context, placed: Placed | None = None) -> None:
+    """Append the call of an LSTM over 8-bit weights."""
+    shape = shape_of(op, context, placed)
     floats, slots = float_params(op, shape)
     start = align(4 * slots, LINE_BYTES)
     params: dict[str, ParamValue] = {
@@ -102,4 +104,6 @@ def _lower(op: Op, context: Context) -> None:
 
 
 for _kind in KINDS:
-    LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_hybrid", _refuses, _lower, rank=Rank.HYBRID))
+    LOWERINGS.add(
+        Lowering(_kind, f"{_kind.lower()}_hybrid", _refuses, lower_hybrid, rank=Rank.HYBRID)
+    )

@@ -1,0 +1,177 @@
+"""ONNX's LSTM, GRU and RNN over constant weights, in float32."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from circlet.backends.cpu.lower.products.matvec import Floats
+from circlet.backends.cpu.lower.recurrent.cells import (
+    Cells,
+    Operands,
+    Strides,
+    Weights,
+    call_cells,
+)
+from circlet.backends.cpu.lower.views import source_ref
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, NoRef, Ref
+from circlet.ir import DType, Op
+from circlet.ops.onnx.record import PREFIX, attributes
+from circlet.ops.onnx.recurrent import activation_names, directions_of
+from circlet.ops.operands import operand
+from circlet.target.targets import Target
+
+_DATA, _WEIGHTS, _STATES, _BIAS, _LENGTHS, _FIRST, _FIRST_CELLS, _PEEPHOLES = range(8)
+_ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}
+_PEEPHOLE_ORDER = (0, 2, 1)
+_CELL_ACTIVATIONS = {"tanh": "TANH", "relu": "RELU"}
+
+
+def _name(op: Op) -> str:
+    return op.label.rpartition(".")[2]
+
+
+def _activation(op: Op) -> str | None:
+    """What cells and candidates go through, None where gates or directions have others."""
+    names = {name for row in activation_names(op) for name in row[-1:]}
+    name = names.pop() if len(names) == 1 else ""
+    usual = {"RNN": (name,), "GRU": ("sigmoid", name), "LSTM": ("sigmoid", name, name)}[_name(op)]
+    fits = all(row == usual for row in activation_names(op))
+    return _CELL_ACTIVATIONS.get(name) if fits else None
+
+
+def _wanted_shapes(op: Op) -> dict[int, tuple[int, ...]]:
+    """The shapes of the operands behind the first that fit each other."""
+    data, states = operand(op, _DATA).static_shape, operand(op, _STATES).static_shape
+    directions, hidden, gates = _directions(op), states[2], len(_ORDER[_name(op)])
+    batches = data[0] if _batch_first(op) else data[1]
+    first = (batches, directions, hidden) if _batch_first(op) else (directions, batches, hidden)
+    return {
+        _WEIGHTS: (directions, gates * hidden, data[2]),
+        _STATES: (directions, gates * hidden, hidden),
+        _BIAS: (directions, 2 * gates * hidden),
+        _LENGTHS: (batches,),
+        _FIRST: first,
+        _FIRST_CELLS: first,
+        _PEEPHOLES: (directions, 3 * hidden),
+    }
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
+    lengths = op.input(_LENGTHS)
+    if any(t.dtype is not DType.FLOAT32 for t in tensors if t is not lengths):
+        return "not float32"
+    if lengths is not None and lengths.dtype is not DType.INT32:
+        return "lengths are not int32"
+    if operand(op, _DATA).is_constant:
+        return "constant input"
+    constants = (op.input(index) for index in (_WEIGHTS, _STATES, _BIAS, _PEEPHOLES))
+    if any(t is not None and (t.data is None or t.sparsity is not None) for t in constants):
+        return "weights and biases must be constant"
+    return _refuses_sizes(op) or _refuses_functions(op)
+
+
+def _refuses_sizes(op: Op) -> str | None:
+    if any(len(operand(op, index).shape) != 3 for index in (_DATA, _WEIGHTS, _STATES)):
+        return "a rank is not 3"
+    if any(tensor is not None and tensor.elements == 0 for tensor in (*op.inputs, *op.outputs)):
+        return "a size is 0"
+    for index, shape in _wanted_shapes(op).items():
+        tensor = op.input(index)
+        if tensor is not None and tensor.shape != shape:
+            return "operands do not fit each other"
+    return None
+
+
+def _refuses_functions(op: Op) -> str | None:
+    return None if _activation(op) else "activation functions other than the usual ones"
+
+
+def _directions(op: Op) -> int:
+    return len(directions_of(attributes(op)))
+
+
+def _batch_first(op: Op) -> bool:
+    return bool(attributes(op).get("layout", 0))
+
+
+def _strides(op: Op) -> Strides:
+    data, directions = operand(op, _DATA).static_shape, _directions(op)
+    hidden = operand(op, _STATES).static_shape[2]
+    wide = directions * hidden
+    if _batch_first(op):
+        steps = data[1]
+        return Strides(steps, 1, steps * wide, wide, hidden, wide, hidden)
+    batches = data[1]
+    return Strides(1, batches, hidden, wide * batches, batches * hidden, hidden, batches * hidden)
+
+
+def _ordered(op: Op, values: np.ndarray, order: tuple[int, ...]) -> Floats:
+    """[directions, parts * hidden, ...] as [directions, parts, hidden, ...] in an order.
+
+    Where input and forget gate are coupled, forget is 1 - input: the logistic of what the input
+    gate sees, negated.
+    """
+    hidden = operand(op, _STATES).static_shape[2]
+    parts = np.asarray(values, np.float32).reshape(values.shape[0], -1, hidden, *values.shape[2:])
+    if not (_name(op) == "LSTM" and attributes(op).get("input_forget", 0)):
+        return parts[:, order]
+    made: Floats = parts[:, (0, 0, *order[2:])]
+    made[:, 1] *= -1
+    return made
+
+
+def _weights(op: Op) -> Weights:
+    order, hidden = _ORDER[_name(op)], operand(op, _STATES).static_shape[2]
+    inputs, states = (np.asarray(operand(op, index).data) for index in (_WEIGHTS, _STATES))
+    bias, peepholes = op.input(_BIAS), op.input(_PEEPHOLES)
+    none = np.zeros((len(inputs), 2 * len(order) * hidden), np.float32)
+    halves = np.split(none if bias is None else np.asarray(bias.data), 2, axis=1)
+    of_input, of_state = (_ordered(op, half, order) for half in halves)
+    looks = None
+    if peepholes is not None:
+        looks = _ordered(op, np.asarray(peepholes.data), _PEEPHOLE_ORDER)
+    rows = _ordered(op, inputs, order), _ordered(op, states, order)
+    return Weights(*rows, of_input, of_state, looks)
+
+
+def _cells(op: Op) -> Cells:
+    attrs, data = attributes(op), operand(op, _DATA).static_shape
+    batches, steps = data[:2] if _batch_first(op) else data[1::-1]
+    kind = {"LSTM": "LSTM", "RNN": "PLAIN", "GRU": "GRU"}[_name(op)]
+    after = kind == "GRU" and attrs.get("linear_before_reset", 0)
+    limit = attrs.get("clip")
+    return Cells(
+        "GRU_AFTER" if after else kind,
+        tuple(directions_of(attributes(op))),
+        batches,
+        steps,
+        operand(op, _STATES).static_shape[2],
+        _strides(op),
+        lambda: _weights(op),
+        _activation(op) or "",
+        inf if limit is None else float(limit),
+        op.input(_PEEPHOLES) is not None,
+    )
+
+
+def _lower(op: Op, context: Context) -> None:
+    def ref(index: int) -> Ref:
+        tensor = op.input(index)
+        return NoRef() if tensor is None else source_ref(context, tensor)
+
+    last = [*op.outputs[1:3], None, None]
+    operands = Operands(
+        operand(op, _DATA),
+        op.outputs[0],
+        lengths=ref(_LENGTHS),
+        first=(ref(_FIRST), ref(_FIRST_CELLS)),
+        last=(last[0], last[1]),
+    )
+    call_cells(op, context, _cells(op), operands)
+
+
+for _kind in _ORDER:
+    LOWERINGS.add(Lowering(f"CUSTOM:{PREFIX}{_kind}", f"onnx_{_kind.lower()}", _refuses, _lower))

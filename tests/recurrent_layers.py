@@ -1,0 +1,73 @@
+"""Networks of one of ONNX's recurrent layers with seeded weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from circlet.ir import DType, Graph, Tensor
+from circlet.ir.builder import constant
+from circlet.ops import get
+from circlet.ops.build import builder
+from circlet.ops.onnx.record import PREFIX, OnnxAttrs
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One form of a layer; sizes are steps, batches, inputs, hidden."""
+
+    kind: str
+    sizes: tuple[int, int, int, int] = (4, 3, 6, 13)
+    both: bool = False
+    bias: bool = True
+    lengths: tuple[int, ...] = ()
+    first: bool = False
+    looks: bool = False
+    outputs: int = 3
+    attrs: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    @property
+    def values(self) -> dict[str, object]:
+        """The attributes."""
+        given = {"direction": "bidirectional"} if self.both else {}
+        return {**given, **self.attrs}
+
+
+def layer_graph(layer: Layer) -> tuple[Graph, list[np.ndarray]]:
+    """A graph of one layer over seeded constants, and its inputs."""
+    random, made = np.random.default_rng(layer.sizes[3]), builder()
+    steps, batches, inputs, hidden = layer.sizes
+    directions, rows = 1 + layer.both, GATES[layer.kind] * hidden
+    batch_first = layer.attrs.get("layout", 0)
+    given: list[np.ndarray] = []
+
+    def floats(*shape: int) -> np.ndarray:
+        return (random.standard_normal(shape) * 0.4).astype(np.float32)
+
+    def stored(*shape: int) -> Tensor:
+        return constant("constant", floats(*shape))
+
+    def asked(values: np.ndarray) -> Tensor:
+        given.append(values)
+        return made.input(f"in{len(given)}", DType.of(values), values.shape)
+
+    data = floats(*((batches, steps) if batch_first else (steps, batches)), inputs)
+    states = (batches, directions) if batch_first else (directions, batches)
+    weights = [stored(directions, rows, inputs), stored(directions, rows, hidden)]
+    operands: list[Tensor | None] = [asked(data), *weights]
+    operands.append(stored(directions, 2 * rows) if layer.bias else None)
+    operands.append(asked(np.array(layer.lengths, np.int32)) if layer.lengths else None)
+    count = 2 if layer.kind == "LSTM" else 1
+    operands += [asked(floats(*states, hidden)) if layer.first else None for _ in range(count)]
+    operands += [stored(directions, 3 * hidden)] if layer.looks else []
+    outputs = [Tensor(f"out{i}", DType.FLOAT32, ()) for i in range(min(layer.outputs, 1 + count))]
+    attrs = OnnxAttrs(tuple(sorted(layer.values.items())), 14)
+    made.op_many("CUSTOM", operands, outputs, attrs, custom_code=f"{PREFIX}{layer.kind}")
+    (op,) = made.graph.ops
+    for tensor, inferred in zip(outputs, get(op).infer(op), strict=False):
+        tensor.shape = inferred.shape
+    return made.output(*outputs).build(), given
