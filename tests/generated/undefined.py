@@ -1,0 +1,145 @@
+"""Where LiteRT is no judge: what its kernels leave undefined, or where Circlet chose otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.ir import DType
+from tests.generated.case import Case
+from tests.generated.draw import Operand
+
+Arrays = Sequence[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Cases of some kinds that are not compared with LiteRT, though with each other.
+
+    Attributes:
+        applies: Whether a case with its results is one of them.
+    """
+
+    kinds: frozenset[str]
+    reason: str
+    applies: Callable[[Case, Arrays], bool]
+
+
+def _operands(case: Case) -> list[Operand]:
+    return [operand for operand in case.parts.operands if operand is not None]
+
+
+def has_nan(case: Case, results: Arrays) -> bool:
+    """Whether an operand has an element that is not a number."""
+    arrays = [operand.array for operand in _operands(case)]
+    return any(array.dtype.kind in "fc" and bool(np.isnan(array).any()) for array in arrays)
+
+
+def _is_infinite(case: Case, results: Arrays) -> bool:
+    return any(array.dtype.kind == "f" and bool(np.isinf(array).any()) for array in results)
+
+
+def _leaves_range(case: Case, results: Arrays) -> bool:
+    """Whether a float has no value of the integer type that it becomes."""
+    source, wanted = _operands(case)[0].array, case.op.outputs[0].dtype
+    if source.dtype.kind not in "fc" or not wanted.is_integer:
+        return False
+    info = np.iinfo(wanted.name.lower())
+    with np.errstate(invalid="ignore"):
+        whole = np.trunc(source.real.astype(np.float64))
+        return not bool(((whole >= info.min) & (whole < float(info.max) + 1)).all())
+
+
+def _shapes_differ(case: Case, results: Arrays) -> bool:
+    return len({operand.array.shape for operand in _operands(case)}) > 1
+
+
+def _shares_scale(case: Case, results: Arrays) -> bool:
+    """Whether a hybrid depthwise convolution has several channels and one scale."""
+    weights = _operands(case)[1]
+    channels = weights.array.shape[3]
+    if case.form.input(0) is not DType.FLOAT32 or weights.quant is None:
+        return False
+    return (
+        is_hybrid and channels > 1 and weights.quant is not None and weights.quant.scale.size == 1
+    )
+
+
+def _is_scalar(case: Case, results: Arrays) -> bool:
+    return _operands(case)[0].array.ndim == 0
+
+
+def _is_empty(case: Case, results: Arrays) -> bool:
+    return any(operand.array.size == 0 for operand in _operands(case))
+
+
+def _starts_finite(case: Case, results: Arrays) -> bool:
+    return has_nan(case, results) or _is_infinite(case, results)
+
+
+def _kinds(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+EXCLUSIONS = (
+    Exclusion(
+        _kinds("CAST"),
+        "a float outside the range of an integer type has no value there in C++",
+        _leaves_range,
+    ),
+    Exclusion(
+        _kinds("QUANTIZE"),
+        "NaN has no value of an integer type in C++; here it is as the CPU converts it",
+        has_nan,
+    ),
+    Exclusion(
+        _kinds("REDUCE_MAX REDUCE_MIN"),
+        "LiteRT starts from the largest finite number, so that infinities are lost, and skips NaN; "
+        "here infinities are kept and NaN spreads",
+        _starts_finite,
+    ),
+    Exclusion(
+        _kinds("ARG_MAX ARG_MIN TOPK_V2 UNIQUE"),
+        "the order of NaN among numbers is not defined",
+        has_nan,
+    ),
+    Exclusion(
+        _kinds("MAXIMUM MINIMUM FAKE_QUANT SIGN NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5"),
+        "which operand a comparison with NaN takes differs between LiteRT's kernels; here NaN "
+        "stays NaN",
+        has_nan,
+    ),
+    Exclusion(
+        _kinds("ADD_N DIV"),
+        "some of LiteRT's kernels clamp infinity to the largest finite number, where they "
+        "broadcast or sum several; here it stays",
+        _is_infinite,
+    ),
+    Exclusion(
+        _kinds("ATAN2"),
+        "LiteRT's kernel does not broadcast: it reads as if both sizes were the first's",
+        _shapes_differ,
+    ),
+    Exclusion(
+        _kinds("DEPTHWISE_CONV_2D"),
+        "LiteRT reads past the one scale of a hybrid layer's weights (docs/exactness.md)",
+        _shares_scale,
+    ),
+    Exclusion(_kinds("TRANSPOSE"), "LiteRT's kernel does not copy a tensor of rank 0", _is_scalar),
+    Exclusion(
+        _kinds("REVERSE_SEQUENCE"), "LiteRT's kernel ends the process where it is empty", _is_empty
+    ),
+    Exclusion(
+        _kinds("SUM"),
+        "LiteRT's reference kernel reads INT8 and INT16 as UINT8; its default one sums floats",
+        lambda case, results: case.form.input(0) in (DType.INT8, DType.INT16),
+    ),
+)
+
+
+def excused(case: Case, results: Arrays) -> str:
+    """Why LiteRT's answer to a case does not count, "" where it does."""
+    found = (e.reason for e in EXCLUSIONS if case.kind in e.kinds and e.applies(case, results))
+    return next(found, "")
