@@ -127,7 +127,7 @@ class Case:
         count = len(self.parts.results) or self.record.outputs or 1
         results = self.parts.results or [(self.form.output, None)] * count
         outputs = [
-            Tensor(f"{self.name}/out{i}", dtype, _UNKNOWN, quant)
+            Tensor(f"{self.name}/out{i}", dtype, _UNKNOWN, quant, has_rank=False)
             for i, (dtype, quant) in enumerate(results)
         ]
         kind, _, code = self.record.kind.partition(":")

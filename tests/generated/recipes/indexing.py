@@ -120,23 +120,28 @@ def detected(draw: Draw, record: OpDef, form: Form) -> Parts:
     """Encoded boxes, scores of classes, and anchors."""
     draw.style = "plain"
     boxes, classes = draw.integer(2, 9), draw.integer(1, 3)
+    is_regular = draw.chance(0.5)
+    each = 1 if is_regular else draw.integer(1, classes)
     attrs = DetectionAttrs(
-        draw.integer(1, 5), draw.integer(1, 2), 5, draw.chance(0.5), draw.pick((0.1, 0.4)), 0.5,
+        draw.integer(1, 5), each, 5, is_regular, draw.pick((0.1, 0.4)), 0.5,
         classes, 10.0, 10.0, 5.0, 5.0,
     )  # fmt: skip
-    anchors = draw.rng.random((boxes, 4)) + 0.2
-    arrays = [draw.rng.standard_normal((1, boxes, 4)), draw.rng.random((1, boxes, classes + 1))]
-    operands = [_stored(array, form.input(i)) for i, array in enumerate((*arrays, anchors))]
+    count = boxes * (classes + 1)  # scores of their own: the order of equal ones is not defined
+    scores = draw.rng.permutation(count).reshape(1, boxes, classes + 1) / count
+    arrays = (draw.rng.standard_normal((1, boxes, 4)), scores, draw.rng.random((boxes, 4)) + 0.2)
+    steps = ((0.03, 100), (1 / 256, 0), (0.01, 0))
+    pairs = zip(arrays, steps, strict=True)
+    operands = [_stored(array, form.input(0), *step) for array, step in pairs]
     constant = Operand(operands[2].array, operands[2].quant, True)
     options = bytes(import_module("flatbuffers.flexbuffers").Dumps(vars(attrs)))
     return Parts([*operands[:2], constant], attrs, [(DType.FLOAT32, None)] * 4, options)
 
 
-def _stored(array: np.ndarray, dtype: DType) -> Operand:
+def _stored(array: np.ndarray, dtype: DType, scale: float, zero: int) -> Operand:
     if dtype is DType.FLOAT32:
         return Operand(array.astype(np.float32))
-    stored = np.clip(np.round(array / 0.03) + 100, 0, 255).astype(np.uint8)
-    return Operand(stored, Quantization.per_tensor(0.03, 100))
+    stored = np.clip(np.round(array / scale) + zero, 0, 255).astype(np.uint8)
+    return Operand(stored, Quantization.per_tensor(scale, zero))
 
 
 _UNSORTED = ("MAX", "MIN", "PROD", "SUM")
