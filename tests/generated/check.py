@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -14,36 +13,16 @@ from circlet.runtime.session import Session
 from tests.generated.case import Case
 from tests.generated.compare import differences
 from tests.generated.litert import Judge
+from tests.generated.outcome import Outcome
 from tests.generated.undefined import excused
 
 GROUP = 80  # cases of one network: few enough for the limit of kernels
 BACKENDS = ("reference", "cpu")
 
 
-@dataclass
-class Outcome:
-    """What was found of one case.
-
-    Attributes:
-        status: "run", or why it did not: "refused" by a rule of its record, "failed" with a code.
-        judged: "" where it was not asked, "agreed", "differs", "refused", "crashed", "no file", or
-            "excused".
-        findings: (against what, what is wrong) of everything that should not be.
-        native: Whether all of it ran in native code.
-    """
-
-    case: Case
-    status: str = "run"
-    why: str = ""
-    judged: str = ""
-    native: bool = False
-    findings: list[tuple[str, str]] = field(default_factory=list)
-    wanted: list[np.ndarray] = field(default_factory=list)
-
-
 def check(
     cases: Iterable[Case], backends: Sequence[str] = BACKENDS, judge: Judge | None = None
-) -> list[Outcome]:
+) -> list[Outcome[Case]]:
     """One outcome for each case."""
     outcomes = [_by_record(case) for case in cases]
     runnable = [outcome for outcome in outcomes if outcome.status == "run"]
@@ -56,7 +35,7 @@ def check(
     return outcomes
 
 
-def _by_record(case: Case) -> Outcome:
+def _by_record(case: Case) -> Outcome[Case]:
     """Run a case by its record; refusals must be the same, with a code, of a session."""
     if case.refusal:
         outcome = Outcome(case, "refused", case.refusal)
@@ -73,8 +52,7 @@ def _by_record(case: Case) -> Outcome:
     return outcome
 
 
-def _expect_code(outcome: Outcome, attempt: object) -> None:
-    assert callable(attempt)
+def _expect_code(outcome: Outcome[Case], attempt: Callable[[], object]) -> None:
     try:
         attempt()
     except CircletError:
@@ -85,7 +63,7 @@ def _expect_code(outcome: Outcome, attempt: object) -> None:
     outcome.findings.append(("session", f"it is opened, though {outcome.why}"))
 
 
-def _judge(outcome: Outcome, judge: Judge) -> None:
+def _judge(outcome: Outcome[Case], judge: Judge) -> None:
     case = outcome.case
     if excused(case, outcome.wanted):
         outcome.judged = "excused"
@@ -100,7 +78,7 @@ def _judge(outcome: Outcome, judge: Judge) -> None:
         outcome.findings.append(("LiteRT", fault))
 
 
-def _fault(outcome: Outcome, other: Sequence[np.ndarray]) -> str:
+def _fault(outcome: Outcome[Case], other: Sequence[np.ndarray]) -> str:
     """How results differ from the record's."""
     by_element = outcome.case.record.scalar is not None
     return differences(other, outcome.wanted, by_element=by_element)
@@ -115,7 +93,7 @@ def joined(cases: Sequence[Case]) -> Model:
     return Model([whole])
 
 
-def _on_backend(group: Sequence[Outcome], backend: str) -> None:
+def _on_backend(group: Sequence[Outcome[Case]], backend: str) -> None:
     """Compare a group on a backend; where it fails as a whole, its halves."""
     backends = (backend, "reference") if backend != "reference" else (backend,)
     given = [array for outcome in group for array in outcome.case.inputs]
@@ -139,7 +117,7 @@ def _on_backend(group: Sequence[Outcome], backend: str) -> None:
             outcome.native = outcome.case.name not in others
 
 
-def _compare(group: Sequence[Outcome], results: list[np.ndarray], backend: str) -> None:
+def _compare(group: Sequence[Outcome[Case]], results: list[np.ndarray], backend: str) -> None:
     start = 0
     for outcome in group:
         count = len(outcome.wanted)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 BAR = 1e-5
+_HALF_BAR = 4e-3  # of values that are rounded to 11 bits on the way
 
 
 def differences(
@@ -40,5 +41,6 @@ def _wrong(made: np.ndarray, right: np.ndarray, by_element: bool) -> np.ndarray:
             finite = size[np.isfinite(size)]
             size = np.full_like(size, finite.max(initial=0.0))
         error = np.abs(made.astype(wide) - right.astype(wide))
-        near = error <= BAR * np.maximum(1.0, size)
+        bar = _HALF_BAR if made.dtype == np.float16 else BAR
+        near = error <= bar * np.maximum(1.0, size)
     return np.asarray(~(same | near))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tests.generated.check import Outcome
+from tests.generated.outcome import C, Outcome
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Row:
     unjudged: int = 0
     findings: int = 0
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Outcome[C]) -> None:
         """Count one case."""
         self.cases += 1
         self.refused += outcome.status == "refused"
@@ -47,7 +47,7 @@ class Row:
 COLUMNS = ("cases", "refused", "failed", "native", "judged", "excused", "unjudged", "findings")
 
 
-def rows(outcomes: Iterable[Outcome]) -> list[Row]:
+def rows(outcomes: Iterable[Outcome[C]]) -> list[Row]:
     """One row for each kind, in order of first use."""
     found: dict[str, Row] = {}
     for outcome in outcomes:
@@ -68,7 +68,7 @@ def table(found: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def findings(outcomes: Iterable[Outcome]) -> list[str]:
+def findings(outcomes: Iterable[Outcome[C]]) -> list[str]:
     """One line for each finding: against what, which case, and what."""
     return [
         f"{against}: {outcome.case}: {text}"
@@ -77,7 +77,7 @@ def findings(outcomes: Iterable[Outcome]) -> list[str]:
     ]
 
 
-def unjudged(outcomes: Iterable[Outcome]) -> list[str]:
+def unjudged(outcomes: Iterable[Outcome[C]]) -> list[str]:
     """One line for each case that the judge did not answer."""
     kept = [o for o in outcomes if o.judged in ("refused", "crashed", "no file")]
     return [f"{outcome.case}: {outcome.why}" for outcome in kept]

@@ -100,9 +100,7 @@ class NodeCase:
         """The node, whose tensors bear the case's name."""
         from onnx import helper
 
-        names = [
-            "" if x is None else f"{self.name}/in{i}" for i, x in enumerate(self.parts.inputs)
-        ]
+        names = ["" if x is None else f"{self.name}/in{i}" for i, x in enumerate(self.parts.inputs)]
         outputs = [f"{self.name}/out{i}" for i in range(self.parts.outputs)]
         return helper.make_node(self.op_type, names, outputs, name=self.name, **self.parts.attrs)
 
@@ -116,16 +114,18 @@ class NodeCase:
             if array is None:
                 continue
             if index in self.parts.constants:
-                constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+                constants.append(numpy_helper.from_array(array, name))
                 continue
             kind = helper.np_dtype_to_tensor_dtype(array.dtype)
             inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
-        known = self.wanted if isinstance(self.wanted, list) else []
+        if isinstance(self.wanted, str):
+            names = [f"{self.name}/out{i}" for i in range(self.parts.outputs)]
+            return inputs, constants, [helper.make_empty_tensor_value_info(n) for n in names]
         outputs = [
             helper.make_tensor_value_info(
                 f"{self.name}/out{i}", helper.np_dtype_to_tensor_dtype(made.dtype), made.shape
             )
-            for i, made in enumerate(known)
+            for i, made in enumerate(self.wanted)
         ]
         return inputs, constants, outputs
 

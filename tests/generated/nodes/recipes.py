@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from circlet.ir import DType
-from tests.generated.draw import Sizes
 from tests.generated.nodes.case import NodeDraw, NodeParts, NodeRecipe
 
 _ATTRS: Mapping[str, Mapping[str, tuple[object, ...]]] = {
@@ -34,12 +33,13 @@ def _attrs(d: NodeDraw, **given: object) -> dict[str, object]:
     return {**found, **given}
 
 
-def _fixed(d: NodeDraw, *indices: int, share: float = 0.8) -> frozenset[int]:
+def fixed(d: NodeDraw, *indices: int, share: float = 0.8) -> frozenset[int]:
     """Inputs that are constant in a share of the cases."""
     return frozenset(index for index in indices if d.draw.chance(share))
 
 
-def _ints(values: object) -> np.ndarray:
+def longs(values: object) -> np.ndarray:
+    """Whole numbers, as ONNX wants axes and sizes."""
     return np.asarray(values, np.int64)
 
 
@@ -59,7 +59,7 @@ def binary(d: NodeDraw) -> NodeParts:
     attrs = _attrs(d)
     if d.schema.name == "Mod" and d.dtype.is_float:
         attrs["fmod"] = 1
-    return NodeParts(arrays, attrs, _fixed(d, 1, share=0.2))
+    return NodeParts(arrays, attrs, fixed(d, 1, share=0.2))
 
 
 def variadic(d: NodeDraw) -> NodeParts:
@@ -81,7 +81,7 @@ def clipped(d: NodeDraw) -> NodeParts:
     bounds = [end if d.draw.chance(0.7) else None for end in ends]
     while bounds and bounds[-1] is None:
         bounds.pop()
-    return NodeParts([d.array(d.draw.shape()), *bounds], {}, _fixed(d, 1, 2))
+    return NodeParts([d.array(d.draw.shape()), *bounds], {}, fixed(d, 1, 2))
 
 
 def reduced(d: NodeDraw) -> NodeParts:
@@ -94,7 +94,7 @@ def reduced(d: NodeDraw) -> NodeParts:
     axes = [int(axis) for axis in d.draw.rng.permutation(rank)[: d.draw.integer(0, rank)]]
     axes = [axis - rank * d.draw.chance(0.4) for axis in axes]
     attrs["noop_with_empty_axes"] = d.draw.integer(0, 1)
-    return NodeParts([source, _ints(axes)], attrs, _fixed(d, 1))
+    return NodeParts([source, longs(axes)], attrs, fixed(d, 1))
 
 
 def arg(d: NodeDraw) -> NodeParts:
@@ -126,9 +126,9 @@ def flattened(d: NodeDraw) -> NodeParts:
 def cumulated(d: NodeDraw) -> NodeParts:
     """Sums or products along an axis."""
     source = d.array(d.draw.shape(1, 4))
-    axis = _ints(d.draw.integer(-source.ndim, source.ndim - 1))
+    axis = longs(d.draw.integer(-source.ndim, source.ndim - 1))
     attrs = {"exclusive": d.draw.integer(0, 1), "reverse": d.draw.integer(0, 1)}
-    return NodeParts([source, axis], attrs, _fixed(d, 1))
+    return NodeParts([source, axis], attrs, fixed(d, 1))
 
 
 def cast(d: NodeDraw) -> NodeParts:
@@ -166,7 +166,7 @@ def reshaped(d: NodeDraw) -> NodeParts:
     source = d.array(d.draw.shape(1, 4, empty=0))
     first = d.draw.pick([n for n in range(1, source.size + 1) if source.size % n == 0])
     sizes = [first, d.draw.pick((-1, source.size // first)), *[1] * d.draw.integer(0, 2)]
-    return NodeParts([source, _ints(sizes)], {}, _fixed(d, 1))
+    return NodeParts([source, longs(sizes)], {}, fixed(d, 1))
 
 
 def squeezed(d: NodeDraw) -> NodeParts:
@@ -176,8 +176,8 @@ def squeezed(d: NodeDraw) -> NodeParts:
     source = d.array(shape)
     if not ones:
         return NodeParts([source])
-    axes = _ints([axis - len(shape) * d.draw.chance(0.4) for axis in ones])
-    return NodeParts([source, axes], {}, _fixed(d, 1))
+    axes = longs([axis - len(shape) * d.draw.chance(0.4) for axis in ones])
+    return NodeParts([source, axes], {}, fixed(d, 1))
 
 
 def unsqueezed(d: NodeDraw) -> NodeParts:
@@ -185,7 +185,9 @@ def unsqueezed(d: NodeDraw) -> NodeParts:
     source, more = d.array(d.draw.shape(0, 3)), d.draw.integer(1, 3)
     rank = source.ndim + more
     axes = [int(axis) for axis in d.draw.rng.permutation(rank)[:more]]
-    return NodeParts([source, _ints([a - rank * d.draw.chance(0.4) for a in axes])], {}, _fixed(d, 1))
+    return NodeParts(
+        [source, longs([a - rank * d.draw.chance(0.4) for a in axes])], {}, fixed(d, 1)
+    )
 
 
 def sliced(d: NodeDraw) -> NodeParts:
@@ -195,17 +197,27 @@ def sliced(d: NodeDraw) -> NodeParts:
     axes = [int(axis) for axis in d.draw.rng.permutation(source.ndim)[:count]]
     starts, ends = ([d.draw.integer(-9, 9) for _ in axes] for _ in range(2))
     steps = [d.draw.pick((1, 1, 2, -1, -3)) for _ in axes]
-    ends = [d.draw.pick((end, 2**31 - 1 if step > 0 else -(2**31))) for end, step in zip(ends, steps, strict=True)]
-    lists = [_ints(values) for values in (starts, ends, axes, steps)]
-    return NodeParts([source, *lists], {}, frozenset(range(1, 5)) if d.draw.chance(0.8) else frozenset())
+    ends = [
+        d.draw.pick((end, 2**31 - 1 if step > 0 else -(2**31)))
+        for end, step in zip(ends, steps, strict=True)
+    ]
+    lists = [longs(values) for values in (starts, ends, axes, steps)]
+    return NodeParts(
+        [source, *lists], {}, frozenset(range(1, 5)) if d.draw.chance(0.8) else frozenset()
+    )
 
 
 def split(d: NodeDraw) -> NodeParts:
     """Parts of given sizes along an axis."""
     shape = list(d.draw.shape(1, 4))
-    axis, sizes = d.draw.integer(-len(shape), len(shape) - 1), [d.draw.integer(0, 4) for _ in range(d.draw.integer(1, 4))]
+    axis, sizes = (
+        d.draw.integer(-len(shape), len(shape) - 1),
+        [d.draw.integer(0, 4) for _ in range(d.draw.integer(1, 4))],
+    )
     shape[axis] = sum(sizes)
-    return NodeParts([d.array(tuple(shape)), _ints(sizes)], {"axis": axis}, frozenset({1}), len(sizes))
+    return NodeParts(
+        [d.array(tuple(shape)), longs(sizes)], {"axis": axis}, frozenset({1}), len(sizes)
+    )
 
 
 def concatenated(d: NodeDraw) -> NodeParts:
@@ -222,13 +234,13 @@ def concatenated(d: NodeDraw) -> NodeParts:
 def tiled(d: NodeDraw) -> NodeParts:
     """How often along each axis."""
     source = d.array(d.draw.shape(1, 4))
-    return NodeParts([source, _ints([d.draw.integer(0, 3) for _ in source.shape])], {}, _fixed(d, 1))
+    return NodeParts([source, longs([d.draw.integer(0, 3) for _ in source.shape])], {}, fixed(d, 1))
 
 
 def expanded(d: NodeDraw) -> NodeParts:
     """Sizes that go together with the operand's, either way."""
     whole = d.draw.shape(0, 5)
-    return NodeParts([d.array(d.draw.spread(whole)), _ints(d.draw.spread(whole))], {}, _fixed(d, 1))
+    return NodeParts([d.array(d.draw.spread(whole)), longs(d.draw.spread(whole))], {}, fixed(d, 1))
 
 
 def padded(d: NodeDraw) -> NodeParts:
@@ -237,72 +249,10 @@ def padded(d: NodeDraw) -> NodeParts:
     source = d.array(d.draw.shape(1, 4, empty=0))
     most = [3 if mode in ("constant", "edge") else size - 1 for size in source.shape]
     amounts = [min(d.draw.integer(0, 3), top) for top in most * 2]
-    inputs: list[np.ndarray | None] = [source, _ints(amounts)]
+    inputs: list[np.ndarray | None] = [source, longs(amounts)]
     if mode == "constant" and d.draw.chance(0.6):
         inputs.append(d.array(()))
-    return NodeParts(inputs, {"mode": mode}, _fixed(d, 1, 2))
-
-
-def gathered(d: NodeDraw) -> NodeParts:
-    """Rows along an axis; places may be counted from the end."""
-    source = d.array(d.draw.shape(1, 4, empty=0))
-    axis = d.draw.integer(-source.ndim, source.ndim - 1)
-    size, kind = source.shape[axis], d.draw.pick((np.int32, np.int64))
-    shape: Sizes = d.draw.shape(0, 2)
-    if d.schema.name != "Gather":
-        shape = tuple(d.draw.integer(1, n) for n in source.shape)
-    places = d.draw.rng.integers(-size, size, shape).astype(kind)
-    return NodeParts([source, places], {"axis": axis}, _fixed(d, 1, share=0.3))
-
-
-def scattered(d: NodeDraw) -> NodeParts:
-    """Values at places along an axis; joined with what is there where places repeat."""
-    made = gathered(d)
-    source, places = made.inputs
-    assert source is not None and places is not None
-    attrs = dict(made.attrs)
-    if source.dtype.kind != "b":
-        attrs["reduction"] = d.draw.pick(("add", "mul", "max", "min"))
-    return NodeParts([source, places, d.array(places.shape)], attrs)
-
-
-def points(d: NodeDraw) -> NodeParts:
-    """What lies at lists of positions."""
-    source = d.array(d.draw.shape(1, 4, empty=0))
-    depth, count = d.draw.integer(1, source.ndim), d.draw.shape(1, 2)
-    columns = [d.draw.rng.integers(-size, size, count) for size in source.shape[:depth]]
-    places = _ints(np.stack(columns, -1))
-    if d.schema.name == "GatherND":
-        return NodeParts([source, places], {}, _fixed(d, 1, share=0.3))
-    updates = d.array((*count, *source.shape[depth:]))
-    reduction = "add" if source.dtype.kind == "b" else d.draw.pick(("add", "mul", "max", "min"))
-    return NodeParts([source, places, updates], {"reduction": reduction} if source.dtype.kind != "b" else {})
-
-
-def compressed(d: NodeDraw) -> NodeParts:
-    """Rows for which a condition holds."""
-    source = d.array(d.draw.shape(1, 3, empty=0))
-    axis = d.draw.integer(0, source.ndim - 1)
-    flags = d.array((source.shape[axis],), DType.BOOL)
-    return NodeParts([source, flags], {"axis": axis})
-
-
-def topped(d: NodeDraw) -> NodeParts:
-    """The largest or the smallest elements along an axis, in order."""
-    shape = d.draw.shape(1, 3, empty=0)
-    source = d.array(shape)
-    axis = d.draw.integer(-len(shape), len(shape) - 1)
-    attrs = {"axis": axis, "largest": d.draw.integer(0, 1), "sorted": 1}
-    return NodeParts([source, _ints([d.draw.integer(0, shape[axis])])], attrs, _fixed(d, 1), 2)
-
-
-def hot(d: NodeDraw) -> NodeParts:
-    """Positions along a new axis."""
-    shape, depth = d.draw.shape(0, 3), d.draw.integer(1, 6)
-    places = _ints(d.draw.rng.integers(-depth, depth, shape))
-    values = d.array((2,), d.draw.pick(d.allowed(2)))
-    axis = d.draw.integer(-len(shape) - 1, len(shape))
-    return NodeParts([places, _ints([depth]), values], {"axis": axis}, _fixed(d, 1, 2))
+    return NodeParts(inputs, {"mode": mode}, fixed(d, 1, 2))
 
 
 def filled(d: NodeDraw) -> NodeParts:
@@ -311,7 +261,7 @@ def filled(d: NodeDraw) -> NodeParts:
 
     value = d.array((1,), d.draw.pick((DType.FLOAT32, DType.INT32, DType.INT64, DType.BOOL)))
     attrs = {"value": numpy_helper.from_array(value)} if d.draw.chance(0.7) else {}
-    return NodeParts([_ints(d.draw.shape(0, 4))], attrs, _fixed(d, 0))
+    return NodeParts([longs(d.draw.shape(0, 4))], attrs, fixed(d, 0))
 
 
 def ranged(d: NodeDraw) -> NodeParts:
@@ -320,14 +270,6 @@ def ranged(d: NodeDraw) -> NodeParts:
     step = d.draw.pick((1, 2, 3)) * (1 if end >= start else -1)
     numbers = [np.array(n, d.dtype.numpy) for n in (start, end, step)]
     return NodeParts(numbers, {}, frozenset(range(3)) if d.draw.chance(0.7) else frozenset())
-
-
-def reversed_parts(d: NodeDraw) -> NodeParts:
-    """Lengths along one of the first two axes for each position of the other."""
-    source, batch = d.array(d.draw.shape(2, 4, empty=0)), d.draw.integer(0, 1)
-    time = 1 - batch
-    lengths = _ints(d.draw.rng.integers(1, source.shape[time], source.shape[batch], endpoint=True))
-    return NodeParts([source, lengths], {"batch_axis": batch, "time_axis": time}, _fixed(d, 1, share=0.3))
 
 
 def square(d: NodeDraw) -> NodeParts:
@@ -339,26 +281,29 @@ def square(d: NodeDraw) -> NodeParts:
         return NodeParts([d.array(shape[-2:])], {"k": d.draw.integer(-2, 2)})
     if d.schema.name == "Det":
         return NodeParts([d.array(shape)])
-    return NodeParts([d.array(shape), _ints(d.draw.integer(-2, 2))], {"upper": d.draw.integer(0, 1)}, _fixed(d, 1))
+    return NodeParts(
+        [d.array(shape), longs(d.draw.integer(-2, 2))],
+        {"upper": d.draw.integer(0, 1)},
+        fixed(d, 1),
+    )
 
 
 def blocked(d: NodeDraw) -> NodeParts:
     """Images and blocks."""
-    block, (batch, depth, rows, columns) = d.draw.integer(1, 3), (d.draw.integer(1, 3) for _ in range(4))
+    block, (batch, depth, rows, columns) = (
+        d.draw.integer(1, 3),
+        (d.draw.integer(1, 3) for _ in range(4)),
+    )
     if d.schema.name == "SpaceToDepth":
-        return NodeParts([d.array((batch, depth, rows * block, columns * block))], {"blocksize": block})
+        return NodeParts(
+            [d.array((batch, depth, rows * block, columns * block))], {"blocksize": block}
+        )
     source = d.array((batch, depth * block * block, rows, columns))
     return NodeParts([source], {"blocksize": block, "mode": d.draw.pick(("DCR", "CRD"))})
 
 
-def unique(d: NodeDraw) -> NodeParts:
-    """A list in which values repeat."""
-    d.draw.style = "plain"
-    source = d.draw.rng.choice(d.array((4,)), d.draw.integer(1, 12))
-    return NodeParts([np.asarray(source)], {"sorted": 1}, frozenset(), 4)
-
-
-_UNARY = """Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu
+_UNARY = """
+Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu
 HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg NonZero Not Reciprocal Relu Round
 Selu Shape Shrink Sigmoid Sign Sin Sinh Size Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu
 Dropout"""
@@ -374,31 +319,23 @@ PLAIN: dict[str, NodeRecipe] = {
     **dict.fromkeys(("ArgMax", "ArgMin"), arg),
     **dict.fromkeys(("Hardmax", "LogSoftmax", "LpNormalization", "Softmax"), along),
     **dict.fromkeys(("CumProd", "CumSum"), cumulated),
-    **dict.fromkeys(("Gather", "GatherElements"), gathered),
-    **dict.fromkeys(("GatherND", "ScatterND"), points),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), blocked),
     **dict.fromkeys(("Det", "EyeLike", "Trilu"), square),
     "Cast": cast,
     "CastLike": cast_like,
     "Clip": clipped,
-    "Compress": compressed,
     "Concat": concatenated,
     "ConstantOfShape": filled,
     "Expand": expanded,
     "Flatten": flattened,
-    "OneHot": hot,
     "Pad": padded,
     "Range": ranged,
     "Reshape": reshaped,
-    "ReverseSequence": reversed_parts,
-    "ScatterElements": scattered,
     "Slice": sliced,
     "Split": split,
     "Squeeze": squeezed,
     "Tile": tiled,
-    "TopK": topped,
     "Transpose": transposed,
-    "Unique": unique,
     "Unsqueeze": unsqueezed,
     "Where": chosen,
 }
