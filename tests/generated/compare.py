@@ -43,4 +43,4 @@ def _wrong(made: np.ndarray, right: np.ndarray, by_element: bool) -> np.ndarray:
         error = np.abs(made.astype(wide) - right.astype(wide))
         bar = _HALF_BAR if made.dtype == np.float16 else BAR
         near = error <= bar * np.maximum(1.0, size)
-    return np.asarray(~(same | near))
+    return np.asarray(~(same | (near & np.isfinite(right))))

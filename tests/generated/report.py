@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tests.generated.nodes.undefined import NODE_EXCLUSIONS
 from tests.generated.outcome import C, Outcome
+from tests.generated.undefined import EXCLUSIONS
 
 
 @dataclass
@@ -81,3 +83,16 @@ def unjudged(outcomes: Iterable[Outcome[C]]) -> list[str]:
     """One line for each case that the judge did not answer."""
     kept = [o for o in outcomes if o.judged in ("refused", "crashed", "no file")]
     return [f"{outcome.case}: {outcome.why}" for outcome in kept]
+
+
+def exclusions() -> str:
+    """The tables of what is not compared with a judge, as Markdown."""
+    lines = []
+    for judge, found in (
+        ("LiteRT", [(e.kinds, e.reason) for e in EXCLUSIONS]),
+        ("ONNX", [(e.operators, e.reason) for e in NODE_EXCLUSIONS]),
+    ):
+        lines += [f"| {judge}: operators | why |", "|---|---|"]
+        lines += [f"| {', '.join(sorted(kinds))} | {reason} |" for kinds, reason in found]
+        lines.append("")
+    return "\n".join(lines).rstrip()

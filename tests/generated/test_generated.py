@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tests.generated.litert import Judge, is_present
 from tests.generated.nodes.check import NODES, check_nodes
 from tests.generated.nodes.undefined import NODE_EXCLUSIONS
 from tests.generated.recipes import make_case, table_kinds
-from tests.generated.report import findings, rows, table, unjudged
+from tests.generated.report import exclusions, findings, rows, table, unjudged
 from tests.generated.selection import cases, node_cases, reached, selected
 from tests.generated.undefined import EXCLUSIONS
 from tests.generated.unreached import UNREACHED
@@ -42,6 +43,11 @@ def test_tables_name_no_kind_that_is_not_there() -> None:
     assert {name for exclusion in NODE_EXCLUSIONS for name in exclusion.operators} <= set(NODES)
 
 
+def test_the_page_lists_what_is_not_compared() -> None:
+    page = Path(__file__).parents[2] / "docs" / "generated-tests.md"
+    assert exclusions() in page.read_text(encoding="utf-8")
+
+
 def test_the_same_seed_makes_the_same_cases() -> None:
     for record in selected(("ADD", "CONV_2D", "GATHER_ND")):
         first, second = (make_case(record, 3, 5) for _ in range(2))
@@ -60,6 +66,8 @@ def test_a_wrong_element_is_a_difference() -> None:
     right = np.array([1.0, np.nan, np.inf, -0.0], np.float32)
     assert differences([right], [right.copy()], by_element=True) == ""
     wrong = right + np.array([1e-3, 0, 0, 0], np.float32)
+    assert "1 of 4" in differences([wrong], [right], by_element=True)
+    wrong = np.array([1.0, np.nan, 3e38, 0.0], np.float32)
     assert "1 of 4" in differences([wrong], [right], by_element=True)
     assert "int32[4]" in differences([right.view(np.int32)], [right], by_element=True)
 

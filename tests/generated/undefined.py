@@ -61,6 +61,14 @@ def _leaves_steps(case: Case, results: Arrays) -> bool:
         return not bool((np.abs(source / quant.scale[0]) < 2.0**30).all())
 
 
+def _overflows(case: Case, results: Arrays) -> bool:
+    """Whether a whole power leaves its type."""
+    base, exponent = (operand.array.astype(np.float64) for operand in _operands(case)[:2])
+    with np.errstate(all="ignore"):
+        power = np.abs(base**exponent)
+    return case.form.output.is_integer and not bool((power < 2.0**31).all())
+
+
 def _shapes_differ(case: Case, results: Arrays) -> bool:
     return len({operand.array.shape for operand in _operands(case)}) > 1
 
@@ -114,16 +122,21 @@ EXCLUSIONS = (
         has_nan,
     ),
     Exclusion(
-        _kinds("MAXIMUM MINIMUM FAKE_QUANT SIGN NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5"),
+        _kinds("MAXIMUM MINIMUM FAKE_QUANT NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5"),
         "which operand a comparison with NaN takes differs between LiteRT's kernels; here NaN "
         "stays NaN",
         has_nan,
     ),
     Exclusion(
-        _kinds("ADD_N DIV"),
-        "some of LiteRT's kernels clamp infinity to the largest finite number, where they "
-        "broadcast or sum several; here it stays",
+        _kinds("ADD ADD_N DIV MUL SUB"),
+        "LiteRT's reference kernels clamp to the largest finite number, its default ones do not; "
+        "here infinity stays",
         _is_infinite,
+    ),
+    Exclusion(
+        _kinds("POW"),
+        "a power beyond the range of an integer type has no value there in C++; here it wraps",
+        _overflows,
     ),
     Exclusion(
         _kinds("ATAN2"),
@@ -143,6 +156,11 @@ EXCLUSIONS = (
         _kinds("CUSTOM:TFLite_Detection_PostProcess"),
         "LiteRT does not write rows for which there is no detection; here they are 0",
         lambda case, results: bool(results[3][0] < case.op.outputs[1].static_shape[1]),
+    ),
+    Exclusion(
+        _kinds("SUM"),
+        "LiteRT stores 0 for a sum of no elements; here it is the zero point",
+        _is_empty,
     ),
     Exclusion(
         _kinds("SUM"),
