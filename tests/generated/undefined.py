@@ -69,6 +69,12 @@ def _overflows(case: Case, results: Arrays) -> bool:
     return case.form.output.is_integer and not bool((power < 2.0**31).all())
 
 
+def _stacks_deep(case: Case, results: Arrays) -> bool:
+    """Whether float matrices in stacks of two dimensions or more are multiplied by integers."""
+    is_hybrid = case.form.inputs == (DType.FLOAT32, DType.INT8)
+    return is_hybrid and max(operand.array.ndim for operand in _operands(case)) > 3
+
+
 def _shapes_differ(case: Case, results: Arrays) -> bool:
     return len({operand.array.shape for operand in _operands(case)}) > 1
 
@@ -132,6 +138,12 @@ EXCLUSIONS = (
         "LiteRT's reference kernels clamp to the largest finite number, its default ones do not; "
         "here infinity stays",
         _is_infinite,
+    ),
+    Exclusion(
+        _kinds("BATCH_MATMUL"),
+        "LiteRT takes the scale of another matrix where float stacks of several dimensions meet "
+        "integers",
+        _stacks_deep,
     ),
     Exclusion(
         _kinds("POW"),

@@ -168,7 +168,7 @@ def _cumulative(function: Callable[..., Array], start: int) -> Callable[..., Arr
         place = axis_of(int(axis.reshape(-1)[0]), x.ndim)
         made = np.flip(x, place) if attrs.get("reverse", 0) else x
         made = function(made, axis=place, dtype=x.dtype)
-        if attrs.get("exclusive", 0):
+        if attrs.get("exclusive", 0) and x.shape[place]:
             first = np.full_like(np.take(made, [0], place), start)
             kept = np.take(made, range(x.shape[place] - 1), place)
             made = np.concatenate([first, kept], place)

@@ -52,7 +52,7 @@ def convolved(d: NodeDraw) -> NodeParts:
     rank, groups = d.draw.pick((1, 2, 2, 2, 3)), d.draw.pick((1, 1, 2))
     depth, filters = d.draw.integer(1, 3), d.draw.integer(1, 3)
     window = tuple(d.draw.integer(1, 3) for _ in range(rank))
-    sizes = tuple(d.draw.integer(4, 7) for _ in range(rank))
+    sizes = tuple(d.draw.integer(5, 7) for _ in range(rank))
     attrs: dict[str, object] = {
         "group": groups,
         "strides": [d.draw.integer(1, 2) for _ in range(rank)],

@@ -18,8 +18,10 @@ def reduced(draw: Draw, record: OpDef, form: Form) -> Parts:
     axes = [draw.axis(rank) for _ in range(draw.integer(0, rank))]
     if draw.chance(0.7):
         axes = list({axis % rank: axis for axis in axes}.values()) if rank else []
-    attrs = drawn_attrs(draw, record)
-    return Parts([source, draw.ints(axes)], attrs, result(draw, record, form, source))
+    attrs, where = drawn_attrs(draw, record), draw.ints(axes)
+    if not where.constant and len({axis % max(rank, 1) for axis in axes}) < len(axes):
+        where = draw.ints(axes, constant=1)  # how many axes are left has to be known
+    return Parts([source, where], attrs, result(draw, record, form, source))
 
 
 def arg(draw: Draw, record: OpDef, form: Form) -> Parts:
