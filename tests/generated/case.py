@@ -146,7 +146,8 @@ class Case:
             if broken:
                 return broken[0].message
             for tensor, found in zip(op.outputs, get(op).infer(op), strict=True):
-                tensor.has_rank = found.shape != _UNKNOWN
+                stated = getattr(found, "has_rank", True)
+                tensor.has_rank = stated and found.shape != _UNKNOWN
                 tensor.shape = found.shape if tensor.has_rank else ()
                 tensor.dtype = found.dtype
         except CircletError as error:

@@ -79,7 +79,7 @@ def test_records_and_sessions_agree_on_cases_of_every_kind() -> None:
 
 
 def test_native_code_agrees_on_some_kinds() -> None:
-    outcomes = check(cases(selected(QUICK_NATIVE), seed=2, count=3), ("cpu",))
+    outcomes = check(cases(selected(QUICK_NATIVE), seed=2, count=2), ("cpu",))
     assert findings(outcomes) == []
     assert sum(outcome.native for outcome in outcomes) > len(outcomes) // 2
 

@@ -14,8 +14,9 @@ from tests.generated.recipes.common import Recipe, drawn_attrs, one_operand, out
 
 def spread(draw: Draw, record: OpDef, form: Form) -> Parts:
     """Operands that broadcast to common sizes of any rank; once in a while some that do not."""
-    whole = draw.shape(0, 6)
-    operands = [draw.data(dtype, draw.spread(whole)) for dtype in form.inputs if dtype is not None]
+    whole, types = draw.shape(0, 6), [dtype for dtype in form.inputs if dtype is not None]
+    is_even = draw.chance(0.3)
+    operands = [draw.data(dtype, whole if is_even else draw.spread(whole)) for dtype in types]
     if draw.chance(0.02):
         operands[-1] = draw.data(operands[-1].dtype, (*whole, 3))
     if form.output is DType.BOOL:
