@@ -8,7 +8,7 @@ from tests.generated.case import Case, Form
 from tests.generated.draw import Draw
 from tests.generated.recipes.axes import AXES
 from tests.generated.recipes.common import Recipe
-from tests.generated.recipes.elementwise import ELEMENTWISE, spread
+from tests.generated.recipes.elementwise import ELEMENTWISE, shifted, spread
 from tests.generated.recipes.indexing import INDEXING
 from tests.generated.recipes.movement import MOVEMENT
 from tests.generated.recipes.windows import WINDOWS
@@ -23,7 +23,7 @@ def recipe_of(record: OpDef) -> Recipe | None:
     """The recipe of a kind; element-wise ones need no entry of their own."""
     found = _TABLE.get(record.kind)
     if found is None and record.scalar is not None and not record.kind.startswith("CUSTOM:"):
-        return spread
+        return shifted if "SHIFT" in record.kind else spread
     return found
 
 

@@ -47,11 +47,11 @@ def divided(draw: Draw, record: OpDef, form: Form) -> Parts:
 
 
 def shifted(draw: Draw, record: OpDef, form: Form) -> Parts:
-    """Amounts of a shift that the type has bits for, in most cases."""
+    """Amounts of a shift that the type has bits for; some shifts to the right have more."""
     made = spread(draw, record, form)
     second = made.operands[1]
     assert second is not None
-    if draw.chance(0.8):
+    if draw.chance(0.8) or "LEFT" in record.kind:
         amounts = draw.rng.integers(0, form.input(1).bits, second.array.shape)
         second = Operand(amounts.astype(second.array.dtype), None, second.constant)
     return Parts([made.operands[0], second], made.attrs, made.results)
@@ -165,7 +165,6 @@ ELEMENTWISE: dict[str, Recipe] = {
     "PRELU": prelu,
     "QUANTIZE": requantised,
     "REAL": one_operand(),
-    "RIGHT_SHIFT": shifted,
     "SELECT": selected,
     "SELECT_V2": selected,
     "SOFTMAX": softmax,
