@@ -136,7 +136,8 @@ def softmax(draw: Draw, record: OpDef, form: Form) -> Parts:
     source = draw.data(form.input(0), draw.shape(1, 4), quant)
     results = result(draw, record, form, source)
     if form.output is DType.INT16:
-        results = [(form.output, Quantization.per_tensor(2.0**-15, 0))]
+        wide = (2.0**-15, 0) if form.input(0) is DType.INT16 else (2.0**-16, -(2**15))
+        results = [(form.output, Quantization.per_tensor(*wide))]
     return Parts([source], drawn_attrs(draw, record), results)
 
 
