@@ -78,7 +78,7 @@ def test_sums_before_no_elements_are_none(kind: str) -> None:
     made = Tensor("y", F32, (2, 0), None)
     attrs = OnnxAttrs((("exclusive", 1),), 20)
     b.op_many("CUSTOM", [x, axis], [made], attrs, custom_code=f"{PREFIX}{kind}")
-    given = [np.zeros((2, 0), np.float32), np.array(1, np.int64)]
+    given: list[np.ndarray] = [np.zeros((2, 0), np.float32), np.array(1, np.int64)]
     assert evaluate_graph(b.output(made).build(), given)[0].shape == (2, 0)
 
 
