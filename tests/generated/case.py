@@ -85,7 +85,8 @@ class Case:
     refusal: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.inputs = [o.array for o in self.parts.operands if o is not None and not o.constant]
+        fed_operands = [o for o in self.parts.operands if o is not None and not o.constant]
+        self.inputs = [np.asarray(operand.array) for operand in fed_operands]
         operands = [
             None if o is None else self._tensor(i, o) for i, o in enumerate(self.parts.operands)
         ]
@@ -117,7 +118,7 @@ class Case:
         return f"{self.name}({shapes}) -> {self.op.outputs[0].dtype.name} {self.op.attrs}"
 
     def _tensor(self, index: int, operand: Operand) -> Tensor:
-        data = operand.array.view() if operand.constant else None
+        data = np.asarray(operand.array).view() if operand.constant else None
         if data is not None:
             data.flags.writeable = False
         name = f"{self.name}/in{index}"
