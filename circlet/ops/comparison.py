@@ -21,22 +21,29 @@ from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import affine, operand, present, same_dtypes, scale_of, zero_of
 
 _BYTES = frozenset({DType.INT8, DType.UINT8})
+_EQUALITIES = ("EQUAL", "NOT_EQUAL")
 _STEP_BITS = 8
 _STRINGS = {"EQUAL": np.equal, "NOT_EQUAL": np.not_equal}
 _NUMBERS = "FLOAT32 INT8 UINT8 INT16 INT32 INT64"
 
 
 def _common(index: int) -> Call:
-    """An 8-bit operand times its own scale, with guard bits: both compare as real numbers."""
+    """A stored operand times its own scale, with guard bits: both compare as real numbers."""
     centred = Var(index, "i32") - Param(f"zero{index}")
     return rescale_down(call("shl", centred, _STEP_BITS), f"input{index}")
 
 
+def _is_scaled(op: Op) -> bool:
+    """Whether operands compare as real numbers: of 16 bits where they are equal or not."""
+    dtype = operand(op, 0).dtype
+    return dtype in _BYTES or (dtype is DType.INT16 and op.kind in _EQUALITIES)
+
+
 def comparison(function: str) -> Callable[[Op], Scalar]:
-    """The scalar of a comparison: of plain numbers, or of rescaled 8-bit values."""
+    """The scalar of a comparison: of plain numbers, or of rescaled stored values."""
 
     def scalar(op: Op) -> Scalar:
-        if operand(op, 0).dtype not in _BYTES:
+        if not _is_scaled(op):
             kind = kind_of(op)
             return Scalar(call(function, Var(0, kind), Var(1, kind)))
         tensors = [operand(op, 0), operand(op, 1)]
@@ -52,7 +59,7 @@ def comparison(function: str) -> Callable[[Op], Scalar]:
 
 def _scales_below_one(op: Op) -> bool:
     tensors = [operand(op, 0), operand(op, 1)]
-    return all(t.dtype not in _BYTES or 2.0**-31 < scale_of(t) < 1 for t in tensors)
+    return not _is_scaled(op) or all(2.0**-31 < scale_of(tensor) < 1 for tensor in tensors)
 
 
 def _infer(op: Op) -> list[TensorType]:

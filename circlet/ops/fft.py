@@ -97,7 +97,7 @@ register(
 
 
 def _part_of(part: Callable[[np.ndarray], np.ndarray]) -> Callable[[Op, Arrays], list[np.ndarray]]:
-    return lambda op, inputs: [np.ascontiguousarray(part(present(inputs[0])))]
+    return lambda op, inputs: [np.array(part(present(inputs[0])), order="C")]
 
 
 for _kind, _part in (("REAL", np.real), ("IMAG", np.imag)):

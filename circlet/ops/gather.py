@@ -162,7 +162,10 @@ register(
 
 
 def is_hybrid_lookup(op: Op) -> bool:
-    """Whether an EMBEDDING_LOOKUP turns stored rows into floats."""
+    """Whether an EMBEDDING_LOOKUP turns stored rows into floats.
+
+    Old converters stored signed numbers as UINT8: LiteRT reads both types as signed.
+    """
     return op.outputs[0].dtype is DType.FLOAT32 and operand(op, 1).dtype is not DType.FLOAT32
 
 
@@ -205,7 +208,7 @@ def _evaluate_lookup(op: Op, inputs: Arrays) -> list[np.ndarray]:
     if not is_hybrid_lookup(op):
         return [rows]
     scales = row_scales(op, table.shape[0])[places].reshape(-1, *(1,) * (table.ndim - 1))
-    return [rows.astype(np.float32) * scales]
+    return [rows.view(np.int8).astype(np.float32) * scales]
 
 
 register(

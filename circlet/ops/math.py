@@ -16,7 +16,7 @@ from circlet.ops.elementwise import (
     plain,
     unary,
 )
-from circlet.ops.expr import Call, Expr, Param, Scalar, Var, call, clamp
+from circlet.ops.expr import Call, Const, Expr, Param, Scalar, Var, call, clamp
 from circlet.ops.opdef import Arrays, OpDef, Rule, register
 from circlet.ops.operands import operand, present, same_as_first
 
@@ -30,8 +30,11 @@ unary("ROUND", plain(lambda x: call("round_half_even", x)), "FLOAT32", numerics=
 
 
 def _sign(x: Expr) -> Call:
-    negative = call("select", x < 0, x * 0 - 1, x * 0)
-    return call("select", x > 0, x * 0 + 1, negative)
+    """1, -1 or 0 by comparisons; a product with 0 would make infinity no number. NaN stays."""
+    number = float if x.kind == "f32" else int
+    minus, zero, one = (Const(number(value), x.kind) for value in (-1, 0, 1))
+    rest = call("select", x.equals(x), zero, x)
+    return call("select", x > 0, one, call("select", x < 0, minus, rest))
 
 
 unary("SIGN", plain(_sign), "FLOAT32 INT32", numerics="exact")

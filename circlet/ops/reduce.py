@@ -61,7 +61,15 @@ def _infer_reduce(op: Op) -> list[TensorType]:
         return [TensorType(source.dtype, _without(source.shape, axes, _keeps_dims(op)))]
     if _keeps_dims(op):
         return [TensorType(source.dtype, (None,) * len(source.shape))]
-    return [TensorType(source.dtype, op.outputs[0].shape)]
+    return [TensorType(source.dtype, _stated_or_counted(op, len(source.shape)))]
+
+
+def _stated_or_counted(op: Op, rank: int) -> Shape:
+    """Sizes where axes are known in a run alone: those stated, else as many as axes leave."""
+    dropped = count(operand(op, 1).shape)
+    if op.outputs[0].has_rank or dropped is None:
+        return op.outputs[0].shape
+    return (None,) * max(rank - dropped, 0)
 
 
 def _without(shape: Shape, axes: tuple[int, ...], keep: bool) -> Shape:

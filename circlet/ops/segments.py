@@ -42,8 +42,8 @@ JOINS = {
     "SEGMENT_SUM": Join("add", np.add, lambda dtype: 0),
     "UNSORTED_SEGMENT_SUM": Join("add", np.add, lambda dtype: 0),
     "UNSORTED_SEGMENT_PROD": Join("mul", np.multiply, lambda dtype: 1),
-    "UNSORTED_SEGMENT_MAX": Join("max", np.maximum, _extreme("min")),
-    "UNSORTED_SEGMENT_MIN": Join("min", np.minimum, _extreme("max")),
+    "UNSORTED_SEGMENT_MAX": Join("max", np.fmax, _extreme("min")),
+    "UNSORTED_SEGMENT_MIN": Join("min", np.fmin, _extreme("max")),
 }
 
 

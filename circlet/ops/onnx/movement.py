@@ -134,6 +134,13 @@ def _trilu(attrs: OnnxAttrs, x: Array, by: Any = None) -> Array:
     return np.triu(x, place) if attrs.get("upper", 1) else np.tril(x, place)
 
 
+def _non_zero(attrs: OnnxAttrs, x: Array) -> Array:
+    """Places, one column each; those of a single number have no rows."""
+    if x.ndim == 0:
+        return np.empty((0, np.count_nonzero(x)), np.int64)
+    return np.array(np.nonzero(x), np.int64)
+
+
 kinds(
     {
         "Reshape": _reshape,
@@ -149,7 +156,7 @@ kinds(
         "Shape": lambda a, x: np.array(x.shape[a.get("start", 0) : a.get("end")], np.int64),
         "Size": lambda attrs, x: np.int64(x.size),
         "Transpose": lambda attrs, x: x.transpose(attrs.get("perm")).copy(),
-        "NonZero": lambda attrs, x: np.array(np.nonzero(x), np.int64),
+        "NonZero": _non_zero,
     },
     inputs=(1, 2),
 )

@@ -126,13 +126,13 @@ def _flat(attrs: OnnxAttrs, x: Array) -> tuple[Array, int]:
 
 def _softmax(attrs: OnnxAttrs, x: Array) -> Array:
     flat, axis = _flat(attrs, x)
-    powers = np.exp(flat - np.max(flat, axis=axis, keepdims=True))
+    powers = np.exp(flat - np.max(flat, axis=axis, keepdims=True, initial=-np.inf))
     return np.asarray(powers / np.sum(powers, axis=axis, keepdims=True)).reshape(x.shape)
 
 
 def _log_softmax(attrs: OnnxAttrs, x: Array) -> Array:
     flat, axis = _flat(attrs, x)
-    low = flat - np.max(flat, axis=axis, keepdims=True)
+    low = flat - np.max(flat, axis=axis, keepdims=True, initial=-np.inf)
     made = low - np.log(np.sum(np.exp(low), axis=axis, keepdims=True))
     return np.asarray(made).reshape(x.shape)
 
@@ -140,6 +140,8 @@ def _log_softmax(attrs: OnnxAttrs, x: Array) -> Array:
 def _hardmax(attrs: OnnxAttrs, x: Array) -> Array:
     flat, axis = _flat(attrs, x)
     made = np.zeros_like(flat)
+    if not flat.size:
+        return made.reshape(x.shape)
     np.put_along_axis(made, np.expand_dims(np.argmax(flat, axis=axis), axis), 1, axis)
     return made.reshape(x.shape)
 
@@ -166,7 +168,7 @@ def _cumulative(function: Callable[..., Array], start: int) -> Callable[..., Arr
         place = axis_of(int(axis.reshape(-1)[0]), x.ndim)
         made = np.flip(x, place) if attrs.get("reverse", 0) else x
         made = function(made, axis=place, dtype=x.dtype)
-        if attrs.get("exclusive", 0):
+        if attrs.get("exclusive", 0) and x.shape[place]:
             first = np.full_like(np.take(made, [0], place), start)
             kept = np.take(made, range(x.shape[place] - 1), place)
             made = np.concatenate([first, kept], place)

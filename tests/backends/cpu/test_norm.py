@@ -7,6 +7,7 @@ import numpy as np
 from circlet.ir import DType, Quantization
 from circlet.ops.local_response_norm import LocalResponseNormAttrs
 from tests.backends.cpu.cases import Cases, each_target
+from tests.backends.cpu.harness import run_native
 
 
 @each_target
@@ -51,3 +52,13 @@ def test_channels_divided_by_their_neighbours_equal_the_record(target: str) -> N
             attrs = LocalResponseNormAttrs(radius, 2.0, 0.3, beta)
             cases.op("LOCAL_RESPONSE_NORMALIZATION", [cases.data(DType.FLOAT32, shape)], attrs)
     cases.check(target, threads=2)
+
+
+def test_what_is_not_a_number_or_infinite_stays_so() -> None:
+    cases = Cases()
+    cases.op("L2_NORMALIZATION", [cases.given(np.array([[np.nan, 1], [3, 4]], np.float32))])
+    numbers = np.array([[np.nan, -np.inf], [np.nan, 1], [3, 4]], np.float32)
+    cases.op("COMPLEX_ABS", [cases.given(numbers.view(np.complex64)[:, 0])])
+    rows, lengths = run_native(cases.graph(), cases.inputs)
+    np.testing.assert_allclose(rows, [[np.nan, np.nan], [0.6, 0.8]], rtol=1e-6)
+    np.testing.assert_array_equal(lengths, [np.inf, np.nan, 5])

@@ -111,10 +111,12 @@ CIRCLET_INLINE void complex_part(const struct complex_part_params *p, void *cons
     int64_t last = s_min_i64(end * p->per_task, p->count);
     for (int64_t i = begin * p->per_task; i < last; i++) {
         double real = x[2 * i], imaginary = x[2 * i + 1];
-        if (part == COMPLEX_ABS)
-            y[i] = (float)__builtin_sqrt(real * real + imaginary * imaginary);
-        else
+        if (part != COMPLEX_ABS)
             y[i] = x[2 * i + (part == COMPLEX_IMAG)];
+        else if (__builtin_isinf(real) || __builtin_isinf(imaginary)) /* beside NaN as well */
+            y[i] = __builtin_inff();
+        else
+            y[i] = (float)__builtin_sqrt(real * real + imaginary * imaginary);
     }
 }
 

@@ -104,16 +104,16 @@ struct embedding_lookup_params {
 };
 
 /* Operands: ids, 8-bit table, scale of each row, result: rows are dequantised as they are read.
- * A task is one id. */
+ * A table of UINT8 holds signed numbers, as LiteRT reads it. A task is one id. */
 CIRCLET_INLINE void embedding_lookup(const struct embedding_lookup_params *p, void *const *x, void *scratch,
-                           int64_t begin, int64_t end, int is_signed) {
+                           int64_t begin, int64_t end) {
     (void)scratch;
     for (int64_t id = begin; id < end; id++) {
         int64_t row = index_inside(index_at(x[0], id, 4), p->rows);
-        const uint8_t *from = (const uint8_t *)x[1] + row * p->run;
+        const int8_t *from = (const int8_t *)x[1] + row * p->run;
         float scale = ((const float *)x[2])[row], *to = (float *)x[3] + id * p->run;
         for (int64_t i = 0; i < p->run; i++)
-            to[i] = (float)(is_signed ? (int8_t)from[i] : from[i]) * scale;
+            to[i] = (float)from[i] * scale;
     }
 }
 

@@ -16,7 +16,7 @@ CIRCLET_INLINE void l2_norm_row(const float *x, float *y, int64_t count) {
     for (; i < count - left; i += CIRCLET_LANES) sum = v_fma(v_load(x + i), v_load(x + i), sum);
     vf tail = v_load_n(x + i, left);
     float squares = v_fold_add(v_fma(tail, tail, sum));
-    vf length = v_max(v_sqrt(v_splat(squares)), v_splat(1e-6f));
+    vf length = v_max(v_splat(1e-6f), v_sqrt(v_splat(squares))); /* in this order NaN stays */
     for (i = 0; i < count - left; i += CIRCLET_LANES) v_store(y + i, v_load(x + i) / length);
     v_store_n(y + i, tail / length, left);
 }

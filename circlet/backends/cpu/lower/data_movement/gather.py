@@ -123,7 +123,7 @@ def _lower_embedding_lookup(op: Op, context: Context) -> None:
     params: dict[str, ParamValue] = {"ids": ids.elements, "rows": rows, "run": run}
     scales = context.constant(row_scales(op, rows))
     operands = (source_ref(context, ids), source_ref(context, table), scales, TensorRef(result))
-    kernel = Kernel("gather.h", "embedding_lookup", (int(table.dtype is DType.INT8),))
+    kernel = Kernel("gather.h", "embedding_lookup")
     context.call(op, kernel, params, operands, (result,), tasks=ids.elements)
 
 

@@ -1,0 +1,1 @@
+"""Cases of ONNX nodes that are generated from the standard's own schemas."""
