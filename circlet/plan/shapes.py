@@ -13,6 +13,7 @@ from circlet.ops.verify import checked_types
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
 from circlet.passes.fuse_list_update import FuseListUpdate
 from circlet.passes.rewriter import Rewriter
+from circlet.plan.lower_onnx import LowerOnnx
 
 _ROUNDS = 64
 _COPIED_PART = 8  # of the operators that a network may have, as copies for other sizes
@@ -26,9 +27,10 @@ def fix_shapes(
 
     Unknown sizes of inputs and variables take the file's default (1 where it has none); the
     records' inference carries them through the graph and into the graphs that its ops run. Shapes
-    that are computed from constants and other shapes are folded on the way, and lists updated in a
-    way that keeps their shape known. Only sizes that depend on data stay unknown. A graph that is
-    called with operands of several sizes becomes one graph for each.
+    that are computed from constants and other shapes are folded on the way, lists updated in a
+    way that keeps their shape known, and ONNX operators that were read with open sizes lowered.
+    Only sizes that depend on data stay unknown. A graph that is called with operands of several
+    sizes becomes one graph for each.
 
     Args:
         resized: Whether the same graph was found sound at other sizes.
@@ -44,7 +46,7 @@ def fix_shapes(
         _set(tensor, tensor.static_shape)
         _check_size(tensor, tensor, limits)
     folding = FoldConstants(keeps=frozenset({DEQUANTIZE}), ledger=ledger or FoldLedger())
-    settling = (folding, FuseListUpdate())
+    settling = (folding, FuseListUpdate(), LowerOnnx(limits))
     inference = _Inference(limits, resized, folding)
     for _ in range(_ROUNDS):
         changed = [inference.over(graph)] + [
@@ -86,7 +88,7 @@ class _Inference:
             op.regions = self._regions(op, operands)
         types = checked_types(op, graph, resized=self._resized)
         for tensor, inferred in zip(op.outputs, types, strict=False):
-            _set(tensor, inferred.shape)
+            _set(tensor, inferred.shape, inferred.has_rank)
             _check_size(tensor, op, self._limits)
 
     def _regions(self, op: Op, operands: Operands) -> list[Graph]:
@@ -136,9 +138,9 @@ def _common(shape: Shape | None, result: Tensor) -> Shape | None:
     return tuple(a if a == b else None for a, b in zip(shape, result.shape, strict=True))
 
 
-def _set(tensor: Tensor, shape: Shape) -> None:
+def _set(tensor: Tensor, shape: Shape, has_rank: bool = True) -> None:
     tensor.shape = shape
-    tensor.has_rank = True
+    tensor.has_rank = has_rank
     tensor.default_shape = None
 
 

@@ -189,7 +189,7 @@ class Node:
         except CircletError as error:
             raise NotLoweredError(f"{error.what} {error.why}") from None
         for tensor, inferred in zip(op.outputs, types, strict=True):
-            tensor.shape, tensor.has_rank = inferred.shape, True
+            tensor.shape, tensor.has_rank = inferred.shape, inferred.has_rank
         for violation in op_violations(op, graph):
             raise NotLoweredError(violation.message)
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ops.onnx.record import OnnxAttrs, onnx_kind
+from circlet.ir import Op, Shape, Tensor
+from circlet.ops.onnx.record import OnnxAttrs, axis_of, onnx_kind
+from circlet.ops.onnx.sizes import inferred
 
 Array = np.ndarray
 
@@ -139,5 +141,36 @@ def _upsample(attrs: OnnxAttrs, x: Array, scales: Any = None) -> Array:
     return _resize(OnnxAttrs(attrs.values, 10), x, given)
 
 
-onnx_kind("Resize", _resize, inputs=(1, 4))
-onnx_kind("Upsample", _upsample, inputs=(1, 2))
+def _given(tensor: Tensor | None) -> Array | None:
+    """The elements of an operand that has any; None where it is omitted or computed."""
+    return None if tensor is None or tensor.data is None or not tensor.elements else tensor.data
+
+
+def _sizes(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
+    """Sizes by the operands where these are constant."""
+    first = 1 if attrs.opset < 11 else 2
+    scales, sizes = _given(op.input(first)), _given(op.input(first + 1))
+    listed = attrs.get("scales")
+    scales = np.array(listed, np.float32) if listed is not None else scales
+    if scales is None and sizes is None:
+        return [(None,) * len(x)]
+    axes = [axis_of(axis, len(x)) for axis in attrs.get("axes") or range(len(x))]
+    made: list[int | None] = list(x)
+    if sizes is not None and attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch":
+        for axis, size in zip(axes, sizes, strict=True):
+            made[axis] = int(size)
+    elif sizes is None and scales is not None:
+        for axis, scale in zip(axes, scales, strict=True):
+            size = x[axis]
+            made[axis] = None if size is None else int(np.floor(size * scale))
+    elif any(x[axis] is None for axis in axes):
+        return [(None,) * len(x)]
+    else:
+        known = [size or 0 for size in x]
+        for axis, (count, _) in zip(axes, _targets(attrs, known, axes, scales, sizes), strict=True):
+            made[axis] = count
+    return [tuple(made)]
+
+
+onnx_kind("Resize", _resize, inputs=(1, 4), infer=inferred(_sizes))
+onnx_kind("Upsample", _upsample, inputs=(1, 2), infer=inferred(_sizes))

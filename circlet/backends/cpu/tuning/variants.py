@@ -407,6 +407,7 @@ _DATA_MOVEMENT = (
     _row("sparse_to_dense", "gather", "scatters", _E, "gather", f"{_ONE}SparseToDense_000"),
     _row("dynamic_update_slice", "gather", "updates of slices", _E, "updates", "while_dynamic"),
     _row("bucketize", "bucketize", "buckets of many boundaries", _O, "bits", ""),
+    _row("cast", "cast", "changes of type", _E, "cast", ""),
     _row("top_k", "top_k", "the largest of rows", _E, "gather", f"{_ONE}TopKV2_001"),
     _row(
         "detection_postprocess",
