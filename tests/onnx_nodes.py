@@ -30,6 +30,16 @@ LEFT_OUT = {
     **dict.fromkeys(("RegexFullMatch", "TfIdfVectorizer"), "strings"),
     "SequenceMap": "sequence map",
 }
+_LISTS = "a sequence or an optional enters or leaves the network, or its length is not known"
+# Names of cases that are known to fail -> why.
+KNOWN_FAILURES = {
+    "test_affine_grid_2d*_expanded": "the rank of a function's result is not stated",
+    "test_attention_*_bf16*": "BFLOAT16 is not rounded between nodes: one unit in the last place",
+    "test_causal_conv_with_state*_past_state": "onnx cannot inline the function",
+    **dict.fromkeys(("test_identity_*", "test_if_opt", "test_if_seq", "test_loop*_seq*"), _LISTS),
+    **dict.fromkeys(("test_optional_*", "test_sequence_*", "test_split_to_sequence_*"), _LISTS),
+    "test_scan_sum": "Scan of operator set 8 has another form",
+}
 _STRING = 8
 
 
@@ -80,6 +90,12 @@ def left_out(case: Any) -> str | None:
     ends = [*model.graph.input, *model.graph.output]
     only_strings = any(value.type.tensor_type.elem_type == _STRING for value in ends)
     return "strings" if only_strings else None
+
+
+def known_failure(name: str) -> str:
+    """Why a case is known to fail; "" where it should pass."""
+    found = (why for pattern, why in KNOWN_FAILURES.items() if fnmatch.fnmatch(name, pattern))
+    return next(found, "")
 
 
 def operator_of(case: Any) -> str:
@@ -166,7 +182,7 @@ def table(found: Sequence[Result]) -> str:
         shares = (f"{b} {passed[kind, b]}/{total[kind, b]}" for b in backends)
         lines.append(f"{kind:32} {'   '.join(shares)}")
     failures = [r for r in found if r.reason]
-    lines += [f"FAIL {r.backend:9} {r.name}: {r.reason}" for r in failures]
+    lines += [f"FAIL {r.backend:9} {r.name}: {known_failure(r.name) or r.reason}" for r in failures]
     for backend in backends:
         count = sum(r.backend == backend for r in found)
         good = sum(r.backend == backend and not r.reason for r in found)
