@@ -61,6 +61,7 @@ PASSES = PassTable(
         "merge-reshapes": "merge_reshapes:MergeReshapes",
         "fuse-activation": "fuse_activation:FuseActivation",
         "fuse-pad": "fuse_pad:FusePad",
+        "inline-branch": "inline_branch:InlineBranch",
         "inline-composite": "inline_composite:InlineComposite",
         "unpack-constants": "unpack_constants:UnpackConstants",
         "fuse-list-update": "fuse_list_update:FuseListUpdate",

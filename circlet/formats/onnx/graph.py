@@ -11,6 +11,7 @@ import numpy as np
 from circlet.errors import FormatError, GraphError, LimitError, UnsupportedOp
 from circlet.formats.onnx.attributes import attribute_value, stored_attributes
 from circlet.formats.onnx.node import Node, NotLoweredError
+from circlet.formats.onnx.rank import UnknownRankError
 from circlet.formats.onnx.schema import check_attributes
 from circlet.formats.onnx.sequences import TensorList, tensor_list
 from circlet.formats.onnx.table import Import, find_importer
@@ -250,10 +251,12 @@ class GraphImporter:
         try:
             return self.by_importer(node)
         except NotLoweredError as error:
-            why = str(error.args[0])
+            why, cause = str(error.args[0]), error.__cause__
         has_lists = any(isinstance(tensor, TensorList) for tensor in node.inputs)
         if find(f"CUSTOM:{PREFIX}{node.kind}") is not None and not (node.domain or has_lists):
             return self._own_record(node)
+        if isinstance(cause, UnknownRankError):
+            raise cause
         if len(self.state.unsupported) > missing:
             return None
         types = " ".join("_" if t is None else t.dtype.name for t in node.inputs)
@@ -266,9 +269,11 @@ class GraphImporter:
         """A node's results by its importer.
 
         Raises:
-            NotLoweredError: There is none, or no record means exactly what the node does.
+            NotLoweredError: There is none, or no record means exactly what the node does, or a
+                rank is not known, which is then the cause.
         """
         why = "Circlet does not know this kind of operator"
+        cause: UnknownRankError | None = None
         function = find_importer(node.domain, node.kind, node.opset)
         attempts = [] if function is None else [function, self.widened(function)]
         if node.kind not in _PASSING and any(
@@ -283,8 +288,10 @@ class GraphImporter:
                 return made if isinstance(made, list) else [made]
             except NotLoweredError as error:
                 why = str(error.args[0])
-                node.ops.clear()
-        raise NotLoweredError(why)
+            except UnknownRankError as error:
+                why, cause = error.what, error
+            node.ops.clear()
+        raise NotLoweredError(why) from cause
 
     def widened(self, function: Import) -> Import:
         """An importer over FLOAT32 operands for one over FLOAT16 or BFLOAT16 ones.

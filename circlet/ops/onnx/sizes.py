@@ -10,7 +10,9 @@ from math import ceil, prod
 
 from circlet.errors import GraphError
 from circlet.ir import Op, Shape
+from circlet.ops.onnx import sizes_of_products as others
 from circlet.ops.onnx.record import Infer, OnnxAttrs, attributes, axis_of, stated
+from circlet.ops.onnx.sizes_of_products import length_of, listed, open_sizes
 from circlet.ops.opdef import TensorType
 from circlet.ops.operands import known_ints, operand, ranked
 
@@ -41,10 +43,6 @@ def inferred(sizes: Sizes) -> Infer:
     return infer
 
 
-def _open(rank: int) -> Shape:
-    return (None,) * rank
-
-
 def _axes(op: Op, attrs: OnnxAttrs, index: int, rank: int) -> list[int] | None:
     """Axes of operand `index` or of the attribute; None where only a run knows them."""
     if op.input(index) is None:
@@ -54,24 +52,10 @@ def _axes(op: Op, attrs: OnnxAttrs, index: int, rank: int) -> list[int] | None:
     return None if known is None else [axis_of(axis, rank) for axis in known]
 
 
-def _count(op: Op, index: int) -> int | None:
-    """The number of elements of a list that gives sizes."""
-    shape = operand(op, index).shape
-    return shape[0] if len(shape) == 1 else None
-
-
-def _listed(op: Op, index: int) -> Sequence[Shape] | None:
-    """One output of the sizes that operand `index` lists."""
-    known, count = known_ints(op.input(index)), _count(op, index)
-    if known is not None:
-        return [known]
-    return None if count is None else [_open(count)]
-
-
 def _reshape(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
     target = known_ints(op.input(1))
     if target is None:
-        return _listed(op, 1)
+        return listed(op, 1)
     kept = not attrs.get("allowzero", 0)
     if kept and any(size == 0 and place >= len(x) for place, size in enumerate(target)):
         raise GraphError("a size is to be copied that does not exist", where=op.name)
@@ -108,17 +92,17 @@ def _squeeze(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
 def _unsqueeze(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
     known = known_ints(op.input(1)) if op.input(1) is not None else attrs.get("axes")
     if known is None:
-        count = _count(op, 1) if op.input(1) is not None else None
-        return None if count is None else [_open(len(x) + count)]
+        count = length_of(op, 1) if op.input(1) is not None else None
+        return None if count is None else [open_sizes(len(x) + count)]
     rank, own = len(x) + len(known), iter(x)
     axes = {axis_of(axis, rank) for axis in known}
     return [tuple(1 if i in axes else next(own) for i in range(rank))]
 
 
 def _expand(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
-    target, count = known_ints(op.input(1)), _count(op, 1)
+    target, count = known_ints(op.input(1)), length_of(op, 1)
     if target is None:
-        return None if count is None else [_open(max(count, len(x)))]
+        return None if count is None else [open_sizes(max(count, len(x)))]
     rank = max(len(target), len(x))
     wide = (1,) * (rank - len(x)) + tuple(x)
     sizes = (1,) * (rank - len(target)) + target
@@ -128,7 +112,7 @@ def _expand(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
 def _tile(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
     times = known_ints(op.input(1))
     if times is None or len(times) != len(x):
-        return [_open(len(x))]
+        return [open_sizes(len(x))]
     return [tuple(None if n is None else n * t for n, t in zip(x, times, strict=True))]
 
 
@@ -171,7 +155,7 @@ def _pad(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
     amounts = attrs.get("pads") if op.input(1) is None else known_ints(op.input(1))
     axes = _axes(op, attrs, 3, len(x))
     if amounts is None or (axes is None and op.input(3) is not None):
-        return [_open(len(x))]
+        return [open_sizes(len(x))]
     places, made = list(range(len(x))) if axes is None else axes, list(x)
     for i, axis in enumerate(places):
         size = x[axis]
@@ -213,12 +197,6 @@ def _range(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
     return [(max(0, ceil((float(last) - float(first)) / float(step))),)]
 
 
-def _one_hot(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
-    depth, axis = operand(op, 1).data, axis_of(attrs.get("axis", -1), len(x) + 1)
-    count = None if depth is None else int(depth.reshape(-1)[0])
-    return [(*x[:axis], count, *x[axis:])]
-
-
 def _gather(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
     axis = axis_of(attrs.get("axis", 0), len(x))
     return [(*x[:axis], *operand(op, 1).shape, *x[axis + 1 :])]
@@ -228,19 +206,6 @@ def _gather_nd(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
     places = operand(op, 1).shape
     taken = attrs.get("batch_dims", 0) + (places[-1] or 0)
     return None if places[-1] is None else [(*places[:-1], *x[taken:])]
-
-
-def _top_k(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
-    axis = axis_of(attrs.get("axis", -1), len(x))
-    known = (attrs.get("k"),) if op.input(1) is None else known_ints(op.input(1))
-    made = (*x[:axis], None if known is None else known[0], *x[axis + 1 :])
-    return [made, made]
-
-
-def _arg(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
-    axis = axis_of(attrs.get("axis", 0), len(x))
-    kept = (1,) if attrs.get("keepdims", 1) else ()
-    return [(*x[:axis], *kept, *x[axis + 1 :])]
 
 
 def _unique(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
@@ -265,149 +230,47 @@ def _centred(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
     return [tuple(made)]
 
 
-def _col_to_im(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
-    image, block = known_ints(op.input(1)), known_ints(op.input(2))
-    if image is None or block is None:
-        return None
-    channels = None if x[1] is None else x[1] // prod(block)
-    return [(x[0], channels, *image)]
-
-
-def _mat_mul(op: Op, attrs: OnnxAttrs, x: Shape, right: int = 1) -> Sequence[Shape]:
-    from circlet.ops.elementwise import broadcast_shape
-
-    y = operand(op, right).shape
-    lead = broadcast_shape(x[:-2], y[:-2])
-    if lead is None:
-        raise GraphError(f"{x} and {y} do not broadcast", where=op.name)
-    rows = x[-2:-1]
-    return [(*lead, *rows, *(y[-1:] if len(y) > 1 else ()))]
-
-
-def _gemm(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
-    y = operand(op, 1).shape
-    return [(x[1 if attrs.get("transA", 0) else 0], y[0 if attrs.get("transB", 0) else 1])]
-
-
-def _over_pixels(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
-    return [(*x[:2], *(1 for _ in x[2:]))]
-
-
-def _grid_sample(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
-    return [(*x[:2], *operand(op, 1).shape[1:-1])]
-
-
-def _roi_align(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
-    bins = attrs.get("output_height", 1), attrs.get("output_width", 1)
-    return [(operand(op, 1).shape[0], x[1], *bins)]
-
-
-def _einsum(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
-    terms, arrow, result = str(attrs.get("equation")).replace(" ", "").partition("->")
-    if not arrow or "." in terms + result:
-        return None
-    sizes: dict[str, int | None] = {}
-    for term, tensor in zip(terms.split(","), op.inputs, strict=True):
-        shape = () if tensor is None else tensor.shape
-        for letter, size in zip(term, shape, strict=True):
-            known = sizes.get(letter)
-            sizes[letter] = size if known in (None, 1) else known
-    return [tuple(sizes[letter] for letter in result)]
-
-
-def _affine_grid(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
-    size, count = known_ints(op.input(1)), _count(op, 1)
-    if size is None:
-        return None if count is None else [(x[0], *_open(count - 2), count - 2)]
-    return [(size[0], *size[2:], len(size) - 2)]
-
-
-def _window(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
-    known = known_ints(op.input(0))
-    return [(None if known is None else known[0],)]
-
-
-def _deformed(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
-    return [(x[0], operand(op, 1).shape[0], *operand(op, 2).shape[2:])]
-
-
-def _max_roi_pool(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
-    return [(operand(op, 1).shape[0], x[1], *attrs.get("pooled_shape"))]
-
-
-def _unpooled(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
-    if op.input(2) is not None:
-        return _listed(op, 2)
-    taps = attrs.get("kernel_shape")
-    rank = len(taps)
-    strides, pads = attrs.get("strides") or (1,) * rank, attrs.get("pads") or (0,) * (2 * rank)
-    sizes = [
-        None if n is None else (n - 1) * strides[i] + taps[i] - pads[i] - pads[i + rank]
-        for i, n in enumerate(x[2:])
-    ]
-    return [(*x[:2], *sizes)]
-
-
-def _attention(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
-    """The result, keys and values with those of before, and scores."""
-    keys, values = operand(op, 1).shape, operand(op, 2).shape
-    if len(x) == 3:
-        counts = attrs.get("q_num_heads"), attrs.get("kv_num_heads")
-        x, keys, values = (
-            (s[0], count, s[1], None if s[2] is None else s[2] // count)
-            for s, count in zip((x, keys, values), (*counts, counts[1]), strict=True)
-        )
-    past = op.input(4)
-    before = 0 if past is None else past.shape[2]
-    total = None if before is None or keys[2] is None else before + keys[2]
-    made: Shape = (*x[:3], values[3])
-    if len(operand(op, 0).shape) == 3:
-        made = (x[0], x[2], None if values[3] is None else values[3] * (x[1] or 0))
-    kept = [(*part[:2], total, part[3]) for part in (keys, values)]
-    return [made, *kept, (*x[:3], total)]
-
-
 SIZES: dict[str, Sizes] = {
-    "AffineGrid": _affine_grid,
-    "ArgMax": _arg,
-    "ArgMin": _arg,
-    "Attention": _attention,
-    "BlackmanWindow": _window,
+    "AffineGrid": others.affine_grid,
+    "ArgMax": others.arg,
+    "ArgMin": others.arg,
+    "Attention": others.attention,
+    "BlackmanWindow": others.window,
     "CenterCropPad": _centred,
-    "Col2Im": _col_to_im,
+    "Col2Im": others.col_to_im,
     "Compress": _compress,
     "Concat": _concat,
-    "ConstantOfShape": lambda op, attrs, x: _listed(op, 0),
+    "ConstantOfShape": lambda op, attrs, x: others.listed(op, 0),
     "DepthToSpace": _depth_to_space,
-    "DeformConv": _deformed,
+    "DeformConv": others.deformed,
     "Det": lambda op, attrs, x: [x[:-2]],
     "DynamicQuantizeLinear": lambda op, attrs, x: [x, (), ()],
-    "Einsum": _einsum,
+    "Einsum": others.einsum,
     "Expand": _expand,
     "EyeLike": lambda op, attrs, x: [x],
     "Flatten": _flatten,
     "Gather": _gather,
     "GatherElements": lambda op, attrs, x: [operand(op, 1).shape],
     "GatherND": _gather_nd,
-    "Gemm": _gemm,
-    "GlobalAveragePool": _over_pixels,
-    "GlobalLpPool": _over_pixels,
-    "GlobalMaxPool": _over_pixels,
-    "GridSample": _grid_sample,
-    "HammingWindow": _window,
-    "HannWindow": _window,
-    "MatMul": _mat_mul,
-    "MatMulInteger": _mat_mul,
-    "MaxRoiPool": _max_roi_pool,
-    "MaxUnpool": _unpooled,
+    "Gemm": others.gemm,
+    "GlobalAveragePool": others.over_pixels,
+    "GlobalLpPool": others.over_pixels,
+    "GlobalMaxPool": others.over_pixels,
+    "GridSample": others.grid_sample,
+    "HammingWindow": others.window,
+    "HannWindow": others.window,
+    "MatMul": others.mat_mul,
+    "MatMulInteger": others.mat_mul,
+    "MaxRoiPool": others.max_roi_pool,
+    "MaxUnpool": others.unpooled,
     "NonMaxSuppression": lambda op, attrs, x: [(None, 3)],
     "NonZero": lambda op, attrs, x: [(len(x), None)],
-    "OneHot": _one_hot,
+    "OneHot": others.one_hot,
     "Pad": _pad,
-    "QLinearMatMul": lambda op, attrs, x: _mat_mul(op, attrs, x, 3),
+    "QLinearMatMul": lambda op, attrs, x: others.mat_mul(op, attrs, x, 3),
     "Range": _range,
     "Reshape": _reshape,
-    "RoiAlign": _roi_align,
+    "RoiAlign": others.roi_align,
     "Shape": lambda op, attrs, x: [(len(x[attrs.get("start", 0) : attrs.get("end")]),)],
     "Size": lambda op, attrs, x: [()],
     "Slice": _slice,
@@ -415,7 +278,7 @@ SIZES: dict[str, Sizes] = {
     "Split": _split,
     "Squeeze": _squeeze,
     "Tile": _tile,
-    "TopK": _top_k,
+    "TopK": others.top_k,
     "Transpose": _transpose,
     "Unique": _unique,
     "Unsqueeze": _unsqueeze,
