@@ -93,7 +93,7 @@ def _inlined(op: Op) -> list[Op]:
 
     ops = []
     for part in branch.ops:
-        outputs = [result for t in part.outputs if (result := tensor(t)) is not None]
+        outputs = [twin for t in part.outputs if (twin := tensor(t)) is not None]
         ops.append(replace(part, inputs=[tensor(t) for t in part.inputs], outputs=outputs))
     for given, result in copied:
         source = tensor(given)
