@@ -167,6 +167,30 @@ def test_indices_become_rows_natively_those_from_the_end_too() -> None:
     np.testing.assert_array_equal(result, np.where(hot, 2, -1))
 
 
+def scans() -> bytes:
+    """Two running sums, one of the other, along sequences of an open length."""
+    kinds = {"total": 1, "part": 1, "sum": 1, "row": 1}
+    values = [helper.make_tensor_value_info(name, 1, [2]) for name in kinds]
+    body = [node("Add", "total part", "sum"), node("Identity", "sum", "row")]
+    inner = helper.make_graph(body, "turn", values[:2], values[2:])
+    nodes = [
+        node("Scan", "zero x", "last first", body=inner, num_scan_inputs=1),
+        node("Scan", "zero first", "end y", body=inner, num_scan_inputs=1),
+    ]
+    constants = {"zero": np.zeros(2, np.float32)}
+    return model(nodes, {"x": ["time", 2]}, {"y": ["time", 2], "end": [2]}, constants)
+
+
+def test_scans_of_open_lengths_run_natively_one_after_the_other() -> None:
+    data = scans()
+    assert left(data, x=(5, 2)) == []
+    values = np.arange(10, dtype=np.float32).reshape(5, 2)
+    session = circlet.Session(data, backends=["reference"], cache=False)
+    result, end = session.run([values]).values()
+    np.testing.assert_array_equal(result, values.cumsum(0).cumsum(0))
+    np.testing.assert_array_equal(end, result[-1])
+
+
 def branching() -> bytes:
     """A choice by the rank of the batch: `y = x + 1` of one row, else `y = x`."""
     rows = helper.make_graph(
