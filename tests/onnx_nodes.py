@@ -38,7 +38,6 @@ KNOWN_FAILURES = {
     "test_causal_conv_with_state*_past_state": "onnx cannot inline the function",
     **dict.fromkeys(("test_identity_*", "test_if_opt", "test_if_seq", "test_loop*_seq*"), _LISTS),
     **dict.fromkeys(("test_optional_*", "test_sequence_*", "test_split_to_sequence_*"), _LISTS),
-    "test_scan_sum": "Scan of operator set 8 has another form",
 }
 _STRING = 8
 

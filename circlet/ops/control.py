@@ -39,10 +39,11 @@ def _dtypes(tensors: Sequence[Tensor | None]) -> list[DType | None]:
 
 def common_type(results: Sequence[Tensor]) -> TensorType:
     """The type of values of which one is taken; sizes that differ are unknown."""
-    kind, *others = (TensorType(tensor.dtype, tensor.shape) for tensor in results)
+    first, *others = results
     for other in others:
-        kind = _common(Tensor("", *kind), Tensor("", *other))
-    return kind
+        kind = _common(first, other)
+        first = Tensor("", kind.dtype, kind.shape)
+    return TensorType(first.dtype, first.shape)
 
 
 def dtypes_agree(left: Sequence[Tensor | None], right: Sequence[Tensor | None]) -> bool:

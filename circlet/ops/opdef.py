@@ -23,10 +23,15 @@ Arrays = Sequence[np.ndarray | None]
 
 
 class TensorType(NamedTuple):
-    """What inference says of one output: element type and sizes (None where unknown)."""
+    """What inference says of one output: element type and sizes (None where unknown).
+
+    Attributes:
+        has_rank: False where even the number of dimensions depends on the data of a run.
+    """
 
     dtype: DType
     shape: Shape
+    has_rank: bool = True
 
 
 @dataclass(frozen=True)

@@ -140,14 +140,21 @@ class CastAttrs:
     out_data_type: str = "FLOAT32"
 
 
-_CASTABLE = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64", "UINT16", "UINT32", "BOOL")
+CASTABLE = (
+    *("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64", "UINT16", "UINT32", "BOOL"),
+    *("FLOAT16", "FLOAT64", "UINT64"),
+)
 
 
 def _evaluate_cast(op: Op, inputs: Arrays) -> list[np.ndarray]:
     values, result = present(inputs[0]), op.outputs[0].dtype
-    if values.dtype == np.float32 and result.is_integer:
+    is_float = values.dtype.kind == "f"
+    if is_float and result.is_integer:
         return [truncated(values, result)]
-    return [values.astype(result.numpy)]
+    if result is DType.FLOAT16 and not is_float:
+        values = values.astype(np.float32)
+    with np.errstate(over="ignore"):
+        return [values.astype(result.numpy)]
 
 
 def truncated(values: np.ndarray, result: DType) -> np.ndarray:
@@ -164,7 +171,7 @@ register(
         kind="CAST",
         attrs=CastAttrs,
         arity=(1, 1),
-        dtypes=tuple(f"{a} -> {b}" for a in _CASTABLE for b in _CASTABLE),
+        dtypes=tuple(f"{a} -> {b}" for a in CASTABLE for b in CASTABLE),
         infer=_infer_as_declared,
         evaluate=_evaluate_cast,
         identity=always,

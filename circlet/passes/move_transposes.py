@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from circlet.ops.layout import permutation
 from circlet.ops.operands import is_reshape
 from circlet.ops.shape import ReshapeAttrs
 from circlet.passes.rewriter import Rewriter
-from circlet.passes.transposed import Transposed, is_movable, transposed
+from circlet.passes.transposed import Transposed, is_movable, reshaped, transposed
 
 Order = tuple[int, ...]
 
@@ -109,13 +110,21 @@ def _united(op: Op, rewriter: Rewriter) -> Origin:
 def _gains(op: Op, rewriter: Rewriter) -> bool:
     """Whether all that read the op's transposed operands can do without the transposes."""
     for tensor in op.inputs:
-        if _order_of(tensor, rewriter) is None or tensor is None:
+        found = _order_of(tensor, rewriter)
+        if found is None or tensor is None:
             continue
         if tensor in rewriter.boundary:
             return False
-        if rewriter.any_reader(tensor, lambda r: r.kind != "TRANSPOSE" and not is_movable(r)):
+        if rewriter.any_reader(tensor, partial(_needs, *found)):
             return False
     return True
+
+
+def _needs(source: Tensor, order: Order, op: Op) -> bool:
+    """Whether an op that reads a transposed tensor cannot do without the transpose."""
+    if op.kind == "RESHAPE":
+        return not is_movable(op) or reshaped(op, [source, *op.inputs[1:]], order) is None
+    return op.kind != "TRANSPOSE" and not is_movable(op)
 
 
 def _replace(op: Op, made: Transposed, rewriter: Rewriter) -> None:

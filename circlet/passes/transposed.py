@@ -15,7 +15,7 @@ from circlet.ops.gather import GatherAttrs
 from circlet.ops.layout import ConcatenationAttrs, concatenation_axis
 from circlet.ops.operands import known_ints
 from circlet.ops.reduce import ReducerAttrs
-from circlet.ops.shape import SqueezeAttrs, squeezed_axes
+from circlet.ops.shape import ReshapeAttrs, SqueezeAttrs, squeezed_axes
 from circlet.ops.strided_slice import StridedSliceAttrs
 
 Order = tuple[int, ...]
@@ -196,6 +196,50 @@ def _gather(op: Op, sources: Sources, order: Order) -> Transposed | None:
     return Transposed([sources[0], index], replace(attrs, axis=order[outer]), order)
 
 
+def _blocks(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int]]:
+    """How many axes, from the front on, of two shapes hold the same elements, in least steps."""
+    blocks, i, j = [], 0, 0
+    while i < len(before) and j < len(after):
+        first, second = before[i], after[j]
+        sizes = [1, 1]
+        while first != second:
+            place = 0 if first < second else 1
+            sizes[place] += 1
+            if i + sizes[0] > len(before) or j + sizes[1] > len(after):
+                return []
+            if place:
+                second *= after[j + sizes[1] - 1]
+            else:
+                first *= before[i + sizes[0] - 1]
+        blocks.append((sizes[0], sizes[1]))
+        i, j = i + sizes[0], j + sizes[1]
+    return blocks if (i, j) == (len(before), len(after)) else []
+
+
+def reshaped(op: Op, sources: Sources, order: Order) -> Transposed | None:
+    """Axes that are neighbours in the source too are joined or split there."""
+    given, result = op.inputs[0], op.outputs[0]
+    if sources[0] is None or given is None or len(given.shape) != len(order):
+        return None
+    if None in (*given.shape, *result.shape) or 0 in given.shape:
+        return None
+    ends = [0, 0]
+    made: list[tuple[int, tuple[int, ...], int]] = []
+    for inner, outer in _blocks(given.static_shape, result.static_shape):
+        axes = order[ends[0] : ends[0] + inner]
+        if list(axes) != list(range(axes[0], axes[0] + inner)):
+            return None
+        made.append((axes[0], result.static_shape[ends[1] : ends[1] + outer], ends[1]))
+        ends = [ends[0] + inner, ends[1] + outer]
+    if not made:
+        return None
+    places = [place + i for _, sizes, place in sorted(made) for i in range(len(sizes))]
+    target = tuple(size for _, sizes, _ in sorted(made) for size in sizes)
+    left = tuple(places.index(axis) for axis in range(len(places)))
+    sizes_of = constant("sizes", np.array(target, np.int32))
+    return Transposed([sources[0], sizes_of], ReshapeAttrs(target), left)
+
+
 _REDUCTIONS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL")
 _ROWS = ("SOFTMAX", "LOG_SOFTMAX", "LOCAL_RESPONSE_NORMALIZATION")
 _RULES: dict[str, Callable[[Op, Sources, Order], Transposed | None]] = {
@@ -206,6 +250,7 @@ _RULES: dict[str, Callable[[Op, Sources, Order], Transposed | None]] = {
     **dict.fromkeys(("QUANTIZE", "DEQUANTIZE", "CAST"), _elementwise),
     "CONCATENATION": _concatenation,
     "GATHER": _gather,
+    "RESHAPE": reshaped,
     "STRIDED_SLICE": _strided,
     "SQUEEZE": _squeeze,
     "EXPAND_DIMS": _expand_dims,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from circlet.errors import LimitError
+from circlet.errors import GraphError, LimitError
 from circlet.ir import Graph, Op, Shape, Tensor
 from circlet.ir.copy import copy_of_graph
 from circlet.ir.regions import LOOPS, reachable
 from circlet.limits import Limits
 from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.ops.opdef import takes_elements
+from circlet.ops.ranks import forget_ranks, keeps_rank
 from circlet.ops.state import variables
 from circlet.ops.verify import checked_types
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
 from circlet.passes.fuse_list_update import FuseListUpdate
 from circlet.passes.inline_branch import InlineBranch
 from circlet.passes.rewriter import Rewriter
+from circlet.plan.lower_onnx import LowerOnnx
 
 _ROUNDS = 64
 _COPIED_PART = 8  # of the operators that a network may have, as copies for other sizes
@@ -28,17 +30,17 @@ def fix_shapes(
 
     Unknown sizes of inputs and variables take the file's default (1 where it has none); the
     records' inference carries them through the graph and into the graphs that its ops run. Shapes
-    that are computed from constants and other shapes are folded on the way, branches that such
-    values decide are replaced by what they run, and lists are updated in a way that keeps their
-    shape known. Only sizes that depend on data stay unknown. A graph that is called with operands
-    of several sizes becomes one graph for each.
+    that are computed from constants and other shapes are folded on the way, lists updated in a
+    way that keeps their shape known, branches that every run takes put in the place of their IF,
+    and ONNX operators that were read with open sizes lowered. Only sizes that depend on data stay
+    unknown. A graph that is called with operands of several sizes becomes one graph for each.
 
     Args:
         resized: Whether the same graph was found sound at other sizes.
         ledger: What folding may store and do.
 
     Raises:
-        GraphError: An op breaks a rule of its record.
+        GraphError: An op breaks a rule of its record, or a rank stays unknown.
         LimitError: A tensor would be larger than the limits allow, or graphs are called with
             operands of too many sizes.
     """
@@ -47,7 +49,7 @@ def fix_shapes(
         _set(tensor, tensor.static_shape)
         _check_size(tensor, tensor, limits)
     folding = FoldConstants(keeps=frozenset({DEQUANTIZE}), ledger=ledger or FoldLedger())
-    settling = (folding, InlineBranch(), FuseListUpdate())
+    settling = (folding, FuseListUpdate(), InlineBranch(), LowerOnnx(limits))
     inference = _Inference(limits, resized, folding)
     for _ in range(_ROUNDS):
         changed = [inference.over(graph)] + [
@@ -55,6 +57,20 @@ def fix_shapes(
         ]
         if not any(changed):
             break
+    for part in reachable(graph):
+        _check_ranks(part)
+
+
+def _check_ranks(graph: Graph) -> None:
+    for op in graph.ops:
+        for tensor in op.outputs:
+            if not tensor.has_rank:
+                raise GraphError(
+                    "the number of dimensions of a tensor is not known",
+                    where=f"{op.name} ({op.label})",
+                    why=f"that of {tensor.name!r} depends on the data of a run",
+                    fix="export the model with shapes, or run onnx.shape_inference over it",
+                )
 
 
 class _Inference:
@@ -79,7 +95,7 @@ class _Inference:
         rewriter = Rewriter(graph)
         for op in rewriter.ops():
             self._infer(op, graph)
-            self._folding.fold(op, rewriter)
+            self._folding.fold(op, rewriter, was_checked=True)
         return rewriter.finish()
 
     def _infer(self, op: Op, graph: Graph) -> None:
@@ -87,9 +103,12 @@ class _Inference:
             given = op.inputs[len(op.inputs) - len(op.regions[-1].inputs) :]
             operands = tuple(None if outer is None else outer.shape for outer in given)
             op.regions = self._regions(op, operands)
+        if not keeps_rank(op):
+            forget_ranks(op)
+            return
         types = checked_types(op, graph, resized=self._resized)
         for tensor, inferred in zip(op.outputs, types, strict=False):
-            _set(tensor, inferred.shape)
+            _set(tensor, inferred.shape, inferred.has_rank)
             _check_size(tensor, op, self._limits)
 
     def _regions(self, op: Op, operands: Operands) -> list[Graph]:
@@ -139,9 +158,9 @@ def _common(shape: Shape | None, result: Tensor) -> Shape | None:
     return tuple(a if a == b else None for a, b in zip(shape, result.shape, strict=True))
 
 
-def _set(tensor: Tensor, shape: Shape) -> None:
+def _set(tensor: Tensor, shape: Shape, has_rank: bool = True) -> None:
     tensor.shape = shape
-    tensor.has_rank = True
+    tensor.has_rank = has_rank
     tensor.default_shape = None
 
 

@@ -10,6 +10,7 @@ from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.reduce import ReducerAttrs
+from circlet.ops.shape import ReshapeAttrs
 from circlet.passes.manager import PassManager
 from circlet.passes.move_transposes import MoveTransposes
 from circlet.passes.remove_dead_ops import RemoveDeadOps
@@ -80,4 +81,34 @@ def test_a_sum_that_would_add_in_another_order_stays_behind_its_transpose() -> N
     x = turned(b, b.input("x", DType.FLOAT32, (1, 31, 37, 4)), (0, 2, 1, 3))
     axes = b.constant("axes", np.array([-3, 2], np.int32))
     graph = b.output(b.op("SUM", [x, axes], ReducerAttrs(False), name="y")).build()
+    assert not MoveTransposes().run(graph)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "order"), [((1, 4, 15), (0, 2, 1)), ((1, 2, 2, 3, 5), (0, 3, 4, 1, 2))]
+)
+def test_pixels_are_joined_and_channels_split_before_a_transpose(
+    sizes: tuple[int, ...], order: tuple[int, ...]
+) -> None:
+    def tokens() -> Graph:
+        b = builder()
+        image = turned(b, b.input("x", DType.FLOAT32, (1, 3, 5, 4)), FIRST)
+        target = b.constant("sizes", np.array(sizes, np.int32))
+        flat = b.op("RESHAPE", [image, target], ReshapeAttrs(sizes))
+        return b.output(b.op("RELU", [turned(b, flat, order)], name="y")).build()
+
+    x = np.random.default_rng(0).normal(size=(1, 3, 5, 4)).astype(np.float32)
+    (wanted,) = evaluate(tokens(), [x])
+    graph = tokens()
+    PassManager((MoveTransposes(), RemoveDeadOps()), check=True).run(graph)
+    assert [op.kind for op in graph.ops] == ["RESHAPE", "RELU"]
+    np.testing.assert_array_equal(evaluate(graph, [x])[0], wanted)
+
+
+def test_a_reshape_that_joins_axes_that_were_apart_stays_behind() -> None:
+    b = builder()
+    x = turned(b, b.input("x", DType.FLOAT32, (2, 3, 5, 4)), FIRST)
+    sizes = (2, 12, 5)
+    flat = b.op("RESHAPE", [x, b.constant("sizes", np.array(sizes, np.int32))], ReshapeAttrs(sizes))
+    graph = b.output(flat).build()
     assert not MoveTransposes().run(graph)

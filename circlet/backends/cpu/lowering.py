@@ -216,6 +216,7 @@ class Rank(IntEnum):
     BLOCK_Q4 = 50  # reads an eighth of the bytes of floats that are multiples of 4 bits
     GENERAL = 60  # floats, and kernels for any type
     INT16 = 65
+    ANY_TYPE = 68  # one element after the other, of types that vectors do not have
     SPLIT = 70  # several calls for one op: groups, phases of a stride
     DENSE = 75  # what needs dense operands, or sizes of its own, after what does not
     COMPUTED = 80  # operands packed as they are read: weights that are computed at run time

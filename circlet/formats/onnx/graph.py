@@ -11,6 +11,7 @@ import numpy as np
 from circlet.errors import FormatError, GraphError, LimitError, UnsupportedOp
 from circlet.formats.onnx.attributes import attribute_value, stored_attributes
 from circlet.formats.onnx.node import Node, NotLoweredError
+from circlet.formats.onnx.rank import UnknownRankError
 from circlet.formats.onnx.schema import check_attributes
 from circlet.formats.onnx.sequences import TensorList, tensor_list
 from circlet.formats.onnx.table import Import, find_importer
@@ -251,32 +252,49 @@ class GraphImporter:
     def _attempted(self, node: Node) -> list[Tensor] | None:
         """A node's results by its importer, else by a record of its own; None without either."""
         missing = len(self.state.unsupported)
-        why = "Circlet does not know this kind of operator"
-        function = find_importer(node.domain, node.kind, node.opset)
-        if function is not None:
-            attempts = [function, self.widened(function)]
-            if node.kind not in _PASSING and any(
-                t is not None and t.dtype.is_small for t in node.inputs
-            ):
-                attempts.pop(0)  # importers look at elements as numpy has them
-            elif not self._widened.keys().isdisjoint(node.inputs):
-                attempts.reverse()  # what was not rounded before need not be now
-            for attempt in attempts:
-                try:
-                    made = attempt(node)
-                    return made if isinstance(made, list) else [made]
-                except NotLoweredError as error:
-                    why = why if error.args[0] == _OTHER_TYPES else str(error.args[0])
-                    node.ops.clear()
+        try:
+            return self.by_importer(node)
+        except NotLoweredError as error:
+            why, cause = str(error.args[0]), error.__cause__
         has_lists = any(isinstance(tensor, TensorList) for tensor in node.inputs)
         if find(f"CUSTOM:{PREFIX}{_label(node)}") is not None and not has_lists:
             return self.own_record(node)
+        if isinstance(cause, UnknownRankError):
+            raise cause
         if len(self.state.unsupported) > missing:
             return None
         types = " ".join("_" if t is None else t.dtype.name for t in node.inputs)
         entry = UnsupportedOp(node.name, _label(node), node.opset, f"{types} -> ?", why)
         self.state.unsupported.append(entry)
         return None
+
+    def by_importer(self, node: Node) -> list[Tensor]:
+        """A node's results by its importer.
+
+        Raises:
+            NotLoweredError: There is none, or no record means exactly what the node does, or a
+                rank is not known, which is then the cause.
+        """
+        why = "Circlet does not know this kind of operator"
+        cause: UnknownRankError | None = None
+        function = find_importer(node.domain, node.kind, node.opset)
+        attempts = [] if function is None else [function, self.widened(function)]
+        if node.kind not in _PASSING and any(
+            t is not None and t.dtype.is_small for t in node.inputs
+        ):
+            attempts = attempts[1:]  # importers look at elements as numpy has them
+        elif not self._widened.keys().isdisjoint(node.inputs):
+            attempts.reverse()  # what was not rounded before need not be now
+        for attempt in attempts:
+            try:
+                made = attempt(node)
+                return made if isinstance(made, list) else [made]
+            except NotLoweredError as error:
+                why = why if error.args[0] == _OTHER_TYPES else str(error.args[0])
+            except UnknownRankError as error:
+                why, cause = error.what, error
+            node.ops.clear()
+        raise NotLoweredError(why) from cause
 
     def widened(self, function: Import) -> Import:
         """An importer over FLOAT32 operands for one over FLOAT16 or BFLOAT16 ones.
@@ -314,8 +332,11 @@ class GraphImporter:
     def _narrow(self, node: Node, tensor: Tensor, half: DType) -> Tensor:
         if tensor.dtype is not DType.FLOAT32:
             return tensor
-        attrs = OnnxAttrs((("to", _HALF[half]),), node.opset)
-        made = node.op("CUSTOM", [tensor], attrs, half, f"{PREFIX}Cast")
+        if half is DType.FLOAT16:
+            made = node.cast(tensor, half)
+        else:
+            attrs = OnnxAttrs((("to", _HALF[half]),), node.opset)
+            made = node.op("CUSTOM", [tensor], attrs, half, f"{PREFIX}Cast")
         self._widened[made] = tensor
         return made
 
@@ -331,9 +352,7 @@ class GraphImporter:
             node[index]
         for tensor, inferred in zip(outputs, types.infer(op), strict=False):
             tensor.dtype = inferred.dtype
-            if inferred.shape:
-                tensor.has_rank = tensor.has_rank or inferred.shape != tensor.shape
-                tensor.shape = inferred.shape
+            tensor.shape, tensor.has_rank = inferred.shape, inferred.has_rank
         node.ops.append(op)
         return outputs
 

@@ -18,6 +18,7 @@ from circlet.ops import get, is_pure
 from circlet.ops.build import default_attrs
 from circlet.ops.facts import ShapeAttrs
 from circlet.ops.onnx.quantisation import DEQUANTIZE
+from circlet.ops.ranks import forget_ranks, keeps_rank
 from circlet.ops.requantization import litert_requantization
 from circlet.ops.verify import RECORD_RULES, op_violations
 
@@ -189,9 +190,11 @@ class Node:
         except CircletError as error:
             raise NotLoweredError(f"{error.what} {error.why}") from None
         for tensor, inferred in zip(op.outputs, types, strict=True):
-            tensor.shape, tensor.has_rank = inferred.shape, True
-        for violation in op_violations(op, graph):
-            raise NotLoweredError(violation.message)
+            if tensor.dtype is not inferred.dtype:
+                raise NotLoweredError(f"{op.label} computes {inferred.dtype.name}")
+            tensor.shape, tensor.has_rank = inferred.shape, inferred.has_rank
+        if not keeps_rank(op):
+            forget_ranks(op)
 
     def _folds(self, op: Op) -> bool:
         inputs = [tensor for tensor in op.inputs if tensor is not None]

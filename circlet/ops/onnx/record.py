@@ -17,6 +17,7 @@ from circlet.ir import DType, Op, Shape, Tensor
 from circlet.ir.packed import unpacked
 from circlet.ops.expr import Scalar
 from circlet.ops.opdef import Arrays, Cost, OpDef, TensorType, moves_bytes, register
+from circlet.ops.operands import ranked
 from circlet.small_dtypes import dtype_named
 
 PREFIX = "onnx."
@@ -55,14 +56,14 @@ def attributes(op: Op) -> OnnxAttrs:
 
 def stated(op: Op) -> list[TensorType]:
     """The outputs as the importer stated them: for sizes that depend on data."""
-    return [TensorType(tensor.dtype, tensor.shape) for tensor in op.outputs]
+    return [TensorType(tensor.dtype, tensor.shape, tensor.has_rank) for tensor in op.outputs]
 
 
 def same(op: Op) -> list[TensorType]:
     """Outputs of the sizes of input 0, of the types that are stated."""
     first = op.inputs[0]
     assert first is not None
-    return [TensorType(tensor.dtype, first.shape) for tensor in op.outputs]
+    return [TensorType(tensor.dtype, first.shape, first.has_rank) for tensor in op.outputs]
 
 
 def first_same(op: Op) -> list[TensorType]:
@@ -73,6 +74,8 @@ def first_same(op: Op) -> list[TensorType]:
 def broadcast(op: Op) -> list[TensorType]:
     """One output as large as all inputs spread over each other."""
     shape: Shape = ()
+    if not ranked(op):
+        return stated(op)
     for tensor in op.inputs:
         if tensor is not None:
             shape = _spread(shape, tensor.shape, op)
@@ -98,7 +101,7 @@ def onnx_kind(
     kind: str,
     evaluate: Evaluate,
     *,
-    infer: Infer = stated,
+    infer: Infer | None = None,
     inputs: tuple[int, int] = (1, 1),
     required: int | None = None,
     cost: Callable[[Op], Cost] = element_work,
@@ -106,8 +109,10 @@ def onnx_kind(
 ) -> OpDef:
     """Register a kind; `evaluate(attrs, *arrays)` gives one array or a tuple of them.
 
-    Arrays are None where an input is omitted. Results are brought to the stated types.
+    Arrays are None where an input is omitted. Results are brought to the stated types. Without
+    `infer`, sizes are those of the row of the kind in `circlet.ops.onnx.sizes`, if it has one.
     """
+    from circlet.ops.onnx.sizes import SIZES, inferred
 
     def run(op: Op, arrays: Arrays) -> list[np.ndarray]:
         given = [_read(*pair) for pair in zip(op.inputs, arrays, strict=True)]
@@ -123,7 +128,7 @@ def onnx_kind(
             required=inputs[0] if required is None else required,
             outputs=None,
             dtypes=("* -> *",),
-            infer=infer,
+            infer=infer or (inferred(SIZES[kind]) if kind in SIZES else stated),
             evaluate=run,
             numerics="tolerance",
             cost=cost,

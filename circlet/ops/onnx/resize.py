@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ops.onnx.record import OnnxAttrs, onnx_kind
+from circlet.ir import Op, Shape, Tensor
+from circlet.ops.onnx.record import OnnxAttrs, axis_of, onnx_kind
+from circlet.ops.onnx.sizes import inferred
 
 Array = np.ndarray
 
@@ -68,10 +70,14 @@ def _nearest(attrs: OnnxAttrs, position: Array) -> Array:
     return np.ceil(position - 0.5)
 
 
+def _positions(attrs: OnnxAttrs, size: int, count: int, scale: float, roi: Any) -> Array:
+    result = scale * size if attrs.get("axes") is None and count != scale * size else float(count)
+    return _position(attrs, np.arange(count, dtype=np.float64), scale, size, result, roi)
+
+
 def _along(attrs: OnnxAttrs, x: Array, axis: int, count: int, scale: float, roi: Any) -> Array:
     size = x.shape[axis]
-    result = scale * size if attrs.get("axes") is None and count != scale * size else float(count)
-    position = _position(attrs, np.arange(count, dtype=np.float64), scale, size, result, roi)
+    position = _positions(attrs, size, count, scale, roi)
     if attrs.get("mode", "nearest") == "nearest":
         at = np.clip(_nearest(attrs, position).astype(np.int64), 0, size - 1)
         made = np.take(x, at, axis)
@@ -85,19 +91,49 @@ def _along(attrs: OnnxAttrs, x: Array, axis: int, count: int, scale: float, roi:
     return made
 
 
-def _interpolated(attrs: OnnxAttrs, x: Array, axis: int, position: Array, scale: float) -> Array:
-    size, floor = x.shape[axis], np.floor(position)
+def _taps(attrs: OnnxAttrs, size: int, position: Array, scale: float) -> tuple[Array, Array]:
+    """The sources of each output index, [outputs, taps], and what share each has."""
+    floor = np.floor(position)
     places, weights = _weights(attrs, position - floor, scale)
     at = floor.astype(np.int64)[:, None] + places
     if attrs.get("exclude_outside", 0):
         weights = np.where((at < 0) | (at >= size), 0, weights)
-    weights = weights / weights.sum(1, keepdims=True)
+    return np.clip(at, 0, size - 1), weights / weights.sum(1, keepdims=True)
+
+
+def samples(
+    attrs: OnnxAttrs, size: int, count: int, scale: float
+) -> tuple[Array, Array | None] | None:
+    """The sources of each output index along an axis, [outputs, taps], and their shares.
+
+    There are no shares where each index has one source; None where a region says what is read.
+    """
+    said = _meant(attrs)
+    if said.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        return None
+    position = _positions(said, size, count, scale, None)
+    if said.get("mode", "nearest") == "nearest":
+        return np.clip(_nearest(said, position).astype(np.int64), 0, size - 1)[:, None], None
+    return _taps(said, size, position, scale)
+
+
+def _interpolated(attrs: OnnxAttrs, x: Array, axis: int, position: Array, scale: float) -> Array:
+    size = x.shape[axis]
+    at, weights = _taps(attrs, size, position, scale)
     matrix = np.zeros((len(position), size))
-    np.add.at(matrix, (np.arange(len(position))[:, None], np.clip(at, 0, size - 1)), weights)
+    np.add.at(matrix, (np.arange(len(position))[:, None], at), weights)
     return np.moveaxis(np.tensordot(x.astype(np.float64), matrix, ([axis], [1])), -1, axis)
 
 
-def _targets(
+def _meant(attrs: OnnxAttrs) -> OnnxAttrs:
+    """The attributes, with what operator sets before 11 take for granted."""
+    if attrs.opset >= 11:
+        return attrs
+    kept = ((k, v) for k, v in attrs.values if k != "coordinate_transformation_mode")
+    return OnnxAttrs((*kept, ("coordinate_transformation_mode", "asymmetric")), 10)
+
+
+def targets(
     attrs: OnnxAttrs, shape: Sequence[int], axes: Sequence[int], scales: Any, sizes: Any
 ) -> list[tuple[int, float]]:
     """Output size and scale of each axis that is resized."""
@@ -123,10 +159,8 @@ def _resize(
     if scales is None and sizes is None:
         raise GraphError("Resize has neither scales nor sizes")
     axes = [a % x.ndim for a in attrs.get("axes") or range(x.ndim)]
-    legacy = OnnxAttrs((*attrs.values, ("coordinate_transformation_mode", "asymmetric")), 10)
-    said = legacy if attrs.opset < 11 else attrs
-    made = x
-    for i, (count, scale) in enumerate(_targets(said, x.shape, axes, scales, sizes)):
+    said, made = _meant(attrs), x
+    for i, (count, scale) in enumerate(targets(said, x.shape, axes, scales, sizes)):
         corners = None if roi is None or not roi.size else (roi[i], roi[i + len(axes)])
         if count == x.shape[axes[i]] and scale == 1 and corners is None:
             continue
@@ -139,5 +173,36 @@ def _upsample(attrs: OnnxAttrs, x: Array, scales: Any = None) -> Array:
     return _resize(OnnxAttrs(attrs.values, 10), x, given)
 
 
-onnx_kind("Resize", _resize, inputs=(1, 4))
-onnx_kind("Upsample", _upsample, inputs=(1, 2))
+def _given(tensor: Tensor | None) -> Array | None:
+    """The elements of an operand that has any; None where it is omitted or computed."""
+    return None if tensor is None or tensor.data is None or not tensor.elements else tensor.data
+
+
+def _sizes(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
+    """Sizes by the operands where these are constant."""
+    first = 1 if attrs.opset < 11 else 2
+    scales, sizes = _given(op.input(first)), _given(op.input(first + 1))
+    listed = attrs.get("scales")
+    scales = np.array(listed, np.float32) if listed is not None else scales
+    if scales is None and sizes is None:
+        return [(None,) * len(x)]
+    axes = [axis_of(axis, len(x)) for axis in attrs.get("axes") or range(len(x))]
+    made: list[int | None] = list(x)
+    if sizes is not None and attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch":
+        for axis, size in zip(axes, sizes, strict=True):
+            made[axis] = int(size)
+    elif sizes is None and scales is not None:
+        for axis, scale in zip(axes, scales, strict=True):
+            size = x[axis]
+            made[axis] = None if size is None else int(np.floor(size * scale))
+    elif any(x[axis] is None for axis in axes):
+        return [(None,) * len(x)]
+    else:
+        known = [size or 0 for size in x]
+        for axis, (count, _) in zip(axes, targets(attrs, known, axes, scales, sizes), strict=True):
+            made[axis] = count
+    return [tuple(made)]
+
+
+onnx_kind("Resize", _resize, inputs=(1, 4), infer=inferred(_sizes))
+onnx_kind("Upsample", _upsample, inputs=(1, 2), infer=inferred(_sizes))

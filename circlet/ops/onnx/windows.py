@@ -169,7 +169,7 @@ def _conv_integer(
     return convolved(attrs, data, weights.astype(np.int32))
 
 
-onnx_kind("ConvInteger", _conv_integer, inputs=(2, 4), cost=_conv_cost)
+onnx_kind("ConvInteger", _conv_integer, inputs=(2, 4), infer=_infer_conv, cost=_conv_cost)
 
 
 def _conv_transpose(attrs: OnnxAttrs, x: Array, weights: Array, bias: Any = None) -> Array:

@@ -51,7 +51,7 @@ class Steps:
         made = Tensor(f"{result.name} {kind.lower()}", dtype or inputs[0].dtype, ())
         options = default_attrs(kind) if attrs is None else attrs
         op = Op(kind, list(inputs), [made], options, self.op.origin)
-        ((found, made.shape),) = get(op).infer(op)
+        (found, made.shape, _), *_ = get(op).infer(op)
         made.dtype, made.quant = found, result.quant if found is result.dtype else None
         self.ops.append(op)
         return made

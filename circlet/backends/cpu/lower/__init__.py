@@ -8,6 +8,7 @@ FAMILIES = (
     "elementwise.lut16",
     "elementwise.elementwise",
     "elementwise.bucketize",
+    "elementwise.cast",
     "elementwise.fused",
     "reductions.pool",
     "elementwise.quantize",

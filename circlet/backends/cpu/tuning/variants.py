@@ -423,6 +423,7 @@ _DATA_MOVEMENT = (
     _row("scatter_windows", "indexed", "updates of windows at indices", _O, "stablehlo", ""),
     _row("reduce_window", "reduce_window", "joins of windows", _O, "stablehlo", ""),
     _row("bucketize", "bucketize", "buckets of many boundaries", _O, "bits", ""),
+    _row("cast", "cast", "changes of type", _E, "cast", ""),
     _row("top_k", "top_k", "the largest of rows", _E, "gather", f"{_ONE}TopKV2_001"),
     _row(
         "detection_postprocess",

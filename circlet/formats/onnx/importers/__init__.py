@@ -13,6 +13,7 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     normalisation,
     quantisation,
     reductions,
+    resizing,
     sequences,
     shapes,
     tabular,

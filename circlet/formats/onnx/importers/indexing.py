@@ -8,7 +8,7 @@ from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
 from circlet.ops.gather import GatherAttrs
-from circlet.ops.order import CumsumAttrs
+from circlet.ops.order import CumsumAttrs, OneHotAttrs
 from circlet.ops.reduce import ArgAttrs
 
 
@@ -59,6 +59,26 @@ def _extreme(node: Node, record: str) -> Tensor:
     if not node.whole("keepdims", 1):
         return found
     return node.op("EXPAND_DIMS", [found, place])
+
+
+@importer("OneHot")
+def _one_hot(node: Node) -> Tensor:
+    """ONE_HOT, which knows no indices from the end."""
+    indices, depth, values = node[0], node[1], node[2]
+    if not indices.dtype.is_integer or indices.dtype.bits < 32:
+        indices = node.cast(indices, DType.INT64)
+    depth = node.reshape(node.cast(depth, DType.INT32), [])
+    if indices.data is None or (indices.data < 0).any():
+        zero, count = node.const(0, indices.dtype.numpy), node.cast(depth, indices.dtype)
+        is_negative = node.op("LESS", [indices, zero], dtype=DType.BOOL)
+        shifted = node.op("ADD", [indices, count])
+        indices = node.op("SELECT_V2", [is_negative, shifted, indices], dtype=indices.dtype)
+    off, on = (
+        node.op("GATHER", [values, node.const(place, np.int32)], GatherAttrs(0), values.dtype)
+        for place in (0, 1)
+    )
+    axis = node.axis(node.whole("axis", -1), node.rank(indices) + 1)
+    return node.op("ONE_HOT", [indices, depth, on, off], OneHotAttrs(axis), values.dtype)
 
 
 @importer("ArgMax")

@@ -13,7 +13,9 @@ from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Graph, Shape, Tensor
 from circlet.ops.gather import GatherAttrs
+from circlet.ops.layout import ConcatenationAttrs
 
+_MOST_ROWS = 64  # of a batch, each of which is a loop of its own
 _MOST_TURNS = np.iinfo(np.int64).max
 
 
@@ -199,6 +201,34 @@ def _listed(node: Node, name: str, count: int) -> tuple[int, ...]:
     if len(values) != count:
         raise node.wrong(f"{name} has not one element for each tensor", str(values))
     return values
+
+
+@importer("Scan", since=8)
+def _scan_of_batches(node: Node) -> list[Tensor]:
+    """A scan of each row of a batch, in the form that operator set 8 has."""
+    number, body = node.whole("num_scan_inputs"), _graph_of(node)
+    given = _ranked(node, [node[index] for index in range(1, len(node.inputs))])
+    split = len(given) - number
+    outputs = len(body.output) - split
+    if number < 1 or split < 0 or outputs < 0:
+        raise node.wrong("Scan has no inputs to go along", f"num_scan_inputs is {number}")
+    batch, size = given[split].shape[0], given[split].shape[1]
+    if node.optional(0) is not None or batch is None or size is None or not batch <= _MOST_ROWS:
+        raise NotLoweredError("rows of a batch have lengths of their own, or sizes are open")
+    behind = _listed(node, "directions", number)
+    stacked = [(0, False)] * outputs
+    rows = []
+    for row in range(batch):
+        at = node.const(row, np.int32)
+        parts = [node.op("GATHER", [tensor, at], GatherAttrs(0)) for tensor in given]
+        scanned = [(t, 0, bool(back)) for t, back in zip(parts[split:], behind, strict=True)]
+        count = node.const(size, np.int64)
+        loop = _Loop(node, body, count, None, parts[:split], scanned, stacked, False)
+        rows.append([node.op("EXPAND_DIMS", [t, node.const(0, np.int32)]) for t in loop.results()])
+    if batch == 1:
+        return rows[0]
+    attrs = ConcatenationAttrs(0)
+    return [node.op("CONCATENATION", list(parts), attrs) for parts in zip(*rows, strict=True)]
 
 
 @importer("Scan", since=9)

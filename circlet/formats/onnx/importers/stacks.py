@@ -86,6 +86,8 @@ class Stack:
         sizes = _joined(node, [node.reshape(loop.count, [1]), *_rest(node, self._row)])
         zero = node.const(np.zeros((), self._row.dtype.numpy))
         self.start = node.op("FILL", [sizes, zero], dtype=zero.dtype)
+        if None in self.start.shape and 0 not in self._row.shape:  # only the count is open
+            self.start = node.reshape(self.start, [-1, *_sizes(self._row)])
         self.before = self.start.like(f"{self._row.name}_stack")
         place = maker.reshape(self._turn.place(self._reversed), [1])
         rest = [maker.const([0] * len(self._row.shape), np.int64)] if self._row.shape else []

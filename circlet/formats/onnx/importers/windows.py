@@ -14,7 +14,6 @@ from circlet.ops.conv3d import Conv3DAttrs
 from circlet.ops.geometry import SAME_UPPER, Padding
 from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.reduce import ReducerAttrs
-from circlet.ops.resize import ResizeAttrs
 from circlet.ops.shape import SqueezeAttrs
 from circlet.ops.transpose_conv import TransposeConvAttrs
 
@@ -263,76 +262,3 @@ def _global_average_pool(node: Node) -> Tensor:
 @importer("GlobalMaxPool")
 def _global_max_pool(node: Node) -> Tensor:
     return _over_pixels(node, "REDUCE_MAX")
-
-
-@importer("Upsample")
-def _upsample_of_attributes(node: Node) -> Tensor:
-    scales = node.attributes.get("scales")
-    return _resized(node, scales, None, "asymmetric", "floor")
-
-
-@importer("Upsample", since=9)
-def _upsample(node: Node) -> Tensor:
-    return _resized(node, node.known(1), None, "asymmetric", "floor")
-
-
-@importer("Resize")
-def _resize_10(node: Node) -> Tensor:
-    return _resized(node, node.known(1), None, "asymmetric", "floor")
-
-
-@importer("Resize", since=11)
-def _resize(node: Node) -> Tensor:
-    keeps_aspect = node.text("keep_aspect_ratio_policy", "stretch") != "stretch"
-    if node.whole("antialias") or node.ints("axes") or keeps_aspect:
-        raise NotLoweredError("antialiasing, axes and aspect ratios have no such form")
-    where = node.text("coordinate_transformation_mode", "half_pixel")
-    scales = node.known(2)
-    scales = None if scales is None or not scales.size else scales
-    nearest = node.text("nearest_mode", "round_prefer_floor")
-    return _resized(node, scales, node.known_ints(3), where, nearest)
-
-
-def _resized(
-    node: Node,
-    scales: Sequence[float] | np.ndarray | None,
-    sizes: Sequence[int] | None,
-    where: str,
-    nearest: str,
-) -> Tensor:
-    """An image resized by whole factors or bilinearly, where Circle samples the same places."""
-    x, mode = node[0], node.text("mode", "nearest")
-    if node.rank(x) != 4 or None in x.shape[2:] or x.dtype is not DType.FLOAT32:
-        raise NotLoweredError("only FLOAT32 images of known sizes are resized so")
-    height, width = (size or 0 for size in x.shape[2:])
-    if sizes is not None:
-        if tuple(sizes[:2]) not in (x.shape[:2], (1, x.shape[1])):
-            raise NotLoweredError("batch or channels are resized")
-        factors = [sizes[2] / height, sizes[3] / width]
-        target = [int(sizes[2]), int(sizes[3])]
-    elif scales is not None and len(scales) == 4 and scales[0] == scales[1] == 1:
-        factors = [float(factor) for factor in scales[2:]]
-        target = [int(height * factors[0]), int(width * factors[1])]
-    else:
-        raise NotLoweredError("batch or channels are resized, or the sizes are computed")
-    exact = all(t == f * s for t, f, s in zip(target, factors, (height, width), strict=True))
-    record, attrs = _sampling(mode, where, nearest, factors, exact)
-    image = node.channels_last(x)
-    return node.channels_first(node.op(record, [image, node.const(target, np.int32)], attrs))
-
-
-def _sampling(
-    mode: str, where: str, nearest: str, factors: Sequence[float], exact: bool
-) -> tuple[str, ResizeAttrs]:
-    if not exact:
-        raise NotLoweredError("the scale is not that of the sizes")
-    if mode == "linear" and where in ("asymmetric", "half_pixel", "align_corners"):
-        return "RESIZE_BILINEAR", ResizeAttrs(where)
-    if mode == "linear" and where == "pytorch_half_pixel" and min(factors) >= 1:
-        return "RESIZE_BILINEAR", ResizeAttrs("half_pixel")
-    grows = all(factor >= 1 and factor == int(factor) for factor in factors)
-    if mode == "nearest" and where == "asymmetric" and (nearest == "floor" or factors == [1, 1]):
-        return "RESIZE_NEAREST_NEIGHBOR", ResizeAttrs("asymmetric")
-    if mode == "nearest" and where == "half_pixel" and grows and nearest.startswith("round_prefer"):
-        return "RESIZE_NEAREST_NEIGHBOR", ResizeAttrs("asymmetric")
-    raise NotLoweredError(f"{mode} resizing at {where}, {nearest}, has no such form")
