@@ -51,5 +51,5 @@ from circlet.ops import strided_slice, suppression  # noqa: F401
 from circlet.ops import batch_matmul, bits, composite, conv3d, fft, fused, inverse_root  # noqa: F401
 from circlet.ops import lstm, svdf  # noqa: F401
 from circlet.ops import densify, embedding_sparse, local_response_norm, lookup  # noqa: F401
-from circlet.ops import lsh_projection, random, skip_gram  # noqa: F401
+from circlet.ops import lsh_projection, ngrams, ragged, random, skip_gram  # noqa: F401
 from circlet.ops import onnx  # noqa: F401

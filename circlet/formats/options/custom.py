@@ -8,6 +8,7 @@ from dataclasses import fields
 from circlet.errors import FormatError
 from circlet.formats.flexbuffer import read_map
 from circlet.formats.options.onnx import decode_onnx
+from circlet.formats.options.texts import ngrams_attrs, no_attrs, ragged_attrs
 from circlet.ops.detection import DetectionAttrs
 from circlet.ops.onnx.record import PREFIX
 
@@ -31,6 +32,11 @@ def detection_attrs(data: bytes) -> DetectionAttrs:
 
 _DECODE: dict[str, Decode] = {
     "TFLite_Detection_PostProcess": detection_attrs,
+    "RaggedTensorToTensor": ragged_attrs,
+    "TFText>NgramsStringJoin": ngrams_attrs,
+    "TFText>WhitespaceTokenizeWithOffsetsV2": no_attrs,
+    "tftext:Ngrams": ngrams_attrs,
+    "tftext:WhitespaceTokenizer": no_attrs,
 }
 
 
