@@ -7,6 +7,7 @@ from collections.abc import Callable
 from circlet.formats.options import mediapipe
 from circlet.formats.options.maps import decode_map, encode_map, encode_typed_map
 from circlet.formats.options.onnx import decode_onnx, encode_onnx
+from circlet.formats.options.texts import ngrams_attrs, no_attrs, ragged_attrs
 from circlet.ir import Op
 from circlet.ops.audio import MfccAttrs, SpectrogramAttrs
 from circlet.ops.detection import DetectionAttrs
@@ -48,6 +49,11 @@ _DECODE: dict[str, Decode] = {
     "Convolution2DTransposeBias": mediapipe.decode_transpose_conv_bias,
     **dict.fromkeys(_POOLS, mediapipe.decode_pool),
     **dict.fromkeys(_TRANSFORMS, mediapipe.decode_transform),
+    "RaggedTensorToTensor": ragged_attrs,
+    "TFText>NgramsStringJoin": ngrams_attrs,
+    "TFText>WhitespaceTokenizeWithOffsetsV2": no_attrs,
+    "tftext:Ngrams": ngrams_attrs,
+    "tftext:WhitespaceTokenizer": no_attrs,
 }
 _ENCODE: dict[str, Encode] = {
     **dict.fromkeys(_MAPS, encode_map),
