@@ -150,3 +150,15 @@ def test_what_does_not_fit_breaks_a_rule(rule: str) -> None:
     }
     with pytest.raises(GraphError, match=messages[rule]):
         verify(network(kind, attrs, np.zeros(shape, np.float32), *constants))
+
+
+def test_sizes_that_a_file_leaves_open_are_settled_by_each_run() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (None, None, 24))
+    gamma = b.constant("gamma", np.linspace(0.5, 2, 24).astype(np.float32))
+    graph = b.output(b.op("RMS_NORM", [x, gamma], RmsNormAttrs(1e-6), name="y")).build()
+    session = Session(dumps(b.model(), "circle"), backends=("cpu",), cache=False)
+    for shape in ((1, 3, 24), (2, 5, 24)):
+        values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        (wanted,) = evaluate(graph, [values])
+        np.testing.assert_allclose(session.run([values])["y"], wanted, atol=1e-5)
