@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from circlet.errors import LimitError
+from circlet.errors import GraphError, LimitError
 from circlet.ir import DType, Graph, Tensor
 from circlet.ir.builder import Builder
 from circlet.limits import DEFAULT_LIMITS
@@ -276,3 +276,13 @@ def test_what_is_put_between_elements_is_charged_before_it_is_taken() -> None:
     guard.budget = guard.limits.memory_budget(0)
     with pytest.raises(LimitError, match="what its windows slide over"):
         evaluate_graph(graph, [np.ones(2, np.float32), scalar(0)], guard)
+
+
+def test_sizes_that_a_run_tells_are_held_against_the_options() -> None:
+    b = builder()
+    x = b.input("x", F32, (None,))
+    graph = b.output(b.op("STABLEHLO_SLICE", [x], SliceAttrs((0,), (3,), (2,)), name="y")).build()
+    assert not make("legalize-stablehlo").run(graph)
+    np.testing.assert_array_equal(evaluate(graph, [np.arange(5, dtype=np.float32)])[0], [0, 2])
+    with pytest.raises(GraphError, match="slices must lie within the input"):
+        evaluate(graph, [np.arange(2, dtype=np.float32)])

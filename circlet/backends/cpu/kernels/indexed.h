@@ -90,9 +90,10 @@ CIRCLET_INLINE void scatter_windows(const struct scatter_windows_params *p, void
         scatter_place(p, x[0], row, index_size, place);
         int64_t at = 0, inside = 1;
         for (int axis = 0; axis < 8; axis++) {
-            int64_t is_inner = axis == p->inner_axis;
-            inside &= is_inner || (place[axis] >= 0 && place[axis] < p->shape[axis]);
-            at += is_inner ? 0 : place[axis] * p->strides[axis];
+            if (axis == p->inner_axis) continue;
+            int64_t valid = place[axis] >= 0 && place[axis] < p->shape[axis];
+            inside &= valid;
+            at += valid ? place[axis] * p->strides[axis] : 0;
         }
         int64_t start = place[p->inner_axis], step = p->strides[p->inner_axis];
         int64_t first = start < 0 ? s_min_i64(-start, p->inner) : 0;

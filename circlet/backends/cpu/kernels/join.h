@@ -4,11 +4,16 @@
 
 #include "copy.h"
 
-enum { JOIN_F32, JOIN_F64, JOIN_I8, JOIN_U8, JOIN_I16, JOIN_U16, JOIN_I32, JOIN_U32, JOIN_I64, JOIN_U64 };
+enum {
+    JOIN_F32, JOIN_F64, JOIN_I8, JOIN_U8, JOIN_I16, JOIN_U16, JOIN_I32, JOIN_U32, JOIN_I64, JOIN_U64
+};
 
 /* MAXIMUM and MINIMUM give the second of a pair that cannot be ordered, LARGER and SMALLER the
  * first. */
-enum { JOIN_ADD, JOIN_MUL, JOIN_MAXIMUM, JOIN_MINIMUM, JOIN_ALL, JOIN_ANY, JOIN_LARGER, JOIN_SMALLER, JOIN_UPDATE };
+enum {
+    JOIN_ADD, JOIN_MUL, JOIN_MAXIMUM, JOIN_MINIMUM, JOIN_ALL, JOIN_ANY, JOIN_LARGER, JOIN_SMALLER,
+    JOIN_UPDATE
+};
 
 CIRCLET_INLINE int64_t join_size(int type) {
     return type == JOIN_F64 || type >= JOIN_I64             ? 8
