@@ -11,6 +11,7 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     matrix,
     normalisation,
     quantisation,
+    recurrent,
     reductions,
     sequences,
     shapes,
