@@ -12,6 +12,7 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     microsoft,
     normalisation,
     quantisation,
+    recurrent,
     reductions,
     resizing,
     sequences,
