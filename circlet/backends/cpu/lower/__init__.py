@@ -53,6 +53,7 @@ FAMILIES = (
     "recurrent.lstm_q8",
     "recurrent.lstm_hybrid",
     "recurrent.svdf",
+    "mediapipe.images",
     "signal.bands",
     "signal.transforms",
     "user_op",
