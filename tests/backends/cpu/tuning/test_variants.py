@@ -31,6 +31,7 @@ from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests import corpora
 from tests.backends.cpu.cases import QUANT, Cases
+from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
@@ -122,6 +123,11 @@ def buckets(name: str) -> Graph:
     return cases.graph()
 
 
+def of_mediapipe(name: str) -> Graph:
+    found = {"argmax_pool": "pool-halves", "max_unpool": "unpool", "transform_image": "transform"}
+    return MEDIAPIPE[found[name]]
+
+
 OWN: dict[str, Callable[[str], Graph]] = {
     "bucketize": buckets,
     "cumsum": own,
@@ -136,6 +142,9 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "matmul_hybrid": own,
     "svdf_f32": recurrent,
     "lstm_hybrid": recurrent,
+    "argmax_pool": of_mediapipe,
+    "max_unpool": of_mediapipe,
+    "transform_image": of_mediapipe,
 }
 
 
