@@ -7,7 +7,6 @@ from math import prod
 
 import numpy as np
 
-from circlet.errors import GraphError
 from circlet.ir import DType, Op
 from circlet.ops import checks
 from circlet.ops.guard import look
@@ -36,8 +35,8 @@ def _count(attrs: ArgmaxPoolAttrs, axis: int, size: int) -> int:
     return -(-size // stride) if attrs.padding == "SAME" else (size - taps + stride) // stride
 
 
-def _before(attrs: ArgmaxPoolAttrs, axis: int, size: int, count: int) -> int:
-    """How far the first window begins before the image."""
+def before_first(attrs: ArgmaxPoolAttrs, axis: int, size: int, count: int) -> int:
+    """How far the first of some windows begins before an image, down (0) or across (1)."""
     reach = (count - 1) * attrs.strides[axis] + attrs.kernel_shape[axis]
     return max(0, (reach - size) // 2)
 
@@ -65,7 +64,7 @@ def _padded(attrs: ArgmaxPoolAttrs, x: np.ndarray, counts: list[int]) -> np.ndar
     pads = []
     for axis, count in enumerate(counts):
         size = x.shape[axis + 1]
-        before = _before(attrs, axis, size, count)
+        before = before_first(attrs, axis, size, count)
         reach = (count - 1) * attrs.strides[axis] + attrs.kernel_shape[axis]
         pads.append((before, max(0, reach - before - size)))
     return np.pad(x, ((0, 0), *pads, (0, 0)), constant_values=np.nan)
@@ -85,36 +84,25 @@ def _windows_fit(op: Op) -> bool:
 
 
 def _unpool(op: Op, arrays: Arrays) -> list[np.ndarray]:
-    """Elements go to their places in an image of zeros; of two at one place the later stays."""
+    """Elements go to their places in an image of zeros; of two at one place the later stays.
+
+    An element whose index is no place of the window, or whose place is outside, goes nowhere.
+    """
     attrs, x, stored = op.attributes(ArgmaxPoolAttrs), present(arrays[0]), present(arrays[1])
     batch, height, width, depth = x.shape
     (down, across), (rows, columns) = attrs.strides, attrs.kernel_shape
     result = np.zeros((batch, height * rows, width * columns, depth), np.float32)
-    if not (np.isfinite(stored).all() and np.abs(stored).max(initial=0) < 1 << 24):
-        raise _misplaced(op, "an index is no number, or too large")
-    places = stored.astype(np.int64)
-    first = (
-        _before(attrs, 0, result.shape[1], height),
-        _before(attrs, 1, result.shape[2], width),
-    )
-    at_row = np.arange(height)[:, None, None] * down - first[0] + places // columns
-    at_column = np.arange(width)[:, None] * across - first[1] + places % columns
-    within = (at_row >= 0) & (at_row < result.shape[1])
-    within &= (at_column >= 0) & (at_column < result.shape[2])
-    if not within.all() or (places < 0).any():
-        raise _misplaced(op, "an index lies outside of the window")
-    batches = np.arange(batch)[:, None, None, None]
-    result[batches, at_row, at_column, np.arange(depth)] = x
+    is_place = (stored > -1) & (stored < rows * columns)
+    places = np.where(is_place, stored, 0).astype(np.int64)
+    top = before_first(attrs, 0, result.shape[1], height)
+    left = before_first(attrs, 1, result.shape[2], width)
+    at_row = np.arange(height)[:, None, None] * down - top + places // columns
+    at_column = np.arange(width)[:, None] * across - left + places % columns
+    kept = is_place & (at_row >= 0) & (at_row < result.shape[1])
+    kept &= (at_column >= 0) & (at_column < result.shape[2])
+    images, _, _, channels = np.nonzero(kept)
+    result[images, at_row[kept], at_column[kept], channels] = x[kept]
     return [result]
-
-
-def _misplaced(op: Op, why: str) -> GraphError:
-    return GraphError(
-        "elements cannot be put where the indices say",
-        where=op.name,
-        why=why,
-        fix="give the indices that MaxPoolingWithArgmax2D made",
-    )
 
 
 def _infer_unpool(op: Op) -> list[TensorType]:

@@ -23,6 +23,11 @@ class TransformTensorAttrs:
     output_width: int = 0
 
 
+def is_centred(op: Op) -> bool:
+    """Whether the pixels of an op's images are squares, whose centres lie at halves."""
+    return op.version >= _CENTRED
+
+
 def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
     """Each pixel of the result is looked up where the matrix takes it; outside there is zero.
 
@@ -30,7 +35,7 @@ def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
     """
     attrs, image = op.attributes(TransformTensorAttrs), present(arrays[0])[0]
     rows = present(arrays[1]).reshape(4, 4)[:2].astype(np.float32)
-    if op.version >= _CENTRED:
+    if is_centred(op):
         moved = rows[:, 0] * np.float64(0.5) + rows[:, 1] * np.float64(0.5) - 0.5
         rows = np.column_stack([rows[:, :3], (rows[:, 3] + moved).astype(np.float32)])
     made = np.zeros((attrs.output_height, attrs.output_width, image.shape[2]), np.float32)

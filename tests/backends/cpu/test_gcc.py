@@ -24,6 +24,7 @@ FAMILIES = (
     "float_depthwise",
     "gather",
     "matmul",
+    "mediapipe",
     "norm",
     "pool",
     "q8_computed",

@@ -59,6 +59,7 @@ FAMILIES = (
     "recurrent.lstm_q8",
     "recurrent.lstm_hybrid",
     "recurrent.svdf",
+    "mediapipe.images",
     "signal.bands",
     "signal.transforms",
     "recurrent.onnx",

@@ -398,6 +398,9 @@ _ROWS = (
     ),
     _row("fixed_fft", "fixed_fft", "transforms of integers", _E, "signal", _SOUND),
     _row("signal", "signal", "windows, energies and bands of sound", _E, "signal", _SOUND),
+    _row("argmax_pool", "mediapipe", "MediaPipe's pooling with places", _E, "mediapipe", ""),
+    _row("max_unpool", "mediapipe", "MediaPipe's unpooling", _E, "mediapipe", ""),
+    _row("transform_image", "mediapipe", "images through matrices", _F, "mediapipe", ""),
     _row("resize_bilinear", "resize", "images", _F, "resize", "deeplabv3_257_float"),
     _row("resize_nearest", "resize", "images", _E, "resize", "style_transfer_f16_384"),
 )

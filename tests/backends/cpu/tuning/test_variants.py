@@ -32,6 +32,7 @@ from circlet.target.targets import parse_target
 from tests import corpora
 from tests.backends.cpu.cases import QUANT, Cases
 from tests.backends.cpu.stablehlo_graphs import joined_windows
+from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
@@ -134,6 +135,11 @@ def buckets(name: str) -> Graph:
     return cases.graph()
 
 
+def of_mediapipe(name: str) -> Graph:
+    found = {"argmax_pool": "pool-halves", "max_unpool": "unpool", "transform_image": "transform"}
+    return MEDIAPIPE[found[name]]
+
+
 OWN: dict[str, Callable[[str], Graph]] = {
     "bucketize": buckets,
     "cumsum": own,
@@ -154,6 +160,9 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "scatter_windows": joined_windows,
     "reduce_window": joined_windows,
     "recurrent_f32": lambda name: layer_graph(Layer("GRU"))[0],
+    "argmax_pool": of_mediapipe,
+    "max_unpool": of_mediapipe,
+    "transform_image": of_mediapipe,
 }
 
 
