@@ -32,8 +32,8 @@ CIRCLET_INLINE float cast_from_half(uint16_t half) {
     uint32_t digits = (uint32_t)(half & 0x7fff) << 13, exponent = digits & (0x7c00u << 13);
     uint32_t normal = digits + ((uint32_t)(127 - 15) << 23);
     uint32_t not_finite = normal + ((uint32_t)(128 - 16) << 23);
-    uint32_t small =
-        cast_bits_of(cast_float_of(normal + (1u << 23)) - cast_float_of((uint32_t)(127 - 14) << 23));
+    float least = cast_float_of((uint32_t)(127 - 14) << 23);
+    uint32_t small = cast_bits_of(cast_float_of(normal + (1u << 23)) - least);
     uint32_t made = exponent == (0x7c00u << 13) ? not_finite : exponent == 0 ? small : normal;
     return cast_float_of(made | (uint32_t)(half & 0x8000) << 16);
 }
@@ -104,7 +104,10 @@ CIRCLET_INLINE void cast_store_whole(char *at, int64_t value, int type) {
 }
 
 #define CAST_CLAMPED(type, low, high, below, above) \
-    (value != value ? (type)0 : value < (below) ? (type)(low) : value >= (above) ? (type)(high) : (type)value)
+    (value != value       ? (type)0                 \
+     : value < (below)    ? (type)(low)             \
+     : value >= (above)   ? (type)(high)            \
+                          : (type)value)
 
 /* A float towards zero, at the ends of the type where it lies outside. */
 CIRCLET_INLINE int64_t cast_truncated(double value, int type) {
@@ -113,7 +116,8 @@ CIRCLET_INLINE int64_t cast_truncated(double value, int type) {
     case CAST_UINT8: return CAST_CLAMPED(int32_t, 0, 255, 0.0, 255.0);
     case CAST_INT16: return CAST_CLAMPED(int32_t, -32768, 32767, -32768.0, 32767.0);
     case CAST_UINT16: return CAST_CLAMPED(int32_t, 0, 65535, 0.0, 65535.0);
-    case CAST_INT32: return CAST_CLAMPED(int32_t, INT32_MIN, INT32_MAX, -2147483648.0, 2147483647.0);
+    case CAST_INT32:
+        return CAST_CLAMPED(int32_t, INT32_MIN, INT32_MAX, -2147483648.0, 2147483647.0);
     case CAST_UINT32: return CAST_CLAMPED(int64_t, 0, UINT32_MAX, 0.0, 4294967295.0);
     case CAST_UINT64:
         return (int64_t)CAST_CLAMPED(uint64_t, 0, UINT64_MAX, 0.0, 18446744073709551616.0);
@@ -142,8 +146,9 @@ CIRCLET_INLINE void cast_from_float(const float value, char *at, int result) {
 CIRCLET_INLINE void cast_from_whole(const int64_t value, char *at, int source, int result) {
     int is_big = source == CAST_UINT64;
     float near = is_big ? (float)(uint64_t)value : (float)value;
+    double nearer = is_big ? (double)(uint64_t)value : (double)value;
     if (result == CAST_BOOL) *(uint8_t *)at = value != 0;
-    else if (result == CAST_FLOAT64) *(double *)at = is_big ? (double)(uint64_t)value : (double)value;
+    else if (result == CAST_FLOAT64) *(double *)at = nearer;
     else if (result == CAST_FLOAT32) *(float *)at = near;
     else if (result == CAST_FLOAT16) *(uint16_t *)at = cast_to_half(near);
     else cast_store_whole(at, value, result);
