@@ -22,6 +22,7 @@ _SPECIAL = (*_PLAIN, np.inf, -np.inf, 1e-45, -1e-40, 1.1754944e-38, 3e-39)
 _NAN = (*_SPECIAL, np.nan)
 _LIMITS = (3.4028235e38, -3.4028235e38, 1e30, -1e30, 2147483648.0, -2147483904.0, 16777217.0)
 _POOLS = {"plain": _PLAIN, "special": _SPECIAL, "nan": _NAN, "limits": (*_PLAIN, *_LIMITS)}
+_POOLS["small"] = _PLAIN
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,18 @@ class Draw:
 
     Attributes:
         style: "plain" for common values, "special" for infinities, denormals and signed zeros
-            among them, "nan" for NaN as well, "limits" for the ends of the type's range.
+            among them, "nan" for NaN as well, "limits" for the ends of the type's range; "small"
+            for common values near 1, whose sums lose few digits.
     """
 
     def __init__(self, seed: int, kind: str, number: int) -> None:
         self.rng = np.random.default_rng([seed, crc32(kind.encode()), number])
         self.style = self.pick(STYLES)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether values are common ones."""
+        return self.style in ("plain", "small")
 
     def pick(self, choices: Sequence[T]) -> T:
         """One of some choices."""
@@ -105,19 +112,21 @@ class Draw:
     def _integers(self, dtype: DType, shape: Sizes) -> npt.NDArray[np.generic]:
         info = np.iinfo(dtype.name.lower())
         low, high = int(info.min), int(info.max)
-        if self.style == "plain" and dtype.bits > 16:
+        if self.is_plain and dtype.bits > 16:
             low, high = max(low, -9), 9
         values = self.rng.integers(low, high, shape, dtype.numpy, endpoint=True)
-        if self.style != "plain":
+        if not self.is_plain:
             ends = np.array([low, low + 1, 0, 1, high - 1, high], dtype.numpy)
             some = self.rng.random(shape) < 0.4
             values = np.where(some, self.rng.choice(ends, shape), values)
         return np.asarray(values, dtype.numpy)
 
     def _floats(self, shape: Sizes) -> npt.NDArray[np.float32]:
-        values = self.rng.standard_normal(shape) * self.pick((1.0, 4.0, 30.0))
+        values = self.rng.standard_normal(shape) * self.pick(
+            (1.0, 1.0, 1.0) if self.style == "small" else (1.0, 4.0, 30.0)
+        )
         chosen = _POOLS[self.style]
-        some = self.rng.random(shape) < (0.1 if self.style == "plain" else 0.4)
+        some = self.rng.random(shape) < (0.1 if self.is_plain else 0.4)
         with np.errstate(over="ignore", under="ignore"):
             mixed = np.where(some, self.rng.choice(np.array(chosen, np.float32), shape), values)
         return np.asarray(mixed, np.float32)

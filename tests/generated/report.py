@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tests.generated.nodes.undefined import NODE_EXCLUSIONS
 from tests.generated.outcome import C, Outcome
-from tests.generated.undefined import EXCLUSIONS
+from tests.generated.undefined import EXCLUSIONS, UNORDERED
 
 
 @dataclass
@@ -90,6 +90,7 @@ def exclusions() -> str:
     lines = []
     for judge, found in (
         ("LiteRT", [(e.kinds, e.reason) for e in EXCLUSIONS]),
+        ("Between backends", [(UNORDERED.kinds, UNORDERED.reason)]),
         ("ONNX", [(e.operators, e.reason) for e in NODE_EXCLUSIONS]),
     ):
         lines += [f"| {judge}: operators | why |", "|---|---|"]

@@ -25,7 +25,7 @@ def _padding(draw: Draw, rank: int = 2) -> Padding:
 
 def _finite(draw: Draw) -> None:
     """Sums of what is not finite depend on their order and grouping; see docs/exactness.md."""
-    draw.style = "plain"
+    draw.style = "small"
 
 
 def _image(draw: Draw, dtype: DType, depth: int = 0) -> Operand:
