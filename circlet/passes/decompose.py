@@ -24,7 +24,9 @@ class Decompose:
     """
 
     name = "decompose"
-    needs = frozenset(record.kind for record in all_records() if record.decompose is not None)
+    needs = frozenset(
+        record.kind.partition(":")[0] for record in all_records() if record.decompose is not None
+    )
     budget: MemoryBudget = field(
         default_factory=partial(DEFAULT_LIMITS.memory_budget, 0), compare=False
     )

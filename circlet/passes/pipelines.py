@@ -16,7 +16,6 @@ from circlet.passes.registry import PASSES
 EXACT = (
     "inline-composite",
     "decompose",
-    "rewrite-transpose-conv-bias",
     "legalize-stablehlo",
     "split-sums",
     "fold-constants",

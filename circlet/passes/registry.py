@@ -70,7 +70,6 @@ PASSES = PassTable(
         "fuse-qdq": "fuse_qdq:FuseQdq",
         "split-sums": "split_sums:SplitSums",
         "gather-channels": "gather_channels:GatherChannels",
-        "rewrite-transpose-conv-bias": "rewrite_transpose_conv_bias:RewriteTransposeConvBias",
         "move-transposes": "move_transposes:MoveTransposes",
     },
 )

@@ -9,7 +9,7 @@ from circlet.ops.signal.frames import DelayAttrs, FramerAttrs
 from circlet.ops.transpose_conv import TransposeConvAttrs
 from circlet.ops.verify import verify, violations
 from circlet.passes.add_states import add_states
-from circlet.passes.rewrite_transpose_conv_bias import RewriteTransposeConvBias
+from circlet.passes.decompose import Decompose
 from tests.ops.custom_op import network
 from tests.ops.test_mediapipe import transposed
 
@@ -17,7 +17,7 @@ from tests.ops.test_mediapipe import transposed
 def test_a_transposed_convolution_with_bias_names_its_sizes() -> None:
     graph = transposed(TransposeConvBiasAttrs("SAME", (2, 3)), (1, 4, 5, 3), (2, 4, 5, 3))
     (before,) = graph.ops
-    assert RewriteTransposeConvBias().run(graph)
+    assert Decompose().run(graph)
     (after,) = graph.ops
     assert (after.kind, after.origin) == ("TRANSPOSE_CONV", before.origin)
     assert known_ints(operand(after, 0)) == (1, 8, 14, 2)
@@ -29,7 +29,7 @@ def test_a_transposed_convolution_with_bias_names_its_sizes() -> None:
 def test_a_transposed_convolution_of_open_sizes_stays() -> None:
     graph = transposed(TransposeConvBiasAttrs(), (1, 4, 5, 3), (2, 2, 2, 3))
     graph.inputs[0].shape = (1, None, 5, 3)
-    assert not RewriteTransposeConvBias().run(graph)
+    assert not Decompose().run(graph)
 
 
 def test_operators_get_variables_for_what_they_keep() -> None:

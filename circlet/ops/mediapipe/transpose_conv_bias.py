@@ -85,6 +85,12 @@ def _cost(op: Op) -> Cost:
     return TRANSPOSE_CONV.cost(made)
 
 
+def _decompose(op: Op) -> list[Op]:
+    """TRANSPOSE_CONV, which names the sizes of its result: they have to be known."""
+    data = operand(op, _DATA)
+    return [] if None in data.shape else [transpose_conv_of(op, data.static_shape)]
+
+
 register(
     OpDef(
         kind=KIND,
@@ -105,5 +111,6 @@ register(
             checks.bias_fits(_BIAS, lambda op: operand(op, _WEIGHTS).shape[0]),
         ),
         cost=_cost,
+        decompose=_decompose,
     )
 )
