@@ -11,6 +11,66 @@ _OLD = "the newest operator set has it no more: tests/onnx_nodes.py runs ONNX's 
 _BOUND_KINDS = """AffineGrid Attention CenterCropPad Col2Im DeformConv GRU GridSample LSTM
 LinearAttention MaxRoiPool MaxUnpool NonMaxSuppression QLinearConv RNN RoiAlign TensorScatter"""
 _FEW_KINDS = "BitCast BlackmanWindow DFT HammingWindow HannWindow MelWeightMatrix STFT"
+# Kinds whose tests draw or list cases of their own -> where those are.
+_TESTED_ELSEWHERE = {
+    "ATTENTION": "tests/ops/test_circle_attention.py",
+    "BCQ_FULLY_CONNECTED BCQ_GATHER": "tests/ops/test_bcq.py",
+    "INSTANCE_NORM RMS_NORM ROPE": "tests/ops/test_circle_norm.py",
+    "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN GRU RNN UNIDIRECTIONAL_SEQUENCE_RNN": (
+        "tests/ops/test_recurrent_pairs.py"
+    ),
+    "CUSTOM:AudioSpectrogram CUSTOM:Mfcc": "tests/ops/test_audio.py",
+    "CUSTOM:Convolution2DTransposeBias CUSTOM:Landmarks2TransformMatrix": (
+        "tests/ops/test_mediapipe.py"
+    ),
+    "CUSTOM:MaxPoolingWithArgmax2D CUSTOM:MaxUnpooling2D CUSTOM:TransformLandmarks": (
+        "tests/ops/test_mediapipe.py"
+    ),
+    "CUSTOM:TransformTensor CUSTOM:TransformTensorBilinear": "tests/ops/test_mediapipe.py",
+    "CUSTOM:SignalDelay CUSTOM:SignalEnergy CUSTOM:SignalFftAutoScale CUSTOM:SignalFilterBank": (
+        "tests/ops/test_signal.py"
+    ),
+    "CUSTOM:SignalFilterBankLog CUSTOM:SignalFilterBankSpectralSubtraction": (
+        "tests/ops/test_signal.py"
+    ),
+    "CUSTOM:SignalFilterBankSquareRoot CUSTOM:SignalFramer CUSTOM:SignalIrfft": (
+        "tests/ops/test_signal.py"
+    ),
+    "CUSTOM:SignalOverlapAdd CUSTOM:SignalPCAN CUSTOM:SignalRfft CUSTOM:SignalStacker": (
+        "tests/ops/test_signal.py"
+    ),
+    "CUSTOM:SignalWindow": "tests/ops/test_signal.py",
+    "CUSTOM:RaggedTensorToTensor CUSTOM:TFText>NgramsStringJoin": "tests/ops/test_texts.py",
+    "CUSTOM:TFText>WhitespaceTokenizeWithOffsetsV2": "tests/ops/test_texts.py",
+    "CUSTOM:tftext:Ngrams CUSTOM:tftext:WhitespaceTokenizer": "tests/ops/test_texts.py",
+    "CUSTOM:onnx.com.microsoft.CropAndResize CUSTOM:onnx.com.microsoft.Inverse": (
+        "tests/formats/test_onnx_microsoft_others.py"
+    ),
+    "DENSIFY": "tests/ops/test_densify.py",
+    "EMBEDDING_LOOKUP_SPARSE HASHTABLE_FIND HASHTABLE_LOOKUP HASHTABLE_SIZE": (
+        "tests/ops/test_lookup.py"
+    ),
+    "LOCAL_RESPONSE_NORMALIZATION": "tests/ops/test_local_response_norm.py",
+    "LSH_PROJECTION": "tests/ops/test_lsh_projection.py",
+    "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM": "tests/ops/test_random.py",
+    "SKIP_GRAM": "tests/ops/test_skip_gram.py",
+    "DILATE REDUCE_WINDOW STABLEHLO_BROADCAST_IN_DIM STABLEHLO_CASE STABLEHLO_CONCATENATE": (
+        "tests/ops/test_stablehlo.py"
+    ),
+    "STABLEHLO_CONVERT STABLEHLO_CONVOLUTION STABLEHLO_DOT_GENERAL STABLEHLO_DYNAMIC_SLICE": (
+        "tests/ops/test_stablehlo.py"
+    ),
+    "STABLEHLO_DYNAMIC_UPDATE_SLICE STABLEHLO_GATHER STABLEHLO_IOTA STABLEHLO_PAD": (
+        "tests/ops/test_stablehlo.py"
+    ),
+    "STABLEHLO_REDUCE STABLEHLO_REDUCE_WINDOW STABLEHLO_RESHAPE STABLEHLO_RNG_BIT_GENERATOR": (
+        "tests/ops/test_stablehlo.py"
+    ),
+    "STABLEHLO_SCATTER STABLEHLO_SELECT STABLEHLO_SLICE STABLEHLO_SORT STABLEHLO_TRANSPOSE": (
+        "tests/ops/test_stablehlo.py"
+    ),
+    "STABLEHLO_WHILE": "tests/ops/test_stablehlo.py",
+}
 
 UNREACHED = {
     "ASSIGN_VARIABLE": f"{_STATE}tests/passes/test_resolve_variables.py",
@@ -25,5 +85,10 @@ UNREACHED = {
     **{f"CUSTOM:onnx.{name}": _FEW for name in _FEW_KINDS.split()},
     **{f"CUSTOM:onnx.{name}": _OLD for name in ("Scatter", "Upsample")},
     "CUSTOM:onnx.Append": "its operand is a sequence: tests/onnx_nodes.py runs ONNX's own cases",
+    **{
+        kind: f"operands are bound to each other or to states: {where}"
+        for kinds, where in _TESTED_ELSEWHERE.items()
+        for kind in kinds.split()
+    },
     "CUSTOM:onnx.ImageDecoder": "its operand is an encoded picture: tests/onnx_nodes.py",
 }
