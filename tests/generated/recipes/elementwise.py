@@ -75,7 +75,8 @@ def cast(draw: Draw, record: OpDef, form: Form) -> Parts:
     names = {"in_data_type": form.input(0).name, "out_data_type": form.output.name}
     values = draw.values(form.input(0), draw.shape())
     if values.dtype.kind == "f" and form.output.is_integer and draw.chance(0.7):
-        info, widest = np.iinfo(form.output.name.lower()), float(np.finfo(values.dtype).max)
+        info = np.iinfo(form.output.name.lower())
+        widest = float(np.finfo(values.dtype.name).max)
         low, high = max(info.min * 0.99, -widest), min(info.max * 0.99, widest)
         inside = np.nan_to_num(values.astype(np.float64)).clip(low, high)
         values = inside.astype(values.dtype)

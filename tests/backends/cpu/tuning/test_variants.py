@@ -105,6 +105,12 @@ def own(name: str) -> Graph:
     return cases.graph()
 
 
+def halves(name: str) -> Graph:
+    cases = Cases()
+    cases.op("CAST", [cases.data(DType.FLOAT32, (3, 5))], dtype=DType.FLOAT16)
+    return cases.graph()
+
+
 def norms(name: str) -> Graph:
     cases = Cases()
     if name == "l2_norm_q8":
@@ -142,6 +148,7 @@ def of_mediapipe(name: str) -> Graph:
 
 OWN: dict[str, Callable[[str], Graph]] = {
     "bucketize": buckets,
+    "cast": halves,
     "cumsum": own,
     "embedding_lookup": own,
     "conv_int": own,

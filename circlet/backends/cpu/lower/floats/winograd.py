@@ -170,9 +170,10 @@ def _cycles(product: FloatProduct, registers: Registers, lanes: int) -> float:
     tile = choose_tile(registers, *_tiled(product, lanes), channels)
     products = row_cycles(tile, patches, vectors, channels) * _PLANES
     transforms = patches * (_ENTER_CYCLES * channels / lanes + _LEAVE_CYCLES * vectors)
+    size = _weight_bytes(product, lanes)
     padded = tile.covering(1, vectors) * tile.channels(lanes)
-    tasks = -(-patches // _task_patches(product, tile, padded))
-    return products + transforms + tasks * costs.weights(_weight_bytes(product, lanes))
+    tasks = 1 if costs.are_near(size) else -(-patches // _task_patches(product, tile, padded))
+    return products + transforms + tasks * costs.weights(size)
 
 
 def _direct_cycles(product: FloatProduct, registers: Registers, lanes: int) -> float:
