@@ -27,8 +27,8 @@ PLAIN, WINOGRAD = "conv_f32", "winograd_f32"
 _PIXELS = 4
 _PLANES = 36
 _MOST_WEIGHT_BYTES = 12 << 20
-_CACHED_BYTES = 384 << 10
-_TASKS_WANTED = 8
+_CACHED_BYTES, _FAR_CACHED_BYTES = 384 << 10, 1 << 20
+_TASKS_WANTED, _FAR_TASKS_WANTED = 8, 4
 _WORTHWHILE = 0.8
 _ENTER_CYCLES, _LEAVE_CYCLES = 190, 150  # transforms of a patch, per vector of channels
 
@@ -140,10 +140,15 @@ def _tiled(product: FloatProduct, lanes: int) -> tuple[int, int]:
 
 
 def _task_patches(product: FloatProduct, tile: Tile, filters: int) -> int:
-    """Patches whose planes stay in the second-level cache, whole tiles of them."""
+    """Patches whose planes stay in the second-level cache, whole tiles of them.
+
+    Weights from beyond that cache are read once for a task: then fewer tasks are worth more room.
+    """
     patch_bytes = _PLANES * (product.shape[3] + filters) * FLOAT_BYTES
-    shared = -(-_patches(product) // _TASKS_WANTED)
-    count = max(1, min(_CACHED_BYTES // patch_bytes, shared))
+    is_near = costs.are_near(_PLANES * product.shape[3] * filters * FLOAT_BYTES)
+    shared = -(-_patches(product) // (_TASKS_WANTED if is_near else _FAR_TASKS_WANTED))
+    room = _CACHED_BYTES if is_near else _FAR_CACHED_BYTES
+    count = max(1, min(room // patch_bytes, shared))
     return max(1, count // tile.pixels) * tile.pixels
 
 
