@@ -24,7 +24,7 @@ BACKENDS = ("cpu", "reference")
 MOST_RATIO = 2.4  # of the work for twice the network
 SMALL = 160
 LARGE_BYTES = 4 << 30
-HANG_S = 120
+HANG_S = 140
 # The file of a distinct convolution grows with its number, and so does its window.
 QUICK = ("chain", "fan_out")
 LINEAR = [
