@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 SMALL_BITS = {"INT2": 2, "UINT2": 2, "INT4": 4, "UINT4": 4, "FLOAT4_E2M1FN": 4, "BFLOAT16": 16}
@@ -19,6 +21,7 @@ def small_dtype(name: str) -> np.dtype[np.generic] | None:
     return None if found is None else np.dtype(found)
 
 
+@cache  # every run asks for those of its inputs
 def dtype_named(name: str) -> np.dtype[np.generic]:
     """The dtype that numpy, or ml_dtypes, calls so; TypeError where neither does."""
     found = small_dtype(name) if name.upper() in SMALL_BITS else None

@@ -63,13 +63,21 @@ def test_single_row_keeps_several_sums_in_flight() -> None:
 def test_large_problem_has_enough_tasks() -> None:
     tile = choose_tile(_WIDE, 196, 6)
     tiles = -(-196 // tile.pixels)
-    per_task = task_tiles(tile, tiles, 3, 384)
+    per_task = task_tiles(tile, tiles, 3, 384, (0, 0))
     assert -(-tiles // per_task) * 3 >= 8
 
 
 def test_tiny_problem_is_one_task_per_block() -> None:
     tile = choose_tile(_WIDE, 64, 1)
-    assert task_tiles(tile, 5, 1, 4) == 5
+    assert task_tiles(tile, 5, 1, 4, (0, 0)) == 5
+
+
+def test_far_weights_are_read_for_as_many_tiles_as_fit() -> None:
+    tile, deep = choose_tile(_WIDE, 49, 32), 2048
+    tiles, blocks = -(-49 // tile.pixels), 16
+    near, far = (49 * deep * 4, 1 << 10), (49 * deep * 4, 4 << 20)
+    assert task_tiles(tile, tiles, blocks, deep, near) < tiles
+    assert task_tiles(tile, tiles, blocks, deep, far) == tiles
 
 
 def _inner_loops(text: str) -> list[list[str]]:

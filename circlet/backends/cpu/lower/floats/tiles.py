@@ -91,7 +91,7 @@ def tiles_of(
 
 
 def task_tiles(
-    tile: Tile, tiles: int, blocks: int, depth: int, operand_bytes: tuple[int, int] = (0, 0)
+    tile: Tile, tiles: int, blocks: int, depth: int, operand_bytes: tuple[int, int]
 ) -> int:
     """Tiles of one task: their input stays in the second-level cache while blocks go by.
 
