@@ -32,11 +32,18 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def kept_units_of_earlier_tests(
     private_cache: Path, request: pytest.FixtureRequest
 ) -> Iterator[None]:
-    """Equal C is compiled once; `pytest --cache-clear` forgets it."""
-    if not hasattr(request.config, "cache"):
+    """Equal C is compiled once; `pytest --cache-clear` forgets it.
+
+    The variable CIRCLET_TEST_UNITS names a folder that several runs of tests share.
+    """
+    if "CIRCLET_TEST_UNITS" in os.environ:
+        folder = Path(os.environ["CIRCLET_TEST_UNITS"])
+        folder.mkdir(parents=True, exist_ok=True)
+    elif hasattr(request.config, "cache"):
+        folder = request.config.cache.mkdir("circlet-units")
+    else:
         yield
         return
-    folder = request.config.cache.mkdir("circlet-units")
     kept_units.forget_unused(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(toolchain, "_compile_one", kept_units.keeping(folder, private_cache))

@@ -45,7 +45,6 @@ FAMILIES = (
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gcc_compiles_the_kernels_of(family: str, tmp_path: Path) -> None:
     environment = {**os.environ, "CIRCLET_CC": "gcc", "CIRCLET_CACHE_DIR": str(tmp_path)}
-    environment.pop("PYTEST_ADDOPTS", None)  # options of the outer run may contradict these
     command = [sys.executable, "-m", "pytest", "-x", str(HERE / f"test_{family}.py")]
     command += ["-k", "not generic", "-p", "no:cacheprovider"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
