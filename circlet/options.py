@@ -11,6 +11,7 @@ DEFAULT_PRECISION = "f32"
 PRECISIONS = ("f32", "bf16")
 VERIFY = ("once", "always")
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+PlacementRules = tuple[tuple[str, str], ...]
 
 
 class Options(Struct):
@@ -30,6 +31,8 @@ class Options(Struct):
             "f32", or for whatever an artifact was made for.
         verify: When the hashes of weights in an artifact are checked, the cache's included: "once"
             for each file as long as it is not touched, or "always".
+        backend_of: Pairs of a regular expression and a backend, which operators go to whose kind,
+            or a source name of theirs, the whole expression matches; the first that matches holds.
     """
 
     backends: tuple[str, ...] = DEFAULT_BACKENDS
@@ -43,6 +46,12 @@ class Options(Struct):
     tune_seconds: float = 0.0
     precision: str | None = None
     verify: str = "once"
+    backend_of: PlacementRules = ()
+
+    @property
+    def all_backends(self) -> tuple[str, ...]:
+        """Those in order of preference, and behind them those that only `backend_of` names."""
+        return tuple(dict.fromkeys([*self.backends, *(name for _, name in self.backend_of)]))
 
 
 DEFAULT_OPTIONS = Options()

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from circlet.errors import BackendError, InputError
@@ -23,7 +24,10 @@ GROUP = "circlet.backends"
 _OWN = {
     "cpu": ("circlet.backends.cpu.backend", "CpuBackend"),
     "reference": ("circlet.backends.reference.backend", "ReferenceBackend"),
+    "litert": ("circlet.backends.litert.backend", "backend"),
+    "openvino": ("circlet.backends.openvino.backend", "backend"),
 }
+_ENGINES = {"litert": ("ai_edge_litert", "ai-edge-litert"), "openvino": ("openvino", "openvino")}
 
 
 @lru_cache(maxsize=32)
@@ -35,6 +39,7 @@ def find_backend(name: str) -> Backend:
     """
     made: Backend
     if name in _OWN:
+        _check_engine(name)
         module, factory = _OWN[name]
         made = getattr(import_module(module), factory)()
         return made
@@ -43,6 +48,17 @@ def find_backend(name: str) -> Backend:
             return _loaded(entry)
     fix = f"choose among {', '.join(backend_names())}"
     raise InputError("there is no such backend", where=name, fix=fix)
+
+
+def _check_engine(name: str) -> None:
+    if not _is_there(name):
+        fix = f"pip install {_ENGINES[name][1]}, or 'circlet[engines]' for all"
+        raise InputError("the engine of a backend is not installed", where=name, fix=fix)
+
+
+def _is_there(name: str) -> bool:
+    """Whether the package of an engine is installed; backends without one are always there."""
+    return name not in _ENGINES or find_spec(_ENGINES[name][0]) is not None
 
 
 def _loaded(entry: EntryPoint) -> Backend:
@@ -59,8 +75,8 @@ def _loaded(entry: EntryPoint) -> Backend:
 
 
 def backend_names() -> list[str]:
-    """The names of all backends, those of this package first."""
-    return list(dict.fromkeys([*_OWN, *(entry.name for entry in _installed())]))
+    """The names of all backends that are installed, those of this package first."""
+    return list(dict.fromkeys([*filter(_is_there, _OWN), *(entry.name for entry in _installed())]))
 
 
 def native_count(names: Iterable[str]) -> int:

@@ -21,6 +21,7 @@ _COMMANDS = {
     "keygen": "make a key that signs artifacts",
     "sign": "sign an artifact, for those who accept the key",
     "dump": "print what a model file holds",
+    "place": "say where each operator runs, and place operators by hand",
     "inspect": "say what a network costs: operators, memory, weights, placement",
     "verify": "check a network against every rule, and list what cannot be run",
     "convert": "turn a model file into one of another format",

@@ -19,7 +19,7 @@ from circlet.config import Config
 from circlet.errors import CircletError, InputError
 from circlet.escape import escaped
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.options import DEFAULT_BACKENDS, DEFAULT_OPTIONS, Options
+from circlet.options import DEFAULT_BACKENDS, DEFAULT_OPTIONS, Options, PlacementRules
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 
@@ -45,6 +45,24 @@ backend_option = click.option(
     show_default=True,
     callback=lambda ctx, param, text: tuple(filter(None, map(str.strip, text.split(",")))),
     help="Backends in order of preference, separated by commas.",
+)
+
+
+def _rules(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> PlacementRules:
+    """Each REGEX=BACKEND as a pair."""
+    pairs = tuple(text.rpartition("=")[::2] for text in given)
+    if not all(pattern and name for pattern, name in pairs):
+        raise click.BadParameter("give a regular expression, = and the name of a backend")
+    return pairs
+
+
+backend_of_option = click.option(
+    "--backend-of",
+    "backend_of",
+    metavar="REGEX=BACKEND",
+    multiple=True,
+    callback=_rules,
+    help="Place operators whose name or kind REGEX matches as a whole; may be repeated.",
 )
 
 strict_option = click.option(

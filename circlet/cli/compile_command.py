@@ -9,6 +9,7 @@ import click
 
 from circlet.cli.common import (
     CircletCommand,
+    backend_of_option,
     backend_option,
     duration,
     given_options,
@@ -39,6 +40,7 @@ from circlet.commands.compile import CompileRequest, compile_to_file
     help="native, baseline, generic, or architecture+feature+...; several separated by commas.",
 )
 @backend_option
+@backend_of_option
 @strict_option
 @click.option("--signature", default="", help="Entry point to compile; default: the first graph.")
 @level_option(default="O2", show_default=True)

@@ -10,6 +10,7 @@ import click
 from circlet.artifact.file import MAGIC, is_artifact
 from circlet.cli.common import (
     CircletCommand,
+    backend_of_option,
     backend_option,
     given_options,
     json_option,
@@ -24,7 +25,7 @@ from circlet.commands.inspect import inspect_model
 from circlet.commands.inspect_artifact import inspect_artifact
 from circlet.errors import InputError
 from circlet.limits import Limits
-from circlet.options import Options
+from circlet.options import Options, PlacementRules
 from circlet.stored import stored
 
 
@@ -32,6 +33,7 @@ from circlet.stored import stored
 @click.argument("model", type=InputFile())
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
 @backend_option
+@backend_of_option
 @level_option(default="O2", show_default=True)
 @precision_option(default="f32", show_default=True)
 @click.option("--operators", is_flag=True, help="List every operator, not only kinds.")
@@ -42,6 +44,7 @@ def command(
     model: Path,
     target: str,
     backends: tuple[str, ...],
+    backend_of: PlacementRules,
     level: str,
     precision: str,
     operators: bool,
@@ -59,7 +62,14 @@ def command(
         _refuse_options(given_options(), model)
         show_artifact(inspect_artifact(model), as_json=as_json)
         return
-    options = Options(backends, target=target, level=level, precision=precision, limits=limits)
+    options = Options(
+        backends,
+        target=target,
+        level=level,
+        precision=precision,
+        limits=limits,
+        backend_of=backend_of,
+    )
     found = inspect_model(model, options)
     if as_json:
         unsupported = [entry._asdict() for entry in found.unsupported]

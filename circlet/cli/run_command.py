@@ -9,6 +9,7 @@ import click
 
 from circlet.cli.common import (
     CircletCommand,
+    backend_of_option,
     backend_option,
     json_option,
     level_option,
@@ -50,6 +51,7 @@ from circlet.options import VERIFY
 )
 @click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
 @backend_option
+@backend_of_option
 @strict_option
 @click.option("--signature", default="", help="Entry point to run; default: the first graph.")
 @click.option("--target", default="native", show_default=True, help="What to compile for.")

@@ -23,6 +23,7 @@ from circlet.options import PRECISIONS, Options, Shapes
 from circlet.passes import Rewriter, pipeline
 from circlet.passes.add_states import add_states
 from circlet.passes.fold_constants import FoldLedger
+from circlet.placement.by_hand import chosen_by_hand
 from circlet.placement.rule import Placed, Without, place
 from circlet.plan.partition import Partition
 from circlet.plan.shapes import fix_shapes
@@ -118,9 +119,11 @@ def plan(
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
     candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in compilers]
-    placed = place(graph, candidates, strict=options.strict)
+    asked = len(dict.fromkeys(options.backends))
+    wanted = chosen_by_hand(graph, options.backend_of, candidates)
+    placed = place(graph, candidates[:asked], strict=options.strict, wanted=wanted)
     by_name = {compiler.name: compiler for compiler in compilers}
-    placed, parts = partitioned(graph, placed, compilers[-1], options.limits.partitions)
+    placed, parts = partitioned(graph, placed, compilers[asked - 1], options.limits.partitions)
     optimized = [by_name[part.backend].optimize(part) for part in parts]
     _charge_values(graph, optimized, budget)
     return PlannedModel(job, model, placed, optimized, open_sizes, compilers)
@@ -133,7 +136,7 @@ def _compilers(job: CompileJob) -> list[PartitionCompiler]:
     if job.precision not in PRECISIONS:
         fix = f"choose {' or '.join(PRECISIONS)}"
         raise InputError("there is no such precision", where=job.precision, fix=fix)
-    return [find_backend(name).compiler(job) for name in dict.fromkeys(job.options.backends)]
+    return [find_backend(name).compiler(job) for name in job.options.all_backends]
 
 
 def _charge_values(graph: Graph, parts: Sequence[Partition], budget: MemoryBudget) -> None:

@@ -71,6 +71,7 @@ PASSES = PassTable(
         "split-sums": "split_sums:SplitSums",
         "gather-channels": "gather_channels:GatherChannels",
         "move-transposes": "move_transposes:MoveTransposes",
+        "legalize-tflite": "legalize_tflite:LegalizeTflite",
     },
 )
 

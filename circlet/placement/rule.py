@@ -11,6 +11,8 @@ from circlet.ir import Graph, Op
 from circlet.ops import dtype_text
 from circlet.placement.interface import Candidate, Reason, Supported
 
+_NOTHING: Mapping[Op, Candidate] = {}
+
 
 class Placed(NamedTuple):
     """One row of the placement table.
@@ -49,22 +51,37 @@ class Without:
         return self.backend.supports(op) if reason is None else Reason(reason)
 
 
-def place(graph: Graph, backends: Sequence[Candidate], *, strict: bool = False) -> list[Placed]:
+def place(
+    graph: Graph,
+    backends: Sequence[Candidate],
+    *,
+    strict: bool = False,
+    wanted: Mapping[Op, Candidate] = _NOTHING,
+) -> list[Placed]:
     """The placement table of a graph.
+
+    Args:
+        wanted: Backends that some ops go to before the others are asked.
 
     Raises:
         UnsupportedOpsError: Ops that no backend takes, all in one report.
-        PlacementError: `strict`, and an op did not go to the first backend.
+        PlacementError: `strict`, and an op did not go to the first backend, or to the wanted one.
     """
-    table = [_place_op(op, backends) for op in graph.ops]
+    table = [_place_op(op, _asked(backends, wanted.get(op))) for op in graph.ops]
     unplaced = [row for row in table if not row.backend]
     if unplaced:
         raise UnsupportedOpsError([_report(row) for row in unplaced])
     moved = [row for row in table if row.refused]
     if strict and moved:
         ops = [(row.op.name, row.op.label, row.refused[0][1]) for row in moved]
-        raise PlacementError.moved(backends[0].name, ops)
+        raise PlacementError.moved(moved[0].refused[0][0], ops)
     return table
+
+
+def _asked(backends: Sequence[Candidate], wanted: Candidate | None) -> Sequence[Candidate]:
+    if wanted is None:
+        return backends
+    return [wanted, *(backend for backend in backends if backend.name != wanted.name)]
 
 
 def _place_op(op: Op, backends: Sequence[Candidate]) -> Placed:

@@ -11,7 +11,7 @@ from circlet.config import Config
 from circlet.deadline import NANOSECONDS
 from circlet.errors import InputError, check_type
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.options import VERIFY, Options, Shapes
+from circlet.options import VERIFY, Options, PlacementRules, Shapes
 
 _LONGEST_NS = 1 << 62
 _MOST_THREADS = 64  # CIRCLET_MAX_THREADS of the runtime library
@@ -46,6 +46,15 @@ def checked_names(backends: Sequence[str]) -> tuple[str, ...]:
         wanted = "a list of names, such as ['cpu', 'reference']"
         raise InputError.mistyped("backends", backends, wanted)
     return tuple(backends)
+
+
+def checked_rules(backend_of: Mapping[str, str]) -> PlacementRules:
+    """Regular expressions and the backends that they place operators on."""
+    check_type(backend_of, Mapping, "backend_of", "a dict of backends by regular expressions")
+    for pattern, name in backend_of.items():
+        check_type(pattern, str, "backend_of", "a regular expression")
+        check_type(name, str, f"backend_of[{pattern!r}]", "the name of a backend")
+    return tuple(backend_of.items())
 
 
 def checked_shapes(shapes: Mapping[str, Sequence[int]]) -> Shapes:

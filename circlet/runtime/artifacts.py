@@ -17,7 +17,7 @@ from circlet.struct import Struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COMPILED_IN = ("backends", "target", "shapes", "signature", "tune_seconds")
+_COMPILED_IN = ("backends", "target", "shapes", "signature", "tune_seconds", "backend_of")
 
 
 class ArtifactSource(Struct):

@@ -31,12 +31,13 @@ def artifact_key(
     limits = options.limits._replace(run_seconds=None)
     entry = (options.signature, options.shapes)
     made = options.level or DEFAULT_LEVEL, options.precision or DEFAULT_PRECISION
-    plan = repr((options.backends, options.strict, made, entry, limits))
+    placed = (options.backends, options.strict, *options.backend_of)
+    plan = repr((placed, made, entry, limits))
     if options.tune_seconds:
         plan += repr((host_model(), options.tune_seconds))
     if beside:
         plan += repr(beside)
-    toolchains = "\n".join(map(_toolchain, options.backends))
+    toolchains = "\n".join(map(_toolchain, options.all_backends))
     return cache_key(cache.file_digest(source), targets, plan, toolchains)
 
 

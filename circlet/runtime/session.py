@@ -24,6 +24,7 @@ from circlet.options import DEFAULT_BACKENDS, Options
 from circlet.runtime.arguments import (
     check_options,
     checked_names,
+    checked_rules,
     checked_seconds,
     checked_shapes,
     nanoseconds,
@@ -85,6 +86,9 @@ class Session:
             cache has no network that was tuned; 0 takes those of the least predicted time.
         verify: When the hashes of cached weights are checked: "once" for each file as long as it is
             not touched, or "always".
+        backend_of: Backends by regular expressions: an operator goes to the backend of the first
+            expression that matches its kind, or a source name of it, as a whole; to one of
+            `backends` where that backend does not take it.
 
     Raises:
         CircletError: With a code that says what is wrong with the source or the options.
@@ -110,6 +114,7 @@ class Session:
         precision: str | None = None,
         tune_seconds: float = 0.0,
         verify: str = "once",
+        backend_of: Mapping[str, str] | None = None,
     ) -> None:
         self.threads = thread_count(threads)
         options = Options(
@@ -124,6 +129,7 @@ class Session:
             checked_seconds(tune_seconds),
             precision,
             verify,
+            checked_rules(backend_of or {}),
         )
         check_options(options)
         self._set_up(source, options, open_source(source, options))

@@ -1,0 +1,178 @@
+"""For backends that hand partitions to another engine as networks of their own.
+
+An engine is asked by trying: a network of one op that it loads is one that it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Protocol
+
+import numpy as np
+
+from circlet.artifact.file import Blob, PartitionCode
+from circlet.backends.base import (
+    BackendInfo,
+    CompileAnew,
+    Compiled,
+    CompileJob,
+    Executable,
+    Runner,
+)
+from circlet.backends.models import ModelCompiler, submodel
+from circlet.errors import CircletError
+from circlet.formats import dumps
+from circlet.ir import Graph, Op, Tensor
+from circlet.ir.copy import copy_of
+from circlet.limits import Limits
+from circlet.ops import unsupported_reason
+from circlet.passes import make
+from circlet.placement.interface import Reason, Supported
+from circlet.plan.partition import Partition, partition
+from circlet.target.targets import Target
+
+
+class Engine(Protocol):
+    """What a backend has to know of its engine."""
+
+    def refusal(self, model: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
+        """Why the engine does not take a network over such tensors, in a clause, or "".
+
+        It may be a network of one op; where it is a whole partition, the whole must be taken.
+        """
+        ...
+
+    def runner(
+        self,
+        model: bytes,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        threads: int,
+    ) -> Runner:
+        """The engine on a network, between these buffers.
+
+        Raises:
+            BackendError: The engine cannot be started.
+        """
+        ...
+
+
+class EngineBackend:
+    """A backend whose partitions are .tflite files that an engine runs.
+
+    Args:
+        name: What users write.
+        title: What the engine is called.
+        distribution: The package that holds it.
+        engine: The engine.
+    """
+
+    def __init__(self, name: str, title: str, distribution: str, engine: Engine) -> None:
+        self.name = name
+        self._title, self._distribution, self._engine = title, distribution, engine
+
+    def describe(self) -> BackendInfo:
+        """Code of another engine, in host memory, on threads of its own."""
+        return BackendInfo(is_native=True, uses_threads=False, transfer_bytes_per_ns=10.0)
+
+    def toolchain(self) -> str:
+        """The version of the engine."""
+        return version(self._distribution)
+
+    def diagnose(self) -> str:
+        """The version of the engine."""
+        return f"{self._title} {self.toolchain()}"
+
+    def compiler(self, job: CompileJob) -> EngineCompiler:
+        """What stores partitions for the engine."""
+        return EngineCompiler(self.name, self._title, self._engine, job)
+
+    def load(self, code: PartitionCode, shared: Blob, limits: Limits) -> EngineExecutable:
+        """The network of a partition."""
+        return EngineExecutable(bytes(code.constants), self._engine)
+
+    def resizer(self, loaded: Sequence[Executable], target: Target) -> CompileAnew:
+        """Other sizes are other networks."""
+        return CompileAnew(self, target)
+
+
+class EngineCompiler(ModelCompiler):
+    """Takes ops over fixed sizes, without state, that the engine takes."""
+
+    def __init__(self, name: str, title: str, engine: Engine, job: CompileJob) -> None:
+        super().__init__(job)
+        self.name, self._title, self._engine = name, title, engine
+        self._answers: dict[Op, Supported | Reason] = {}
+
+    def supports(self, op: Op) -> Supported | Reason:
+        """Whether the engine loads a network of this op alone."""
+        if op not in self._answers:
+            reason = self._refusal(op)
+            self._answers[op] = Reason(reason) if reason else Supported(self._title)
+        return self._answers[op]
+
+    def stored(self, partition: Partition) -> bytes:
+        """The partition as the .tflite file that other engines expect."""
+        model = submodel(partition)
+        make("legalize-tflite").run(model.main)
+        copy = copy_of(model)
+        _name_apart(copy.main)
+        return dumps(copy, "tflite")
+
+    def compile(self, partitions: Sequence[Partition]) -> Compiled:
+        """Each partition's model; those that the engine does not take as a whole are refused."""
+        compiled = super().compile(partitions)
+        refused: dict[int, str] = {}
+        for part, made in zip(partitions, compiled.partitions, strict=True):
+            model = bytes(next(iter(made.codes.values())).constants)
+            reason = self._engine.refusal(model, part.inputs, part.outputs)
+            if reason:
+                sources = {source.id for op in part.ops for source in op.origin.sources}
+                refused.update(dict.fromkeys(sources, f"together with its neighbours: {reason}"))
+        return Compiled((), refused=refused) if refused else compiled
+
+    def _refusal(self, op: Op) -> str:
+        reason = unsupported_reason(op)
+        if reason is not None:
+            return reason
+        tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
+        if any(None in tensor.shape for tensor in tensors):
+            return "a shape depends on the data of a run"
+        if op.regions or any(tensor.is_variable for tensor in tensors):
+            return "control flow and state stay with their session"
+        if any(not tensor.elements for tensor in tensors):
+            return "a tensor has no elements"
+        alone = self._alone(op)
+        try:
+            return self._engine.refusal(self.stored(alone), alone.inputs, alone.outputs)
+        except CircletError as error:
+            return error.what
+
+    def _alone(self, op: Op) -> Partition:
+        given = [t for t in op.inputs if t is not None and not t.is_constant]
+        graph = Graph(self.name, list(dict.fromkeys(given)), [*op.outputs], [op])
+        (alone,) = partition(graph, {op: self.name})
+        return alone
+
+
+class EngineExecutable:
+    """A network that any number of runners may read."""
+
+    def __init__(self, model: bytes, engine: Engine) -> None:
+        self._model, self._engine = model, engine
+
+    def bind(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
+    ) -> Runner:
+        """The engine between these buffers."""
+        return self._engine.runner(self._model, inputs, outputs, threads)
+
+
+def _name_apart(graph: Graph) -> None:
+    """Give each tensor a name of its own, by which some engines find it."""
+    taken: set[str] = set()
+    for position, tensor in enumerate(graph.used_tensors()):
+        if not tensor.name or tensor.name in taken:
+            tensor.name = f"{tensor.name}#{position}"
+        taken.add(tensor.name)

@@ -1,0 +1,78 @@
+"""`circlet place`: where operators run, and what crosses between backends."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from circlet.cli.common import (
+    CircletCommand,
+    backend_of_option,
+    backend_option,
+    counted,
+    json_option,
+    level_option,
+    max_memory_option,
+    options_of,
+    print_json,
+    strict_option,
+)
+from circlet.cli.console import console, say, show_table
+from circlet.cli.standard_input import InputFile
+from circlet.commands.place import Placement, PlaceRequest, place_network
+
+
+@click.command(cls=CircletCommand, name="place")
+@click.argument("model", type=InputFile())
+@backend_option
+@backend_of_option
+@strict_option
+@click.option("--target", default="native", show_default=True, help="What to plan for.")
+@level_option(default="O2", show_default=True)
+@click.option(
+    "--placement",
+    type=click.Path(path_type=Path),
+    help="Place as this file says, which -o wrote; --backend-of goes before it.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the placement here.")
+@click.option(
+    "--against", type=click.Path(path_type=Path), help="Say how it differs from this file."
+)
+@max_memory_option
+@json_option
+def command(as_json: bool, **options: object) -> None:
+    """Place the operators of MODEL on backends by preference and by rules; nothing is run.
+
+    circlet place net.tflite --backend cpu,reference --backend-of 'CONV_2D=litert'
+    """
+    chosen = options_of(options)
+    found = place_network(PlaceRequest(options=chosen, **options))  # type: ignore[arg-type]
+    if as_json:
+        print_json({**asdict(found), "transfer_bytes": found.transfer_bytes})
+        return
+    _show(found)
+
+
+def _show(found: Placement) -> None:
+    rows = [
+        (
+            row.kind,
+            row.backend,
+            row.source,
+            "; ".join(f"{name}: {why}" for name, why in row.refused),
+        )
+        for row in found.operators
+    ]
+    show_table(console(), ("operator", "backend", "source", "refused by"), rows)
+    parts = ", ".join(f"{name} ({counted(ops, 'operator')})" for name, ops in found.partitions)
+    say(f"partitions in order: {parts}")
+    for each in found.transfers:
+        size = "a size known in a run" if each.bytes is None else f"{each.bytes:,} bytes"
+        say(f"{each.writer} -> {each.reader}: {each.tensor}, {size}")
+    say(f"{counted(len(found.transfers), 'transfer')}, {found.transfer_bytes:,} bytes")
+    for moved in found.moved:
+        say(f"{moved.source}: {moved.before or 'nowhere'} -> {moved.after or 'nowhere'}")
+    if found.output:
+        say(f"written: {found.output}")

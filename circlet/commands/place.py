@@ -1,0 +1,154 @@
+"""Where operators of a network run and what crosses between backends: `circlet place`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from circlet.backends.registry import find_backend
+from circlet.compiler.planning import PlannedModel, plan
+from circlet.compiler.template import Template
+from circlet.formats import load
+from circlet.ir import Tensor
+from circlet.options import DEFAULT_OPTIONS, Options
+from circlet.placement.file import read_placement, rules_of, write_placement
+from circlet.placement.rule import Placed
+
+
+@dataclass(frozen=True)
+class PlaceRequest:
+    """What to place, and how.
+
+    Attributes:
+        model: The model file.
+        options: Backends, rules and all that shapes the plan.
+        placement: A file of a placement to start from; its rules come after those of the options.
+        output: Where to write the placement; None for nowhere.
+        against: A file of a placement to compare with.
+    """
+
+    model: Path
+    options: Options = DEFAULT_OPTIONS
+    placement: Path | None = None
+    output: Path | None = None
+    against: Path | None = None
+
+
+@dataclass(frozen=True)
+class OperatorPlace:
+    """One operator after optimisation: its source names, its backend, and why not another."""
+
+    source: str
+    kind: str
+    backend: str
+    refused: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What one partition hands to another backend's.
+
+    Attributes:
+        tensor: The name of the value.
+        writer, reader: The backends.
+        bytes: Its size; None where it depends on the data of a run.
+        ns: What the backends' descriptions let expect of the copies; 0 where nothing is copied.
+    """
+
+    tensor: str
+    writer: str
+    reader: str
+    bytes: int | None
+    ns: float
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A source operator that two placements put on different backends; "" where one has none."""
+
+    source: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a network runs.
+
+    Attributes:
+        operators: Every operator of the optimised network, in order.
+        partitions: Backend and number of operators of each partition, in order.
+        transfers: What crosses between backends.
+        moved: How it differs from the placement it was compared with.
+        output: The file that was written, if any.
+    """
+
+    model: str
+    operators: tuple[OperatorPlace, ...]
+    partitions: tuple[tuple[str, int], ...]
+    transfers: tuple[Transfer, ...]
+    moved: tuple[Moved, ...]
+    output: str = ""
+
+    @property
+    def transfer_bytes(self) -> int:
+        """The bytes of all transfers whose sizes are known."""
+        return sum(transfer.bytes or 0 for transfer in self.transfers)
+
+
+def place_network(request: PlaceRequest) -> Placement:
+    """Place the operators of a network; nothing is compiled or run.
+
+    Raises:
+        InputError: A rule matches nothing, or a file holds no placement.
+        CircletError: As `circlet.compiler.compile.compile_model`.
+    """
+    options = request.options
+    if request.placement is not None:
+        known = rules_of(read_placement(request.placement))
+        options = options._replace(backend_of=(*options.backend_of, *known))
+    model = load(request.model, options.limits)
+    planned = plan(Template.of(model, options), options)
+    by_source = _by_source(planned.placed)
+    against = read_placement(request.against) if request.against is not None else None
+    if request.output is not None:
+        write_placement(request.output, by_source)
+    return Placement(
+        str(request.model),
+        tuple(OperatorPlace(r.op.name, r.op.label, r.backend, r.refused) for r in planned.placed),
+        tuple((part.backend, len(part.ops)) for part in planned.partitions),
+        tuple(_transfers(planned)),
+        () if against is None else tuple(_moved(against, by_source)),
+        "" if request.output is None else str(request.output),
+    )
+
+
+def _by_source(placed: Sequence[Placed]) -> dict[str, str]:
+    return {source.name: row.backend for row in placed for source in row.op.origin.sources}
+
+
+def _moved(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Moved]:
+    for source in dict.fromkeys([*before, *after]):
+        pair = before.get(source, ""), after.get(source, "")
+        if pair[0] != pair[1]:
+            yield Moved(source, *pair)
+
+
+def _transfers(planned: PlannedModel) -> Iterator[Transfer]:
+    writers: dict[Tensor, str] = {}
+    seen: set[tuple[Tensor, str]] = set()
+    for part in planned.partitions:
+        for tensor in part.inputs:
+            writer = writers.get(tensor, part.backend)
+            if writer != part.backend and (tensor, part.backend) not in seen:
+                seen.add((tensor, part.backend))
+                yield _transfer(tensor, writer, part.backend)
+        writers.update(dict.fromkeys(part.outputs, part.backend))
+
+
+def _transfer(tensor: Tensor, writer: str, reader: str) -> Transfer:
+    size = None if None in tensor.shape else tensor.size_bytes
+    infos = [find_backend(name).describe() for name in (writer, reader)]
+    ns = sum(i.transfer_latency_ns + (size or 0) / i.transfer_bytes_per_ns for i in infos)
+    return Transfer(tensor.name, writer, reader, size, ns)

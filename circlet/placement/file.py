@@ -1,0 +1,52 @@
+"""Placements as files: which backend each operator of the user's file goes to, as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from circlet.errors import InputError
+from circlet.options import PlacementRules
+from circlet.regular_files import write_file
+
+FORMAT = "circlet-placement"
+VERSION = 1
+
+
+def write_placement(path: Path, backends: Mapping[str, str]) -> None:
+    """Write the backends of operators, by source name, whole or not at all.
+
+    Raises:
+        FileError: It cannot be written.
+    """
+    found = {"format": FORMAT, "version": VERSION, "backends": dict(backends)}
+    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    write_file(path, text.encode(), 0o644, "a placement")
+
+
+def read_placement(path: Path) -> dict[str, str]:
+    """The backends of operators by source name.
+
+    Raises:
+        InputError: The file cannot be read, or holds no placement.
+    """
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        backends: object = found["backends"]
+        fits = (found["format"], found["version"]) == (FORMAT, VERSION)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise InputError("a placement cannot be read", where=str(path), why=why) from None
+    is_table = isinstance(backends, dict) and all(isinstance(b, str) for b in backends.values())
+    if not fits or not isinstance(backends, dict) or not is_table:
+        why = f"it is not of the format {FORMAT}, version {VERSION}"
+        fix = "write one with circlet place MODEL -o FILE"
+        raise InputError("a file holds no placement", where=str(path), why=why, fix=fix)
+    return dict(backends)
+
+
+def rules_of(backends: Mapping[str, str]) -> PlacementRules:
+    """Rules that place each operator as a file says."""
+    return tuple((re.escape(source), name) for source, name in backends.items())
