@@ -30,7 +30,7 @@ class LegalizeTflite:
     Paddings that are neither SAME nor VALID become an op: `CONV_2D{pads} -> PAD, CONV_2D{VALID}`,
     and `TRANSPOSE_CONV{pads} -> TRANSPOSE_CONV{VALID}, SLICE`. Convolutions and fully connected
     layers of constant weights get a bias of zeros where they have none, and RESHAPE its sizes both
-    as an operand and as an attribute. Results are the same bits, but that a sum of -0 may become +0.
+    as an operand and as an attribute. Results are the same bits, but for the sign of sums of -0.
     """
 
     name = "legalize-tflite"
@@ -128,7 +128,7 @@ def _padded(op: Op) -> list[Op]:
     if kind == "PADV2":
         lowest = np.array(_lowest(data.dtype), data.dtype.numpy)
         inputs.append(constant(f"{wider.name}/lowest", lowest, data.quant))
-    pad = replace(op, kind=kind, inputs=inputs, outputs=[wider], attrs=default_attrs(kind))
+    pad = Op(kind, inputs, [wider], default_attrs(kind), op.origin)
     plain = replace(attrs, padding=((0, 0),) * len(pads))
     return [pad, replace(op, inputs=[wider, *op.inputs[1:]], attrs=plain)]
 
@@ -148,8 +148,7 @@ def _sliced(op: Op) -> list[Op]:
     larger = replace(op, inputs=[target, *op.inputs[1:]], outputs=[wider], attrs=plain)
     begin = constant(f"{result.name}/begin", np.array([0, top, left, 0], np.int32))
     extent = constant(f"{result.name}/size", np.array(sizes, np.int32))
-    attributes = default_attrs("SLICE")
-    part = replace(op, kind="SLICE", inputs=[wider, begin, extent], attrs=attributes)
+    part = Op("SLICE", [wider, begin, extent], [result], default_attrs("SLICE"), op.origin)
     return [larger, part]
 
 
