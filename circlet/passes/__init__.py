@@ -1,12 +1,15 @@
 """Rewrites of the graph: one pass per file, named in `registry`, listed in `pipelines`."""
 
-from circlet.passes.manager import Pass, PassLog, PassManager, PassReport
+from circlet.passes.contract import Contract
+from circlet.passes.log import PassLog, PassReport
+from circlet.passes.manager import Pass, PassManager
 from circlet.passes.pipelines import PIPELINES, Pipeline, pipeline
 from circlet.passes.registry import PassTable, make, pass_names
 from circlet.passes.rewriter import Rewriter
 
 __all__ = [
     "PIPELINES",
+    "Contract",
     "Pass",
     "PassLog",
     "PassManager",

@@ -9,6 +9,7 @@ import numpy as np
 from circlet.ir import Graph, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import find
+from circlet.passes.contract import Contract
 from circlet.passes.rewriter import Rewriter
 
 
@@ -21,6 +22,11 @@ class CanonicalizeReshape:
     """
 
     name = "canonicalize-reshape"
+    contract = Contract(
+        grows=dict.fromkeys(
+            ("bytes_moved", "constant_bytes"), "RESHAPE is given the sizes that the others infer"
+        )
+    )
     needs = frozenset({"SQUEEZE", "EXPAND_DIMS"})
 
     def run(self, graph: Graph) -> bool:

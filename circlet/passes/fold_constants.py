@@ -12,8 +12,10 @@ from circlet.ir import Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, MemoryBudget
 from circlet.ops import find, get, is_pure
 from circlet.ops.growth import folding_bytes
+from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.ops.verify import op_violations
 from circlet.ops.work import work_of
+from circlet.passes.contract import Contract
 from circlet.passes.match import element_count
 from circlet.passes.rewriter import Rewriter
 
@@ -81,6 +83,10 @@ class FoldConstants:
     """
 
     name = "fold-constants"
+    contract = Contract(
+        grows={"constant_bytes": "what is computed of constants may be larger than they are"},
+        file_options={"most_growth": 1, "keeps": frozenset({"DEQUANTIZE", "DENSIFY", DEQUANTIZE})},
+    )
     most_bytes: int = 1 << 28
     most_growth: int = 4
     sizes: bool = True

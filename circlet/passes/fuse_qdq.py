@@ -9,6 +9,7 @@ from circlet.ops.onnx.quantisation import DEQUANTIZE, QUANTIZE
 from circlet.ops.opdef import NoAttrs
 from circlet.ops.requantization import EVEN
 from circlet.ops.requantize import activation_of
+from circlet.passes.contract import Contract
 from circlet.passes.move_transposes import MoveTransposes
 from circlet.passes.quantised import (
     Parameters,
@@ -39,6 +40,15 @@ class FuseQdq:
     """
 
     name = "fuse-qdq"
+    contract = Contract(
+        tolerance=0.1,
+        why="sums are rounded once, as integers, not at each step; a step of the scale per layer",
+        native_only="files mean other roundings than ONNX's where they store integers",
+        grows=dict.fromkeys(
+            ("operators", "bytes_moved", "constant_bytes"),
+            "weights that other types are made of are stored beside those",
+        ),
+    )
     needs = frozenset({"CUSTOM"})
 
     def run(self, graph: Graph) -> bool:
