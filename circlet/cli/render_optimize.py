@@ -32,14 +32,14 @@ def show_report(report: OptimizeReport, *, times: bool, changes: bool) -> None:
         [(name, f"{before:,}", f"{after:,}") for name, before, after in pairs],
         numbers=_NUMBERS,
     )
-    shown = [row for row in report.passes if times or row.removed or row.added or row.changed]
+    busy = [row for row in report.passes if row.removed or row.added or row.changed]
+    shown = report.passes if times else busy
     if shown:
         out.print()
         _show_rows(report, shown, times=times)
-    if changes:
-        for row in shown:
-            for text in _changes(row):
-                line(out, text)
+    for row in busy if changes else ():
+        for text in _changes(row):
+            line(out, text)
     line(out, _ending(report))
     for name in report.dropped:
         line(out, f"left out, as it goes by the numbers of operators: metadata {name}")

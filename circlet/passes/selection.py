@@ -18,6 +18,7 @@ from circlet.passes.registry import make, pass_names
 
 ROUNDS = 8  # of a list over a network whose file is written
 _COMMENT = "#"
+_FOR_FORMATS = ("split-padding",)
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -53,12 +54,15 @@ def described() -> tuple[PassDescription, ...]:
 def for_file(level: str) -> tuple[Pass, ...]:
     """The passes of a level that make a better file, with the options that they have for it.
 
+    At every level but O0, what files cannot say is said by operators that they can.
+
     Raises:
         InputError: There is no such level.
     """
     made = pipeline(level).passes
     kept = [item for item in made if not contract_of(item).native_only]
-    return tuple(make(item.name, **contract_of(item).file_options) for item in kept)
+    names = [*(item.name for item in kept), *(_FOR_FORMATS if kept else ())]
+    return tuple(make(name, **contract_of(make(name)).file_options) for name in names)
 
 
 def read_pass(text: str) -> Pass:
