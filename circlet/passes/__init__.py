@@ -1,11 +1,12 @@
 """Rewrites of the graph: one pass per file, named in `registry`, listed in `pipelines`."""
 
 from circlet.passes.manager import Pass, PassLog, PassManager, PassReport
-from circlet.passes.pipelines import PIPELINES, Pipeline, pipeline
+from circlet.passes.pipelines import FILE_PIPELINES, PIPELINES, Pipeline, file_pipeline, pipeline
 from circlet.passes.registry import PassTable, make, pass_names
 from circlet.passes.rewriter import Rewriter
 
 __all__ = [
+    "FILE_PIPELINES",
     "PIPELINES",
     "Pass",
     "PassLog",
@@ -14,6 +15,7 @@ __all__ = [
     "PassTable",
     "Pipeline",
     "Rewriter",
+    "file_pipeline",
     "make",
     "pass_names",
     "pipeline",
