@@ -82,6 +82,7 @@ PASSES = PassTable(
         "clamp-to-relu": "clamp_to_relu:ClampToRelu",
         "fuse-squared-difference": "fuse_squared_difference:FuseSquaredDifference",
         "fuse-rsqrt": "fuse_rsqrt:FuseRsqrt",
+        "recognise-activations": "recognise_activations:RecogniseActivations",
     },
 )
 

@@ -25,10 +25,11 @@ def data(b: Builder, *sizes: int | None) -> Tensor:
     return b.op("RELU", [b.input("x", F32, sizes)], name="t")
 
 
-def strided(b: Builder, x: Tensor, *bounds: tuple[int, ...], **masks: int) -> Tensor:
-    return b.op(
-        "STRIDED_SLICE", [x, *(ints(b, *row) for row in bounds)], StridedSliceAttrs(**masks)
-    )
+def strided(
+    b: Builder, x: Tensor, *bounds: tuple[int, ...], begin: int = 0, end: int = 0, shrink: int = 0
+) -> Tensor:
+    attrs = StridedSliceAttrs(begin, end, shrink_axis_mask=shrink)
+    return b.op("STRIDED_SLICE", [x, *(ints(b, *row) for row in bounds)], attrs)
 
 
 def test_taking_everything_is_a_reshape() -> None:
