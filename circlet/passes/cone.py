@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from circlet.ops import get
 from circlet.passes.rewriter import Rewriter
 
 Reals = npt.NDArray[np.float32]
+Known = TypeVar("Known")
 
 _MOST_OPS = 20
 _ONNX_ERF = "CUSTOM:onnx.Erf"
@@ -101,6 +103,17 @@ def cones(last: Op, rewriter: Rewriter, kinds: Collection[str]) -> Iterator[Cone
         if not ready:
             return
         inside.add(max(ready, key=rewriter.position))
+
+
+def apart(found: Iterable[tuple[Cone, Known]]) -> list[tuple[Cone, Known]]:
+    """Of cones, given in the order of their last ops, those that share no op; later ones first."""
+    taken: set[Op] = set()
+    chosen = []
+    for cone, known in reversed(list(found)):
+        if taken.isdisjoint(cone.ops):
+            taken.update(cone.ops)
+            chosen.append((cone, known))
+    return chosen
 
 
 def _read_from_outside(inside: set[Op]) -> set[Tensor]:

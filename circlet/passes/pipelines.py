@@ -52,11 +52,12 @@ FILE_EXACT = (
 FILE_FAST = (
     *FILE_EXACT[:-3],
     "fuse-rsqrt",
+    "recognise-activations",
     "fold-scales",
     "fold-input-scales",
     *FILE_EXACT[-3:],
 )
-_CIRCLE: tuple[str, ...] = ()  # make operators that only .circle files hold
+_CIRCLE = ("recognise-norms",)  # makes operators that only .circle files hold
 _FOR_FILES: Mapping[str, Mapping[str, object]] = {
     # Constants in the form that takes less: 16-bit floats and integers stay what they are.
     "fold-constants": {"most_growth": 1, "keeps": frozenset({"DEQUANTIZE"})},

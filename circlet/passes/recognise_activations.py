@@ -12,7 +12,7 @@ from circlet.ir.builder import constant
 from circlet.ops import NoAttrs, get
 from circlet.ops.activation import LeakyReluAttrs
 from circlet.ops.smooth import GeluAttrs
-from circlet.passes.cone import ELEMENTWISE, Cone, Reals, cones
+from circlet.passes.cone import ELEMENTWISE, Cone, Reals, apart, cones
 from circlet.passes.rewriter import Rewriter
 
 TOLERANCE = 2e-6
@@ -57,15 +57,13 @@ class RecogniseActivations:
     is_exact = False
 
     def run(self, graph: Graph) -> bool:
-        """Replace the largest group of ops before each op that is a function."""
+        """Replace the largest groups of ops that are such functions."""
         rewriter = Rewriter(graph)
         known: dict[Hashable, Function | None] = {}
-        for op in rewriter.ops():
-            found = list(_functions(op, rewriter, known))
-            if found:
-                cone, function = found[-1]
-                fresh = function.over(cone.source, cone.result, op.origin)
-                rewriter.replace(cone.ops, fresh)
+        found = [pair for op in graph.ops for pair in _functions(op, rewriter, known)]
+        for cone, function in apart(found):
+            fresh = function.over(cone.source, cone.result, cone.ops[-1].origin)
+            rewriter.replace(cone.ops, fresh)
         return rewriter.finish()
 
 

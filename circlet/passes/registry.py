@@ -83,6 +83,7 @@ PASSES = PassTable(
         "fuse-squared-difference": "fuse_squared_difference:FuseSquaredDifference",
         "fuse-rsqrt": "fuse_rsqrt:FuseRsqrt",
         "recognise-activations": "recognise_activations:RecogniseActivations",
+        "recognise-norms": "recognise_norms:RecogniseNorms",
     },
 )
 
