@@ -46,19 +46,24 @@ def show_report(report: OptimizeReport, *, times: bool, changes: bool) -> None:
 
 
 def show_passes(rows: Sequence[Mapping[str, object]]) -> None:
-    """Every pass: what it does, its levels, whether results stay equal, and where it helps."""
+    """Every pass: what it does, the levels of sessions and of files, whether results stay equal."""
     out = console()
     cells = [
         (
             str(row["name"]),
             str(row["summary"]),
-            ", ".join(row["levels"]) or "-",  # type: ignore[arg-type]
+            _levels(row["levels"]),
+            _levels(row["file_levels"]),
             "bit-exact" if row["is_exact"] else f"within {row['tolerance']:g}",
-            "native code" if row["native_only"] else "files",
         )
         for row in rows
     ]
-    show_table(out, ("pass", "what it does", "levels", "results", "for"), cells)
+    show_table(out, ("pass", "what it does", "sessions", "files", "results"), cells)
+
+
+def _levels(levels: object) -> str:
+    assert isinstance(levels, tuple)
+    return ", ".join(levels) or "-"
 
 
 def show_bisection(found: BisectReport) -> None:

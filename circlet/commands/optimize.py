@@ -20,9 +20,9 @@ from circlet.formats.paths import check_apart
 from circlet.ir import Model, Tensor
 from circlet.ir.text import to_text
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.passes import Pass, PassReport
+from circlet.passes import Pass, PassReport, file_pipeline
 from circlet.passes.bisect import Culprit, Step
-from circlet.passes.selection import ROUNDS, described, for_file, read_list, read_pass
+from circlet.passes.selection import ROUNDS, described, read_list, read_pass
 from circlet.passes.totals import Totals
 from circlet.regular_files import check_replaceable, open_regular
 
@@ -38,8 +38,8 @@ class PassChoice:
     named: tuple[str, ...] = ()
     file: Path | None = None
 
-    def passes(self) -> tuple[Pass, ...]:
-        """The passes, made.
+    def passes(self, format: str) -> tuple[Pass, ...]:
+        """The passes, made for a network that will be a file of this format.
 
         Raises:
             InputError: There is no such level, pass or option.
@@ -47,7 +47,9 @@ class PassChoice:
         """
         if self.named:
             return tuple(map(read_pass, self.named))
-        return for_file(self.level) if self.file is None else read_list(*_text_of(self.file))
+        if self.file is not None:
+            return read_list(*_text_of(self.file))
+        return file_pipeline(self.level, format).passes
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ class BisectRequest:
     Attributes:
         inputs: A file for each input, or one .npz for all; none for random data.
         seed: Of random data.
+        format: What the network would be written as.
         tolerance: How far results may be from those of the network as it was given; None where
             each pass is held to what it declares.
     """
@@ -140,6 +143,7 @@ class BisectRequest:
     choice: PassChoice = PassChoice()
     inputs: tuple[Path, ...] = ()
     seed: int = 0
+    format: str = "circle"
     tolerance: float | None = None
     rounds: int = ROUNDS
     check: bool = False
@@ -167,7 +171,7 @@ def optimize_file(request: OptimizeRequest) -> OptimizeReport:
     chosen = written_format(request.output)
     check_apart(request.output, [request.model, request.choice.file])
     check_replaceable(request.output, "the model file")
-    passes = request.choice.passes()
+    passes = request.choice.passes(chosen.name)
     _check_printed(request.print_after, passes)
     optimizer = Optimizer(
         request.model, passes, check=request.check, rounds=request.rounds, limits=request.limits
@@ -192,7 +196,7 @@ def bisect_file(request: BisectRequest) -> BisectReport:
     """
     optimizer = Optimizer(
         request.model,
-        request.choice.passes(),
+        request.choice.passes(request.format),
         check=request.check,
         rounds=request.rounds,
         limits=request.limits,

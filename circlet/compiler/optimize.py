@@ -14,9 +14,9 @@ from circlet.ir.copy import copy_of
 from circlet.ir.regions import reachable
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.verify import violations
-from circlet.passes import Pass, PassLog, PassManager, PassReport
+from circlet.passes import Pass, PassLog, PassManager, PassReport, file_pipeline
 from circlet.passes.bisect import Bisection, bisect
-from circlet.passes.selection import ROUNDS, charged, for_file, read_pass
+from circlet.passes.selection import ROUNDS, charged, read_pass
 from circlet.passes.totals import Totals, totals
 from circlet.stored import Bytes, Stored, StrPath
 
@@ -117,6 +117,7 @@ def optimize(
     source: Source,
     level: str = "O2",
     *,
+    format: str = "tflite",
     passes: Sequence[str | Pass] | None = None,
     check: bool = False,
     rounds: int = ROUNDS,
@@ -126,7 +127,8 @@ def optimize(
 
     Args:
         source: A .tflite, .circle or .onnx file, its bytes, or a model, which stays as it is.
-        level: O0, O1, O2 or Os: which passes run, but for those that make better native code only.
+        level: O0, O1, which keeps results number by number, O2 or Os.
+        format: What the file will be, "tflite" or "circle"; the latter has more operators.
         passes: Names (options behind them, as `"split-sums most=4"`) or passes in place of a level.
         check: Whether every pass is held to the rules of networks and to what it promises.
         rounds: How often the list is run, at most, while it changes something.
@@ -138,7 +140,7 @@ def optimize(
         PassError: A pass failed; the message names it, the operators, and the passes before it.
     """
     if passes is None:
-        chosen = for_file(level)
+        chosen = file_pipeline(level, format).passes
     else:
         chosen = tuple(read_pass(item) if isinstance(item, str) else item for item in passes)
     if rounds < 1:

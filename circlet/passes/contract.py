@@ -10,7 +10,6 @@ import numpy as np
 from circlet.passes.totals import Totals
 
 _NOTHING: Mapping[str, str] = {}
-_NO_OPTIONS: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True)
@@ -24,14 +23,12 @@ class Contract:
         native_only: Why files are no better for the pass, so that levels leave it out where a file
             is written; "" where they are.
         grows: Fields of `Totals` that the pass may make larger, and why.
-        file_options: Options of the pass where levels write a file.
     """
 
     tolerance: float = 0.0
     why: str = ""
     native_only: str = ""
     grows: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    file_options: Mapping[str, object] = field(default_factory=lambda: _NO_OPTIONS)
 
     @property
     def is_exact(self) -> bool:

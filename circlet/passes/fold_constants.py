@@ -12,7 +12,6 @@ from circlet.ir import Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, MemoryBudget
 from circlet.ops import find, get, is_pure
 from circlet.ops.growth import folding_bytes
-from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.ops.verify import op_violations
 from circlet.ops.work import work_of
 from circlet.passes.contract import Contract
@@ -76,7 +75,8 @@ class FoldConstants:
 
     Attributes:
         most_bytes: Largest result that is stored.
-        most_growth: How many times larger than the inputs a result above 64 KiB may be.
+        most_growth: How many times larger than the inputs a result above `free_bytes` may be.
+        free_bytes: Size of results that are stored whatever they are made of.
         sizes: Whether sizes are final, so that ops that ask for them are replaced too.
         keeps: Labels of ops that are left, as what they read is still wanted.
         ledger: What all folding of one network may store and do.
@@ -85,10 +85,10 @@ class FoldConstants:
     name = "fold-constants"
     contract = Contract(
         grows={"constant_bytes": "what is computed of constants may be larger than they are"},
-        file_options={"most_growth": 1, "keeps": frozenset({"DEQUANTIZE", "DENSIFY", DEQUANTIZE})},
     )
     most_bytes: int = 1 << 28
     most_growth: int = 4
+    free_bytes: int = 1 << 16
     sizes: bool = True
     keeps: frozenset[str] = frozenset()
     ledger: FoldLedger = field(default_factory=FoldLedger, compare=False)
@@ -128,7 +128,7 @@ class FoldConstants:
     def _is_small(self, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
         result = sum(tensor.size_bytes for tensor in outputs)
         allowed = self.most_growth * sum(tensor.size_bytes for tensor in set(inputs))
-        return result <= self.most_bytes and result <= max(allowed, 1 << 16)
+        return result <= self.most_bytes and result <= max(allowed, self.free_bytes)
 
     def _fold(self, op: Op, rewriter: Rewriter) -> None:
         """Evaluate and store; an op that its record cannot evaluate is left to fail at run time."""

@@ -23,8 +23,8 @@ _NAMED = 8  # operators of one failure
 class Pass(Protocol):
     """A rewrite of one graph; its dataclass fields are its options.
 
-    A pass may have an attribute `needs`, kinds of ops: it is not run on graphs that have none. An
-    attribute `contract` says what it promises less than `circlet.passes.contract.DEFAULT_CONTRACT`.
+    A pass may have an attribute `needs`, kinds of ops: it is not run on graphs that have none. What
+    it promises less than others is in its `contract`; `is_exact = False` alone is short for one.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Lists of passes: those of a level for files that are written, and those that users write."""
+"""Lists of passes that users write, and what there is to know of each pass."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from circlet.limits import MemoryBudget
 from circlet.passes.contract import contract_of
 from circlet.passes.fold_constants import FoldLedger
 from circlet.passes.manager import Pass
-from circlet.passes.pipelines import PIPELINES, pipeline
+from circlet.passes.pipelines import FILE_PIPELINES, PIPELINES
 from circlet.passes.registry import make, pass_names
 
 ROUNDS = 8  # of a list over a network whose file is written
 _COMMENT = "#"
-_FOR_FORMATS = ("split-padding",)
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -30,6 +29,7 @@ class PassDescription:
         name: What lists call it.
         summary: What it does, one line.
         levels: The optimisation levels that run it when a session opens.
+        file_levels: Those that run it where a file is written.
         is_exact: Whether results stay equal, number by number.
         tolerance, why: How far they may be otherwise, and what makes them differ.
         native_only: Why levels leave it out where a file is written; "" where they do not.
@@ -39,6 +39,7 @@ class PassDescription:
     name: str
     summary: str
     levels: tuple[str, ...]
+    file_levels: tuple[str, ...]
     is_exact: bool
     tolerance: float
     why: str
@@ -49,20 +50,6 @@ class PassDescription:
 def described() -> tuple[PassDescription, ...]:
     """Every pass over whole networks."""
     return tuple(map(_description, pass_names()))
-
-
-def for_file(level: str) -> tuple[Pass, ...]:
-    """The passes of a level that make a better file, with the options that they have for it.
-
-    At every level but O0, what files cannot say is said by operators that they can.
-
-    Raises:
-        InputError: There is no such level.
-    """
-    made = pipeline(level).passes
-    kept = [item for item in made if not contract_of(item).native_only]
-    names = [*(item.name for item in kept), *(_FOR_FORMATS if kept else ())]
-    return tuple(make(name, **contract_of(make(name)).file_options) for name in names)
 
 
 def read_pass(text: str) -> Pass:
@@ -126,6 +113,7 @@ def _description(name: str) -> PassDescription:
         name,
         summary,
         tuple(level for level, known in PIPELINES.items() if name in known.passes),
+        tuple(level for level, known in FILE_PIPELINES.items() if name in known.passes),
         contract.is_exact,
         contract.tolerance,
         contract.why,
