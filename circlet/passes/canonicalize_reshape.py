@@ -30,11 +30,7 @@ class CanonicalizeReshape:
     """
 
     name = "canonicalize-reshape"
-    contract = Contract(
-        grows=dict.fromkeys(
-            ("bytes_moved", "constant_bytes"), "RESHAPE is given the sizes that the others infer"
-        )
-    )
+    contract = Contract(grows={"bytes_moved": "RESHAPE reads the sizes that the others infer"})
     needs = _SIZES | _PARTS | {"PACK", "TRANSPOSE"}
 
     def run(self, graph: Graph) -> bool:

@@ -9,9 +9,8 @@ from circlet.ir import Graph, Op
 from circlet.limits import DEFAULT_LIMITS, MemoryBudget
 from circlet.ops import all_records
 from circlet.ops.decomposition import decomposed
-from circlet.passes.contract import Contract
+from circlet.passes.contract import BOUND, Contract
 from circlet.passes.rewriter import Rewriter
-from circlet.passes.totals import Totals
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Decompose:
         tolerance=1e-6,
         why="floats are rounded at each step instead of once",
         native_only="others may have a kernel for the whole operator",
-        grows=dict.fromkeys(Totals._fields, "one operator becomes several, with their constants"),
+        grows=dict.fromkeys(BOUND, "one operator becomes several, with their constants"),
     )
     needs = frozenset(
         record.kind.partition(":")[0] for record in all_records() if record.decompose is not None

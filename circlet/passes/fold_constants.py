@@ -14,7 +14,6 @@ from circlet.ops import find, get, is_pure
 from circlet.ops.growth import folding_bytes
 from circlet.ops.verify import op_violations
 from circlet.ops.work import work_of
-from circlet.passes.contract import Contract
 from circlet.passes.match import element_count
 from circlet.passes.rewriter import Rewriter
 
@@ -83,9 +82,6 @@ class FoldConstants:
     """
 
     name = "fold-constants"
-    contract = Contract(
-        grows={"constant_bytes": "what is computed of constants may be larger than they are"},
-    )
     most_bytes: int = 1 << 28
     most_growth: int = 4
     free_bytes: int = 1 << 16

@@ -10,7 +10,6 @@ from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops import NoAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.operands import is_reshape, operand
-from circlet.passes.contract import Contract
 from circlet.passes.rewriter import Rewriter
 
 
@@ -24,12 +23,6 @@ class FuseListUpdate:
     """
 
     name = "fuse-list-update"
-    contract = Contract(
-        grows=dict.fromkeys(
-            ("bytes_moved", "constant_bytes"),
-            "of the cut and the join only what is not known ahead counts less",
-        )
-    )
 
     def run(self, graph: Graph) -> bool:
         """Fuse every update that can be."""

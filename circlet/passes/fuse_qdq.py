@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from circlet.ir import DType, Graph, Op, Tensor
+from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ops.onnx.quantisation import DEQUANTIZE, QUANTIZE
 from circlet.ops.opdef import NoAttrs
 from circlet.ops.requantization import EVEN
@@ -45,7 +45,7 @@ class FuseQdq:
         why="sums are rounded once, as integers, not at each step; a step of the scale per layer",
         native_only="files mean other roundings than ONNX's where they store integers",
         grows=dict.fromkeys(
-            ("operators", "bytes_moved", "constant_bytes"),
+            ("operators", "bytes_moved"),
             "weights that other types are made of are stored beside those",
         ),
     )
@@ -157,11 +157,18 @@ def _replace(
     stored, before = as_type(data, given, dtype, op.origin)
     made, after = _result(op.outputs[0], result, dtype, op)
     attrs = replace(product.attrs, activation=chain.activation)  # type: ignore[type-var]
+    origin = Origin.union([op.origin, *_dequantising(product, rewriter)])
     fused = Op(
-        product.kind, [stored, weights.tensor, bias], [made], attrs, op.origin, requantization=EVEN
+        product.kind, [stored, weights.tensor, bias], [made], attrs, origin, requantization=EVEN
     )
     old = [product, *chain.followers, op]
     rewriter.replace(old, *before, fused, *after)
+
+
+def _dequantising(product: Op, rewriter: Rewriter) -> list[Origin]:
+    """The origins of what makes real numbers of a product's operands, which it does without."""
+    made = [rewriter.producer(tensor) for tensor in product.inputs]
+    return [op.origin for op in made if op is not None and op.label == DEQUANTIZE]
 
 
 def _result(

@@ -34,7 +34,7 @@ class GatherChannels:
     name = "gather-channels"
     contract = Contract(
         grows=dict.fromkeys(
-            ("operators", "bytes_moved", "constant_bytes"),
+            ("operators", "bytes_moved"),
             "transposes meet others further on, not in the same run",
         )
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from circlet.ir import Graph, Op
 from circlet.ir.regions import most_copies, unfolded_ops
-from circlet.passes.contract import Contract
+from circlet.passes.contract import BOUND, Contract
 from circlet.passes.inlining import copied_ops, is_plain
 from circlet.passes.rewriter import Rewriter
 
@@ -46,7 +46,7 @@ class InlineComposite:
     contract = Contract(
         native_only="delegates recognise a composite by its name",
         grows=dict.fromkeys(
-            ("operators", "macs", "bytes_moved"), "a composite counts as one operator without work"
+            BOUND, "a composite counts as one operator, without the work that it is"
         ),
     )
     needs = frozenset({_KIND})

@@ -33,7 +33,7 @@ class MoveTransposes:
     name = "move-transposes"
     contract = Contract(
         grows=dict.fromkeys(
-            ("operators", "bytes_moved", "constant_bytes"),
+            ("operators", "bytes_moved"),
             "transposes that nothing reads any more are left to remove-dead-ops",
         )
     )

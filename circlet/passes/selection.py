@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from inspect import getdoc
 from typing import cast, get_type_hints
 
@@ -13,7 +14,7 @@ from circlet.limits import MemoryBudget
 from circlet.passes.contract import contract_of
 from circlet.passes.fold_constants import FoldLedger
 from circlet.passes.manager import Pass
-from circlet.passes.pipelines import FILE_PIPELINES, PIPELINES
+from circlet.passes.pipelines import FILE_PIPELINES, PIPELINES, file_pipeline
 from circlet.passes.registry import make, pass_names
 
 ROUNDS = 8  # of a list over a network whose file is written
@@ -113,13 +114,19 @@ def _description(name: str) -> PassDescription:
         name,
         summary,
         tuple(level for level, known in PIPELINES.items() if name in known.passes),
-        tuple(level for level, known in FILE_PIPELINES.items() if name in known.passes),
+        tuple(level for level in FILE_PIPELINES if name in _names_for_files(level)),
         contract.is_exact,
         contract.tolerance,
         contract.why,
         contract.native_only,
         tuple(_options_of(type(item))),
     )
+
+
+@cache
+def _names_for_files(level: str) -> frozenset[str]:
+    """Passes of a level over networks that are written in the format that can say most."""
+    return frozenset(item.name for item in file_pipeline(level, "circle").passes)
 
 
 def _options_of(kind: type) -> dict[str, type | object]:

@@ -35,9 +35,7 @@ class SplitPadding:
     name = "split-padding"
     needs = _ZERO | _LOWEST
     contract = Contract(
-        grows=dict.fromkeys(
-            ("operators", "bytes_moved", "constant_bytes"), "a padded image is a tensor of its own"
-        )
+        grows=dict.fromkeys(("operators", "bytes_moved"), "a padded image is a tensor of its own")
     )
 
     def run(self, graph: Graph) -> bool:

@@ -30,7 +30,7 @@ class UnpackConstants:
     name = "unpack-constants"
     contract = Contract(
         native_only="files are smaller with constants of packed forms",
-        grows=dict.fromkeys(("bytes_moved", "constant_bytes"), "plain forms are larger"),
+        grows={"bytes_moved": "plain forms are larger"},
     )
     budget: MemoryBudget = field(
         default_factory=partial(DEFAULT_LIMITS.memory_budget, 0), compare=False
