@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from circlet.ir import DType, Graph, Op, Tensor
+from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ops.onnx.quantisation import DEQUANTIZE, QUANTIZE
 from circlet.ops.opdef import NoAttrs
 from circlet.passes.quantised import Parameters, parameters, with_parameters
