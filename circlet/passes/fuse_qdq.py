@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from circlet.ir import DType, Graph, Op, Origin, Tensor
@@ -26,6 +27,7 @@ from circlet.passes.rewriter import Rewriter
 from circlet.passes.signed_storage import store_signed
 from circlet.passes.sink_dequantize import sink_dequantize
 
+_MOST_TURNS = 8
 _CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
 _PRODUCTS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
 
@@ -52,18 +54,26 @@ class FuseQdq:
     needs = frozenset({"CUSTOM"})
 
     def run(self, graph: Graph) -> bool:
-        """Bring what is quantised to its products, then fuse every product that can be."""
+        """Fuse until no product is left that can be: what goes with one lets others move."""
         if not any(op.label in (QUANTIZE, DEQUANTIZE) for op in graph.ops):
             return False
-        changed = store_signed(graph)
-        changed |= MoveTransposes().run(graph)
-        changed |= sink_dequantize(graph)
-        changed |= RemoveDeadOps().run(graph)
-        rewriter = Rewriter(graph)
-        for op in rewriter.ops():
-            if op.label == QUANTIZE:
-                _fuse(op, rewriter)
-        return rewriter.finish() or changed
+        turns = 0
+        while turns < _MOST_TURNS and _fused(graph):
+            turns += 1
+        return turns > 0
+
+
+def _fused(graph: Graph) -> bool:
+    """Bring what is quantised to its products, then fuse every product that can be."""
+    changed = store_signed(graph)
+    changed |= MoveTransposes().run(graph)
+    changed |= sink_dequantize(graph)
+    changed |= RemoveDeadOps().run(graph)
+    rewriter = Rewriter(graph)
+    for op in rewriter.ops():
+        if op.label == QUANTIZE:
+            _fuse(op, rewriter)
+    return rewriter.finish() or changed
 
 
 @dataclass
@@ -165,10 +175,15 @@ def _replace(
     rewriter.replace(old, *before, fused, *after)
 
 
-def _dequantising(product: Op, rewriter: Rewriter) -> list[Origin]:
+def _dequantising(product: Op, rewriter: Rewriter) -> Iterator[Origin]:
     """The origins of what makes real numbers of a product's operands, which it does without."""
-    made = [rewriter.producer(tensor) for tensor in product.inputs]
-    return [op.origin for op in made if op is not None and op.label == DEQUANTIZE]
+    for tensor in product.inputs:
+        made, op = [], rewriter.producer(tensor)
+        while op is not None and op.kind in ("TRANSPOSE", "RESHAPE"):
+            made.append(op.origin)
+            op = rewriter.producer(op.inputs[0])
+        if op is not None and op.label == DEQUANTIZE:
+            yield from (*made, op.origin)
 
 
 def _result(
