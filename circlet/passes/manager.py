@@ -20,8 +20,7 @@ _State = dict[Op, tuple[object, ...]]
 class Pass(Protocol):
     """A rewrite of one graph; its dataclass fields are its options.
 
-    A pass may have an attribute `needs`, kinds of ops: it is not run on graphs that have none. One
-    that may change results has an attribute `is_exact`, which is False.
+    A pass may have an attribute `needs`, kinds of ops: it is not run on graphs that have none.
     """
 
     @property

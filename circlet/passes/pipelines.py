@@ -35,6 +35,7 @@ FAST = ("fuse-qdq", *EXACT)  # integer products for real ones, which rounds them
 FILE_EXACT = (
     "fold-constants",
     "remove-identity",
+    "remove-neutral",
     "remove-casts",
     "remove-duplicates",
     "simplify-slices",
@@ -53,8 +54,12 @@ FILE_FAST = (
     *FILE_EXACT[:-3],
     "fuse-rsqrt",
     "recognise-activations",
+    "merge-reductions",
+    "matmul-to-fully-connected",
     "fold-scales",
+    "merge-scales",
     "fold-input-scales",
+    "join-layers",
     *FILE_EXACT[-3:],
 )
 _CIRCLE = ("recognise-norms",)  # makes operators that only .circle files hold
