@@ -43,6 +43,7 @@ FILE_EXACT = (
     "simplify-pads",
     "move-transposes",
     "canonicalize-reshape",
+    "move-reshapes",
     "merge-reshapes",
     "fuse-squared-difference",
     "clamp-to-relu",
