@@ -63,7 +63,7 @@ FILE_FAST = (
     "join-layers",
     *FILE_EXACT[-3:],
 )
-_CIRCLE = ("recognise-norms",)  # makes operators that only .circle files hold
+_CIRCLE = ("recognise-norms", "recognise-rope")  # make operators that only .circle files hold
 _FOR_FILES: Mapping[str, Mapping[str, object]] = {
     # Constants in the form that takes less: 16-bit floats and integers stay what they are.
     "fold-constants": {"most_growth": 1, "keeps": frozenset({"DEQUANTIZE"})},

@@ -94,6 +94,8 @@ PASSES = PassTable(
         "remove-fake-quant": "remove_fake_quant:RemoveFakeQuant",
         "unroll-lstm": "unroll_lstm:UnrollLstm",
         "recognise-activations": "recognise_activations:RecogniseActivations",
+        "recognise-rope": "recognise_rope:RecogniseRope",
+        "sparsify": "sparsify:Sparsify",
         "recognise-norms": "recognise_norms:RecogniseNorms",
     },
 )
