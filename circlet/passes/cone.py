@@ -17,7 +17,7 @@ from circlet.passes.rewriter import Rewriter
 Reals = npt.NDArray[np.float32]
 Known = TypeVar("Known")
 
-_MOST_OPS = 20
+_MOST_OUTSIDE = 4  # tensors that a cone on its way to one may read
 _ONNX_ERF = "CUSTOM:onnx.Erf"
 ELEMENTWISE = frozenset(
     {
@@ -69,13 +69,13 @@ class Cone:
         return values[self.result]
 
     def key(self) -> Hashable:
-        """What cones have in common that compute the same; equal numbers for equal places."""
+        """What cones have in common that compute the same, none of whose custom ops has options."""
         places: dict[Tensor, int] = {self.source: 0}
         rows = []
         for op in self.ops:
             read = [_place(tensor, places) for tensor in op.inputs]
             places[op.outputs[0]] = len(places)
-            rows.append((op.label, repr(op.attrs), *read))
+            rows.append((op.label, None if op.kind == "CUSTOM" else op.attrs, *read))
         return tuple(rows)
 
 
@@ -85,16 +85,15 @@ def _place(tensor: Tensor | None, places: dict[Tensor, int]) -> Hashable:
     return None if tensor.data is None else (tensor.shape, tensor.data.tobytes())
 
 
-def cones(last: Op, rewriter: Rewriter, kinds: Collection[str]) -> Iterator[Cone]:
-    """The cones of float operators of some kinds that end in an op, the smallest first.
+def cones(last: Op, rewriter: Rewriter, kinds: Collection[str], most: int) -> Iterator[Cone]:
+    """The cones of at most so many float operators of some kinds that end in an op, small first.
 
     Nothing outside of a cone reads what its ops compute, but for the last one's result.
     """
     if not _may_belong(last, kinds):
         return
-    inside = {last}
-    while len(inside) <= _MOST_OPS:
-        outside = _read_from_outside(inside)
+    inside, outside = {last}, _read(last)
+    while len(inside) <= most and len(outside) <= _MOST_OUTSIDE:
         if len(outside) == 1:
             ops = sorted(inside, key=rewriter.position)
             yield Cone(tuple(ops), next(iter(outside)))
@@ -102,7 +101,9 @@ def cones(last: Op, rewriter: Rewriter, kinds: Collection[str]) -> Iterator[Cone
         ready = [op for op in found if _may_belong(op, kinds) and _is_inner(op, inside, rewriter)]
         if not ready:
             return
-        inside.add(max(ready, key=rewriter.position))
+        latest = max(ready, key=rewriter.position)
+        inside.add(latest)
+        outside = (outside - {*latest.outputs}) | _read(latest)
 
 
 def apart(found: Iterable[tuple[Cone, Known]]) -> list[tuple[Cone, Known]]:
@@ -116,10 +117,8 @@ def apart(found: Iterable[tuple[Cone, Known]]) -> list[tuple[Cone, Known]]:
     return chosen
 
 
-def _read_from_outside(inside: set[Op]) -> set[Tensor]:
-    made = {op.outputs[0] for op in inside}
-    read = {t for op in inside for t in op.inputs if t is not None and not t.is_constant}
-    return read - made
+def _read(op: Op) -> set[Tensor]:
+    return {tensor for tensor in op.inputs if tensor is not None and not tensor.is_constant}
 
 
 def _may_belong(op: Op, kinds: Collection[str]) -> bool:
@@ -132,4 +131,4 @@ def _is_inner(op: Op, inside: set[Op], rewriter: Rewriter) -> bool:
     result = op.outputs[0]
     if result in rewriter.boundary or result.is_variable:
         return False
-    return inside.issuperset(rewriter.readers(result))
+    return not rewriter.any_reader(result, lambda reader: reader not in inside)

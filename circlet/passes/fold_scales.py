@@ -120,7 +120,9 @@ def _replace(op: Op, product: Op, values: np.ndarray, rewriter: Rewriter) -> Non
             scaled = known
     if not (np.isfinite(scaled).all() and np.isfinite(known).all()):
         return
-    inputs[bias_at] = constant(bias.name if bias is not None else f"{op.name}_bias", known)
+    if bias is not None or op.kind not in _SCALES:
+        name = f"{op.name}_bias" if bias is None else bias.name
+        inputs[bias_at] = constant(name, known)
     attrs = replace(product.attrs, activation=activation_of(op))  # type: ignore[type-var]
     fresh = replace(product, inputs=inputs, outputs=op.outputs, attrs=attrs)
     rewriter.replace([product, op], fresh)

@@ -36,6 +36,7 @@ FAST = ("fuse-qdq", *EXACT)  # integer products for real ones, which rounds them
 FILE_EXACT = (
     "fold-constants",
     "remove-identity",
+    "remove-neutral",
     "remove-casts",
     "remove-duplicates",
     "simplify-slices",
@@ -43,6 +44,7 @@ FILE_EXACT = (
     "simplify-pads",
     "move-transposes",
     "canonicalize-reshape",
+    "move-reshapes",
     "merge-reshapes",
     "fuse-squared-difference",
     "clamp-to-relu",
@@ -55,11 +57,15 @@ FILE_FAST = (
     *FILE_EXACT[:-3],
     "fuse-rsqrt",
     "recognise-activations",
+    "merge-reductions",
+    "matmul-to-fully-connected",
     "fold-scales",
+    "merge-scales",
     "fold-input-scales",
+    "join-layers",
     *FILE_EXACT[-3:],
 )
-_CIRCLE = ("recognise-norms",)  # makes operators that only .circle files hold
+_CIRCLE = ("recognise-norms", "recognise-rope")  # make operators that only .circle files hold
 _FOR_FILES: Mapping[str, Mapping[str, object]] = {
     # Constants in the form that takes less: 16-bit floats and integers stay what they are.
     "fold-constants": {

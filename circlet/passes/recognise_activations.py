@@ -22,7 +22,7 @@ _BENT = frozenset(
         *("TANH", "LOGISTIC", "EXP", "CUSTOM:onnx.Erf"),
     }
 )
-_MOST_CHANNELS = 4096
+_MOST_OPS, _MOST_CHANNELS = 12, 4096
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class RecogniseActivations:
 def _functions(
     op: Op, rewriter: Rewriter, known: dict[Hashable, Function | None]
 ) -> Iterator[tuple[Cone, Function]]:
-    for cone in cones(op, rewriter, ELEMENTWISE):
-        channels = _channels(cone)
-        if channels is None:
-            return
+    for cone in cones(op, rewriter, ELEMENTWISE, _MOST_OPS):
         labels = cone.labels
         if len(cone.ops) < 2 or not labels & _BENT or (cone.readings < 2 and "EXP" not in labels):
             continue
+        channels = _channels(cone)
+        if channels is None:
+            return
         key = (channels, cone.key())
         if key not in known:
             known[key] = _function(cone, channels)

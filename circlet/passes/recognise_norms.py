@@ -21,7 +21,7 @@ TOLERANCE = 1e-5
 _REDUCTIONS = frozenset({"MEAN", "SUM"})
 _KINDS = ELEMENTWISE | _REDUCTIONS
 _ROOTS = frozenset({"SQRT", "RSQRT", "POW"})
-_MOST_SAMPLES, _MOST_CONSTANTS, _LARGEST_EPSILON = 1 << 18, 8, 0.1
+_MOST_OPS, _MOST_SAMPLES, _MOST_CONSTANTS, _LARGEST_EPSILON = 20, 1 << 18, 8, 0.1
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class RecogniseNorms:
 def _norms(op: Op, rewriter: Rewriter) -> Iterator[tuple[Cone, Norm]]:
     if op.kind not in ("MUL", "ADD", "SUB", "DIV"):
         return
-    for cone in cones(op, rewriter, _KINDS):
+    for cone in cones(op, rewriter, _KINDS, _MOST_OPS):
         if cone.result.shape != cone.source.shape or not cone.source.has_rank:
             continue
         kind = _kind(cone) if cone.labels & _ROOTS and cone.readings > 1 else None
@@ -93,25 +93,30 @@ def _kind(cone: Cone) -> str | None:
 
 
 def _norm(cone: Cone, kind: str) -> Norm | None:
+    """The normalisation that a cone computes, its constants tried as epsilon, gamma and beta."""
     samples = _samples(cone)
     values = None if samples is None else cone.evaluate(samples)
     if values is None or samples is None or values.shape != samples.shape:
         return None
-    return next((norm for norm in _candidates(cone, kind) if _agree(values, norm, samples)), None)
-
-
-def _candidates(cone: Cone, kind: str) -> Iterator[Norm]:
-    """Each way in which the cone's constants may be epsilon, gamma and beta."""
     channels = cone.source.shape[-1]
     floats = [t for t in cone.constants if t.data is not None and t.data.dtype == np.float32]
     lists = [t.data.reshape(-1) for t in floats if t.data is not None and _is_list(t, channels)]
-    numbers = {value for t in floats if (value := scalar_of(t)) is not None}
-    small = [e for e in sorted(numbers) if 0 < e <= _LARGEST_EPSILON][:_MOST_CONSTANTS]
-    one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
-    vectors = lists[:_MOST_CONSTANTS]
-    for epsilon, gamma, beta in product([*small, 0.0], [*vectors, one], [*vectors, zero]):
+    vectors, one, zero = lists[:_MOST_CONSTANTS], np.ones(1, np.float32), np.zeros(1, np.float32)
+    for epsilon in _epsilons(floats):
         attrs = RmsNormAttrs(epsilon) if kind == "RMS_NORM" else InstanceNormAttrs(epsilon)
-        yield Norm(kind, attrs, gamma, beta)
+        unit = _evaluated(Norm(kind, attrs, one, zero), samples)
+        for gamma, beta in product([*vectors, one], [*vectors, zero]):
+            if _agree(values, unit * gamma + beta):
+                norm = Norm(kind, attrs, gamma, beta)
+                return norm if _agree(values, _evaluated(norm, samples)) else None
+    return None
+
+
+def _epsilons(floats: list[Tensor]) -> list[float]:
+    """What may be added to a variance: small numbers among the constants, or nothing."""
+    numbers = {value for t in floats if (value := scalar_of(t)) is not None}
+    small = [e for e in sorted(numbers) if 0 < e <= _LARGEST_EPSILON]
+    return [*small[:_MOST_CONSTANTS], 0.0]
 
 
 def _is_list(tensor: Tensor, channels: int | None) -> bool:
@@ -133,9 +138,15 @@ def _samples(cone: Cone) -> Reals | None:
     return np.asarray(values.reshape(shape), np.float32)
 
 
-def _agree(values: Reals, norm: Norm, samples: Reals) -> bool:
+def _evaluated(norm: Norm, samples: Reals) -> Reals:
     source = constant("samples", samples)
     op = norm.over(source, source.like(), Origin.of(0, "samples"))
-    (wanted,) = get(op).evaluate(op, [None if t is None else t.data for t in op.inputs])
+    (values,) = get(op).evaluate(op, [None if t is None else t.data for t in op.inputs])
+    return np.asarray(values, np.float32)
+
+
+def _agree(values: Reals, wanted: Reals) -> bool:
+    if wanted.shape != values.shape:
+        return False
     off = np.abs(values.astype(np.float64) - wanted).max(initial=0)
     return bool(off <= TOLERANCE * max(1.0, float(np.abs(wanted).max(initial=0))))

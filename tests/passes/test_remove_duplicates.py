@@ -57,3 +57,19 @@ def test_constants_that_differ_in_type_or_value_stay_apart() -> None:
     graph = b.output(b.op("ADD", [b.op("ADD", [x, low], name="s"), high], name="y")).build()
     assert rewritten(graph, "remove-duplicates") == ["ADD", "ADD"]
     assert len(list(graph.constants())) == 2
+
+
+def test_constants_of_several_graphs_share_their_elements() -> None:
+    graphs = []
+    for name in "ab":
+        b = builder(name)
+        known = b.constant("w", np.arange(64, dtype=np.float32))
+        x = b.input("x", DType.FLOAT32, (64,))
+        graphs.append(b.output(b.op("ADD", [x, known], name="y")).build())
+    remove = make("remove-duplicates")
+    assert [remove.run(graph) for graph in graphs] == [False, True]
+    assert not any(remove.run(graph) for graph in graphs)
+    first, second = (next(graph.constants()).data for graph in graphs)
+    assert first is not None and second is not None
+    assert np.shares_memory(first, second) and second.tolist() == list(range(64))
+    assert not second.flags.writeable
