@@ -40,7 +40,7 @@ _ONLY_WRITING = ("--print-after", "--time-passes", "--changes")
 @click.option("--pass", "named", multiple=True, metavar="NAME", help="Run this; may be repeated.")
 @click.option("--passes", "file", type=InputFile(), help="Run those of a text file, one a line.")
 @click.option(
-    "--rounds", default=ROUNDS, show_default=True, type=click.IntRange(1), help="At most."
+    "--rounds", default=ROUNDS, show_default=True, type=click.IntRange(1), help="Runs of the list."
 )
 @click.option("--check", is_flag=True, help="Hold every pass to the rules and to its promises.")
 @click.option("--print-after", metavar="PASS", default="", help="Print the network; or after all.")

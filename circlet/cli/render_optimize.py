@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 
 from circlet.cli.common import counted, duration
 from circlet.cli.console import console, line, say, show_table
@@ -54,11 +55,19 @@ def show_passes(rows: Sequence[Mapping[str, object]]) -> None:
             str(row["summary"]),
             _levels(row["levels"]),
             _levels(row["file_levels"]),
-            "bit-exact" if row["is_exact"] else f"within {row['tolerance']:g}",
+            _exactness(row),
         )
         for row in rows
     ]
     show_table(out, ("pass", "what it does", "sessions", "files", "results"), cells)
+
+
+def _exactness(row: Mapping[str, object]) -> str:
+    tolerance = row["tolerance"]
+    assert isinstance(tolerance, float)
+    if not tolerance:
+        return "bit-exact"
+    return f"within {tolerance:g}" if isfinite(tolerance) else "others"
 
 
 def _levels(levels: object) -> str:
