@@ -47,7 +47,6 @@ Lists = tuple[tuple[Pass, ...], int]
 def lists() -> Iterator[Lists]:
     """What runs over every network, and how often: the lists of levels, and all passes in turn."""
     yield file_pipeline("O2", "circle").passes, ROUNDS
-    yield file_pipeline("O1", "tflite").passes, ROUNDS
     yield pipeline("O2").passes, ROUNDS
     yield PASSES.made(pass_names()), 1
 
