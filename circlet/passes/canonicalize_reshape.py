@@ -12,6 +12,7 @@ from circlet.ops import find
 from circlet.ops.layout import permutation
 from circlet.ops.operands import operand
 from circlet.ops.view import whole_ranges
+from circlet.passes.contract import Contract
 from circlet.passes.match import element_count, made_of, same_meaning
 from circlet.passes.rewriter import Rewriter
 
@@ -29,6 +30,7 @@ class CanonicalizeReshape:
     """
 
     name = "canonicalize-reshape"
+    contract = Contract(grows={"bytes_moved": "RESHAPE reads the sizes that the others infer"})
     needs = _SIZES | _PARTS | {"PACK", "TRANSPOSE"}
 
     def run(self, graph: Graph) -> bool:

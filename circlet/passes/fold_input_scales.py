@@ -12,6 +12,7 @@ from circlet.ir.builder import constant
 from circlet.ops.geometry import UNPADDED
 from circlet.ops.operands import operand
 from circlet.ops.requantize import activation_of
+from circlet.passes.contract import Contract
 from circlet.passes.fold_scales import (
     PRODUCTS,
     has_float_constants,
@@ -37,7 +38,10 @@ class FoldInputScales:
 
     name = "fold-input-scales"
     needs = frozenset(_DATA)
-    is_exact = False
+    contract = Contract(
+        tolerance=1e-4,
+        why="products are rounded before they are summed",
+    )
 
     def run(self, graph: Graph) -> bool:
         """Fold all that stands before a product, the last one first."""

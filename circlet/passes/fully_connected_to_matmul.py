@@ -11,6 +11,7 @@ from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.opdef import NoAttrs
 from circlet.ops.operands import operand
 from circlet.ops.requantize import activation_of
+from circlet.passes.contract import Contract
 from circlet.passes.match import made_of
 from circlet.passes.rewriter import Rewriter
 
@@ -26,7 +27,11 @@ class FullyConnectedToMatmul:
 
     name = "fully-connected-to-matmul"
     needs = frozenset({"FULLY_CONNECTED"})
-    is_exact = False
+    contract = Contract(
+        tolerance=1e-4,
+        why="sums are formed in another order",
+        grows=dict.fromkeys(("operators", "bytes_moved"), "bias and clamp become operators"),
+    )
 
     def run(self, graph: Graph) -> bool:
         """Replace every layer that can be."""

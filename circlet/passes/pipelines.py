@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from circlet.errors import InputError
+from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.passes.manager import PassManager
 from circlet.passes.registry import PASSES
 
@@ -47,6 +48,7 @@ FILE_EXACT = (
     "merge-reshapes",
     "fuse-squared-difference",
     "clamp-to-relu",
+    "split-padding",
     "fuse-pad",
     "fuse-activation",
     "remove-dead-ops",
@@ -66,7 +68,11 @@ FILE_FAST = (
 _CIRCLE = ("recognise-norms", "recognise-rope")  # make operators that only .circle files hold
 _FOR_FILES: Mapping[str, Mapping[str, object]] = {
     # Constants in the form that takes less: 16-bit floats and integers stay what they are.
-    "fold-constants": {"most_growth": 1, "keeps": frozenset({"DEQUANTIZE"})},
+    "fold-constants": {
+        "most_growth": 1,
+        "free_bytes": 1 << 10,
+        "keeps": frozenset({"DEQUANTIZE", "DENSIFY", DEQUANTIZE}),
+    },
     "fold-scales": {"copies": False},
 }
 

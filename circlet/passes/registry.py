@@ -69,6 +69,7 @@ PASSES = PassTable(
         "unpack-constants": "unpack_constants:UnpackConstants",
         "fuse-list-update": "fuse_list_update:FuseListUpdate",
         "fuse-qdq": "fuse_qdq:FuseQdq",
+        "split-padding": "split_padding:SplitPadding",
         "split-sums": "split_sums:SplitSums",
         "gather-channels": "gather_channels:GatherChannels",
         "move-transposes": "move_transposes:MoveTransposes",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from circlet.ir import DType, Graph, Op, Tensor
+from circlet.passes.contract import Contract
 from circlet.passes.match import made_of, same_sizes
 from circlet.passes.rewriter import Rewriter
 
@@ -19,7 +20,7 @@ class RemoveFakeQuant:
 
     name = "remove-fake-quant"
     needs = frozenset({"FAKE_QUANT", "QUANTIZE"})
-    is_exact = False
+    contract = Contract(tolerance=float("inf"), why="steps of a quantisation are no longer taken")
 
     def run(self, graph: Graph) -> bool:
         """Drop each that is not bound between a graph input and a graph output."""

@@ -19,6 +19,7 @@ from circlet.ops.lstm_operands import (
 )
 from circlet.ops.operands import operand
 from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
+from circlet.passes.contract import BOUND, Contract
 from circlet.passes.rewriter import Rewriter
 
 _ACTIVATIONS = ("TANH", "RELU", "RELU6")
@@ -40,7 +41,11 @@ class UnrollLstm:
 
     name = "unroll-lstm"
     needs = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM"})
-    is_exact = False
+    contract = Contract(
+        tolerance=1e-4,
+        why="sums are formed in another order",
+        grows=dict.fromkeys(BOUND, "each step of the sequence has operators of its own"),
+    )
     most_steps: int = 64
 
     def run(self, graph: Graph) -> bool:
