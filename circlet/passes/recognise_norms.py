@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -22,6 +23,8 @@ _REDUCTIONS = frozenset({"MEAN", "SUM"})
 _KINDS = ELEMENTWISE | _REDUCTIONS
 _ROOTS = frozenset({"SQRT", "RSQRT", "POW"})
 _MOST_OPS, _MOST_SAMPLES, _MOST_CONSTANTS, _LARGEST_EPSILON = 20, 1 << 18, 8, 0.1
+_SMALL_IMAGE = (5, 7)
+_MAGNITUDES = (1e-3, 0.03, 30.0, 5.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -125,17 +128,21 @@ def _is_list(tensor: Tensor, channels: int | None) -> bool:
 
 
 def _samples(cone: Cone) -> Reals | None:
-    """One image, or some rows, for each of several magnitudes; None where that is too much."""
-    sizes = cone.source.static_shape
-    rest = sizes[1:] if len(sizes) == 4 else (1,) * max(len(sizes) - 2, 0) + sizes[-1:]
-    lead = 5 if len(sizes) > 1 else 1
-    shape = (lead, *rest) if len(sizes) > 1 else rest
-    if None in cone.source.shape[1:] or int(np.prod(shape)) > _MOST_SAMPLES:
+    """Some rows or small images, each of another magnitude; None where sizes are open or large.
+
+    Means are the same functions of images of any size; sums are not.
+    """
+    shape = cone.source.shape
+    if "SUM" not in cone.labels and len(shape) == 4:
+        shape = (shape[0], *_SMALL_IMAGE, shape[-1])
+    lead = len(_MAGNITUDES) if len(shape) > 1 else 1
+    rest = shape[1:] if len(shape) == 4 else (1,) * max(len(shape) - 2, 0) + shape[-1:]
+    known = [size for size in rest if size is not None]
+    if len(known) < len(rest) or lead * prod(known) > _MOST_SAMPLES:
         return None
-    generator = np.random.default_rng(0)
-    scales = np.array([1e-3, 0.03, 1, 5, 30][:lead], np.float64)
-    values = generator.normal(0.25, 1, shape) * scales.reshape(-1, *(1,) * len(rest))[:lead]
-    return np.asarray(values.reshape(shape), np.float32)
+    values = np.random.default_rng(0).normal(0.25, 1, (lead, *known))
+    values *= np.array(_MAGNITUDES[-lead:]).reshape(-1, *(1,) * len(known))
+    return values.astype(np.float32).reshape((lead, *known) if len(shape) > 1 else known)
 
 
 def _evaluated(norm: Norm, samples: Reals) -> Reals:

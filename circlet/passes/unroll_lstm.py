@@ -32,7 +32,7 @@ class UnrollLstm:
     Before: `UNIDIRECTIONAL_SEQUENCE_LSTM(x[1,2,8])`. After: one FULLY_CONNECTED of all steps for
     what the gates read of x; for each step one for what they read of the state, SPLIT, LOGISTIC,
     TANH, MUL, ADD; and a PACK. For runtimes without the kind. Of plain float LSTMs: four gates,
-    constant weights, no peepholes, projection, clipping or layer normalisation. Every run starts
+    constant weights, no peepholes, projection or layer normalisation. Every run starts
     from a state of zeros, where the operator goes on from the run before, so no level has it.
 
     Attributes:
@@ -70,8 +70,7 @@ def _time_axis(op: Op) -> int:
 
 
 def _is_plain(op: Op) -> bool:
-    attrs = op.attributes(SequenceLstmAttrs)
-    if attrs.cell_clip or attrs.proj_clip or attrs.activation not in _ACTIVATIONS:
+    if op.attributes(SequenceLstmAttrs).activation not in _ACTIVATIONS:
         return False
     wanted = {place for gate in GATES for place in (gate.weights, gate.recurrent, gate.bias)}
     held = {0, OUTPUT_STATE, CELL_STATE, *wanted}
@@ -120,8 +119,17 @@ def _step(parts: Parts, op: Op, row: Tensor, cell: Tensor | None) -> tuple[Tenso
     if cell is not None:
         kept = parts.make("MUL", [parts.make("LOGISTIC", gates[1:2]), cell])
         new = parts.make("ADD", [kept, new])
+    new = _clipped(parts, new, op.attributes(SequenceLstmAttrs).cell_clip)
     shown = parts.make(activation, [new])
     return parts.make("MUL", [parts.make("LOGISTIC", gates[3:]), shown]), new
+
+
+def _clipped(parts: Parts, cell: Tensor, bound: float) -> Tensor:
+    """The cell state within a bound, where there is one."""
+    if bound <= 0:
+        return cell
+    low = parts.make("MAXIMUM", [cell, parts.constant(np.float32(-bound))])
+    return parts.make("MINIMUM", [low, parts.constant(np.float32(bound))])
 
 
 def _constant(op: Op, place: int) -> np.ndarray:

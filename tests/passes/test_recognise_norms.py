@@ -9,7 +9,7 @@ from circlet.ir import DType, Tensor
 from circlet.ops.build import builder
 from circlet.ops.circle_norm import InstanceNormAttrs, RmsNormAttrs
 from circlet.ops.reduce import ReducerAttrs
-from circlet.passes import file_pipeline
+from circlet.passes import file_pipeline, make
 from tests.passes.harness import kinds_of, rewritten
 
 RNG = np.random.default_rng(7)
@@ -103,6 +103,19 @@ def test_a_normalisation_is_recognised_as_files_spell_it(
     assert op.attrs.epsilon == pytest.approx(epsilon)
     np.testing.assert_array_equal(np.asarray(op.inputs[1] and op.inputs[1].data), s.gamma.data)
     assert len(op.inputs) == (2 if spelled in (rms_by_reciprocal, rms_by_division) else 3)
+
+
+def test_images_of_open_or_large_sizes_are_recognised() -> None:
+    for height in (None, 4096):
+        s = Spelled(1, 4, 3, 5)
+        s.x.shape = (None, height, 4096, 5)
+        graph = s.b.output(instance(s)).build()
+        for op in graph.ops:
+            for tensor in op.outputs:
+                sizes = s.x.shape[:3] if tensor.shape[1] != 1 else (None, 1, 1)
+                tensor.shape = (*sizes, 5)
+        assert make("recognise-norms").run(graph)
+        assert kinds_of(graph) == ["INSTANCE_NORM"]
 
 
 @pytest.mark.parametrize("spelled", [layer, sum_instead_of_mean])
