@@ -12,6 +12,7 @@ COMMANDS = {
     "bf16": "float networks with operands rounded to bfloat16",
     "compile_time": "time to compile against operators and distinct kernels",
     "opening": "how opening grows with a network, in each of many forms",
+    "optimize": "how optimising a file grows with a network, in each of many forms",
     "resize": "time to make networks ready for other input sizes",
     "bound_call": "what a call costs beside the network's work",
     "kernels": "what one kernel of docs/kernels.md takes in its network",

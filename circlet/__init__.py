@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from circlet.compiler.optimize import Optimized, optimize
     from circlet.errors import CircletError
     from circlet.formats import load, save
     from circlet.formats.flexbuffer import flexbuffer
@@ -47,6 +48,7 @@ _HOMES = {
     "Interpreter": "circlet.frontends.interpreter",
     "InterpreterWithCustomOps": "circlet.frontends.delegates",
     "OpResolverType": "circlet.frontends.interpreter",
+    "Optimized": "circlet.compiler.optimize",
     "Options": "circlet.frontends.compiled_model_options",
     "Session": "circlet.runtime.session",
     "SignatureRunner": "circlet.frontends.signature_runner",
@@ -55,6 +57,7 @@ _HOMES = {
     "load": "circlet.formats",
     "load_artifact": "circlet.runtime.session",
     "load_delegate": "circlet.frontends.delegates",
+    "optimize": "circlet.compiler.optimize",
     "register_op": "circlet.frontends.user_ops",
     "save": "circlet.formats",
 }
@@ -73,6 +76,7 @@ __all__ = [
     "Interpreter",
     "InterpreterWithCustomOps",
     "OpResolverType",
+    "Optimized",
     "Options",
     "Session",
     "SignatureRunner",
@@ -82,6 +86,7 @@ __all__ = [
     "load",
     "load_artifact",
     "load_delegate",
+    "optimize",
     "register_op",
     "save",
 ]

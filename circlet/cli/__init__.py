@@ -25,6 +25,7 @@ _COMMANDS = {
     "inspect": "say what a network costs: operators, memory, weights, placement",
     "verify": "check a network against every rule, and list what cannot be run",
     "convert": "turn a model file into one of another format",
+    "optimize": "rewrite a model file into a better one that computes the same",
     "doctor": "say what this machine offers: CPU, compiler, cache, backends",
 }
 

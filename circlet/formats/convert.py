@@ -8,7 +8,7 @@ from pathlib import Path
 from circlet.errors import InputError
 from circlet.formats import load, save
 from circlet.formats.paths import check_apart
-from circlet.formats.registry import all_formats, format_of_suffix
+from circlet.formats.registry import Format, all_formats, format_of_suffix
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 
@@ -33,13 +33,7 @@ def convert(source: Path, target: Path, limits: Limits = DEFAULT_LIMITS) -> Conv
         CircletError: As `load` and `save`; where the target's format cannot hold the model, it
             says which operator or field, and nothing is written.
     """
-    chosen = format_of_suffix(target.suffix)
-    if chosen is None or chosen.write is None:
-        raise InputError(
-            "the suffix names no format",
-            where=str(target),
-            fix=f"end the name in one of {', '.join(_written_suffixes())}",
-        )
+    chosen = written_format(target)
     check_apart(target, [source])
     model = load(source, limits)
     save(model, target, chosen.name)
@@ -52,6 +46,18 @@ def convert(source: Path, target: Path, limits: Limits = DEFAULT_LIMITS) -> Conv
         sum(len(graph.ops) for graph in model.graphs),
         sum(len(graph.tensors) for graph in model.graphs),
     )
+
+
+def written_format(target: Path) -> Format:
+    """The format that a file's name asks for; InputError where none of that name is written."""
+    chosen = format_of_suffix(target.suffix)
+    if chosen is None or chosen.write is None:
+        raise InputError(
+            "the suffix names no format" if chosen is None else "this format is only read",
+            where=str(target),
+            fix=f"end the name in one of {', '.join(_written_suffixes())}",
+        )
+    return chosen
 
 
 def _written_suffixes() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
@@ -55,6 +56,25 @@ def padding_sizes(padding: AxisPadding, size: int, count: int, window: Window) -
         return total // 2, total - total // 2
     before, after = padding
     return before, min(after, max(0, reach - before))
+
+
+def pads_as_same(padding: Padding, sizes: Sequence[int | None], windows: Sequence[Window]) -> bool:
+    """Whether what lies around an image is what SAME_UPPER means for its sizes."""
+    if padding == SAME_UPPER:
+        return True
+    if len(padding) != len(sizes) or len(sizes) != len(windows):
+        return False
+    return all(map(_pads_axis_as_same, padding, sizes, windows))
+
+
+def _pads_axis_as_same(own: AxisPadding, size: int | None, window: Window) -> bool:
+    if size is None:
+        return False
+    count, same = output_size(own, size, window), output_size(SAME_UPPER, size, window)
+    if count is None or count != same:
+        return False
+    pads = [padding_sizes(each, size, count, window) for each in (own, SAME_UPPER)]
+    return pads[0] == pads[1]
 
 
 class Window2D(NamedTuple):

@@ -9,6 +9,7 @@ from circlet.ir import Graph, Op
 from circlet.limits import DEFAULT_LIMITS, MemoryBudget
 from circlet.ops import all_records
 from circlet.ops.decomposition import decomposed
+from circlet.passes.contract import BOUND, Contract
 from circlet.passes.rewriter import Rewriter
 
 
@@ -24,6 +25,12 @@ class Decompose:
     """
 
     name = "decompose"
+    contract = Contract(
+        tolerance=1e-6,
+        why="floats are rounded at each step instead of once",
+        native_only="others may have a kernel for the whole operator",
+        grows=dict.fromkeys(BOUND, "one operator becomes several, with their constants"),
+    )
     needs = frozenset(
         record.kind.partition(":")[0] for record in all_records() if record.decompose is not None
     )

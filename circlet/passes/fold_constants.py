@@ -74,7 +74,8 @@ class FoldConstants:
 
     Attributes:
         most_bytes: Largest result that is stored.
-        most_growth: How many times larger than the inputs a result above 64 KiB may be.
+        most_growth: How many times larger than the inputs a result above `free_bytes` may be.
+        free_bytes: Size of results that are stored whatever they are made of.
         sizes: Whether sizes are final, so that ops that ask for them are replaced too.
         keeps: Labels of ops that are left, as what they read is still wanted.
         ledger: What all folding of one network may store and do.
@@ -83,6 +84,7 @@ class FoldConstants:
     name = "fold-constants"
     most_bytes: int = 1 << 28
     most_growth: int = 4
+    free_bytes: int = 1 << 16
     sizes: bool = True
     keeps: frozenset[str] = frozenset()
     ledger: FoldLedger = field(default_factory=FoldLedger, compare=False)
@@ -122,7 +124,7 @@ class FoldConstants:
     def _is_small(self, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
         result = sum(tensor.size_bytes for tensor in outputs)
         allowed = self.most_growth * sum(tensor.size_bytes for tensor in set(inputs))
-        return result <= self.most_bytes and result <= max(allowed, 1 << 16)
+        return result <= self.most_bytes and result <= max(allowed, self.free_bytes)
 
     def _fold(self, op: Op, rewriter: Rewriter) -> None:
         """Evaluate and store; an op that its record cannot evaluate is left to fail at run time."""

@@ -44,13 +44,13 @@ def _fuse(op: Op, rewriter: Rewriter) -> None:
         return
     if not isinstance(attrs, Conv2DAttrs | DepthwiseConv2DAttrs) or attrs.padding != UNPADDED:
         return
-    if operand(op, 1).dtype is padded.dtype and _pads_zero(pad) and _pads_as_same(pad, op):
+    if operand(op, 1).dtype is padded.dtype and pads_zero(pad) and _pads_as_same(pad, op):
         inputs = [pad.inputs[0], *op.inputs[1:]]
         same = replace(op, inputs=inputs, attrs=replace(attrs, padding=SAME_UPPER))
         rewriter.replace([pad, op], same)
 
 
-def _pads_zero(pad: Op) -> bool:
+def pads_zero(pad: Op) -> bool:
     """Whether the padding stands for the real number 0 and only copies the rest."""
     source, result, fill = operand(pad, 0), pad.outputs[0], pad.input(2)
     if not same_meaning(source, result):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from circlet.ir import DType, Graph, Op, Tensor
+from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ops.onnx.quantisation import DEQUANTIZE, QUANTIZE
 from circlet.ops.opdef import NoAttrs
 from circlet.ops.requantization import EVEN
 from circlet.ops.requantize import activation_of
+from circlet.passes.contract import Contract
 from circlet.passes.move_transposes import MoveTransposes
 from circlet.passes.quantised import (
     Parameters,
@@ -25,6 +27,7 @@ from circlet.passes.rewriter import Rewriter
 from circlet.passes.signed_storage import store_signed
 from circlet.passes.sink_dequantize import sink_dequantize
 
+_MOST_TURNS = 8
 _CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
 _PRODUCTS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
 
@@ -39,21 +42,38 @@ class FuseQdq:
     """
 
     name = "fuse-qdq"
+    contract = Contract(
+        tolerance=0.1,
+        why="sums are rounded once, as integers, not at each step; a step of the scale per layer",
+        native_only="files mean other roundings than ONNX's where they store integers",
+        grows=dict.fromkeys(
+            ("operators", "bytes_moved"),
+            "weights that other types are made of are stored beside those",
+        ),
+    )
     needs = frozenset({"CUSTOM"})
 
     def run(self, graph: Graph) -> bool:
-        """Bring what is quantised to its products, then fuse every product that can be."""
+        """Fuse until no product is left that can be: what goes with one lets others move."""
         if not any(op.label in (QUANTIZE, DEQUANTIZE) for op in graph.ops):
             return False
-        changed = store_signed(graph)
-        changed |= MoveTransposes().run(graph)
-        changed |= sink_dequantize(graph)
-        changed |= RemoveDeadOps().run(graph)
-        rewriter = Rewriter(graph)
-        for op in rewriter.ops():
-            if op.label == QUANTIZE:
-                _fuse(op, rewriter)
-        return rewriter.finish() or changed
+        turns = 0
+        while turns < _MOST_TURNS and _fused(graph):
+            turns += 1
+        return turns > 0
+
+
+def _fused(graph: Graph) -> bool:
+    """Bring what is quantised to its products, then fuse every product that can be."""
+    changed = store_signed(graph)
+    changed |= MoveTransposes().run(graph)
+    changed |= sink_dequantize(graph)
+    changed |= RemoveDeadOps().run(graph)
+    rewriter = Rewriter(graph)
+    for op in rewriter.ops():
+        if op.label == QUANTIZE:
+            _fuse(op, rewriter)
+    return rewriter.finish() or changed
 
 
 @dataclass
@@ -147,11 +167,23 @@ def _replace(
     stored, before = as_type(data, given, dtype, op.origin)
     made, after = _result(op.outputs[0], result, dtype, op)
     attrs = replace(product.attrs, activation=chain.activation)  # type: ignore[type-var]
+    origin = Origin.union([op.origin, *_dequantising(product, rewriter)])
     fused = Op(
-        product.kind, [stored, weights.tensor, bias], [made], attrs, op.origin, requantization=EVEN
+        product.kind, [stored, weights.tensor, bias], [made], attrs, origin, requantization=EVEN
     )
     old = [product, *chain.followers, op]
     rewriter.replace(old, *before, fused, *after)
+
+
+def _dequantising(product: Op, rewriter: Rewriter) -> Iterator[Origin]:
+    """The origins of what makes real numbers of a product's operands, which it does without."""
+    for tensor in product.inputs:
+        made, op = [], rewriter.producer(tensor)
+        while op is not None and op.kind in ("TRANSPOSE", "RESHAPE"):
+            made.append(op.origin)
+            op = rewriter.producer(op.inputs[0])
+        if op is not None and op.label == DEQUANTIZE:
+            yield from (*made, op.origin)
 
 
 def _result(

@@ -13,6 +13,7 @@ from circlet.ir.builder import constant
 from circlet.ops.gather import GatherAttrs, gather_axes
 from circlet.ops.layout import permutation
 from circlet.ops.strided_slice import StridedSliceAttrs
+from circlet.passes.contract import Contract
 from circlet.passes.move_transposes import MoveTransposes
 from circlet.passes.remove_dead_ops import RemoveDeadOps
 from circlet.passes.rewriter import Rewriter
@@ -31,6 +32,12 @@ class GatherChannels:
     """
 
     name = "gather-channels"
+    contract = Contract(
+        grows=dict.fromkeys(
+            ("operators", "bytes_moved"),
+            "transposes meet others further on, not in the same run",
+        )
+    )
     needs = frozenset({"TRANSPOSE"})
 
     def run(self, graph: Graph) -> bool:

@@ -8,6 +8,7 @@ from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ir.regions import most_copies
 from circlet.ops.facts import ShapeAttrs
 from circlet.ops.shape import copy_op
+from circlet.passes.contract import Contract
 from circlet.passes.rewriter import Rewriter
 
 _KIND = "IF"
@@ -40,6 +41,12 @@ class InlineBranch:
     """
 
     name = "inline-branch"
+    contract = Contract(
+        grows=dict.fromkeys(
+            ("operators", "macs", "bytes_moved"),
+            "the branch stays in its graph, too, where others may run it",
+        )
+    )
     needs = frozenset({_KIND})
     copies: BranchCopies = field(default_factory=BranchCopies, compare=False)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from circlet.ir import Graph, Op
 from circlet.ir.regions import most_copies, unfolded_ops
+from circlet.passes.contract import BOUND, Contract
 from circlet.passes.inlining import copied_ops, is_plain
 from circlet.passes.rewriter import Rewriter
 
@@ -42,6 +43,12 @@ class InlineComposite:
     """
 
     name = "inline-composite"
+    contract = Contract(
+        native_only="delegates recognise a composite by its name",
+        grows=dict.fromkeys(
+            BOUND, "a composite counts as one operator, without the work that it is"
+        ),
+    )
     needs = frozenset({_KIND})
     copies: Copies = field(default_factory=Copies, compare=False)
 

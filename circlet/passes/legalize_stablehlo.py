@@ -8,6 +8,7 @@ from circlet.errors import CircletError
 from circlet.ir import Graph, Op, Tensor
 from circlet.ops.operands import QUANTISED
 from circlet.ops.verify import op_violations
+from circlet.passes.contract import Contract
 from circlet.passes.match import same_meaning
 from circlet.passes.rewriter import Rewriter
 from circlet.passes.stablehlo import FORMS
@@ -23,6 +24,12 @@ class LegalizeStablehlo:
     """
 
     name = "legalize-stablehlo"
+    contract = Contract(
+        grows=dict.fromkeys(
+            ("operators", "macs", "bytes_moved"),
+            "some operators are several of the others, which kernels know",
+        )
+    )
     needs = frozenset(FORMS)
 
     def run(self, graph: Graph) -> bool:

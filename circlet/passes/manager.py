@@ -1,26 +1,30 @@
-"""Runs passes in order and says what each of them changed, in source names."""
+"""Runs passes in order, holds them to what they promise, and says who failed."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from traceback import walk_tb
 from typing import Protocol
 
 from circlet.errors import CircletError, LimitError, PassError
-from circlet.escape import escaped
 from circlet.ir import Graph, Model, Op
-from circlet.ops.verify import verify
+from circlet.ops.verify import violations
+from circlet.passes.contract import contract_of
+from circlet.passes.log import PassLog, PassReport, State, report_of, state_of
+from circlet.passes.totals import Totals, totals
 
 _LOGGER = logging.getLogger(__name__)
-_State = dict[Op, tuple[object, ...]]
+_NAMED = 8  # operators of one failure
 
 
 class Pass(Protocol):
     """A rewrite of one graph; its dataclass fields are its options.
 
-    A pass may have an attribute `needs`, kinds of ops: it is not run on graphs that have none.
+    A pass may have an attribute `needs`, kinds of ops: it is not run on graphs that have none. What
+    it promises less than others is in its `contract`; `is_exact = False` alone is short for one.
     """
 
     @property
@@ -33,40 +37,12 @@ class Pass(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class PassReport:
-    """What one run of a pass did to the ops, each given as "KIND source-name"."""
-
-    name: str
-    removed: tuple[str, ...]
-    added: tuple[str, ...]
-    changed: tuple[str, ...]
-    seconds: float
-
-    @property
-    def did_something(self) -> bool:
-        """Whether any op differs."""
-        return bool(self.removed or self.added or self.changed)
-
-    def __str__(self) -> str:
-        parts = (("-", self.removed), ("+", self.added), ("~", self.changed))
-        lines = [f"  {sign} {escaped(op)}" for sign, ops in parts for op in ops]
-        return "\n".join([f"{self.name}: {len(lines)} changes in {self.seconds:.4f} s", *lines])
-
-
 @dataclass
-class PassLog:
-    """The reports of all passes that ran, in order."""
+class _Before:
+    """What is known of the network ahead of a pass; totals only where passes are checked."""
 
-    reports: list[PassReport] = field(default_factory=list)
-
-    @property
-    def applied(self) -> tuple[str, ...]:
-        """Names of the passes that ran."""
-        return tuple(report.name for report in self.reports)
-
-    def __str__(self) -> str:
-        return "\n".join(str(report) for report in self.reports if report.did_something)
+    state: State
+    totals: Totals | None
 
 
 @dataclass(frozen=True)
@@ -75,47 +51,81 @@ class PassManager:
 
     Attributes:
         passes: What to run.
-        check: Whether to verify the network before the first and after every pass.
+        check: Whether to verify the network before the first and after every pass, and that
+            nothing grew but what the pass declares.
         rounds: How often to run the whole list, at most, while it changes something.
+        lenient: Whether `check` lets operators be whose types no record knows.
     """
 
     passes: tuple[Pass, ...]
     check: bool = False
     rounds: int = 1
+    lenient: bool = False
 
     def run(self, subject: Model | Graph) -> PassLog:
         """Rewrite a model or graph in place; PassError names the pass that failed."""
         log = PassLog()
-        if self.check:
-            verify(subject)
-        state = _state(subject)
-        for _ in range(self.rounds):
-            before = len(log.reports)
-            for item in self.passes:
-                report, state = self._run_one(item, subject, log, state)
-                log.reports.append(report)
-            if not any(report.did_something for report in log.reports[before:]):
-                break
+        for _ in self.steps(subject, log):
+            pass
         return log
 
+    def steps(self, subject: Model | Graph, log: PassLog) -> Iterator[PassReport]:
+        """Run the passes one by one; each report is in the log when it is given.
+
+        Raises:
+            GraphError: The network was unsound before the first pass, which `check` looks for.
+            PassError: A pass failed, left an unsound network, or one that costs more.
+        """
+        before = _Before(state_of(_graphs(subject)), None)
+        if self.check:
+            self._verify(subject)
+            before.totals = totals(subject)
+        for number in range(1, self.rounds + 1):
+            start = len(log.reports)
+            for item in self.passes:
+                log.reports.append(self._run_one(item, subject, log, before, number))
+                yield log.reports[-1]
+            if not any(report.did_something for report in log.reports[start:]):
+                log.settled = True
+                break
+
     def _run_one(
-        self, item: Pass, subject: Model | Graph, log: PassLog, before: _State
-    ) -> tuple[PassReport, _State]:
-        """The report of one run, and the ops after it."""
+        self, item: Pass, subject: Model | Graph, log: PassLog, before: _Before, number: int
+    ) -> PassReport:
+        """The report of one run; `before` becomes what is known after it."""
         start = time.perf_counter()
         try:
             changed = [item.run(graph) for graph in _graphs(subject) if _may_apply(item, graph)]
             seconds = time.perf_counter() - start
+            after = state_of(_graphs(subject)) if any(changed) else before.state
+            report = report_of(item.name, before.state, after, seconds, number)
             if self.check:
-                verify(subject)
+                self._verify(subject)
+                before.totals = _checked_totals(item, subject, before.totals, report)
         except LimitError:
             raise  # of the network, not of the pass
         except Exception as error:
             raise _failure(item, error, log) from error
-        after = _state(subject) if any(changed) else before
-        report = _report(item.name, before, after, seconds)
+        before.state = after
         _LOGGER.debug("%s", report)
-        return report, after
+        return report
+
+    def _verify(self, subject: Model | Graph) -> None:
+        for violation in violations(subject):
+            if not (self.lenient and violation.rule == "dtypes"):
+                raise violation.error()
+
+
+def _checked_totals(
+    item: Pass, subject: Model | Graph, before: Totals | None, report: PassReport
+) -> Totals:
+    """What a network costs after a pass, which is no more than the pass declares."""
+    after = totals(subject)
+    grown = contract_of(item).growth(before or after, after)
+    if grown:
+        where = ", ".join((*report.added, *report.changed)[:_NAMED])
+        raise PassError("it made the network cost more than it declares", where=where, why=grown)
+    return after
 
 
 def _may_apply(item: Pass, graph: Graph) -> bool:
@@ -124,32 +134,22 @@ def _may_apply(item: Pass, graph: Graph) -> bool:
 
 
 def _failure(item: Pass, error: Exception, log: PassLog) -> PassError:
-    done = f"applied before it: {', '.join(log.applied) or 'none'}"
-    where, why = "", f"{type(error).__name__}: {error}"
+    done = f"applied before it: {', '.join(dict.fromkeys(log.applied)) or 'none'}"
+    where, why = ", ".join(_ops_at(error)), f"{type(error).__name__}: {error}"
     if isinstance(error, CircletError):
-        where, why = error.where, "; ".join(part for part in (error.what, error.why) if part)
+        where = error.where or where
+        why = "; ".join(part for part in (error.what, error.why) if part)
     return PassError(f"pass '{item.name}' failed ({done})", where=where, why=why)
+
+
+def _ops_at(error: Exception) -> list[str]:
+    """The operators that a pass was at when it failed: those of the innermost call about any."""
+    found: list[Op] = []
+    for frame, _ in walk_tb(error.__traceback__):
+        own = [value for value in frame.f_locals.values() if isinstance(value, Op)]
+        found = own or found
+    return [f"{op.name} ({op.label})" for op in dict.fromkeys(found)][:_NAMED]
 
 
 def _graphs(subject: Model | Graph) -> list[Graph]:
     return subject.graphs if isinstance(subject, Model) else [subject]
-
-
-def _state(subject: Model | Graph) -> _State:
-    ops = (op for graph in _graphs(subject) for op in graph.ops)
-    return {op: (op.kind, *op.inputs, None, *op.outputs, id(op.attrs), op.origin) for op in ops}
-
-
-def _report(name: str, before: _State, after: _State, seconds: float) -> PassReport:
-    def lines(ops: Iterator[Op]) -> tuple[str, ...]:
-        return tuple(f"{op.label} {op.name}" for op in ops)
-
-    if after is before:
-        return PassReport(name, (), (), (), seconds)
-    return PassReport(
-        name,
-        removed=lines(op for op in before if op not in after),
-        added=lines(op for op in after if op not in before),
-        changed=lines(op for op in after if op in before and after[op] != before[op]),
-        seconds=seconds,
-    )

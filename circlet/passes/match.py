@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from circlet.ir import Tensor
+from circlet.ir import DType, Op, Tensor
+from circlet.ops.requantize import activation_of
 
 
 def same_meaning(left: Tensor, right: Tensor) -> bool:
@@ -29,3 +30,20 @@ def element_count(tensor: Tensor) -> int | None:
     """Number of elements, or None where it is not known before a run."""
     known = [size for size in tensor.shape if size is not None]
     return prod(known) if tensor.has_rank and len(known) == len(tensor.shape) else None
+
+
+def scalar_of(tensor: Tensor | None) -> float | None:
+    """The value of a float32 constant of one element; None for every other tensor."""
+    if tensor is None or tensor.data is None or tensor.dtype is not DType.FLOAT32:
+        return None
+    return float(tensor.data.reshape(-1)[0]) if tensor.data.size == 1 else None
+
+
+def is_plain(op: Op, kind: str) -> bool:
+    """Whether an op is of a kind and clamps nothing."""
+    return op.kind == kind and activation_of(op) == "NONE"
+
+
+def made_of(op: Op, kind: str, inputs: list[Tensor | None], attrs: object) -> Op:
+    """An op of another kind that writes what an op writes; nothing of the file's op is kept."""
+    return Op(kind, inputs, [*op.outputs], attrs, op.origin)

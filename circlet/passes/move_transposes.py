@@ -14,6 +14,7 @@ from circlet.ops import NoAttrs, get
 from circlet.ops.layout import permutation
 from circlet.ops.operands import is_reshape
 from circlet.ops.shape import ReshapeAttrs
+from circlet.passes.contract import Contract
 from circlet.passes.rewriter import Rewriter
 from circlet.passes.transposed import Transposed, is_movable, reshaped, transposed
 
@@ -30,6 +31,12 @@ class MoveTransposes:
     """
 
     name = "move-transposes"
+    contract = Contract(
+        grows=dict.fromkeys(
+            ("operators", "bytes_moved"),
+            "transposes that nothing reads any more are left to remove-dead-ops",
+        )
+    )
     needs = frozenset({"TRANSPOSE"})
 
     def run(self, graph: Graph) -> bool:

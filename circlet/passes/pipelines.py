@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from circlet.errors import InputError
+from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.passes.manager import PassManager
 from circlet.passes.registry import PASSES
 
@@ -30,6 +31,54 @@ EXACT = (
 )
 FAST = ("fuse-qdq", *EXACT)  # integer products for real ones, which rounds them otherwise
 
+# What .tflite and .circle files, and engines that read them, have no other words for.
+STORABLE = ("split-padding", "legalize-tflite")
+
+# What files gain by, too: operators that formats can say, and that other runtimes have kernels of.
+# Native code does without some of it, as it fuses the same itself.
+FILE_EXACT = (
+    "fold-constants",
+    "remove-identity",
+    "remove-neutral",
+    "remove-casts",
+    "remove-duplicates",
+    "simplify-slices",
+    "simplify-splits",
+    "simplify-pads",
+    "move-transposes",
+    "canonicalize-reshape",
+    "move-reshapes",
+    "merge-reshapes",
+    "fuse-squared-difference",
+    "clamp-to-relu",
+    *STORABLE,
+    "fuse-pad",
+    "fuse-activation",
+    "remove-dead-ops",
+)
+FILE_FAST = (
+    *FILE_EXACT[:-3],
+    "fuse-rsqrt",
+    "recognise-activations",
+    "merge-reductions",
+    "matmul-to-fully-connected",
+    "fold-scales",
+    "merge-scales",
+    "fold-input-scales",
+    "join-layers",
+    *FILE_EXACT[-3:],
+)
+_CIRCLE = ("recognise-norms", "recognise-rope")  # make operators that only .circle files hold
+_FOR_FILES: Mapping[str, Mapping[str, object]] = {
+    # Constants in the form that takes less: 16-bit floats and integers stay what they are.
+    "fold-constants": {
+        "most_growth": 1,
+        "free_bytes": 1 << 10,
+        "keeps": frozenset({"DEQUANTIZE", "DENSIFY", DEQUANTIZE}),
+    },
+    "fold-scales": {"copies": False},
+}
+
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -47,16 +96,54 @@ PIPELINES = {
 }
 
 
-def pipeline(
-    level: str, *, check: bool = False, options: Mapping[str, Mapping[str, object]] | None = None
-) -> PassManager:
+FILE_PIPELINES = {
+    "O0": Pipeline(()),
+    "O1": Pipeline(FILE_EXACT, rounds=8),
+    "O2": Pipeline(FILE_FAST, rounds=8),
+    "Os": Pipeline(FILE_FAST, rounds=8),
+}
+_Options = Mapping[str, Mapping[str, object]]
+
+
+def pipeline(level: str, *, check: bool = False, options: _Options | None = None) -> PassManager:
     """The passes of an optimisation level, ready to run, with options for some by their names.
 
     Raises:
         InputError: There is no such level.
     """
-    if level not in PIPELINES:
-        fix = f"choose one of {', '.join(PIPELINES)}"
+    return _manager(_chosen(PIPELINES, level), check, options or {})
+
+
+def file_pipeline(
+    level: str, format: str, *, check: bool = False, options: _Options | None = None
+) -> PassManager:
+    """The passes of a level over a network that will be saved: as `pipeline`, but for files.
+
+    Args:
+        level: O1 keeps results bit for bit; O2 and Os round some floats otherwise.
+        format: Name of the format the network is saved in, "tflite" or "circle"; passes that make
+            operators which only one of them holds run for that one.
+        check: Whether to verify the network before the first and after every pass.
+        options: Options by names of passes.
+
+    Raises:
+        InputError: There is no such level.
+    """
+    chosen = _chosen(FILE_PIPELINES, level)
+    if format == "circle" and chosen.passes == FILE_FAST:
+        chosen = Pipeline((*_CIRCLE, *chosen.passes), chosen.rounds)
+    given = options or {}
+    names = dict.fromkeys([*_FOR_FILES, *given])
+    joined = {name: {**_FOR_FILES.get(name, {}), **given.get(name, {})} for name in names}
+    return _manager(chosen, check, joined)
+
+
+def _chosen(levels: Mapping[str, Pipeline], level: str) -> Pipeline:
+    if level not in levels:
+        fix = f"choose one of {', '.join(levels)}"
         raise InputError("there is no such optimisation level", where=level, fix=fix)
-    chosen = PIPELINES[level]
-    return PassManager(PASSES.made(chosen.passes, options or {}), check=check, rounds=chosen.rounds)
+    return levels[level]
+
+
+def _manager(chosen: Pipeline, check: bool, options: _Options) -> PassManager:
+    return PassManager(PASSES.made(chosen.passes, options), check=check, rounds=chosen.rounds)

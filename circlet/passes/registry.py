@@ -20,7 +20,7 @@ class PassTable:
 
     Attributes:
         package: The package that holds one module per pass.
-        classes: "module:Class" of each pass.
+        classes: "module:Class" of each pass; a module elsewhere by its full name.
     """
 
     package: str
@@ -38,7 +38,8 @@ class PassTable:
             fix = f"did you mean '{near[0]}'?" if near else f"known passes: {', '.join(known)}"
             raise InputError("there is no such pass", where=name, fix=fix)
         module, _, class_name = known[name].partition(":")
-        made = getattr(import_module(f"{self.package}.{module}"), class_name)
+        place = module if "." in module else f"{self.package}.{module}"
+        made = getattr(import_module(place), class_name)
         try:
             return cast(Pass, made(**options))
         except TypeError as error:
@@ -68,10 +69,36 @@ PASSES = PassTable(
         "unpack-constants": "unpack_constants:UnpackConstants",
         "fuse-list-update": "fuse_list_update:FuseListUpdate",
         "fuse-qdq": "fuse_qdq:FuseQdq",
+        "split-padding": "split_padding:SplitPadding",
         "split-sums": "split_sums:SplitSums",
         "gather-channels": "gather_channels:GatherChannels",
         "move-transposes": "move_transposes:MoveTransposes",
         "legalize-tflite": "legalize_tflite:LegalizeTflite",
+        "fold-scales": "fold_scales:FoldScales",
+        "fold-input-scales": "fold_input_scales:FoldInputScales",
+        "remove-duplicates": "remove_duplicates:RemoveDuplicates",
+        "remove-casts": "remove_casts:RemoveCasts",
+        "simplify-slices": "simplify_slices:SimplifySlices",
+        "simplify-splits": "simplify_splits:SimplifySplits",
+        "simplify-pads": "simplify_pads:SimplifyPads",
+        "clamp-to-relu": "clamp_to_relu:ClampToRelu",
+        "fuse-squared-difference": "fuse_squared_difference:FuseSquaredDifference",
+        "fuse-rsqrt": "fuse_rsqrt:FuseRsqrt",
+        "merge-reductions": "merge_reductions:MergeReductions",
+        "merge-scales": "merge_scales:MergeScales",
+        "remove-neutral": "remove_neutral:RemoveNeutral",
+        "matmul-to-fully-connected": "matmul_to_fully_connected:MatmulToFullyConnected",
+        "fully-connected-to-matmul": "fully_connected_to_matmul:FullyConnectedToMatmul",
+        "join-layers": "join_layers:JoinLayers",
+        "move-reshapes": "move_reshapes:MoveReshapes",
+        "set-batch": "set_batch:SetBatch",
+        "channels-last": "channels_last:ChannelsLast",
+        "remove-fake-quant": "remove_fake_quant:RemoveFakeQuant",
+        "unroll-lstm": "unroll_lstm:UnrollLstm",
+        "recognise-activations": "recognise_activations:RecogniseActivations",
+        "recognise-rope": "recognise_rope:RecogniseRope",
+        "sparsify": "sparsify:Sparsify",
+        "recognise-norms": "recognise_norms:RecogniseNorms",
     },
 )
 

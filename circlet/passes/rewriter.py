@@ -143,6 +143,18 @@ class Rewriter:
         self._inherit(heirs, op)
         return True
 
+    def merge(self, op: Op, twin: Op) -> None:
+        """Remove an op whose results those of an earlier one equal, which takes its place."""
+        self.remove(op)
+        for result, same in zip(op.outputs, twin.outputs, strict=True):
+            self._redirect(result, same)
+        self._inherit([twin], op)
+
+    def share(self, constant: Tensor, same: Tensor) -> None:
+        """Have all that read a constant read an equal one."""
+        self._note_change()
+        self._redirect(constant, same)
+
     def fold(self, op: Op, values: Mapping[Tensor, np.ndarray]) -> None:
         """Remove an op whose outputs have become the given constants."""
         heirs = [reader for tensor in op.outputs for reader in self.readers(tensor)]

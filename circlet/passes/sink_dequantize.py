@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from circlet.ir import DType, Graph, Op, Tensor
+from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ops.onnx.quantisation import DEQUANTIZE, QUANTIZE
 from circlet.ops.opdef import NoAttrs
 from circlet.passes.quantised import Parameters, parameters, with_parameters
@@ -81,12 +81,13 @@ def _sink(op: Op, rewriter: Rewriter, count: int) -> None:
 
 
 def _replace(op: Op, sources: list[Tensor], known: Parameters, rewriter: Rewriter) -> None:
-    last = rewriter.producer(op.inputs[0])
+    made = [rewriter.producer(tensor) for tensor in op.inputs[: len(sources)]]
+    last, origins = made[0], [before.origin for before in made if before is not None]
     assert last is not None
     stored = op.outputs[0].like(f"{op.outputs[0].name}_stored")
     stored.has_rank = op.outputs[0].has_rank
     stored.dtype, stored.quant = sources[0].dtype, known.quant
     moved = replace(op, inputs=[*sources, *op.inputs[len(sources) :]], outputs=[stored])
     back = replace(last, inputs=[stored, *last.inputs[1:]], outputs=[*op.outputs])
-    back.origin = op.origin
+    back.origin = Origin.union(origins)
     rewriter.replace([op], moved, back)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from circlet.ir import Graph, Op, Tensor
+from circlet.passes.contract import Contract
 from circlet.passes.rewriter import Rewriter
 
 
@@ -20,6 +21,10 @@ class SplitSums:
     """
 
     name = "split-sums"
+    contract = Contract(
+        native_only="kernels take few operands; a file says the whole sum in one operator",
+        grows=dict.fromkeys(("operators", "bytes_moved"), "a long sum becomes several"),
+    )
     most: int = 8
 
     def run(self, graph: Graph) -> bool:

@@ -11,6 +11,7 @@ from circlet.ir import DType, Graph, Op, Quantization, Tensor
 from circlet.limits import DEFAULT_LIMITS, MemoryBudget
 from circlet.ops.dense import blockwise_real, densified, densifying_bytes, unpack_int4
 from circlet.ops.verify import op_violations
+from circlet.passes.contract import Contract
 from circlet.passes.rewriter import Rewriter
 
 
@@ -27,6 +28,10 @@ class UnpackConstants:
     """
 
     name = "unpack-constants"
+    contract = Contract(
+        native_only="files are smaller with constants of packed forms",
+        grows={"bytes_moved": "plain forms are larger"},
+    )
     budget: MemoryBudget = field(
         default_factory=partial(DEFAULT_LIMITS.memory_budget, 0), compare=False
     )

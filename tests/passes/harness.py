@@ -7,26 +7,45 @@ import numpy as np
 from circlet.ir import Graph
 from circlet.ops.verify import verify
 from circlet.passes import make
+from circlet.passes.contract import contract_of
+from circlet.passes.totals import totals
 from tests.evaluate import evaluate, random_inputs
 
 
-def rewritten(graph: Graph, *names: str, lost: frozenset[str] = frozenset()) -> list[str]:
-    """Run passes; the kinds left, after checking rules, origins, interface and results.
+def rewritten(
+    graph: Graph,
+    *names: str,
+    lost: frozenset[str] = frozenset(),
+    tolerance: float = 0.0,
+    inputs: list[np.ndarray] | None = None,
+) -> list[str]:
+    """Run passes; the kinds left, after checking rules, origins, interface, costs and results.
 
-    `lost` names source operators that may vanish, as dead code does.
+    `lost` names source operators that may vanish, as dead code does. Results are equal bit for
+    bit, but for passes that say they are not exact: those stay within `tolerance`, relative to
+    the largest magnitude. A second run changes nothing.
     """
     verify(graph)
-    inputs, sources = random_inputs(graph), source_names(graph)
+    inputs, sources = inputs or random_inputs(graph), source_names(graph)
     boundary, wanted = [*graph.inputs, *graph.outputs], evaluate(graph, inputs)
     for name in names:
-        kinds = kinds_of(graph)
+        kinds, before = kinds_of(graph), totals(graph)
         changed = make(name).run(graph)
         assert changed or kinds == kinds_of(graph)
         verify(graph)
+        assert contract_of(make(name)).growth(before, totals(graph)) == ""
     assert source_names(graph) == sources - lost
     assert [*graph.inputs, *graph.outputs] == boundary
+    assert not any(make(name).run(graph) for name in names[-1:])
+    declared = sum(contract_of(make(name)).tolerance for name in names)
+    exact = declared == 0
+    assert exact is (tolerance == 0) and tolerance <= declared
     for got, want in zip(evaluate(graph, inputs), wanted, strict=True):
-        np.testing.assert_array_equal(got, want)
+        if exact:
+            np.testing.assert_array_equal(got, want)
+        else:
+            largest = max(1.0, float(np.abs(want).max(initial=0)))
+            np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * largest)
     return kinds_of(graph)
 
 

@@ -9,15 +9,7 @@ from circlet.formats.options.part import Part, paired
 from circlet.ir import Op, Shape
 from circlet.ops.conv import window_of
 from circlet.ops.conv3d import windows_of
-from circlet.ops.geometry import (
-    SAME_UPPER,
-    Padding,
-    Window,
-    Window2D,
-    axis_padding,
-    output_size,
-    padding_sizes,
-)
+from circlet.ops.geometry import SAME_UPPER, Padding, Window, Window2D, pads_as_same
 from circlet.ops.operands import operand
 from circlet.ops.pool import pool_window_of
 from circlet.ops.transpose_conv import transposed_window_of
@@ -48,28 +40,15 @@ def _stored(op: Op, padding: Padding, axes: Callable[[Op], Axes]) -> str:
         return "SAME"
     if isinstance(padding, tuple) and not any(map(any, padding)):
         return "VALID"
-    sizes, windows = axes(op)
-    pairs = list(zip(sizes, windows, strict=True))
-    fits = isinstance(padding, tuple) and len(padding) == len(pairs)
-    if fits and all(_is_same(padding, axis, *pair) for axis, pair in enumerate(pairs)):
+    if pads_as_same(padding, *axes(op)):
         return "SAME"
     raise FormatError(
         "the padding of an operator cannot be stored",
         where=f"{op.name} ({op.label})",
         why=f"files know SAME and VALID, not {padding}",
-        fix="put a PAD in front of a convolution, PADV2 in front of MAX_POOL_2D",
+        fix="put a PAD in front of a convolution, PADV2 in front of MAX_POOL_2D, as the pass "
+        "split-padding of `circlet optimize` does",
     )
-
-
-def _is_same(padding: Padding, axis: int, size: int | None, window: Window) -> bool:
-    if size is None:
-        return False
-    own = axis_padding(padding, axis)
-    count, same = output_size(own, size, window), output_size(SAME_UPPER, size, window)
-    if count is None or count != same:
-        return False
-    pads = [padding_sizes(each, size, count, window) for each in (own, SAME_UPPER)]
-    return pads[0] == pads[1]
 
 
 def _image(window: Callable[[Op], Window2D]) -> Callable[[Op], Axes]:

@@ -11,7 +11,7 @@ from circlet.passes.decompose import Decompose
 PASSES = PassTable(
     "circlet.backends.cpu.passes",
     {
-        "fold-scales": "fold_scales:FoldScales",
+        "fold-scales": "circlet.passes.fold_scales:FoldScales",
         "conv3d-to-conv2d": "conv3d_to_conv2d:Conv3DToConv2D",
         "split-broadcast-pixel": "split_broadcast_pixel:SplitBroadcastPixel",
         "fuse-attention": "fuse_attention:FuseAttention",

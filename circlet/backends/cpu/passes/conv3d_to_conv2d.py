@@ -17,7 +17,8 @@ from circlet.ops.opdef import NoAttrs
 from circlet.ops.operands import operand
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
-from circlet.passes import Rewriter
+from circlet.passes import Contract, Rewriter
+from circlet.passes.contract import BOUND
 
 _MOST_ELEMENTS = 1 << 26
 _DEPTH, _CHANNELS = 1, 4
@@ -34,6 +35,11 @@ class Conv3DToConv2D:
     """
 
     name = "conv3d-to-conv2d"
+    contract = Contract(
+        tolerance=1e-4,
+        why="sums are formed in another order",
+        grows=dict.fromkeys(BOUND, "planes are laid side by side, padding included"),
+    )
     needs = frozenset({"CONV_3D"})
 
     def run(self, graph: Graph) -> bool:

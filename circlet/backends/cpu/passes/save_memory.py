@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from circlet.backends.cpu.passes.stripes import StripeFusion, copy_inputs, stripe_edges
 from circlet.ir import Graph, Tensor
-from circlet.passes import Rewriter
+from circlet.passes import Contract, Rewriter
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,9 @@ class SaveMemory:
     most_rounds: int = 256
 
     name = "save-memory"
+    contract = Contract(
+        grows=dict.fromkeys(("operators", "bytes_moved"), "an input that is padded is copied")
+    )
     needs = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 
     def run(self, graph: Graph) -> bool:

@@ -13,7 +13,7 @@ from circlet.ops.geometry import SAME_UPPER, UNPADDED
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.operands import operand
 from circlet.ops.requantize import activation_of
-from circlet.passes import Rewriter
+from circlet.passes import Contract, Rewriter
 
 _SPREADS = frozenset({"RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "BROADCAST_TO"})
 _FEWEST_PIXELS = 16
@@ -29,6 +29,11 @@ class SplitBroadcastPixel:
     """
 
     name = "split-broadcast-pixel"
+    contract = Contract(
+        tolerance=1e-4,
+        why="sums are formed in another order",
+        grows=dict.fromkeys(("operators", "bytes_moved"), "one convolution becomes two, and a sum"),
+    )
     needs = _SPREADS
 
     def run(self, graph: Graph) -> bool:

@@ -9,10 +9,10 @@ import numpy as np
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops.requantize import activation_of
-from circlet.passes import Rewriter
+from circlet.passes.rewriter import Rewriter
 
 # By kinds: the operands that are weights and bias, and the axis of the weights' output channels.
-_PRODUCTS = {
+PRODUCTS = {
     "CONV_2D": (1, 2, 0),
     "DEPTHWISE_CONV_2D": (1, 2, 3),
     "CONV_3D": (1, 2, 4),
@@ -20,6 +20,7 @@ _PRODUCTS = {
     "FULLY_CONNECTED": (1, 2, 0),
 }
 _MOST_BYTES = 1 << 28
+_SCALES = ("MUL", "DIV")
 
 
 @dataclass(frozen=True)
@@ -29,32 +30,44 @@ class FoldScales:
     Before: `CONV_2D -> MUL(scale of channels) -> ADD(offset of channels)`, as normalisations of
     batches are stored. After: `CONV_2D`. Only of floats, and where nothing else reads what is
     scaled. Products are rounded before they are summed, so last bits differ.
+
+    Attributes:
+        copies: Whether weights that other operators read too are copied, which files grow by.
     """
 
     name = "fold-scales"
-    needs = frozenset(_PRODUCTS)
+    is_exact = False
+    needs = frozenset(PRODUCTS)
+    copies: bool = True
 
     def run(self, graph: Graph) -> bool:
         """Fold in execution order, so that a scale and the offset behind it go in one run."""
         rewriter = Rewriter(graph)
         for op in rewriter.ops():
-            if op.kind in ("MUL", "ADD", "SUB"):
-                _fold(op, rewriter)
+            if op.kind in ("MUL", "DIV", "ADD", "SUB"):
+                self._fold(op, rewriter)
         return rewriter.finish()
 
+    def _fold(self, op: Op, rewriter: Rewriter) -> None:
+        for place in (0, 1)[: 1 if op.kind in ("SUB", "DIV") else 2]:
+            product, factor = rewriter.producer(op.inputs[place]), op.inputs[1 - place]
+            if product is None or factor is None or product.kind not in PRODUCTS:
+                continue
+            values = of_channels(factor, op.outputs[0])
+            if op.kind in _SCALES and not self.copies and has_other_readers(product, rewriter):
+                return
+            if values is not None and _may_change(product, op, rewriter):
+                _replace(op, product, values, rewriter)
+            return
 
-def _fold(op: Op, rewriter: Rewriter) -> None:
-    for place in (0, 1)[: 1 if op.kind == "SUB" else 2]:
-        product, factor = rewriter.producer(op.inputs[place]), op.inputs[1 - place]
-        if product is None or factor is None or product.kind not in _PRODUCTS:
-            continue
-        values = _of_channels(factor, op.outputs[0])
-        if values is not None and _may_change(product, op, rewriter):
-            _replace(op, product, values, rewriter)
-        return
+
+def has_other_readers(product: Op, rewriter: Rewriter) -> bool:
+    """Whether more operators than one read a product's weights."""
+    weights = product.input(PRODUCTS[product.kind][0])
+    return weights is not None and len(rewriter.readers(weights)) > 1
 
 
-def _of_channels(factor: Tensor, result: Tensor) -> np.ndarray | None:
+def of_channels(factor: Tensor, result: Tensor) -> np.ndarray | None:
     """The constants that channels, the last axis, are combined with, one for each."""
     channels = result.shape[-1] if result.has_rank and result.shape else None
     data = factor.data
@@ -69,21 +82,26 @@ def _of_channels(factor: Tensor, result: Tensor) -> np.ndarray | None:
 
 def _may_change(product: Op, op: Op, rewriter: Rewriter) -> bool:
     """Whether weights and bias are float constants, and the op alone reads the result as it is."""
-    at, bias_at, _ = _PRODUCTS[product.kind]
-    weights, bias, result = product.input(at), product.input(bias_at), product.outputs[0]
-    if weights is None or weights.data is None or weights.dtype is not DType.FLOAT32:
-        return False
-    if bias is not None and (bias.data is None or bias.dtype is not DType.FLOAT32):
-        return False
-    if weights.sparsity is not None or weights.size_bytes > _MOST_BYTES:
+    at, bias_at, _ = PRODUCTS[product.kind]
+    result = product.outputs[0]
+    if not has_float_constants(product.input(at), product.input(bias_at)):
         return False
     same = result.dtype is op.outputs[0].dtype is DType.FLOAT32
     plain = activation_of(product) == "NONE" and result.shape == op.outputs[0].shape
     return same and plain and rewriter.is_private(result)
 
 
+def has_float_constants(weights: Tensor | None, bias: Tensor | None) -> bool:
+    """Whether weights, and a bias where there is one, are float constants, stored plainly."""
+    if weights is None or weights.data is None or weights.dtype is not DType.FLOAT32:
+        return False
+    if bias is not None and (bias.data is None or bias.dtype is not DType.FLOAT32):
+        return False
+    return weights.sparsity is None and weights.size_bytes <= _MOST_BYTES
+
+
 def _replace(op: Op, product: Op, values: np.ndarray, rewriter: Rewriter) -> None:
-    at, bias_at, axis = _PRODUCTS[product.kind]
+    at, bias_at, axis = PRODUCTS[product.kind]
     weights, bias = product.inputs[at], product.input(bias_at)
     assert weights is not None and weights.data is not None
     known = np.zeros(values.size, np.float32)
@@ -91,7 +109,8 @@ def _replace(op: Op, product: Op, values: np.ndarray, rewriter: Rewriter) -> Non
         known = bias.data.reshape(-1)
     inputs = [*product.inputs, *[None] * (bias_at + 1 - len(product.inputs))]
     with np.errstate(all="ignore"):
-        if op.kind == "MUL":
+        if op.kind in _SCALES:
+            values = np.reciprocal(values) if op.kind == "DIV" else values
             spread = values.reshape([-1 if i == axis else 1 for i in range(weights.data.ndim)])
             scaled = np.ascontiguousarray(weights.data * spread)
             made, known = constant(weights.name, scaled), known * values
@@ -101,7 +120,9 @@ def _replace(op: Op, product: Op, values: np.ndarray, rewriter: Rewriter) -> Non
             scaled = known
     if not (np.isfinite(scaled).all() and np.isfinite(known).all()):
         return
-    inputs[bias_at] = constant(bias.name if bias is not None else f"{op.name}_bias", known)
+    if bias is not None or op.kind not in _SCALES:
+        name = f"{op.name}_bias" if bias is None else bias.name
+        inputs[bias_at] = constant(name, known)
     attrs = replace(product.attrs, activation=activation_of(op))  # type: ignore[type-var]
     fresh = replace(product, inputs=inputs, outputs=op.outputs, attrs=attrs)
     rewriter.replace([product, op], fresh)

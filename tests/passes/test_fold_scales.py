@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.passes import PASSES
 from circlet.ir import DType, Graph, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from circlet.ops.verify import verify
-from tests.evaluate import evaluate, random_inputs
-from tests.passes.harness import kinds_of, source_names
+from circlet.passes import make
+from tests.passes.harness import rewritten
 
 RNG = np.random.default_rng(3)
 
@@ -35,15 +33,7 @@ def product(b: Builder, kind: str, *, bias: bool = True) -> Tensor:
 
 
 def folded(graph: Graph) -> list[str]:
-    verify(graph)
-    inputs, sources = random_inputs(graph), source_names(graph)
-    wanted = evaluate(graph, inputs)
-    PASSES.make("fold-scales").run(graph)
-    verify(graph)
-    assert source_names(graph) == sources
-    for got, want in zip(evaluate(graph, inputs), wanted, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
-    return kinds_of(graph)
+    return rewritten(graph, "fold-scales", tolerance=1e-5)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -68,3 +58,23 @@ def test_scales_of_pixels_and_negated_products_stay() -> None:
     scaled = b.op("MUL", [product(b, "CONV_2D"), constant(b, 3, 1)], name="scale")
     graph = b.output(b.op("SUB", [constant(b, 8), scaled], name="less")).build()
     assert folded(graph) == ["CONV_2D", "MUL", "SUB"]
+
+
+def test_a_divisor_of_channels_goes_into_the_product_and_a_divided_constant_stays() -> None:
+    b = builder()
+    made = product(b, "CONV_2D")
+    assert folded(b.output(b.op("DIV", [made, constant(b, 8)], name="y")).build()) == ["CONV_2D"]
+    b = builder()
+    made = product(b, "CONV_2D")
+    graph = b.output(b.op("DIV", [constant(b, 8), made], name="y")).build()
+    assert folded(graph) == ["CONV_2D", "DIV"]
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_weights_that_others_read_are_copied_where_that_is_allowed(copies: bool) -> None:
+    b = builder()
+    x, w = b.input("x", DType.FLOAT32, (3, 6)), constant(b, 8, 6)
+    made = b.op("FULLY_CONNECTED", [x, w, None], name="first")
+    other = b.op("FULLY_CONNECTED", [x, w, None], name="second")
+    graph = b.output(b.op("MUL", [made, constant(b, 8)], name="scaled"), other).build()
+    assert make("fold-scales", copies=copies).run(graph) is copies

@@ -1,0 +1,44 @@
+"""What a whole network costs, in four numbers, to see what passes change."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from circlet.ir import Graph, Model, Op
+from circlet.ops import find
+from circlet.ops.opdef import Cost, moves_bytes
+
+
+class Totals(NamedTuple):
+    """Sums over all graphs of a network, each counted once however often it is run.
+
+    Attributes:
+        operators: How many there are.
+        macs: Multiply-accumulates.
+        bytes_moved: Bytes of all operands and results.
+        constant_bytes: Bytes of the constants that are used; shared storage counts once.
+    """
+
+    operators: int
+    macs: int
+    bytes_moved: int
+    constant_bytes: int
+
+
+def totals(subject: Model | Graph) -> Totals:
+    """The totals of a network by the records of its operators; unknown sizes are the file's."""
+    graphs = subject.graphs if isinstance(subject, Model) else [subject]
+    costs = [_cost(op) for graph in graphs for op in graph.ops]
+    macs, moved = sum(cost.macs for cost in costs), sum(cost.bytes for cost in costs)
+    return Totals(len(costs), macs, moved, _constant_bytes(graphs))
+
+
+def _cost(op: Op) -> Cost:
+    record = find(op.label)
+    return moves_bytes(op) if record is None else record.cost(op)
+
+
+def _constant_bytes(graphs: list[Graph]) -> int:
+    data = (tensor.data for graph in graphs for tensor in graph.constants())
+    places = {(a.ctypes.data, a.nbytes): a.nbytes for a in data if a is not None}
+    return sum(places.values())

@@ -1,0 +1,86 @@
+"""Networks after the levels for files, saved, give LiteRT the same answers as before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlet.errors import CircletError
+from circlet.formats import load, save
+from circlet.ir import Model
+from circlet.ops.verify import violations
+from circlet.passes import file_pipeline
+from tests.corpora import ROOT, corpus, each, models
+from tests.peer import PeerRefusedError, run_peer
+
+QUICK = (
+    "conv_fc_mnist_a8w8.tflite",
+    "dilated_conv.tflite",
+    "face_detection_short_range.tflite",
+    "gemma_style_ff.tflite",
+    "kws_dscnn_int8.tflite",
+    "mnist_lstm_int8.tflite",
+    "norm.tflite",
+    "rope.tflite",
+    "ssd_mobilenet_v1_postprocess_head.tflite",
+    "while_dynamic.tflite",
+)
+TOLERANCES = {"O1": 1e-6, "O2": 1e-4}
+
+
+def answers(path: Path, isolated: bool) -> list[np.ndarray]:
+    """The outputs of a file in LiteRT."""
+    graph = load(path).main
+    try:
+        values = run_peer(path, graph, isolated=isolated)
+    except PeerRefusedError as error:
+        pytest.skip(f"LiteRT refuses the network: {str(error)[:80]}")
+    return [values[tensor] for tensor in graph.outputs if tensor in values]
+
+
+def sources(model: Model) -> set[str]:
+    """Names of the operators of the file that some operator descends from."""
+    ops = (op for graph in model.graphs for op in graph.ops)
+    return {source.name for op in ops for source in op.origin.sources}
+
+
+def is_sound(model: Model) -> bool:
+    return next(violations(model), None) is None
+
+
+@pytest.mark.parametrize("level", ["O1", "O2"])
+@each("name", models(), QUICK)
+def test_a_file_gives_the_same_answers(name: str, level: str, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    source, isolated = corpus(f"models/{name}"), name not in QUICK
+    (tmp_path / "models").mkdir()
+    (tmp_path / "golden").symlink_to(ROOT / "golden")
+    target = tmp_path / "models" / name
+    wanted = answers(source, isolated)
+    model = load(source)
+    known, ops = sources(model), sum(len(graph.ops) for graph in model.graphs)
+    file_pipeline(level, "tflite", check=is_sound(model)).run(model)
+    assert sources(model) <= known
+    assert sum(len(graph.ops) for graph in model.graphs) <= ops
+    save(model, target)
+    assert target.stat().st_size <= source.stat().st_size * 1.01 + 1024
+    for got, want in zip(answers(target, isolated), wanted, strict=True):
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        if want.dtype.kind != "f":
+            np.testing.assert_array_equal(got, want)
+            continue
+        largest = max(1.0, float(np.abs(want).max(initial=0)))
+        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCES[level] * largest)
+
+
+@each("name", models(), QUICK)
+def test_levels_reach_an_end(name: str) -> None:
+    try:
+        model = load(corpus(f"models/{name}"))
+    except CircletError as error:
+        pytest.skip(f"the network is refused: {error.code}")
+    file_pipeline("O2", "circle").run(model)
+    log = file_pipeline("O2", "circle").run(model)
+    assert [report.name for report in log.reports if report.did_something] == []

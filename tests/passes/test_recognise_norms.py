@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from circlet.ir import DType, Tensor
+from circlet.ops.build import builder
+from circlet.ops.circle_norm import InstanceNormAttrs, RmsNormAttrs
+from circlet.ops.reduce import ReducerAttrs
+from circlet.passes import file_pipeline, make
+from tests.passes.harness import kinds_of, rewritten
+
+RNG = np.random.default_rng(7)
+
+
+class Spelled:
+    """Float arithmetic over tensors, as networks spell it."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.b = builder()
+        self.x = self.b.input("x", DType.FLOAT32, sizes)
+        self.gamma, self.beta = (self.channels(*sizes[-1:]) for _ in range(2))
+
+    def channels(self, *sizes: int) -> Tensor:
+        return self.b.constant("channels", RNG.uniform(0.5, 2, sizes).astype(np.float32))
+
+    def __call__(self, kind: str, *operands: Tensor | float) -> Tensor:
+        constants = (np.array(t, np.float32) for t in operands if not isinstance(t, Tensor))
+        inputs = [
+            t if isinstance(t, Tensor) else self.b.constant("number", next(constants))
+            for t in operands
+        ]
+        return self.b.op(kind, inputs)
+
+    def mean(self, x: Tensor, *axes: int) -> Tensor:
+        axis = self.b.constant("axes", np.array(axes, np.int32))
+        return self.b.op("MEAN", [x, axis], ReducerAttrs(keep_dims=True))
+
+    def variance(self, *axes: int) -> Tensor:
+        return self.mean(self("SQUARED_DIFFERENCE", self.x, self.mean(self.x, *axes)), *axes)
+
+
+def rms_by_reciprocal(s: Spelled) -> Tensor:
+    root = s("RSQRT", s("ADD", s.mean(s("SQUARE", s.x), -1), 1e-6))
+    return s("MUL", s.gamma, s("MUL", s.x, root))
+
+
+def rms_by_division(s: Spelled) -> Tensor:
+    root = s("SQRT", s("ADD", 1e-6, s.mean(s("MUL", s.x, s.x), 2)))
+    return s("DIV", s("MUL", s.x, s.gamma), root)
+
+
+def rms_with_offset(s: Spelled) -> Tensor:
+    return s("ADD", rms_by_reciprocal(s), s.beta)
+
+
+def instance(s: Spelled) -> Tensor:
+    root = s("RSQRT", s("ADD", s.variance(1, 2), 1e-5))
+    centred = s("SUB", s.x, s.mean(s.x, 1, 2))
+    return s("ADD", s("MUL", s("MUL", centred, root), s.gamma), s.beta)
+
+
+def instance_with_folded_scale(s: Spelled) -> Tensor:
+    factor = s("MUL", s("RSQRT", s("ADD", s.variance(1, 2), 1e-5)), s.gamma)
+    moved = s("SUB", s.beta, s("MUL", s.mean(s.x, 1, 2), factor))
+    return s("ADD", s("MUL", s.x, factor), moved)
+
+
+def layer(s: Spelled) -> Tensor:
+    centred = s("SUB", s.x, s.mean(s.x, -1))
+    return s("MUL", centred, s("RSQRT", s("ADD", s.variance(-1), 1e-5)))
+
+
+def sum_instead_of_mean(s: Spelled) -> Tensor:
+    axis = s.b.constant("axes", np.array([2], np.int32))
+    total = s.b.op("SUM", [s("SQUARE", s.x), axis], ReducerAttrs(keep_dims=True))
+    return s("MUL", s.x, s("RSQRT", s("ADD", total, 1e-6)))
+
+
+IMAGE, ROWS = (2, 4, 3, 5), (2, 3, 8)
+
+
+@pytest.mark.parametrize(
+    ("spelled", "sizes", "kind", "epsilon"),
+    [
+        (rms_by_reciprocal, ROWS, "RMS_NORM", 1e-6),
+        (rms_by_division, ROWS, "RMS_NORM", 1e-6),
+        (rms_with_offset, ROWS, "RMS_NORM", 1e-6),
+        (instance, IMAGE, "INSTANCE_NORM", 1e-5),
+        (instance_with_folded_scale, IMAGE, "INSTANCE_NORM", 1e-5),
+    ],
+)
+def test_a_normalisation_is_recognised_as_files_spell_it(
+    spelled: Callable[[Spelled], Tensor], sizes: Sequence[int], kind: str, epsilon: float
+) -> None:
+    s = Spelled(*sizes)
+    graph = s.b.output(spelled(s)).build()
+    assert rewritten(graph, "recognise-norms", tolerance=1e-5) == [kind]
+    (op,) = graph.ops
+    assert isinstance(op.attrs, InstanceNormAttrs | RmsNormAttrs)
+    assert op.attrs.epsilon == pytest.approx(epsilon)
+    np.testing.assert_array_equal(np.asarray(op.inputs[1] and op.inputs[1].data), s.gamma.data)
+    assert len(op.inputs) == (2 if spelled in (rms_by_reciprocal, rms_by_division) else 3)
+
+
+def test_images_of_open_or_large_sizes_are_recognised() -> None:
+    for height in (None, 4096):
+        s = Spelled(1, 4, 3, 5)
+        s.x.shape = (None, height, 4096, 5)
+        graph = s.b.output(instance(s)).build()
+        for op in graph.ops:
+            for tensor in op.outputs:
+                sizes = s.x.shape[:3] if tensor.shape[1] != 1 else (None, 1, 1)
+                tensor.shape = (*sizes, 5)
+        assert make("recognise-norms").run(graph)
+        assert kinds_of(graph) == ["INSTANCE_NORM"]
+
+
+@pytest.mark.parametrize("spelled", [layer, sum_instead_of_mean])
+def test_other_normalisations_stay(spelled: Callable[[Spelled], Tensor]) -> None:
+    s = Spelled(*ROWS)
+    graph = s.b.output(spelled(s)).build()
+    kinds = kinds_of(graph)
+    assert rewritten(graph, "recognise-norms", tolerance=1e-5) == kinds
+
+
+def test_only_levels_for_circle_files_make_what_only_those_hold() -> None:
+    for name, is_recognised in (("circle", True), ("tflite", False)):
+        s = Spelled(*ROWS)
+        graph = s.b.output(rms_by_reciprocal(s)).build()
+        file_pipeline("O2", name, check=True).run(graph)
+        assert (kinds_of(graph) == ["RMS_NORM"]) is is_recognised
