@@ -7,8 +7,9 @@ from pathlib import Path
 
 from circlet.errors import InputError
 from circlet.formats import load, save
+from circlet.formats.origin_json import write_origins_json
 from circlet.formats.paths import check_apart
-from circlet.formats.registry import all_formats, format_of_suffix
+from circlet.formats.registry import Format, all_formats, format_of_suffix
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 
@@ -25,24 +26,26 @@ class Conversion:
     tensors: int
 
 
-def convert(source: Path, target: Path, limits: Limits = DEFAULT_LIMITS) -> Conversion:
+def convert(
+    source: Path, target: Path, limits: Limits = DEFAULT_LIMITS, *, origins: Path | None = None
+) -> Conversion:
     """Read a model and write it in the format that the target's suffix names.
+
+    `origins` is a file of JSON to write as well: the source operators of each operator.
 
     Raises:
         InputError: The suffix names no format, or the target is the source.
         CircletError: As `load` and `save`; where the target's format cannot hold the model, it
             says which operator or field, and nothing is written.
     """
-    chosen = format_of_suffix(target.suffix)
-    if chosen is None or chosen.write is None:
-        raise InputError(
-            "the suffix names no format",
-            where=str(target),
-            fix=f"end the name in one of {', '.join(_written_suffixes())}",
-        )
+    chosen = written_format(target)
     check_apart(target, [source])
+    if origins is not None:
+        check_apart(origins, [source, target])
     model = load(source, limits)
     save(model, target, chosen.name)
+    if origins is not None:
+        write_origins_json(model, origins)
     return Conversion(
         str(source),
         str(target),
@@ -52,6 +55,18 @@ def convert(source: Path, target: Path, limits: Limits = DEFAULT_LIMITS) -> Conv
         sum(len(graph.ops) for graph in model.graphs),
         sum(len(graph.tensors) for graph in model.graphs),
     )
+
+
+def written_format(target: Path) -> Format:
+    """The format that a file's name asks for; InputError where none of that name is written."""
+    chosen = format_of_suffix(target.suffix)
+    if chosen is None or chosen.write is None:
+        raise InputError(
+            "the suffix names no format" if chosen is None else "this format is only read",
+            where=str(target),
+            fix=f"end the name in one of {', '.join(_written_suffixes())}",
+        )
+    return chosen
 
 
 def _written_suffixes() -> list[str]:
