@@ -20,7 +20,7 @@ from circlet.formats.origin_json import (
 )
 from circlet.ir import DType, Model, Op, Origin
 from circlet.ops.build import builder
-from circlet.options import Options
+from circlet.options import Options, Shapes
 from circlet.passes import pipeline
 from tests import corpora
 from tests.cli.call import as_json
@@ -33,16 +33,24 @@ QUICK = (
     "cct_2_32_32_128.onnx",
 )
 
+# Files with operators that Circlet does not know, and inputs that 1 does not do for.
+UNREAD = frozenset({"deeploy_resnet8_requantshift.onnx", "super_resolution_ort_extensions.onnx"})
+SHAPES = {
+    "silero_vad_16k_op15.onnx": (("input", (1, 512)), ("state", (2, 1, 128))),
+    "yunet_s_dynamic.onnx": (("input", (1, 3, 160, 160)),),
+}
+
 
 def files() -> list[str]:
     found = (corpora.ROOT / "models").glob("*")
     return sorted(path.name for path in found if path.suffix in (".tflite", ".circle", ".onnx"))
 
 
-def optimised(model: Model) -> Model:
+def optimised(model: Model, shapes: Shapes = ()) -> Model:
     """The network that would be compiled; where it cannot be run, that of the passes alone."""
+    options = Options(backends=("reference",), shapes=shapes)
     try:
-        return plan(Template.read(model, Options()), Options(backends=("reference",))).model
+        return plan(Template.read(model, options), options).model
     except UnsupportedOpsError:
         pipeline("O2").run(model)
         return model
@@ -65,9 +73,14 @@ def conv_relu() -> Model:
 def test_every_operator_keeps_its_origin_through_two_optimisations(name: str) -> None:
     if name.endswith(".onnx"):
         pytest.importorskip("onnx", reason="it reads .onnx files")
-    model = load(corpora.corpus(f"models/{name}"))
+    path = corpora.corpus(f"models/{name}")
+    if name in UNREAD:
+        with pytest.raises(UnsupportedOpsError):
+            load(path)
+        return
+    model = load(path)
     known = sources(model) | {tensor.name for tensor in model.main.outputs}
-    once = optimised(model)
+    once = optimised(model, SHAPES.get(name, ()))
     again = load_whole(dumps_whole(once))
     assert [op.origin for op in operators(again)] == [op.origin for op in operators(once)]
     assert sources(again) <= known
