@@ -15,7 +15,7 @@ from circlet.cli.common import (
     print_json,
 )
 from circlet.cli.console import say
-from circlet.cli.shapes import shape_text
+from circlet.cli.shapes import shape_text, short
 from circlet.cli.standard_input import InputFile
 from circlet.commands.cut import CutRequest, cut_model
 from circlet.limits import Limits
@@ -61,4 +61,4 @@ def command(
     kept = f"{report.ops:,} of {counted(report.all_ops, 'operator')}"
     say(f"{report.output}: {report.format}, {report.size_bytes:,} bytes, {kept}")
     for role, rows in (("input", report.inputs), ("output", report.outputs)):
-        say(*(f"{role}  {row.name}  {row.dtype} {shape_text(row.shape)}" for row in rows))
+        say(*(f"{role}  {short(row.name)}  {row.dtype} {shape_text(row.shape)}" for row in rows))

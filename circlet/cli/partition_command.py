@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import click
 
 from circlet.cli.common import CircletCommand, json_option, print_json
 from circlet.cli.console import console, line, show_table
+from circlet.cli.shapes import short
 from circlet.cli.standard_input import InputFile
 from circlet.commands.partition import PartitionReport, PartitionRequest, partition_model
+
+_SHOWN = 4
 
 
 @click.command(cls=CircletCommand, name="partition")
@@ -52,7 +56,7 @@ def command(
 def _show(report: PartitionReport) -> None:
     out = console()
     rows = [
-        (row.file, row.group, f"{row.ops:,}", ", ".join(row.inputs), ", ".join(row.outputs))
+        (row.file, row.group, f"{row.ops:,}", _joined(row.inputs), _joined(row.outputs))
         for row in report.parts
     ]
     headings = ("file", "group", "operators", "reads", "gives")
@@ -63,3 +67,9 @@ def _show(report: PartitionReport) -> None:
     if report.is_identical is not None:
         same = "the same bits as" if report.is_identical else "OTHER answers than"
         line(out, f"run one after the other, the parts give {same} the whole network")
+
+
+def _joined(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(short, names[:_SHOWN])) + more
