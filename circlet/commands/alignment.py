@@ -70,7 +70,7 @@ def input_for(array: np.ndarray, given: Value, wanted: Value) -> np.ndarray:
         return np.ascontiguousarray(fitting)
     numbers = real(fitting, given.scale, given.zero_point)
     if wanted.scale and dtype.kind in "iu":
-        limits = np.iinfo(dtype)
+        limits = np.iinfo(wanted.dtype)
         stored = np.round(numbers / wanted.scale[0]) + (wanted.zero_point or (0,))[0]
         numbers = np.clip(stored, limits.min, limits.max)
     return np.ascontiguousarray(numbers.astype(dtype))

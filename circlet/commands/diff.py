@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,8 +152,17 @@ def _totals(path: Path, model: Model, rows: _Rows) -> Totals:
 def _pair_row(found: Match, first: _Rows, second: _Rows) -> PairRow:
     one, other = found.first, found.second
     if len(one) == len(other) == 1:
-        differences = tuple(op_differences(one[0], other[0]))
+        differences = list(op_differences(one[0], other[0]))
     else:
         kinds = [" + ".join(op.label for op in ops) for ops in (one, other)]
-        differences = (Difference("operators", "", *kinds),)
-    return PairRow(tuple(map(first.row, one)), tuple(map(second.row, other)), found.by, differences)
+        differences = [Difference("operators", "", *kinds)]
+    rows = tuple(map(first.row, one)), tuple(map(second.row, other))
+    differences += _costs(*rows)
+    return PairRow(*rows, found.by, tuple(differences))
+
+
+def _costs(first: Sequence[OpRow], second: Sequence[OpRow]) -> Iterator[Difference]:
+    sums = [(sum(op.macs for op in ops), sum(op.bytes for op in ops)) for ops in (first, second)]
+    for what, one, other in zip(("MACs", "bytes moved"), *sums, strict=True):
+        if one != other:
+            yield Difference("cost", what, f"{one:,}", f"{other:,}")

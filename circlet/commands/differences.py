@@ -18,7 +18,8 @@ class Difference:
     """One thing that differs.
 
     Attributes:
-        what: kind, attribute, operands, operators, name, shape, type or weights.
+        what: kind, attribute, operands, operators, name, shape, type, weights or
+            cost.
         where: Which attribute, or which operand.
         first, second: What it is in each network; for weights how far they are apart.
     """

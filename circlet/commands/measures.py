@@ -79,7 +79,8 @@ def top_matches(a: np.ndarray, b: np.ndarray, count: int) -> float | None:
 def _decibels(signal: float, noise: float) -> float:
     if not noise:
         return float("inf")
-    return 10 * float(np.log10(signal / noise)) if signal else float("-inf")
+    ratio = signal / noise
+    return 10 * float(np.log10(ratio)) if ratio else float("-inf")
 
 
 def _ratio(error: float, interval: float) -> float:
