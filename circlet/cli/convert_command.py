@@ -9,6 +9,7 @@ import click
 from circlet.cli.common import CircletCommand, counted, json_option, print_json
 from circlet.cli.console import say
 from circlet.cli.standard_input import InputFile
+from circlet.commands.storing import make_storable
 from circlet.formats.convert import convert
 
 
@@ -26,8 +27,9 @@ def command(source: Path, target: Path, origins: Path | None, as_json: bool) -> 
 
     SOURCE is a .tflite, .circle or .onnx file, TARGET a .tflite or .circle file. Operators keep the
     names that they had in SOURCE, such as those of .onnx nodes: `circlet map TARGET` shows them.
+    Paddings by amounts, which these files do not know, become operators of their own.
     """
-    report = convert(source, target, origins=origins)
+    report = convert(source, target, origins=origins, prepare=make_storable)
     if as_json:
         print_json(vars(report))
         return

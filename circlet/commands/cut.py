@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from circlet.commands.places import ends_named, starts_named
-from circlet.formats import load, save
+from circlet.commands.storing import store
+from circlet.formats import load
 from circlet.formats.convert import written_format
 from circlet.formats.paths import check_apart
 from circlet.limits import DEFAULT_LIMITS, Limits
@@ -65,7 +66,7 @@ def cut_model(request: CutRequest) -> CutReport:
     count = len(model.main.ops)
     starts = starts_named(model.main, request.starts)
     part = cut(model, starts, ends_named(model.main, request.ends))
-    save(part, request.output, chosen.name)
+    store(part, request.output, chosen.name)
     return CutReport(
         str(request.output),
         chosen.name,

@@ -9,6 +9,8 @@ import numpy as np
 
 from circlet.commands.alignment import real
 from circlet.commands.measures import measures
+from circlet.errors import FormatError, GraphError
+from circlet.formats.options import codec_of
 from circlet.ir import Model, Op, RawAttrs, Tensor
 from circlet.ir.packed import unpacked
 
@@ -51,8 +53,19 @@ def _attributes(one: Op, other: Op) -> Iterator[Difference]:
     for name in dict.fromkeys([*first, *second]):
         a, b = first.get(name), second.get(name)
         is_said = all(value is not None and value != () for value in (a, b))
-        if is_said and a != b:
+        if is_said and a != b and not (name == "padding" and _is_one_word(one, other)):
             yield Difference("attribute", name, _text(a), _text(b))
+
+
+def _is_one_word(one: Op, other: Op) -> bool:
+    """Whether two paddings, by amounts or as SAME, are one where files say them."""
+    said = []
+    for op in (one, other):
+        try:
+            said.append(codec_of(op.kind, "circle").encode(type(op.attrs), op)["padding"])
+        except (FormatError, GraphError):
+            return False
+    return said[0] == said[1]
 
 
 def _fields(attrs: object) -> dict[str, object]:

@@ -11,6 +11,7 @@ import numpy as np
 from circlet.artifact.values import unique_names
 from circlet.commands.connected import run_connected
 from circlet.commands.inputs import wanted_of
+from circlet.commands.storing import make_storable
 from circlet.errors import FileError, InputError
 from circlet.formats import load, save
 from circlet.formats.arrays import random_array
@@ -92,6 +93,7 @@ def partition_model(request: PartitionRequest) -> PartitionReport:
     """
     grouping = read_part_file(request.part_file, request.backends, request.default)
     model = load(request.model, request.options.limits)
+    make_storable(model)
     graph = model.main
     parts = partition(graph, {op: grouping.group_of(op) for op in graph.ops})
     check_state(graph, [part.ops for part in parts])

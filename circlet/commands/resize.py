@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from circlet.formats import load, save
+from circlet.commands.storing import store
+from circlet.formats import load
 from circlet.formats.convert import written_format
 from circlet.formats.paths import check_apart
 from circlet.ir import Shape
@@ -59,7 +60,7 @@ def resize_model(request: ResizeRequest) -> ResizeReport:
     ends += [("output", tensor) for tensor in model.main.outputs]
     before = [tensor.shape for _, tensor in ends]
     changed = resize(model, dict(request.shapes), request.limits)
-    save(model, request.output, chosen.name)
+    store(model, request.output, chosen.name)
     return ResizeReport(
         str(request.output),
         chosen.name,

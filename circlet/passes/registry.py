@@ -69,6 +69,7 @@ PASSES = PassTable(
         "fuse-list-update": "fuse_list_update:FuseListUpdate",
         "fuse-qdq": "fuse_qdq:FuseQdq",
         "split-sums": "split_sums:SplitSums",
+        "split-pad": "split_pad:SplitPad",
         "gather-channels": "gather_channels:GatherChannels",
         "move-transposes": "move_transposes:MoveTransposes",
     },
