@@ -156,9 +156,19 @@ def _pair_row(found: Match, first: _Rows, second: _Rows) -> PairRow:
     else:
         kinds = [" + ".join(op.label for op in ops) for ops in (one, other)]
         differences = [Difference("operators", "", *kinds)]
+        for first_op, second_op in _counterparts(found):
+            differences += op_differences(first_op, second_op)
     rows = tuple(map(first.row, one)), tuple(map(second.row, other))
     differences += _costs(*rows)
     return PairRow(*rows, found.by, tuple(differences))
+
+
+def _counterparts(found: Match) -> Iterator[tuple[Op, Op]]:
+    """Operators of a group that are the only ones of their kind on both sides."""
+    sides = [Counter(op.label for op in ops) for ops in (found.first, found.second)]
+    for op in found.first:
+        if sides[0][op.label] == sides[1][op.label] == 1:
+            yield op, next(other for other in found.second if other.label == op.label)
 
 
 def _costs(first: Sequence[OpRow], second: Sequence[OpRow]) -> Iterator[Difference]:

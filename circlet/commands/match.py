@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ class _Matcher:
             dict.fromkeys(op for graph in first.graphs for op in graph.ops),
             dict.fromkeys(op for graph in second.graphs for op in graph.ops),
         )
-        self._order = {op: number for number, op in enumerate(self._left[0])}
+        self._order = {op: number for ops in self._left for number, op in enumerate(ops)}
         self._match_of: dict[Op, Match] = {}
         self._found: list[Match] = []
 
@@ -107,9 +108,8 @@ class _Matcher:
         takers: dict[str, list[Op]] = {}
         every = (op for graph in self._models[other].graphs for op in graph.ops)
         for op in every:
-            if len(_sources(op)) > 1:
-                for source in _sources(op):
-                    takers.setdefault(source, []).append(op)
+            for source in _sources(op):
+                takers.setdefault(source, []).append(op)
         for op in list(self._left[side]):
             wanted = _sources(op)
             near = (t for t in takers.get(next(iter(wanted)), ()) if wanted <= _sources(t))
@@ -121,7 +121,7 @@ class _Matcher:
                 pair = ([op], [taker]) if side == 0 else ([taker], [op])
                 self._join(*pair, "origin")
                 continue
-            (found.first if side == 0 else found.second).append(op)
+            insort(found.first if side == 0 else found.second, op, key=self._order.__getitem__)
             self._match_of[op] = found
             del self._left[side][op]
 

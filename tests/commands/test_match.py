@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from circlet.commands.match import Matching, match
-from circlet.formats import dumps, load
+from circlet.formats import dumps, dumps_whole, load, load_whole
 from circlet.ir import DType, Model, Op, Origin, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
-from circlet.passes import pipeline
+from circlet.passes import make, pipeline
 from tests.passes.networks import F32, conv, image
 
 SHAPE = (1, 4)
@@ -95,3 +97,16 @@ def test_a_long_chain_is_matched_in_linear_time() -> None:
     long = ["TANH", "ABS"] * 500
     found = match(chain(*long), chain(*long, prefix="other "))
     assert len(found.matches) == len(long)
+
+
+def test_what_an_operator_was_split_into_is_one_group() -> None:
+    b = builder()
+    y = conv(b, image(b, F32))
+    (op,) = b.graph.ops
+    op.attrs = replace(op.attrs, padding=((1, 2), (0, 1)))  # type: ignore[type-var]
+    y.shape = (1, 7, 5, 4)
+    split = b.output(y).model()
+    whole = load_whole(dumps_whole(split))
+    make("split-pad").run(split.main)
+    assert rows(match(whole, split)) == [(["CONV_2D"], ["PAD", "CONV_2D"], "origin")]
+    assert rows(match(split, whole)) == [(["PAD", "CONV_2D"], ["CONV_2D"], "origin")]
