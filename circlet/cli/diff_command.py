@@ -15,11 +15,12 @@ from circlet.cli.common import (
     print_json,
 )
 from circlet.cli.progress import working
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.diff import DiffRequest, diff_models
 from circlet.commands.diff_values import ValueRequest
 from circlet.limits import Limits
-from circlet.options import Options
+from circlet.options import Options, Shapes
 
 
 @click.command(cls=CircletCommand, name="diff")
@@ -48,6 +49,7 @@ from circlet.options import Options
 )
 @click.option("--every", is_flag=True, help="Show operators and tensors that are the same, too.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if the networks differ.")
+@shapes_option()
 @backend_option
 @max_memory_option
 @json_option
@@ -62,6 +64,7 @@ def command(
     top: int,
     every: bool,
     exit_code: bool,
+    shapes: Shapes,
     backends: tuple[str, ...],
     limits: Limits,
     as_json: bool,
@@ -75,7 +78,7 @@ def command(
     if data and is_random:
         raise click.UsageError("give --data or --random, not both")
     wanted = ValueRequest(data, seed, runs, tolerance, top) if data or is_random else None
-    options = Options(backends, limits=limits)
+    options = Options(backends, limits=limits, shapes=shapes)
     with working("comparing"):
         report = diff_models(DiffRequest(first, second, options, wanted))
     if as_json:

@@ -16,10 +16,11 @@ from circlet.cli.common import (
     precision_option,
     print_json,
 )
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.map import MapRequest, map_model
 from circlet.limits import Limits
-from circlet.options import Options
+from circlet.options import Options, Shapes
 
 
 @click.command(cls=CircletCommand, name="map")
@@ -33,6 +34,7 @@ from circlet.options import Options
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
 @backend_option
 @level_option(default="O2", show_default=True)
+@shapes_option()
 @precision_option(default="f32", show_default=True)
 @max_memory_option
 @json_option
@@ -43,6 +45,7 @@ def command(
     target: str,
     backends: tuple[str, ...],
     level: str,
+    shapes: Shapes,
     precision: str,
     limits: Limits,
     as_json: bool,
@@ -54,7 +57,9 @@ def command(
     a file that was optimised before, these are those of the first file of the chain. Nothing is
     compiled or run.
     """
-    options = Options(backends, target=target, level=level, precision=precision, limits=limits)
+    options = Options(
+        backends, target=target, level=level, precision=precision, limits=limits, shapes=shapes
+    )
     report = map_model(MapRequest(model, options, origins, find))
     if as_json:
         print_json(asdict(report))

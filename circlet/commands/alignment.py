@@ -67,10 +67,10 @@ def input_for(array: np.ndarray, given: Value, wanted: Value) -> np.ndarray:
     dtype = dtype_named(wanted.dtype)
     is_alike = (given.scale, given.zero_point) == (wanted.scale, wanted.zero_point)
     if fitting.dtype == dtype and is_alike:
-        return np.ascontiguousarray(fitting)
+        return np.require(fitting, requirements="C")
     numbers = real(fitting, given.scale, given.zero_point)
     if wanted.scale and dtype.kind in "iu":
         limits = np.iinfo(wanted.dtype)
         stored = np.round(numbers / wanted.scale[0]) + (wanted.zero_point or (0,))[0]
         numbers = np.clip(stored, limits.min, limits.max)
-    return np.ascontiguousarray(numbers.astype(dtype))
+    return np.require(numbers.astype(dtype), requirements="C")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from circlet.options import Options
 from circlet.runtime.session import Session
 
 Opened = tuple[Path, Model]
+_Pair = tuple[Tensor, Tensor, str, str]
+_HELD = 8  # the part of the memory that values of one network may take
 
 
 @dataclass(frozen=True)
@@ -97,21 +99,22 @@ def compare_values(
         InputError: They take inputs that do not go together.
         CircletError: As `Session`, `Session.run` and `read_inputs`.
     """
+    _check_shapes([first[1], second[1]], options)
     sides = _Side(first, options), _Side(second, options)
     pairs = list(_pairs(found))
     results: list[dict[int, _Seen]] = []
     for number in range(1 if request.data else request.runs):
         arrays = _inputs(sides[0], request, number, options)
-        kept = sides[0].run(arrays, dict.fromkeys(a for a, _, _, _ in pairs))
         given = _inputs_of(sides[1].session, sides[0].session, arrays)
-        other = sides[1].run(given, dict.fromkeys(b for _, b, _, _ in pairs))
-        results.append(
-            {
-                index: _compared(kept[a], other[b], request)
-                for index, (a, b, _, _) in enumerate(pairs)
-                if a in kept and b in other
-            }
-        )
+        seen_now: dict[int, _Seen] = {}
+        for part in _parts(pairs, options.limits.memory_bytes // _HELD):
+            kept = sides[0].run(arrays, {pairs[index][0] for index in part})
+            other = sides[1].run(given, {pairs[index][1] for index in part})
+            for index in part:
+                a, b, _, _ = pairs[index]
+                if a in kept and b in other:
+                    seen_now[index] = _compared(kept[a], other[b], request)
+        results.append(seen_now)
     seen = sorted(results[0], key=lambda index: sides[0].order[pairs[index][0]])
     ends = frozenset(first[1].main.outputs)
     rows = tuple(_row(pairs[i], [run[i] for run in results], ends) for i in seen)
@@ -123,6 +126,27 @@ def compare_values(
         next((number for number, row in enumerate(rows) if row.is_different), None),
         len(pairs) - len(rows),
     )
+
+
+def _check_shapes(models: Sequence[Model], options: Options) -> None:
+    known = [tensor.name for model in models for tensor in model.main.inputs]
+    unknown = [name for name, _ in options.shapes if name not in known]
+    if unknown:
+        fix = f"the names are {', '.join(map(repr, dict.fromkeys(known)))}"
+        raise InputError("there is no input of that name", where=unknown[0], fix=fix)
+
+
+def _parts(pairs: Sequence[_Pair], most_bytes: int) -> Iterator[list[int]]:
+    """Numbers of pairs whose values are held at once: not all of a large network fit."""
+    part, held = list[int](), 0
+    for index, (first, second, _, _) in enumerate(pairs):
+        size = max(first.size_bytes, second.size_bytes)
+        if part and held + size > most_bytes:
+            yield part
+            part, held = [], 0
+        part.append(index)
+        held += size
+    yield part
 
 
 @dataclass(frozen=True)
@@ -144,7 +168,9 @@ class _Side:
         tensors = _computed(model)
         counts = Counter(tensor.name for tensor in tensors)
         is_clear = "" not in counts and max(counts.values(), default=1) == 1
-        self._options = options._replace(level="O0")
+        own = {tensor.name for tensor in model.main.inputs}
+        shapes = tuple(item for item in options.shapes if item[0] in own)
+        self._options = options._replace(level="O0", shapes=shapes)
         self._budget = options.limits.memory_budget(model.source_bytes)
         source: Path | Model = path
         self.tensors = {tensor.name: tensor for tensor in tensors}
@@ -154,21 +180,24 @@ class _Side:
         self.order: dict[Tensor, int] = {}
 
     def run(
-        self, arrays: Sequence[np.ndarray], wanted: Mapping[Tensor, None]
+        self, arrays: Sequence[np.ndarray], wanted: Container[Tensor]
     ) -> dict[Tensor, ObservedValue]:
-        """The values of tensors of main graphs that are wanted, and that a run computes."""
+        """The values of tensors that are wanted and that a run computes; states start afresh."""
+        self.session.reset()
         budget, kept = self._budget.copy(), dict[Tensor, ObservedValue]()
 
         def observe(seen: Observation) -> None:
             for value in seen.values:
                 tensor = self.tensors.get(value.name)
-                if tensor in wanted and tensor is not None:
+                if tensor is None:
+                    continue
+                self.order.setdefault(tensor, len(self.order))
+                if tensor in wanted:
                     budget.charge(value.array.nbytes, value.name, "its values, to be compared")
                     copy = np.array(value.array)
                     kept[tensor] = ObservedValue(
                         value.name, copy, value.scale, value.zero_point, value.axis
                     )
-                    self.order.setdefault(tensor, len(self.order))
 
         self.session.run(list(arrays), observer=observe)
         return kept
@@ -196,7 +225,7 @@ class _Named:
     name: str
 
 
-def _pairs(found: Matching) -> Iterator[tuple[Tensor, Tensor, str, str]]:
+def _pairs(found: Matching) -> Iterator[_Pair]:
     """Tensors of both networks that should hold the same, with the operator of the first one."""
     for one in found.matches:
         first = [tensor for op in one.first for tensor in op.outputs]
@@ -258,9 +287,7 @@ def _compared(a: ObservedValue, b: ObservedValue, request: ValueRequest) -> _See
     return _Seen(found.largest > allowed, found, "", top_matches(one, two, request.top))
 
 
-def _row(
-    pair: tuple[Tensor, Tensor, str, str], runs: Sequence[_Seen], outputs: frozenset[Tensor]
-) -> ValueRow:
+def _row(pair: _Pair, runs: Sequence[_Seen], outputs: frozenset[Tensor]) -> ValueRow:
     first, second, source, kind = pair
     known = [run.measures for run in runs if run.measures is not None]
     tops = [run.top for run in runs if run.top is not None]

@@ -7,9 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from circlet.commands.diff import DiffRequest, diff_models
+from circlet.commands.diff_values import ValueRequest
 from circlet.formats import save
 from circlet.ir import DType, Model
+from circlet.limits import Limits
 from circlet.ops.build import builder
+from circlet.options import Options
 from circlet.passes import pipeline
 from tests import corpora
 from tests.cli.call import as_json, circlet
@@ -147,3 +151,31 @@ def test_a_quantised_network_is_near_the_one_of_floats() -> None:
 def test_data_and_random_data_exclude_each_other(tmp_path: Path) -> None:
     path = saved(network(), tmp_path / "a.tflite")
     assert circlet("diff", path, path, "--random", "--data", path).exit_code == 2
+
+
+def test_values_that_do_not_fit_into_memory_at_once_are_compared_in_parts(tmp_path: Path) -> None:
+    first = saved(network(), tmp_path / "a.tflite")
+    second = saved(network(kind="ABS"), tmp_path / "b.tflite")
+    options = Options(("reference",), limits=Limits(memory_bytes=8192, memory_per_file_byte=0))
+    whole, parted = (
+        diff_models(DiffRequest(first, second, given, ValueRequest())).values
+        for given in (Options(("reference",)), options)
+    )
+    assert whole is not None and whole == parted
+
+
+def test_each_run_of_a_network_with_a_state_starts_afresh() -> None:
+    path = corpora.corpus("models/microwakeword_v2_vad.tflite")
+    values = as_json("diff", path, path, "--random", "--runs", "2", *REFERENCE)["values"]
+    assert values["first_different"] is None and len(values["rows"]) > 20
+
+
+def test_open_sizes_may_be_given(tmp_path: Path) -> None:
+    model = network()
+    for tensor in (*model.main.inputs, *model.main.outputs, model.main.ops[0].outputs[0]):
+        tensor.shape, tensor.default_shape = (None, None, None, tensor.shape[3]), (1, 1, 1, 2)
+    path = saved(model, tmp_path / "a.circle")
+    report = as_json("diff", path, path, "--random", "--shape", "x=3,2,2,2", *REFERENCE)
+    assert report["is_same"] and len(report["values"]["rows"]) == 3
+    error = as_json("diff", path, path, "--random", "--shape", "nix=3", *REFERENCE, code=1)["error"]
+    assert (error["code"], error["where"]) == ("E-INPUT", "nix")

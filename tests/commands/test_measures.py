@@ -79,5 +79,7 @@ def test_inputs_are_quantised_as_the_other_network_wants_them() -> None:
     array = np.array([[0.0, 1.0], [-1.0, 99.0]], np.float32)
     assert input_for(array, given, wanted).tolist() == [[[[3], [5]], [[1], [127]]]]
     assert input_for(array, given, wanted).dtype == np.int8
+    scalar = Value("rate", "int64", ())
+    assert input_for(np.array(5), scalar, scalar).shape == ()
     with pytest.raises(InputError, match="take other inputs"):
         input_for(array, given, Value("x", "float32", (1, 3, 3, 1)))
