@@ -112,10 +112,11 @@ class _Matcher:
                 takers.setdefault(source, []).append(op)
         for op in list(self._left[side]):
             wanted = _sources(op)
-            near = (t for t in takers.get(next(iter(wanted)), ()) if wanted <= _sources(t))
-            taker = min(near, key=lambda t: len(_sources(t)), default=None)
-            if taker is None:
+            near = [t for t in takers.get(next(iter(wanted)), ()) if wanted <= _sources(t)]
+            if not near:
                 continue
+            sizes = [(len(_sources(t)), not self._is_fed(side, op, t)) for t in near]
+            taker = near[sizes.index(min(sizes))]
             found = self._match_of.get(taker)
             if found is None:
                 pair = ([op], [taker]) if side == 0 else ([taker], [op])
@@ -124,6 +125,12 @@ class _Matcher:
             insort(found.first if side == 0 else found.second, op, key=self._order.__getitem__)
             self._match_of[op] = found
             del self._left[side][op]
+
+    def _is_fed(self, side: int, op: Op, taker: Op) -> bool:
+        """Whether an op's results are read by what an op of the other network is matched with."""
+        found = self._match_of.get(taker)
+        ops = () if found is None else found.first if side == 0 else found.second
+        return any(tensor in reader.inputs for reader in ops for tensor in op.outputs)
 
     def _spread(self, is_alike: Callable[[Op, Op], bool]) -> None:
         """Pair ops of one kind that read, or make, what paired ops make, or read."""

@@ -2,7 +2,7 @@
 
 A `.part` file is INI: `[partition]` has `backends` (names of groups), `default` and `comply`, and
 `[OPCODE]` or `[OPNAME]`, as `comply` says, groups of operators by kind or by name; `_` there is
-another default. `.conn.json` and `.conn.ini` list the parts in the order in which they run; a part
+another default. Files of the endings .conn.json and .conn.ini list the parts in the order in which they run; a part
 is given what parts before it, or the caller, gave under the same name.
 """
 
