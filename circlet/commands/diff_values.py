@@ -115,7 +115,8 @@ def compare_values(
                 if a in kept and b in other:
                     seen_now[index] = _compared(kept[a], other[b], request)
         results.append(seen_now)
-    seen = sorted(results[0], key=lambda index: sides[0].order[pairs[index][0]])
+    common = set(results[0]).intersection(*results)
+    seen = sorted(common, key=lambda index: sides[0].order[pairs[index][0]])
     ends = frozenset(first[1].main.outputs)
     rows = tuple(_row(pairs[i], [run[i] for run in results], ends) for i in seen)
     return ValueReport(
@@ -193,7 +194,8 @@ class _Side:
                     continue
                 self.order.setdefault(tensor, len(self.order))
                 if tensor in wanted:
-                    budget.charge(value.array.nbytes, value.name, "its values, to be compared")
+                    size = 0 if tensor in kept else value.array.nbytes  # once for all turns
+                    budget.charge(size, value.name, "its values, to be compared")
                     copy = np.array(value.array)
                     kept[tensor] = ObservedValue(
                         value.name, copy, value.scale, value.zero_point, value.axis

@@ -2,8 +2,8 @@
 
 A `.part` file is INI: `[partition]` has `backends` (names of groups), `default` and `comply`, and
 `[OPCODE]` or `[OPNAME]`, as `comply` says, groups of operators by kind or by name; `_` there is
-another default. Files of the endings .conn.json and .conn.ini list the parts in the order in which they run; a part
-is given what parts before it, or the caller, gave under the same name.
+another default. Files that end in .conn.json and .conn.ini list the parts in the order in which
+they run; a part is given what parts before it, or the caller, gave under the same name.
 """
 
 from __future__ import annotations

@@ -179,3 +179,10 @@ def test_open_sizes_may_be_given(tmp_path: Path) -> None:
     assert report["is_same"] and len(report["values"]["rows"]) == 3
     error = as_json("diff", path, path, "--random", "--shape", "nix=3", *REFERENCE, code=1)["error"]
     assert (error["code"], error["where"]) == ("E-INPUT", "nix")
+
+
+def test_values_inside_of_loops_are_those_of_the_last_turn() -> None:
+    path = corpora.corpus("models/while_dynamic.tflite")
+    report = as_json("diff", path, path, "--random", *REFERENCE)
+    assert report["is_same"]
+    assert any("while_body" in row["source"] for row in report["values"]["rows"])
