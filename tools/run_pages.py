@@ -35,6 +35,7 @@ NEEDS_CORPORA = "<!-- needs: corpora -->"
 PAGES = (
     DOCS / "getting-started.md",
     DOCS / "commands.md",
+    DOCS / "compare-and-cut.md",
     *sorted((DOCS / "how-to").glob("*.md")),
 )
 _BLOCK = re.compile(

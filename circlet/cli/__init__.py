@@ -26,6 +26,11 @@ _COMMANDS = {
     "verify": "check a network against every rule, and list what cannot be run",
     "convert": "turn a model file into one of another format",
     "optimize": "rewrite a model file into a better one that computes the same",
+    "map": "say what became of each operator, and where it comes from",
+    "diff": "compare two networks: operators, weights, costs, values",
+    "cut": "write a part of a network as a network of its own",
+    "partition": "write a network in parts that run one after the other",
+    "resize": "write a network with other sizes of its inputs",
     "doctor": "say what this machine offers: CPU, compiler, cache, backends",
 }
 

@@ -9,16 +9,27 @@ import click
 from circlet.cli.common import CircletCommand, counted, json_option, print_json
 from circlet.cli.console import say
 from circlet.cli.standard_input import InputFile
+from circlet.commands.storing import make_storable
 from circlet.formats.convert import convert
 
 
 @click.command(cls=CircletCommand, name="convert")
 @click.argument("source", type=InputFile())
 @click.argument("target", type=click.Path(path_type=Path))
+@click.option(
+    "--origins",
+    type=click.Path(path_type=Path),
+    help="Also write which source operators each operator descends from to this JSON file.",
+)
 @json_option
-def command(source: Path, target: Path, as_json: bool) -> None:
-    """Write the network in SOURCE to TARGET, in the format of TARGET's suffix."""
-    report = convert(source, target)
+def command(source: Path, target: Path, origins: Path | None, as_json: bool) -> None:
+    """Write the network in SOURCE to TARGET, in the format of TARGET's suffix.
+
+    SOURCE is a .tflite, .circle or .onnx file, TARGET a .tflite or .circle file. Operators keep the
+    names that they had in SOURCE, such as those of .onnx nodes: `circlet map TARGET` shows them.
+    Paddings by amounts, which these files do not know, become operators of their own.
+    """
+    report = convert(source, target, origins=origins, prepare=make_storable)
     if as_json:
         print_json(vars(report))
         return

@@ -198,7 +198,7 @@ def _rows(
 
 
 def _operators(ops: Sequence[Op]) -> tuple[OperatorRow, ...]:
-    costs = [_cost(op) for op in ops]
+    costs = [cost_of(op) for op in ops]
     whole = sum(cost.macs for cost in costs)
     return tuple(
         OperatorRow(
@@ -213,7 +213,7 @@ def _operators(ops: Sequence[Op]) -> tuple[OperatorRow, ...]:
     )
 
 
-def _cost(op: Op) -> Cost:
+def cost_of(op: Op) -> Cost:
     """What the op's record says; the bytes of its operands without one."""
     record = find(op.label)
     return moves_bytes(op) if record is None else record.cost(op)

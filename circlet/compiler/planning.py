@@ -14,6 +14,7 @@ from circlet.compiler.partitioning import partitioned
 from circlet.compiler.template import Template
 from circlet.errors import BackendError, InputError
 from circlet.ir import DType, Graph, Model, Origin, Tensor
+from circlet.ir.origin import free_id
 from circlet.ir.regions import reachable
 from circlet.limits import MemoryBudget
 from circlet.ops.shape import copy_op
@@ -181,11 +182,12 @@ def _set_input_shapes(graph: Graph, shapes: Shapes) -> None:
 def _copy_outputs(graph: Graph) -> None:
     """Have each output made by an operator of its own; inputs, constants and repeats are copied."""
     rewriter, made = Rewriter(graph), set(graph.producers())
+    free = free_id(op.origin for part in reachable(graph) for op in part.ops)
     for position, tensor in enumerate(graph.outputs):
         if tensor in made:
             made.remove(tensor)
             continue
-        producer, number = rewriter.producer(tensor), len(graph.ops) + position
+        producer, number = rewriter.producer(tensor), free + position
         origin = producer.origin if producer else Origin.of(number, tensor.name)
         copy = tensor.like()
         rewriter.append(copy_op(tensor, copy, origin))

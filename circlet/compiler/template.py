@@ -12,6 +12,7 @@ from circlet.formats.about import about, graph_number
 from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.copy import copy_of, copy_of_main
+from circlet.ir.origin import free_id
 from circlet.ir.regions import call_depth, check_unfolded, reachable
 from circlet.limits import Limits, MemoryBudget
 from circlet.ops.facts import ShapeAttrs
@@ -167,7 +168,7 @@ def _enter_at(model: Model, key: str) -> None:
 
 def _output_copy(graph: Graph, tensor: Tensor, name: str) -> None:
     """Have a graph give a tensor that has a name already under another one as well."""
-    origin = Origin.of(len(graph.ops), name)
+    origin = Origin.of(free_id(op.origin for part in reachable(graph) for op in part.ops), name)
     sizes, copy = Tensor(f"{name} sizes", DType.INT32, (len(tensor.shape),)), tensor.like(name)
     rewriter = Rewriter(graph)
     rewriter.append(Op("SHAPE", [tensor], [sizes], ShapeAttrs(), origin))

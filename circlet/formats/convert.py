@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from circlet.errors import InputError
 from circlet.formats import load, save
+from circlet.formats.origin_json import write_origins_json
 from circlet.formats.paths import check_apart
 from circlet.formats.registry import Format, all_formats, format_of_suffix
+from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 
@@ -25,8 +28,19 @@ class Conversion:
     tensors: int
 
 
-def convert(source: Path, target: Path, limits: Limits = DEFAULT_LIMITS) -> Conversion:
+def convert(
+    source: Path,
+    target: Path,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    origins: Path | None = None,
+    prepare: Callable[[Model], None] | None = None,
+) -> Conversion:
     """Read a model and write it in the format that the target's suffix names.
+
+    Args:
+        origins: A file of JSON to write as well: the source operators of each operator.
+        prepare: Says otherwise, in place, what files have no words for.
 
     Raises:
         InputError: The suffix names no format, or the target is the source.
@@ -35,8 +49,14 @@ def convert(source: Path, target: Path, limits: Limits = DEFAULT_LIMITS) -> Conv
     """
     chosen = written_format(target)
     check_apart(target, [source])
+    if origins is not None:
+        check_apart(origins, [source, target])
     model = load(source, limits)
+    if prepare is not None:
+        prepare(model)
     save(model, target, chosen.name)
+    if origins is not None:
+        write_origins_json(model, origins)
     return Conversion(
         str(source),
         str(target),

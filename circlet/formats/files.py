@@ -16,6 +16,7 @@ from circlet.errors import (
     check_type,
 )
 from circlet.formats.flatbuffer import Reader
+from circlet.formats.origin_tables import says_more
 from circlet.formats.read_model import open_tables, unknown_file
 from circlet.formats.registry import Format, all_formats, format_named, format_of, format_of_suffix
 from circlet.ir import Model
@@ -79,7 +80,8 @@ def dumps(model: Model, format: str | None = None, *, origins: bool | None = Non
         format: The name of a format that can be written, such as "tflite" or "circle"; the one it
             was read from when None.
         origins: Whether to store which source operators each operator descends from; None means
-            where the format is our own or ONE's, not in .tflite files.
+            always where the format is our own or ONE's, and in .tflite files where it is not
+            what the file says without: where operators were rewritten, or have names of their own.
     """
     return bytes(_encode(model, format, origins))
 
@@ -127,7 +129,9 @@ def _encode(model: Model, format: str | None, origins: bool | None) -> bytes | b
             where=wanted or "(none given)",
             fix=f"choose one of {names}",
         )
-    return known.write(model, known.stores_origins if origins is None else origins)
+    if origins is None:
+        origins = known.stores_origins or says_more(model.graphs)
+    return known.write(model, origins)
 
 
 def _read(

@@ -8,12 +8,13 @@ in this file, a count of sources, their ids.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from circlet.errors import FormatError
-from circlet.ir import Op, Origin, SourceOp
+from circlet.ir import Graph, Op, Origin, SourceOp, Tensor
+from circlet.ir.origin import free_id
 
 SOURCE_TABLE = "ONE_source_table"
 OP_TABLE = "ONE_op_table"
@@ -75,20 +76,52 @@ def read_origins(data: np.ndarray, sources: dict[int, SourceOp]) -> dict[int, Or
     return origins
 
 
-def write_sources(ops: Iterable[Op]) -> bytes:
+def write_sources(ops: Sequence[Op]) -> bytes:
     """The source table of all operators of a model."""
-    sources = {source.id: source for op in ops for source in op.origin.sources}
-    parts = [struct.pack("<I", len(sources))]
-    for _, source in sorted(sources.items()):
-        name = source.name.encode("utf-8") + b"\0"
-        parts.append(struct.pack("<II", source.id, len(name)) + name)
+    numbers = _numbers(ops)
+    parts = [struct.pack("<I", len(numbers))]
+    for source, number in sorted(numbers.items(), key=lambda item: item[1]):
+        name = source.name.encode("utf-8", "backslashreplace") + b"\0"
+        parts.append(struct.pack("<II", number, len(name)) + name)
     return b"".join(parts)
 
 
-def write_origins(ops: Iterable[Op]) -> bytes:
+def write_origins(ops: Sequence[Op]) -> bytes:
     """The operator table of all operators of a model, numbered as they are written."""
-    entries = [tuple(source.id for source in op.origin.sources) for op in ops]
-    parts = [struct.pack("<I", len(entries))]
-    for index, ids in enumerate(entries):
+    numbers = _numbers(ops)
+    parts = [struct.pack("<I", len(ops))]
+    for index, op in enumerate(ops):
+        ids = sorted({numbers[source] for source in op.origin.sources})
         parts.append(struct.pack(f"<{2 + len(ids)}I", index, len(ids), *ids))
     return b"".join(parts)
+
+
+def _numbers(ops: Sequence[Op]) -> dict[SourceOp, int]:
+    """The id of each source: its own, or a free one where another source has that already.
+
+    Sources of one id are met where networks of several files were put together.
+    """
+    sources = sorted({source for op in ops for source in op.origin.sources})
+    numbers, free = dict[SourceOp, int](), free_id(op.origin for op in ops)
+    taken: set[int] = set()
+    for source in sources:
+        if source.id in taken:
+            numbers[source], free = free, free + 1
+        else:
+            numbers[source] = source.id
+            taken.add(source.id)
+    return numbers
+
+
+def says_more(graphs: Iterable[Graph]) -> bool:
+    """Whether the tables say anything that a reader of the file would not say without them."""
+    ops = (op for graph in graphs for op in graph.ops)
+    return any(
+        op.origin != Origin.of(number, own_name(op.kind, op.outputs, number))
+        for number, op in enumerate(ops)
+    )
+
+
+def own_name(kind: str, outputs: Sequence[Tensor], number: int) -> str:
+    """The name of an operator of a file that has no names of operators: its first output's."""
+    return (outputs[0].name if outputs else "") or f"{kind}_{number}"

@@ -10,6 +10,7 @@ from circlet.errors import FormatError, GraphError
 from circlet.formats.flatbuffer import Table, Value
 from circlet.formats.options import codec_of, decode_custom
 from circlet.formats.options.regions import GRAPH_FIELDS, graph_numbers
+from circlet.formats.origin_tables import own_name
 from circlet.formats.read_tensor import extra_fields
 from circlet.ir import Op, Origin, RawAttrs, Tensor
 from circlet.ops.requantization import litert_requantization
@@ -64,7 +65,7 @@ def read_op(
         )
     code = codes[number]
     outputs = [_tensor(tensors, i, index, code.kind) for i in table.ints("outputs")]
-    name = (outputs[0].name if outputs else "") or f"{code.kind}_{index}"
+    name = own_name(code.kind, outputs, index)
     where = f"{name} ({code.kind})"
     op = Op(
         code.kind,

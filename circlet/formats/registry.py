@@ -37,7 +37,8 @@ class Format:
             wrong with a file is a coded error of `circlet.errors`.
         write: The bytes of a model, with the origins of its operators if asked for; FormatError
             where the kind cannot say something. None for kinds that are only read.
-        stores_origins: Whether origins are written where the caller does not say.
+        stores_origins: Whether origins are written where the caller does not say, even those that
+            a reader would give the operators anyway.
         read_beside: As `read`, for formats that keep parts of a model in files beside it; it is
             given the folder of the file too.
     """

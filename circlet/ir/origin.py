@@ -46,3 +46,8 @@ class Origin:
 
     def __str__(self) -> str:
         return self.name
+
+
+def free_id(origins: Iterable[Origin]) -> int:
+    """The first id above those of all sources of some origins."""
+    return 1 + max((source.id for origin in origins for source in origin.sources), default=-1)

@@ -54,8 +54,19 @@ def test_origins_continue_from_file_to_file() -> None:
         model = load(dumps(model, "circle"))
         assert model.main.ops[0].name == "conv+bias"
         assert not {SOURCE_TABLE, OP_TABLE} & set(model.metadata)
-    assert load(dumps(model, "tflite")).main.ops[0].name == "y"
-    assert load(dumps(model, "tflite", origins=True)).main.ops[0].name == "conv+bias"
+    assert load(dumps(model, "tflite", origins=False)).main.ops[0].name == "y"
+    assert load(dumps(model, "tflite")).main.ops[0].name == "conv+bias"
+
+
+def test_origins_that_the_file_says_anyway_are_not_written_to_it() -> None:
+    assert SOURCE_TABLE.encode() not in dumps(load(small()), "tflite")
+
+
+def test_two_sources_of_one_id_stay_two() -> None:
+    ops = [Op("ADD", [], [], None, Origin.of(0, name)) for name in ("a", "b")]
+    tables = [np.frombuffer(write(ops), np.uint8) for write in (write_sources, write_origins)]
+    origins = read_origins(tables[1], read_sources(tables[0]))
+    assert [origins[number].name for number in range(2)] == ["a", "b"]
 
 
 def test_an_operator_without_an_entry_gets_an_id_of_its_own() -> None:

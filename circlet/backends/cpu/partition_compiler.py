@@ -146,10 +146,16 @@ class CpuCompiler:
 
     def memory(self, partition: Partition) -> base.MemoryUse:
         """What a partition needs for the first target."""
+        return memory_use(partition, self._for_first_target(partition))
+
+    def calls(self, partition: Partition) -> Sequence[tuple[int, str]]:
+        """The position of the op, and the kernel, of each call for the first target."""
+        return self._for_first_target(partition).steps
+
+    def _for_first_target(self, partition: Partition) -> LoweredPartition:
         target, precision = self.job.targets[0], self.job.precision
         budget = self.job.budget.copy()
-        compiled = compile_partition(partition, target, 1, precision=precision, budget=budget)
-        return memory_use(partition, compiled)
+        return compile_partition(partition, target, 1, precision=precision, budget=budget)
 
     def lowered(
         self,
