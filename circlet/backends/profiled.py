@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -92,6 +92,37 @@ class Peaks:
     def as_json(self) -> dict[str, object]:
         """Plain numbers, rounded."""
         return json.loads(json.dumps(asdict(self)), parse_float=lambda x: round(float(x), 1))
+
+
+class PlacedBlock(NamedTuple):
+    """A buffer in an arena: its bytes, the steps of its life (both included), and its place."""
+
+    name: str
+    size_bytes: int
+    first: int
+    last: int
+    offset: int
+
+
+class MemoryMap(NamedTuple):
+    """An arena over the schedule.
+
+    Attributes:
+        blocks: What lies in it.
+        steps: For each step the operator that it belongs to, by source names.
+    """
+
+    blocks: tuple[PlacedBlock, ...]
+    steps: tuple[str, ...]
+
+
+@runtime_checkable
+class KnowsMemoryMap(Protocol):
+    """A compiler that tells where everything lies in the arena of a partition."""
+
+    def memory_map(self, partition: Partition) -> MemoryMap:
+        """The arena of a partition for the first target."""
+        ...
 
 
 @runtime_checkable

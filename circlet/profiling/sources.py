@@ -46,7 +46,8 @@ def source_operators(source: Source, options: Options) -> dict[int, SourceOperat
     """All operators that a network's entry point reaches, by id, in the order of the file.
 
     An operator of a file that descends from several (as the file itself says) stands for each of
-    them with an equal part of its cost.
+    them with an equal part of its cost. What reading makes several of (as of operators of .onnx
+    files) is one again, by the kind of the costliest.
     """
     model = copy_of(source) if isinstance(source, Model) else load(source, options.limits)
     graph = model.graphs[graph_number(model, options.signature)]
@@ -108,11 +109,12 @@ def _cost(op: Op) -> Cost:
 
 
 def _sum(one: SourceOperator, other: SourceOperator) -> SourceOperator:
-    """Both as one operator: it became several in an earlier tool."""
+    """Both as one operator, which became several when it was read, of the costlier one's kind."""
+    heavier = max(one, other, key=lambda row: (row.computing, row.bytes))
     return SourceOperator(
         one.id,
         one.name,
-        one.kind,
+        heavier.kind,
         one.macs + other.macs,
         one.computing + other.computing,
         one.bytes + other.bytes,
