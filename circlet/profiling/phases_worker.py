@@ -37,16 +37,14 @@ def main() -> None:
     print(json.dumps({"phases": phases, "mapped": mapped_bytes(".circlet")}), file=answers)
 
 
-def _phases(
-    request: dict[str, object], phase: Callable[[str, Callable[[], object]], object]
-) -> None:
+def _phases(request: dict[str, Any], phase: Callable[[str, Callable[[], object]], Any]) -> None:
     from circlet import Session
     from circlet.formats import load
     from circlet.limits import Limits
     from circlet.options import Options
 
     path, limits = Path(request["model"]), Limits(**request["limits"])
-    known = {**request["options"], "limits": limits}
+    known: dict[str, Any] = {**request["options"], "limits": limits}
     known["backends"] = tuple(known["backends"])
     known["shapes"] = tuple((name, tuple(sizes)) for name, sizes in known["shapes"])
     phase("load", lambda: load(path, limits) and None)
