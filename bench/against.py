@@ -20,12 +20,12 @@ from statistics import geometric_mean, median
 import numpy as np
 
 from bench.arguments import add_networks, add_rounds, add_threads, parser
-from bench.compare import ROUND_US, chosen_cpus
 from bench.fresh import start
 from bench.measure import CORPUS, chosen, private_cache
-from bench.networks import classified, random_inputs
-from bench.ratios import Interval, interval
-from bench.workers import CHECKOUT, EngineError, Worker
+from circlet.comparison.compare import ROUND_US, chosen_cpus
+from circlet.comparison.networks import classified, random_inputs
+from circlet.comparison.ratios import Interval, interval
+from circlet.comparison.workers import CHECKOUT, EngineError, Worker
 
 Rounds = dict[str, list[float]]
 _RESIZE = """

@@ -45,12 +45,12 @@ class ProcessMemory:
 
     Attributes:
         phases: In order.
-        mapped_bytes, resident_bytes: Of the cached artifact, with its packed weights, mapped into
-            memory, and of that in memory after the runs; 0 where nothing was cached.
+        weights_bytes, resident_bytes: Packed weights that are loaded, and what of them is in memory
+            after the runs. They lie in the process's own memory: no file is ever mapped.
     """
 
     phases: tuple[Phase, ...]
-    mapped_bytes: int
+    weights_bytes: int
     resident_bytes: int
 
     @property
@@ -93,7 +93,7 @@ def measure_phases(
         lines = done.stderr.strip().splitlines()
         raise _failed(model, lines[-1] if lines else f"it ended with status {done.returncode}")
     answer: dict[str, Any] = json.loads(done.stdout)
-    return ProcessMemory(tuple(Phase(**row) for row in answer["phases"]), **answer["mapped"])
+    return ProcessMemory(tuple(Phase(**row) for row in answer["phases"]), **answer["weights"])
 
 
 def _failed(model: Path, why: str) -> BackendError:

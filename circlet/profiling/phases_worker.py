@@ -7,7 +7,9 @@ every 5 ms: of a phase the largest RSS and PSS count, and its last high-water ma
 
 from __future__ import annotations
 
+import ctypes
 import json
+import mmap
 import sys
 import threading
 import time
@@ -16,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 INTERVAL_S = 0.005
-_STATUS, _ROLLUP, _SMAPS = (f"/proc/self/{name}" for name in ("status", "smaps_rollup", "smaps"))
+PAGE = mmap.PAGESIZE
+_STATUS, _ROLLUP = "/proc/self/status", "/proc/self/smaps_rollup"
 
 
 def main() -> None:
@@ -33,11 +36,13 @@ def main() -> None:
         return made
 
     phase("start", lambda: __import__("numpy") and __import__("circlet.runtime.session"))
-    _phases(request, phase)
-    print(json.dumps({"phases": phases, "mapped": mapped_bytes(".circlet")}), file=answers)
+    weights = _phases(request, phase)
+    print(json.dumps({"phases": phases, "weights": weights}), file=answers)
 
 
-def _phases(request: dict[str, Any], phase: Callable[[str, Callable[[], object]], Any]) -> None:
+def _phases(
+    request: dict[str, Any], phase: Callable[[str, Callable[[], object]], Any]
+) -> dict[str, int]:
     from circlet import Session
     from circlet.formats import load
     from circlet.limits import Limits
@@ -57,6 +62,7 @@ def _phases(request: dict[str, Any], phase: Callable[[str, Callable[[], object]]
             array[...] = 0
     phase("first run", lambda: session.run(given))
     phase("run", lambda: _repeated(lambda: session.run(given), request["seconds"]))
+    return weights_of(session.opened.partitions)
 
 
 def _repeated(call: Callable[[], object], seconds: float) -> None:
@@ -108,21 +114,23 @@ def _fields(path: str) -> dict[str, int]:
     return {w[0].rstrip(":"): int(w[1]) << 10 for w in words if len(w) == 3 and w[2] == "kB"}
 
 
-def mapped_bytes(suffix: str) -> dict[str, int]:
-    """Of files mapped into this process whose names end so: bytes mapped, and those resident."""
-    try:
-        lines = Path(_SMAPS).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return {"mapped_bytes": 0, "resident_bytes": 0}
-    found = {"Size:": 0, "Rss:": 0}
-    is_ours = False
-    for line in lines:
-        words = line.split()
-        if len(words) > 4 and "-" in words[0] and not words[0].endswith(":"):
-            is_ours = words[-1].removesuffix("(deleted)").rstrip().endswith(suffix)
-        elif is_ours and words and words[0] in found:
-            found[words[0]] += int(words[1]) << 10
-    return {"mapped_bytes": found["Size:"], "resident_bytes": found["Rss:"]}
+def weights_of(partitions: list[Any]) -> dict[str, int]:
+    """Bytes of the packed weights that are loaded, and of the pages of them that are in memory."""
+    arrays = [getattr(part.code, "constants", None) for part in partitions]
+    known = {a.ctypes.data: a.nbytes for a in arrays if a is not None and a.nbytes}
+    resident = sum(_resident(address, size) for address, size in known.items())
+    return {"weights_bytes": sum(known.values()), "resident_bytes": resident}
+
+
+def _resident(address: int, size: int) -> int:
+    """How many bytes of a range are in memory; all of them where the system does not say."""
+    start = address - address % PAGE
+    pages = (address + size - start + PAGE - 1) // PAGE
+    seen = (ctypes.c_ubyte * pages)()
+    where, length = ctypes.c_void_p(start), ctypes.c_size_t(pages * PAGE)
+    if ctypes.CDLL(None, use_errno=True).mincore(where, length, seen):
+        return size
+    return min(size, sum(page & 1 for page in seen) * PAGE)
 
 
 if __name__ == "__main__":
