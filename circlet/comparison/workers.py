@@ -20,6 +20,12 @@ _EARLIER = "bench.worker"
 _CLOSE_TIMEOUT_S = 3.0
 
 
+def has_worker(checkout: Path) -> bool:
+    """Whether a folder is a checkout whose engine can be compared with; earlier ones as well."""
+    places = ("circlet/comparison/worker.py", "bench/worker.py")
+    return any((checkout / place).is_file() for place in places)
+
+
 class EngineError(Exception):
     """An engine did not run a network; the message is the reason in one line."""
 
@@ -48,7 +54,7 @@ class Worker:
         timeout_s: float = OPEN_TIMEOUT_S,
         checkout: Path = CHECKOUT,
     ) -> None:
-        is_earlier = not (checkout / "circlet" / "comparison").exists()
+        is_earlier = not (checkout / "circlet/comparison/worker.py").is_file()
         command = [sys.executable, "-m", _EARLIER if is_earlier else _WORKER, engine]
         command += [str(model.resolve()), str(threads), *extra]
         self.engine = engine

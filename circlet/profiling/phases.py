@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import circlet
 from circlet.errors import BackendError
 from circlet.options import Options
 
 _WORKER = Path(__file__).with_name("phases_worker.py")
-_PACKAGE = Path(circlet.__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 _TIMEOUT_S = 600.0
 
 

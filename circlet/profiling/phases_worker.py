@@ -43,10 +43,10 @@ def main() -> None:
 def _phases(
     request: dict[str, Any], phase: Callable[[str, Callable[[], object]], Any]
 ) -> dict[str, int]:
-    from circlet import Session
     from circlet.formats import load
     from circlet.limits import Limits
     from circlet.options import Options
+    from circlet.runtime.session import Session
 
     path, limits = Path(request["model"]), Limits(**request["limits"])
     known: dict[str, Any] = {**request["options"], "limits": limits}
