@@ -116,6 +116,7 @@ class _Table:
             runs=self.times.runs,
             whole_us=whole,
             plain_us=self.times.plain_ns / 1e3,
+            overhead=self.times.overhead,
             between_us=between,
             range_us=(self.times.range_ns[0] / 1e3, self.times.range_ns[1] / 1e3),
             resident_bytes=resident_bytes(self.session, self.calls),

@@ -101,6 +101,8 @@ class Profile:
         runs: How many runs were timed.
         whole_us: One run, with every kernel call timed.
         plain_us: One run with nothing timed; these took turns with the timed ones.
+        overhead: What timing kernels added to a run, as a share, by the fastest of both; where few
+            runs were timed, noise may make it negative.
         between_us: What of the whole lies between kernels: calls, hand-overs, Python.
         range_us: The fastest and the slowest run of the middle half.
         resident_bytes: Packed constants and arenas: what a run goes through.
@@ -115,6 +117,7 @@ class Profile:
     runs: int
     whole_us: float
     plain_us: float
+    overhead: float
     between_us: float
     range_us: tuple[float, float]
     resident_bytes: int
@@ -132,15 +135,10 @@ class Profile:
         least, most = self.range_us
         return most / least - 1 if least else 0.0
 
-    @property
-    def overhead(self) -> float:
-        """What timing the kernels added to a run, as a share of it; noise may make it negative."""
-        return self.whole_us / self.plain_us - 1 if self.plain_us else 0.0
-
     def slowest(self) -> list[OperatorRow]:
         """The operators, those that took longest first."""
         return sorted(self.operators, key=lambda row: (-row.us, row.id))
 
     def as_json(self) -> dict[str, object]:
         """Plain data for JSON."""
-        return {**asdict(self), "overhead": self.overhead}
+        return asdict(self)

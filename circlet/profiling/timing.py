@@ -62,6 +62,8 @@ class RunTimes:
         whole_ns: A timed run.
         plain_ns: A run with nothing timed.
         range_ns: The fastest and the slowest of the runs that count.
+        overhead: What timing added to a run, as a share of it: by the fastest tenth of the timed
+            runs and of the others, which what else the machine does disturbs least.
         runs: How many were timed.
         partitions: In the order of the plan.
     """
@@ -69,6 +71,7 @@ class RunTimes:
     whole_ns: float
     plain_ns: float
     range_ns: tuple[float, float]
+    overhead: float
     runs: int
     partitions: tuple[PartitionTimes, ...]
 
@@ -220,9 +223,15 @@ def _means(samples: Sequence[_Sample], plain: Sequence[int]) -> RunTimes:
         whole_ns=float(np.mean(times)),
         plain_ns=float(np.mean(_middle_half(plain, plain))),
         range_ns=(min(times), max(times)),
+        overhead=_fastest([sample.whole for sample in samples]) / _fastest(plain) - 1,
         runs=len(samples),
         partitions=tuple(map(_mean, zip(*(sample.partitions for sample in kept), strict=True))),
     )
+
+
+def _fastest(times: Sequence[int]) -> float:
+    """The mean of the fastest tenth."""
+    return max(1.0, float(np.mean(sorted(times)[: max(1, len(times) // 10)])))
 
 
 def _middle_half(items: Sequence[T], times: Sequence[float]) -> list[T]:
