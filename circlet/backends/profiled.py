@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -94,7 +94,8 @@ class Peaks:
         return json.loads(json.dumps(asdict(self)), parse_float=lambda x: round(float(x), 1))
 
 
-class PlacedBlock(NamedTuple):
+@dataclass(frozen=True)
+class PlacedBlock:
     """A buffer in an arena: its bytes, the steps of its life (both included), and its place."""
 
     name: str
@@ -104,7 +105,8 @@ class PlacedBlock(NamedTuple):
     offset: int
 
 
-class MemoryMap(NamedTuple):
+@dataclass(frozen=True)
+class MemoryMap:
     """An arena over the schedule.
 
     Attributes:

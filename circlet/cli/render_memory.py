@@ -49,16 +49,13 @@ def _show_partition(out: Console, part: PartitionMemory) -> None:
     if not part.alive:
         return
     rows = [
-        (
-            f"{t.size_bytes:,}",
-            f"{t.first}-{t.last}",
-            t.name,
-            "" if t.made_by == t.name else t.made_by,
-        )
+        (f"{t.size_bytes:,}", f"{t.first}-{t.last}", t.name, t.made_by.replace(t.name, ""))
         for t in part.alive[:_SHOWN_TENSORS]
     ]
-    title = f"the peak is at {part.peak_op} ({part.peak_kind}), where these are alive"
-    show_table(out, ("bytes", "steps", "tensor", "made by"), rows, title=title, numbers=_NUMBERS)
+    line(out, f"the peak is at {part.peak_op} ({part.peak_kind}), where these are alive:")
+    headings = ("bytes", "steps", "tensor", "made by")
+    shown = 4 if any(row[3] for row in rows) else 3
+    show_table(out, headings[:shown], [row[:shown] for row in rows], numbers=_NUMBERS)
     if len(part.alive) > _SHOWN_TENSORS:
         line(out, f"and {len(part.alive) - _SHOWN_TENSORS} smaller ones")
 
@@ -85,5 +82,6 @@ def _show_process(out: Console, process: ProcessMemory) -> None:
         for row in process.phases
     ]
     headings = ("phase", "ms", "RSS KiB", "HWM KiB", "PSS KiB")
-    show_table(out, headings, rows, title="a process of its own", numbers=_NUMBERS)
+    line(out, "a process of its own:")
+    show_table(out, headings, rows, numbers=_NUMBERS)
     line(out, f"used at the peak: {process.used_peak_bytes >> 10:,} KiB above Python and Circlet")

@@ -129,7 +129,7 @@ def _split(report: MemoryReport, budget_bytes: int) -> Iterator[tuple[str, str, 
 def _halved(block: PlacedBlock, name: str) -> PlacedBlock:
     if block.name != name:
         return block
-    return block._replace(size_bytes=-(-block.size_bytes // 2))
+    return replace(block, size_bytes=-(-block.size_bytes // 2))
 
 
 def _peak_of(blocks: Sequence[PlacedBlock]) -> tuple[int, list[PlacedBlock]]:

@@ -165,7 +165,8 @@ class _Table:
         pieces, others, places = self._pieces()
         refusals = self._refusals()
         for number, known in self._all_sources().items():
-            facts = Facts(pieces.get(number, ()), refusals.get(known.name, ""), self.machine)
+            refusal = refusals.get(known.name, "")
+            facts = Facts(pieces.get(number, ()), refusal, self.machine, known.subnormals)
             beside, place = others.get(number, ()), places.get(number, "")
             yield self._operator(known, facts, beside, place, whole_us)
 

@@ -52,6 +52,13 @@ def test_a_fallback_says_who_refused() -> None:
     assert "a fallback" in why(Facts([piece(10)], "strings have no fixed size", MACHINE))
 
 
+def test_subnormal_weights_are_a_reason_where_the_kernel_is_far_from_its_peak() -> None:
+    slow, fast = piece(100, 10**6, 10**3, unit="fp32"), piece(25, 10**6, 10**3, unit="fp32")
+    assert "subnormal weights: 7 are" in why(Facts([slow], subnormals=7))
+    assert "subnormal" in why(Facts([slow._replace(us=1000.0)], machine=MACHINE, subnormals=7))
+    assert "subnormal" not in why(Facts([fast], machine=MACHINE, subnormals=7))
+
+
 def test_few_pieces_for_many_threads_are_a_reason() -> None:
     one = piece(50, 10, 10)
     alone = one._replace(work=Work("k", "SOFTMAX", ((0, "y"),), 1, 10, 10, 10, 0, "fp32"))
