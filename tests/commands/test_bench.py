@@ -8,6 +8,8 @@ import pytest
 
 from circlet.commands import bench
 from circlet.commands.bench import BenchRequest, Peer, bench_network
+from circlet.comparison.compare import Compared
+from circlet.comparison.ratios import Interval
 from circlet.errors import BackendError, InputError
 from tests.bench.files import need, small_file
 from tests.cli.call import as_json, circlet
@@ -27,7 +29,7 @@ def test_a_network_is_timed_by_circlet_alone(tmp_path: Path) -> None:
 def test_peers_run_the_same_network_in_turn(tmp_path: Path) -> None:
     need("litert")
     found = bench_network(BenchRequest(small_file(tmp_path), ("litert",), 1, 2, 4))
-    ours, theirs = found.rows
+    _, theirs = found.rows
     assert theirs.engine in ("litert", "litert_cached") and theirs.ratio is not None
     assert theirs.difference is not None and theirs.difference < 1e-3 and not theirs.note
 
@@ -42,9 +44,9 @@ def test_engines_that_are_missing_are_told_with_the_command(
 
 
 def test_figures_that_cannot_be_trusted_are_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = bench.EngineRow("circlet", bench.Interval(2, 1, 3), None, 1, 1, None, "", "", {})
+    row = bench.EngineRow("circlet", Interval(2, 1, 3), None, 1, 1, None, "", "", {})
     assert "200 % only" in bench._noise([row], None)
-    steady = bench.EngineRow("circlet", bench.Interval(2, 2, 2.1), None, 1, 1, None, "", "", {})
+    steady = bench.EngineRow("circlet", Interval(2, 2, 2.1), None, 1, 1, None, "", "", {})
     assert bench._noise([steady], None) == ""
 
 
@@ -67,6 +69,6 @@ def test_flags_of_litert_mean_the_same(tmp_path: Path) -> None:
 def test_a_network_that_circlet_cannot_run_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "compare", lambda *_, **__: bench.Compared(refused={"circlet": "x"}))
+    monkeypatch.setattr(bench, "compare", lambda *_, **__: Compared(refused={"circlet": "x"}))
     with pytest.raises(BackendError, match="does not run"):
         bench_network(BenchRequest(small_file(tmp_path), **FEW))  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from circlet.errors import LimitError
 from circlet.formats import save
 from circlet.ir import DType
 from circlet.ops.build import builder
-from circlet.ops.elementwise import NoAttrs
+from circlet.ops.opdef import NoAttrs
 from circlet.options import Options
 from circlet.profiling.budget import check_budget, suggestions
 from circlet.profiling.memory import MemoryReport, plan_memory
@@ -83,7 +84,7 @@ def test_a_split_is_a_bound_on_what_parts_can_reach() -> None:
     (split,) = (one for one in suggestions(model, Options(), plan, 8192) if one.kind == "split")
     blocks = plan.partitions[0].map.blocks
     halved = [
-        b._replace(size_bytes=b.size_bytes // 2) if b.name in ("conv", "pointwise") else b
+        replace(b, size_bytes=b.size_bytes // 2) if b.name in ("conv", "pointwise") else b
         for b in blocks
     ]
     steps = range(max(b.last for b in blocks) + 1)
