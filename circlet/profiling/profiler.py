@@ -154,6 +154,7 @@ class _Table:
                 roof=least.us / max(call.us, 1e-3) if least else None,
                 bound=least.bound if least else "",
                 unit=work.unit,
+                busy_us=call.busy_us,
             )
             at += call.us
 

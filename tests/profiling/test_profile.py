@@ -99,6 +99,20 @@ def test_artifacts_and_impossible_counts_are_refused(tmp_path: Path) -> None:
             circlet.profile(sample.model_path, runs=runs)
 
 
+def test_threads_tell_what_each_worked(sessions: dict[int, Profile]) -> None:
+    assert all(call.busy_us == () for call in sessions[1].calls)
+    calls = sessions[2].calls
+    assert {len(call.busy_us) for call in calls} == {2}
+    assert all(call.busy_us[0] > 0 for call in calls)  # the calling thread works on every step
+    assert all(busy >= 0 for call in calls for busy in call.busy_us)
+
+
+@pytest.fixture(scope="module")
+def sessions() -> dict[int, Profile]:
+    model = Sample("int8").model_path
+    return {n: circlet.profile(model, runs=2, threads=n, roofline=False) for n in (1, 2)}
+
+
 @each("name", MODELS, QUICK)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_operator_of_public_networks_is_told_of(name: str, threads: int) -> None:
