@@ -13,6 +13,7 @@ from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.build import builder
+from circlet.ops.opdef import NoAttrs
 from circlet.profiling import Profile
 from circlet.sample import Sample
 from tests.corpora import corpus, each
@@ -65,6 +66,22 @@ def test_a_fused_kernel_is_divided_by_what_its_operators_cost() -> None:
     assert (conv.macs, add.macs) == (outputs * 16, 0)
     assert conv.us == pytest.approx(16 * add.us)
     assert conv.fused_with == ("sum",) and add.fused_with == ("conv",)
+    adds_up(found)
+
+
+def test_what_is_folded_into_constants_takes_no_time() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, 8, 8, 16))
+    stored = b.constant("stored", np.ones((16, 1, 1, 16), np.float16))
+    weights = b.op("DEQUANTIZE", [stored], NoAttrs(), name="weights")
+    y = b.op("CONV_2D", [x, weights], conv2d_attrs("SAME", 1, 1), name="conv")
+    model = b.output(y).model()
+    found = circlet.profile(dumps(model, "tflite"), runs=4, threads=1, roofline=False)
+    folded, conv = found.operators
+    assert (folded.name, folded.kind, folded.us) == ("weights", "DEQUANTIZE", 0)
+    assert conv.kind == "CONV_2D" and conv.us > 0 and not conv.fused_with
+    assert folded.why.startswith(("no time of its own", "it needs no kernel"))
+    assert conv.macs == 8 * 8 * 16 * 16
     adds_up(found)
 
 
