@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -131,19 +131,9 @@ def bench_network(request: BenchRequest) -> BenchReport:
     engines = [OURS, *(engine for name in here for engine in PEERS[name].engines)]
     threads = request.threads or usable_cores()
     watch = _watch()
-    folder = Path(tempfile.mkdtemp(prefix="circlet-bench-"))
-    try:
-        found = compare(
-            network,
-            threads,
-            request.rounds,
-            engines=engines,
-            cache=folder,
-            runs=request.runs,
-            warmup=request.warmup,
-        )
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="circlet-bench-") as folder:
+        timed = partial(compare, network, threads, request.rounds, engines=engines)
+        found = timed(cache=Path(folder), runs=request.runs, warmup=request.warmup)
     if OURS not in found.rounds:
         why = found.refused.get(OURS, "it gave no times")
         raise BackendError("the network does not run", where=str(request.model), why=why)

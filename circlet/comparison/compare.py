@@ -80,12 +80,7 @@ def compare(
         extra += ["--cache", str(cache)] if cache else []
         workers: dict[str, Worker] = {}
         try:
-            for engine in engines:
-                results = ["--outputs", str(folder / f"{engine}.npz")]
-                try:
-                    workers[engine] = Worker(engine, network.path, threads, *extra, *results)
-                except EngineError as error:
-                    found.refused[engine] = str(error)
+            _open(workers, found, engines, (network.path, threads, extra, folder))
             found.about = {engine: worker.about for engine, worker in workers.items()}
             _measure(workers, rounds, found, runs, warmup)
         finally:
@@ -93,6 +88,22 @@ def compare(
                 worker.close()
         found.differences = _differences(folder, workers)
     return found
+
+
+def _open(
+    workers: dict[str, Worker],
+    found: Compared,
+    engines: Sequence[str],
+    wanted: tuple[Path, int, Sequence[str], Path],
+) -> None:
+    """Start a worker for each engine that opens the network."""
+    model, threads, extra, folder = wanted
+    for engine in engines:
+        results = ["--outputs", str(folder / f"{engine}.npz")]
+        try:
+            workers[engine] = Worker(engine, model, threads, *extra, *results)
+        except EngineError as error:
+            found.refused[engine] = str(error)
 
 
 def _measure(
