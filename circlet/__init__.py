@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from circlet.frontends.signature_runner import SignatureRunner
     from circlet.frontends.tensor_buffer import TensorBuffer
     from circlet.frontends.user_ops import register_op
+    from circlet.profiling import profile
     from circlet.runtime.session import Session, load_artifact
 
 __version__ = "0.1.0"
@@ -58,6 +59,7 @@ _HOMES = {
     "load_artifact": "circlet.runtime.session",
     "load_delegate": "circlet.frontends.delegates",
     "optimize": "circlet.compiler.optimize",
+    "profile": "circlet.profiling",
     "register_op": "circlet.frontends.user_ops",
     "save": "circlet.formats",
 }
@@ -87,6 +89,7 @@ __all__ = [
     "load_artifact",
     "load_delegate",
     "optimize",
+    "profile",
     "register_op",
     "save",
 ]

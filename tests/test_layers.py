@@ -37,7 +37,7 @@ LAYERS = (
     ("backends",),
     ("compiler",),
     ("runtime",),
-    ("profile", "train"),
+    ("profiling", "comparison", "train"),
     ("frontends",),
     ("commands", "onnx_backend", "onnxruntime"),
     ("cli",),

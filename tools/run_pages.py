@@ -36,6 +36,8 @@ PAGES = (
     DOCS / "getting-started.md",
     DOCS / "commands.md",
     DOCS / "compare-and-cut.md",
+    DOCS / "profiling.md",
+    DOCS / "memory.md",
     *sorted((DOCS / "how-to").glob("*.md")),
 )
 _BLOCK = re.compile(
