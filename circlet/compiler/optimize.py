@@ -80,10 +80,10 @@ class Optimizer:
         self.model = copy_of(source) if isinstance(source, Model) else load(source, limits)
         if not self.model.graphs:
             raise GraphError("the model holds no graph", where=self.model.source_path)
-        self._unknown = _sound(self.model)
+        unknown = _sound(self.model)
         self._before, self._log = totals(self.model), PassLog()
         budget = limits.memory_budget(self.model.source_bytes or self._before.constant_bytes)
-        self._manager = PassManager(charged(passes, budget), check, rounds, self._unknown)
+        self._manager = PassManager(charged(passes, budget), check, rounds, unknown)
 
     def steps(self) -> Iterator[PassReport]:
         """Run the passes one by one; `model` is as the pass left it whenever a report is given."""
@@ -99,7 +99,7 @@ class Optimizer:
             PassError: The passes left it unsound.
         """
         for violation in violations(self.model):
-            if not (self._unknown and violation.rule == "dtypes"):
+            if not (self._manager.is_lenient and violation.rule == "dtypes"):
                 raise _unsound(violation.error(), self._log)
         changed = any(report.rewrote for report in self._log.reports)
         dropped = [name for name in _NUMBERED if changed and name in self.model.metadata]

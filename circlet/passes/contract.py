@@ -23,12 +23,15 @@ class Contract:
         why: What makes results differ, where they may.
         native_only: Why files are no better for the pass, so that levels leave it out where a file
             is written; "" where they are.
+        packs: Whether constants are left in forms that files hold and records do not know, so that
+            operators over them are neither verified nor evaluated.
         grows: Those of `BOUND` that the pass may make larger, and why.
     """
 
     tolerance: float = 0.0
     why: str = ""
     native_only: str = ""
+    packs: bool = False
     grows: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
     @property

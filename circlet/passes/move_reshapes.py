@@ -8,6 +8,7 @@ from circlet.ir import Graph, Op, Tensor
 from circlet.ops import find, is_pure
 from circlet.ops.operands import is_reshape
 from circlet.passes.canonicalize_reshape import target_sizes
+from circlet.passes.contract import Contract
 from circlet.passes.rewriter import Rewriter
 
 
@@ -21,6 +22,7 @@ class MoveReshapes:
     """
 
     name = "move-reshapes"
+    contract = Contract(grows={"bytes_moved": "sizes may change where elements are larger"})
     needs = frozenset({"RESHAPE"})
 
     def run(self, graph: Graph) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from circlet.ir import Graph, Tensor
 from circlet.ops import find, get
+from circlet.passes.contract import BOUND, Contract
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class SetBatch:
     """
 
     name = "set-batch"
+    contract = Contract(grows=dict.fromkeys(BOUND, "sizes that are open count as few"))
     size: int = 1
 
     def run(self, graph: Graph) -> bool:

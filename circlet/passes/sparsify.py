@@ -9,6 +9,7 @@ import numpy as np
 
 from circlet.ir import DType, Graph, Sparsity, Tensor
 from circlet.ops.operands import operand
+from circlet.passes.contract import Contract
 
 _TYPES = (DType.FLOAT32, DType.INT8)
 
@@ -28,6 +29,7 @@ class Sparsify:
     """
 
     name = "sparsify"
+    contract = Contract(packs=True)
     needs = frozenset({"FULLY_CONNECTED"})
     tensors: tuple[str, ...] = ()
     block: int = 1

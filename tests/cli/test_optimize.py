@@ -202,3 +202,14 @@ def test_an_onnx_network_becomes_a_circle_file(tmp_path: Path) -> None:
     assert report["after"]["operators"] < report["before"]["operators"]
     names = {s.name for op in load(source).main.ops for s in op.origin.sources}
     assert {s.name for op in load(target).main.ops for s in op.origin.sources} <= names
+
+
+def test_packed_constants_are_sound_in_files(tmp_path: Path) -> None:
+    b = builder()
+    values = np.zeros((16, 16), np.float32)
+    values[3, 5] = 2
+    x, weights = b.input("x", DType.FLOAT32, (1, 16)), b.constant("w", values)
+    save(b.output(b.op("FULLY_CONNECTED", [x, weights], name="y")).model(), tmp_path / "m.circle")
+    sparse = ("--pass", "sparsify tensors=w")
+    report = as_json("optimize", tmp_path / "m.circle", tmp_path / "o.circle", *sparse, "--check")
+    assert report["after"]["constant_bytes"] < report["before"]["constant_bytes"]

@@ -11,8 +11,9 @@ from circlet.errors import CircletError
 from circlet.formats import load, save
 from circlet.ir import Model
 from circlet.ops.verify import violations
-from circlet.passes import file_pipeline
+from circlet.passes import file_pipeline, make
 from tests.corpora import ROOT, corpus, each, models
+from tests.passes.test_sparsify import layer
 from tests.peer import PeerRefusedError, run_peer
 
 QUICK = (
@@ -73,6 +74,27 @@ def test_a_file_gives_the_same_answers(name: str, level: str, tmp_path: Path) ->
             continue
         largest = max(1.0, float(np.abs(want).max(initial=0)))
         np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCES[level] * largest)
+
+
+def test_litert_runs_an_lstm_step_by_step(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    model, target = load(corpus("models/mnist_lstm_float.tflite")), tmp_path / "lstm.tflite"
+    save(model, tmp_path / "plain.tflite")
+    assert make("unroll-lstm").run(model.main)
+    save(model, target)
+    (wanted,), (got,) = (answers(path, False) for path in (tmp_path / "plain.tflite", target))
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_litert_runs_sparse_weights(block: int, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    model = Model([layer(np.float32, 0.2)])
+    save(model, tmp_path / "dense.tflite")
+    assert make("sparsify", block=block).run(model.main)
+    save(model, tmp_path / "sparse.tflite")
+    wanted, got = (answers(tmp_path / f"{name}.tflite", False) for name in ("dense", "sparse"))
+    np.testing.assert_allclose(got[0], wanted[0], rtol=1e-5)
 
 
 @each("name", models(), QUICK)
