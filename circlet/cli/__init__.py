@@ -22,6 +22,7 @@ _COMMANDS = {
     "sign": "sign an artifact, for those who accept the key",
     "dump": "print what a model file holds",
     "inspect": "say what a network costs: operators, memory, weights, placement",
+    "report": "write a page that shows a network: graph, times, memory, placement",
     "verify": "check a network against every rule, and list what cannot be run",
     "convert": "turn a model file into one of another format",
     "doctor": "say what this machine offers: CPU, compiler, cache, backends",

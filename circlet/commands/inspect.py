@@ -144,7 +144,7 @@ def inspect_model(path: Path, options: Options | None = None) -> Inspection:
     options = options or Options()
     model = load(path, options.limits)
     declared = [[tensor.shape for tensor in graph.tensors] for graph in model.graphs]
-    operators, tensors = _rows(_settled(path, options) if _is_open(model) else model, declared)
+    operators, tensors = _rows(settled(path, options) if is_open(model) else model, declared)
     weights = tuple(_weights(model))
     found = Inspection(
         model=str(path),
@@ -169,12 +169,13 @@ def inspect_model(path: Path, options: Options | None = None) -> Inspection:
     )
 
 
-def _is_open(model: Model) -> bool:
+def is_open(model: Model) -> bool:
+    """Whether the file leaves a size open."""
     tensors = (tensor for graph in model.graphs for tensor in graph.tensors)
     return any(None in tensor.shape or not tensor.has_rank for tensor in tensors)
 
 
-def _settled(path: Path, options: Options) -> Model:
+def settled(path: Path, options: Options) -> Model:
     """The model of a file with the sizes that a session settles at first."""
     model = load(path, options.limits)
     listed = [(graph, list(graph.ops), list(graph.tensors)) for graph in model.graphs]

@@ -14,6 +14,7 @@ from circlet.backends import base
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.compile import LoweredPartition, RunBounds, compile_partition
 from circlet.backends.cpu.control import ControlFlow, is_control
+from circlet.backends.cpu.details import details_of
 from circlet.backends.cpu.lower.floats.bf16 import has_bf16
 from circlet.backends.cpu.lowering import LOWERINGS, Lowering
 from circlet.backends.cpu.memory_use import memory_use
@@ -150,6 +151,10 @@ class CpuCompiler:
         budget = self.job.budget.copy()
         compiled = compile_partition(partition, target, 1, precision=precision, budget=budget)
         return memory_use(partition, compiled)
+
+    def details(self, partition: Partition) -> base.PartitionDetails:
+        """How a partition runs on the first target."""
+        return details_of(self.lowered(partition, self.job.targets[0]))
 
     def lowered(
         self,

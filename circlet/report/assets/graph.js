@@ -1,0 +1,275 @@
+// A drawing of one graph: boxes for operators and groups, which open and close, lines between them.
+
+import { colouring, takesDarkText } from "report/colours";
+import { debounced } from "report/dom";
+import * as format from "report/format";
+import {
+  isGroup, links, openAround, openAtFirst, shownCount, shownFor, shownLinks, tree,
+} from "report/hierarchy";
+import { laidOut } from "report/layouts";
+
+const d3 = globalThis.d3;
+const LETTER = 7.1;
+const MOST_LETTERS = 30;
+const MOST_BOXES = 1500;
+const SMALL = 0.5;
+const KEYS = { ArrowDown: 1, ArrowUp: -1, ArrowRight: 1, ArrowLeft: -1 };
+
+export class GraphView {
+  /** Draws the graph `name` of a network into an element, and follows the store. */
+  constructor(parent, network, name, store) {
+    Object.assign(this, { network, name, store, graph: network.graphs[name] });
+    this.tree = tree(this.graph);
+    this.links = links(this.graph);
+    this.open = openAtFirst(this.tree);
+    this.svg = d3.select(parent).append("svg").attr("class", "graph").attr("role", "group")
+      .attr("aria-label", `${name} graph; arrow keys go along its edges`);
+    this.svg.append("defs").append("marker").attr("id", `arrow-${name}`)
+      .attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4)
+      .attr("markerWidth", 7).attr("markerHeight", 7).attr("orient", "auto")
+      .append("path").attr("d", "M0,1 L7,4 L0,7 z").attr("class", "arrow");
+    this.world = this.svg.append("g");
+    this.zoom = d3.zoom().scaleExtent([0.02, 4]).on("zoom", ({ transform }) => {
+      this.world.attr("transform", transform);
+      this.svg.classed("far", transform.k < SMALL);
+    });
+    this.svg.call(this.zoom).on("dblclick.zoom", null);
+    this.observer = new ResizeObserver(debounced(() => this.isFitted && this.fit(), 60));
+    this.observer.observe(parent);
+    this.ready = this.redraw().then(() => this.fit());
+  }
+
+  end() {
+    this.observer.disconnect();
+    this.svg.remove();
+  }
+
+  /** Lays out and draws what is open now. */
+  async redraw() {
+    const edges = shownLinks(this.tree.nodes, this.links, this.open);
+    const drawing = (this.drawing = {});
+    const box = await laidOut(this.box(this.tree.root, edges));
+    if (drawing !== this.drawing) return;
+    this.boxes = [];
+    this.lines = [];
+    this.place(box, 0, 0);
+    this.size = box;
+    this.draw();
+    this.colour();
+    this.select();
+  }
+
+  box(node, edges) {
+    if (!isGroup(node) || !this.open.has(node.id)) return { id: node.id, ...this.measure(node) };
+    return {
+      id: node.id,
+      width: LETTER * Math.min(MOST_LETTERS, node.label.length) + 50,
+      height: 0,
+      children: node.children.map((child) => this.box(child, edges)),
+      edges: [...(edges.get(node.id)?.values() ?? [])].map(([from, to]) => [from, to]),
+    };
+  }
+
+  measure(node) {
+    const [first, second] = this.texts(node);
+    const letters = Math.max(first.length, 0.92 * second.length);
+    return { width: LETTER * Math.min(MOST_LETTERS, letters) + 26, height: second ? 44 : 28 };
+  }
+
+  /** The two lines in a box. */
+  texts(node) {
+    if (node.tensor !== undefined) {
+      const tensor = this.graph.tensors[node.tensor];
+      return [format.shortened(tensor.name || node.label, 26), format.type(tensor)];
+    }
+    if (isGroup(node)) return [node.label, format.plural(node.operators.length, "operator")];
+    const operator = this.graph.operators[node.operator];
+    const tensor = this.graph.tensors[operator.outputs[0]];
+    return [operator.kind, tensor ? format.type(tensor) : ""];
+  }
+
+  place(box, x, y) {
+    for (const child of box.children ?? []) {
+      const node = this.tree.nodes.get(child.id);
+      const at = { node, x: x + child.x, y: y + child.y, w: child.width, h: child.height };
+      this.boxes.push(at);
+      if (child.children) this.place(child, at.x, at.y);
+    }
+    for (const { from, to, points } of box.edges ?? []) {
+      const moved = points.map((point) => [x + point.x, y + point.y]);
+      this.lines.push({ id: `${from} ${to}`, points: moved });
+    }
+  }
+
+  draw() {
+    const line = d3.line().curve(d3.curveMonotoneY);
+    this.world.selectAll("path.edge").data(this.lines, ({ id }) => id).join("path")
+      .attr("class", "edge").attr("marker-end", `url(#arrow-${this.name})`)
+      .attr("d", ({ points }) => line(points));
+    const boxes = this.world.selectAll("g.box").data(this.boxes, ({ node }) => node.id)
+      .join((enter) => this.enter(enter))
+      .attr("class", ({ node }) => `box ${this.kindOf(node)}`)
+      .attr("transform", ({ x, y }) => `translate(${x},${y})`)
+      .attr("aria-expanded", ({ node }) => (isGroup(node) ? this.open.has(node.id) : null));
+    boxes.select("rect").attr("width", ({ w }) => w).attr("height", ({ h }) => h);
+    boxes.select("text.first").attr("y", ({ node }) => (this.isOpen(node) ? 20 : 18))
+      .attr("x", ({ node, w }) => (this.isOpen(node) ? 14 : w / 2));
+    boxes.select("text.second").attr("x", ({ w }) => w / 2)
+      .attr("display", ({ node }) => (this.isOpen(node) ? "none" : null));
+    this.world.selectAll("path.edge").raise();
+    this.world.selectAll("g.box:not(.open)").raise();
+  }
+
+  enter(entering) {
+    const box = entering.append("g").attr("tabindex", 0).attr("role", "button")
+      .attr("data-node", ({ node }) => node.id)
+      .attr("aria-label", ({ node }) => this.describe(node))
+      .on("click", (event, { node }) => this.choose(node))
+      .on("keydown", (event, { node }) => this.key(event, node))
+      .on("focus", (event, { node }) => event.target.matches(":focus-visible") && this.show(node));
+    box.append("rect").attr("rx", 7);
+    box.append("text").attr("class", "first")
+      .text(({ node }) => format.shortened(this.texts(node)[0], MOST_LETTERS));
+    box.append("text").attr("class", "second").attr("y", 34)
+      .text(({ node }) => format.shortened(this.texts(node)[1], MOST_LETTERS + 2));
+    box.append("title").text(({ node }) => this.describe(node));
+    return box;
+  }
+
+  describe(node) {
+    if (node.tensor !== undefined || isGroup(node)) return `${node.label}: ${this.texts(node)[1]}`;
+    const operator = this.graph.operators[node.operator];
+    const spent = operator.us === null ? "" : `, ${format.time(operator.us)}`;
+    return `${operator.kind} ${operator.name}${spent}`;
+  }
+
+  kindOf(node) {
+    if (node.tensor !== undefined) return "end";
+    if (!isGroup(node)) return "operator";
+    return this.isOpen(node) ? "group open" : "group closed";
+  }
+
+  isOpen(node) {
+    return isGroup(node) && this.open.has(node.id);
+  }
+
+  choose(node) {
+    if (isGroup(node)) this.toggle(node);
+    else if (node.operator !== undefined) {
+      this.store.set({ selected: { graph: this.name, operator: node.operator } });
+    }
+  }
+
+  async toggle(node) {
+    const before = this.boxes.find((box) => box.node === node);
+    if (!this.open.delete(node.id)) this.open.add(node.id);
+    await this.redraw();
+    const after = this.boxes.find((box) => box.node === node);
+    const { k } = d3.zoomTransform(this.svg.node());
+    this.zoom.translateBy(this.svg, before.x - after.x, before.y - after.y, k);
+    this.isFitted = false;
+  }
+
+  /** Opens all groups, or as many as can still be drawn; closes all. */
+  async openAll(isOpen) {
+    this.open = new Set([""]);
+    const waiting = isOpen ? this.tree.root.children.filter(isGroup) : [];
+    while (waiting.length) {
+      const node = waiting.shift();
+      this.open.add(node.id);
+      if (shownCount(this.tree.root, this.open) > MOST_BOXES) {
+        this.open.delete(node.id);
+        break;
+      }
+      waiting.push(...node.children.filter(isGroup));
+    }
+    await this.redraw();
+    this.fit();
+  }
+
+  key(event, node) {
+    if (event.key === "Enter" || event.key === " ") this.choose(node);
+    else if (event.key in KEYS) this.step(node, KEYS[event.key]);
+    else return;
+    event.preventDefault();
+  }
+
+  /** Moves the focus to the next box along the edges, or to the one before. */
+  step(node, direction) {
+    const ids = new Set([node.id, ...node.operators.map((index) => `op ${index}`)]);
+    const [from, to] = direction > 0 ? [0, 1] : [1, 0];
+    const next = this.links.find((pair) => ids.has(pair[from]) && !ids.has(pair[to]));
+    if (next) this.show(shownFor(this.tree.nodes.get(next[to]), this.open), true);
+  }
+
+  /** Brings a box into the middle. */
+  show(node, withFocus = false) {
+    const box = this.boxes.find((found) => found.node === node);
+    if (!box) return;
+    const { k } = d3.zoomTransform(this.svg.node());
+    this.zoom.scaleTo(this.svg, Math.max(k, 0.6));
+    this.zoom.translateTo(this.svg, box.x + box.w / 2, box.y + Math.min(box.h, 200) / 2);
+    this.isFitted = false;
+    if (withFocus) {
+      this.world.selectAll("g.box").filter(({ node: own }) => own === node).node().focus();
+    }
+  }
+
+  /** Opens the groups around an operator and shows it. */
+  async reveal(index) {
+    await this.ready;
+    const node = this.tree.nodes.get(`op ${index}`);
+    const count = this.open.size;
+    openAround(node, this.open);
+    if (this.open.size > count) await this.redraw();
+    this.show(node);
+  }
+
+  /** Shows all of it, or its beginning where that would be too small to read. */
+  fit() {
+    const { width, height } = this.svg.node().getBoundingClientRect();
+    if (!this.size || !width || !height) return;
+    const whole = Math.min(width / this.size.width, height / this.size.height) * 0.97;
+    const k = Math.min(1.1, Math.max(whole, Math.min(0.75, width / this.size.width)));
+    const y = k > whole ? 12 : (height - k * this.size.height) / 2;
+    const x = (width - k * this.size.width) / 2;
+    this.svg.call(this.zoom.transform, d3.zoomIdentity.translate(x, y).scale(k));
+    this.isFitted = true;
+  }
+
+  zoomBy(factor) {
+    this.zoom.scaleBy(this.svg, factor);
+    this.isFitted = false;
+  }
+
+  colour() {
+    const shown = colouring(this.graph, this.store.get("colour"));
+    const summed = new Set(["time", "work"]);
+    const of = ({ node }) => {
+      if (node.operator !== undefined) return shown.colour(this.graph.operators[node.operator]);
+      if (!isGroup(node) || this.isOpen(node) || !shown.isAmount) return null;
+      const found = node.operators.map((i) => shown.value(this.graph.operators[i]) ?? 0);
+      return shown.isKnown ? shown.of(summed.has(shown.mode) ? d3.sum(found) : d3.max(found)) : null;
+    };
+    this.world.selectAll("g.box").each(function paint(box) {
+      const colour = of(box);
+      d3.select(this).style("--fill", colour)
+        .classed("on-dark", colour !== null && !takesDarkText(colour))
+        .classed("on-light", colour !== null && takesDarkText(colour));
+    });
+  }
+
+  /** Marks what is selected, here or in the other graph, and the edges that touch it. */
+  select() {
+    const selected = this.store.get("selected");
+    const indexes = !selected ? [] : selected.graph === this.name ? [selected.operator]
+      : this.network.counterparts(selected.graph, selected.operator);
+    const nodes = indexes.map((index) => this.tree.nodes.get(`op ${index}`));
+    const shown = new Set(nodes.map((node) => shownFor(node, this.open).id));
+    this.world.selectAll("g.box").classed("selected", ({ node }) => shown.has(node.id))
+      .attr("aria-current", ({ node }) => (shown.has(node.id) ? "true" : null));
+    const ends = [...shown];
+    this.world.selectAll("path.edge").classed("near", ({ id }) =>
+      ends.some((end) => id.startsWith(`${end} `) || id.endsWith(` ${end}`)));
+  }
+}
