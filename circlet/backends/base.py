@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -157,57 +157,6 @@ class MemoryUse:
 
 
 @dataclass(frozen=True)
-class ArenaBlock:
-    """A buffer in the arena: its bytes from `offset` on, from step `first` to `last`, included."""
-
-    name: str
-    offset: int
-    size_bytes: int
-    first: int
-    last: int
-
-
-@dataclass(frozen=True)
-class KernelStep:
-    """A step of a plan.
-
-    Attributes:
-        op: The position of its op in the partition.
-        kernel: The kernel with the constants that specialise it, or what else the step does.
-        tasks: The pieces that threads share.
-        code: The position of its C in the details' `codes`; -1 where there is none.
-    """
-
-    op: int
-    kernel: str
-    tasks: int = 1
-    code: int = -1
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartitionDetails:
-    """How a partition runs, for reports.
-
-    Attributes:
-        steps: In the order in which they run.
-        codes: The generated C of each distinct kernel.
-        headers: The files, by name, that it includes.
-        lowerings: For each op the name of the way that it was lowered.
-        blocks: What the arena holds.
-    """
-
-    steps: tuple[KernelStep, ...]
-    codes: tuple[str, ...]
-    headers: Mapping[str, str]
-    lowerings: tuple[str, ...]
-    blocks: tuple[ArenaBlock, ...]
-    arena_bytes: int
-    lower_bound_bytes: int
-    planner: str
-    constants_bytes: int
-
-
-@dataclass(frozen=True)
 class ObservedValue:
     """A result of an op that has just run.
 
@@ -315,15 +264,6 @@ class PartitionCompiler(Protocol):
 
     def memory(self, partition: Partition) -> MemoryUse | None:
         """What a partition needs for the first target, None where the backend plans no memory."""
-        ...
-
-
-@runtime_checkable
-class Detailed(Protocol):
-    """What a `PartitionCompiler` may offer besides: it tells how its partitions run."""
-
-    def details(self, partition: Partition) -> PartitionDetails:
-        """How a partition that `optimize` gave runs on the first target."""
         ...
 
 

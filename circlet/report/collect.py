@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from circlet import __version__
-from circlet.backends.base import Detailed, PartitionDetails
+from circlet.backends.detailed import KnowsDetails, PartitionDetails
 from circlet.compiler.planning import PlannedModel
 from circlet.errors import UnsupportedOp
 from circlet.ir import Model
@@ -114,7 +114,7 @@ def _firsts(parts: Sequence[Partition]) -> list[int]:
 
 def _details(planned: PlannedModel, part: Partition) -> PartitionDetails | None:
     compiler = next(c for c in planned.compilers if c.name == part.backend)
-    return compiler.details(part) if isinstance(compiler, Detailed) else None
+    return compiler.details(part) if isinstance(compiler, KnowsDetails) else None
 
 
 class _Tables:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from circlet.backends.base import ArenaBlock, KernelStep, PartitionDetails
 from circlet.backends.cpu.compile import LoweredPartition
 from circlet.backends.cpu.emit import EmittedKernel, kernel_text
 from circlet.backends.cpu.lowering import Kernel, KernelCall
 from circlet.backends.cpu.toolchain import KERNELS_DIR
+from circlet.backends.detailed import ArenaBlock, KernelStep, PartitionDetails
 
 
 def details_of(lowered: LoweredPartition) -> PartitionDetails:

@@ -24,6 +24,7 @@ from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.toolchain import UnitSource, check_targets, compile_units, started
 from circlet.backends.cpu.tuning.knobs import KnobSettings
+from circlet.backends.detailed import PartitionDetails
 from circlet.config import Config
 from circlet.errors import LimitError
 from circlet.ir import DType, Op
@@ -152,7 +153,7 @@ class CpuCompiler:
         compiled = compile_partition(partition, target, 1, precision=precision, budget=budget)
         return memory_use(partition, compiled)
 
-    def details(self, partition: Partition) -> base.PartitionDetails:
+    def details(self, partition: Partition) -> PartitionDetails:
         """How a partition runs on the first target."""
         return details_of(self.lowered(partition, self.job.targets[0]))
 

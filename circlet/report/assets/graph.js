@@ -9,11 +9,20 @@ import {
 import { laidOut } from "report/layouts";
 
 const d3 = globalThis.d3;
-const LETTER = 7.1;
 const MOST_LETTERS = 30;
+const FONTS = ["600 12.5px", "11.5px"];
 const MOST_BOXES = 1500;
 const SMALL = 0.5;
 const KEYS = { ArrowDown: 1, ArrowUp: -1, ArrowRight: 1, ArrowLeft: -1 };
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+/** How wide a text is in the first or the second line of a box. */
+function widthOf(text, line) {
+  const family = getComputedStyle(document.body).fontFamily;
+  ruler.font = `${FONTS[line]} ${family}`;
+  return ruler.measureText(text).width;
+}
 
 export class GraphView {
   /** Draws the graph `name` of a network into an element, and follows the store. */
@@ -63,7 +72,7 @@ export class GraphView {
     if (!isGroup(node) || !this.open.has(node.id)) return { id: node.id, ...this.measure(node) };
     return {
       id: node.id,
-      width: LETTER * Math.min(MOST_LETTERS, node.label.length) + 50,
+      width: widthOf(format.shortened(node.label, MOST_LETTERS), 0) + 50,
       height: 0,
       children: node.children.map((child) => this.box(child, edges)),
       edges: [...(edges.get(node.id)?.values() ?? [])].map(([from, to]) => [from, to]),
@@ -72,15 +81,18 @@ export class GraphView {
 
   measure(node) {
     const [first, second] = this.texts(node);
-    const letters = Math.max(first.length, 0.92 * second.length);
-    return { width: LETTER * Math.min(MOST_LETTERS, letters) + 26, height: second ? 44 : 28 };
+    return { width: Math.max(widthOf(first, 0), widthOf(second, 1)) + 24, height: second ? 44 : 28 };
   }
 
   /** The two lines in a box. */
   texts(node) {
+    return this.wholeTexts(node).map((text) => format.shortened(text, MOST_LETTERS));
+  }
+
+  wholeTexts(node) {
     if (node.tensor !== undefined) {
       const tensor = this.graph.tensors[node.tensor];
-      return [format.shortened(tensor.name || node.label, 26), format.type(tensor)];
+      return [tensor.name || node.label, format.type(tensor)];
     }
     if (isGroup(node)) return [node.label, format.plural(node.operators.length, "operator")];
     const operator = this.graph.operators[node.operator];
@@ -129,15 +141,15 @@ export class GraphView {
       .on("focus", (event, { node }) => event.target.matches(":focus-visible") && this.show(node));
     box.append("rect").attr("rx", 7);
     box.append("text").attr("class", "first")
-      .text(({ node }) => format.shortened(this.texts(node)[0], MOST_LETTERS));
+      .text(({ node }) => this.texts(node)[0]);
     box.append("text").attr("class", "second").attr("y", 34)
-      .text(({ node }) => format.shortened(this.texts(node)[1], MOST_LETTERS + 2));
+      .text(({ node }) => this.texts(node)[1]);
     box.append("title").text(({ node }) => this.describe(node));
     return box;
   }
 
   describe(node) {
-    if (node.tensor !== undefined || isGroup(node)) return `${node.label}: ${this.texts(node)[1]}`;
+    if (node.operator === undefined) return this.wholeTexts(node).join(": ");
     const operator = this.graph.operators[node.operator];
     const spent = operator.us === null ? "" : `, ${format.time(operator.us)}`;
     return `${operator.kind} ${operator.name}${spent}`;

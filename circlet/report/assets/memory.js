@@ -6,8 +6,10 @@ import { choices, debounced, element } from "report/dom";
 import * as format from "report/format";
 
 const d3 = globalThis.d3;
-const MARGIN = { top: 16, right: 24, bottom: 46, left: 84 };
-const HEIGHT = 520;
+const MARGIN = { top: 118, right: 16, bottom: 46, left: 84 };
+const STRIP = { top: 22, bottom: 88 };
+const LEAST_HEIGHT = 460;
+const ABOVE = 210;
 const NAMED_WIDTH = 70;
 const NAMED_HEIGHT = 16;
 const LETTER = 6.6;
@@ -75,19 +77,20 @@ function summary(part) {
 
 function drawMap(parent, network, part, store) {
   const width = Math.max(480, parent.clientWidth);
+  const height = Math.max(LEAST_HEIGHT, innerHeight - ABOVE);
   const steps = part.steps.length;
   const x0 = d3.scaleLinear([0, steps], [MARGIN.left, width - MARGIN.right]);
-  const y = d3.scaleLinear([0, part.arena_bytes], [HEIGHT - MARGIN.bottom, MARGIN.top]);
+  const y = d3.scaleLinear([0, part.arena_bytes], [height - MARGIN.bottom, MARGIN.top]);
   const colours = ramp();
   const strength = d3.scaleSqrt([0, d3.max(part.blocks, (block) => block.size_bytes)], [0.08, 1]);
-  const svg = d3.select(parent).append("svg").attr("width", width).attr("height", HEIGHT)
+  const svg = d3.select(parent).append("svg").attr("width", width).attr("height", height)
     .attr("role", "group").attr("aria-label", "Memory over the schedule");
   svg.append("clipPath").attr("id", "memory-clip").append("rect").attr("x", MARGIN.left)
-    .attr("y", MARGIN.top - 4).attr("width", width - MARGIN.left - MARGIN.right)
-    .attr("height", HEIGHT - MARGIN.top - MARGIN.bottom + 8);
-  axes(svg, y, width);
+    .attr("y", 0).attr("width", width - MARGIN.left - MARGIN.right)
+    .attr("height", height - MARGIN.bottom + 2);
+  axes(svg, y, width, height);
   const bottom = svg.append("g").attr("class", "axis")
-    .attr("transform", `translate(0,${HEIGHT - MARGIN.bottom})`);
+    .attr("transform", `translate(0,${height - MARGIN.bottom})`);
   const inner = svg.append("g").attr("clip-path", "url(#memory-clip)");
   const blocks = inner.selectAll("g").data(part.blocks).join("g").attr("class", "block")
     .attr("tabindex", 0).attr("role", "button").attr("aria-label", (block) => title(part, block))
@@ -104,8 +107,12 @@ function drawMap(parent, network, part, store) {
   blocks.append("text").attr("y", (block) => y(block.offset + block.size_bytes) + 12)
     .attr("class", (block) =>
       (takesDarkText(colours(strength(block.size_bytes))) ? "on-light" : "on-dark"));
-  const line = inner.append("path").attr("class", "usage");
-  const { used } = usage(part);
+  const { used, peak } = usage(part);
+  const inUse = d3.scaleLinear([0, used[peak]], [STRIP.bottom, STRIP.top]);
+  const area = inner.append("path").attr("class", "usage");
+  const mostUsed = inner.append("line").attr("class", "peak").attr("y1", STRIP.top)
+    .attr("y2", height - MARGIN.bottom);
+  strip(svg, inUse, width);
 
   function drawSteps(x) {
     const left = (block) => x(block.first);
@@ -116,32 +123,47 @@ function drawMap(parent, network, part, store) {
       if (wide(block) < NAMED_WIDTH || high < NAMED_HEIGHT) return "";
       return format.shortened(format.leaf(block.name), Math.floor((wide(block) - 10) / LETTER));
     });
-    const outline = used.flatMap((size, step) => [[x(step), y(size)], [x(step + 1), y(size)]]);
-    line.attr("d", d3.line()(outline));
+    const outline = used.flatMap((size, step) => [[x(step), inUse(size)], [x(step + 1), inUse(size)]]);
+    area.attr("d", d3.area().y0(STRIP.bottom)(outline));
+    mostUsed.attr("x1", x(peak + 0.5)).attr("x2", x(peak + 0.5));
     bottom.call(d3.axisBottom(x).ticks(Math.min(steps, width / 90))
       .tickFormat((step) => (Number.isInteger(step) ? step : "")));
   }
   drawSteps(x0);
   svg.call(d3.zoom().scaleExtent([1, Math.max(1, steps / 4)])
     .translateExtent([[MARGIN.left, 0], [width - MARGIN.right, 0]])
-    .extent([[MARGIN.left, 0], [width - MARGIN.right, HEIGHT]])
+    .extent([[MARGIN.left, 0], [width - MARGIN.right, height]])
     .filter((event) => event.type !== "wheel" || event.ctrlKey || event.shiftKey)
     .on("zoom", ({ transform }) => drawSteps(transform.rescaleX(x0)))).on("dblclick.zoom", null);
   mark(parent, network, part, store);
 }
 
-function axes(svg, y, width) {
-  const size = y.domain()[1];
-  const unit = 2 ** Math.max(0, 10 * Math.floor(Math.log2(size || 1) / 10));
-  const ticks = d3.ticks(0, size / unit, 8).map((tick) => tick * unit);
+/** Round numbers of bytes, as powers of two count. */
+function ticks(most, count) {
+  const unit = 2 ** (10 * Math.floor(Math.log2(most || 1) / 10));
+  const wanted = most / unit / count;
+  const step = 2 ** Math.ceil(Math.log2(wanted || 1)) * unit;
+  return d3.range(0, most + 1, Math.max(1, step));
+}
+
+function axes(svg, y, width, height) {
   svg.append("g").attr("class", "axis").attr("transform", `translate(${MARGIN.left},0)`)
-    .call(d3.axisLeft(y).tickValues(ticks).tickFormat(format.bytes)
+    .call(d3.axisLeft(y).tickValues(ticks(y.domain()[1], 8)).tickFormat(format.bytes)
       .tickSizeInner(-(width - MARGIN.left - MARGIN.right)).tickPadding(8));
   svg.append("text").attr("class", "axis-title").attr("x", (MARGIN.left + width) / 2)
-    .attr("y", HEIGHT - 8).attr("text-anchor", "middle")
-    .text("Step of the schedule; the line is the memory in use (zoom with Ctrl or Shift and the wheel)");
-  svg.append("text").attr("class", "axis-title").attr("text-anchor", "middle")
-    .attr("transform", `translate(14,${HEIGHT / 2 - 10}) rotate(-90)`).text("Offset in the arena");
+    .attr("y", height - 8).attr("text-anchor", "middle")
+    .text("Step of the schedule (zoom with Ctrl or Shift and the wheel; drag to move)");
+  svg.append("text").attr("class", "axis-title").attr("x", 0).attr("y", MARGIN.top - 12)
+    .text("Where buffers lie, by their offset in the arena");
+}
+
+/** The axis of the memory in use, above the map. */
+function strip(svg, inUse, width) {
+  svg.append("text").attr("class", "axis-title").attr("x", 0).attr("y", 12)
+    .text("Memory in use");
+  svg.append("g").attr("class", "axis").attr("transform", `translate(${MARGIN.left},0)`)
+    .call(d3.axisLeft(inUse).tickValues(inUse.domain()).tickFormat(format.bytes)
+      .tickSizeInner(-(width - MARGIN.left - MARGIN.right)).tickPadding(8)).lower();
 }
 
 function title(part, { name, size_bytes: size, offset, first, last }) {

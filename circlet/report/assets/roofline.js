@@ -7,7 +7,9 @@ import { operations } from "report/network";
 
 const d3 = globalThis.d3;
 const MARGIN = { top: 20, right: 30, bottom: 52, left: 84 };
-const HEIGHT = 540;
+const LEAST_HEIGHT = 460;
+const ABOVE = 220;
+const FEW_DECADES = 3;
 
 /** Draws the page into an element; gives a function that ends it. */
 export function rooflinePage(parent, network, store) {
@@ -49,28 +51,37 @@ export function rooflinePage(parent, network, store) {
   };
 }
 
-function scales(points, roofs, width) {
+function scales(points, roofs, width, height) {
   const [low, high] = d3.extent(points, ({ ratio }) => ratio);
   const x = d3.scaleLog([low / 2, high * 2], [MARGIN.left, width - MARGIN.right]);
   const peaks = roofs.filter(({ gops }) => gops).map(({ gops }) => gops * 1e9);
   const [slow, fast] = d3.extent([...points.map(({ rate }) => rate), ...peaks]);
-  const y = d3.scaleLog([slow / 2, fast * 2], [HEIGHT - MARGIN.bottom, MARGIN.top]);
+  const y = d3.scaleLog([slow / 2, fast * 2], [height - MARGIN.bottom, MARGIN.top]);
   return { x, y };
+}
+
+/** Values of an axis that are named: powers of ten, and twice and five times those of a few. */
+function named(scale) {
+  const [low, high] = scale.domain().map(Math.log10);
+  const factors = high - low > FEW_DECADES ? [1] : [1, 2, 5];
+  return d3.range(Math.floor(low), high + 1)
+    .flatMap((power) => factors.map((factor) => factor * 10 ** power))
+    .filter((value) => value >= scale.domain()[0] && value <= scale.domain()[1]);
 }
 
 function drawPlot(parent, network, points, shown, store) {
   const width = Math.max(480, parent.clientWidth);
-  const { x, y } = scales(points, network.roofs, width);
-  const svg = d3.select(parent).append("svg").attr("width", width).attr("height", HEIGHT)
+  const height = Math.max(LEAST_HEIGHT, innerHeight - ABOVE);
+  const { x, y } = scales(points, network.roofs, width, height);
+  const svg = d3.select(parent).append("svg").attr("width", width).attr("height", height)
     .attr("role", "group").attr("aria-label", "Roofline");
-  svg.append("g").attr("class", "axis").attr("transform", `translate(0,${HEIGHT - MARGIN.bottom})`)
-    .call(d3.axisBottom(x).ticks(width / 110, "~g"));
+  svg.append("g").attr("class", "axis").attr("transform", `translate(0,${height - MARGIN.bottom})`)
+    .call(d3.axisBottom(x).tickValues(named(x)).tickFormat(d3.format("~g")));
   svg.append("g").attr("class", "axis").attr("transform", `translate(${MARGIN.left},0)`)
-    .call(d3.axisLeft(y).ticks(8).tickFormat((rate, i, all) =>
-      (Math.log10(rate) % 1 < 1e-9 || all.length < 12 ? `${format.count(rate)}OP/s` : ""))
+    .call(d3.axisLeft(y).tickValues(named(y)).tickFormat((rate) => `${format.count(rate)}OP/s`)
       .tickSizeInner(-(width - MARGIN.left - MARGIN.right)).tickPadding(8));
   svg.append("text").attr("class", "axis-title").attr("text-anchor", "middle")
-    .attr("x", width / 2).attr("y", HEIGHT - 10).text("Operations per byte of operands");
+    .attr("x", width / 2).attr("y", height - 10).text("Operations per byte of operands");
   drawRoofs(svg, network.roofs, x, y);
   const most = d3.max(points, ({ operator }) => operator.us);
   const radius = d3.scaleSqrt([0, most], [2.5, 22]);
