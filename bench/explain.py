@@ -20,10 +20,12 @@ from bench.explain_rows import Row, explained
 from bench.float_twin import float_twin
 from bench.networks import classified
 from bench.reasons import Beside, beside
-from bench.roofline import LEVELS_BYTES, Peaks, measured_peaks
 from bench.steps import Profile, profile
+from circlet.backends.cpu.profiling.peaks import measured_peaks
+from circlet.backends.profiled import LEVELS_BYTES, Peaks
 from circlet.errors import CircletError
 from circlet.escape import escaped
+from circlet.target.targets import native_target
 
 
 def main(arguments: list[str]) -> None:
@@ -38,7 +40,7 @@ def main(arguments: list[str]) -> None:
     known.add_argument("--json", type=Path, help="file for the rows")
     options = known.parse_args(arguments)
     found = profile(options.model, options.threads, options.seconds)
-    peaks = measured_peaks()
+    peaks = measured_peaks(native_target())
     rows = explained(found, peaks)
     pairs = _beside(options.model, found, peaks, options.seconds)
     if options.json:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.roofline import Peaks
-from bench.steps import Profile, TimedWork
+from bench.steps import Profile
+from circlet.backends.profiled import Peaks
+from circlet.profiling.roofline import Machine, TimedWork, least_times
 
 
 @dataclass(frozen=True)
@@ -36,16 +37,9 @@ def explained(found: Profile, peaks: Peaks) -> list[Row]:
 
 
 def roofline_us(row: TimedWork, found: Profile, peaks: Peaks) -> tuple[float, float]:
-    """The least time of arithmetic and of memory, in microseconds.
-
-    Weights come from where all that a run goes through fits, activations from where those of the
-    call fit: they were written a moment ago.
-    """
-    work = row.work
-    arithmetic = 2 * work.macs * work.made / peaks.gops(work.unit)
-    weights = work.constant_bytes / peaks.bandwidth(found.resident_bytes)
-    memory = weights + work.data_bytes / peaks.bandwidth(work.bytes)
-    return arithmetic / found.threads / 1e3, memory / found.threads / 1e3
+    """The least time of arithmetic and of memory, in microseconds."""
+    least = least_times(row.work, Machine(peaks, found.threads, found.resident_bytes))
+    return least.arithmetic, least.memory
 
 
 def _row(row: TimedWork, found: Profile, peaks: Peaks, total: float) -> Row:

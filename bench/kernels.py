@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.arguments import parser
-from bench.steps import TimedWork, profile
+from bench.steps import profile
 from circlet.backends.cpu.tuning.variants import VARIANTS, Variant
+from circlet.profiling.roofline import TimedWork
 from circlet.target.targets import missing_on_host, parse_target
 
 CORPORA = Path(__file__).resolve().parents[2] / "shared" / "corpora"

@@ -28,12 +28,13 @@ from bench.fresh import Starts, starts
 from bench.networks import Network, described, find_networks
 from bench.ratios import best_peer, ratio_of
 from bench.result import FOLDER, Latency, Result, Run, to_json
-from bench.roofline import measured_peaks
 from bench.steps import profile
+from circlet.backends.cpu.profiling.peaks import measured_peaks
 from circlet.config import Config
 from circlet.errors import CircletError
 from circlet.options import Options
 from circlet.runtime.opening import open_source
+from circlet.target.targets import native_target
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpora" / "models"
 _STARTED = ["litert", "litert_cached", "openvino", "circlet"]
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
         run = Run(
             facts,
             {"rounds": options.rounds, "starts": options.starts, "cpus": chosen_cpus(max(threads))},
-            measured_peaks().as_json(),
+            measured_peaks(native_target()).as_json(),
             [],
             datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
@@ -226,7 +227,7 @@ def _slow(network: Network, threads: int) -> str:
         found = profile(network.path, threads, 0.3)
     except (CircletError, RuntimeError) as error:
         return str(error).splitlines()[0]
-    rows = explained(found, measured_peaks())
+    rows = explained(found, measured_peaks(native_target()))
     costs: dict[str, list[float]] = {}
     for row in rows:
         kernel = row.kernel.split("(")[0]

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.explain_rows import roofline_us
-from bench.roofline import Peaks
-from bench.steps import Profile, TimedWork
+from bench.steps import Profile
+from circlet.backends.profiled import Peaks
+from circlet.profiling.roofline import TimedWork
 
 WORTH = 1.2
 """Integers that are not so many times faster than floats need a reason."""

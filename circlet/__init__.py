@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from circlet.frontends.signature_runner import SignatureRunner
     from circlet.frontends.tensor_buffer import TensorBuffer
     from circlet.frontends.user_ops import register_op
+    from circlet.profiling import profile
     from circlet.runtime.session import Session, load_artifact
 
 __version__ = "0.1.0"
@@ -55,6 +56,7 @@ _HOMES = {
     "load": "circlet.formats",
     "load_artifact": "circlet.runtime.session",
     "load_delegate": "circlet.frontends.delegates",
+    "profile": "circlet.profiling",
     "register_op": "circlet.frontends.user_ops",
     "save": "circlet.formats",
 }
@@ -82,6 +84,7 @@ __all__ = [
     "load",
     "load_artifact",
     "load_delegate",
+    "profile",
     "register_op",
     "save",
 ]

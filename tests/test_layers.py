@@ -37,7 +37,7 @@ LAYERS = (
     ("backends",),
     ("compiler",),
     ("runtime",),
-    ("profile", "train"),
+    ("profiling", "train"),
     ("report",),
     ("frontends",),
     ("commands", "onnx_backend", "onnxruntime"),

@@ -108,7 +108,7 @@ def plan(
     graph = model.main
     graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
     open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
-    _set_input_shapes(graph, options.shapes)
+    set_input_shapes(graph, options.shapes)
     ledger = FoldLedger(budget)
     fix_shapes(graph, options.limits, resized=job.is_resized, ledger=ledger)
     add_states(graph)
@@ -155,7 +155,7 @@ def _forget_computed_sizes(graph: Graph) -> None:
             tensor.shape = (None,) * len(tensor.shape)
 
 
-def _set_input_shapes(graph: Graph, shapes: Shapes) -> None:
+def set_input_shapes(graph: Graph, shapes: Shapes) -> None:
     """Give inputs, by name, other sizes than the file's; computed tensors follow from them."""
     if shapes:
         _forget_computed_sizes(graph)

@@ -29,7 +29,7 @@ from circlet.runtime.arguments import (
     nanoseconds,
     thread_count,
 )
-from circlet.runtime.artifacts import artifact_source
+from circlet.runtime.artifacts import ArtifactSource, artifact_source
 from circlet.runtime.executor import (
     BoundCall,
     Call,
@@ -44,9 +44,10 @@ from circlet.small_dtypes import dtype_named
 
 if TYPE_CHECKING:
     from circlet.backends.base import Observer
+    from circlet.ir import Model
     from circlet.runtime.opening import Source
     from circlet.runtime.resizing import Resizer
-    from circlet.stored import Bytes, StrPath
+    from circlet.stored import Bytes, Stored, StrPath
 
 Given = Sequence[object] | Mapping[str, object]
 _MOST_SIZES = 16
@@ -178,6 +179,16 @@ class Session:
         return self._opened
 
     @property
+    def source(self) -> StrPath | Bytes | Stored | Model | None:
+        """The model that it was opened with; None where that was an artifact."""
+        return None if isinstance(self._source, ArtifactSource) else self._source
+
+    @property
+    def options(self) -> Options:
+        """What it was asked for."""
+        return self._options
+
+    @property
     def placement(self) -> list[dict[str, object]]:
         """One row per operator: kind, source name, backend, and who refused it and why."""
         return self._opened.placement
@@ -223,6 +234,18 @@ class Session:
                 return _observed(call, arrays, limit_ns, observer)
             finally:
                 self._idle.append(call)
+
+    def fitting(self, inputs: Given) -> tuple[Session, list[np.ndarray]]:
+        """The session for the sizes of these inputs (this one, mostly), and the inputs in order.
+
+        Raises:
+            InputError: An input is missing or does not fit.
+        """
+        named = zip(self.inputs, by_position(self.inputs, inputs, "input"), strict=True)
+        given = [as_array(array, "input", value.name) for value, array in named]
+        fitting = self._fitting(given)
+        pairs = zip(fitting.inputs, given, strict=True)
+        return fitting, [value.check(array, "input") for value, array in pairs]
 
     def _at_once(self, inputs: Given) -> Sequence[np.ndarray] | None:
         """The inputs in order if all are plainly right; None where a closer look is needed."""

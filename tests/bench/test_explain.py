@@ -9,13 +9,14 @@ import pytest
 
 from bench.explain_rows import explained
 from bench.networks import described
-from bench.roofline import LEVELS_BYTES, Peaks
-from bench.steps import Profile, TimedWork, Work, profile
+from bench.steps import Profile, profile
 from bench.synthetic import KINDS
+from circlet.backends.profiled import LEVELS_BYTES, Peaks, Work
 from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.build import builder
+from circlet.profiling.roofline import TimedWork
 from tests.bench.files import small_file
 from tests.windows import conv2d_attrs
 

@@ -9,10 +9,11 @@ import pytest
 from bench.float_twin import float_twin
 from bench.networks import class_of
 from bench.reasons import beside, why
-from bench.roofline import LEVELS_BYTES, Peaks
-from bench.steps import Profile, TimedWork, Work, profile
+from bench.steps import Profile, profile
+from circlet.backends.profiled import LEVELS_BYTES, Peaks, Work
 from circlet.formats import load
 from circlet.ir import DType
+from circlet.profiling.roofline import TimedWork
 from tests.bench.files import small_file
 
 RATES = (100.0,) * len(LEVELS_BYTES)

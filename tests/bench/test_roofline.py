@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import bench.roofline
-from bench.roofline import LEVELS_BYTES, Peaks
 from bench.steps import profile
+from circlet.backends.cpu.profiling.peaks import PROBE
 from circlet.backends.cpu.toolchain import compile_unit
+from circlet.backends.profiled import LEVELS_BYTES, Peaks
 from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.target.targets import parse_target
 from tests.windows import conv2d_attrs
 
-PROBE = Path(bench.roofline.__file__).with_name("probe.c")
 _LABEL = re.compile(r"^(\.L\w+):")
 _JUMP = re.compile(r"^\s+(?:j\w+|b\.\w+|cbn?z\s+\w+,)\s+(\.L\w+)\s*$")
 _X86 = {"probe_fma": r"vfmadd", "probe_madd": r"vpmaddwd|vpdpwssd", "probe_dot": r"vpdpbusd"}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from circlet.artifact.file import Blob, PartitionCode
     from circlet.backends import base
+    from circlet.backends.profiled import Peaks
     from circlet.limits import Limits
     from circlet.target.targets import Target
 
@@ -66,6 +67,12 @@ class CpuBackend:
 
             return TuningCompiler(job)
         return CpuCompiler(job)
+
+    def peaks(self, target: Target) -> Peaks:
+        """What a core does at most through code for a target."""
+        from circlet.backends.cpu.profiling.peaks import measured_peaks
+
+        return measured_peaks(target)
 
     def load(self, code: PartitionCode, shared: Blob, limits: Limits) -> Executable:
         """A plan over its units, mapped constants and the runtime library."""

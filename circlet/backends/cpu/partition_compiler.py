@@ -20,11 +20,13 @@ from circlet.backends.cpu.lowering import LOWERINGS, Lowering
 from circlet.backends.cpu.memory_use import memory_use
 from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
 from circlet.backends.cpu.processes import Compilers
+from circlet.backends.cpu.profiling.work import operator_works, works_of
 from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.toolchain import UnitSource, check_targets, compile_units, started
 from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.backends.detailed import PartitionDetails
+from circlet.backends.profiled import Steps, Work
 from circlet.config import Config
 from circlet.errors import LimitError
 from circlet.ir import DType, Op
@@ -152,6 +154,19 @@ class CpuCompiler:
         budget = self.job.budget.copy()
         compiled = compile_partition(partition, target, 1, precision=precision, budget=budget)
         return memory_use(partition, compiled)
+
+    def works(
+        self, partition: Partition, steps: Steps, step_us: Sequence[float]
+    ) -> list[Work | None]:
+        """The work of each step for the first target, as `circlet.backends.profiled` has it.
+
+        Where kernels were chosen otherwise than now (by tuning, or among those that were loaded),
+        it is that of their operators.
+        """
+        compiled = self.lowered(partition, self.job.targets[0])
+        if list(compiled.steps) == [(op, kernel) for op, kernel in steps]:
+            return works_of(partition, compiled.calls, step_us, len(compiled.constants))
+        return operator_works(partition, steps)
 
     def details(self, partition: Partition) -> PartitionDetails:
         """How a partition runs on the first target."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from time import perf_counter_ns
@@ -14,11 +12,10 @@ import numpy as np
 
 from circlet.backends.cpu.loader import Library, address_of
 from circlet.backends.cpu.toolchain import compile_unit
-from circlet.target.targets import Target, native_target
+from circlet.backends.profiled import LEVELS_BYTES, Peaks
+from circlet.target.targets import Target
 
-LEVELS_BYTES = tuple(16 << 10 + step for step in range(13))
-"""Working sets at which bandwidth is measured: from what fits L1 to what fits no cache."""
-
+PROBE = Path(__file__).with_name("probe.c")
 _TWO = (ctypes.c_uint64, ctypes.c_void_p)
 _ROUND_NS = 2_000_000
 _SINK = 256
@@ -26,46 +23,14 @@ _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_TILES = 158, 0x1023, 18
 _ROUNDS = 12
 
 
-@dataclass(frozen=True)
-class Peaks:
-    """What one core does at most.
-
-    Attributes:
-        fp32_gflops: Fused multiply-adds, two operations each.
-        int8_gops: Four-way dot products of bytes into int32: by tiles (AMX), matrices (i8mm) or
-            vectors (VNNI, sdot) where the CPU has them, else as two products of int16.
-        int16_gops: Two-way products of int16 into int32.
-        requantised_gops: Accumulators made into int8 outputs.
-        read_gbs, copy_gbs: Bandwidth at each size of `LEVELS_BYTES`; a copy counts both ways.
-    """
-
-    fp32_gflops: float
-    int8_gops: float
-    int16_gops: float
-    requantised_gops: float
-    read_gbs: tuple[float, ...]
-    copy_gbs: tuple[float, ...]
-
-    def gops(self, unit: str) -> float:
-        """The peak of "fp32", "int8" or "int16" arithmetic."""
-        return {"fp32": self.fp32_gflops, "int8": self.int8_gops, "int16": self.int16_gops}[unit]
-
-    def bandwidth(self, working_set: int) -> float:
-        """GB/s that no working set of so many bytes exceeds: the best of all not much smaller."""
-        rates = zip(LEVELS_BYTES, self.read_gbs, self.copy_gbs, strict=True)
-        best = [max(read, copy) for size, read, copy in rates if 2 * size > working_set]
-        return max(best, default=max(self.read_gbs[-1], self.copy_gbs[-1]))
-
-    def as_json(self) -> dict[str, object]:
-        """Plain numbers, rounded."""
-        return json.loads(json.dumps(asdict(self)), parse_float=lambda x: round(float(x), 1))
-
-
 @cache
-def measured_peaks() -> Peaks:
-    """The peaks of the core that the calling thread runs on; takes about half a second."""
-    text = (Path(__file__).parent / "probe.c").read_text(encoding="utf-8")
-    target = native_target()
+def measured_peaks(target: Target) -> Peaks:
+    """The peaks of the core that the calling thread runs on; takes about half a second.
+
+    Raises:
+        CompilerMissingError: There is no C compiler.
+    """
+    text = PROBE.read_text(encoding="utf-8")
     library = Library(compile_unit(text, target), "probe")
     sink, room = np.zeros(_SINK, np.int32), np.ones(LEVELS_BYTES[-1] // 4, np.int32)
     at, data = address_of(sink), address_of(room)

@@ -1,0 +1,127 @@
+"""What a backend may offer besides its contract: work and time of steps, peaks of the machine.
+
+A profile asks for these where a backend has them. Where it has none, observers tell the time of
+operators, and partitions that cannot be observed are timed whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from circlet.plan.partition import Partition
+from circlet.target.targets import Target
+
+LEVELS_BYTES = tuple(16 << 10 + step for step in range(13))
+"""Working sets at which bandwidth is measured: from what fits L1 to what fits no cache."""
+
+Steps = Sequence[tuple[int, str]]
+"""For each step of a plan the position of its op in the partition, and the kernel's name."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one kernel call computes.
+
+    Attributes:
+        kernel: The C function and the constants that specialise it.
+        kind: The operator's kind.
+        sources: Position and name of the operators of the file that it descends from.
+        tasks: Pieces that threads share.
+        macs: Multiply-accumulates; those of the operator where one call computes it.
+        outputs: Elements that the operator writes.
+        data_bytes: Activations read and written, each once.
+        constant_bytes: Weights and tables, as they are packed.
+        unit: The arithmetic: "fp32", "int8" or "int16".
+        made: The share of the multiply-accumulates that the kernel makes.
+        copies: Whether it only moves data: copies, borders.
+    """
+
+    kernel: str
+    kind: str
+    sources: tuple[tuple[int, str], ...]
+    tasks: int
+    macs: int
+    outputs: int
+    data_bytes: int
+    constant_bytes: int
+    unit: str
+    made: float = 1.0
+    copies: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """All bytes that must move."""
+        return self.data_bytes + self.constant_bytes
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What one core does at most.
+
+    Attributes:
+        fp32_gflops: Fused multiply-adds, two operations each.
+        int8_gops: Four-way dot products of bytes into int32: by tiles (AMX), matrices (i8mm) or
+            vectors (VNNI, sdot) where the CPU has them, else as two products of int16.
+        int16_gops: Two-way products of int16 into int32.
+        requantised_gops: Accumulators made into int8 outputs.
+        read_gbs, copy_gbs: Bandwidth at each size of `LEVELS_BYTES`; a copy counts both ways.
+    """
+
+    fp32_gflops: float
+    int8_gops: float
+    int16_gops: float
+    requantised_gops: float
+    read_gbs: tuple[float, ...]
+    copy_gbs: tuple[float, ...]
+
+    def gops(self, unit: str) -> float:
+        """The peak of "fp32", "int8" or "int16" arithmetic."""
+        return {"fp32": self.fp32_gflops, "int8": self.int8_gops, "int16": self.int16_gops}[unit]
+
+    def bandwidth(self, working_set: int) -> float:
+        """GB/s that no working set of so many bytes exceeds: the best of all not much smaller."""
+        rates = zip(LEVELS_BYTES, self.read_gbs, self.copy_gbs, strict=True)
+        best = [max(read, copy) for size, read, copy in rates if 2 * size > working_set]
+        return max(best, default=max(self.read_gbs[-1], self.copy_gbs[-1]))
+
+    def as_json(self) -> dict[str, object]:
+        """Plain numbers, rounded."""
+        return json.loads(json.dumps(asdict(self)), parse_float=lambda x: round(float(x), 1))
+
+
+@runtime_checkable
+class TimesSteps(Protocol):
+    """A runner whose runs write down what each step took."""
+
+    def profile(self, enabled: bool = True) -> np.ndarray:
+        """Nanoseconds of each step (uint64), written anew by every run until it is disabled."""
+        ...
+
+
+@runtime_checkable
+class KnowsWork(Protocol):
+    """A compiler that tells what the steps of a partition compute."""
+
+    def works(
+        self, partition: Partition, steps: Steps, step_us: Sequence[float]
+    ) -> list[Work | None]:
+        """The work of each step that took so many microseconds; None for a jump."""
+        ...
+
+
+@runtime_checkable
+class KnowsPeaks(Protocol):
+    """A backend that measures what its kernels could do at most on this machine."""
+
+    def peaks(self, target: Target) -> Peaks:
+        """The peaks of a core through code for a target; measured once for a process.
+
+        Raises:
+            CompilerMissingError: What measures cannot be compiled.
+        """
+        ...

@@ -1,0 +1,120 @@
+"""The operators of the user's file, with what they cost as the file has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from circlet.compiler.planning import set_input_shapes
+from circlet.compiler.template import Source
+from circlet.errors import CircletError
+from circlet.formats import load
+from circlet.formats.about import graph_number
+from circlet.ir import Graph, Model, Op
+from circlet.ir.copy import copy_of
+from circlet.ir.regions import reachable
+from circlet.ops import find
+from circlet.ops.opdef import Cost, moves_bytes
+from circlet.options import Options
+from circlet.passes.fold_constants import FoldLedger
+from circlet.plan.shapes import fix_shapes
+
+
+@dataclass(frozen=True)
+class SourceOperator:
+    """One operator of the file.
+
+    Attributes:
+        id, name, kind: As the origins of what it becomes name it.
+        macs: Multiply-accumulates of one pass, by its record.
+        computing: Elementary operations of one pass, multiply-accumulates among them.
+        bytes: Of its operands and results.
+        output_bytes: Of its results.
+    """
+
+    id: int
+    name: str
+    kind: str
+    macs: int = 0
+    computing: int = 0
+    bytes: int = 0
+    output_bytes: int = 0
+
+
+def source_operators(source: Source, options: Options) -> dict[int, SourceOperator]:
+    """All operators that a network's entry point reaches, by id, in the order of the file.
+
+    An operator of a file that descends from several (as the file itself says) stands for each of
+    them with an equal part of its cost.
+    """
+    model = copy_of(source) if isinstance(source, Model) else load(source, options.limits)
+    graph = model.graphs[graph_number(model, options.signature)]
+    found: dict[int, SourceOperator] = {}
+    for op in _ops(graph, options):
+        for row in _rows(op):
+            known = found.get(row.id)
+            found[row.id] = row if known is None else _sum(known, row)
+    return dict(sorted(found.items()))
+
+
+def shares(
+    sources: Sequence[tuple[int, str]], known: Mapping[int, SourceOperator]
+) -> tuple[float, ...]:
+    """How the time of a kernel is divided among the operators that it computes.
+
+    By their modelled cost: elementary operations where any of them computes, else bytes moved.
+    What only moves data takes no time where a kernel computes besides. Equal parts where nothing
+    is known of any.
+    """
+    rows = [known.get(number, SourceOperator(number, name, "")) for number, name in sources]
+    for weights in ([row.computing for row in rows], [row.bytes for row in rows], [1] * len(rows)):
+        whole = sum(weights)
+        if whole:
+            return tuple(weight / whole for weight in weights)
+    return ()
+
+
+def _ops(graph: Graph, options: Options) -> Iterator[Op]:
+    """The operators with the sizes that a session settles; those that are folded as well."""
+    listed = [(part, list(part.ops)) for part in reachable(graph)]
+    with suppress(CircletError):  # what cannot be settled stays as the file has it
+        set_input_shapes(graph, options.shapes)
+        budget = options.limits.memory_budget(0)
+        fix_shapes(graph, options.limits, ledger=FoldLedger(budget))
+    for _, ops in listed:
+        yield from ops
+
+
+def _rows(op: Op) -> Iterator[SourceOperator]:
+    cost, parts = _cost(op), len(op.origin.sources)
+    made = sum(tensor.size_bytes for tensor in op.outputs)
+    for origin in op.origin.sources:
+        yield SourceOperator(
+            origin.id,
+            origin.name,
+            op.label,
+            cost.macs // parts,
+            (cost.computing + cost.operations) // parts,
+            cost.bytes // parts,
+            made // parts,
+        )
+
+
+def _cost(op: Op) -> Cost:
+    """What the op's record says; the bytes of its operands without one."""
+    record = find(op.label)
+    return moves_bytes(op) if record is None else record.cost(op)
+
+
+def _sum(one: SourceOperator, other: SourceOperator) -> SourceOperator:
+    """Both as one operator: it became several in an earlier tool."""
+    return SourceOperator(
+        one.id,
+        one.name,
+        one.kind,
+        one.macs + other.macs,
+        one.computing + other.computing,
+        one.bytes + other.bytes,
+        other.output_bytes,
+    )
