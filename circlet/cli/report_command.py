@@ -21,7 +21,7 @@ from circlet.cli.common import (
 from circlet.cli.console import say
 from circlet.cli.progress import working
 from circlet.cli.standard_input import InputFile
-from circlet.commands.report import DEFAULT_RUNS, Made, ReportRequest, make_report
+from circlet.commands.report import Made, ReportRequest, make_report
 
 
 @click.command(cls=CircletCommand, name="report")
@@ -43,10 +43,8 @@ from circlet.commands.report import DEFAULT_RUNS, Made, ReportRequest, make_repo
 )
 @click.option(
     "--runs",
-    default=DEFAULT_RUNS,
-    show_default=True,
     type=click.IntRange(0),
-    help="Timed runs; 0 neither compiles nor runs.",
+    help="Timed runs; 0 neither compiles nor runs. Default: as many as take about a second.",
 )
 @click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
 @backend_option
@@ -80,4 +78,6 @@ def _show(made: Made) -> None:
         time = f", {duration(report.timing.run_us / 1e6)} a run" if report.timing else ""
         say(f"  {report.title}: {count}{after}{time}")
         if report.unsupported:
-            say(f"  {counted(len(report.unsupported), 'operator')} cannot be run; the page says why")
+            say(
+                f"  {counted(len(report.unsupported), 'operator')} cannot be run; the page says why"
+            )

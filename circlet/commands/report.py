@@ -29,7 +29,6 @@ from circlet.stored import stored
 from circlet.target.host import host_model
 
 _HEAD_BYTES = 64
-DEFAULT_RUNS = 10
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,14 @@ class ReportRequest:
     Attributes:
         sources: A model or a page, or two of them to be compared.
         inputs: Files for the inputs; random data where there are none.
-        runs: How often the network is run to be timed; 0 for not at all.
+        runs: How often the network is run to be timed: for about a second where it is None, and
+            not at all where it is 0.
     """
 
     sources: tuple[Path, ...]
     output: Path
     inputs: tuple[Path, ...] = ()
-    runs: int = DEFAULT_RUNS
+    runs: int | None = None
     threads: int | None = None
     options: Options = DEFAULT_OPTIONS
 
@@ -109,15 +109,14 @@ def _report(path: Path, request: ReportRequest) -> Report:
         planned = plan(Template.read(path, options), options)
     except UnsupportedOpsError as error:
         return report_of_file(subject, error.entries)
-    measured = _measured(path, planned, request) if request.runs else None
+    measured = None if request.runs == 0 else _measured(path, planned, request)
     return report_of_plan(subject, planned, measured)
 
 
 def _measured(path: Path, planned: PlannedModel, request: ReportRequest) -> Measured:
     session = Session.of(path, request.options, threads=request.threads)
     arrays, origin = _arrays(session, request)
-    ops = [op for part in planned.partitions for op in part.ops]
-    return measure(session, ops, arrays, request.runs, origin)
+    return measure(session, planned, arrays, request.runs, origin)
 
 
 def _arrays(session: Session, request: ReportRequest) -> tuple[list[np.ndarray], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from circlet import __version__
@@ -13,6 +13,7 @@ from circlet.errors import UnsupportedOp
 from circlet.ir import Model
 from circlet.options import DEFAULT_LEVEL, Options
 from circlet.plan.partition import Partition
+from circlet.profiling.result import OperatorRow
 from circlet.report.data import (
     BlockItem,
     GraphItem,
@@ -28,21 +29,19 @@ from circlet.report.graphs import graph_item, source_graph, weights_bytes, with_
 
 @dataclass(frozen=True)
 class Measured:
-    """Times of runs.
+    """What runs took.
 
     Attributes:
-        operators_us: For operators of the optimised graph, by their positions.
-        sources_us: For source operators, by their ids.
-        steps_us: For kernel calls, by partition and step.
-        reasons: Why source operators take their time, by their ids.
+        operators_us: Of operators of the optimised graph, by their positions.
+        steps_us: Of kernel calls, by partition and step.
+        sources: Of source operators that something ran for, by their ids.
         roofs: What this machine can do at most.
     """
 
     timing: Timing
     operators_us: Mapping[int, float]
-    sources_us: Mapping[int, float]
-    steps_us: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    reasons: Mapping[int, str] = field(default_factory=dict)
+    steps_us: Mapping[tuple[int, int], float]
+    sources: Mapping[int, OperatorRow]
     roofs: tuple[Roof, ...] = ()
 
 
@@ -80,7 +79,7 @@ def report_of_plan(
     ops = [(number, op) for number, part in enumerate(planned.partitions) for op in part.ops]
     graph = graph_item(ops, planned.model.main, [()] * len(ops))
     tables = _Tables()
-    firsts = _firsts(planned.partitions)
+    firsts = first_positions(planned.partitions)
     details = [_details(planned, part) for part in planned.partitions]
     parts = [
         tables.partition(part, own, first, measured, number)
@@ -106,7 +105,7 @@ def report_of_plan(
     )
 
 
-def _firsts(parts: Sequence[Partition]) -> list[int]:
+def first_positions(parts: Sequence[Partition]) -> list[int]:
     """The position of each partition's first operator in the optimised graph."""
     counts = [len(part.ops) for part in parts]
     return [sum(counts[:number]) for number in range(len(counts))]
@@ -198,16 +197,23 @@ def _timed(graph: GraphItem, measured: Measured | None) -> GraphItem:
 
 
 def _timed_sources(graph: GraphItem, measured: Measured | None) -> GraphItem:
-    """The file's operators with their times; one of several sources has those of all."""
+    """The file's operators with their times; one that says that it is several has those of all."""
     if measured is None:
         return graph
     return with_facts(graph, [_own_facts(op.sources, measured) for op in graph.operators])
 
 
 def _own_facts(sources: Sequence[int], measured: Measured) -> dict[str, object]:
-    known = [measured.sources_us[source] for source in sources if source in measured.sources_us]
-    reasons = [measured.reasons[source] for source in sources if measured.reasons.get(source)]
-    return {"us": sum(known) if known else None, "reason": " ".join(dict.fromkeys(reasons))}
+    rows = [measured.sources[source] for source in sources if source in measured.sources]
+    if not rows:
+        return {}
+    longest = max(rows, key=lambda row: row.us)
+    return {
+        "us": sum(row.us for row in rows),
+        "roof": longest.roof,
+        "bound": longest.bound,
+        "reason": longest.why,
+    }
 
 
 def _places(planned: PlannedModel) -> Iterator[PlaceItem]:

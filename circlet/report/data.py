@@ -43,6 +43,8 @@ class OperatorItem:
         lowering: How the backend does it.
         steps: Positions of its kernel calls among those of its partition.
         partition: The number of its partition, -1 for operators of the file.
+        roof: The least time that the machine allows as a share of the time that it takes.
+        bound: What sets that least time: "arithmetic", "memory", or "" where it is not known.
         reason: Why it takes its time, in a sentence, "" where nothing is known.
     """
 
@@ -62,6 +64,8 @@ class OperatorItem:
     lowering: str = ""
     steps: tuple[int, ...] = ()
     partition: int = -1
+    roof: float | None = None
+    bound: str = ""
     reason: str = ""
 
 

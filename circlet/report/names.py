@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 Path = tuple[str, ...]
-MOST_TOGETHER = 120
+MOST_TOGETHER = 250
 """Most operators or groups of one group that are shown side by side."""
 
 _GATHERED = 40

@@ -80,7 +80,9 @@ def _built(kind: Any, value: object) -> Any:
 def _object(kind: Any, value: object) -> Any:
     if not isinstance(value, Mapping):
         raise TypeError(f"{type(value).__name__} where {kind.__name__} is expected")
-    return kind(**{n: _built(own, value[n]) for n, own in _fields(kind) if _is_given(kind, n, value)})
+    return kind(
+        **{n: _built(own, value[n]) for n, own in _fields(kind) if _is_given(kind, n, value)}
+    )
 
 
 def _is_given(kind: Any, name: str, value: Mapping[str, object]) -> bool:

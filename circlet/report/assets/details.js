@@ -47,6 +47,8 @@ function cost(network, operator) {
     ["Multiply-accumulates", operator.macs ? format.count(operator.macs) : ""],
     ["Other operations", operator.operations ? format.count(operator.operations) : ""],
     ["Bytes of operands", format.bytes(operator.bytes)],
+    ["Of what is possible", operator.roof === null ? ""
+      : `${format.share(operator.roof, 1)}, set by ${operator.bound}`],
     ["Rate", rate],
     ["Traffic", traffic],
     ["Memory in use", operator.alive_bytes === null ? "" : format.bytes(operator.alive_bytes)],

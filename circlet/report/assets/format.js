@@ -41,10 +41,10 @@ export const shape = (sizes) => (sizes.length ? sizes.map((s) => s ?? "?").join(
 
 export const type = (tensor) => `${tensor.dtype.toLowerCase()}[${shape(tensor.shape)}]`;
 
-/** A text of at most so many letters, without its middle. */
+/** A text of at most so many letters, without some before its end, which tells names apart. */
 export function shortened(text, most) {
   if (text.length <= most) return text;
-  const end = Math.ceil((most - 1) / 2);
+  const end = Math.ceil((2 * (most - 1)) / 3);
   return `${text.slice(0, most - 1 - end)}…${text.slice(-end)}`;
 }
 

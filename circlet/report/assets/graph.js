@@ -13,6 +13,7 @@ const MOST_LETTERS = 30;
 const FONTS = ["600 12.5px", "11.5px"];
 const MOST_BOXES = 1500;
 const SMALL = 0.5;
+const LEAST_SCALE = 0.62;
 const KEYS = { ArrowDown: 1, ArrowUp: -1, ArrowRight: 1, ArrowLeft: -1 };
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -43,9 +44,9 @@ export class GraphView {
       this.svg.classed("far", transform.k < SMALL);
     });
     this.svg.call(this.zoom).on("dblclick.zoom", null);
-    this.observer = new ResizeObserver(debounced(() => this.isFitted && this.fit(), 60));
+    this.observer = new ResizeObserver(debounced(() => this.isFitted && this.begin(), 60));
     this.observer.observe(parent);
-    this.ready = this.redraw().then(() => this.fit());
+    this.ready = this.redraw().then(() => this.begin());
   }
 
   end() {
@@ -196,7 +197,7 @@ export class GraphView {
       waiting.push(...node.children.filter(isGroup));
     }
     await this.redraw();
-    this.fit();
+    this.begin();
   }
 
   key(event, node) {
@@ -237,14 +238,29 @@ export class GraphView {
     this.show(node);
   }
 
-  /** Shows all of it, or its beginning where that would be too small to read. */
+  /** Shows all of it. */
   fit() {
     const { width, height } = this.svg.node().getBoundingClientRect();
     if (!this.size || !width || !height) return;
-    const whole = Math.min(width / this.size.width, height / this.size.height) * 0.97;
-    const k = Math.min(1.1, Math.max(whole, Math.min(0.75, width / this.size.width)));
-    const y = k > whole ? 12 : (height - k * this.size.height) / 2;
-    const x = (width - k * this.size.width) / 2;
+    const k = Math.min(1.1, 0.97 * Math.min(width / this.size.width, height / this.size.height));
+    this.move((width - k * this.size.width) / 2, (height - k * this.size.height) / 2, k);
+  }
+
+  /** Shows all of it where that can be read, or else its beginning. */
+  begin() {
+    const { width, height } = this.svg.node().getBoundingClientRect();
+    if (!this.size || !width || !height) return;
+    if (Math.min(width / this.size.width, height / this.size.height) > LEAST_SCALE) {
+      this.fit();
+      return;
+    }
+    const k = Math.min(1.1, Math.max(LEAST_SCALE, (0.97 * width) / this.size.width));
+    const top = d3.least(this.boxes, ({ y }) => y);
+    const isWide = k * this.size.width > width;
+    this.move(width / 2 - k * (isWide ? top.x + top.w / 2 : this.size.width / 2), 12, k);
+  }
+
+  move(x, y, k) {
     this.svg.call(this.zoom.transform, d3.zoomIdentity.translate(x, y).scale(k));
     this.isFitted = true;
   }

@@ -3,7 +3,7 @@
 
 const PADDING = 14;
 const HEADER = 30;
-const MANY = 80;
+const MANY = 40;
 
 /**
  * Lays out a box whose children are laid out first.
@@ -15,7 +15,7 @@ export function layout(box) {
   if (!box.children) return box;
   const children = box.children.map(layout);
   const graph = new globalThis.dagre.graphlib.Graph();
-  const ranker = children.length > MANY ? "longest-path" : "network-simplex";
+  const ranker = children.length > MANY ? "tight-tree" : "network-simplex";
   graph.setGraph({ rankdir: "TB", nodesep: 22, ranksep: 30, edgesep: 12, ranker });
   for (const { id, width, height } of children) graph.setNode(id, { width, height });
   for (const [from, to] of box.edges) graph.setEdge(from, to, {});

@@ -43,8 +43,8 @@ export function timePage(parent, network, store) {
     result.replaceChildren(
       element("p", { class: "faint" }, `${format.plural(found.length, "operator")}, `
         + `${format.time(d3.sum(found, ({ us }) => us ?? 0))}`),
-      table(["Operator", "Kind", "", "Time", "Share", "MACs", "Bytes", "OP/s", "B/s"], rows,
-        [3, 4, 5, 6, 7, 8]),
+      table(["Operator", "Kind", "", "Time", "Share", "MACs", "Bytes", "OP/s", "Roofline", "Why"],
+        rows, [3, 4, 5, 6, 7, 8]),
       left > 0 ? element("button", { type: "button", onclick: () => {
         shown += PAGE_ROWS;
         draw();
@@ -72,6 +72,7 @@ function row(network, store, operator, most) {
     operator.macs ? format.count(operator.macs) : "",
     format.bytes(operator.bytes),
     format.count(rate(operations(operator))),
-    format.bytes(rate(operator.bytes)),
+    operator.roof === null ? "–" : format.share(operator.roof, 1),
+    element("span", { class: "why" }, operator.reason),
   ];
 }
