@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -76,7 +77,7 @@ def report_of_plan(
 ) -> Report:
     """The report of a model that is planned, with times where it was run."""
     report = report_of_file(subject)
-    ops = [(number, op) for number, part in enumerate(planned.partitions) for op in part.ops]
+    ops = [[op] for part in planned.partitions for op in part.ops]
     graph = graph_item(ops, planned.model.main, [()] * len(ops))
     tables = _Tables()
     firsts = first_positions(planned.partitions)
@@ -197,19 +198,26 @@ def _timed(graph: GraphItem, measured: Measured | None) -> GraphItem:
 
 
 def _timed_sources(graph: GraphItem, measured: Measured | None) -> GraphItem:
-    """The file's operators with their times; one that says that it is several has those of all."""
+    """The file's operators with their times.
+
+    An operator that the file says descends from several has the times of all; where several
+    descend from one, they share its time.
+    """
     if measured is None:
         return graph
-    return with_facts(graph, [_own_facts(op.sources, measured) for op in graph.operators])
+    carriers = Counter(source for op in graph.operators for source in op.sources)
+    return with_facts(graph, [_own_facts(op.sources, measured, carriers) for op in graph.operators])
 
 
-def _own_facts(sources: Sequence[int], measured: Measured) -> dict[str, object]:
+def _own_facts(
+    sources: Sequence[int], measured: Measured, carriers: Mapping[int, int]
+) -> dict[str, object]:
     rows = [measured.sources[source] for source in sources if source in measured.sources]
     if not rows:
         return {}
     longest = max(rows, key=lambda row: row.us)
     return {
-        "us": sum(row.us for row in rows),
+        "us": sum(row.us / carriers[row.id] for row in rows),
         "roof": longest.roof,
         "bound": longest.bound,
         "reason": longest.why,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from enum import Enum
@@ -16,38 +17,50 @@ from circlet.report.names import Path, paths
 
 _SHOWN = 120
 _SHOWN_CHANNELS = 4
-Ops = Sequence[tuple[int, Op]]
+Ops = Sequence[Op]
 
 
 def source_graph(model: Model) -> GraphItem:
     """The operators of a file, those of all its graphs.
 
-    Operators of graphs that others run are shown in a group of their graph.
+    What reading makes several of, as of operators of .onnx files, is one again. Operators of graphs
+    that others run are shown in a group of their graph.
     """
-    ops = [(number, op) for number, graph in enumerate(model.graphs) for op in graph.ops]
+    found: dict[tuple[int, Origin], list[Op]] = {}
+    for number, graph in enumerate(model.graphs):
+        for op in graph.ops:
+            found.setdefault((number, op.origin), []).append(op)
     names = [_graph_name(graph, number) for number, graph in enumerate(model.graphs)]
-    return graph_item(ops, model.main, [(names[number],) if number else () for number, _ in ops])
+    outer = [(names[number],) if number else () for number, _ in found]
+    return graph_item(list(found.values()), model.main, outer)
 
 
 def _graph_name(graph: Graph, number: int) -> str:
     return f"graph {number}: {graph.name}" if graph.name else f"graph {number}"
 
 
-def graph_item(ops: Ops, graph: Graph, outer: Sequence[Path]) -> GraphItem:
-    """Operators, with the number of whatever they are in, over the tensors that they touch.
+def graph_item(groups: Sequence[Ops], graph: Graph, outer: Sequence[Path]) -> GraphItem:
+    """Operators, each of one or several ops of one origin, over the tensors that they touch.
 
     Args:
         graph: Whose inputs and outputs are those of the network.
         outer: Groups around those that the operators' names tell.
     """
     listed = _Tensors(graph)
-    inner = paths([shown_name(op.origin) for _, op in ops])
-    groups = [around + path for around, path in zip(outer, inner, strict=True)]
+    inner = paths([shown_name(ops[0].origin) for ops in groups])
+    places = [around + path for around, path in zip(outer, inner, strict=True)]
+    readers = Counter(t for ops in groups for op in ops for t in _read(op))
+    readers.update(graph.outputs)
     operators = tuple(
-        _operator(op, path, listed.number) for (_, op), path in zip(ops, groups, strict=True)
+        _operator(ops, path, listed.number, readers)
+        for ops, path in zip(groups, places, strict=True)
     )
     ends = tuple(map(listed.number, graph.inputs)), tuple(map(listed.number, graph.outputs))
     return GraphItem(operators, tuple(listed.items), *ends)
+
+
+def _read(op: Op) -> dict[Tensor, None]:
+    return dict.fromkeys(tensor for tensor in op.inputs if tensor is not None)
 
 
 def shown_name(origin: Origin) -> str:
@@ -93,20 +106,40 @@ def _quantisation(tensor: Tensor) -> str:
     return f"{quant.scale.size} scales along axis {quant.axis}: {scales}{more}; zero point {zeros}"
 
 
-def _operator(op: Op, path: Path, number: Callable[[Tensor | None], int]) -> OperatorItem:
-    cost = cost_of(op)
+def _operator(
+    ops: Ops, path: Path, number: Callable[[Tensor | None], int], readers: Counter[Tensor]
+) -> OperatorItem:
+    costs = [cost_of(op) for op in ops]
+    main = max(zip(costs, ops, strict=True), key=lambda pair: (pair[0].computing, pair[0].bytes))[1]
+    attributes = dict(_attributes(main))
+    if len(ops) > 1:
+        attributes["read as"] = ", ".join(op.label for op in ops)
+    inputs, outputs = _ends(ops, readers)
     return OperatorItem(
-        kind=op.label,
-        name=op.name,
+        kind=main.label,
+        name=main.name,
         path=path,
-        sources=tuple(source.id for source in op.origin.sources),
-        inputs=tuple(map(number, op.inputs)),
-        outputs=tuple(map(number, op.outputs)),
-        attributes=dict(_attributes(op)),
-        macs=cost.macs,
-        operations=cost.arithmetic + cost.operations,
-        bytes=cost.bytes,
+        sources=tuple(source.id for source in main.origin.sources),
+        inputs=tuple(map(number, inputs)),
+        outputs=tuple(map(number, outputs)),
+        attributes=attributes,
+        macs=sum(cost.macs for cost in costs),
+        operations=sum(cost.arithmetic + cost.operations for cost in costs),
+        bytes=sum(tensor.size_bytes for tensor in (*inputs, *outputs) if tensor is not None)
+        if len(ops) > 1
+        else costs[0].bytes,
     )
+
+
+def _ends(ops: Ops, readers: Counter[Tensor]) -> tuple[Sequence[Tensor | None], Sequence[Tensor]]:
+    """What several ops read of others, and what they make that others read."""
+    if len(ops) == 1:
+        return ops[0].inputs, ops[0].outputs
+    made = dict.fromkeys(tensor for op in ops for tensor in op.outputs)
+    own = Counter(tensor for op in ops for tensor in _read(op))
+    inputs = dict.fromkeys(t for op in ops for t in _read(op) if t not in made)
+    outputs = [t for t in made if readers[t] > own[t] or not readers[t]]
+    return list(inputs), outputs
 
 
 def cost_of(op: Op) -> Cost:

@@ -36,7 +36,7 @@ export class GraphView {
       .attr("aria-label", `${name} graph; arrow keys go along its edges`);
     this.svg.append("defs").append("marker").attr("id", `arrow-${name}`)
       .attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4)
-      .attr("markerWidth", 7).attr("markerHeight", 7).attr("orient", "auto")
+      .attr("markerUnits", "userSpaceOnUse").attr("markerWidth", 8).attr("markerHeight", 8).attr("orient", "auto")
       .append("path").attr("d", "M0,1 L7,4 L0,7 z").attr("class", "arrow");
     this.world = this.svg.append("g");
     this.zoom = d3.zoom().scaleExtent([0.02, 4]).on("zoom", ({ transform }) => {
