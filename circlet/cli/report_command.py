@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -22,6 +23,7 @@ from circlet.cli.console import say
 from circlet.cli.progress import working
 from circlet.cli.standard_input import InputFile
 from circlet.commands.report import Made, ReportRequest, make_report
+from circlet.report.page import data_text
 
 
 @click.command(cls=CircletCommand, name="report")
@@ -63,9 +65,7 @@ def command(as_json: bool, **options: object) -> None:
     with working("making the report"):
         made = make_report(ReportRequest(options=chosen, **picked))  # type: ignore[arg-type]
     if as_json:
-        from circlet.report.page import plain
-
-        print_json(plain(made.reports, made.comparison))
+        print_json(json.loads(data_text(made.reports, made.comparison)))
         return
     _show(made)
 

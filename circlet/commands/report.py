@@ -18,7 +18,7 @@ from circlet.formats.arrays import random_array
 from circlet.formats.paths import check_apart
 from circlet.options import DEFAULT_OPTIONS, Options
 from circlet.regular_files import check_replaceable, write_file
-from circlet.report.collect import Measured, Subject, report_of_file, report_of_plan
+from circlet.report.collect import Measured, Subject, report_of_file, with_plan, with_refusals
 from circlet.report.compare import Comparison, compare
 from circlet.report.data import Report
 from circlet.report.page import page
@@ -102,15 +102,14 @@ def _reports(path: Path, request: ReportRequest) -> Sequence[Report]:
 def _report(path: Path, request: ReportRequest) -> Report:
     options = request.options
     model = load(path, options.limits)
-    if is_open(model):
-        model = settled(path, options)
-    subject = Subject(path.name, model, options, host_model())
+    shown = settled(path, options) if is_open(model) else model
+    report = report_of_file(Subject(path.name, shown, options, host_model()))
     try:
-        planned = plan(Template.read(path, options), options)
+        planned = plan(Template.of(model, options), options)
     except UnsupportedOpsError as error:
-        return report_of_file(subject, error.entries)
+        return with_refusals(report, error.entries)
     measured = None if request.runs == 0 else _measured(path, planned, request)
-    return report_of_plan(subject, planned, measured)
+    return with_plan(report, planned, measured)
 
 
 def _measured(path: Path, planned: PlannedModel, request: ReportRequest) -> Measured:

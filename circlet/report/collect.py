@@ -56,8 +56,8 @@ class Subject:
     machine: str
 
 
-def report_of_file(subject: Subject, unsupported: Sequence[UnsupportedOp] = ()) -> Report:
-    """The report of a model that is not compiled, and which operators are why."""
+def report_of_file(subject: Subject) -> Report:
+    """The report of a model that is not planned."""
     options = subject.options
     return Report(
         title=subject.title,
@@ -68,15 +68,17 @@ def report_of_file(subject: Subject, unsupported: Sequence[UnsupportedOp] = ()) 
         backends=tuple(options.backends),
         source=source_graph(subject.model),
         weights_bytes=weights_bytes(subject.model),
-        unsupported=tuple((entry.kind, entry.source, entry.reason) for entry in unsupported),
     )
 
 
-def report_of_plan(
-    subject: Subject, planned: PlannedModel, measured: Measured | None = None
-) -> Report:
-    """The report of a model that is planned, with times where it was run."""
-    report = report_of_file(subject)
+def with_refusals(report: Report, unsupported: Sequence[UnsupportedOp]) -> Report:
+    """The report with the operators for which the model cannot be planned."""
+    rows = tuple((entry.kind, entry.source, entry.reason) for entry in unsupported)
+    return replace(report, unsupported=rows)
+
+
+def with_plan(report: Report, planned: PlannedModel, measured: Measured | None = None) -> Report:
+    """The report with the plan of its model, and times where it was run."""
     ops = [[op] for part in planned.partitions for op in part.ops]
     graph = graph_item(ops, planned.model.main, [()] * len(ops))
     tables = _Tables()

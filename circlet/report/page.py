@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import html
 import json
-import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from circlet.report.compare import Comparison
@@ -36,22 +34,8 @@ def page(reports: Sequence[Report], comparison: Comparison | None = None) -> str
 
 def data_text(reports: Sequence[Report], comparison: Comparison | None = None) -> str:
     """What the page draws, as JSON."""
-    return json.dumps(plain(reports, comparison), separators=(",", ":"), allow_nan=False)
-
-
-def plain(reports: Sequence[Report], comparison: Comparison | None = None) -> dict[str, object]:
-    """What the page draws; numbers that JSON does not know become null."""
-    compared = asdict(comparison) if comparison else None
-    found = {"reports": [asdict(report) for report in reports], "comparison": compared}
-    return {key: _finite(value) for key, value in found.items()}
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    found = {"reports": reports, "comparison": comparison}
+    return json.dumps(found, default=vars, separators=(",", ":"), allow_nan=False)
 
 
 def _asset(name: str) -> str:

@@ -11,7 +11,7 @@ import { laidOut } from "report/layouts";
 const d3 = globalThis.d3;
 const MOST_LETTERS = 30;
 const FONTS = ["600 12.5px", "11.5px"];
-const MOST_BOXES = 1500;
+const MOST_BOXES = 800;
 const SMALL = 0.5;
 const LEAST_SCALE = 0.62;
 const KEYS = { ArrowDown: 1, ArrowUp: -1, ArrowRight: 1, ArrowLeft: -1 };
@@ -32,18 +32,22 @@ export class GraphView {
     this.tree = tree(this.graph);
     this.links = links(this.graph);
     this.open = openAtFirst(this.tree);
-    this.svg = d3.select(parent).append("svg").attr("class", "graph").attr("role", "group")
+    this.frame = d3.select(parent);
+    this.svg = this.frame.append("svg").attr("class", "graph").attr("role", "group")
       .attr("aria-label", `${name} graph; arrow keys go along its edges`);
     this.svg.append("defs").append("marker").attr("id", `arrow-${name}`)
       .attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4)
       .attr("markerUnits", "userSpaceOnUse").attr("markerWidth", 8).attr("markerHeight", 8).attr("orient", "auto")
       .append("path").attr("d", "M0,1 L7,4 L0,7 z").attr("class", "arrow");
     this.world = this.svg.append("g");
+    // The picture moves as a whole, by the style: a transform inside of it would lay out all texts
+    // anew for each frame.
     this.zoom = d3.zoom().scaleExtent([0.02, 4]).on("zoom", ({ transform }) => {
-      this.world.attr("transform", transform);
-      this.svg.classed("far", transform.k < SMALL);
+      const { x, y, k } = transform;
+      this.svg.style("transform", `translate(${x}px, ${y}px) scale(${k})`);
+      this.svg.classed("far", transform.k < SMALL).classed("farther", transform.k < SMALL / 2);
     });
-    this.svg.call(this.zoom).on("dblclick.zoom", null);
+    this.frame.call(this.zoom).on("dblclick.zoom", null);
     this.observer = new ResizeObserver(debounced(() => this.isFitted && this.begin(), 60));
     this.observer.observe(parent);
     this.ready = this.redraw().then(() => this.begin());
@@ -51,6 +55,7 @@ export class GraphView {
 
   end() {
     this.observer.disconnect();
+    this.frame.on(".zoom", null);
     this.svg.remove();
   }
 
@@ -64,6 +69,7 @@ export class GraphView {
     this.lines = [];
     this.place(box, 0, 0);
     this.size = box;
+    this.svg.attr("width", box.width).attr("height", box.height);
     this.draw();
     this.colour();
     this.select();
@@ -178,8 +184,8 @@ export class GraphView {
     if (!this.open.delete(node.id)) this.open.add(node.id);
     await this.redraw();
     const after = this.boxes.find((box) => box.node === node);
-    const { k } = d3.zoomTransform(this.svg.node());
-    this.zoom.translateBy(this.svg, before.x - after.x, before.y - after.y, k);
+    const { k } = d3.zoomTransform(this.frame.node());
+    this.zoom.translateBy(this.frame, before.x - after.x, before.y - after.y, k);
     this.isFitted = false;
   }
 
@@ -219,9 +225,9 @@ export class GraphView {
   show(node, withFocus = false) {
     const box = this.boxes.find((found) => found.node === node);
     if (!box) return;
-    const { k } = d3.zoomTransform(this.svg.node());
-    this.zoom.scaleTo(this.svg, Math.max(k, 0.6));
-    this.zoom.translateTo(this.svg, box.x + box.w / 2, box.y + Math.min(box.h, 200) / 2);
+    const { k } = d3.zoomTransform(this.frame.node());
+    this.zoom.scaleTo(this.frame, Math.max(k, 0.6));
+    this.zoom.translateTo(this.frame, box.x + box.w / 2, box.y + Math.min(box.h, 200) / 2);
     this.isFitted = false;
     if (withFocus) {
       this.world.selectAll("g.box").filter(({ node: own }) => own === node).node().focus();
@@ -240,7 +246,7 @@ export class GraphView {
 
   /** Shows all of it. */
   fit() {
-    const { width, height } = this.svg.node().getBoundingClientRect();
+    const { width, height } = this.frame.node().getBoundingClientRect();
     if (!this.size || !width || !height) return;
     const k = Math.min(1.1, 0.97 * Math.min(width / this.size.width, height / this.size.height));
     this.move((width - k * this.size.width) / 2, (height - k * this.size.height) / 2, k);
@@ -248,7 +254,7 @@ export class GraphView {
 
   /** Shows all of it where that can be read, or else its beginning. */
   begin() {
-    const { width, height } = this.svg.node().getBoundingClientRect();
+    const { width, height } = this.frame.node().getBoundingClientRect();
     if (!this.size || !width || !height) return;
     if (Math.min(width / this.size.width, height / this.size.height) > LEAST_SCALE) {
       this.fit();
@@ -261,12 +267,12 @@ export class GraphView {
   }
 
   move(x, y, k) {
-    this.svg.call(this.zoom.transform, d3.zoomIdentity.translate(x, y).scale(k));
+    this.frame.call(this.zoom.transform, d3.zoomIdentity.translate(x, y).scale(k));
     this.isFitted = true;
   }
 
   zoomBy(factor) {
-    this.zoom.scaleBy(this.svg, factor);
+    this.zoom.scaleBy(this.frame, factor);
     this.isFitted = false;
   }
 
