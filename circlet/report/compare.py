@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from circlet.report.data import OperatorItem, Report
+from circlet.report.names import first_name
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,13 @@ class Comparison:
 def compare(first: Report, second: Report) -> Comparison:
     """Match the operators of two files.
 
-    By name and kind, then by name alone; where a name comes several times, in order.
+    By name and kind, then by name alone, then by kind and the first of the names that a converter
+    joined; where a name comes several times, in order.
     """
     left, right = first.source.operators, second.source.operators
     matched = _matched(left, right, lambda op: (op.name, op.kind), {})
     matched = _matched(left, right, lambda op: op.name, matched)
+    matched = _matched(left, right, lambda op: (first_name(op.name), op.kind), matched)
     return Comparison(tuple(_pairs(left, right, matched)))
 
 

@@ -143,7 +143,10 @@ class Roof:
 
 @dataclass(frozen=True)
 class Timing:
-    """How it was measured: runs, threads, and the median of a whole run in microseconds."""
+    """How it was measured: runs, threads, what they ran on, and the microseconds of a whole run.
+
+    Times are means of the middle half of the runs.
+    """
 
     runs: int
     threads: int

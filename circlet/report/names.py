@@ -22,13 +22,13 @@ _FEWEST_SHARE = 0.5
 
 def paths(names: Sequence[str]) -> list[Path]:
     """The groups of each operator, the outermost first, for names in the order of execution."""
-    firsts = [_first(name) for name in names]
+    firsts = [first_name(name) for name in names]
     separator = _separator(firsts)
     found = [_groups(name, separator) for name in firsts]
     return _gathered(_without_lone(_without_common(found)))
 
 
-def _first(name: str) -> str:
+def first_name(name: str) -> str:
     """The first of the names that a converter or a pass joined."""
     return re.split(r"[;+]", name, maxsplit=1)[0]
 

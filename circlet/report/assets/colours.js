@@ -35,11 +35,11 @@ export function ramp() {
 /** Whether a text on a colour is to be dark. */
 export const takesDarkText = (colour) => d3.lab(colour).l > 58;
 
-function amounts(graph, mode) {
+function amounts(graph, mode, least) {
   const { value, text, title } = AMOUNTS[mode];
   const memoryOfFile = mode === "memory" && graph.operators.every((op) => op.alive_bytes === null);
   const known = graph.operators.map(value).filter((found) => found !== null);
-  const most = d3.max(known) ?? 0;
+  const most = Math.max(least, d3.max(known) ?? 0);
   const scale = d3.scalePow([0, most || 1], [0, 1]).exponent(0.5).clamp(true);
   const colours = ramp();
   return {
@@ -70,9 +70,9 @@ function kinds(graph, mode) {
   };
 }
 
-/** How the operators of a graph are coloured. */
-export function colouring(graph, mode) {
-  return mode in AMOUNTS ? amounts(graph, mode) : kinds(graph, mode);
+/** How the operators of a graph are coloured; the strongest colour is for `least` or more. */
+export function colouring(graph, mode, least = 0) {
+  return mode in AMOUNTS ? amounts(graph, mode, least) : kinds(graph, mode);
 }
 
 /** What the colours mean. */

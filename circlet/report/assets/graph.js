@@ -26,9 +26,12 @@ function widthOf(text, line) {
 }
 
 export class GraphView {
-  /** Draws the graph `name` of a network into an element, and follows the store. */
-  constructor(parent, network, name, store) {
-    Object.assign(this, { network, name, store, graph: network.graphs[name] });
+  /**
+   * Draws the graph `name` of a network into an element; `explain` is given what its colours mean
+   * whenever they change.
+   */
+  constructor(parent, network, name, store, explain) {
+    Object.assign(this, { network, name, store, explain, graph: network.graphs[name] });
     this.tree = tree(this.graph);
     this.links = links(this.graph);
     this.open = openAtFirst(this.tree);
@@ -277,13 +280,16 @@ export class GraphView {
   }
 
   colour() {
-    const shown = colouring(this.graph, this.store.get("colour"));
-    const summed = new Set(["time", "work"]);
+    const mode = this.store.get("colour");
+    const closed = this.boxes.map(({ node }) => node).filter(
+      (node) => isGroup(node) && !this.isOpen(node));
+    const plain = colouring(this.graph, mode);
+    const amounts = new Map(plain.isAmount && plain.isKnown
+      ? closed.map((node) => [node, this.amount(node, plain)]) : []);
+    const shown = colouring(this.graph, mode, d3.max(amounts.values()));
     const of = ({ node }) => {
       if (node.operator !== undefined) return shown.colour(this.graph.operators[node.operator]);
-      if (!isGroup(node) || this.isOpen(node) || !shown.isAmount) return null;
-      const found = node.operators.map((i) => shown.value(this.graph.operators[i]) ?? 0);
-      return shown.isKnown ? shown.of(summed.has(shown.mode) ? d3.sum(found) : d3.max(found)) : null;
+      return amounts.has(node) ? shown.of(amounts.get(node)) : null;
     };
     this.world.selectAll("g.box").each(function paint(box) {
       const colour = of(box);
@@ -291,6 +297,13 @@ export class GraphView {
         .classed("on-dark", colour !== null && !takesDarkText(colour))
         .classed("on-light", colour !== null && takesDarkText(colour));
     });
+    this.explain(shown);
+  }
+
+  /** What a closed group stands for: the sum of its operators, or the most that one needs. */
+  amount(node, { mode, value }) {
+    const found = node.operators.map((index) => value(this.graph.operators[index]) ?? 0);
+    return mode === "memory" ? d3.max(found) : d3.sum(found);
   }
 
   /** Marks what is selected, here or in the other graph, and the edges that touch it. */

@@ -1,6 +1,6 @@
 // The graph of the file, what is run, or both side by side.
 
-import { colouring, legend, MODES } from "report/colours";
+import { legend, MODES } from "report/colours";
 import { choices, element } from "report/dom";
 import { GraphView } from "report/graph";
 import * as format from "report/format";
@@ -40,16 +40,9 @@ export function graphPage(parent, network, store) {
         element("div", { class: "legend-place" }));
     });
     stage.replaceChildren(...panes);
-    views = panes.map((pane, i) => new GraphView(pane.children[1], network, names[i], store));
-    drawLegends();
+    views = panes.map((pane, i) => new GraphView(pane.children[1], network, names[i], store,
+      (shown) => pane.lastChild.replaceChildren(legend(shown))));
     reveal();
-  }
-
-  function drawLegends() {
-    views.forEach((view, i) => {
-      const shown = colouring(view.graph, store.get("colour"));
-      stage.children[i].lastChild.replaceChildren(legend(shown));
-    });
   }
 
   function reveal() {
@@ -65,7 +58,6 @@ export function graphPage(parent, network, store) {
     if (changed.has("graph")) drawGraphs();
     else if (changed.has("colour") || changed.has("theme")) {
       views.forEach((view) => view.colour());
-      drawLegends();
     }
     if (changed.has("selected")) {
       views.forEach((view) => view.select());

@@ -46,7 +46,7 @@ function tiles(network) {
   const native = network.placement.filter((row) => row.backend === network.backends[0]).length;
   return element("div", { class: "tiles" },
     tile("One run", format.time(run), network.timing
-      ? `median of ${network.timing.runs}, ${format.plural(network.timing.threads, "thread")}`
+      ? `${format.plural(network.timing.runs, "run")}, ${format.plural(network.timing.threads, "thread")}`
       : "not measured"),
     tile("Multiply-accumulates", format.count(macs),
       run && macs ? `${format.count((2 * macs * 1e6) / run)}OP/s` : ""),
