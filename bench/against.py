@@ -20,12 +20,12 @@ from statistics import geometric_mean, median
 import numpy as np
 
 from bench.arguments import add_networks, add_rounds, add_threads, parser
-from bench.compare import ROUND_US, chosen_cpus
 from bench.fresh import start
 from bench.measure import CORPUS, chosen, private_cache
-from bench.networks import classified, random_inputs
-from bench.ratios import Interval, interval
-from bench.workers import CHECKOUT, EngineError, Worker
+from circlet.comparison.compare import ROUND_US, chosen_cpus
+from circlet.comparison.networks import classified, random_inputs
+from circlet.comparison.ratios import Interval, interval
+from circlet.comparison.workers import CHECKOUT, EngineError, Worker, has_worker
 
 Rounds = dict[str, list[float]]
 _RESIZE = """
@@ -56,8 +56,8 @@ def main(arguments: Sequence[str]) -> None:
     known.add_argument("--starts", type=int, default=5, help="fresh processes of each; 0 for none")
     known.add_argument("--resizes", type=int, default=0, help="processes that resize; 0 for none")
     options = known.parse_args(arguments)
-    if not (options.other / "bench" / "worker.py").is_file():
-        known.error(f"{options.other} is no checkout of Circlet: it has no bench/worker.py")
+    if not has_worker(options.other):
+        known.error(f"{options.other} is no checkout of Circlet: it has no worker of engines")
     checkouts = {"other": options.other.resolve(), "ours": CHECKOUT}
     threads = [int(count) for count in options.threads.split(",")]
     ratios: dict[str, list[float]] = {}

@@ -8,6 +8,7 @@ from pathlib import Path
 COMMANDS = {
     "against": "this Circlet against that of another checkout: latency, starts, memory, resizing",
     "explain": "where one network's time goes, kernel call by kernel call",
+    "overhead": "what profiling costs: runs whose kernels are timed, beside others",
     "scaling": "time against resolution, batch, depth and threads",
     "bf16": "float networks with operands rounded to bfloat16",
     "compile_time": "time to compile against operators and distinct kernels",

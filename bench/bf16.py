@@ -19,11 +19,11 @@ import numpy as np
 from bench import load, machine
 from bench.arguments import add_loaded, add_networks, add_rounds, add_threads, parser
 from bench.bf16_result import Rounded, Row
-from bench.compare import compare
 from bench.measure import CORPUS, chosen, private_cache
-from bench.networks import Network, described
-from bench.ratios import ratio_of
 from circlet import Session
+from circlet.comparison.compare import compare
+from circlet.comparison.networks import Network, described
+from circlet.comparison.ratios import ratio_of
 from circlet.errors import CircletError
 
 _ENGINES = ("openvino", "circlet", "circlet_f32")

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from bench.ratios import Interval, mean_ratio
+from bench.ratios import mean_ratio
 from bench.result import FOLDER
+from circlet.comparison.ratios import Interval
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from pathlib import Path
 from bench.arguments import parser
 from bench.explain_rows import Row, explained
 from bench.float_twin import float_twin
-from bench.networks import classified
 from bench.reasons import Beside, beside
 from bench.steps import Profile, profile
 from circlet.backends.cpu.profiling.peaks import measured_peaks
 from circlet.backends.profiled import LEVELS_BYTES, Peaks
+from circlet.comparison.networks import classified
 from circlet.errors import CircletError
 from circlet.escape import escaped
 from circlet.target.targets import native_target

@@ -23,8 +23,8 @@ from pathlib import Path
 from statistics import median
 
 import circlet
-from bench.workers import EngineError
 from circlet.artifact.cache import TAG
+from circlet.comparison.workers import EngineError
 from circlet.sample import Sample
 
 TIMEOUT_S = 120.0

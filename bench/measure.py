@@ -22,14 +22,14 @@ from statistics import median
 
 from bench import load, machine, report, scaling
 from bench.arguments import COMMANDS, add_loaded, add_networks, add_rounds, add_threads, parser
-from bench.compare import Compared, chosen_cpus, compare
 from bench.explain_rows import explained
 from bench.fresh import Starts, starts
-from bench.networks import Network, described, find_networks
-from bench.ratios import best_peer, ratio_of
 from bench.result import FOLDER, Latency, Result, Run, to_json
 from bench.steps import profile
 from circlet.backends.cpu.profiling.peaks import measured_peaks
+from circlet.comparison.compare import Compared, chosen_cpus, compare
+from circlet.comparison.networks import Network, described, find_networks
+from circlet.comparison.ratios import best_peer, ratio_of
 from circlet.config import Config
 from circlet.errors import CircletError
 from circlet.options import Options

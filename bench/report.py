@@ -13,9 +13,9 @@ from typing import Protocol
 
 from bench import bf16_result, compile_time_result, load, plots, scaling_result
 from bench.arguments import add_loaded, parser
-from bench.outputs import TOLERANCES
 from bench.ratios import BARS, MET, SMALL_US, mean_ratio
 from bench.result import Latency, Result, Run, from_json, latest
+from circlet.comparison.outputs import TOLERANCES
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"

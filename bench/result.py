@@ -9,7 +9,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from bench.ratios import SMALL_US, Interval, mean_ratio, verdict
+from bench.ratios import SMALL_US, mean_ratio, verdict
+from circlet.comparison.ratios import Interval
 
 FOLDER = Path(__file__).parent / "results"
 VERSION = 1

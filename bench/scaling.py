@@ -17,10 +17,10 @@ from statistics import median
 
 from bench import load, machine
 from bench.arguments import add_loaded, add_rounds, parser
-from bench.compare import compare
-from bench.networks import described
 from bench.scaling_result import Curves, Point
 from bench.synthetic import KINDS, network
+from circlet.comparison.compare import compare
+from circlet.comparison.networks import described
 
 ENGINES = ("litert", "openvino", "circlet")
 

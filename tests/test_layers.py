@@ -37,7 +37,7 @@ LAYERS = (
     ("backends",),
     ("compiler",),
     ("runtime",),
-    ("profiling", "train"),
+    ("profiling", "comparison", "train"),
     ("report",),
     ("frontends",),
     ("commands", "onnx_backend", "onnxruntime"),

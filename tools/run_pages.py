@@ -35,6 +35,8 @@ NEEDS_CORPORA = "<!-- needs: corpora -->"
 PAGES = (
     DOCS / "getting-started.md",
     DOCS / "commands.md",
+    DOCS / "profiling.md",
+    DOCS / "memory.md",
     *sorted((DOCS / "how-to").glob("*.md")),
 )
 _BLOCK = re.compile(

@@ -6,18 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from circlet.backends.profiled import PlacedBlock
 from circlet.plan.partition import Partition
-
-
-@dataclass(frozen=True)
-class ArenaBlock:
-    """A buffer in the arena: its bytes from `offset` on, from step `first` to `last`, included."""
-
-    name: str
-    offset: int
-    size_bytes: int
-    first: int
-    last: int
 
 
 @dataclass(frozen=True)
@@ -53,7 +43,7 @@ class PartitionDetails:
     codes: tuple[str, ...]
     headers: Mapping[str, str]
     lowerings: tuple[str, ...]
-    blocks: tuple[ArenaBlock, ...]
+    blocks: tuple[PlacedBlock, ...]
     arena_bytes: int
     lower_bound_bytes: int
     planner: str

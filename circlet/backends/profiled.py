@@ -94,6 +94,39 @@ class Peaks:
         return json.loads(json.dumps(asdict(self)), parse_float=lambda x: round(float(x), 1))
 
 
+@dataclass(frozen=True)
+class PlacedBlock:
+    """A buffer in an arena: its bytes, the steps of its life (both included), and its place."""
+
+    name: str
+    size_bytes: int
+    first: int
+    last: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """An arena over the schedule.
+
+    Attributes:
+        blocks: What lies in it.
+        steps: For each step the operator that it belongs to, by source names.
+    """
+
+    blocks: tuple[PlacedBlock, ...]
+    steps: tuple[str, ...]
+
+
+@runtime_checkable
+class KnowsMemoryMap(Protocol):
+    """A compiler that tells where everything lies in the arena of a partition."""
+
+    def memory_map(self, partition: Partition) -> MemoryMap:
+        """The arena of a partition for the first target."""
+        ...
+
+
 @runtime_checkable
 class TimesSteps(Protocol):
     """A runner whose runs write down what each step took."""

@@ -63,11 +63,15 @@ def _limits(ctx: click.Context, param: click.Parameter, text: str | None) -> Lim
     """The default limits with another one of memory: a number with K, M, G or T behind it."""
     if text is None:
         return DEFAULT_LIMITS
+    return DEFAULT_LIMITS._replace(memory_bytes=size_of(text))
+
+
+def size_of(text: str) -> int:
+    """Bytes of a number with K, M, G or T behind it; click.BadParameter for other texts."""
     match = re.fullmatch(r"([0-9]{1,15}) ?([KMGT]?)(iB|B)?", text, re.IGNORECASE)
     if match is None or not int(match[1]):
         raise click.BadParameter("give a size such as 512M or 2G")
-    scale = 1 << 10 * " KMGT".index(match[2].upper() or " ")
-    return DEFAULT_LIMITS._replace(memory_bytes=int(match[1]) * scale)
+    return int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ")
 
 
 max_memory_option = click.option(

@@ -29,6 +29,7 @@ class TimedCall:
     Attributes:
         partition, step: Its place in the plan.
         backend: Where it ran.
+        range_us: The least and the most of the runs that count.
     """
 
     partition: int
@@ -36,6 +37,7 @@ class TimedCall:
     backend: str
     work: Work
     us: float
+    range_us: tuple[float, float]
 
 
 def planned_again(session: Session) -> PlannedModel:
@@ -95,7 +97,8 @@ def _steps(
     steps = [(int(op), str(kernel)) for op, kernel in facts["steps"]]
     for step, work in enumerate(compiler.works(part, steps, us)):
         if work is not None:
-            yield TimedCall(number, step, part.backend, work, us[step])
+            least, most = spent.range_ns[step]
+            yield TimedCall(number, step, part.backend, work, us[step], (least / 1e3, most / 1e3))
 
 
 def _parts(number: int, part: Partition, spent: PartitionTimes) -> Iterator[TimedCall]:
@@ -103,7 +106,8 @@ def _parts(number: int, part: Partition, spent: PartitionTimes) -> Iterator[Time
     for step, told in enumerate(spent.parts):
         op = ops.get((told.kind, told.name))
         work = _told(told, part) if op is None else _op_work(op, op in part.ops)
-        yield TimedCall(number, step, part.backend, work, told.ns / 1e3)
+        least, most = told.range_ns
+        yield TimedCall(number, step, part.backend, work, told.ns / 1e3, (least / 1e3, most / 1e3))
 
 
 def _op_work(op: Op, runs_once: bool) -> Work:
@@ -133,7 +137,8 @@ def _told(told: Part, part: Partition) -> Work:
 def _whole(number: int, part: Partition, spent: PartitionTimes) -> TimedCall:
     """A partition of a backend that shows nothing of what it runs."""
     work = Work(part.backend, "PARTITION", _all_sources(part), 1, 0, 0, 0, 0, "fp32")
-    return TimedCall(number, 0, part.backend, work, spent.whole_ns / 1e3)
+    us = spent.whole_ns / 1e3
+    return TimedCall(number, 0, part.backend, work, us, (us, us))
 
 
 def _sources(op: Op) -> tuple[tuple[int, str], ...]:

@@ -116,8 +116,9 @@ class _Table:
             runs=self.times.runs,
             whole_us=whole,
             plain_us=self.times.plain_ns / 1e3,
+            overhead=self.times.overhead,
             between_us=between,
-            spread=self.times.spread,
+            range_us=(self.times.range_ns[0] / 1e3, self.times.range_ns[1] / 1e3),
             resident_bytes=resident_bytes(self.session, self.calls),
             level=str(facts.get("level", "")),
             target=self.session.opened.target,
@@ -143,6 +144,7 @@ class _Table:
                 shares=shares(work.sources, self.sources),
                 start_us=at,
                 us=call.us,
+                range_us=call.range_us,
                 tasks=work.tasks,
                 macs=work.macs,
                 data_bytes=work.data_bytes,
@@ -163,7 +165,8 @@ class _Table:
         pieces, others, places = self._pieces()
         refusals = self._refusals()
         for number, known in self._all_sources().items():
-            facts = Facts(pieces.get(number, ()), refusals.get(known.name, ""), self.machine)
+            refusal = refusals.get(known.name, "")
+            facts = Facts(pieces.get(number, ()), refusal, self.machine, known.subnormals)
             beside, place = others.get(number, ()), places.get(number, "")
             yield self._operator(known, facts, beside, place, whole_us)
 
@@ -177,7 +180,9 @@ class _Table:
         for call in self.calls:
             sources = call.work.sources
             for (number, _), share in zip(sources, shares(sources, self.sources), strict=True):
-                pieces.setdefault(number, []).append(Piece(call.work, call.us * share, share))
+                least, most = (us * share for us in call.range_us)
+                piece = Piece(call.work, call.us * share, share, (least, most))
+                pieces.setdefault(number, []).append(piece)
                 beside = [name for other, name in sources if other != number]
                 others[number] = tuple(dict.fromkeys((*others.get(number, ()), *beside)))
                 places[number] = call.backend
@@ -223,6 +228,7 @@ class _Table:
             name=known.name,
             kind=known.kind,
             us=us,
+            range_us=(sum(p.range_us[0] for p in pieces), sum(p.range_us[1] for p in pieces)),
             share=us / whole_us if whole_us else 0.0,
             macs=known.macs,
             gops=_rate(2 * macs, us),

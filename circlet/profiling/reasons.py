@@ -12,6 +12,8 @@ SHORT_US = 1.0
 _CLOSE = 0.5
 _MUCH = 0.25
 _NEAR = 0.7
+_FAR = 0.1
+_LITTLE = 0.25
 _FEW_US = 20.0
 
 
@@ -21,11 +23,13 @@ class Piece(NamedTuple):
     Attributes:
         us: Of its time.
         share: Of its work and of its bytes.
+        range_us: Of the least and of the most time of the call.
     """
 
     work: Work
     us: float
     share: float
+    range_us: tuple[float, float] = (0.0, 0.0)
 
 
 class Facts(NamedTuple):
@@ -35,11 +39,13 @@ class Facts(NamedTuple):
         pieces: What computed the operator; none where it needed no kernel.
         refusal: Why no native kernel took it; "" where one did.
         machine: None where peaks are not known.
+        subnormals: Weights that are subnormal numbers.
     """
 
     pieces: Sequence[Piece]
     refusal: str = ""
     machine: Machine | None = None
+    subnormals: int = 0
 
     @property
     def us(self) -> float:
@@ -54,12 +60,32 @@ def why(facts: Facts) -> str:
         return "it needs no kernel: folded away, or a view of what another operator made"
     if facts.refusal:
         return f"a fallback: it runs in numpy, as {facts.refusal}"
-    if us < SHORT_US:
-        return f"a small shape: {us:.2f} us in all, so starting a kernel counts as much as its work"
+    calls_us = sum(piece.us / piece.share for piece in facts.pieces if piece.share)
+    if calls_us < SHORT_US:
+        return (
+            f"a small shape: {calls_us:.2f} us in all, so starting a kernel counts as much as "
+            "its work"
+        )
+    if us < _LITTLE * calls_us:
+        return f"fused: it is {us / calls_us:.1%} of what its kernels compute"
     copied = sum(piece.us for piece in facts.pieces if piece.work.copies)
     if copied > _MUCH * us and copied < us:
         return f"layout: {copied / us:.0%} of its time copies or pads what it reads"
+    if facts.subnormals and _is_far(facts):
+        return (
+            f"subnormal weights: {facts.subnormals:,} are nearer to 0 than normal numbers, which "
+            "processors multiply many times slower; make them 0"
+        )
     return _by_rooflines(facts, facts.machine) if facts.machine else _by_counts(facts)
+
+
+def _is_far(facts: Facts) -> bool:
+    """Whether the time is far above what the machine allows, as far as that is known."""
+    machine = facts.machine
+    if machine is None:
+        return True
+    least = total((least_times(piece.work, machine), piece.share) for piece in facts.pieces)
+    return least.us < _FAR * facts.us
 
 
 def _by_rooflines(facts: Facts, machine: Machine) -> str:

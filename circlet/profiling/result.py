@@ -13,6 +13,7 @@ class OperatorRow:
     Attributes:
         id, name, kind: The operator, as its file has it.
         us: Microseconds of a run.
+        range_us: What the least and the most of its kernel calls add up to.
         share: Of the whole run.
         macs: Multiply-accumulates, by the operator's record, of one pass over it.
         gops: Two operations for each multiply-accumulate and second that its kernels made.
@@ -32,6 +33,7 @@ class OperatorRow:
     name: str
     kind: str
     us: float
+    range_us: tuple[float, float]
     share: float
     macs: int
     gops: float
@@ -59,11 +61,10 @@ class CallRow:
         sources: Ids of the source operators that it descends from.
         shares: The part of its time that each of them is given.
         start_us, us: When it began in the run that `Profile.operators` describes, and its time.
+        range_us: The least and the most that it took in one of the runs that count.
         tasks: Pieces that threads share.
         macs, data_bytes, weights_bytes, gops, gbs, roof, bound: As those of `OperatorRow`.
         unit: The arithmetic: "fp32", "int8" or "int16".
-        threads: For each thread when it began and how long it worked, in microseconds, where the
-            backend tells.
     """
 
     partition: int
@@ -75,6 +76,7 @@ class CallRow:
     shares: tuple[float, ...]
     start_us: float
     us: float
+    range_us: tuple[float, float]
     tasks: int
     macs: int
     data_bytes: int
@@ -84,7 +86,6 @@ class CallRow:
     roof: float | None
     bound: str
     unit: str
-    threads: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,10 @@ class Profile:
         runs: How many runs were timed.
         whole_us: One run, with every kernel call timed.
         plain_us: One run with nothing timed; these took turns with the timed ones.
+        overhead: What timing kernels added to a run, as a share, by the fastest of both; where few
+            runs were timed, noise may make it negative.
         between_us: What of the whole lies between kernels: calls, hand-overs, Python.
-        spread: The time of the slowest run of the middle half over that of its fastest, less 1.
+        range_us: The fastest and the slowest run of the middle half.
         resident_bytes: Packed constants and arenas: what a run goes through.
         level, target, precision: What the network was compiled for.
         peaks: The machine's, as `circlet.backends.profiled.Peaks` has them; None if not measured.
@@ -114,8 +117,9 @@ class Profile:
     runs: int
     whole_us: float
     plain_us: float
+    overhead: float
     between_us: float
-    spread: float
+    range_us: tuple[float, float]
     resident_bytes: int
     level: str
     target: str
@@ -126,9 +130,10 @@ class Profile:
     warnings: tuple[str, ...] = field(default=())
 
     @property
-    def overhead(self) -> float:
-        """What timing the kernels added to a run, as a share of it; noise may make it negative."""
-        return self.whole_us / self.plain_us - 1 if self.plain_us else 0.0
+    def spread(self) -> float:
+        """The slowest run of the middle half over its fastest, less 1."""
+        least, most = self.range_us
+        return most / least - 1 if least else 0.0
 
     def slowest(self) -> list[OperatorRow]:
         """The operators, those that took longest first."""
@@ -136,4 +141,4 @@ class Profile:
 
     def as_json(self) -> dict[str, object]:
         """Plain data for JSON."""
-        return {**asdict(self), "overhead": self.overhead}
+        return asdict(self)

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
+
 from circlet.compiler.planning import set_input_shapes
 from circlet.compiler.template import Source
 from circlet.errors import CircletError
 from circlet.formats import load
 from circlet.formats.about import graph_number
-from circlet.ir import Graph, Model, Op
+from circlet.ir import Graph, Model, Op, Tensor
 from circlet.ir.copy import copy_of
 from circlet.ir.regions import reachable
 from circlet.ops import find
@@ -31,6 +33,7 @@ class SourceOperator:
         computing: Elementary operations of one pass, multiply-accumulates among them.
         bytes: Of its operands and results.
         output_bytes: Of its results.
+        subnormals: Float weights nearer to 0 than normal numbers are, which cost processors time.
     """
 
     id: int
@@ -40,13 +43,15 @@ class SourceOperator:
     computing: int = 0
     bytes: int = 0
     output_bytes: int = 0
+    subnormals: int = 0
 
 
 def source_operators(source: Source, options: Options) -> dict[int, SourceOperator]:
     """All operators that a network's entry point reaches, by id, in the order of the file.
 
     An operator of a file that descends from several (as the file itself says) stands for each of
-    them with an equal part of its cost.
+    them with an equal part of its cost. What reading makes several of (as of operators of .onnx
+    files) is one again, by the kind of the costliest.
     """
     model = copy_of(source) if isinstance(source, Model) else load(source, options.limits)
     graph = model.graphs[graph_number(model, options.signature)]
@@ -89,6 +94,7 @@ def _ops(graph: Graph, options: Options) -> Iterator[Op]:
 def _rows(op: Op) -> Iterator[SourceOperator]:
     cost, parts = _cost(op), len(op.origin.sources)
     made = sum(tensor.size_bytes for tensor in op.outputs)
+    subnormals = sum(_subnormals(tensor) for tensor in op.inputs if tensor is not None)
     for origin in op.origin.sources:
         yield SourceOperator(
             origin.id,
@@ -98,7 +104,16 @@ def _rows(op: Op) -> Iterator[SourceOperator]:
             (cost.computing + cost.operations) // parts,
             cost.bytes // parts,
             made // parts,
+            subnormals,
         )
+
+
+def _subnormals(tensor: Tensor) -> int:
+    """How many numbers of a float32 constant are neither 0 nor normal."""
+    if tensor.data is None or tensor.data.dtype != np.float32:
+        return 0
+    tiny = np.abs(tensor.data) < np.finfo(np.float32).tiny
+    return int(np.count_nonzero(tensor.data[tiny]))
 
 
 def _cost(op: Op) -> Cost:
@@ -108,13 +123,15 @@ def _cost(op: Op) -> Cost:
 
 
 def _sum(one: SourceOperator, other: SourceOperator) -> SourceOperator:
-    """Both as one operator: it became several in an earlier tool."""
+    """Both as one operator, which became several when it was read, of the costlier one's kind."""
+    heavier = max(one, other, key=lambda row: (row.computing, row.bytes))
     return SourceOperator(
         one.id,
         one.name,
-        one.kind,
+        heavier.kind,
         one.macs + other.macs,
         one.computing + other.computing,
         one.bytes + other.bytes,
         other.output_bytes,
+        one.subnormals + other.subnormals,
     )

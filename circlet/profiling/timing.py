@@ -31,20 +31,26 @@ _FEWEST, _MOST = 8, 4000
 class Part:
     """One operator that a backend told of, or a partition that runs as a whole.
 
-    `ns` is what it took itself, without the operators of its branches and loops.
+    `ns` is what it took itself, without the operators of its branches and loops, `range_ns` its
+    least and its most.
     """
 
     kind: str
     name: str
     ns: float
+    range_ns: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class PartitionTimes:
-    """One partition: nanoseconds of its steps, or else of the operators that it told of."""
+    """One partition: nanoseconds of its steps, or else of the operators that it told of.
+
+    `range_ns` are the least and the most of each step.
+    """
 
     whole_ns: float
     step_ns: tuple[float, ...] = ()
+    range_ns: tuple[tuple[float, float], ...] = ()
     parts: tuple[Part, ...] = ()
 
 
@@ -55,14 +61,17 @@ class RunTimes:
     Attributes:
         whole_ns: A timed run.
         plain_ns: A run with nothing timed.
-        spread: The slowest of the runs that count over the fastest of them, less 1.
+        range_ns: The fastest and the slowest of the runs that count.
+        overhead: What timing added to a run, as a share of it: by the fastest tenth of the timed
+            runs and of the others, which what else the machine does disturbs least.
         runs: How many were timed.
         partitions: In the order of the plan.
     """
 
     whole_ns: float
     plain_ns: float
-    spread: float
+    range_ns: tuple[float, float]
+    overhead: float
     runs: int
     partitions: tuple[PartitionTimes, ...]
 
@@ -161,7 +170,7 @@ class _Timer:
         if self._seen is None:
             return PartitionTimes(self._whole)
         self._runner.observe(None)
-        return PartitionTimes(self._whole, (), tuple(self._seen.parts))
+        return PartitionTimes(self._whole, parts=tuple(self._seen.parts))
 
     def _run(self, timeout_ns: int = 0) -> None:
         start = perf_counter_ns()
@@ -213,10 +222,16 @@ def _means(samples: Sequence[_Sample], plain: Sequence[int]) -> RunTimes:
     return RunTimes(
         whole_ns=float(np.mean(times)),
         plain_ns=float(np.mean(_middle_half(plain, plain))),
-        spread=max(times) / max(1, min(times)) - 1,
+        range_ns=(min(times), max(times)),
+        overhead=_fastest([sample.whole for sample in samples]) / _fastest(plain) - 1,
         runs=len(samples),
         partitions=tuple(map(_mean, zip(*(sample.partitions for sample in kept), strict=True))),
     )
+
+
+def _fastest(times: Sequence[int]) -> float:
+    """The mean of the fastest tenth."""
+    return max(1.0, float(np.mean(sorted(times)[: max(1, len(times) // 10)])))
 
 
 def _middle_half(items: Sequence[T], times: Sequence[float]) -> list[T]:
@@ -227,13 +242,19 @@ def _middle_half(items: Sequence[T], times: Sequence[float]) -> list[T]:
 
 
 def _mean(rows: tuple[PartitionTimes, ...]) -> PartitionTimes:
-    """The mean of each step, and of each operator by its turn; loops may turn differently often."""
+    """The mean of each step; of operators by kind and name, as loops may turn differently often."""
     whole = float(np.mean([row.whole_ns for row in rows]))
     if rows[0].step_ns:
-        steps = np.mean(np.array([row.step_ns for row in rows]), axis=0)
-        return PartitionTimes(whole, tuple(map(float, steps)))
-    sums: dict[tuple[str, str], float] = {}
-    for part in (part for row in rows for part in row.parts):
-        sums[part.kind, part.name] = sums.get((part.kind, part.name), 0.0) + part.ns
-    parts = (Part(kind, name, ns / len(rows)) for (kind, name), ns in sums.items())
-    return PartitionTimes(whole, (), tuple(parts))
+        steps = np.array([row.step_ns for row in rows])
+        ranges = zip(steps.min(0).tolist(), steps.max(0).tolist(), strict=True)
+        return PartitionTimes(whole, tuple(steps.mean(0).tolist()), tuple(ranges))
+    times: dict[tuple[str, str], list[float]] = {}
+    for number, row in enumerate(rows):
+        for part in row.parts:
+            known = times.setdefault((part.kind, part.name), [0.0] * len(rows))
+            known[number] += part.ns
+    parts = (
+        Part(kind, name, sum(own) / len(rows), (min(own), max(own)))
+        for (kind, name), own in times.items()
+    )
+    return PartitionTimes(whole, parts=tuple(parts))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bench.compare import compare
-from bench.networks import described
-from bench.workers import EngineError, Worker
+from circlet.comparison.compare import compare
+from circlet.comparison.networks import described
+from circlet.comparison.workers import EngineError, Worker
 from tests.bench.files import need, small_file
 from tests.corpora import corpus
 

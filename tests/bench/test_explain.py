@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from bench.explain_rows import explained
-from bench.networks import described
 from bench.steps import Profile, profile
 from bench.synthetic import KINDS
 from circlet.backends.profiled import LEVELS_BYTES, Peaks, Work
+from circlet.comparison.networks import described
 from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.arithmetic import AddAttrs

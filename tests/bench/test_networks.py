@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.networks import class_of, described, find_networks, random_inputs
+from circlet.comparison.networks import class_of, described, find_networks, random_inputs
 from circlet.formats import dumps
 from circlet.ir import DType, Model, Quantization
 from circlet.ops.build import builder

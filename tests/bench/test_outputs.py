@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.outputs import difference
+from circlet.comparison.outputs import difference
 
 
 def test_integers_differ_by_steps() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.ratios import Interval, best_peer, interval, mean_ratio, meets, ratio_of, verdict
+from bench.ratios import mean_ratio, meets, verdict
+from circlet.comparison.ratios import Interval, best_peer, interval, ratio_of
 
 
 def test_the_interval_is_around_the_median() -> None:

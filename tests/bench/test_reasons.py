@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from bench.float_twin import float_twin
-from bench.networks import class_of
 from bench.reasons import beside, why
 from bench.steps import Profile, profile
 from circlet.backends.profiled import LEVELS_BYTES, Peaks, Work
+from circlet.comparison.networks import class_of
 from circlet.formats import load
 from circlet.ir import DType
 from circlet.profiling.roofline import TimedWork

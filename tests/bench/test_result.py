@@ -11,10 +11,10 @@ import pytest
 
 from bench import bf16_result, plots
 from bench.bf16_result import Rounded, Row, newest
-from bench.ratios import Interval
 from bench.report import lines, page
 from bench.result import Latency, Result, Run, from_json, latest, to_json
 from bench.scaling_result import Curves, Point
+from circlet.comparison.ratios import Interval
 
 
 def latency(peer_us: float, our_us: float) -> Latency:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bench.bf16 import golden_error, rounds_operands
-from bench.networks import described
 from circlet import Session, load_artifact
+from circlet.comparison.networks import described
 from circlet.compiler.compile import compile_model
 from circlet.errors import InputError
 from circlet.options import Options

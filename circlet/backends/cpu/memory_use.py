@@ -9,6 +9,7 @@ import numpy as np
 
 from circlet.backends.base import MemoryUse
 from circlet.backends.cpu.compile import LoweredPartition
+from circlet.backends.profiled import MemoryMap, PlacedBlock
 from circlet.plan.memory import Block
 from circlet.plan.partition import Partition
 
@@ -30,6 +31,16 @@ def memory_use(partition: Partition, compiled: LoweredPartition) -> MemoryUse:
         scratch_bytes=max((c.scratch_bytes for c in compiled.calls if c is not None), default=0),
         stripes=tuple(_stripes(compiled)),
     )
+
+
+def memory_map(partition: Partition, compiled: LoweredPartition) -> MemoryMap:
+    """Every buffer of the arena with its place and its life."""
+    placed = zip(compiled.blocks, compiled.memory.offsets, strict=True)
+    blocks = (
+        PlacedBlock(block.name, block.size_bytes, block.first, block.last, offset)
+        for block, offset in placed
+    )
+    return MemoryMap(tuple(blocks), tuple(partition.ops[op].name for op, _ in compiled.steps))
 
 
 def _stripes(compiled: LoweredPartition) -> Iterator[tuple[str, int, int]]:

@@ -11,10 +11,10 @@ from statistics import median
 
 import numpy as np
 
-from bench.engines import ENGINES
-from bench.networks import Network, random_inputs
-from bench.outputs import Difference, difference
-from bench.workers import EngineError, Worker
+from circlet.comparison.engines import ENGINES
+from circlet.comparison.networks import Network, random_inputs
+from circlet.comparison.outputs import Difference, difference
+from circlet.comparison.workers import EngineError, Worker
 
 ROUND_US = 25_000
 _LITERT = ("litert", "litert_cached")
@@ -53,8 +53,19 @@ def compare(
     engines: Sequence[str] = tuple(ENGINES),
     cache: Path | None = None,
     sizes: dict[str, tuple[int, ...]] | None = None,
+    runs: int | None = None,
+    warmup: int = 2,
 ) -> Compared:
-    """Run every engine that can; each worker is gone when this returns."""
+    """Run every engine that can; each worker is gone when this returns.
+
+    Args:
+        rounds: In each of them every engine has its turn.
+        engines: Names of `ENGINES`; LiteRT's two interfaces stand for each other.
+        cache: A folder for what engines keep between processes.
+        sizes: Sizes of inputs, by name, that are not to be those of the file.
+        runs: Runs of each engine in all rounds; those of 25 ms a round where it is None.
+        warmup: Runs that do not count.
+    """
     found = Compared()
     try:
         inputs = random_inputs(network.path, sizes)
@@ -76,7 +87,7 @@ def compare(
                 except EngineError as error:
                     found.refused[engine] = str(error)
             found.about = {engine: worker.about for engine, worker in workers.items()}
-            _measure(workers, rounds, found)
+            _measure(workers, rounds, found, runs, warmup)
         finally:
             for worker in workers.values():
                 worker.close()
@@ -84,7 +95,9 @@ def compare(
     return found
 
 
-def _measure(workers: dict[str, Worker], rounds: int, found: Compared) -> None:
+def _measure(
+    workers: dict[str, Worker], rounds: int, found: Compared, runs: int | None, warmup: int
+) -> None:
     """Time the workers in turn; one that fails leaves, with its reason."""
     counts: dict[str, int] = {}
 
@@ -98,9 +111,10 @@ def _measure(workers: dict[str, Worker], rounds: int, found: Compared) -> None:
             return 0.0
 
     for engine in list(workers):
-        timed(engine, 2)
+        timed(engine, max(1, warmup))
         if engine in workers:
-            counts[engine] = max(1, int(ROUND_US / max(timed(engine, 3), 0.2)))
+            us = timed(engine, 3)
+            counts[engine] = -(-runs // rounds) if runs else max(1, int(ROUND_US / max(us, 0.2)))
     _drop_slower_litert(workers, counts, timed)
     for number in range(rounds):
         order = list(workers)

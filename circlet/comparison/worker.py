@@ -21,8 +21,8 @@ from typing import TextIO
 
 import numpy as np
 
-from bench.engines import BESIDE, ENGINES, Engine, Task
-from bench.networks import classified, random_inputs
+from circlet.comparison.engines import BESIDE, ENGINES, Engine, Task
+from circlet.comparison.networks import classified, random_inputs
 
 _PR_SET_PDEATHSIG = 1
 _LINE_BYTES = 64

@@ -14,8 +14,16 @@ from types import TracebackType
 from typing import Any
 
 OPEN_TIMEOUT_S = 120.0
-CHECKOUT = Path(__file__).parents[1]
+CHECKOUT = Path(__file__).parents[2]
+_WORKER = "circlet.comparison.worker"
+_EARLIER = "bench.worker"
 _CLOSE_TIMEOUT_S = 3.0
+
+
+def has_worker(checkout: Path) -> bool:
+    """Whether a folder is a checkout whose engine can be compared with; earlier ones as well."""
+    places = ("circlet/comparison/worker.py", "bench/worker.py")
+    return any((checkout / place).is_file() for place in places)
 
 
 class EngineError(Exception):
@@ -26,10 +34,10 @@ class Worker:
     """An engine's process with a network ready to run.
 
     Args:
-        engine: Its name in `bench.engines`.
+        engine: Its name in `circlet.comparison.engines`.
         model: The network's file.
         threads: How many the engine may use.
-        extra: Further arguments of `bench.worker`.
+        extra: Further arguments of `circlet.comparison.worker`.
         timeout_s: How long opening may take, in seconds.
         checkout: The checkout whose engine and worker run; else this one.
 
@@ -46,7 +54,9 @@ class Worker:
         timeout_s: float = OPEN_TIMEOUT_S,
         checkout: Path = CHECKOUT,
     ) -> None:
-        command = [sys.executable, "-m", "bench.worker", engine, str(model), str(threads), *extra]
+        is_earlier = not (checkout / "circlet/comparison/worker.py").is_file()
+        command = [sys.executable, "-m", _EARLIER if is_earlier else _WORKER, engine]
+        command += [str(model.resolve()), str(threads), *extra]
         self.engine = engine
         self._rest = b""
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
@@ -56,7 +66,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._complaints,
             cwd=checkout,
-            env={**os.environ, "PYTHONPATH": str(checkout)},
+            env={**os.environ, "PYTHONPATH": _paths(checkout)},
         )
         try:
             self.about = self._answer(timeout_s)
@@ -131,6 +141,11 @@ class Worker:
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
         how = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
         return _one_line(f"{how}: {lines[-1]}" if lines else how)
+
+
+def _paths(checkout: Path) -> str:
+    """Where modules are looked for: the checkout first, then where they are in this process."""
+    return os.pathsep.join(filter(None, (str(checkout), os.environ.get("PYTHONPATH", ""))))
 
 
 def _one_line(text: str, width: int = 240) -> str:

@@ -232,8 +232,9 @@ def onnxruntime(task: Task) -> Engine:
 
 def circlet(task: Task) -> Engine:
     """Circlet's bound call."""
-    from circlet import Session, __version__
+    from circlet import __version__
     from circlet.artifact.values import unique_names
+    from circlet.runtime.session import Session
 
     precision = _PRECISIONS.get(task.kind, "f32")
     session = Session(task.model, threads=task.threads, precision=precision)
