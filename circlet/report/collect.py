@@ -155,7 +155,7 @@ class _Tables:
             part.backend,
             len(part.ops),
             steps,
-            tuple(BlockItem(**block._asdict()) for block in details.blocks),
+            tuple(BlockItem(**vars(block)) for block in details.blocks),
             details.arena_bytes,
             details.lower_bound_bytes,
             details.constants_bytes,
