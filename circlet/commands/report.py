@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.commands.inputs import InputOptions, check_used, read_inputs, wanted_of
 from circlet.commands.inspect import is_open, settled
-from circlet.compiler.planning import PlannedModel, plan
+from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
 from circlet.errors import InputError, UnsupportedOpsError
 from circlet.formats import load
@@ -18,7 +18,7 @@ from circlet.formats.arrays import random_array
 from circlet.formats.paths import check_apart
 from circlet.options import DEFAULT_OPTIONS, Options
 from circlet.regular_files import check_replaceable, write_file
-from circlet.report.collect import Measured, Subject, report_of_file, with_plan, with_refusals
+from circlet.report.collect import Subject, report_of_file, with_plan, with_refusals
 from circlet.report.compare import Comparison, compare
 from circlet.report.data import Report
 from circlet.report.page import page
@@ -102,20 +102,17 @@ def _reports(path: Path, request: ReportRequest) -> Sequence[Report]:
 def _report(path: Path, request: ReportRequest) -> Report:
     options = request.options
     model = load(path, options.limits)
-    shown = settled(path, options) if is_open(model) else model
+    shown = settled(path, options) if is_open(model) or options.shapes else model
     report = report_of_file(Subject(path.name, shown, options, host_model()))
     try:
         planned = plan(Template.of(model, options), options)
     except UnsupportedOpsError as error:
         return with_refusals(report, error.entries)
-    measured = None if request.runs == 0 else _measured(path, planned, request)
-    return with_plan(report, planned, measured)
-
-
-def _measured(path: Path, planned: PlannedModel, request: ReportRequest) -> Measured:
-    session = Session.of(path, request.options, threads=request.threads)
+    if request.runs == 0:
+        return with_plan(report, planned)
+    session = Session.of(path, options, threads=request.threads)
     arrays, origin = _arrays(session, request)
-    return measure(session, planned, arrays, request.runs, origin)
+    return with_plan(report, planned, measure(session, planned, arrays, request.runs, origin))
 
 
 def _arrays(session: Session, request: ReportRequest) -> tuple[list[np.ndarray], str]:

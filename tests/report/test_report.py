@@ -9,6 +9,10 @@ import pytest
 
 from circlet.commands.report import Made, ReportRequest, make_report
 from circlet.errors import FormatError, InputError
+from circlet.formats import dumps
+from circlet.ir import DType
+from circlet.ops.build import builder
+from circlet.options import Options
 from circlet.report.compare import compare
 from circlet.report.data import Report
 from circlet.report.page import data_text
@@ -93,6 +97,19 @@ def test_times_of_operators_kernels_and_the_file_agree(report: Report) -> None:
     assert report.roofs[0].name == "fp32"
 
 
+def test_sizes_are_those_that_are_asked_for(tmp_path: Path) -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (None, CHANNELS))
+    model, options = tmp_path / "m.tflite", Options(shapes=(("x", (7, CHANNELS)),))
+    model.write_bytes(dumps(b.output(b.op("SOFTMAX", [x], name="y")).model(), "tflite"))
+    request = ReportRequest((model,), tmp_path / "m.html", runs=1, options=options)
+    (report,) = make_report(request).reports
+    assert report.optimised is not None
+    for graph in (report.source, report.optimised):
+        assert {tensor.shape for tensor in graph.tensors} == {(7, CHANNELS)}
+        assert graph.operators[0].us
+
+
 def test_a_network_that_was_not_run_has_no_times(tmp_path: Path) -> None:
     (report,) = reported(tmp_path, blocks(), runs=0).reports
     assert report.timing is None
@@ -158,6 +175,7 @@ def test_pages_and_models_are_compared(tmp_path: Path, made: Made) -> None:
         make_report(again)
 
 
+@pytest.mark.smoke
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     model, target = tmp_path / "m.tflite", tmp_path / "m.html"
     model.write_bytes(blocks())
