@@ -137,6 +137,15 @@ class TimesSteps(Protocol):
 
 
 @runtime_checkable
+class TimesThreads(Protocol):
+    """A runner whose runs write down what each thread worked on each step."""
+
+    def profile_threads(self, enabled: bool = True) -> np.ndarray:
+        """Nanoseconds of work (uint64), steps by threads, written anew by every run."""
+        ...
+
+
+@runtime_checkable
 class KnowsWork(Protocol):
     """A compiler that tells what the steps of a partition compute."""
 

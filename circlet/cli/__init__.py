@@ -17,15 +17,15 @@ from circlet.escape import escaped
 
 _COMMANDS = {
     "run": "run a network on pictures, arrays or random data",
-    "bench": "time a network, by other engines in turn as well",
     "compile": "compile a network to an artifact that runs without a compiler",
     "keygen": "make a key that signs artifacts",
     "sign": "sign an artifact, for those who accept the key",
     "dump": "print what a model file holds",
     "inspect": "say what a network costs: operators, memory, weights, placement",
     "profile": "say where a network's time goes, operator by operator, and why",
-    "memory": "say what a run needs of memory, what is alive at the peak, and what would help",
-    "report": "write a page that shows a network: graph, times, memory, placement",
+    "memory": "say what a run needs of memory, and what is alive at the peak",
+    "bench": "time a network, by other engines in turn as well",
+    "report": "write a page for a browser: graph, times, memory, placement",
     "verify": "check a network against every rule, and list what cannot be run",
     "convert": "turn a model file into one of another format",
     "doctor": "say what this machine offers: CPU, compiler, cache, backends",

@@ -30,6 +30,7 @@ class TimedCall:
         partition, step: Its place in the plan.
         backend: Where it ran.
         range_us: The least and the most of the runs that count.
+        busy_us: What each thread worked on it; nothing on one thread, or where it is not told.
     """
 
     partition: int
@@ -38,6 +39,7 @@ class TimedCall:
     work: Work
     us: float
     range_us: tuple[float, float]
+    busy_us: tuple[float, ...] = ()
 
 
 def planned_again(session: Session) -> PlannedModel:
@@ -97,8 +99,9 @@ def _steps(
     steps = [(int(op), str(kernel)) for op, kernel in facts["steps"]]
     for step, work in enumerate(compiler.works(part, steps, us)):
         if work is not None:
-            least, most = spent.range_ns[step]
-            yield TimedCall(number, step, part.backend, work, us[step], (least / 1e3, most / 1e3))
+            least, most = (ns / 1e3 for ns in spent.range_ns[step])
+            busy = tuple(ns / 1e3 for ns in spent.busy_ns[step]) if spent.busy_ns else ()
+            yield TimedCall(number, step, part.backend, work, us[step], (least, most), busy)
 
 
 def _parts(number: int, part: Partition, spent: PartitionTimes) -> Iterator[TimedCall]:

@@ -154,6 +154,7 @@ class _Table:
                 roof=least.us / max(call.us, 1e-3) if least else None,
                 bound=least.bound if least else "",
                 unit=work.unit,
+                busy_us=call.busy_us,
             )
             at += call.us
 
@@ -166,8 +167,10 @@ class _Table:
         refusals = self._refusals()
         for number, known in self._all_sources().items():
             refusal = refusals.get(known.name, "")
-            facts = Facts(pieces.get(number, ()), refusal, self.machine, known.subnormals)
-            beside, place = others.get(number, ()), places.get(number, "")
+            own, beside = pieces.get(number, ()), others.get(number, ())
+            place = places.get(number, "") if own else ""
+            within = () if own else beside
+            facts = Facts(own, refusal, self.machine, known.subnormals, within)
             yield self._operator(known, facts, beside, place, whole_us)
 
     def _pieces(
@@ -179,12 +182,15 @@ class _Table:
         places: dict[int, str] = {}
         for call in self.calls:
             sources = call.work.sources
-            for (number, _), share in zip(sources, shares(sources, self.sources), strict=True):
+            parts = dict(zip(sources, shares(sources, self.sources), strict=True))
+            for (number, _), share in parts.items():
+                beside = [name for (other, name), part in parts.items() if part and other != number]
+                others[number] = tuple(dict.fromkeys((*others.get(number, ()), *beside)))
+                if not share:
+                    continue
                 least, most = (us * share for us in call.range_us)
                 piece = Piece(call.work, call.us * share, share, (least, most))
                 pieces.setdefault(number, []).append(piece)
-                beside = [name for other, name in sources if other != number]
-                others[number] = tuple(dict.fromkeys((*others.get(number, ()), *beside)))
                 places[number] = call.backend
         return pieces, others, places
 

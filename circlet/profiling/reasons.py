@@ -40,12 +40,14 @@ class Facts(NamedTuple):
         refusal: Why no native kernel took it; "" where one did.
         machine: None where peaks are not known.
         subnormals: Weights that are subnormal numbers.
+        within: Operators whose kernels do its work on the way; none where it has kernels.
     """
 
     pieces: Sequence[Piece]
     refusal: str = ""
     machine: Machine | None = None
     subnormals: int = 0
+    within: Sequence[str] = ()
 
     @property
     def us(self) -> float:
@@ -56,6 +58,8 @@ class Facts(NamedTuple):
 def why(facts: Facts) -> str:
     """The first rule that holds, as a sentence."""
     us = facts.us
+    if not facts.pieces and facts.within:
+        return f"no time of its own: folded into constants, or into the kernel of {facts.within[0]}"
     if not facts.pieces:
         return "it needs no kernel: folded away, or a view of what another operator made"
     if facts.refusal:

@@ -65,6 +65,8 @@ class CallRow:
         tasks: Pieces that threads share.
         macs, data_bytes, weights_bytes, gops, gbs, roof, bound: As those of `OperatorRow`.
         unit: The arithmetic: "fp32", "int8" or "int16".
+        busy_us: On several threads what each of them worked on it, the calling one first, by some
+            further runs; nothing where that is not told.
     """
 
     partition: int
@@ -86,6 +88,7 @@ class CallRow:
     roof: float | None
     bound: str
     unit: str
+    busy_us: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from circlet.compiler.template import Source
 from circlet.errors import CircletError
 from circlet.formats import load
 from circlet.formats.about import graph_number
-from circlet.ir import Graph, Model, Op, Tensor
+from circlet.ir import Graph, Model, Op, Origin, Tensor
 from circlet.ir.copy import copy_of
 from circlet.ir.regions import reachable
 from circlet.ops import find
@@ -51,16 +51,50 @@ def source_operators(source: Source, options: Options) -> dict[int, SourceOperat
 
     An operator of a file that descends from several (as the file itself says) stands for each of
     them with an equal part of its cost. What reading makes several of (as of operators of .onnx
-    files) is one again, by the kind of the costliest.
+    files) is one again, by the kind of the costliest. What is computed of constants costs nothing.
     """
     model = copy_of(source) if isinstance(source, Model) else load(source, options.limits)
     graph = model.graphs[graph_number(model, options.signature)]
+    ops = [op for part in reachable(graph) for op in part.ops]
+    origins = [op.origin for op in ops]  # folding unites them
+    constant = _constant(ops)
+    _settle(graph, options)
+    folded = constant | _gone(ops, graph)
     found: dict[int, SourceOperator] = {}
-    for op in _ops(graph, options):
-        for row in _rows(op):
+    for op, origin in zip(ops, origins, strict=True):
+        for row in _rows(op, origin, is_folded=op in folded):
             known = found.get(row.id)
             found[row.id] = row if known is None else _sum(known, row)
     return dict(sorted(found.items()))
+
+
+def _constant(ops: Sequence[Op]) -> set[Op]:
+    """The operators that compute constants of constants, before any run."""
+    made: set[Tensor] = set()
+    found: set[Op] = set()
+    for op in ops:
+        inputs = [tensor for tensor in op.inputs if tensor is not None]
+        if inputs and all(tensor.is_constant or tensor in made for tensor in inputs):
+            found.add(op)
+            made.update(op.outputs)
+    return found
+
+
+def _settle(graph: Graph, options: Options) -> None:
+    """Give all tensors the sizes of a session; what cannot be settled stays as the file has it."""
+    with suppress(CircletError):
+        set_input_shapes(graph, options.shapes)
+        budget = options.limits.memory_budget(0)
+        fix_shapes(graph, options.limits, ledger=FoldLedger(budget))
+
+
+def _gone(ops: Sequence[Op], graph: Graph) -> set[Op]:
+    """The operators that settling sizes computed, and put no other in the place of."""
+    left = {op for part in reachable(graph) for op in part.ops}
+    others = {source.id for op in left.difference(ops) for source in op.origin.sources}
+    return {
+        op for op in ops if op not in left and others.isdisjoint(s.id for s in op.origin.sources)
+    }
 
 
 def shares(
@@ -69,8 +103,8 @@ def shares(
     """How the time of a kernel is divided among the operators that it computes.
 
     By their modelled cost: elementary operations where any of them computes, else bytes moved.
-    What only moves data takes no time where a kernel computes besides. Equal parts where nothing
-    is known of any.
+    What only moves data takes no time where a kernel computes besides, and what is computed of
+    constants, before any run, none at all. Equal parts where nothing is known of any.
     """
     rows = [known.get(number, SourceOperator(number, name, "")) for number, name in sources]
     for weights in ([row.computing for row in rows], [row.bytes for row in rows], [1] * len(rows)):
@@ -80,25 +114,14 @@ def shares(
     return ()
 
 
-def _ops(graph: Graph, options: Options) -> Iterator[Op]:
-    """The operators with the sizes that a session settles; those that are folded as well."""
-    listed = [(part, list(part.ops)) for part in reachable(graph)]
-    with suppress(CircletError):  # what cannot be settled stays as the file has it
-        set_input_shapes(graph, options.shapes)
-        budget = options.limits.memory_budget(0)
-        fix_shapes(graph, options.limits, ledger=FoldLedger(budget))
-    for _, ops in listed:
-        yield from ops
-
-
-def _rows(op: Op) -> Iterator[SourceOperator]:
-    cost, parts = _cost(op), len(op.origin.sources)
+def _rows(op: Op, origin: Origin, *, is_folded: bool) -> Iterator[SourceOperator]:
+    cost, parts = Cost() if is_folded else _cost(op), len(origin.sources)
     made = sum(tensor.size_bytes for tensor in op.outputs)
     subnormals = sum(_subnormals(tensor) for tensor in op.inputs if tensor is not None)
-    for origin in op.origin.sources:
+    for source in origin.sources:
         yield SourceOperator(
-            origin.id,
-            origin.name,
+            source.id,
+            source.name,
             op.label,
             cost.macs // parts,
             (cost.computing + cost.operations) // parts,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from typing import TypeVar
 
 import numpy as np
 
 from circlet.backends.base import Executable, Observation, Runner
-from circlet.backends.profiled import TimesSteps
+from circlet.backends.profiled import TimesSteps, TimesThreads
 from circlet.errors import BackendError
 from circlet.progress import Stage
 from circlet.runtime.executor import Execution, living
@@ -25,6 +25,7 @@ T = TypeVar("T")
 _WARM_NS = 200_000_000
 _WARM_RUNS = 20
 _FEWEST, _MOST = 8, 4000
+_THREAD_RUNS = 8
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,14 @@ class Part:
 class PartitionTimes:
     """One partition: nanoseconds of its steps, or else of the operators that it told of.
 
-    `range_ns` are the least and the most of each step.
+    `range_ns` are the least and the most of each step, `busy_ns` what each thread worked on it, in
+    some further runs.
     """
 
     whole_ns: float
     step_ns: tuple[float, ...] = ()
     range_ns: tuple[tuple[float, float], ...] = ()
+    busy_ns: tuple[tuple[float, ...], ...] = ()
     parts: tuple[Part, ...] = ()
 
 
@@ -104,7 +107,31 @@ def time_session(
         whole = _timed(execution.run)
         samples.append(_Sample(whole, [timer.stop() for timer in timers]))
         stage.advance(1)
-    return _means(samples, plain)
+    times = _means(samples, plain)
+    return times if session.threads == 1 else _with_threads(times, execution.run, timers)
+
+
+def _with_threads(times: RunTimes, run: Callable[[], None], timers: Sequence[_Timer]) -> RunTimes:
+    """The times with those of each thread: to take these slows runs down, so they are others."""
+    clocks = [timer.thread_clock(True) for timer in timers]
+    sums: list[np.ndarray | None] = [None] * len(timers)
+    for _ in range(_THREAD_RUNS):
+        run()
+        for number, clock in enumerate(clocks):
+            if clock is not None:
+                known = sums[number]
+                sums[number] = clock.copy() if known is None else known + clock
+    for timer in timers:
+        timer.thread_clock(False)
+    rows = [
+        row if busy is None else replace(row, busy_ns=_rows(busy / _THREAD_RUNS))
+        for row, busy in zip(times.partitions, sums, strict=True)
+    ]
+    return replace(times, partitions=tuple(rows))
+
+
+def _rows(table: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, table.tolist()))
 
 
 def _is_enough(done: int, runs: int | None, deadline: float) -> bool:
@@ -171,6 +198,11 @@ class _Timer:
             return PartitionTimes(self._whole)
         self._runner.observe(None)
         return PartitionTimes(self._whole, parts=tuple(self._seen.parts))
+
+    def thread_clock(self, enabled: bool) -> np.ndarray | None:
+        """What each thread works on each step from now on; None where the backend does not tell."""
+        runner = self._runner
+        return runner.profile_threads(enabled) if isinstance(runner, TimesThreads) else None
 
     def _run(self, timeout_ns: int = 0) -> None:
         start = perf_counter_ns()

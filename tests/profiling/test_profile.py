@@ -13,6 +13,7 @@ from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.build import builder
+from circlet.ops.opdef import NoAttrs
 from circlet.profiling import Profile
 from circlet.sample import Sample
 from tests.corpora import corpus, each
@@ -68,6 +69,22 @@ def test_a_fused_kernel_is_divided_by_what_its_operators_cost() -> None:
     adds_up(found)
 
 
+def test_what_is_folded_into_constants_takes_no_time() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, 8, 8, 16))
+    stored = b.constant("stored", np.ones((16, 1, 1, 16), np.float16))
+    weights = b.op("DEQUANTIZE", [stored], NoAttrs(), name="weights")
+    y = b.op("CONV_2D", [x, weights], conv2d_attrs("SAME", 1, 1), name="conv")
+    model = b.output(y).model()
+    found = circlet.profile(dumps(model, "tflite"), runs=4, threads=1, roofline=False)
+    folded, conv = found.operators
+    assert (folded.name, folded.kind, folded.us) == ("weights", "DEQUANTIZE", 0)
+    assert conv.kind == "CONV_2D" and conv.us > 0 and not conv.fused_with
+    assert folded.why.startswith(("no time of its own", "it needs no kernel"))
+    assert conv.macs == 8 * 8 * 16 * 16
+    adds_up(found)
+
+
 def test_operators_that_numpy_runs_say_why() -> None:
     sample = Sample("int8")
     session = circlet.Session(sample.model_path, backends=["reference"], threads=1)
@@ -97,6 +114,20 @@ def test_artifacts_and_impossible_counts_are_refused(tmp_path: Path) -> None:
     for runs in (0, -1, 10**9):
         with pytest.raises(InputError, match="so many runs"):
             circlet.profile(sample.model_path, runs=runs)
+
+
+def test_threads_tell_what_each_worked(sessions: dict[int, Profile]) -> None:
+    assert all(call.busy_us == () for call in sessions[1].calls)
+    calls = sessions[2].calls
+    assert {len(call.busy_us) for call in calls} == {2}
+    assert all(call.busy_us[0] > 0 for call in calls)  # the calling thread works on every step
+    assert all(busy >= 0 for call in calls for busy in call.busy_us)
+
+
+@pytest.fixture(scope="module")
+def sessions() -> dict[int, Profile]:
+    model = Sample("int8").model_path
+    return {n: circlet.profile(model, runs=2, threads=n, roofline=False) for n in (1, 2)}
 
 
 @each("name", MODELS, QUICK)

@@ -29,6 +29,7 @@ _ALIGNMENT = 64  # LINE_BYTES of abi.py, which a start does without
 _ARENA, _INPUT = 1, 3  # of `enum circlet_space`
 _INTERRUPTED = 9  # of `enum circlet_status`
 _PLAN_HEADER_BYTES, _STEP_WORDS, _CONTROL = 80, 10, 0xFFFFFFFF  # of `circlet_abi.h`
+_MOST_THREADS = 64  # CIRCLET_MAX_THREADS of `circlet_runtime.h`
 _LONG_WORK = 1 << 20  # in the units of steps
 _load_numbers = itertools.count(1)
 
@@ -243,6 +244,7 @@ class _Bound:
         self.inputs = inputs
         self.outputs = outputs
         self.step_ns: npt.NDArray[np.uint64] | None = None
+        self.busy_ns: npt.NDArray[np.uint64] | None = None
         self.observing: Observing | None = None
 
 
@@ -263,6 +265,7 @@ class Binding:
         threads: int = 1,
     ) -> None:
         self._runtime = executable.runtime
+        self._threads = min(max(1, threads), _MOST_THREADS)
         self._bound = _Bound(executable, list(inputs), list(outputs))
         out = ctypes.c_void_p()
         status = self._runtime.binding_create(
@@ -303,6 +306,18 @@ class Binding:
         check(self._runtime.binding_profile(self._handle, address_of(step_ns) if enabled else None))
         self._bound.step_ns = step_ns
         return step_ns
+
+    def profile_threads(self, enabled: bool = True) -> npt.NDArray[np.uint64]:
+        """Has every run write what each thread worked on each step, in nanoseconds, to the array.
+
+        Steps by threads; those of the thread that runs the plan come first.
+        """
+        pointer = ctypes.c_void_p
+        tell = self._runtime.library.function("circlet_binding_profile_threads", pointer, pointer)
+        busy_ns = np.zeros((self._bound.executable.step_count, self._threads), np.uint64)
+        check(tell(self._handle, address_of(busy_ns) if enabled else None))
+        self._bound.busy_ns = busy_ns
+        return busy_ns
 
     def observe(self, observer: Observer | None) -> None:
         """Tell an observer of every op that runs from now on, or nobody any more."""

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from circlet.profiling.result import CallRow, OperatorRow, Profile
 
 _PROCESS = 1
-_KERNELS, _OPERATORS = 1, 2
+_KERNELS, _OPERATORS, _FIRST_THREAD = 1, 2, 3
 
 
 def chrome_trace(profile: Profile) -> str:
-    """One run: a track of kernel calls, and above it one of the source operators they compute.
+    """One run: a track of kernel calls, and beside it one of the source operators they compute.
 
-    The calls of a step are one event, whichever threads worked on it.
+    On several threads each has a track as well, with how long it worked on each call; at most as
+    long as the call took, as they were timed in other runs.
     """
     names = {row.id: row for row in profile.operators}
     events = [
@@ -25,6 +26,7 @@ def chrome_trace(profile: Profile) -> str:
         _named("thread_name", _OPERATORS, "source operators"),
         _named("thread_name", _KERNELS, "kernels"),
         *_events(profile, names),
+        *_threads(profile),
     ]
     document = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": _about(profile)}
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
@@ -52,6 +54,16 @@ def _events(profile: Profile, names: dict[int, OperatorRow]) -> Iterator[dict[st
                 event = _event(row.name, _OPERATORS, at, call.us * share)
                 yield {**event, "cat": row.kind, "args": {"kind": row.kind, "id": row.id}}
             at += call.us * share
+
+
+def _threads(profile: Profile) -> Iterator[dict[str, object]]:
+    count = max((len(call.busy_us) for call in profile.calls), default=0)
+    for thread in range(count):
+        yield _named("thread_name", _FIRST_THREAD + thread, f"thread {thread}")
+        for call in profile.calls:
+            busy = min(call.us, call.busy_us[thread]) if call.busy_us else 0.0
+            if busy:
+                yield _event(call.kernel, _FIRST_THREAD + thread, call.start_us, busy)
 
 
 def _event(name: str, thread: int, start_us: float, us: float) -> dict[str, object]:

@@ -23,6 +23,7 @@ struct circlet_binding {
     char *arena;
     scratch_area scratch;
     uint64_t *step_ns;
+    uint64_t *busy_ns;
     circlet_observer *observer;
     void *observer_context;
     size_t bytes;
@@ -227,6 +228,15 @@ CIRCLET_EXPORT uint32_t circlet_binding_profile(circlet_binding *binding, uint64
     return CIRCLET_OK;
 }
 
+CIRCLET_EXPORT uint32_t circlet_binding_profile_threads(circlet_binding *binding,
+                                                        uint64_t *busy_ns) {
+    if (!enter_now(binding))
+        return CIRCLET_BUSY;
+    binding->busy_ns = busy_ns;
+    leave(binding);
+    return CIRCLET_OK;
+}
+
 CIRCLET_EXPORT uint32_t circlet_binding_observe(circlet_binding *binding,
                                                 circlet_observer *observer, void *context) {
     if (!enter_now(binding))
@@ -237,11 +247,29 @@ CIRCLET_EXPORT uint32_t circlet_binding_observe(circlet_binding *binding,
     return CIRCLET_OK;
 }
 
-static inline void run_step(circlet_binding *binding, const bound_step *step, uint32_t threads) {
-    if (threads > 1 && step->chunks > 1 && !step->is_serial)
-        pool_run_step(binding->pool, step, binding->scratch, threads, &binding->watch);
-    else if (step->tasks)
+static inline void run_step(circlet_binding *binding, uint32_t index, uint32_t threads) {
+    const bound_step *step = &binding->steps[index];
+    uint64_t *busy_ns = binding->busy_ns;
+    if (busy_ns)
+        busy_ns += (uint64_t)index * binding->threads;
+    if (threads > 1 && step->chunks > 1 && !step->is_serial) {
+        pool_run_step(binding->pool, step, binding->scratch, threads, &binding->watch, busy_ns);
+        return;
+    }
+    uint64_t start = busy_ns ? sys_now_ns() : 0;
+    if (step->tasks)
         run_tasks(step, binding->scratch.base, 0, step->tasks, &binding->watch);
+    if (busy_ns)
+        *busy_ns += sys_now_ns() - start;
+}
+
+/* What threads took is counted anew in every run. */
+static void clear_clocks(circlet_binding *binding) {
+    uint64_t *busy_ns = binding->busy_ns, places = binding->step_count;
+    for (uint64_t i = 0; binding->step_ns && i < places; i++)
+        binding->step_ns[i] = 0;
+    for (uint64_t i = 0; busy_ns && i < places * binding->threads; i++)
+        busy_ns[i] = 0;
 }
 
 /* The step after a control step, which is bound without a kernel. */
@@ -263,8 +291,7 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
     uint32_t turns_left = binding->executable->plan->most_turns;
     uint64_t work = 0, most_work = binding->executable->plan->most_work;
     uint64_t weight = 0, next_look = WORK_PER_LOOK;
-    for (uint32_t i = 0; step_ns && i < binding->step_count; i++)
-        step_ns[i] = 0;
+    clear_clocks(binding);
     for (uint32_t i = 0, next; i < binding->step_count; i = next) {
         bound_step *step = &binding->steps[i];
         if (__atomic_load_n(&binding->state, __ATOMIC_RELAXED) & CANCELLED_BIT)
@@ -273,7 +300,7 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
             return CIRCLET_TIMEOUT;
         next = i + 1;
         if (step->kernel)
-            run_step(binding, step, threads);
+            run_step(binding, i, threads);
         else
             next = step_after(step, i);
         if (next <= i && !turns_left--)

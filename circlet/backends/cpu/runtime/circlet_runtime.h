@@ -57,6 +57,11 @@ CIRCLET_EXPORT void *circlet_binding_arena(circlet_binding *binding);
 /* Has every run write the nanoseconds of each step to `step_ns`; null stops it. */
 CIRCLET_EXPORT uint32_t circlet_binding_profile(circlet_binding *binding, uint64_t *step_ns);
 
+/* Has every run write the nanoseconds that each thread worked on each step to `busy_ns`, which has a
+ * place for each thread of the binding in each step; null stops it. It takes a clock for each chunk. */
+CIRCLET_EXPORT uint32_t circlet_binding_profile_threads(circlet_binding *binding,
+                                                        uint64_t *busy_ns);
+
 /* Is told of a step that has run, on the thread that called circlet_run. It may call
  * circlet_cancel on the binding, and nothing else of it. */
 typedef void circlet_observer(void *context, uint32_t step, uint64_t ns);

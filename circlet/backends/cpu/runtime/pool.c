@@ -40,6 +40,7 @@ struct circlet_pool {
     _Alignas(CACHE_LINE) const bound_step *step;
     scratch_area scratch;
     watch *watch;
+    uint64_t *busy_ns;
     uint32_t core; /* on which the caller was when it took the pool */
     _Alignas(CACHE_LINE) uint32_t done; /* chunks that workers were done with, in all steps */
     _Alignas(CACHE_LINE) uint32_t taken;
@@ -78,7 +79,10 @@ static void run_chunk(const circlet_pool *pool, uint32_t chunk, uint32_t thread)
     int64_t begin = chunk * step->quotient + extra;
     int64_t end = begin + step->quotient + (chunk < front || chunk >= back);
     char *scratch = pool->scratch.base + thread * pool->scratch.stride;
+    uint64_t *busy_ns = pool->busy_ns, start = busy_ns ? sys_now_ns() : 0;
     run_tasks(step, scratch, begin, end, pool->watch);
+    if (busy_ns)
+        busy_ns[thread] += sys_now_ns() - start;
 }
 
 /* Claims chunks of a share one by one and runs them; returns how many. Only after the claim may the
@@ -268,8 +272,9 @@ static void offer(circlet_pool *pool, uint32_t chunks, uint32_t threads) {
  * workers have claimed. `expected` counts modulo 2^32, as `done` does, and is never set back: a
  * worker that is late to report would be counted in the wrong step. */
 void pool_run_step(circlet_pool *pool, const bound_step *step, scratch_area scratch,
-                   uint32_t threads, watch *watch) {
+                   uint32_t threads, watch *watch, uint64_t *busy_ns) {
     pool->step = step;
+    pool->busy_ns = busy_ns;
     pool->scratch = scratch;
     pool->watch = watch;
     offer(pool, step->chunks, threads);

@@ -45,9 +45,10 @@ uint64_t pool_process_token(circlet_pool *pool);
 uint32_t pool_acquire(circlet_pool *pool, uint32_t threads);
 void pool_release(circlet_pool *pool);
 
-/* Runs one step on the calling thread and on the workers 1 .. threads - 1. */
+/* Runs one step on the calling thread and on the workers 1 .. threads - 1. Each of them adds the
+ * nanoseconds of its chunks to its place in `busy_ns`, unless that is null. */
 void pool_run_step(circlet_pool *pool, const bound_step *step, scratch_area scratch,
-                   uint32_t threads, watch *watch);
+                   uint32_t threads, watch *watch, uint64_t *busy_ns);
 
 /* Runs some tasks of a step on this thread, up to where the run is to end. */
 static inline void run_tasks(const bound_step *step, char *scratch, int64_t begin, int64_t end,
