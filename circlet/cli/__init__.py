@@ -26,6 +26,7 @@ _COMMANDS = {
     "profile": "say where a network's time goes, operator by operator, and why",
     "memory": "say what a run needs of memory, and what is alive at the peak",
     "bench": "time a network, by other engines in turn as well",
+    "report": "write a page for a browser: graph, times, memory, placement",
     "verify": "check a network against every rule, and list what cannot be run",
     "convert": "turn a model file into one of another format",
     "optimize": "rewrite a model file into a better one that computes the same",

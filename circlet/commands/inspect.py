@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from circlet.backends.base import MemoryUse
-from circlet.compiler.planning import PlannedModel, plan
+from circlet.compiler.planning import PlannedModel, plan, set_input_shapes
 from circlet.compiler.template import Template
 from circlet.errors import CircletError, UnsupportedOp, UnsupportedOpsError
 from circlet.formats import load
@@ -144,7 +144,7 @@ def inspect_model(path: Path, options: Options | None = None) -> Inspection:
     options = options or Options()
     model = load(path, options.limits)
     declared = [[tensor.shape for tensor in graph.tensors] for graph in model.graphs]
-    operators, tensors = _rows(_settled(path, options) if _is_open(model) else model, declared)
+    operators, tensors = _rows(settled(path, options) if is_open(model) else model, declared)
     weights = tuple(_weights(model))
     found = Inspection(
         model=str(path),
@@ -169,17 +169,19 @@ def inspect_model(path: Path, options: Options | None = None) -> Inspection:
     )
 
 
-def _is_open(model: Model) -> bool:
+def is_open(model: Model) -> bool:
+    """Whether the file leaves a size open."""
     tensors = (tensor for graph in model.graphs for tensor in graph.tensors)
     return any(None in tensor.shape or not tensor.has_rank for tensor in tensors)
 
 
-def _settled(path: Path, options: Options) -> Model:
+def settled(path: Path, options: Options) -> Model:
     """The model of a file with the sizes that a session settles at first."""
     model = load(path, options.limits)
     listed = [(graph, list(graph.ops), list(graph.tensors)) for graph in model.graphs]
     budget = options.limits.memory_budget(model.source_bytes)
     with suppress(CircletError):  # what cannot be settled stays as the file has it
+        set_input_shapes(model.main, options.shapes)
         fix_shapes(model.main, options.limits, ledger=FoldLedger(budget))
     for graph, ops, tensors in listed:  # those that were folded on the way are the file's, too
         graph.ops[:], graph.tensors[:] = ops, tensors

@@ -37,6 +37,13 @@ def emit_unit(kernels: Sequence[EmittedKernel]) -> str:
     return "\n".join([*includes, "", *preludes, "", *functions, _table(len(kernels))])
 
 
+def kernel_text(item: EmittedKernel) -> str:
+    """The C text of one kernel, for reading."""
+    kernel = item.kernel
+    lines = [f"#include <{kernel.header}>", kernel.prelude, _function(0, item)]
+    return "\n".join(filter(None, lines))
+
+
 def _function(index: int, item: EmittedKernel) -> str:
     kernel = item.kernel
     arguments = "".join(f", {argument}" for argument in kernel.arguments)

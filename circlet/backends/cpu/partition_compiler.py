@@ -14,6 +14,7 @@ from circlet.backends import base
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.compile import LoweredPartition, RunBounds, compile_partition
 from circlet.backends.cpu.control import ControlFlow, is_control
+from circlet.backends.cpu.details import details_of
 from circlet.backends.cpu.lower.floats.bf16 import has_bf16
 from circlet.backends.cpu.lowering import LOWERINGS, Lowering
 from circlet.backends.cpu.memory_use import memory_map, memory_use
@@ -24,6 +25,7 @@ from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.toolchain import UnitSource, check_targets, compile_units, started
 from circlet.backends.cpu.tuning.knobs import KnobSettings
+from circlet.backends.detailed import PartitionDetails
 from circlet.backends.profiled import MemoryMap, Steps, Work
 from circlet.config import Config
 from circlet.errors import LimitError
@@ -178,6 +180,10 @@ class CpuCompiler:
         if list(compiled.steps) == [(op, kernel) for op, kernel in steps]:
             return works_of(partition, compiled.calls, step_us, len(compiled.constants))
         return operator_works(partition, steps)
+
+    def details(self, partition: Partition) -> PartitionDetails:
+        """How a partition runs on the first target."""
+        return details_of(partition, self.lowered(partition, self.job.targets[0]))
 
     def lowered(
         self,

@@ -1,0 +1,1 @@
+self.onmessage = ({ data }) => self.postMessage({ number: data.number, box: layout(data.box) });
