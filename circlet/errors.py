@@ -303,3 +303,28 @@ class BackendError(CircletError):
     """
 
     code = "E-BACKEND"
+
+
+class NNAPIError(CircletError):
+    """A call of the Android Neural Networks API ended in a result code other than NO_ERROR.
+
+    `result` is that code; docs/nnapi-c.md says which calls give which codes, and when.
+    """
+
+    code = "E-NNAPI"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        why: str | Sequence[str] = "",
+        fix: str = "",
+        result: int = 5,
+    ) -> None:
+        self.result = result
+        super().__init__(what, where=where, why=why, fix=fix)
+
+    def as_dict(self) -> dict[str, object]:
+        """The message parts and the result code."""
+        return {**super().as_dict(), "result": self.result}

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -264,18 +264,6 @@ class PartitionCompiler(Protocol):
 
     def memory(self, partition: Partition) -> MemoryUse | None:
         """What a partition needs for the first target, None where the backend plans no memory."""
-        ...
-
-
-@runtime_checkable
-class TellsCalls(Protocol):
-    """What the compiler of a backend may offer besides: the kernel calls of a partition."""
-
-    def calls(self, partition: Partition) -> Sequence[tuple[int, str]]:
-        """For each call in the order of execution its op's position in the partition, and a name.
-
-        An op without a call has none of its own to do: its result is a view of another's memory.
-        """
         ...
 
 

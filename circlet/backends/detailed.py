@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from circlet.backends.profiled import PlacedBlock
+from circlet.backends.profiled import PlannedBlock
 from circlet.plan.partition import Partition
 
 
@@ -43,7 +43,7 @@ class PartitionDetails:
     codes: tuple[str, ...]
     headers: Mapping[str, str]
     lowerings: tuple[str, ...]
-    blocks: tuple[PlacedBlock, ...]
+    blocks: tuple[PlannedBlock, ...]
     arena_bytes: int
     lower_bound_bytes: int
     planner: str

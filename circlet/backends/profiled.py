@@ -1,4 +1,4 @@
-"""What a backend may offer besides its contract: work and time of steps, peaks of the machine.
+"""What a backend may offer besides its contract: steps, their work and time, peaks of the machine.
 
 A profile asks for these where a backend has them. Where it has none, observers tell the time of
 operators, and partitions that cannot be observed are timed whole.
@@ -95,35 +95,49 @@ class Peaks:
 
 
 @dataclass(frozen=True)
-class PlacedBlock:
-    """A buffer in an arena: its bytes, the steps of its life (both included), and its place."""
+class PlannedStep:
+    """One step of a partition.
 
-    name: str
-    size_bytes: int
-    first: int
-    last: int
-    offset: int
+    Attributes:
+        op: The position of its operator in the partition.
+        kernel: What runs.
+        tasks: How many independent pieces of it there are.
+        writes: Names of the tensors that it writes.
+    """
+
+    op: int
+    kernel: str
+    tasks: int
+    writes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class MemoryMap:
-    """An arena over the schedule.
+class PlannedBlock:
+    """Memory of the arena that is taken from step `first` to step `last`, both included."""
 
-    Attributes:
-        blocks: What lies in it.
-        steps: For each step the operator that it belongs to, by source names.
-    """
+    name: str
+    offset: int
+    size_bytes: int
+    first: int
+    last: int
 
-    blocks: tuple[PlacedBlock, ...]
-    steps: tuple[str, ...]
+
+@dataclass(frozen=True)
+class LinearPlan:
+    """The steps of a partition in order, and the memory that they share."""
+
+    steps: tuple[PlannedStep, ...]
+    blocks: tuple[PlannedBlock, ...]
+    arena_bytes: int
+    planner: str
 
 
 @runtime_checkable
-class KnowsMemoryMap(Protocol):
-    """A compiler that tells where everything lies in the arena of a partition."""
+class ShowsPlan(Protocol):
+    """A partition compiler that can tell its steps; others run operators one by one."""
 
-    def memory_map(self, partition: Partition) -> MemoryMap:
-        """The arena of a partition for the first target."""
+    def linear_plan(self, partition: Partition) -> LinearPlan:
+        """The plan of a partition that `optimize` gave, for the first target."""
         ...
 
 

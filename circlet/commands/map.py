@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from circlet.backends.base import TellsCalls
+from circlet.backends.profiled import ShowsPlan
 from circlet.compiler.planning import PlannedModel, plan
 from circlet.compiler.template import Template
 from circlet.formats import load
@@ -195,7 +195,7 @@ def _operators(planned: PlannedModel, names: dict[SourceOp, str]) -> Iterator[Op
     number = 0
     for place, part in enumerate(planned.partitions):
         compiler = by_name[part.backend]
-        calls = _calls(part, compiler if isinstance(compiler, TellsCalls) else None)
+        calls = _calls(part, compiler if isinstance(compiler, ShowsPlan) else None)
         for op, own in zip(part.ops, calls, strict=True):
             yield OperatorRow(
                 number,
@@ -210,11 +210,11 @@ def _operators(planned: PlannedModel, names: dict[SourceOp, str]) -> Iterator[Op
             number += 1
 
 
-def _calls(part: Partition, compiler: TellsCalls | None) -> list[tuple[str, ...]]:
+def _calls(part: Partition, compiler: ShowsPlan | None) -> list[tuple[str, ...]]:
     """The kernels of each op of a partition."""
     found: list[list[str]] = [[] for _ in part.ops]
-    for position, kernel in () if compiler is None else compiler.calls(part):
-        found[position].append(kernel)
+    for step in () if compiler is None else compiler.linear_plan(part).steps:
+        found[step.op].append(step.kernel)
     return [tuple(kernels) for kernels in found]
 
 

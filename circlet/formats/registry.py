@@ -179,5 +179,21 @@ def _onnx() -> Format:
     return Format("onnx", (".onnx",), recognises, read, read_beside=read_beside)
 
 
-for _format in (_tables("tflite"), _tables("circle"), _onnx(), _text()):
+def _nnapi() -> Format:
+    """Networks of the Android Neural Networks API as JSON."""
+
+    def read(data: memoryview, limits: Limits) -> Model:
+        from circlet.formats.nnapi.read import read_nnapi
+
+        return read_nnapi(data, limits)
+
+    def write(model: Model, origins: bool) -> bytes:
+        from circlet.formats.nnapi.write import write_nnapi
+
+        return write_nnapi(model, origins)
+
+    return Format("nnapi", (".json",), lambda head: head.lstrip()[:1] == b"{", read, write)
+
+
+for _format in (_tables("tflite"), _tables("circle"), _onnx(), _nnapi(), _text()):
     register_format(_format)

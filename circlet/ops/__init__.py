@@ -55,6 +55,6 @@ from circlet.ops import lsh_projection, random, skip_gram  # noqa: F401
 from circlet.ops import bcq, circle_attention, circle_norm, rope  # noqa: F401
 from circlet.ops import gru, lstm_bidirectional, rnn  # noqa: F401
 from circlet.ops import ngrams, ragged  # noqa: F401
-from circlet.ops import onnx  # noqa: F401
+from circlet.ops import nnapi, onnx  # noqa: F401
 from circlet.ops import audio, mediapipe, signal  # noqa: F401
 from circlet.ops import stablehlo  # noqa: F401

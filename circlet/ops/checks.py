@@ -82,12 +82,17 @@ def known_sizes(index: int, name: str) -> Rule:
     )
 
 
-def not_empty(*indices: int) -> Rule:
-    """Rule: the named inputs, where given, have no dimension of size 0."""
+def not_empty(*indices: int, images: int | None = None) -> Rule:
+    """Rule: the named inputs, where given, have no dimension of size 0.
+
+    Of input `images` there may be none, that is, its first dimension may be 0.
+    """
 
     def holds(op: Op) -> bool:
-        tensors = [op.input(index) for index in indices]
-        return all(tensor is None or 0 not in tensor.shape for tensor in tensors)
+        shapes = [tensor.shape for index in indices if (tensor := op.input(index)) is not None]
+        if images is not None:
+            shapes.append(operand(op, images).shape[1:])
+        return all(0 not in shape for shape in shapes)
 
     return Rule("operands_not_empty", holds, "no operand may have a dimension of size 0")
 

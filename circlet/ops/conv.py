@@ -124,7 +124,7 @@ def _rules(axis: int, channels: Rule) -> tuple[Rule, ...]:
     return (
         checks.rank_is(0, 4, "input"),
         checks.rank_is(1, 4, "weights"),
-        checks.not_empty(0, 1),
+        checks.not_empty(1, images=0),
         checks.known_sizes(1, "weights"),
         checks.padding(2),
         checks.one_of("activation", checks.ACTIVATIONS),
@@ -158,11 +158,23 @@ def _evaluate_depthwise(op: Op, arrays: Arrays) -> list[np.ndarray]:
     return evaluate_weighted(op, arrays, lambda x, w: convolve_depthwise(x, w, window))
 
 
+def _decompose_conv(op: Op) -> list[Op]:
+    """Groups of 8-bit weights that are computed run apart."""
+    from circlet.ops.computed_weights import groups_apart  # It makes ops of this file's kinds.
+
+    return groups_apart(op)
+
+
 def _decompose_depthwise(op: Op) -> list[Op]:
-    """Float rows meet constant uint8 weights: the same over the weights' real values."""
+    """Float rows meet constant uint8 weights: the same over the weights' real values.
+
+    Channels of 8-bit weights that are computed run apart.
+    """
+    from circlet.ops.computed_weights import channels_apart
+
     weights = operand(op, 1)
     if not has_float_weights_as_bytes(op) or weights.data is None:
-        return []
+        return channels_apart(op)
     parts = Parts(op)
     real = parts.constant(real_weights(weights, weights.data, _DEPTHWISE_FILTERS))
     parts.make(op.kind, [op.inputs[0], real, *op.inputs[2:]], op.attrs, op.outputs[0])
@@ -187,6 +199,7 @@ CONV_2D = register(
         ),
         evaluate=_evaluate_conv,
         cost=_cost,
+        decompose=_decompose_conv,
     )
 )
 

@@ -33,7 +33,7 @@ def convolve_depthwise(data: Array, weights: Array, window: Window2D) -> Array:
     for tap in taps(window, _sizes(data), _sizes(total)):
         source = data[:, *tap.pixels, :, None]
         add_scaled(total[:, *tap.windows], source, filters[tap.position])
-    return total.reshape(*total.shape[:3], -1)
+    return total.reshape(*total.shape[:3], weights.shape[3])
 
 
 def convolve_transposed(
@@ -63,7 +63,7 @@ def _add_projected(total: Array, pixels: Array, weights: Array) -> None:
 def _project(pixels: Array, weights: Array) -> Array:
     """Pixels [..., depth] times weights [filters, depth], as one matrix product."""
     flat = np.ascontiguousarray(pixels).reshape(-1, pixels.shape[-1])
-    return matmul(flat, weights.T).reshape(*pixels.shape[:-1], -1)
+    return matmul(flat, weights.T).reshape(*pixels.shape[:-1], len(weights))
 
 
 def _image(data: Array, window: Window2D, channels: tuple[int, ...]) -> Array:

@@ -138,7 +138,9 @@ def _logistic(x: Floats) -> Floats:
 
 
 def activated(x: Floats, activation: str) -> Floats:
-    """What cells make of values: a fused activation, or TANH."""
+    """What cells make of values: a fused activation, TANH or LOGISTIC."""
+    if activation == "LOGISTIC":
+        return _logistic(x)
     return np.tanh(x) if activation == "TANH" else activate_float(x, activation)
 
 

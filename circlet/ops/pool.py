@@ -85,7 +85,7 @@ def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
         infer=_infer,
         rules=(
             checks.rank_is(0, 4, "input"),
-            checks.not_empty(0),
+            checks.not_empty(images=0),
             checks.padding(2),
             checks.one_of("activation", checks.ACTIVATIONS),
             checks.steps(2, "strides", "kernel_shape"),
@@ -97,7 +97,7 @@ def _pool(kind: str, reduce: Reduce, types: tuple[str, ...]) -> OpDef:
             ),
             Rule(
                 "window_fits",
-                lambda op: 0 not in _infer(op)[0].shape,
+                lambda op: 0 not in _infer(op)[0].shape[1:],
                 "the window must fit into the input",
             ),
             affine(0),

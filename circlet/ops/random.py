@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
@@ -152,15 +153,24 @@ def _evaluate_multinomial(op: Op, inputs: Arrays) -> list[np.ndarray]:
     logits, count = present(inputs[0]), int(present(inputs[1]))
     if count < 0:
         raise GraphError("a number of samples is negative", where=op.name, why=str(count))
-    rows, generator = len(logits), _generator(op, inputs)
+    generator = _generator(op, inputs)
+    made = drawn_classes(logits, count, generator, op.outputs[0].dtype.numpy)
+    generator.skip(len(logits) * (-(-count // 4) * 4) * _SKIPPED)
+    return _results(op, made, generator)
+
+
+def drawn_classes(
+    logits: np.ndarray, count: int, generator: Philox, dtype: npt.DTypeLike
+) -> np.ndarray:
+    """Classes drawn from rows of logits, [rows, count]; the generator stays where it is."""
+    rows = len(logits)
     words = Philox(generator.counter, generator.key).draw(-(-rows * count // 2))
-    generator.skip(rows * (-(-count // 4) * 4) * _SKIPPED)
     places = uniform_doubles(words.reshape(-1, 2)[: rows * count]).reshape(rows, count)
-    made = np.empty((rows, count), op.outputs[0].dtype.numpy)
+    made = np.empty((rows, count), dtype)
     for row, (values, place) in enumerate(zip(logits, places, strict=True)):
         sums = _cumulative(values)
         made[row] = np.searchsorted(sums, place * sums[-1], side="right")
-    return _results(op, made, generator)
+    return made
 
 
 def _cumulative(logits: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from circlet.ops.elementwise import broadcast_shape
 from circlet.ops.layout import paddings
 from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
-    always,
     count,
     holds_only,
     infer_ranked,
@@ -117,7 +116,7 @@ register(
         dtypes=("* INT32 -> *", "* INT64 -> *"),
         infer=infer_ranked(_infer_broadcast_to),
         evaluate=_evaluate_broadcast_to,
-        identity=always,
+        identity=lambda op: None not in operand(op, 0).shape,
         shape_inputs=(1,),
         rules=(
             lists(1),

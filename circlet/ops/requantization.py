@@ -71,3 +71,8 @@ def is_evaluated(op: Op) -> bool:
 def rounds_to_even(op: Op) -> bool:
     """Whether sums are scaled as ONNX Runtime does it."""
     return op.requantization == EVEN
+
+
+def rounds_twice(op: Op) -> bool:
+    """Whether sums of 32 bits are scaled by gemmlowp's fixed-point multiplier."""
+    return requantization_of(op) == DOUBLE

@@ -11,7 +11,6 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ops.opdef import Arrays, OpDef, QuantRule, Rule, TensorType, register
 from circlet.ops.operands import (
-    always,
     infer_ranked,
     known_ints,
     operand,
@@ -123,6 +122,14 @@ def lists(*indices: int) -> Rule:
     return Rule("positions", holds, "positions and sizes must be INT32 or INT64 lists")
 
 
+def _takes_all(op: Op) -> bool:
+    """Where sizes are open, lists must be known to skip and to leave nothing."""
+    begin, size = known_ints(op.input(1)), known_ints(op.input(2))
+    if None not in operand(op, 0).shape:
+        return True
+    return begin is not None and size is not None and {*begin} == {0} and {*size} == {-1}
+
+
 register(
     OpDef(
         kind="SLICE",
@@ -131,7 +138,7 @@ register(
         dtypes=("* INT32 INT32 -> *", "* INT64 INT64 -> *"),
         infer=infer_ranked(_infer_slice),
         evaluate=_evaluate_slice,
-        identity=always,
+        identity=_takes_all,
         view=_slice_view,
         shape_inputs=(1, 2),
         rules=(

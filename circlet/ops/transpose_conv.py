@@ -54,7 +54,7 @@ def _output_shape_fits(op: Op) -> bool:
 
 
 def _is_output_shape(op: Op, sizes: tuple[int, ...], data: Shape) -> bool:
-    if len(sizes) != 4 or min(sizes) < 1:
+    if len(sizes) != 4 or min(sizes[1:]) < 1 or sizes[0] < 0:
         return False
     return data[0] in (None, sizes[0]) and _filters(op) in (None, sizes[3])
 
@@ -97,6 +97,13 @@ def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
     )
 
 
+def _decompose(op: Op) -> list[Op]:
+    """Over 8-bit weights that are computed: a convolution of the pixels with zeros between."""
+    from circlet.ops.computed_weights import pixels_apart  # It asks this file for windows.
+
+    return pixels_apart(op)
+
+
 TRANSPOSE_CONV = register(
     OpDef(
         kind="TRANSPOSE_CONV",
@@ -119,7 +126,7 @@ TRANSPOSE_CONV = register(
         rules=(
             checks.rank_is(_DATA, 4, "input"),
             checks.rank_is(_WEIGHTS, 4, "weights"),
-            checks.not_empty(_WEIGHTS, _DATA),
+            checks.not_empty(_WEIGHTS, images=_DATA),
             checks.known_sizes(_WEIGHTS, "weights"),
             checks.padding(2),
             checks.one_of("activation", checks.ACTIVATIONS),
@@ -128,8 +135,8 @@ TRANSPOSE_CONV = register(
             Rule(
                 "output_shape_fits",
                 _output_shape_fits,
-                "the output shape must be four positive sizes: the input's batch, height, width, "
-                "and the weights' filter count",
+                "the output shape must be four sizes: the input's batch, positive height and "
+                "width, and the weights' filter count",
             ),
             Rule(
                 "windows_fit",
@@ -144,5 +151,6 @@ TRANSPOSE_CONV = register(
         ),
         evaluate=_evaluate,
         cost=_cost,
+        decompose=_decompose,
     )
 )

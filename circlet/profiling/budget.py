@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from circlet.backends.profiled import PlacedBlock
+from circlet.backends.profiled import PlannedBlock
 from circlet.compiler.template import Source
 from circlet.errors import CircletError, LimitError
 from circlet.options import Options
@@ -126,13 +126,13 @@ def _split(report: MemoryReport, budget_bytes: int) -> Iterator[tuple[str, str, 
         yield "split", f"{text} bytes", size + rest
 
 
-def _halved(block: PlacedBlock, name: str) -> PlacedBlock:
+def _halved(block: PlannedBlock, name: str) -> PlannedBlock:
     if block.name != name:
         return block
     return replace(block, size_bytes=-(-block.size_bytes // 2))
 
 
-def _peak_of(blocks: Sequence[PlacedBlock]) -> tuple[int, list[PlacedBlock]]:
+def _peak_of(blocks: Sequence[PlannedBlock]) -> tuple[int, list[PlannedBlock]]:
     """The most bytes alive in one step, and what is alive then."""
     changes: dict[int, int] = {}
     for block in blocks:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from circlet.backends.base import MemoryUse
-from circlet.backends.profiled import KnowsMemoryMap, MemoryMap, PlacedBlock
+from circlet.backends.profiled import PlannedBlock, ShowsPlan
 from circlet.compiler.planning import PlannedModel, plan
 from circlet.compiler.template import Source, Template
 from circlet.ir import Model, Tensor
@@ -15,6 +15,20 @@ from circlet.ops.state import variables
 from circlet.options import Options
 from circlet.plan.partition import Partition
 from circlet.target.threads import usable_cores
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """An arena over the schedule.
+
+    Attributes:
+        blocks: What lies in it.
+        steps: For each step the operator that it belongs to, by source names.
+    """
+
+    blocks: tuple[PlannedBlock, ...]
+    steps: tuple[str, ...]
+
 
 NO_MAP = MemoryMap((), ())
 
@@ -142,8 +156,7 @@ def plan_memory(source: Source, options: Options, threads: int | None = None) ->
         if use is None:
             unplanned += [op.name for op in part.ops]
             continue
-        placed = compiler.memory_map(part) if isinstance(compiler, KnowsMemoryMap) else NO_MAP
-        rows.append(_partition(number, part, use, placed))
+        rows.append(_partition(number, part, use, _map(compiler, part)))
     return MemoryReport(
         model=str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else "",
         level=planned.job.level,
@@ -154,6 +167,13 @@ def plan_memory(source: Source, options: Options, threads: int | None = None) ->
         file_weights_bytes=_constants(template.copy()),
         unplanned=tuple(unplanned),
     )
+
+
+def _map(compiler: object, part: Partition) -> MemoryMap:
+    if not isinstance(compiler, ShowsPlan):
+        return NO_MAP
+    shown = compiler.linear_plan(part)
+    return MemoryMap(shown.blocks, tuple(part.ops[step.op].name for step in shown.steps))
 
 
 def _partition(number: int, part: Partition, use: MemoryUse, placed: MemoryMap) -> PartitionMemory:
@@ -179,7 +199,7 @@ def _alive(part: Partition, use: MemoryUse, placed: MemoryMap) -> Iterator[Alive
     makers = {tensor.name: op.name for op in ops for tensor in op.outputs}
     blocks = {(block.name, block.size_bytes): block for block in placed.blocks}
     for name, size in use.peak_tensors:
-        block = blocks.get((name, size), PlacedBlock(name, size, 0, 0, 0))
+        block = blocks.get((name, size), PlannedBlock(name, 0, size, 0, 0))
         yield AliveTensor(name, size, makers.get(name, ""), block.first, block.last)
 
 

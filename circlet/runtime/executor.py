@@ -136,8 +136,9 @@ class BoundCall:
         inputs: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
         limit_ns: int = 0,
+        numbers: tuple[Sequence[int], Sequence[int]] = ((), ()),
     ) -> None:
-        self._execution = execution
+        self._execution, self._numbers = execution, numbers
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.run = partial(execution.run, limit_ns) if limit_ns else execution.fastest()
@@ -145,6 +146,12 @@ class BoundCall:
     def __call__(self) -> None:
         """Run once. `run` is the same without this method's own cost."""
         self.run()
+
+    def rebind(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Read and write other arrays from now on; they must fit as those that were bound do."""
+        for values, arrays in zip(self._numbers, (inputs, outputs), strict=True):
+            self._execution.rebind(values, arrays)
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
 
     def reset(self) -> None:
         """Set this call's variable tensors back to their initial values, between two calls."""

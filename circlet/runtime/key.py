@@ -27,6 +27,11 @@ def artifact_key(
     """
     if cache.folder is None or may_use_user_codes(source):
         return ""
+    return key_of(cache.file_digest(source), options, beside)
+
+
+def key_of(identity: str, options: Options, beside: tuple[tuple[str, str], ...] = ()) -> str:
+    """A name for a network, by the hash of what it is made of, and everything else that counts."""
     targets = _target_identity(options.target)
     limits = options.limits._replace(run_seconds=None)
     entry = (options.signature, options.shapes)
@@ -38,7 +43,7 @@ def artifact_key(
     if beside:
         plan += repr(beside)
     toolchains = "\n".join(map(_toolchain, options.all_backends))
-    return cache_key(cache.file_digest(source), targets, plan, toolchains)
+    return cache_key(identity, targets, plan, toolchains)
 
 
 def _target_identity(text: str) -> str:

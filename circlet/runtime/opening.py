@@ -17,15 +17,16 @@ from circlet.garbage import gc_paused
 from circlet.options import Options
 from circlet.runtime.artifacts import ArtifactSource, open_trusted
 from circlet.runtime.beside import digests_beside
-from circlet.runtime.key import artifact_key
+from circlet.runtime.key import artifact_key, key_of
 from circlet.runtime.loading import Opened, load_code
+from circlet.runtime.model_source import ModelSource
 from circlet.stored import Bytes, Stored, StrPath, stored
 
 if TYPE_CHECKING:
     from circlet.compiler.template import Template
     from circlet.ir import Model
 
-    Source = StrPath | Bytes | Stored | Model | ArtifactSource
+    Source = StrPath | Bytes | Stored | Model | ArtifactSource | ModelSource
 
 
 def open_source(source: Source, options: Options, model: str = "") -> Opened:
@@ -42,6 +43,8 @@ def open_source(source: Source, options: Options, model: str = "") -> Opened:
     """
     if isinstance(source, ArtifactSource):
         return open_trusted(source, options)
+    if isinstance(source, ModelSource):
+        return _open_made(source, options)
     if type(source).__module__ == "circlet.ir.graph":  # a Model; no cached start imports that
         return _compiled_now(source, options)  # type: ignore[arg-type]
     file = stored(source)  # type: ignore[arg-type]
@@ -76,6 +79,25 @@ def _open_stored(file: Stored, options: Options, model: str) -> Opened:
     opened = _loaded(found.artifact, options, "cache" if found.hit else "compile", start)
     if found.hit:
         _warn_of_missing(opened, options)
+    return opened._replace(template=templates[0] if templates else None)
+
+
+def _open_made(source: ModelSource, options: Options) -> Opened:
+    """The artifact of a model that is made: from the cache where that has it."""
+    start = time.perf_counter()
+    cache = (source.cache or Cache()) if options.cache else None
+    if cache is None or cache.folder is None:
+        return _compiled_now(source.make(), options)
+    key = key_of(source.identity, options)
+    templates: list[Template] = []
+
+    def compile_now() -> bytes:
+        artifact, template = _compiled(source.make(), options, key)
+        templates.append(template)
+        return artifact
+
+    found = cache.load(key, compile_now, verify=options.verify)
+    opened = _loaded(found.artifact, options, "cache" if found.hit else "compile", start)
     return opened._replace(template=templates[0] if templates else None)
 
 

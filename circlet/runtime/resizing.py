@@ -21,6 +21,7 @@ from circlet.runtime.artifacts import ArtifactSource
 from circlet.runtime.beside import digests_beside
 from circlet.runtime.key import artifact_key
 from circlet.runtime.loading import Opened, opened_plan
+from circlet.runtime.model_source import ModelSource
 from circlet.runtime.opening import changed, check_same
 from circlet.stored import Stored, stored
 from circlet.target.targets import parse_target
@@ -104,7 +105,9 @@ class Resizer:
 
     def _known_template(self) -> Template | None:
         """The model; None for artifacts, which hold none."""
-        if self._template is None and not isinstance(self._source, ArtifactSource):
+        if self._template is None and isinstance(self._source, ModelSource):
+            self._template = Template.of(self._source.make(), self._options, was_checked=True)
+        elif self._template is None and not isinstance(self._source, ArtifactSource):
             file = stored(cast(Stored, self._source))  # a `Model` had a template from the start
             check_same(file, self._opened.model)
             model = load(file, self._options.limits)

@@ -40,6 +40,7 @@ from circlet.runtime.executor import (
     living,
 )
 from circlet.runtime.loading import Opened
+from circlet.runtime.model_source import ModelSource
 from circlet.runtime.opening import open_source
 from circlet.small_dtypes import dtype_named
 
@@ -187,6 +188,8 @@ class Session:
     @property
     def source(self) -> StrPath | Bytes | Stored | Model | None:
         """The model that it was opened with; None where that was an artifact."""
+        if isinstance(self._source, ModelSource):
+            return self._source.make()
         return None if isinstance(self._source, ArtifactSource) else self._source
 
     @property
@@ -310,7 +313,8 @@ class Session:
         execution = self._new_execution()
         execution.rebind(self._opened.inputs, sources)
         execution.rebind(self._opened.outputs, results)
-        return BoundCall(execution, sources, results, self._limit_ns)
+        numbers = self._opened.inputs, self._opened.outputs
+        return BoundCall(execution, sources, results, self._limit_ns, numbers)
 
     def resized(self, shapes: Mapping[str, Sequence[int]]) -> Session:
         """A session of the same network for other input sizes; inputs not named keep theirs.

@@ -11,6 +11,8 @@ _OLD = "the newest operator set has it no more: tests/onnx_nodes.py runs ONNX's 
 _BOUND_KINDS = """AffineGrid Attention CenterCropPad Col2Im DeformConv GRU GridSample LSTM
 LinearAttention MaxRoiPool MaxUnpool NonMaxSuppression QLinearConv RNN RoiAlign TensorScatter"""
 _FEW_KINDS = "BitCast BlackmanWindow DFT HammingWindow HannWindow MelWeightMatrix STFT"
+_NNAPI_LAYERS = "tests/formats/nnapi/test_recurrent.py"
+_NNAPI_REGIONS = "tests/formats/nnapi/test_regions.py"
 # Kinds whose tests draw or list cases of their own -> where those are.
 _TESTED_ELSEWHERE = {
     "ATTENTION": "tests/ops/test_circle_attention.py",
@@ -46,6 +48,16 @@ _TESTED_ELSEWHERE = {
     "CUSTOM:onnx.com.microsoft.CropAndResize CUSTOM:onnx.com.microsoft.Inverse": (
         "tests/formats/test_onnx_microsoft_others.py"
     ),
+    "CUSTOM:nnapi.AXIS_ALIGNED_BBOX_TRANSFORM CUSTOM:nnapi.BOX_WITH_NMS_LIMIT": _NNAPI_REGIONS,
+    "CUSTOM:nnapi.DETECTION_POSTPROCESSING CUSTOM:nnapi.GENERATE_PROPOSALS": _NNAPI_REGIONS,
+    "CUSTOM:nnapi.HEATMAP_MAX_KEYPOINT CUSTOM:nnapi.ROI_ALIGN": _NNAPI_REGIONS,
+    "CUSTOM:nnapi.ROI_POOLING": _NNAPI_REGIONS,
+    "CUSTOM:nnapi.LSTM_SEQUENCE CUSTOM:nnapi.QUANTIZED_16BIT_LSTM": _NNAPI_LAYERS,
+    "CUSTOM:nnapi.RNN_SEQUENCE CUSTOM:nnapi.SVDF": _NNAPI_LAYERS,
+    "CUSTOM:nnapi.MATRIX_BAND_PART_EX CUSTOM:nnapi.RANDOM_MULTINOMIAL": (
+        "tests/formats/nnapi/test_elements.py"
+    ),
+    "CUSTOM:nnapi.STATELESS_RANDOM_UNIFORM_EX": "tests/formats/nnapi/test_elements.py",
     "DENSIFY": "tests/ops/test_densify.py",
     "EMBEDDING_LOOKUP_SPARSE HASHTABLE_FIND HASHTABLE_LOOKUP HASHTABLE_SIZE": (
         "tests/ops/test_lookup.py"

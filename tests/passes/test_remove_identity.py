@@ -7,6 +7,7 @@ from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops import all_records
 from circlet.ops.build import builder
+from circlet.passes.remove_identity import RemoveIdentity
 from tests.passes.harness import rewritten
 
 pytestmark = pytest.mark.smoke
@@ -41,6 +42,28 @@ def test_identity_is_dropped(kind: str) -> None:
     graph = between_relus(kind, *IDENTITIES[kind])
     assert rewritten(graph, "remove-identity") == ["RELU", "RELU6"]
     assert graph.ops[0].origin.name == "t+same"
+
+
+@pytest.mark.parametrize(("kind", "lists"), [("SLICE", 2), ("BROADCAST_TO", 1)])
+def test_lists_that_only_a_run_knows_keep_an_op(kind: str, lists: int) -> None:
+    b = builder()
+    t = b.op("RELU", [b.input("x", DType.FLOAT32, (None,))], name="t")
+    given = [b.input(f"list{i}", DType.INT32, (1,)) for i in range(lists)]
+    made = b.op(kind, [t, *given], name="made", shape=(None,))
+    graph = b.output(b.op("RELU6", [made], name="y")).build()
+    assert not RemoveIdentity().run(graph)  # not run over arrays, for any lists would not do
+
+
+@pytest.mark.parametrize(
+    ("begin", "kinds"), [(0, ["RELU", "RELU6"]), (1, ["RELU", "SLICE", "RELU6"])]
+)
+def test_slices_of_an_open_size_go_where_they_take_all(begin: int, kinds: list[str]) -> None:
+    b = builder()
+    t = b.op("RELU", [b.input("x", DType.FLOAT32, (None,))], name="t")
+    lists = [b.constant(f"c{v}", np.array([v], np.int32)) for v in (begin, -1)]
+    made = b.op("SLICE", [t, *lists], name="made", shape=(None,))
+    graph = b.output(b.op("RELU6", [made], name="y")).build()
+    assert rewritten(graph, "remove-identity") == kinds
 
 
 def test_every_identity_of_a_record_has_its_case() -> None:

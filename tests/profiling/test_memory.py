@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet.backends.profiled import PlacedBlock
+from circlet.backends.profiled import PlannedBlock
 from circlet.errors import LimitError
 from circlet.formats import save
 from circlet.ir import DType
@@ -33,7 +33,7 @@ def alive_at_most(report: MemoryReport) -> int:
     )
 
 
-def overlap(one: PlacedBlock, other: PlacedBlock) -> bool:
+def overlap(one: PlannedBlock, other: PlannedBlock) -> bool:
     together = one.first <= other.last and other.first <= one.last
     apart = one.offset + one.size_bytes <= other.offset
     return together and not (apart or other.offset + other.size_bytes <= one.offset)

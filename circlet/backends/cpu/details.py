@@ -5,7 +5,7 @@ from __future__ import annotations
 from circlet.backends.cpu.compile import LoweredPartition
 from circlet.backends.cpu.emit import EmittedKernel, kernel_text
 from circlet.backends.cpu.lowering import Kernel, KernelCall
-from circlet.backends.cpu.memory_use import memory_map
+from circlet.backends.cpu.memory_use import linear_plan
 from circlet.backends.cpu.toolchain import KERNELS_DIR
 from circlet.backends.detailed import KernelStep, PartitionDetails
 from circlet.plan.partition import Partition
@@ -24,7 +24,7 @@ def details_of(partition: Partition, lowered: LoweredPartition) -> PartitionDeta
         codes=tuple(kernel_text(EmittedKernel(k, tuple(users[k]))) for k in numbers),
         headers={k.header: (KERNELS_DIR / k.header).read_text("utf-8") for k in numbers},
         lowerings=lowered.lowerings,
-        blocks=memory_map(partition, lowered).blocks,
+        blocks=linear_plan(lowered).blocks,
         arena_bytes=lowered.memory.arena_bytes,
         lower_bound_bytes=lowered.memory.lower_bound_bytes,
         planner=lowered.memory.planner,

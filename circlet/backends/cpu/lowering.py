@@ -20,7 +20,7 @@ from circlet.backends.cpu.layout import Border, Layout
 from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.ir import Op, Tensor
 from circlet.ops import get
-from circlet.ops.requantization import is_default, rounds_to_even
+from circlet.ops.requantization import is_default, rounds_to_even, rounds_twice
 from circlet.target.targets import Target
 
 T = TypeVar("T")
@@ -259,11 +259,17 @@ class Lowering:
 # A task of these is a row of the result, or more; others are tiles, or ask whether to stop.
 _TASKS_OF_ROWS = frozenset({"DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"})
 _ROUND_TO_EVEN = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
+_OVER_WINDOWS = _TASKS_OF_ROWS | {"CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"}
 _MOST_TASK_WORK = 1 << 29
 
 
-def _has_even_form(op: Op) -> bool:
-    """Whether kernels round sums of an op as ONNX Runtime does: those over constant weights."""
+def _has_form(op: Op) -> bool:
+    """Whether kernels scale sums of an op by a policy that is not LiteRT's.
+
+    As ONNX Runtime does it only over constant weights.
+    """
+    if op.kind == "FULLY_CONNECTED" and rounds_twice(op):
+        return True
     weights = op.input(1)
     constant = weights is not None and weights.is_constant
     return constant and op.kind in _ROUND_TO_EVEN and rounds_to_even(op)
@@ -302,8 +308,10 @@ class LoweringTable:
 
     def choose(self, op: Op, target: Target) -> Lowering | str:
         """The first row that takes an op, or why none does."""
-        if not (is_default(op) or _has_even_form(op)):
+        if not (is_default(op) or _has_form(op)):
             return f"no kernel for {op.requantization}"
+        if op.kind in _OVER_WINDOWS and op.outputs[0].elements == 0:
+            return "a size is 0"
         if op.kind in _TASKS_OF_ROWS and _work_of_row(op) > _MOST_TASK_WORK:
             return "a row of the image is more work than a task, which nothing stops, may be"
         reasons = []

@@ -9,7 +9,7 @@ import numpy as np
 
 from circlet.backends.base import MemoryUse
 from circlet.backends.cpu.compile import LoweredPartition
-from circlet.backends.profiled import MemoryMap, PlacedBlock
+from circlet.backends.profiled import LinearPlan, PlannedBlock, PlannedStep
 from circlet.plan.memory import Block
 from circlet.plan.partition import Partition
 
@@ -33,14 +33,20 @@ def memory_use(partition: Partition, compiled: LoweredPartition) -> MemoryUse:
     )
 
 
-def memory_map(partition: Partition, compiled: LoweredPartition) -> MemoryMap:
-    """Every buffer of the arena with its place and its life."""
-    placed = zip(compiled.blocks, compiled.memory.offsets, strict=True)
-    blocks = (
-        PlacedBlock(block.name, block.size_bytes, block.first, block.last, offset)
-        for block, offset in placed
+def linear_plan(compiled: LoweredPartition) -> LinearPlan:
+    """The steps of a partition, and where in its arena things lie."""
+    steps = tuple(
+        PlannedStep(op, kernel, call.tasks, tuple(t.name for t in call.writes))
+        if call is not None
+        else PlannedStep(op, kernel, 1)
+        for (op, kernel), call in zip(compiled.steps, compiled.calls, strict=True)
     )
-    return MemoryMap(tuple(blocks), tuple(partition.ops[op].name for op, _ in compiled.steps))
+    memory = compiled.memory
+    blocks = tuple(
+        PlannedBlock(block.name, offset, block.size_bytes, block.first, block.last)
+        for block, offset in zip(compiled.blocks, memory.offsets, strict=True)
+    )
+    return LinearPlan(steps, blocks, memory.arena_bytes, memory.planner)
 
 
 def _stripes(compiled: LoweredPartition) -> Iterator[tuple[str, int, int]]:

@@ -17,7 +17,7 @@ from circlet.backends.cpu.control import ControlFlow, is_control
 from circlet.backends.cpu.details import details_of
 from circlet.backends.cpu.lower.floats.bf16 import has_bf16
 from circlet.backends.cpu.lowering import LOWERINGS, Lowering
-from circlet.backends.cpu.memory_use import memory_map, memory_use
+from circlet.backends.cpu.memory_use import linear_plan, memory_use
 from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
 from circlet.backends.cpu.processes import Compilers
 from circlet.backends.cpu.profiling.work import operator_works, works_of
@@ -26,7 +26,7 @@ from circlet.backends.cpu.runtime_library import plain_target, runtime_image
 from circlet.backends.cpu.toolchain import UnitSource, check_targets, compile_units, started
 from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.backends.detailed import PartitionDetails
-from circlet.backends.profiled import MemoryMap, Steps, Work
+from circlet.backends.profiled import LinearPlan, Steps, Work
 from circlet.config import Config
 from circlet.errors import LimitError
 from circlet.ir import DType, Op
@@ -150,23 +150,16 @@ class CpuCompiler:
 
     def memory(self, partition: Partition) -> base.MemoryUse:
         """What a partition needs for the first target."""
-        return memory_use(partition, self._for_first_target(partition))
+        return memory_use(partition, self._planned(partition))
 
-    def calls(self, partition: Partition) -> Sequence[tuple[int, str]]:
-        """The position of the op, and the kernel, of each call for the first target."""
-        return self._for_first_target(partition).steps
+    def linear_plan(self, partition: Partition) -> LinearPlan:
+        """The steps and the arena of a partition for the first target."""
+        return linear_plan(self._planned(partition))
 
-    def _for_first_target(self, partition: Partition) -> LoweredPartition:
+    def _planned(self, partition: Partition) -> LoweredPartition:
         target, precision = self.job.targets[0], self.job.precision
         budget = self.job.budget.copy()
         return compile_partition(partition, target, 1, precision=precision, budget=budget)
-
-    def memory_map(self, partition: Partition) -> MemoryMap:
-        """The arena of a partition for the first target, over the steps of its plan."""
-        target, precision = self.job.targets[0], self.job.precision
-        budget = self.job.budget.copy()
-        compiled = compile_partition(partition, target, 1, precision=precision, budget=budget)
-        return memory_map(partition, compiled)
 
     def works(
         self, partition: Partition, steps: Steps, step_us: Sequence[float]

@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 from circlet.formats.options import mediapipe
 from circlet.formats.options.maps import decode_map, encode_map, encode_typed_map
+from circlet.formats.options.nnapi import decode_nnapi, encode_nnapi
 from circlet.formats.options.onnx import decode_onnx, encode_onnx
 from circlet.formats.options.texts import ngrams_attrs, no_attrs, ragged_attrs
 from circlet.ir import Op
 from circlet.ops.audio import MfccAttrs, SpectrogramAttrs
 from circlet.ops.detection import DetectionAttrs
 from circlet.ops.mediapipe.landmarks import LandmarksMatrixAttrs, TransformLandmarksAttrs
+from circlet.ops.nnapi.record import PREFIX as NNAPI
 from circlet.ops.onnx.record import PREFIX
 from circlet.ops.opdef import NoAttrs
 from circlet.ops.signal import filter_bank, frames, spectrum
@@ -66,11 +68,15 @@ _ENCODE: dict[str, Encode] = {
 
 def decode_custom(code: str) -> Decode | None:
     """How the option bytes of a custom operator become attributes; None where nothing says it."""
+    if code.startswith(NNAPI):
+        return decode_nnapi
     return decode_onnx if code.startswith(PREFIX) else _DECODE.get(code)
 
 
 def encode_custom(code: str) -> Encode | None:
     """How the attributes of a custom operator become option bytes; None where nothing says it."""
+    if code.startswith(NNAPI):
+        return encode_nnapi
     return encode_onnx if code.startswith(PREFIX) else _ENCODE.get(code)
 
 

@@ -3,7 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.ir import DType
+from circlet.ir import DType, Quantization
+from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.requantization import DOUBLE
+from tests.backends.cpu.cases import QUANT, Cases, each_target
 from tests.backends.cpu.harness import TARGETS, check_native, runnable
 from tests.backends.cpu.q8_graphs import Rows, rows_graph
 
@@ -28,3 +31,25 @@ def test_fully_connected_layers_are_bit_identical_to_the_record(name: str) -> No
         pytest.skip(f"this CPU cannot run {name}")
     graph, inputs = rows_graph(CASES, np.random.default_rng(5))
     check_native(graph, inputs, target)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_fixed_point_policy_is_kept_bit_for_bit(name: str) -> None:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    graph, inputs = rows_graph(CASES, np.random.default_rng(6))
+    for op in graph.ops:
+        op.requantization = DOUBLE
+    check_native(graph, inputs, target)
+
+
+@each_target
+def test_the_policy_is_kept_over_computed_weights(target: str) -> None:
+    cases = Cases()
+    for dtype in (DType.INT8, DType.UINT8):
+        weights = cases.data(dtype, (13, 40), Quantization.per_tensor(0.02))
+        rows = cases.data(dtype, (5, 40), QUANT)
+        cases.op("FULLY_CONNECTED", [rows, weights], FullyConnectedAttrs(), quant=QUANT)
+        cases.builder.graph.ops[-1].requantization = DOUBLE
+    cases.check(target)

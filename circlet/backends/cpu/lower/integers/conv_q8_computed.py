@@ -23,6 +23,7 @@ from circlet.backends.cpu.lower.views import Loops, layout_of, source_ref, strid
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, NoRef, Rank, Ref
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand
+from circlet.ops.requantization import is_default
 from circlet.ops.requantize import quantize_multiplier
 from circlet.ops.weighted import largest_factor
 from circlet.target.targets import Target
@@ -96,7 +97,10 @@ def _lower_rows(op: Op, context: Context) -> None:
     zeros = np.zeros(operand(op, 1).static_shape[0], np.int64)
 
     def requantise(_: Int8, width: int) -> Requantisation:
-        return double_precision(op, zeros, interleaved(zeros.size, width, lanes))
+        order = interleaved(zeros.size, width, lanes)
+        return (
+            double_precision(op, zeros, order) if is_default(op) else fixed_point_of_any(op, order)
+        )
 
     product, data = integer_rows(op, context, offset), operand(op, 0)
     epilogue, source = product.epilogue._replace(requantise=requantise), product.source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.conv_q8 import (
     Q8Epilogue,
     Q8Product,
@@ -20,13 +21,12 @@ from circlet.backends.cpu.lower.integers.requantisation import (
     Requantisation,
     double_precision,
     interleaved,
-    single_precision,
 )
 from circlet.backends.cpu.lower.products.product import of_rows
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, Rank
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand
-from circlet.ops.requantization import rounds_to_even
+from circlet.ops.requantization import is_default
 from circlet.target.targets import Target
 
 
@@ -47,9 +47,11 @@ def integer_rows(op: Op, context: Context, offset: int) -> Q8Product:
     lanes, zero = context.vector_bytes // 4, weights_zero(op)
 
     def requantise(weights: Int8, width: int) -> Requantisation:
-        bias, _ = fold_zero_points(op, weights, zero, offset)
-        form = single_precision if rounds_to_even(op) else double_precision
-        return form(op, bias, interleaved(units, width, lanes))
+        folded = fold_zero_points(op, weights, zero, offset)
+        order = interleaved(units, width, lanes)
+        if is_default(op):
+            return double_precision(op, folded[0], order)
+        return integer_requantisation(op, folded, order, context.target)
 
     epilogue = Q8Epilogue(requantise, zero, offset != 0, output_bounds(op))
     data, result = operand(op, 0), op.outputs[0]

@@ -1,0 +1,94 @@
+"""Convolutions over images."""
+
+from __future__ import annotations
+
+from circlet.formats.nnapi.call import Call
+from circlet.formats.nnapi.table import lowers
+from circlet.formats.nnapi.windows import (
+    CHANNELS_FIRST,
+    as_signed,
+    has_explicit_padding,
+    image,
+    image_result,
+    signed,
+    steps,
+)
+from circlet.ir import DType, Tensor
+from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
+
+_DATA, _WEIGHTS, _BIAS = range(3)
+
+
+@lowers("CONV_2D")
+def _conv(call: Call) -> None:
+    given = steps(call, 3, explicit=has_explicit_padding(call, 3, 3))
+    is_nchw, dilations = _layout_and_dilations(call, given.end + 1)
+    attrs = Conv2DAttrs(given.padding, given.strides, dilations, 1, call.activation(given.end))
+    convolve(call, "CONV_2D", attrs, is_nchw=is_nchw)
+
+
+@lowers("GROUPED_CONV_2D")
+def _grouped(call: Call) -> None:
+    given = steps(call, 3, explicit=len(call) > 9)
+    groups, activation = call.whole(given.end), call.activation(given.end + 1)
+    is_nchw = call.flag(given.end + 2)
+    _check_groups(call, groups, 1 if is_nchw else 3)
+    attrs = Conv2DAttrs(given.padding, given.strides, (1, 1), groups, activation)
+    convolve(call, "CONV_2D", attrs, is_nchw=is_nchw)
+
+
+@lowers("DEPTHWISE_CONV_2D")
+def _depthwise(call: Call) -> None:
+    given = steps(call, 3, explicit=has_explicit_padding(call, 3, 4))
+    multiplier, activation = call.whole(given.end), call.activation(given.end + 1)
+    is_nchw, dilations = _layout_and_dilations(call, given.end + 2)
+    attrs = DepthwiseConv2DAttrs(given.padding, given.strides, dilations, multiplier, activation)
+    _check_multiplier(call, multiplier, 1 if is_nchw else 3)
+    convolve(call, "DEPTHWISE_CONV_2D", attrs, is_nchw=is_nchw)
+
+
+def _layout_and_dilations(call: Call, index: int) -> tuple[bool, tuple[int, int]]:
+    is_nchw = call.flag(index)
+    if len(call) <= index + 1:
+        return is_nchw, (1, 1)
+    return is_nchw, (call.whole(index + 2), call.whole(index + 1))
+
+
+def _check_groups(call: Call, groups: int, axis: int) -> None:
+    channels, depth = _size(call[_DATA], axis), _size(call[_WEIGHTS], 3)
+    if groups < 1:
+        raise call.wrong("the number of groups is not positive", str(groups))
+    if channels is not None and depth is not None and channels != groups * depth:
+        why = f"{groups} groups of filters of depth {depth}, and {channels} channels"
+        raise call.wrong("groups do not divide the channels", why)
+
+
+def _check_multiplier(call: Call, multiplier: int, axis: int) -> None:
+    channels, filters = _size(call[_DATA], axis), _size(call[_WEIGHTS], 3)
+    if channels is not None and filters is not None and channels * multiplier != filters:
+        why = f"{channels} channels times {multiplier} are not {filters} filters"
+        raise call.wrong("the depth multiplier does not fit", why)
+
+
+def _size(tensor: Tensor, axis: int) -> int | None:
+    return tensor.shape[axis] if len(tensor.shape) == 4 else None
+
+
+def convolve(call: Call, kind: str, attrs: object, *, is_nchw: bool) -> None:
+    """Make a convolution of operands 0 to 2 in the types that records have."""
+    data, weights, bias = image(call, call[_DATA], is_nchw), call[_WEIGHTS], call[_BIAS]
+    if data.dtype is DType.UINT8 and weights.dtype is DType.INT8:
+        signed_convolution(call, kind, [signed(call, data), weights, bias], attrs, is_nchw)
+        return
+    image_result(call, kind, [data, weights, bias], attrs, is_nchw=is_nchw)
+
+
+def signed_convolution(
+    call: Call, kind: str, inputs: list[Tensor | None], attrs: object, is_nchw: bool
+) -> None:
+    """Weights of INT8 meet activations of INT8; what is stored as UINT8 differs by 128."""
+    made = call.op(kind, inputs, attrs, DType.INT8, as_signed(call, call.output()))
+    if is_nchw:
+        order = call.const(CHANNELS_FIRST, "i4")
+        made = call.op("TRANSPOSE", [made, order], quant=made.quant)
+    call.result("QUANTIZE", [made])

@@ -1,0 +1,255 @@
+"""Any sequence of calls, sensible or not: each ends in a result code, and none ends the process.
+
+`python -m tests.frontends.test_nnapi_sequences --sequences 100000` tries more of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from circlet.frontends.nnapi.c_functions import FUNCTIONS, last_error
+from circlet.frontends.nnapi.c_types import CType
+from circlet.frontends.nnapi.codes import ResultCode
+
+_NOTHING = 0
+_NEVER = 10**9
+_X = np.array([1, -2, 3, -4], np.float32)
+
+
+def call(name: str, *given: int) -> int:
+    """The result code of a function; any other end is a defect."""
+    result = FUNCTIONS[f"ANeuralNetworks{name}"](*given)
+    assert result in list(ResultCode), (name, result)
+    error = last_error()
+    assert (error is None) == (result == 0), (name, result)
+    assert error is None or "a call failed" not in error.what, str(error)
+    return int(result)
+
+
+def made(name: str, *given: int) -> int:
+    """The handle that a function gives, 0 where it refuses."""
+    handle = ctypes.c_size_t(0)
+    result = call(name, *given, ctypes.addressof(handle))
+    assert bool(handle.value) == (result == 0)
+    return handle.value
+
+
+def numbers(*values: int) -> ctypes.Array[ctypes.c_uint32]:
+    return (ctypes.c_uint32 * len(values))(*values)
+
+
+class Calls(RuleBasedStateMachine):
+    """Objects of every kind, some of them freed, and whatever a caller may do with them."""
+
+    models: Bundle[int] = Bundle("models")
+    compilations: Bundle[int] = Bundle("compilations")
+    executions: Bundle[int] = Bundle("executions")
+    events: Bundle[int] = Bundle("events")
+    bursts: Bundle[int] = Bundle("bursts")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffers = [np.zeros(size, np.float32) for size in (4, 4, 4, 2)]
+        self.buffers[0][:] = _X
+        self.operands: dict[int, int] = {}
+        device = ctypes.c_size_t(0)
+        call("_getDevice", 1, ctypes.addressof(device))
+        self.device = (ctypes.c_size_t * 1)(device.value)
+
+    @rule(target=models)
+    def junk_model(self) -> int:
+        return _NEVER
+
+    @rule(target=models)
+    def model(self) -> int:
+        return made("Model_create")
+
+    @rule(target=models, is_finished=st.booleans(), rows=st.sampled_from([0, 1]))
+    def whole_model(self, is_finished: bool, rows: int) -> int:
+        model = made("Model_create")
+        dims = numbers(rows, 4)
+        kind = CType(3, 2, ctypes.addressof(dims), 0, 0)
+        for _ in range(3):
+            assert call("Model_addOperand", model, ctypes.addressof(kind)) == 0
+        scalar, zero = CType(1, 0, 0, 0, 0), ctypes.c_int32(0)
+        assert call("Model_addOperand", model, ctypes.addressof(scalar)) == 0
+        assert call("Model_setOperandValue", model, 3, ctypes.addressof(zero), 4) == 0
+        read, written = numbers(0, 1, 3), numbers(2)
+        places = (3, ctypes.addressof(read), 1, ctypes.addressof(written))
+        assert call("Model_addOperation", model, 0, *places) == 0
+        places = (2, ctypes.addressof(read), 1, ctypes.addressof(written))
+        assert call("Model_identifyInputsAndOutputs", model, *places) == 0
+        if is_finished:
+            assert call("Model_finish", model) == 0
+        return model
+
+    @rule(model=models, code=st.integers(-1, 16), size=st.sampled_from([0, 1, 4, 2**31]))
+    def add_operand(self, model: int, code: int, size: int) -> None:
+        dims = numbers(size)
+        kind = CType(code, 1, ctypes.addressof(dims), 0.5, 0)
+        call("Model_addOperand", model, ctypes.addressof(kind))
+
+    @rule(model=models, index=st.integers(-1, 5), length=st.sampled_from([0, 4, 16, 8]))
+    def set_operand_value(self, model: int, index: int, length: int) -> None:
+        address = self.buffers[0].ctypes.data if length else 0
+        call("Model_setOperandValue", model, index, address, length)
+
+    @rule(
+        model=models,
+        kind=st.integers(-1, 96) | st.integers(50000, 50045),
+        read=st.lists(st.integers(0, 5), max_size=4),
+        written=st.lists(st.integers(0, 5), max_size=2),
+    )
+    def add_operation(self, model: int, kind: int, read: list[int], written: list[int]) -> None:
+        first, second = numbers(*read), numbers(*written)
+        sides = (len(read), ctypes.addressof(first), len(written), ctypes.addressof(second))
+        call("Model_addOperation", model, kind, *sides)
+
+    @rule(
+        model=models,
+        read=st.lists(st.integers(0, 5), max_size=3),
+        written=st.lists(st.integers(0, 5), max_size=2),
+    )
+    def identify(self, model: int, read: list[int], written: list[int]) -> None:
+        first, second = numbers(*read), numbers(*written)
+        sides = (len(read), ctypes.addressof(first), len(written), ctypes.addressof(second))
+        call("Model_identifyInputsAndOutputs", model, *sides)
+
+    @rule(model=models)
+    def finish_model(self, model: int) -> None:
+        call("Model_finish", model)
+
+    @rule(model=models)
+    def free_model(self, model: int) -> None:
+        FUNCTIONS["ANeuralNetworksModel_free"](model)
+
+    @rule(target=compilations, model=models, is_for_device=st.booleans())
+    def compilation(self, model: int, is_for_device: bool) -> int:
+        # Only the device `reference`: it compiles nothing, so that many sequences can be tried.
+        if not is_for_device:
+            return made("Compilation_createForDevices", model, ctypes.addressof(self.device), 0)
+        return made("Compilation_createForDevices", model, ctypes.addressof(self.device), 1)
+
+    @rule(compilation=compilations, choice=st.integers(-1, 3))
+    def prefer(self, compilation: int, choice: int) -> None:
+        call("Compilation_setPreference", compilation, choice)
+
+    @rule(compilation=compilations)
+    def finish_compilation(self, compilation: int) -> None:
+        call("Compilation_finish", compilation)
+
+    @rule(compilation=compilations)
+    def free_compilation(self, compilation: int) -> None:
+        FUNCTIONS["ANeuralNetworksCompilation_free"](compilation)
+
+    @rule(target=executions, compilation=compilations)
+    def execution(self, compilation: int) -> int:
+        return made("Execution_create", compilation)
+
+    @rule(target=executions, compilation=compilations, out=st.integers(2, 3))
+    def given_execution(self, compilation: int, out: int) -> int:
+        execution = made("Execution_create", compilation)
+        for index in (0, 1):
+            self.give(execution, "setInput", index, index, True)
+        self.give(execution, "setOutput", 0, out, True)
+        return execution
+
+    @rule(
+        execution=executions,
+        side=st.sampled_from(["setInput", "setOutput"]),
+        index=st.integers(-1, 2),
+        buffer=st.integers(-1, 3),
+        is_typed=st.booleans(),
+    )
+    def give(self, execution: int, side: str, index: int, buffer: int, is_typed: bool) -> None:
+        dims = numbers(1, 4)
+        kind = CType(3, 2, ctypes.addressof(dims), 0, 0)
+        array = self.buffers[buffer] if buffer >= 0 else None
+        place = (0, 0) if array is None else (array.ctypes.data, array.nbytes)
+        stated = ctypes.addressof(kind) if is_typed else 0
+        call(f"Execution_{side}", execution, index, stated, *place)
+
+    @rule(
+        execution=executions,
+        is_set=st.booleans(),
+        name=st.sampled_from(["setReusable", "setMeasureTiming", "enableInputAndOutputPadding"]),
+    )
+    def choose(self, execution: int, is_set: bool, name: str) -> None:
+        call(f"Execution_{name}", execution, int(is_set))
+
+    @rule(execution=executions)
+    def compute(self, execution: int) -> None:
+        call("Execution_compute", execution)
+
+    @rule(target=events, execution=executions)
+    def start(self, execution: int) -> int:
+        return made("Execution_startCompute", execution)
+
+    @rule(execution=executions, burst=bursts)
+    def burst_compute(self, execution: int, burst: int) -> None:
+        call("Execution_burstCompute", execution, burst)
+
+    @rule(execution=executions, index=st.integers(-1, 1))
+    def ask(self, execution: int, index: int) -> None:
+        room = numbers(*[0] * 8)
+        call("Execution_getOutputOperandRank", execution, index, ctypes.addressof(room))
+        call("Execution_getOutputOperandDimensions", execution, index, ctypes.addressof(room))
+        duration = ctypes.c_uint64(0)
+        call("Execution_getDuration", execution, 1, ctypes.addressof(duration))
+
+    @rule(execution=executions)
+    def free_execution(self, execution: int) -> None:
+        FUNCTIONS["ANeuralNetworksExecution_free"](execution)
+
+    @rule(event=events)
+    def wait(self, event: int) -> None:
+        call("Event_wait", event)
+
+    @rule(event=events)
+    def free_event(self, event: int) -> None:
+        FUNCTIONS["ANeuralNetworksEvent_free"](event)
+
+    @rule(target=bursts, compilation=compilations)
+    def burst(self, compilation: int) -> int:
+        return made("Burst_create", compilation)
+
+    @rule(burst=bursts)
+    def free_burst(self, burst: int) -> None:
+        FUNCTIONS["ANeuralNetworksBurst_free"](burst)
+
+
+def try_sequences(count: int) -> None:
+    """Try some sequences; raises where one ends badly."""
+    chosen = settings(
+        max_examples=count,
+        stateful_step_count=30,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(Calls, settings=chosen)
+
+
+def test_every_sequence_of_calls_ends_in_result_codes() -> None:
+    try_sequences(40)
+
+
+def main(run: Callable[[int], None] = try_sequences) -> None:
+    """Try as many sequences as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sequences", type=int, default=1000)
+    count = parser.parse_args().sequences
+    run(count)
+    sys.stdout.write(f"{count} sequences: no crash, no hang, no error without a code\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Runs cases of the Android Neural Networks API's tests, in the format of the public corpus."""
