@@ -44,9 +44,12 @@ def corpus(path: str) -> Path:
 
 
 def each(
-    argument: str, files: Iterable[str], quick: Collection[str] | None = None
+    argument: str,
+    files: Iterable[str],
+    quick: Collection[str] | None = None,
+    others: pytest.MarkDecorator = pytest.mark.slow,
 ) -> pytest.MarkDecorator:
-    """`parametrize` over files of the corpora; those that `quick` does not name are slow tests.
+    """`parametrize` over files of the corpora; `others` marks those that `quick` does not name.
 
     Where there are none, one test skips and says where they were looked for.
     """
@@ -54,9 +57,7 @@ def each(
         None, id="no-corpus", marks=pytest.mark.skip(reason=f"no corpus at {ROOT}")
     )
     found = [
-        pytest.param(
-            file, marks=[] if quick is None or Path(file).name in quick else pytest.mark.slow
-        )
+        pytest.param(file, marks=[] if quick is None or Path(file).name in quick else others)
         for file in files
     ]
     return pytest.mark.parametrize(argument, found or [absent])
@@ -67,9 +68,11 @@ def models() -> list[str]:
     return sorted(path.name for path in (ROOT / "models").glob("*.tflite"))
 
 
-def each_model(argument: str = "name") -> pytest.MarkDecorator:
-    """`parametrize` over the real models; all but the representative ones are slow tests."""
-    return each(argument, models(), REPRESENTATIVE)
+def each_model(
+    argument: str = "name", others: pytest.MarkDecorator = pytest.mark.slow
+) -> pytest.MarkDecorator:
+    """`parametrize` over the real models; `others` marks all but the representative ones."""
+    return each(argument, models(), REPRESENTATIVE, others)
 
 
 def single_ops() -> list[str]:

@@ -35,6 +35,7 @@ NEEDS_CORPORA = "<!-- needs: corpora -->"
 PAGES = (
     DOCS / "getting-started.md",
     DOCS / "commands.md",
+    DOCS / "answers.md",
     DOCS / "compare-and-cut.md",
     DOCS / "profiling.md",
     DOCS / "memory.md",

@@ -28,7 +28,7 @@ from circlet.ir.copy import copy_of
 from circlet.limits import Limits
 from circlet.ops import unsupported_reason
 from circlet.passes import make
-from circlet.passes.pipelines import STORABLE
+from circlet.passes.pipelines import FOR_ENGINES
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition, partition
 from circlet.target.targets import Target
@@ -116,7 +116,7 @@ class EngineCompiler(ModelCompiler):
     def stored(self, partition: Partition) -> bytes:
         """The partition as the .tflite file that other engines expect."""
         model = submodel(partition)
-        for name in STORABLE:
+        for name in FOR_ENGINES:
             make(name).run(model.main)
         copy = copy_of(model)
         _name_apart(copy.main)

@@ -14,6 +14,8 @@ from circlet.formats.options import codec_of
 from circlet.ir import Model, Op, RawAttrs, Tensor
 from circlet.ir.packed import unpacked
 
+_BIASED = {"CONV_2D": 2, "CONV_3D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2}
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -38,13 +40,23 @@ def op_differences(one: Op, other: Op) -> Iterator[Difference]:
         yield Difference("kind", "", one.label, other.label)
     else:
         yield from _attributes(one, other)
-    if len(one.inputs) != len(other.inputs):
-        yield Difference("operands", "", str(len(one.inputs)), str(len(other.inputs)))
-    for number, (a, b) in enumerate(zip(one.inputs, other.inputs, strict=False)):
+    inputs = _inputs(one), _inputs(other)
+    if len(inputs[0]) != len(inputs[1]):
+        yield Difference("operands", "", *map(str, map(len, inputs)))
+    for number, (a, b) in enumerate(zip(*inputs, strict=False)):
         if a is None or b is None or a.is_constant or b.is_constant:  # others are results, too
             yield from _tensor_differences(f"input {number}", a, b)
     for number, results in enumerate(zip(one.outputs, other.outputs, strict=False)):
         yield from _tensor_differences(f"output {number}", *results)
+
+
+def _inputs(op: Op) -> Sequence[Tensor | None]:
+    """The operands without a bias that is left out or 0, which formats ask for or do without."""
+    if op.kind not in _BIASED or len(op.inputs) != _BIASED[op.kind] + 1:
+        return op.inputs
+    bias = op.inputs[-1]
+    is_idle = bias is None or (bias.data is not None and not bias.data.any())
+    return op.inputs[:-1] if is_idle else op.inputs
 
 
 def _attributes(one: Op, other: Op) -> Iterator[Difference]:

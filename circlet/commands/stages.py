@@ -83,8 +83,8 @@ def _text(request: StageRequest) -> str:
 def _lowered_graph(planned: PlannedModel) -> Graph:
     """All partitions as one graph, after the passes of their backends."""
     graph = planned.model.main
-    lowered = Graph(graph.name, [*graph.inputs], [*graph.outputs])
-    lowered.ops = [op for part in planned.partitions for op in part.ops]
+    ops = [op for part in planned.partitions for op in part.ops]
+    lowered = Graph(graph.name, [*graph.inputs], [*graph.outputs], ops)
     lowered.tensors = list(dict.fromkeys((*lowered.inputs, *lowered.used_tensors())))
     return lowered
 

@@ -31,8 +31,9 @@ EXACT = (
 )
 FAST = ("fuse-qdq", *EXACT)  # integer products for real ones, which rounds them otherwise
 
-# What .tflite and .circle files, and engines that read them, have no other words for.
-STORABLE = ("split-padding", "legalize-tflite")
+# What .tflite and .circle files have no words for, and what engines that read them want besides.
+STORABLE = ("split-padding", "add-biases")
+FOR_ENGINES = (*STORABLE, "state-sizes")
 
 # What files gain by, too: operators that formats can say, and that other runtimes have kernels of.
 # Native code does without some of it, as it fuses the same itself.

@@ -76,10 +76,11 @@ def test_compile_fails_with_a_code_and_leaves_nothing(
 
 def test_doctor_checks_everything_here() -> None:
     findings = as_json("doctor")
-    subjects = ["machine", "cache", "cpu", "reference"]
-    assert [finding["subject"] for finding in findings] == subjects
+    subjects = [finding["subject"] for finding in findings]
+    assert subjects[:4] == ["machine", "cache", "cpu", "reference"]
+    assert set(subjects[4:]) <= {"litert", "openvino"}  # engines, where they are installed
     assert all(finding["ok"] for finding in findings)
-    assert circlet("doctor").stdout.count("ok ") == 4
+    assert circlet("doctor").stdout.count("ok ") == len(subjects)
 
 
 def test_doctor_says_what_is_missing() -> None:

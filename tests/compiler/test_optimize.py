@@ -185,7 +185,12 @@ def test_twice_the_network_is_at_most_little_more_than_twice_the_work(name: str)
     assert calls_of(lambda: run(large)) < MOST_RATIO * calls_of(lambda: run(small))
 
 
-@each("name", models(), ("hello_world_int8.tflite", "kws_dscnn_int8.tflite", "norm.tflite"))
+@each(
+    "name",
+    models(),
+    ("hello_world_int8.tflite", "kws_dscnn_int8.tflite", "norm.tflite"),
+    pytest.mark.release,
+)
 def test_litert_answers_the_same_to_an_optimised_file(name: str, tmp_path: Path) -> None:
     if find_spec("ai_edge_litert") is None:
         pytest.skip("the package ai-edge-litert is not installed")

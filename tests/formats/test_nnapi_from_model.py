@@ -51,7 +51,7 @@ def answers(session: Session, seed: int = 3) -> list[np.ndarray]:
     return list(session.run(inputs).values())
 
 
-@each("name", models(), QUICK)
+@each("name", models(), QUICK, pytest.mark.release)
 def test_both_doors_give_the_same_answers(name: str) -> None:
     path = corpus("models") / name
     try:
@@ -63,7 +63,7 @@ def test_both_doors_give_the_same_answers(name: str) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-@each("name", models(), QUICK)
+@each("name", models(), QUICK, pytest.mark.release)
 def test_the_json_says_all_of_a_description(name: str) -> None:
     try:
         description = describe(load(corpus("models") / name))

@@ -69,7 +69,7 @@ def conv_relu() -> Model:
     return b.output(b.op("RELU", [conv(b, image(b, F32))], name="relu")).model()
 
 
-@corpora.each("name", files(), QUICK)
+@corpora.each("name", files(), QUICK, pytest.mark.release)
 def test_every_operator_keeps_its_origin_through_two_optimisations(name: str) -> None:
     if name.endswith(".onnx"):
         pytest.importorskip("onnx", reason="it reads .onnx files")

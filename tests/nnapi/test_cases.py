@@ -42,8 +42,13 @@ def test_some_cases_give_what_is_expected_natively(public: list[Case]) -> None:
     assert failures(public[::NATIVE_STEP], "cpu") == {}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param("reference", marks=pytest.mark.slow),
+        pytest.param("cpu", marks=pytest.mark.release),
+    ],
+)
 @pytest.mark.parametrize("part", range(12))
 def test_all_cases_give_what_is_expected(public: list[Case], part: int, backend: str) -> None:
     assert failures(public[part::12], backend) == {}

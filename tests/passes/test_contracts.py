@@ -108,7 +108,7 @@ def check(path: Path) -> None:
         assert {name for graph in model.graphs for name in source_names(graph)} <= sources
 
 
-@each("name", PUBLIC, SMALL)
+@each("name", PUBLIC, SMALL, pytest.mark.release)
 def test_passes_keep_their_promises_on_public_networks(name: str) -> None:
     check(corpus(name))
 
@@ -118,7 +118,7 @@ def test_passes_keep_their_promises_on_the_sample(name: str) -> None:
     check(FOLDER / name)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_passes_keep_their_promises_on_single_operators() -> None:
     folder, broken, looked_at = corpus("singleop/models"), {}, 0
     for name in single_ops():

@@ -7,12 +7,12 @@ import pytest
 
 from circlet.ir import Graph
 from circlet.ops.build import builder
-from circlet.ops.conv import DepthwiseConv2DAttrs
+from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.geometry import Padding
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.transpose_conv import TransposeConvAttrs
 from circlet.passes import make
-from circlet.passes.pipelines import STORABLE
+from circlet.passes.pipelines import FOR_ENGINES
 from tests.passes.harness import rewritten
 from tests.passes.networks import F32
 
@@ -39,18 +39,18 @@ def test_what_files_can_say_stays(padding: Padding) -> None:
 
 def test_a_bias_of_zeros_is_added_and_sizes_are_said_twice() -> None:
     b = builder()
-    x = b.input("x", F32, (2, 6))
-    weights = b.constant("w", np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6))
-    dense = b.op("FULLY_CONNECTED", [x, weights, None])
+    x = b.input("x", F32, (2, 1, 1, 6))
+    weights = b.constant("w", np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 1, 1, 6))
+    convolved = b.op("CONV_2D", [x, weights], Conv2DAttrs())
     target = b.constant("sizes", np.array([8], np.int32))
-    b.output(b.op("RESHAPE", [dense, target]))
-    assert rewritten(b.graph, "legalize-tflite") == ["FULLY_CONNECTED", "RESHAPE"]
-    dense_op, reshape = b.graph.ops
-    assert dense_op.input(2) is not None
+    b.output(b.op("RESHAPE", [convolved, target]))
+    assert rewritten(b.graph, "add-biases", "state-sizes") == ["CONV_2D", "RESHAPE"]
+    convolution, reshape = b.graph.ops
+    assert convolution.input(2) is not None
     assert reshape.attributes(ReshapeAttrs).new_shape == (8,)
     assert not _changes(b.graph)
 
 
 def _changes(graph: Graph) -> bool:
-    changes = [make(name).run(graph) for name in STORABLE]
+    changes = [make(name).run(graph) for name in FOR_ENGINES]
     return any(changes)

@@ -39,6 +39,7 @@ def overlap(one: PlannedBlock, other: PlannedBlock) -> bool:
     return together and not (apart or other.offset + other.size_bytes <= one.offset)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("level", ["O0", "O2", "Os"])
 @pytest.mark.parametrize("network", ["int8", "float"])
 def test_the_plan_is_exact(network: str, level: str) -> None:

@@ -130,7 +130,7 @@ def sessions() -> dict[int, Profile]:
     return {n: circlet.profile(model, runs=2, threads=n, roofline=False) for n in (1, 2)}
 
 
-@each("name", MODELS, QUICK)
+@each("name", MODELS, QUICK, pytest.mark.release)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_operator_of_public_networks_is_told_of(name: str, threads: int) -> None:
     try:

@@ -218,7 +218,7 @@ def test_an_operator_of_an_onnx_file_is_one(tmp_path: Path) -> None:
     assert of_file == pytest.approx(of_plan)
 
 
-@corpora.each_model()
+@corpora.each_model(others=pytest.mark.release)
 def test_every_public_model_has_a_page(name: str, tmp_path: Path) -> None:
     path = corpora.corpus(f"models/{name}")
     made = make_report(ReportRequest((path,), tmp_path / "x.html", runs=0))

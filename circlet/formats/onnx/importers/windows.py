@@ -108,15 +108,16 @@ def _image_conv(
 ) -> Tensor:
     """A convolution of an NHWC image; weights are OIHW."""
     channels = image.shape[3]
+    given = [] if bias is None else [bias]
     if group > 1 and group == channels and weights.shape[1] == 1:
         taps = node.transpose(weights, [1, 2, 3, 0])
         multiplier = (weights.shape[0] or 0) // group
         attrs = DepthwiseConv2DAttrs(*steps, depth_multiplier=multiplier)
-        return node.op("DEPTHWISE_CONV_2D", [image, taps, bias], attrs)
+        return node.op("DEPTHWISE_CONV_2D", [image, taps, *given], attrs)
     if channels is not None and channels != group * (weights.shape[1] or 0):
         raise node.wrong("channels, groups and weights do not fit", f"{channels} channels")
     taps = node.transpose(weights, [0, 2, 3, 1])
-    return node.op("CONV_2D", [image, taps, bias], Conv2DAttrs(*steps, groups=group))
+    return node.op("CONV_2D", [image, taps, *given], Conv2DAttrs(*steps, groups=group))
 
 
 def _volume(
@@ -128,7 +129,8 @@ def _volume(
         padding, (strides[0], strides[1], strides[2]), (dilations[0], dilations[1], dilations[2])
     )
     weights = node.transpose(node[1], [2, 3, 4, 1, 0])
-    made = node.op("CONV_3D", [node.channels_last(node[0]), weights, node.optional(2)], attrs)
+    given = [node[2]] if node.optional(2) else []
+    made = node.op("CONV_3D", [node.channels_last(node[0]), weights, *given], attrs)
     return node.channels_first(made)
 
 

@@ -1,4 +1,4 @@
-"""Operators as TFLite's own tools write them: files can store them, engines take them."""
+"""A bias for every convolution, as LiteRT wants it."""
 
 from __future__ import annotations
 
@@ -9,43 +9,32 @@ import numpy as np
 from circlet.ir import DType, Graph, Op, Quantization, Tensor
 from circlet.ir.builder import constant
 from circlet.ops.operands import operand
-from circlet.ops.shape import ReshapeAttrs
-from circlet.passes.canonicalize_reshape import target_sizes
 from circlet.passes.contract import Contract
 from circlet.passes.rewriter import Rewriter
 
-_OUTPUTS_AT = {"CONV_2D": 0, "CONV_3D": -1, "DEPTHWISE_CONV_2D": -1, "FULLY_CONNECTED": 0}
+_OUTPUTS_AT = {"CONV_2D": 0, "CONV_3D": -1, "DEPTHWISE_CONV_2D": -1}
 
 
 @dataclass(frozen=True)
-class LegalizeTflite:
-    """Give layers the bias, and RESHAPE the sizes, that other engines want to be there.
+class AddBiases:
+    """Give convolutions of constant weights that have no bias one of zeros.
 
-    Convolutions and fully connected layers of constant weights that have no bias get one of zeros,
-    RESHAPE its sizes both as an operand and as an attribute. Results are the same but for the sign
-    of sums of -0.
+    Before: `CONV_2D(x, w)`, which LiteRT refuses. After: `CONV_2D(x, w, zeros)`. Results are the
+    same but for the sign of sums of -0.
     """
 
-    name = "legalize-tflite"
-    needs = frozenset({*_OUTPUTS_AT, "RESHAPE"})
-    contract = Contract(grows={"bytes_moved": "biases and sizes are read"})
+    name = "add-biases"
+    needs = frozenset(_OUTPUTS_AT)
+    contract = Contract(grows={"bytes_moved": "biases are read"})
 
     def run(self, graph: Graph) -> bool:
-        """Rewrite every op that lacks one of these."""
+        """Add every bias that lacks."""
         rewriter = Rewriter(graph)
         for op in rewriter.ops():
-            made = _with_sizes(op) if op.kind == "RESHAPE" else _with_bias(op)
+            made = _with_bias(op)
             if made is not None:
                 rewriter.replace([op], made)
         return rewriter.finish()
-
-
-def _with_sizes(op: Op) -> Op | None:
-    sizes, given = target_sizes(op.outputs[0]), op.input(1)
-    if sizes is None or (given is not None and op.attributes(ReshapeAttrs).new_shape == sizes):
-        return None
-    target = constant(f"{op.outputs[0].name}/shape", np.array(sizes, np.int32))
-    return replace(op, inputs=[op.inputs[0], target], attrs=ReshapeAttrs(sizes))
 
 
 def _with_bias(op: Op) -> Op | None:
