@@ -134,7 +134,8 @@ def test_an_onnx_file_is_compared_with_what_it_was_converted_to(tmp_path: Path) 
     source, target = corpora.corpus("models/mnist-8.onnx"), tmp_path / "x.tflite"
     as_json("convert", source, target)
     report = as_json("diff", source, target, "--random", *REFERENCE)
-    assert report["is_same"]
+    # LiteRT wants a bias of every convolution, so that there are zeros to read.
+    assert {d["what"] for pair in report["pairs"] for d in pair["differences"]} == {"cost"}
     (output,) = (row for row in report["values"]["rows"] if row["is_output"])
     assert (output["source"], output["top"]) == ("Plus214", 1)
 

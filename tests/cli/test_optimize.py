@@ -97,8 +97,8 @@ def test_the_network_is_printed_after_a_pass(model: Path, tmp_path: Path) -> Non
     assert shown.startswith("; after fuse-pad, round 1\n") and "RELU6" in shown
     printed = as_json("optimize", model, target, "--print-after", "all")["printed"]
     names = [entry["name"] for entry in printed]
-    assert names == ["fuse-pad", "fuse-activation", "remove-dead-ops"]
-    assert "PAD(" in to_text(load(model)) and "PAD(" not in printed[0]["text"]
+    assert names == ["add-biases", "fuse-pad", "fuse-activation", "remove-dead-ops"]
+    assert "PAD(" in to_text(load(model)) and "PAD(" not in printed[1]["text"]
     error = as_json("optimize", model, target, "--print-after", "fuse-pat", code=1)["error"]
     assert "fuse-pad" in error["fix"]
 
