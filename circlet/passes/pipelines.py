@@ -37,7 +37,7 @@ FOR_ENGINES = (*STORABLE, "state-sizes")
 
 # What files gain by, too: operators that formats can say, and that other runtimes have kernels of.
 # Native code does without some of it, as it fuses the same itself.
-FILE_EXACT = (
+EXACT_FOR_FILES = (
     "fold-constants",
     "remove-identity",
     "remove-neutral",
@@ -57,8 +57,8 @@ FILE_EXACT = (
     "fuse-activation",
     "remove-dead-ops",
 )
-FILE_FAST = (
-    *FILE_EXACT[:-3],
+FAST_FOR_FILES = (
+    *EXACT_FOR_FILES[:-3],
     "fuse-rsqrt",
     "recognise-activations",
     "merge-reductions",
@@ -67,7 +67,7 @@ FILE_FAST = (
     "merge-scales",
     "fold-input-scales",
     "join-layers",
-    *FILE_EXACT[-3:],
+    *EXACT_FOR_FILES[-3:],
 )
 _CIRCLE = ("recognise-norms", "recognise-rope")  # make operators that only .circle files hold
 _FOR_FILES: Mapping[str, Mapping[str, object]] = {
@@ -99,9 +99,9 @@ PIPELINES = {
 
 FILE_PIPELINES = {
     "O0": Pipeline(()),
-    "O1": Pipeline(FILE_EXACT, rounds=8),
-    "O2": Pipeline(FILE_FAST, rounds=8),
-    "Os": Pipeline(FILE_FAST, rounds=8),
+    "O1": Pipeline(EXACT_FOR_FILES, rounds=8),
+    "O2": Pipeline(FAST_FOR_FILES, rounds=8),
+    "Os": Pipeline(FAST_FOR_FILES, rounds=8),
 }
 _Options = Mapping[str, Mapping[str, object]]
 
@@ -131,7 +131,7 @@ def file_pipeline(
         InputError: There is no such level.
     """
     chosen = _chosen(FILE_PIPELINES, level)
-    if format == "circle" and chosen.passes == FILE_FAST:
+    if format == "circle" and chosen.passes == FAST_FOR_FILES:
         chosen = Pipeline((*_CIRCLE, *chosen.passes), chosen.rounds)
     given = options or {}
     names = dict.fromkeys([*_FOR_FILES, *given])
