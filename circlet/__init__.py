@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from circlet.frontends.tensor_buffer import TensorBuffer
     from circlet.frontends.user_ops import register_op
     from circlet.profiling import profile
-    from circlet.runtime.session import Session, load_artifact
+    from circlet.runtime.load_artifact import load_artifact
+    from circlet.runtime.session import Session
 
 __version__ = "0.1.0"
 
@@ -56,7 +57,7 @@ _HOMES = {
     "TensorBuffer": "circlet.frontends.tensor_buffer",
     "flexbuffer": "circlet.formats.flexbuffer",
     "load": "circlet.formats",
-    "load_artifact": "circlet.runtime.session",
+    "load_artifact": "circlet.runtime.load_artifact",
     "load_delegate": "circlet.frontends.delegates",
     "optimize": "circlet.compiler.optimize",
     "profile": "circlet.profiling",
