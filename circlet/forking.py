@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 _LONGEST_WAIT_S = 30.0
 _PAUSE_S = 0.001
-_WAITED_FOR = {"circlet", "numpy", "ml_dtypes", "PIL", "click", "rich"} | sys.stdlib_module_names
+_WAITED_FOR = {
+    *("circlet", "numpy", "ml_dtypes", "PIL", "click", "rich", "ai_edge_litert", "openvino"),
+    *sys.stdlib_module_names,
+}
 
 _renewables: weakref.WeakSet[Renewable] = weakref.WeakSet()
 _kept_from_children: set[int] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -34,10 +34,10 @@ class Finding:
     text: str
 
 
-def diagnose() -> list[Finding]:
-    """Check everything; an error of Circlet becomes a finding that is not ok."""
+def diagnose(backends: Sequence[str] | None = None) -> list[Finding]:
+    """Check everything; of backends all or those named. An error is a finding that is not ok."""
     checks: dict[str, Callable[[], str]] = {"machine": _machine, "cache": _cache}
-    checks |= {name: partial(_backend, name) for name in backend_names()}
+    checks |= {name: partial(_backend, name) for name in backends or backend_names()}
     return [_checked(subject, check) for subject, check in checks.items()]
 
 

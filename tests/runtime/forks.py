@@ -110,7 +110,8 @@ class Subject:
         Session(networks.tflite(b.output(t)), cache=False).run([np.zeros(4, np.float32)])
 
     def doctor(self) -> None:
-        failed = [finding.text for finding in diagnose() if not finding.ok]
+        own = diagnose(["cpu", "reference"])  # what other engines do after a fork is theirs
+        failed = [finding.text for finding in own if not finding.ok]
         assert not failed, failed
 
 
