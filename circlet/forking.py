@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 _LONGEST_WAIT_S = 30.0
 _PAUSE_S = 0.001
-_WAITED_FOR = {
-    *("circlet", "numpy", "ml_dtypes", "PIL", "click", "rich", "ai_edge_litert", "openvino"),
-    *sys.stdlib_module_names,
-}
+_WAITED_FOR = {"circlet", "numpy", "ml_dtypes", "PIL", "click", "rich", *sys.stdlib_module_names}
 
 _renewables: weakref.WeakSet[Renewable] = weakref.WeakSet()
 _kept_from_children: set[int] = set()
@@ -50,6 +47,11 @@ def undivided() -> RLock:
 def renew_in_children(thing: Renewable) -> None:
     """Have every child of this process renew a thing that still lives then."""
     _renewables.add(thing)
+
+
+def wait_for_imports_of(package: str) -> None:
+    """Have forks wait while another thread imports a package that is about to be imported."""
+    _WAITED_FOR.add(package)
 
 
 def keep_from_children(descriptor: int) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from circlet.backends.registry import find_backend
 from circlet.compiler.planning import PlannedModel, plan
 from circlet.compiler.template import Template
 from circlet.formats import load
@@ -53,14 +52,12 @@ class Transfer:
         tensor: The name of the value.
         writer, reader: The backends.
         bytes: Its size; None where it depends on the data of a run.
-        ns: What the backends' descriptions let expect of the copies; 0 where nothing is copied.
     """
 
     tensor: str
     writer: str
     reader: str
     bytes: int | None
-    ns: float
 
 
 @dataclass(frozen=True)
@@ -149,6 +146,4 @@ def _transfers(planned: PlannedModel) -> Iterator[Transfer]:
 
 def _transfer(tensor: Tensor, writer: str, reader: str) -> Transfer:
     size = None if None in tensor.shape else tensor.size_bytes
-    infos = [find_backend(name).describe() for name in (writer, reader)]
-    ns = sum(i.transfer_latency_ns + (size or 0) / i.transfer_bytes_per_ns for i in infos)
-    return Transfer(tensor.name, writer, reader, size, ns)
+    return Transfer(tensor.name, writer, reader, size)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from circlet.errors import InputError
 from circlet.options import PlacementRules
-from circlet.regular_files import write_file
+from circlet.regular_files import open_regular, write_file
 
 FORMAT = "circlet-placement"
 VERSION = 1
+_MOST_BYTES = 1 << 26
 
 
 def write_placement(path: Path, backends: Mapping[str, str]) -> None:
@@ -30,13 +31,19 @@ def read_placement(path: Path) -> dict[str, str]:
     """The backends of operators by source name.
 
     Raises:
-        InputError: The file cannot be read, or holds no placement.
+        FileError: The file cannot be read.
+        InputError: It holds no placement.
     """
+    with open_regular(path, "a placement") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        what, why = "a file is too large for a placement", f"more than {_MOST_BYTES:,} bytes"
+        raise InputError(what, where=str(path), why=why)
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = json.loads(data.decode())
         backends: object = found["backends"]
         fits = (found["format"], found["version"]) == (FORMAT, VERSION)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         why = f"{type(error).__name__}: {error}"
         raise InputError("a placement cannot be read", where=str(path), why=why) from None
     is_table = isinstance(backends, dict) and all(isinstance(b, str) for b in backends.values())

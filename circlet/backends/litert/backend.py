@@ -10,6 +10,7 @@ import numpy as np
 from circlet.backends.engine import EngineBackend
 from circlet.backends.models import ArrayRunner
 from circlet.errors import BackendError
+from circlet.forking import wait_for_imports_of
 from circlet.ir import Tensor
 
 
@@ -72,4 +73,5 @@ def _interpreter(model: bytes, threads: int) -> Any:
 
 def backend() -> EngineBackend:
     """The backend."""
-    return EngineBackend("litert", "LiteRT", "ai-edge-litert", LiteRt())
+    wait_for_imports_of("ai_edge_litert")
+    return EngineBackend("litert", "LiteRT", "ai-edge-litert", LiteRt(), copies=True)

@@ -12,6 +12,7 @@ import numpy as np
 from circlet.backends.engine import EngineBackend
 from circlet.backends.models import ArrayRunner
 from circlet.errors import BackendError
+from circlet.forking import wait_for_imports_of
 from circlet.ir import Tensor
 
 
@@ -123,4 +124,5 @@ def _line(error: Exception) -> str:
 
 def backend() -> EngineBackend:
     """The backend."""
-    return EngineBackend("openvino", "OpenVINO", "openvino", OpenVino())
+    wait_for_imports_of("openvino")
+    return EngineBackend("openvino", "OpenVINO", "openvino", OpenVino(), copies=False)

@@ -10,9 +10,7 @@ from circlet.compiler.template import Template
 from circlet.errors import UnsupportedOpsError
 from circlet.formats.nnapi.description import Description
 from circlet.formats.nnapi.lower import lower
-from circlet.options import Options
-
-_LAST = "reference"
+from circlet.options import DEFAULT_BACKENDS, Options
 
 
 def reasons_against(description: Description, names: Sequence[str]) -> list[str]:
@@ -44,7 +42,9 @@ def reasons_against(description: Description, names: Sequence[str]) -> list[str]
 
 def _placed(part: Description, names: Sequence[str]) -> list[tuple[int, str]]:
     """Operations that some operator of theirs keeps from all of the backends, and the reason."""
-    options = Options(backends=tuple(dict.fromkeys([*names, _LAST])), level="O0", cache=False)
+    options = Options(
+        backends=tuple(dict.fromkeys([*names, DEFAULT_BACKENDS[-1]])), level="O0", cache=False
+    )
     planned = plan(Template.read(lower(part), options), options)
     return [
         (source.id, "; ".join(reason for _, reason in row.refused))
