@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from circlet.backends.base import MemoryUse
-from circlet.compiler.planning import PlannedModel, plan, set_input_shapes
+from circlet.compiler.planning import PlannedModel, plan, set_shapes_of
 from circlet.compiler.template import Template
 from circlet.errors import CircletError, UnsupportedOp, UnsupportedOpsError
 from circlet.formats import load
@@ -181,7 +181,7 @@ def settled(path: Path, options: Options) -> Model:
     listed = [(graph, list(graph.ops), list(graph.tensors)) for graph in model.graphs]
     budget = options.limits.memory_budget(model.source_bytes)
     with suppress(CircletError):  # what cannot be settled stays as the file has it
-        set_input_shapes(model.main, options.shapes)
+        set_shapes_of(model.main, options.shapes)
         fix_shapes(model.main, options.limits, ledger=FoldLedger(budget))
     for graph, ops, tensors in listed:  # those that were folded on the way are the file's, too
         graph.ops[:], graph.tensors[:] = ops, tensors

@@ -26,6 +26,7 @@ from circlet.passes.add_states import add_states
 from circlet.passes.fold_constants import FoldLedger
 from circlet.placement.by_hand import chosen_by_hand
 from circlet.placement.rule import Placed, Without, place
+from circlet.plan.input_shapes import forget_computed_sizes, set_input_shapes
 from circlet.plan.partition import Partition
 from circlet.plan.shapes import fix_shapes
 from circlet.target.targets import parse_targets
@@ -110,7 +111,7 @@ def plan(
     graph = model.main
     graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
     open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
-    set_input_shapes(graph, options.shapes)
+    set_shapes_of(graph, options.shapes)
     ledger = FoldLedger(budget)
     fix_shapes(graph, options.limits, resized=job.is_resized, ledger=ledger)
     add_states(graph)
@@ -152,31 +153,11 @@ def _charge_values(graph: Graph, parts: Sequence[Partition], budget: MemoryBudge
             budget.charge(size, tensor.name, "what it starts as, in the artifact's description")
 
 
-def _forget_computed_sizes(graph: Graph) -> None:
-    for op in (op for part in reachable(graph) for op in part.ops):
-        for tensor in op.outputs:
-            tensor.default_shape = tensor.static_shape
-            tensor.shape = (None,) * len(tensor.shape)
-
-
-def set_input_shapes(graph: Graph, shapes: Shapes) -> None:
-    """Give inputs, by name, other sizes than the file's; computed tensors follow from them."""
+def set_shapes_of(graph: Graph, shapes: Shapes) -> None:
+    """Give inputs, by name, other sizes than the file's; raises as `set_input_shapes`."""
     if shapes:
-        _forget_computed_sizes(graph)
-    inputs = dict(zip(unique_names(graph.inputs), graph.inputs, strict=True))
-    for name, shape in shapes:
-        if name not in inputs:
-            raise InputError(
-                "there is no input of that name", where=name, fix=f"the names are {list(inputs)}"
-            )
-        tensor = inputs[name]
-        if tensor.has_rank and len(shape) != len(tensor.shape):
-            raise InputError(
-                "an input keeps its number of dimensions",
-                where=name,
-                why=f"{list(shape)} were given, the file has {list(tensor.static_shape)}",
-            )
-        tensor.shape, tensor.default_shape = shape, None
+        forget_computed_sizes(reachable(graph))
+    set_input_shapes(dict(zip(unique_names(graph.inputs), graph.inputs, strict=True)), shapes)
 
 
 def _copy_outputs(graph: Graph) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from circlet.errors import InputError
 from circlet.ir import Model, Tensor
 from circlet.ir.copy import copy_of
 from circlet.limits import Limits
 from circlet.ops.verify import verify
 from circlet.passes.fold_constants import FoldLedger
+from circlet.plan.input_shapes import forget_computed_sizes, set_input_shapes
 from circlet.plan.shapes import fix_shapes
 
 
@@ -30,11 +30,11 @@ def resize(model: Model, shapes: Mapping[str, Sequence[int]], limits: Limits) ->
     twin = copy_of(model)
     pairs = _pairs(model, twin)
     before = {tensor: tensor.shape for tensor, _ in pairs}
-    for op in (op for graph in twin.graphs for op in graph.ops):
-        for tensor in op.outputs:
-            tensor.default_shape = tensor.static_shape
-            tensor.shape = (None,) * len(tensor.shape)
-    _set_inputs(twin, shapes)
+    forget_computed_sizes(twin.graphs)
+    inputs = {tensor.name: tensor for tensor in twin.main.inputs}
+    set_input_shapes(inputs, shapes.items())
+    for name in shapes:
+        inputs[name].has_rank = True
     ledger = FoldLedger(limits.memory_budget(model.source_bytes))
     fix_shapes(twin.main, limits, ledger=ledger)
     for tensor, sized in pairs:
@@ -53,19 +53,3 @@ def _pairs(model: Model, twin: Model) -> list[tuple[Tensor, Tensor]]:
         found.update(zip(graph.tensors, copy.tensors, strict=True))
         found.update(zip(graph.used_tensors(), copy.used_tensors(), strict=True))
     return list(found.items())
-
-
-def _set_inputs(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
-    inputs = {tensor.name: tensor for tensor in model.main.inputs}
-    for name, shape in shapes.items():
-        tensor = inputs.get(name)
-        if tensor is None:
-            fix = f"the names are {', '.join(map(repr, inputs))}"
-            raise InputError("there is no input of that name", where=name, fix=fix)
-        if tensor.has_rank and len(shape) != len(tensor.shape):
-            raise InputError(
-                "an input keeps its number of dimensions",
-                where=name,
-                why=f"{list(shape)} were given, the file has {list(tensor.static_shape)}",
-            )
-        tensor.shape, tensor.default_shape, tensor.has_rank = tuple(shape), None, True

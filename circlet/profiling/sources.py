@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circlet.compiler.planning import set_input_shapes
+from circlet.compiler.planning import set_shapes_of
 from circlet.compiler.template import Source
 from circlet.errors import CircletError
 from circlet.formats import load
@@ -83,7 +83,7 @@ def _constant(ops: Sequence[Op]) -> set[Op]:
 def _settle(graph: Graph, options: Options) -> None:
     """Give all tensors the sizes of a session; what cannot be settled stays as the file has it."""
     with suppress(CircletError):
-        set_input_shapes(graph, options.shapes)
+        set_shapes_of(graph, options.shapes)
         budget = options.limits.memory_budget(0)
         fix_shapes(graph, options.limits, ledger=FoldLedger(budget))
 
