@@ -137,9 +137,17 @@ print(json.dumps([time.perf_counter() - start, len(session.placement)]))
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", ["chain", "nested_lives", "outputs"])
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        pytest.param("chain", "cpu", marks=pytest.mark.slow),
+        pytest.param("nested_lives", "cpu", marks=pytest.mark.slow),
+        pytest.param("outputs", "cpu", marks=pytest.mark.release),
+        pytest.param("chain", "reference", marks=pytest.mark.release),
+        pytest.param("nested_lives", "reference", marks=pytest.mark.release),
+        pytest.param("outputs", "reference", marks=pytest.mark.release),
+    ],
+)
 def test_a_hundred_thousand_operators_open(name: str, backend: str, tmp_path: Path) -> None:
     """Cold, then from the cache, each within the bounds of memory and of what counts as a hang."""
     count = 40_000 if name == "nested_lives" else 99_999

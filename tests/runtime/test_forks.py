@@ -37,7 +37,7 @@ def test_children_of_busy_processes_run_networks_and_end(operation: str) -> None
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_no_child_of_many_hangs(operation: str, backend: str) -> None:
-    forked(operation, 8 if operation in ("doctor", "compile") else 40, backend)
+    forked(operation, 4 if operation in ("doctor", "compile") else 16, backend)
 
 
 def in_child(program: str) -> str:

@@ -7,13 +7,23 @@ import signal
 import pytest
 
 from circlet.plan.memory import Block
-from tests.corpora import each, models
+from tests.corpora import REPRESENTATIVE, each, models
 from tests.sanitize.computed import NETWORKS
 from tests.sanitize.engine import run_watched, sanitize
 from tests.sanitize.modes import MODES
 from tests.sanitize.spread import PAGE, Spread
 
 pytestmark = pytest.mark.slow
+# What is large takes half a minute a mode; one of each way to compute is among the slow tests.
+MODELS = (
+    *REPRESENTATIVE,
+    "face_detection_short_range.tflite",
+    "mobilenet_v1_0.25_128_quant.tflite",
+    "movenet_single_pose_lightning_ptq.tflite",
+    "torchaudio_conformer.tflite",
+    "vww_96_float.tflite",
+    "yamnet_audio_classifier.tflite",
+)
 
 
 def _possible(mode: str) -> None:
@@ -22,7 +32,7 @@ def _possible(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@each("model", models())
+@each("model", models(), MODELS, pytest.mark.release)
 def test_a_public_model_runs_clean(model: str, mode: str) -> None:
     _possible(mode)
     outcome = sanitize(model.removesuffix(".tflite"), mode)

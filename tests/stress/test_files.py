@@ -196,7 +196,9 @@ def test_a_neighbour_in_a_shared_folder_never_has_his_code_loaded(tmp_path: Path
     assert refused > EXCHANGES // 2
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [0, 1, *(pytest.param(part, marks=pytest.mark.release) for part in range(2, PARTS))]
+)
 def test_opening_and_closing_leaks_nothing(part: int, folder: Path) -> None:
     source = networks.relu()
     x = np.linspace(-1, 1, 6, dtype=np.float32)
