@@ -103,6 +103,7 @@ def test_an_artifact_knows_what_its_model_knew(picture: Path, tmp_path: Path) ->
         (metadata(1, 2, "l"), packed({"l": bytes(5 << 20)}), "cannot be read"),
         (metadata(1, 2, "l"), packed({"l": b"a\nb\nc"}), "3 labels do not fit 10 classes"),
     ],
+    ids=["no table", "cut off", "no file", "no text", "too large", "too few labels"],
 )
 def test_hostile_metadata_are_warned_of_and_the_network_runs(
     blob: bytes, archive: bytes, warning: str, picture: Path, tmp_path: Path
