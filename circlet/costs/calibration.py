@@ -11,6 +11,7 @@ from circlet.costs.fit import robust
 from circlet.costs.rows import ALONE, WITHIN, Row, Whole
 
 _LEAST_SHARE = 0.02  # of a time that is left for the operator itself
+_NOISE_NS = 500.0  # times below count as such in relative errors
 _TRUST = 0.25  # weight of what was known before, beside that of one network
 _LEAST_ALONE = 0.1  # share of a network's time that operators measured alone must have
 
@@ -48,9 +49,9 @@ def fitted_line(rows: Sequence[tuple[float, float]]) -> Line:
     if not rows:
         return Line()
     sizes, times = np.array(rows, float).T
-    times = np.maximum(times, 1.0)
-    terms = np.stack((np.ones_like(sizes), sizes), axis=1) / times[:, None]
-    return Line(*map(float, robust(terms, np.ones(len(times)))))
+    weights = 1 / np.maximum(times, _NOISE_NS)
+    terms = np.stack((np.ones_like(sizes), sizes), axis=1) * weights[:, None]
+    return Line(*map(float, robust(terms, times * weights)))
 
 
 def net_ns(row: Row, border: Line) -> float:

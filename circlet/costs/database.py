@@ -55,7 +55,8 @@ CREATE TABLE IF NOT EXISTS transfers (
   ns REAL NOT NULL, PRIMARY KEY (writer, reader, size)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS networks (
   context INTEGER NOT NULL REFERENCES contexts ON DELETE CASCADE, network TEXT NOT NULL,
-  ns REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL, partitions INTEGER NOT NULL,
+  ns REAL NOT NULL, total_ns REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL,
+  partitions INTEGER NOT NULL,
   PRIMARY KEY (context, network)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS members (
   context INTEGER NOT NULL REFERENCES contexts ON DELETE CASCADE, network TEXT NOT NULL,
@@ -173,12 +174,12 @@ class Database:
 
     def add_network(self, context: int, whole: Whole) -> None:
         """Keep the time of a whole network."""
-        head, members = (context, *whole[:5]), whole.members
+        head, members = (context, *whole[:6]), whole.members
 
         def change(connection: sqlite3.Connection) -> None:
             where = "WHERE context = ? AND network = ?"
             connection.execute(f"DELETE FROM members {where}", (context, whole.network))
-            connection.execute("INSERT OR REPLACE INTO networks VALUES (?, ?, ?, ?, ?, ?)", head)
+            connection.execute("INSERT OR REPLACE INTO networks VALUES (?, ?, ?, ?, ?, ?, ?)", head)
             rows = [(context, whole.network, key, count) for key, count in members]
             connection.executemany("INSERT INTO members VALUES (?, ?, ?, ?)", rows)
 
@@ -191,7 +192,9 @@ class Database:
         for network, key, count in self._read(query, (context,)):
             if isinstance(count, int) and 0 < count < 1 << 32:
                 members.setdefault(str(network), []).append((str(key), count))
-        query = "SELECT network, ns, low, high, partitions FROM networks WHERE context = ?"
+        query = (
+            "SELECT network, ns, total_ns, low, high, partitions FROM networks WHERE context = ?"
+        )
         rows = sound(network_row, self._read(query, (context,)))
         return [row._replace(members=tuple(members.get(row.network, ()))) for row in rows]
 

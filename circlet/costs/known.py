@@ -21,7 +21,7 @@ class Known:
     Attributes:
         rows: By key, the one that counts: within a network before alone.
         border: What a partition costs, and each byte that goes in or out.
-        wholes: Networks that ran on this backend alone.
+        wholes: Networks that ran with this backend as the first choice.
         has_border: Whether the border was measured.
         imported: Times of another tool.
     """

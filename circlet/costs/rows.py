@@ -43,14 +43,19 @@ class Row(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A network that was measured on one backend.
+    """A network that was measured with a backend as the first choice.
 
     Attributes:
-        members: How many operators of each signature key it has.
+        network: The same for equal operators in the same order.
+        ns: Nanoseconds of this backend's partitions.
+        total_ns, low, high: Those of a run, and the interval of most runs.
+        partitions: How many partitions of this backend there are.
+        members: How many operators of each signature key run on it.
     """
 
     network: str
     ns: float
+    total_ns: float
     low: float
     high: float
     partitions: int
@@ -87,8 +92,8 @@ def operator_row(row: Read) -> Row:
 
 def network_row(row: Read) -> Whole:
     """A network without its members; ValueError or TypeError where a number is none."""
-    ns, low, high, partitions = numbers(row[1:])
-    return Whole(str(row[0]), ns, low, high, int(partitions), ())
+    ns, total, low, high, partitions = numbers(row[1:])
+    return Whole(str(row[0]), ns, total, low, high, int(partitions), ())
 
 
 def imported_row(row: Read) -> tuple[str, bool, int, int]:
