@@ -72,12 +72,15 @@ def chains(backend: str, options: Options) -> list[Chains]:
     return [Chains(short.partition.inputs[0].size_bytes, short, long) for short, long in pairs]
 
 
-def measure_border(costs: Costs, backend: str, threads: int, meter: Meter) -> Line | None:
-    """What a partition costs by the bytes in and out, kept; None where it cannot be measured."""
+def measure_border(costs: Costs, backend: str, meter: Meter) -> Line | None:
+    """What a partition costs by the bytes in and out, kept; None where it cannot be measured.
+
+    It is measured on one thread: waking others belongs to operators.
+    """
     rows = []
     try:
         for size, short, long in chains(backend, costs.options):
-            bound = [chain.bound(threads) for chain in (short, long)]
+            bound = [chain.bound(1) for chain in (short, long)]
             one, three = meter.times([each.runner.run for each in bound])
             own = (three.ns - one.ns) / (_LINKS[1] - _LINKS[0])
             rows.append((2.0 * size, max(1.0, one.ns - max(0.0, own))))
@@ -86,7 +89,7 @@ def measure_border(costs: Costs, backend: str, threads: int, meter: Meter) -> Li
     if not rows:
         return None
     line = fitted_line(rows)
-    costs.database.set_border(costs.context(backend, threads), *line)
+    costs.database.set_border(costs.context(backend, 1), *line)
     return line
 
 

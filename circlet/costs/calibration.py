@@ -13,7 +13,6 @@ from circlet.costs.rows import ALONE, WITHIN, Row, Whole
 _LEAST_SHARE = 0.02  # of a time that is left for the operator itself
 _NOISE_NS = 500.0  # times below count as such in relative errors
 _TRUST = 0.25  # weight of what was known before, beside that of one network
-_LEAST_ALONE = 0.1  # share of a network's time that operators measured alone must have
 
 
 class Line(NamedTuple):
@@ -74,7 +73,7 @@ def calibrated(wholes: Iterable[Whole], rows: Mapping[str, Row], border: Line) -
     wanted = [_TRUST, _TRUST]
     for whole in wholes:
         sums = _sums(whole, rows, border)
-        if sums is None or sums[0] < _LEAST_ALONE * whole.ns:
+        if sums is None or not whole.ns:
             continue
         alone, within = sums
         terms.append((alone / whole.ns, whole.partitions / whole.ns))

@@ -59,6 +59,10 @@ class ExecTime:
         before = known.get(record.size, record.us)
         known[record.size] = (before + record.us) // 2
 
+    def put(self, record: Record) -> None:
+        """Add a time in place of the one that was there."""
+        self._times.setdefault(record[:3], {})[record.size] = record.us
+
     def lookup(self, backend: str, name: str, quantised: bool, size: int) -> int | None:
         """Microseconds at a size, on a line between or beyond the neighbours; None if unknown."""
         known = self._times.get((backend, name, quantised))
@@ -107,7 +111,7 @@ class ExecTime:
         made = ExecTime()
         try:
             for record in _records(json.loads(data.decode())):
-                made._times.setdefault(record[:3], {})[record.size] = record.us
+                made.put(record)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 "a file holds no times of operators",

@@ -20,7 +20,7 @@ class Known:
 
     Attributes:
         rows: By key, the one that counts: within a network before alone.
-        border: What a partition costs, and each byte that goes in or out.
+        border: What a partition costs, and each byte that goes in or out, on one thread.
         wholes: Networks that ran with this backend as the first choice.
         has_border: Whether the border was measured.
         imported: Times of another tool.
@@ -33,13 +33,13 @@ class Known:
     imported: ExecTime
 
     @staticmethod
-    def read(database: Database, context: int, backend: str) -> Known:
-        """What the database holds of a context."""
+    def read(database: Database, context: int, backend: str, on_one: int) -> Known:
+        """What the database holds of a context, and of borders in the one of a single thread."""
         rows: dict[str, Row] = {}
         for row in database.operators(context):
             if row.way == WITHIN or row.signature.key not in rows:
                 rows[row.signature.key] = row
-        border = database.border(context)
+        border = database.border(on_one)
         imported = ExecTime()
         for name, quantised, size, us in database.imported(context):
             imported.update(Record(backend, name, quantised, size, us))

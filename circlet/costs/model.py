@@ -12,13 +12,14 @@ from circlet.config import Config
 from circlet.costs.calibration import Line, fitted_line
 from circlet.costs.database import Database
 from circlet.costs.estimate import Estimate
+from circlet.costs.exec_time import UNSUPPORTED
 from circlet.costs.known import Known
 from circlet.costs.machine import machine_fingerprint
 from circlet.costs.one_names import one_name
 from circlet.costs.rows import Context
 from circlet.costs.signature import Signature, signature_of
 from circlet.errors import InputError, PlacementError
-from circlet.ir import DType, Op
+from circlet.ir import Op
 from circlet.options import DEFAULT_LEVEL, DEFAULT_OPTIONS, DEFAULT_PRECISION, Options
 from circlet.placement.interface import Reason
 from circlet.target.targets import parse_targets
@@ -89,7 +90,7 @@ class Costs:
         return (
             known.predicted(signature)
             or self._at_other_threads(signature, backend, threads)
-            or self._imported(op, signature, backend, known)
+            or _imported(signature, backend, known)
             or _unknown(backend)
         )
 
@@ -115,10 +116,9 @@ class Costs:
 
         As measured at the fewest threads, else as the backend says of itself.
         """
-        for threads in sorted({1, *self._measured_threads(backend)}):
-            known = self.known(backend, threads)
-            if known.has_border or known.wholes:
-                return known.calibration.partition_ns
+        known = self.known(backend, min(self._measured_threads(backend), default=1))
+        if known.has_border or known.wholes:
+            return known.calibration.partition_ns
         return find_backend(backend).describe().transfer_latency_ns
 
     def transfer_line(self, writer: str, reader: str) -> Line:
@@ -138,8 +138,9 @@ class Costs:
     def known(self, backend: str, threads: int) -> Known:
         """What was measured on a backend."""
         if (backend, threads) not in self._known:
-            number = self.context(backend, threads)
-            self._known[backend, threads] = Known.read(self.database, number, backend)
+            numbers = self.context(backend, threads), self.context(backend, 1)
+            found = Known.read(self.database, numbers[0], backend, numbers[1])
+            self._known[backend, threads] = found
         return self._known[backend, threads]
 
     def context(self, backend: str, threads: int) -> int:
@@ -195,20 +196,16 @@ class Costs:
                 return Estimate(found.ns, found.low / ratio, found.high * ratio)
         return None
 
-    def _imported(
-        self, op: Op, signature: Signature, backend: str, known: Known
-    ) -> Estimate | None:
-        us = known.imported.lookup(backend, one_name(op.label), has_bytes(op), signature.bytes)
-        if us is None:
-            return None
-        return Estimate(1e3 * us, 1e3 * us / _IMPORTED_RATIO, 1e3 * us * _IMPORTED_RATIO)
-
     def _measured_line(self, writer: str, reader: str) -> Line:
         if HOST in (writer, reader):
             border = self.known(reader if writer == HOST else writer, 1).border
             return Line(0.0, border.ns_per_byte / 2)
         contexts = self.context(writer, 1), self.context(reader, 1)
         rows = self.database.transfers(*contexts)
+        if rows:
+            return fitted_line(rows)
+        imported = self.known(writer, 1).imported.records()
+        rows = [(r.size / 2, 1e3 * r.us) for r in imported if r.name == reader]
         if rows:
             return fitted_line(rows)
         infos = [find_backend(name).describe() for name in (writer, reader)]
@@ -218,10 +215,12 @@ class Costs:
         )
 
 
-def has_bytes(op: Op) -> bool:
-    """Whether an input is of unsigned quantised bytes, as ONE's files tell operators apart."""
-    given = [tensor for tensor in op.inputs if tensor is not None]
-    return any(t.dtype is DType.UINT8 and t.quant is not None for t in given)
+def _imported(signature: Signature, backend: str, known: Known) -> Estimate | None:
+    name = one_name(signature.label)
+    us = known.imported.lookup(backend, name, signature.has_bytes, signature.bytes)
+    if us is None or us >= UNSUPPORTED:
+        return None
+    return Estimate(1e3 * us, 1e3 * us / _IMPORTED_RATIO, 1e3 * us * _IMPORTED_RATIO)
 
 
 def _unknown(backend: str) -> Estimate:

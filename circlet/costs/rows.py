@@ -47,7 +47,7 @@ class Whole(NamedTuple):
 
     Attributes:
         network: The same for equal operators in the same order.
-        ns: Nanoseconds of this backend's partitions.
+        ns: Nanoseconds of this backend's partitions, with what lies between all in equal parts.
         total_ns, low, high: Those of a run, and the interval of most runs.
         partitions: How many partitions of this backend there are.
         members: How many operators of each signature key run on it.

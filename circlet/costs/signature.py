@@ -63,6 +63,11 @@ class Signature(NamedTuple):
         """Operators of one kernel family: kind and types."""
         return f"{self.label} {self.types}"
 
+    @property
+    def has_bytes(self) -> bool:
+        """Whether data or weights are unsigned bytes, as ONE's files tell operators apart."""
+        return "UINT8" in self.types.split("-")[:2]
+
 
 def signature_of(op: Op) -> Signature:
     """The signature of an op; regions count by their operators."""

@@ -60,6 +60,9 @@ def measure(
     if parse_targets(costs.options.target) != (native_target(),):
         fix = "measure on the machine itself, for the target native"
         raise InputError("costs are measured on this machine only", where="target", fix=fix)
+    if effort.again:
+        for backend in backends:
+            measure_border(costs, backend, effort.meter)
     stage = Stage("measuring", len(backends) * len(threads), "backends and threads")
     for backend in backends:
         for count in threads:
@@ -76,9 +79,9 @@ def measure(
 def _measure_backend(
     costs: Costs, network: Network, backend: str, threads: int, effort: Effort
 ) -> None:
-    for count in dict.fromkeys([1, threads]):  # transfers are told from borders on one thread
-        if effort.again or not costs.known(backend, count).has_border:
-            measure_border(costs, backend, count, effort.meter)
+    if not costs.known(backend, threads).has_border:
+        measure_border(costs, backend, effort.meter)
+        costs.changed()
     known = {whole.network for whole in costs.known(backend, threads).wholes}
     if effort.again or network.identity not in known:
         try:

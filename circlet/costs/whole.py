@@ -84,22 +84,26 @@ def measure_whole(
     planned = planned_again(session)
     own = [row.backend == backend for row in planned.placed]
     members = Counter(key for key, is_own in zip(network.keys, own, strict=True) if is_own)
-    parts = zip(planned.partitions, times.partitions, strict=True)
-    spent = [spent.whole_ns for part, spent in parts if part.backend == backend]
     plain = times.plain_ns / max(times.whole_ns, 1.0)  # timing itself takes time
+    spent = [part.whole_ns * min(1.0, plain) for part in times.partitions]
+    kept = [part.backend == backend for part in planned.partitions]
+    between = max(0.0, times.plain_ns - sum(spent)) / max(len(spent), 1)
     whole = Whole(
         network.identity,
-        sum(spent) * min(1.0, plain),
+        sum(ns + between for ns, is_own in zip(spent, kept, strict=True) if is_own),
         times.plain_ns,
         min(times.plain_ns, times.range_ns[0] * plain),
         max(times.plain_ns, times.range_ns[1] * plain),
-        len(spent),
+        sum(kept),
         tuple(sorted(members.items())),
     )
-    context = costs.context(backend, threads)
-    costs.database.add_network(context, whole)
-    rows = _rows(costs, network, backend, list(timed_calls(session, planned, times.partitions)))
-    costs.database.add_operators(context, _scaled(rows, min(1.0, plain)))
+    costs.database.add_network(costs.context(backend, threads), whole)
+    calls = list(timed_calls(session, planned, times.partitions))
+    for name in {call.backend for call in calls}:
+        rows = _scaled(_rows(costs, network, name, calls), min(1.0, plain))
+        known = costs.known(name, threads).rows  # of others, as they run by themselves
+        new = [row for row in rows if name == backend or row.signature.key not in known]
+        costs.database.add_operators(costs.context(name, threads), new)
     return whole
 
 
