@@ -12,7 +12,8 @@ from circlet.costs.rows import ALONE, WITHIN, Row, Whole
 
 _LEAST_SHARE = 0.02  # of a time that is left for the operator itself
 _NOISE_NS = 500.0  # times below count as such in relative errors
-_TRUST = 0.25  # weight of what was known before, beside that of one network
+_PARTITION_NS = 1000.0  # by which the cost of a partition may be wrong at the least
+_TRUST = 0.1  # weight of what was known before, beside that of one network
 
 
 class Line(NamedTuple):
@@ -69,8 +70,9 @@ def calibrated(wholes: Iterable[Whole], rows: Mapping[str, Row], border: Line) -
     Args:
         rows: The measurements that count, by key.
     """
-    terms = [(0.0, _TRUST / max(border.ns, 1.0)), (_TRUST, 0.0)]
-    wanted = [_TRUST, _TRUST]
+    scale = max(border.ns, _PARTITION_NS)
+    terms = [(0.0, _TRUST / scale), (_TRUST, 0.0)]
+    wanted = [_TRUST * border.ns / scale, _TRUST]
     for whole in wholes:
         sums = _sums(whole, rows, border)
         if sums is None or not whole.ns:

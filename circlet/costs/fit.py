@@ -123,7 +123,8 @@ class Fit:
         if alone or len(samples) < 2:
             return fit
         misses = np.abs([np.log(ratio) for ratio in fit.ratios()])
-        spread = float(np.quantile(misses, _COVERED)) * (1 + 2 / len(samples))
+        covered = min(1.0, _COVERED * (1 + 1 / len(samples)))  # the next one counts as well
+        spread = float(np.quantile(misses, covered, method="higher")) * (1 + 2 / len(samples))
         return Fit(fit.samples, coefficients, left, max(spread, _LEAST_SPREAD))
 
     def predict(self, features: Features, without: int | None = None) -> Prediction:

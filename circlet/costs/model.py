@@ -199,7 +199,7 @@ class Costs:
     def _measured_line(self, writer: str, reader: str) -> Line:
         if HOST in (writer, reader):
             border = self.known(reader if writer == HOST else writer, 1).border
-            return Line(0.0, border.ns_per_byte / 2)
+            return Line(0.0, border.ns_per_byte)
         contexts = self.context(writer, 1), self.context(reader, 1)
         rows = self.database.transfers(*contexts)
         if rows:
