@@ -124,7 +124,8 @@ class Fit:
             return fit
         misses = np.abs([np.log(ratio) for ratio in fit.ratios()])
         covered = min(1.0, _COVERED * (1 + 1 / len(samples)))  # the next one counts as well
-        spread = float(np.quantile(misses, covered, method="higher")) * (1 + 2 / len(samples))
+        spread = float(np.quantile(misses, covered, method="higher"))
+        spread *= 1 + len(samples) ** -0.5  # it is not known better than that itself
         return Fit(fit.samples, coefficients, left, max(spread, _LEAST_SPREAD))
 
     def predict(self, features: Features, without: int | None = None) -> Prediction:
