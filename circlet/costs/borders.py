@@ -25,7 +25,8 @@ from circlet.options import Options
 _SIDES = (8, 32, 128)  # images of 16 channels: 4 KiB, 64 KiB, 1 MiB
 _CHANNELS = 16
 _LINKS = (1, 3)
-_POOL = Pool2DAttrs(SAME_UPPER, (1, 1), (3, 3))
+_POOL = Pool2DAttrs(SAME_UPPER, (1, 1), (2, 2))
+_RESOLUTION = 0.05  # of a time, below which differences say nothing
 
 
 class Chains(NamedTuple):
@@ -75,20 +76,22 @@ def chains(backend: str, options: Options) -> list[Chains]:
 def measure_border(costs: Costs, backend: str, meter: Meter) -> Line | None:
     """What a partition costs by the bytes in and out, kept; None where it cannot be measured.
 
-    It is measured on one thread: waking others belongs to operators.
+    It is measured on one thread: waking others belongs to operators. Differences are told from
+    the fastest runs, which what else the machine does disturbs least.
     """
-    rows = []
+    rows, errors = [], []
     try:
         for size, short, long in chains(backend, costs.options):
             bound = [chain.bound(1) for chain in (short, long)]
             one, three = meter.times([each.runner.run for each in bound])
-            own = (three.ns - one.ns) / (_LINKS[1] - _LINKS[0])
-            rows.append((2.0 * size, max(1.0, one.ns - max(0.0, own))))
+            own = (three.low - one.low) / (_LINKS[1] - _LINKS[0])
+            rows.append((2.0 * size, max(0.0, one.low - max(0.0, own))))
+            errors.append(_RESOLUTION * three.low)
     except CircletError:
         return None
     if not rows:
         return None
-    line = fitted_line(rows)
+    line = fitted_line(rows, errors)
     costs.database.set_border(costs.context(backend, 1), *line)
     return line
 
@@ -117,5 +120,5 @@ def _transfers(
 
         in_turn = _InTurn((before.runner.run, after.runner.run))
         runs: list[Run] = [*(each.runner.run for each in alone), in_turn]
-        one, other, together = (timing.ns for timing in meter.times(runs))
+        one, other, together = (timing.low for timing in meter.times(runs))
         yield size, max(0.0, together - one - other + size * sum(border))

@@ -44,12 +44,16 @@ class Calibration(NamedTuple):
     partition_ns: float = 0.0
 
 
-def fitted_line(rows: Sequence[tuple[float, float]]) -> Line:
-    """The line with least relative errors through sizes and nanoseconds; zero for no rows."""
+def fitted_line(rows: Sequence[tuple[float, float]], errors: Sequence[float] | None = None) -> Line:
+    """The line with least relative errors through sizes and nanoseconds; zero for no rows.
+
+    Args:
+        errors: By how much each time may be wrong; in proportion to it where none are given.
+    """
     if not rows:
         return Line()
     sizes, times = np.array(rows, float).T
-    weights = 1 / np.maximum(times, _NOISE_NS)
+    weights = 1 / np.maximum(times if errors is None else np.array(errors), _NOISE_NS)
     terms = np.stack((np.ones_like(sizes), sizes), axis=1) * weights[:, None]
     return Line(*map(float, robust(terms, times * weights)))
 
@@ -78,8 +82,9 @@ def calibrated(wholes: Iterable[Whole], rows: Mapping[str, Row], border: Line) -
         if sums is None or not whole.ns:
             continue
         alone, within = sums
-        terms.append((alone / whole.ns, whole.partitions / whole.ns))
-        wanted.append(1 - within / whole.ns)
+        most = max(whole.ns, alone + within)  # one that gains much counts no more than others
+        terms.append((alone / most, whole.partitions / most))
+        wanted.append((whole.ns - within) / most)
     if len(wanted) == 2:
         return Calibration(1.0, border.ns)
     found = robust(np.array(terms), np.array(wanted))
