@@ -38,6 +38,7 @@ LAYERS = (
     ("compiler",),
     ("runtime",),
     ("profiling", "comparison", "train"),
+    ("costs",),
     ("report",),
     ("frontends",),
     ("commands", "onnx_backend", "onnxruntime"),
