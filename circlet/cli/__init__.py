@@ -24,6 +24,7 @@ _COMMANDS = {
     "place": "say where each operator runs, and place operators by hand",
     "inspect": "say what a network costs: operators, memory, weights, placement",
     "profile": "say where a network's time goes, operator by operator, and why",
+    "costs": "say what operators cost on each backend, measured and predicted",
     "memory": "say what a run needs of memory, and what is alive at the peak",
     "bench": "time a network, by other engines in turn as well",
     "report": "write a page for a browser: graph, times, memory, placement",
