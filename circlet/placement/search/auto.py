@@ -30,7 +30,7 @@ def auto(space: Space, seed: int = 0) -> Strategy:
     """The strategy; it goes on until everything that it knows of is measured."""
     rng = np.random.default_rng(seed)
     done = Evaluated()
-    front = model_front(space)
+    front, _ = model_front(space)
     pool = dict.fromkeys([*front, *_schedules(space), *space.single_backends()])
     yield from _told(done, _spread(space, front, _FIRST))
     yield from _told(done, _best_singles(space))

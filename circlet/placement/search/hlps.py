@@ -121,9 +121,7 @@ class _Search:
         return [other for other in dict.fromkeys(found) if other != genome]
 
 
-def _uniform(
-    space: Space, symbols: Sequence[Sequence[int]], rng: np.random.Generator
-) -> Genome:
+def _uniform(space: Space, symbols: Sequence[Sequence[int]], rng: np.random.Generator) -> Genome:
     """A random genome in which the genes of a symbol agree as far as they can."""
     genes = list(space.random(rng))
     for symbol in symbols:

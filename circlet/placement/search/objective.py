@@ -116,5 +116,3 @@ def cut(
             return begun, current
         current[left] = chosen[left, (~done[left]).argmax(1)]
         begun[left, current[left]] += 1
-
-

@@ -75,7 +75,7 @@ class _Timelines:
         for number in self._read[unit]:
             value = problem.values[number]
             writer = int(self.choice[value.writer])
-            moved = 0.0 if writer == backend else float(problem.transfer_ns[number, writer, backend])
+            moved = float(problem.transfer_ns[number, writer, backend])
             changes |= writer != backend
             known = [r for r in value.readers if self.choice[r] == backend]
             if self._overlapping:

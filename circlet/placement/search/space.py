@@ -93,7 +93,7 @@ class Space:
         return (setting, *(int(g) if int(g) in allowed else allowed[0] for g, allowed in pairs))
 
     def choice(self, genome: Genome) -> np.ndarray:
-        """(U,) backends of units; a unit that its gene's backend does not take goes to the first."""
+        """(U,) backends of units; the first one that takes it where that of its gene does not."""
         allowed = self.problems[genome[0]].allowed
         choice = np.zeros(len(allowed), np.int64)
         for gene, group in zip(genome[1:], self.groups, strict=True):
@@ -120,7 +120,7 @@ class Space:
         return points
 
     def single_backends(self) -> list[Genome]:
-        """For each setting and backend: all on it that it takes, the rest on the first that does."""
+        """For each setting and backend: on it what it takes, the rest on the first that does."""
         found = [
             self.mended((setting, *[backend] * len(self.groups)))
             for setting in range(len(self.problems))
@@ -146,16 +146,17 @@ class Space:
         return (setting, *genes)
 
 
-def model_front(space: Space, effort: Effort = QUICK_EFFORT) -> list[Genome]:
-    """Genomes that no other beats on the model, by rising time."""
+def model_front(space: Space, effort: Effort = QUICK_EFFORT) -> tuple[list[Genome], bool]:
+    """Genomes that no other beats on the model, by rising time, and whether these are all."""
     found: list[Genome] = []
+    exact = True
     for setting, problem in enumerate(space.problems):
         if space.is_fine or space.size_of(setting) > _ENUMERATED:
             front = exact_front(problem, effort)
             found += [space.genome_of(setting, choice) for choice in front.choices]
+            exact &= front.is_exact and space.is_fine
         else:
             start = sum(map(space.size_of, range(setting)))
-            count = space.size_of(setting)
-            found += [space.genome(start + number) for number in range(count)]
+            found += [space.genome(start + n) for n in range(space.size_of(setting))]
     found = list(dict.fromkeys(found))
-    return [found[i] for i in non_dominated(space.predicted(found))]
+    return [found[i] for i in non_dominated(space.predicted(found))], exact
