@@ -58,11 +58,11 @@ class _Timelines:
         """Give a unit to the backend where it ends first."""
         problem = self._problem
         offers = []
-        for backend in np.flatnonzero(problem.allowed[unit]):
-            start, added = self._start(unit, int(backend))
+        for backend in np.flatnonzero(problem.allowed[unit]).tolist():
+            start, added = self._start(unit, backend)
             takes = problem.time_ns[unit, backend] + added
-            begin = self._gap(int(backend), start, takes) if self._overlapping else start
-            offers.append((begin + takes, int(backend), begin))
+            begin = self._gap(backend, start, takes) if self._overlapping else start
+            offers.append((begin + takes, backend, begin))
         end, backend, begin = min(offers)
         self.choice[unit], self._end[unit] = backend, end
         if self._overlapping:
@@ -115,7 +115,8 @@ def partitions_of(problem: Problem, choice: np.ndarray) -> list[tuple[int, list[
 def makespan_ns(problem: Problem, choice: np.ndarray) -> float:
     """When the last partition ends, if each starts as soon as its backend and inputs are there."""
     owner: dict[int, int] = {}
-    free, ends = [0.0] * len(problem.backends), []
+    free = [0.0] * len(problem.backends)
+    ends: list[float] = []
     counted: set[int] = set()
     moved: set[tuple[int, int]] = set()
     reads: list[list[int]] = [[] for _ in problem.units]

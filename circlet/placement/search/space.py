@@ -115,7 +115,7 @@ class Space:
         settings = np.array([genome[0] for genome in genomes], np.int64)
         for setting in np.unique(settings):
             mine = np.flatnonzero(settings == setting)
-            choices = np.stack([self.choice(genomes[i]) for i in mine])
+            choices = np.stack([self.choice(genomes[i]) for i in mine.tolist()])
             points[mine] = Objective(self.problems[setting]).points(choices)
         return points
 
