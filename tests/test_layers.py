@@ -39,6 +39,8 @@ LAYERS = (
     ("runtime",),
     ("profiling", "comparison", "train"),
     ("costs",),
+    ("pareto",),
+    ("fleet",),
     ("report",),
     ("frontends",),
     ("commands", "onnx_backend", "onnxruntime"),

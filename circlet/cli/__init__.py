@@ -22,6 +22,7 @@ _COMMANDS = {
     "sign": "sign an artifact, for those who accept the key",
     "dump": "print what a model file holds",
     "place": "say where each operator runs, and place operators by hand",
+    "pareto": "find the placements that no other beats in time and memory",
     "inspect": "say what a network costs: operators, memory, weights, placement",
     "profile": "say where a network's time goes, operator by operator, and why",
     "costs": "say what operators cost on each backend, measured and predicted",

@@ -2,19 +2,4 @@
 
 from __future__ import annotations
 
-from circlet.struct import Struct
-
-
-class Estimate(Struct):
-    """The time of one operator.
-
-    Attributes:
-        ns: What is expected, in nanoseconds.
-        low, high: The interval that holds it with a probability of nine in ten.
-        measured: Whether just this was measured, rather than predicted from others.
-    """
-
-    ns: float
-    low: float
-    high: float
-    measured: bool = False
+from circlet.placement.problem import Estimate as Estimate
