@@ -27,6 +27,7 @@ from circlet.backends.opencl.lower.elementwise import (
 )
 from circlet.backends.opencl.lowering import LOWERINGS
 from circlet.backends.opencl.table import Launch, LaunchTable, Place, Result, Step
+from circlet.errors import CircletError
 from circlet.ir import Op, Tensor
 from circlet.limits import MemoryBudget
 from circlet.ops import get, unsupported_reason
@@ -63,6 +64,8 @@ def refusal(op: Op, facts: DeviceFacts) -> str:
         resolved(op, facts)
     except NotTakenError as error:
         return str(error)
+    except CircletError as error:  # its record cannot compute it
+        return error.what
     return ""
 
 

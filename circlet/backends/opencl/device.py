@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -76,7 +77,9 @@ class OpenClDevice:
         if self.facts.divides_exactly:
             options.append("-cl-fp32-correctly-rounded-divide-sqrt")
         try:
-            return pyopencl.Program(self.context, source).build(options=options)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pyopencl.CompilerWarning)
+                return pyopencl.Program(self.context, source).build(options=options)
         except (pyopencl.Error, RuntimeError) as error:
             raise BackendError(
                 "the device's compiler refuses a kernel",

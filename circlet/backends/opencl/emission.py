@@ -15,6 +15,7 @@ from circlet.backends.opencl.device import DeviceFacts
 from circlet.ir import Op, Tensor
 
 MOST_ITEMS = (1 << 31) - 1
+_MOST_ACROSS = (1 << 16) - 1  # groups along the second and the third axis of a grid
 GROUP = 64
 """Items of a group where kernels compute an element each."""
 
@@ -96,7 +97,7 @@ class Emission:
         """The name of a kernel of `kernels/`, specialised by macros."""
         body = template_text(file)
         lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
-        ends = "".join(f"#undef {name}\n" for name in ("NAME", *defines))
+        ends = "".join(f"#undef {name.split('(')[0]}\n" for name in ("NAME", *defines))
         name = f"{file}_{_digest(lines + body)}"
         self.kernels.setdefault(name, f"#define NAME {name}\n{lines}{body}{ends}")
         return name
@@ -117,10 +118,11 @@ class Emission:
         """Run a kernel; whole numbers are passed as int, others as float.
 
         Raises:
-            NotTakenError: The grid is larger than 32 bits.
+            NotTakenError: The grid is larger than devices take.
         """
-        if prod(items) > MOST_ITEMS:
-            raise NotTakenError("it has more than 2**31 elements")
+        groups = [count // (group or items)[axis] for axis, count in enumerate(items)]
+        if prod(items) > MOST_ITEMS or max(groups[1:], default=1) > _MOST_ACROSS:
+            raise NotTakenError("it has more elements than a grid of kernels")
         made = tuple(_argument(value) for value in arguments)
         sizes = None if group is None else tuple(group)
         self._launches.append(Planned(kernel, made, tuple(items), sizes))

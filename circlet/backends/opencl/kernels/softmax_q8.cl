@@ -1,5 +1,7 @@
 // SOFTMAX of stored bytes in gemmlowp's fixed point: an item computes one row.
-inline int q8_exp(int raw) {
+#ifndef Q8_FUNCTIONS
+#define Q8_FUNCTIONS
+static inline int q8_exp(int raw) {
     if (raw == 0) return 2147483647;
     const int inside = (raw & ((1 << 24) - 1)) - (1 << 24);
     const int x = v_shl_i32(inside, 5) + (1 << 28);
@@ -15,11 +17,11 @@ inline int q8_exp(int raw) {
     return result;
 }
 
-inline int q8_shifted(int raw, int bits) {
+static inline int q8_shifted(int raw, int bits) {
     return (int)min(max((long)raw << bits, -2147483648l), 2147483647l);
 }
 
-inline int q8_reciprocal(int fraction) {
+static inline int q8_reciprocal(int fraction) {
     const long sum = (long)fraction + 2147483647l;
     const int denominator = (int)(sum < 0 ? -((1 - sum) / 2) : (sum + 1) / 2);
     int x = wrap_add(1515870810, v_srdhm(denominator, -1010580540));
@@ -29,6 +31,7 @@ inline int q8_reciprocal(int fraction) {
     }
     return q8_shifted(x, 1);
 }
+#endif
 
 __kernel void NAME(__global const A_T *a, __global C_T *c, int count, int depth, int mantissa,
                    int shift, int smallest, int low, int high) {

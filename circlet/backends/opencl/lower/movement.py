@@ -22,7 +22,8 @@ Places = npt.NDArray[np.int64]
 _FIRST = 1 << 20  # below are values that an operator fills in, as stored in 8 or 16 bits
 _MOST_RANK = 6
 _MOST_ELEMENTS = 1 << 28
-_ONE_SOURCE = ("GATHER", "GATHER_ND", "EMBEDDING_LOOKUP")
+_JOINING = ("CONCATENATION", "PACK")
+_SOURCES = {"PADV2": (0, 2), "SPLIT": (1,)}
 _TYPES = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 _KINDS = (
     *("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "SPLIT"),
@@ -49,19 +50,20 @@ def _move(op: Op, emission: Emission) -> None:
     for index, tensor in enumerate(op.inputs):
         moves = index in sources
         take(moves or tensor is None or tensor.is_constant, "places are computed in the run")
-    take(operand(op, 0).dtype.bits in _TYPES, f"does not take {operand(op, 0).dtype.name}")
+    result = op.outputs[0].dtype
+    take(result.has_numpy and result.bits in _TYPES, f"does not take {result.name}")
     total = sum(tensor.elements for tensor in (*sources.values(), *op.outputs))
     take(total < _MOST_ELEMENTS, "it moves more than 2**28 elements")
     for result, places in zip(op.outputs, _places(op, sources), strict=True):
         take(places.shape == result.static_shape, "its sizes depend on the data of a run")
-        _lower_one(op, emission, list(sources.values()), result, places)
+        places = places.reshape(places.shape or (1,))
+        _lower_one(emission, list(sources.values()), result, places)
 
 
 def _sources(op: Op) -> dict[int, Tensor]:
     """The inputs whose elements move, by number."""
-    shapes = get(op).shape_inputs
-    numbers = range(1) if op.kind in _ONE_SOURCE else range(len(op.inputs))
-    return {n: operand(op, n) for n in numbers if n not in shapes and op.input(n) is not None}
+    joined = range(len(op.inputs)) if op.kind in _JOINING else (0,)
+    return {number: operand(op, number) for number in _SOURCES.get(op.kind, joined)}
 
 
 def _places(op: Op, sources: dict[int, Tensor]) -> list[Places]:
@@ -79,13 +81,13 @@ def _places(op: Op, sources: dict[int, Tensor]) -> list[Places]:
 
 
 def _lower_one(
-    op: Op, emission: Emission, sources: Sequence[Tensor], result: Tensor, places: Places
+    emission: Emission, sources: Sequence[Tensor], result: Tensor, places: Places
 ) -> None:
-    source = operand(op, 0)
+    source = sources[0]
     same = places.size == source.elements and bool(
         (places.reshape(-1) == np.arange(_FIRST, _FIRST + places.size)).all()
     )
-    if same and source is sources[0] and emission.may_alias(result, source):
+    if same and emission.may_alias(result, source):
         emission.alias(result, source)
         return
     filled = places < _FIRST
