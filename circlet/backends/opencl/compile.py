@@ -47,7 +47,8 @@ class CompiledKernels:
         table: The launches.
         memory: The plan of the arena.
         blocks: What lies in the arena.
-        ops: The ops that run, in order.
+        ops: The ops that each step computes; those of the partition may be decomposed.
+        owners: For each step the position in the partition of the op that it computes last.
     """
 
     source: str
@@ -55,7 +56,14 @@ class CompiledKernels:
     table: LaunchTable
     memory: MemoryPlan
     blocks: tuple[Block, ...]
-    ops: tuple[Op, ...]
+    ops: tuple[tuple[Op, ...], ...]
+    owners: tuple[int, ...]
+
+    @property
+    def launches(self) -> list[tuple[int, Launch]]:
+        """All launches in order, each with the number of its step."""
+        steps = enumerate(self.table.steps)
+        return [(number, launch) for number, step in steps for launch in step.launches]
 
 
 def refusal(op: Op, facts: DeviceFacts) -> str:
@@ -120,9 +128,8 @@ def _lower(op: Op, emission: Emission) -> None:
         raise NotTakenError(f"no kernel computes {op.label}")
 
 
-def emitted(partition: Partition, facts: DeviceFacts) -> Emission:
-    """The kernels and launches of a partition whose ops are all taken."""
-    ops = [part for op in partition.ops for part in resolved(op, facts)]
+def emitted(ops: Sequence[Op], partition: Partition, facts: DeviceFacts) -> Emission:
+    """The kernels and launches of the resolved ops of a partition."""
     emission = Emission(facts, outputs=partition.outputs)
     for group in _groups(ops):
         if len(group) == 1 and not _joins(group[0]):
@@ -172,7 +179,12 @@ def compile_partition(
     Raises:
         LimitError: Its constants take more than allowed.
     """
-    emission = emitted(partition, facts)
+    owners = {
+        id(part): (number, part)
+        for number, op in enumerate(partition.ops)
+        for part in resolved(op, facts)
+    }
+    emission = emitted([part for _, part in owners.values()], partition, facts)
     roots = {emission.root(t) for step in emission.steps for t in _tensors(step.launches)}
     ends = {*partition.inputs, *partition.outputs}
     blocks = {t: block for t, block in _lives(emission).items() if t not in ends}
@@ -183,8 +195,9 @@ def compile_partition(
     ends_count = (len(partition.inputs), len(partition.outputs))
     table = LaunchTable(steps, tuple(places.found), *ends_count, memory.arena_bytes)
     source = template_text("prelude") + "\n".join(emission.kernels.values())
-    ops = tuple(op for step in emission.steps for op in step.ops)
-    return CompiledKernels(source, constants, table, memory, tuple(blocks.values()), ops)
+    ops = tuple(step.ops for step in emission.steps)
+    last = tuple(owners[id(step.ops[-1])][0] for step in emission.steps)
+    return CompiledKernels(source, constants, table, memory, tuple(blocks.values()), ops, last)
 
 
 def _tensors(launches: Sequence[Planned]) -> Iterator[Tensor]:

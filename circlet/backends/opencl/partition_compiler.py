@@ -9,7 +9,8 @@ from circlet.artifact.file import PartitionCode
 from circlet.backends.base import Compiled, CompiledPartition, CompileJob, MemoryUse
 from circlet.backends.opencl.compile import CompiledKernels, compile_partition, refusal
 from circlet.backends.opencl.device import DeviceFacts
-from circlet.backends.profiled import LinearPlan, PlannedBlock, PlannedStep
+from circlet.backends.opencl.use import linear_plan, memory_use, works_of
+from circlet.backends.profiled import LinearPlan, Steps, Work
 from circlet.ir import Op
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
@@ -52,41 +53,17 @@ class OpenClCompiler:
 
     def memory(self, partition: Partition) -> MemoryUse:
         """The arena on the device."""
-        made = self._planned(partition)
-        steps = [
-            (position, step)
-            for position, step in enumerate(made.table.steps)
-            for _ in step.launches
-        ]
-        at = max(range(len(steps)), key=lambda n: sum(b.size_bytes for b in made.blocks if b.first <= n <= b.last), default=0)
-        alive = [block for block in made.blocks if block.first <= at <= block.last]
-        largest = sorted(alive, key=lambda block: -block.size_bytes)
-        peak = steps[at][1] if steps else None
-        return MemoryUse(
-            arena_bytes=made.memory.arena_bytes,
-            lower_bound_bytes=made.memory.lower_bound_bytes,
-            planner=made.memory.planner,
-            peak_op=peak.name if peak else partition.ops[0].name,
-            peak_kind=peak.kind if peak else partition.ops[0].label,
-            peak_tensors=tuple((block.name, block.size_bytes) for block in largest),
-            constants_bytes=len(made.constants),
-        )
+        return memory_use(self._planned(partition))
 
     def linear_plan(self, partition: Partition) -> LinearPlan:
         """The launches in order, and what the arena holds."""
-        made = self._planned(partition)
-        steps = tuple(
-            PlannedStep(
-                _position(partition, step.name), launch.kernel, 1, tuple(r.name for r in step.results)
-            )
-            for step in made.table.steps
-            for launch in step.launches
-        )
-        blocks = tuple(
-            PlannedBlock(block.name, offset, block.size_bytes, block.first, block.last)
-            for block, offset in zip(made.blocks, made.memory.offsets, strict=True)
-        )
-        return LinearPlan(steps, blocks, made.memory.arena_bytes, made.memory.planner)
+        return linear_plan(self._planned(partition))
+
+    def works(
+        self, partition: Partition, steps: Steps, step_us: Sequence[float]
+    ) -> list[Work | None]:
+        """The work of each launch, as `circlet.backends.profiled` has it."""
+        return works_of(self._planned(partition))
 
     def _planned(self, partition: Partition) -> CompiledKernels:
         return compile_partition(partition, self._facts, self.job.budget.copy())
@@ -112,12 +89,7 @@ class OpenClCompiler:
         table = json.dumps(made.table.as_json(), separators=(",", ":")).encode()
         sections = {"table": (table,), "source": (made.source.encode("ascii"),)}
         code = PartitionCode(self.name, made.constants, sections)
-        facts = {"arena_bytes": made.memory.arena_bytes}
+        steps = [[made.owners[number], launch.kernel] for number, launch in made.launches]
+        facts = {"arena_bytes": made.memory.arena_bytes, "steps": steps}
         return CompiledPartition(dict.fromkeys(self.job.targets, code), facts)
 
-
-def _position(partition: Partition, name: str) -> int:
-    """The op that a step computes, or the last of several."""
-    names = [op.name for op in partition.ops]
-    wanted = name.split("+")[-1]
-    return names.index(name) if name in names else names.index(wanted) if wanted in names else 0

@@ -76,6 +76,8 @@ class OpenClRunner(ArrayRunner):
 
         self._cl, self._device, self._table = pyopencl, device, table
         self._observer: Observer | None = None
+        self._clock: np.ndarray | None = None
+        self._events: list[Any] = []
         try:
             self._queue = pyopencl.CommandQueue(device.context)
             self._memory = {"constants": constants, "arena": self._arena(table.arena_bytes)}
@@ -103,6 +105,8 @@ class OpenClRunner(ArrayRunner):
             else:
                 self._observe_steps(self._observer, deadline)
             self._receive()
+            if self._clock is not None:
+                self._clock[:] = [e.profile.end - e.profile.start for e in self._events]
         except self._cl.Error as error:
             raise _failed(error, "run a partition on the device") from None
         if self.is_cancelled:
@@ -120,20 +124,39 @@ class OpenClRunner(ArrayRunner):
 
     def observe(self, observer: Observer | None) -> None:
         """Tell an observer of every step, timed by the device's own clock; kernels wait in turn."""
-        import pyopencl
-
         self._observer = observer
-        if observer is None:
-            self._queue = pyopencl.CommandQueue(self._device.context)
-        else:
-            self._queue = self._device.timed_queue()
+        self._choose_queue()
+
+    def profile(self, enabled: bool = True) -> np.ndarray:
+        """Nanoseconds of each launch by the device's clock, written anew by every run.
+
+        Raises:
+            BackendError: The device has no such clock.
+        """
+        clock = np.zeros(len(self._launches), np.uint64)
+        self._clock = clock if enabled else None
+        self._choose_queue()
+        return clock
+
+    def _choose_queue(self) -> None:
+        """Have events know times only where they are asked for."""
+        try:
+            if self._observer is not None or self._clock is not None:
+                self._queue = self._device.timed_queue()
+            else:
+                self._queue = self._cl.CommandQueue(self._device.context)
+        except self._cl.Error as error:
+            raise _failed(error, "time kernels") from None
 
     def _enqueue(self, deadline: int) -> None:
         enqueue, queue = self._cl.enqueue_nd_range_kernel, self._queue
         ahead = 1 if deadline else _AHEAD
-        waited_for = None
+        waited_for, keeps = None, self._clock is not None
+        self._events = []
         for number, (kernel, launch) in enumerate(self._launches, 1):
             event = enqueue(queue, kernel, launch.items, launch.group)
+            if keeps:
+                self._events.append(event)
             if number % ahead:
                 continue
             if waited_for is not None:
