@@ -70,7 +70,9 @@ class OpenClBackend:
         except BackendError as error:
             if job.options.strict:
                 raise
-            return Unavailable(self.name, error.what if not error.why else f"{error.what}: {error.why}")
+            return Unavailable(
+                self.name, error.what if not error.why else f"{error.what}: {error.why}"
+            )
 
     def load(self, code: PartitionCode, shared: Blob, limits: Limits) -> OpenClPartition:
         """A partition, its program built on the device.

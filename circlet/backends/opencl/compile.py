@@ -28,7 +28,7 @@ from circlet.backends.opencl.lower.elementwise import (
 from circlet.backends.opencl.lowering import LOWERINGS
 from circlet.backends.opencl.table import Launch, LaunchTable, Place, Result, Step
 from circlet.errors import CircletError
-from circlet.ir import Op, Tensor
+from circlet.ir import DType, Op, Tensor
 from circlet.limits import MemoryBudget
 from circlet.ops import get, unsupported_reason
 from circlet.ops.decomposition import decomposed
@@ -141,6 +141,8 @@ def emitted(ops: Sequence[Op], partition: Partition, facts: DeviceFacts) -> Emis
 
 
 def _joins(op: Op) -> bool:
+    if any(result.dtype is DType.FLOAT16 for result in op.outputs):
+        return False  # others would read it without being rounded
     return op.kind not in LOWERINGS and not is_table(op) and is_elementwise(op)
 
 

@@ -92,4 +92,3 @@ class OpenClCompiler:
         steps = [[made.owners[number], launch.kernel] for number, launch in made.launches]
         facts = {"arena_bytes": made.memory.arena_bytes, "steps": steps}
         return CompiledPartition(dict.fromkeys(self.job.targets, code), facts)
-

@@ -56,7 +56,9 @@ class OpenClPartition:
         """
         if (len(inputs), len(outputs)) != (self._table.inputs, self._table.outputs):
             raise _damaged("a partition has other inputs or outputs than the plan says")
-        return OpenClRunner(self._device, self._program, self._table, self._constants, inputs, outputs)
+        return OpenClRunner(
+            self._device, self._program, self._table, self._constants, inputs, outputs
+        )
 
 
 class OpenClRunner(ArrayRunner):
@@ -292,5 +294,3 @@ def _failed(error: Exception, what: str) -> BackendError:
         why=str(error).strip(),
         fix="run the network on the backend cpu, or on another device (CIRCLET_OPENCL_DEVICE)",
     )
-
-

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,14 +113,15 @@ def test_launch_tables_are_plain_data_and_checked() -> None:
     again = LaunchTable.from_json(data)
     assert again.as_json() == made.table.as_json()
     assert again.steps[0].launches[0].arguments == made.table.steps[0].launches[0].arguments
-    for damage in (
+    damaged: tuple[dict[str, Any], ...] = (
         {"arena_bytes": 16},
         {"inputs": 0},
         {"places": []},
         {"places": [["elsewhere", 0, 4]]},
         {"steps": [["ADD", "x", [["k", [999], [64], [64]]], []]]},
         {"steps": [["ADD", "x", [["k", [], [0], None]], []]]},
-    ):
+    )
+    for damage in damaged:
         with pytest.raises((ValueError, KeyError, TypeError)):
             LaunchTable.from_json({**data, **damage})
 
@@ -190,7 +192,12 @@ def test_observers_are_told_of_every_step() -> None:
     told: list[Observation] = []
     runner.observe(told.append)
     runner.run()
-    assert [seen.kind for seen in told] == ["FULLY_CONNECTED", "FUSED_ELEMENTWISE", "RESHAPE", "NEG"]
+    assert [seen.kind for seen in told] == [
+        "FULLY_CONNECTED",
+        "FUSED_ELEMENTWISE",
+        "RESHAPE",
+        "NEG",
+    ]
     assert told[1].name == "kept+abs+summed"
     assert {value.name for value in told[1].values} == {"kept", "summed"}
     assert all(seen.ns > 0 for seen in told if seen.kind != "RESHAPE")

@@ -71,7 +71,8 @@ def test_pools_and_shares() -> None:
         for shape in ((3, 11), (1, 1001), (2, 3, 70)):
             quant = SHARES.get(dtype)
             cases.op("SOFTMAX", [cases.data(dtype, shape)], SoftmaxAttrs(1.0), quant=quant)
-    cases.op("L2_POOL_2D", [cases.data(F32, (1, 4, 4, 3))], Pool2DAttrs(((0, 0), (0, 0)), (1, 1), (2, 2)))
+    plain = Pool2DAttrs(((0, 0), (0, 0)), (1, 1), (2, 2))
+    cases.op("L2_POOL_2D", [cases.data(F32, (1, 4, 4, 3))], plain)
     cases.op("LOG_SOFTMAX", [cases.data(F32, (4, 65))])
     check(cases)
 
@@ -109,14 +110,14 @@ def test_movement() -> None:
         cases.op("SLICE", [data, ints(0, 1, 1, 0), ints(2, 3, 2, 3)], quant=quant)
         pads = cases.constant(np.array([[0, 0], [1, 2], [3, 0], [0, 1]], np.int32))
         cases.op("PAD", [data, pads], quant=quant)
-        cases.op("MIRROR_PAD", [data, cases.constant(np.array([[0, 0], [2, 1], [1, 1], [0, 0]], np.int32))], quant=quant)
+        around = cases.constant(np.array([[0, 0], [2, 1], [1, 1], [0, 0]], np.int32))
+        cases.op("MIRROR_PAD", [data, around], quant=quant)
         cases.op("TILE", [data, ints(1, 2, 1, 3)], quant=quant)
         attrs = ConcatenationAttrs(axis=2)
         cases.op("CONCATENATION", [data, data], attrs, quant=quant)
         cases.op("RESHAPE", [data, ints(10, 12)], ReshapeAttrs((10, 12)), quant=quant)
         for kind in ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"):
-            attrs = ResizeAttrs("half_pixel")
-            cases.op(kind, [data, ints(7, 9)], attrs, quant=quant)
+            cases.op(kind, [data, ints(7, 9)], ResizeAttrs("half_pixel"), quant=quant)
     swapped = cases.op("TRANSPOSE", [x, ints(3, 2, 1, 0)])
     flat = cases.op("RESHAPE", [swapped, ints(3, 40)], ReshapeAttrs((3, 40)))
     cases.op("BATCH_MATMUL", [flat, cases.data(F32, (40, 2))], BatchMatMulAttrs())

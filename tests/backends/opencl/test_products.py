@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,9 @@ from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.transpose_conv import TransposeConvAttrs
 from tests.backends.cpu.cases import Cases
+from tests.backends.cpu.harness import check_results
 from tests.backends.cpu.q8_graphs import Conv, Rows, conv_graph, rows_graph
 from tests.backends.opencl.running import bound, check, device
-from tests.backends.cpu.harness import check_results
 
 pytestmark = pytest.mark.usefixtures("device")
 __all__ = ["device"]
@@ -26,7 +27,8 @@ F32 = DType.FLOAT32
 FACTS = DeviceFacts("none", 132, 1024, 48 << 10, True, True, False)
 
 # Input, filters, window, and attributes.
-CONVOLUTIONS = [
+Case = tuple[tuple[int, int, int, int], int, tuple[int, int], dict[str, Any]]
+CONVOLUTIONS: list[Case] = [
     ((1, 5, 6, 3), 4, (3, 3), {"padding": "SAME_UPPER"}),
     ((1, 9, 8, 3), 5, (3, 3), {"strides": (2, 2), "padding": "SAME_UPPER", "activation": "RELU6"}),
     ((2, 7, 5, 8), 16, (1, 1), {}),
@@ -38,7 +40,7 @@ CONVOLUTIONS = [
     ((1, 12, 12, 20), 70, (3, 3), {"padding": "SAME_UPPER"}),
     ((1, 17, 16, 1), 33, (5, 5), {"strides": (2, 3)}),
 ]
-DEPTHWISE = [
+DEPTHWISE: list[Case] = [
     ((1, 6, 7, 8), 1, (3, 3), {"padding": "SAME_UPPER", "activation": "RELU6"}),
     ((2, 7, 6, 5), 1, (3, 3), {"strides": (2, 2), "padding": "SAME_UPPER"}),
     ((1, 7, 7, 4), 3, (2, 3), {"dilations": (2, 1)}),
@@ -49,11 +51,11 @@ DEPTHWISE = [
 def test_float_convolutions() -> None:
     cases = Cases(1)
     for number, (shape, filters, window, attrs) in enumerate(CONVOLUTIONS):
-        depth = shape[3] // int(str(attrs.get("groups", 1)))
+        depth = shape[3] // attrs.get("groups", 1)
         x = cases.data(F32, shape)
         w = cases.constant(cases.values(F32, (filters, *window, depth), 0.3))
         bias = [cases.constant(cases.values(F32, (filters,)))] if number % 2 else []
-        cases.op("CONV_2D", [x, w, *bias], replace(Conv2DAttrs(), **attrs))  # type: ignore[arg-type]
+        cases.op("CONV_2D", [x, w, *bias], replace(Conv2DAttrs(), **attrs))
     check(cases)
 
 
@@ -64,16 +66,16 @@ def test_float_depthwise_and_transposed_convolutions() -> None:
         x = cases.data(F32, shape)
         w = cases.constant(cases.values(F32, (1, *window, filters), 0.3))
         bias = cases.constant(cases.values(F32, (filters,)))
-        given = replace(DepthwiseConv2DAttrs(), **attrs)  # type: ignore[arg-type]
+        given = replace(DepthwiseConv2DAttrs(), **attrs)
         cases.op("DEPTHWISE_CONV_2D", [x, w, bias], given)
     for filters, window, strides in ((3, (3, 3), (2, 2)), (8, (2, 2), (2, 2)), (5, (4, 3), (1, 2))):
         x = cases.data(F32, (2, 4, 5, 6))
         w = cases.constant(cases.values(F32, (filters, *window, 6), 0.3))
         sizes = [2, 4 * strides[0], 5 * strides[1], filters]
-        shape = cases.constant(np.array(sizes, np.int32))
+        wanted = cases.constant(np.array(sizes, np.int32))
         bias = cases.constant(cases.values(F32, (filters,)))
         same = TransposeConvAttrs("SAME_UPPER", strides)
-        cases.op("TRANSPOSE_CONV", [shape, w, x, bias], same)
+        cases.op("TRANSPOSE_CONV", [wanted, w, x, bias], same)
     check(cases)
 
 

@@ -34,7 +34,9 @@ def _conv(op: Op, emission: Emission) -> None:
     sums = sums_of(op, emission, (data, weights, op.input(2)), partial(_in_groups, groups))
     attrs, before = op.attributes(Conv2DAttrs), _before(op, height, width)
     windows = result.static_shape[1:3]
-    offsets = [(g * depth, g * prod(taps) * depth * packed, g * each, g * packed) for g in range(groups)]
+    offsets = [
+        (g * depth, g * prod(taps) * depth * packed, g * each, g * packed) for g in range(groups)
+    ]
     product = Product(
         rows=images * prod(windows),
         columns=each,

@@ -52,10 +52,10 @@ def check_element(op: Op, emission: Emission) -> None:
     scalar = _scalar(op)
     assert scalar is not None
     result = op.outputs[0]
-    take(result.dtype in _ELEMENTS, f"gives {result.dtype.name}")
+    halves = {DType.FLOAT16} if op.kind in ("CAST", "DEQUANTIZE") else set()
+    take(result.dtype in _ELEMENTS | halves, f"gives {result.dtype.name}")
     for tensor in _operands(op):
-        known = tensor.dtype in _ELEMENTS or op.kind == "DEQUANTIZE"
-        take(known, f"does not take {tensor.dtype.name}")
+        take(tensor.dtype in _ELEMENTS | halves, f"does not take {tensor.dtype.name}")
     calls = list(_calls(scalar.expr))
     whole = [call for call in calls if call.kind != "f32"]
     for call in calls:
@@ -74,9 +74,11 @@ def _calls(expr: Expr) -> list[Call]:
 
 
 def _scalar(op: Op) -> Scalar | None:
-    if op.kind == "DEQUANTIZE" and operand(op, 0).dtype is DType.FLOAT16:
-        return Scalar(Var(0))
-    return element_scalar(op)
+    types = {operand(op, 0).dtype, *(result.dtype for result in op.outputs)}
+    if DType.FLOAT16 not in types:
+        return element_scalar(op)
+    plain = op.kind in ("CAST", "DEQUANTIZE") and types == {DType.FLOAT16, DType.FLOAT32}
+    return Scalar(Var(0)) if plain else None
 
 
 def _operands(op: Op) -> list[Tensor]:
@@ -152,6 +154,10 @@ class _Text:
         value = to_c(scalar.expr, leaf, _SPELLINGS)
         self.lines.append(f"const {_C_KINDS[kind]} {name} = {value};")
         stored = _as_kind(name, kind, _KINDS.get(result.dtype, "i32"))
+        if result.dtype is DType.FLOAT16:
+            buffer = self._parameter("__global half *", result)
+            self.lines.append(f"vstore_half_rte({stored}, i, {buffer});")
+            return
         narrow = f"({c_type(result.dtype)})({stored})"
         if is_stored:
             buffer = self._parameter(f"__global {c_type(result.dtype)} *", result)
@@ -194,8 +200,9 @@ class _Text:
             else:
                 place = rest
             if step:
-                terms.append(f"({place})" if step == 1 else
-                             f"({place}) * {self._parameter('int ', step)}")
+                terms.append(
+                    f"({place})" if step == 1 else f"({place}) * {self._parameter('int ', step)}"
+                )
         return " + ".join(terms)
 
     def _param_texts(self, scalar: Scalar) -> Mapping[Param, str]:

@@ -20,7 +20,7 @@ from circlet.backends.opencl.lower.sums import (
 )
 from circlet.backends.opencl.lowering import lowers, take
 from circlet.ir import DType, Op
-from circlet.ops.batch_matmul import adjoint, column_scales, matrix_shapes
+from circlet.ops.batch_matmul import adjoint, column_scales
 from circlet.ops.operands import limits, operand, scale_of, zero_of
 from circlet.ops.requantization import rounds_twice
 
@@ -59,10 +59,9 @@ def _turned(weights: np.ndarray) -> np.ndarray:
 def _batch_matmul(op: Op, emission: Emission) -> None:
     first, second, result = operand(op, 0), operand(op, 1), op.outputs[0]
     sums = _batch_sums(op, emission)
-    left, right = matrix_shapes(op)
-    (*_, rows, depth), (*_, columns) = result.static_shape[:-1] + left[-1:], result.static_shape
     turned = adjoint(op)
-    assert depth is not None
+    *_, rows, columns = result.static_shape
+    depth = first.static_shape[-2 if turned[0] else -1]
     product = Product(
         rows,
         columns,

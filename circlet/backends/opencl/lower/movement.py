@@ -50,8 +50,8 @@ def _move(op: Op, emission: Emission) -> None:
     for index, tensor in enumerate(op.inputs):
         moves = index in sources
         take(moves or tensor is None or tensor.is_constant, "places are computed in the run")
-    result = op.outputs[0].dtype
-    take(result.has_numpy and result.bits in _TYPES, f"does not take {result.name}")
+    dtype = op.outputs[0].dtype
+    take(dtype.has_numpy and dtype.bits in _TYPES, f"does not take {dtype.name}")
     total = sum(tensor.elements for tensor in (*sources.values(), *op.outputs))
     take(total < _MOST_ELEMENTS, "it moves more than 2**28 elements")
     for result, places in zip(op.outputs, _places(op, sources), strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from circlet.backends.opencl.emission import Emission
 from circlet.backends.opencl.lowering import c_type, lowers, take
 from circlet.ir import DType, Op
-from circlet.ops.operands import limits, operand
+from circlet.ops.operands import QUANTISED, limits, operand
 from circlet.ops.pool import Pool2DAttrs, pool_window_of
 from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_of, activation_range
 
@@ -16,7 +16,7 @@ _MODES = {"AVERAGE_POOL_2D": 0, "MAX_POOL_2D": 1, "L2_POOL_2D": 2}
 def _pool(op: Op, emission: Emission) -> None:
     data, result = operand(op, 0), op.outputs[0]
     is_float = data.dtype is DType.FLOAT32
-    take(is_float or data.dtype.bits in (8, 16), f"does not take {data.dtype.name}")
+    take(is_float or data.dtype in QUANTISED, f"does not take {data.dtype.name}")
     _, height, width, channels = data.static_shape
     (top, _), (left, _) = pool_window_of(op).pads(height, width)
     attrs = op.attributes(Pool2DAttrs)
@@ -31,9 +31,11 @@ def _pool(op: Op, emission: Emission) -> None:
             "MAXIMUM": "v_max_f32" if is_float else "max",
         },
     )
-    bounds: tuple[float, float] | tuple[int, int] = activation_range(activation_of(op), result) if (
-        not is_float
-    ) else FLOAT_ACTIVATION_RANGES[activation_of(op)]
+    bounds: tuple[float, float] | tuple[int, int] = (
+        activation_range(activation_of(op), result)
+        if (not is_float)
+        else FLOAT_ACTIVATION_RANGES[activation_of(op)]
+    )
     count = result.elements
     sizes = [count, height, width, channels, *attrs.kernel_shape, *attrs.strides]
     arguments = [emission.value(data), result, *map(type(bounds[0]), bounds), *sizes]

@@ -78,7 +78,9 @@ def _three(axes: Sequence[tuple[int, int]]) -> list[int]:
 def _types(op: Op, mode: int) -> dict[str, object]:
     data, result = operand(op, 0).dtype, op.outputs[0].dtype
     is_float = data is DType.FLOAT32
-    take(data in QUANTISED or data in (*_PLAIN, DType.BOOL) or is_float, f"does not take {data.name}")
+    take(
+        data in QUANTISED or data in (*_PLAIN, DType.BOOL) or is_float, f"does not take {data.name}"
+    )
     wide = "float" if is_float else "long"
     starts: dict[int, object] = {0: 0, 1: 0, 4: 1}
     if mode in (2, 3):

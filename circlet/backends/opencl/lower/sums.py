@@ -108,7 +108,8 @@ def _stored(
     reads_zero = data.dtype is DType.UINT8 or op.kind == "FULLY_CONNECTED"
     low, high = activation_range(activation_of(op), result)
     factors = Constant(
-        op.name, lambda: spread_factors(_factors(policy.rounding, data, weights, result), op, spread)
+        op.name,
+        lambda: spread_factors(_factors(policy.rounding, data, weights, result), op, spread),
     )
     defines = integer_defines(data.dtype, weights.dtype, result.dtype, policy.rounding)
     zeros = scalar_quant(data)[1], scalar_quant(weights)[1] if reads_zero else 0
