@@ -26,8 +26,13 @@ _OWN = {
     "reference": ("circlet.backends.reference.backend", "ReferenceBackend"),
     "litert": ("circlet.backends.litert.backend", "backend"),
     "openvino": ("circlet.backends.openvino.backend", "backend"),
+    "onnxruntime": ("circlet.backends.onnxruntime.backend", "backend"),
 }
-_ENGINES = {"litert": ("ai_edge_litert", "ai-edge-litert"), "openvino": ("openvino", "openvino")}
+_ENGINES = {
+    "litert": ("ai_edge_litert", "ai-edge-litert"),
+    "openvino": ("openvino", "openvino"),
+    "onnxruntime": ("onnxruntime", "onnxruntime onnx"),
+}
 
 
 @lru_cache(maxsize=32)
