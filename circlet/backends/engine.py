@@ -37,7 +37,13 @@ _COPY_BYTES_PER_NS = 10.0  # one core, 16 KiB to 16 MiB: 5 to 20 measured on a s
 
 
 class Engine(Protocol):
-    """What a backend has to know of its engine."""
+    """What a backend has to know of its engine.
+
+    Attributes:
+        format: The name of the format in which it is handed partitions.
+    """
+
+    format: str
 
     def refusal(self, model: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
         """Why the engine does not take a network over such tensors, in a clause, or "".
@@ -62,7 +68,7 @@ class Engine(Protocol):
 
 
 class EngineBackend:
-    """A backend whose partitions are .tflite files that an engine runs.
+    """A backend whose partitions are model files that an engine runs.
 
     Args:
         name: What users write.
@@ -120,13 +126,13 @@ class EngineCompiler(ModelCompiler):
         return self._answers[op]
 
     def stored(self, partition: Partition) -> bytes:
-        """The partition as the .tflite file that other engines expect."""
+        """The partition as the file that the engine expects."""
         model = submodel(partition)
-        for name in FOR_ENGINES:
+        for name in FOR_ENGINES if self._engine.format == "tflite" else ():
             make(name).run(model.main)
         copy = copy_of(model)
         _name_apart(copy.main)
-        return dumps(copy, "tflite")
+        return dumps(copy, self._engine.format, origins=False)
 
     def compile(self, partitions: Sequence[Partition]) -> Compiled:
         """Each partition's model; those that the engine does not take as a whole are refused."""
@@ -155,7 +161,7 @@ class EngineCompiler(ModelCompiler):
         try:
             return self._engine.refusal(self.stored(alone), alone.inputs, alone.outputs)
         except CircletError as error:
-            return error.what
+            return f"{error.what}: {error.why}" if error.why else error.what
 
     def _alone(self, op: Op) -> Partition:
         given = [t for t in op.inputs if t is not None and not t.is_constant]

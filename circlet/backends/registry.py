@@ -27,11 +27,13 @@ _OWN = {
     "litert": ("circlet.backends.litert.backend", "backend"),
     "openvino": ("circlet.backends.openvino.backend", "backend"),
     "opencl": ("circlet.backends.opencl.backend", "backend"),
+    "onnxruntime": ("circlet.backends.onnxruntime.backend", "backend"),
 }
 _ENGINES = {
     "litert": ("ai_edge_litert", "ai-edge-litert"),
     "openvino": ("openvino", "openvino"),
     "opencl": ("pyopencl", "'circlet[opencl]'"),
+    "onnxruntime": ("onnxruntime", "onnxruntime onnx"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from circlet.cli.common import CircletCommand, counted, json_option, print_json
 from circlet.cli.console import say
 from circlet.cli.standard_input import InputFile
 from circlet.commands.storing import make_storable
-from circlet.formats.convert import convert
+from circlet.formats.convert import convert, written_format
 
 
 @click.command(cls=CircletCommand, name="convert")
@@ -25,11 +26,12 @@ from circlet.formats.convert import convert
 def command(source: Path, target: Path, origins: Path | None, as_json: bool) -> None:
     """Write the network in SOURCE to TARGET, in the format of TARGET's suffix.
 
-    SOURCE is a .tflite, .circle or .onnx file, TARGET a .tflite or .circle file. Operators keep the
-    names that they had in SOURCE, such as those of .onnx nodes: `circlet map TARGET` shows them.
-    Paddings by amounts, which these files do not know, become operators of their own.
+    SOURCE and TARGET are .tflite, .circle or .onnx files. Operators keep the names that they had in
+    SOURCE, such as those of .onnx nodes: `circlet map TARGET` shows them. Paddings by amounts,
+    which .tflite and .circle files do not know, become operators of their own there.
     """
-    report = convert(source, target, origins=origins, prepare=make_storable)
+    prepare = partial(make_storable, format=written_format(target).name)
+    report = convert(source, target, origins=origins, prepare=prepare)
     if as_json:
         print_json(vars(report))
         return

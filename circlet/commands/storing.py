@@ -7,12 +7,13 @@ from pathlib import Path
 from circlet.formats import save
 from circlet.ir import Model
 from circlet.passes import PassManager, make
-from circlet.passes.pipelines import STORABLE
+from circlet.passes.pipelines import STORABLE, STORABLE_IN_ONNX
 
 
-def make_storable(model: Model) -> None:
-    """Rewrite what .tflite and .circle files cannot say, in place, without changing a result."""
-    PassManager(tuple(make(name) for name in STORABLE)).run(model)
+def make_storable(model: Model, format: str = "circle") -> None:
+    """Rewrite what files of a format cannot say, in place, without changing a result."""
+    names = STORABLE_IN_ONNX if format == "onnx" else STORABLE
+    PassManager(tuple(make(name) for name in names)).run(model)
 
 
 def store(model: Model, path: Path, format: str) -> None:
@@ -21,5 +22,5 @@ def store(model: Model, path: Path, format: str) -> None:
     Raises:
         CircletError: As `circlet.formats.save`.
     """
-    make_storable(model)
+    make_storable(model, format)
     save(model, path, format)

@@ -160,7 +160,7 @@ def _text() -> Format:
 
 
 def _onnx() -> Format:
-    """ONNX, which the package onnx of the extra `onnx` reads."""
+    """ONNX, which the package onnx of the extra `onnx` reads and writes."""
 
     def read(data: memoryview, limits: Limits) -> Model:
         from circlet.formats.onnx.read import read_onnx
@@ -172,11 +172,16 @@ def _onnx() -> Format:
 
         return read_onnx(data, limits, folder)
 
+    def write(model: Model, origins: bool) -> bytes:
+        from circlet.formats.onnx.write import write_onnx
+
+        return write_onnx(model, origins)
+
     def recognises(head: bytes) -> bool:
         # An ir_version of one byte, then a field of bytes: a text, the graph or an operator set.
         return head[:1] == b"\x08" and head[2:3] in _ONNX_FIELDS
 
-    return Format("onnx", (".onnx",), recognises, read, read_beside=read_beside)
+    return Format("onnx", (".onnx",), recognises, read, write, True, read_beside)
 
 
 def _nnapi() -> Format:

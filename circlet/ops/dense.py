@@ -138,7 +138,7 @@ def unpack_int4(tensor: Tensor) -> npt.NDArray[np.int8] | None:
 
 def blockwise_real(tensor: Tensor, tensors: Sequence[Tensor]) -> npt.NDArray[np.float32] | None:
     """Real values of [rows, depth] INT4 elements, one scale per block of a row; None if unfit."""
-    raw, scales = _halves(tensor), _block_scales(tensor, tensors)
+    raw, scales = _halves(tensor), block_scales(tensor, tensors)
     if raw is None or scales is None:
         return None
     real = np.empty((scales.size, tensor.elements // max(scales.size, 1)), np.float32)
@@ -169,7 +169,7 @@ def _signed(raw: npt.NDArray[np.uint8], count: int) -> npt.NDArray[np.int8]:
     return halves.reshape(-1)[:count].view(np.int8)
 
 
-def _block_scales(tensor: Tensor, tensors: Sequence[Tensor]) -> npt.NDArray[np.float32] | None:
+def block_scales(tensor: Tensor, tensors: Sequence[Tensor]) -> npt.NDArray[np.float32] | None:
     """The scales of all blocks, row by row; None where they do not fit the elements."""
     details = tensor.quant.details if tensor.quant is not None else None
     if not isinstance(details, BlockwiseQuant) or details.zero_points_tensor >= 0:

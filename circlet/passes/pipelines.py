@@ -33,6 +33,8 @@ FAST = ("fuse-qdq", *EXACT)  # integer products for real ones, which rounds them
 
 # What .tflite and .circle files have no words for, and what engines that read them want besides.
 STORABLE = ("split-padding", "add-biases")
+# What .onnx files have no words for: operators that are made of others.
+STORABLE_IN_ONNX = ("inline-composite", "decompose", "legalize-stablehlo")
 FOR_ENGINES = (*STORABLE, "state-sizes")
 
 # What files gain by, too: operators that formats can say, and that other runtimes have kernels of.
@@ -122,8 +124,8 @@ def file_pipeline(
 
     Args:
         level: O1 keeps results bit for bit; O2 and Os round some floats otherwise.
-        format: Name of the format the network is saved in, "tflite" or "circle"; passes that make
-            operators which only one of them holds run for that one.
+        format: Name of the format the network is saved in, such as "tflite" or "circle"; passes
+            that make operators which only one of them holds run for that one.
         check: Whether to verify the network before the first and after every pass.
         options: Options by names of passes.
 
@@ -133,6 +135,9 @@ def file_pipeline(
     chosen = _chosen(FILE_PIPELINES, level)
     if format == "circle" and chosen.passes == FAST_FOR_FILES:
         chosen = Pipeline((*_CIRCLE, *chosen.passes), chosen.rounds)
+    if format == "onnx" and chosen.passes:
+        kept = (name for name in chosen.passes if name not in STORABLE)
+        chosen = Pipeline((*STORABLE_IN_ONNX, *kept), chosen.rounds)
     given = options or {}
     names = dict.fromkeys([*_FOR_FILES, *given])
     joined = {name: {**_FOR_FILES.get(name, {}), **given.get(name, {})} for name in names}

@@ -28,6 +28,7 @@ def _needs(package: str, name: str) -> pytest.MarkDecorator:
 ENGINES = [
     pytest.param("litert", marks=_needs("ai_edge_litert", "LiteRT")),
     pytest.param("openvino", marks=_needs("openvino", "OpenVINO")),
+    pytest.param("onnxruntime", marks=_needs("onnxruntime", "ONNX Runtime")),
 ]
 
 

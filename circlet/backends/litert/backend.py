@@ -17,6 +17,8 @@ from circlet.ir import Tensor
 class LiteRt:
     """LiteRT's interpreter."""
 
+    format = "tflite"
+
     def refusal(self, model: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
         """Why it does not prepare a network."""
         try:

@@ -19,6 +19,8 @@ from circlet.ir import Tensor
 class OpenVino:
     """OpenVINO's plugin for CPUs, at the settings for the latency of one run."""
 
+    format = "tflite"
+
     def refusal(self, model: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
         """Why it does not read a network, or reads it with other types at its border."""
         try:

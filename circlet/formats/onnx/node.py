@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.errors import CircletError, FormatError
+from circlet.formats.onnx.notes import stated_origin
 from circlet.formats.onnx.rank import rank_of
 from circlet.formats.onnx.sequences import TensorList
 from circlet.ir import DType, Graph, Op, Origin, Tensor
@@ -67,7 +68,8 @@ class Node:
         self.ops: list[Op] = []
         first = next((name for name in self.outputs if name), self.kind.lower())
         self.name = str(proto.name) or first
-        self.origin = Origin.of(graph.next_id(), self.name)
+        own = Origin.of(graph.next_id(), self.name)
+        self.origin = stated_origin(getattr(proto, "metadata_props", ()), self.name) or own
 
     def __getitem__(self, index: int) -> Tensor:
         tensor = self.optional(index)

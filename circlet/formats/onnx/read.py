@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from circlet.errors import FormatError, GraphError, InputError, UnsupportedOpsError
 from circlet.formats.onnx.graph import GraphImporter, Reading
+from circlet.formats.onnx.notes import SIGNATURES, stated_signatures, text_blob
 from circlet.formats.onnx.skeleton import skeleton
 from circlet.formats.onnx.table import imported_kinds
 from circlet.formats.onnx.tensors import TensorStore
@@ -46,10 +45,9 @@ def read_onnx(
     if state.unsupported:
         raise UnsupportedOpsError(state.unsupported)
     model = Model([graph, *state.graphs], str(proto.doc_string), source_format="onnx")
-    model.metadata = {
-        str(entry.key): np.frombuffer(str(entry.value).encode(), np.uint8)
-        for entry in proto.metadata_props
-    }
+    entries = {str(entry.key): str(entry.value) for entry in proto.metadata_props}
+    model.signatures = stated_signatures(entries.pop(SIGNATURES, "[]"), graph)
+    model.metadata = {name: text_blob(text) for name, text in entries.items()}
     if store.files:
         model.extra["external_files"] = sorted(store.files)
     return model
