@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.artifact.values import Value
 from circlet.deadline import deadline_after, time_left
-from circlet.errors import BackendError, CancelledError, CircletError
+from circlet.errors import BackendError, CancelledError, CircletError, DeadlineError
 from circlet.struct import Struct
 
 if TYPE_CHECKING:
@@ -211,7 +211,8 @@ class Execution:
         return self._runners[0].run if alone else self.run
 
 
-Recover = Callable[[CircletError], Execution]
+Numbers = tuple[Sequence[int], Sequence[int]]
+Recover = Callable[[CircletError], tuple[Execution, Numbers]]
 
 
 class BoundCall:
@@ -227,7 +228,7 @@ class BoundCall:
         inputs: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
         limit_ns: int = 0,
-        numbers: tuple[Sequence[int], Sequence[int]] = ((), ()),
+        numbers: Numbers = ((), ()),
         recover: Recover | None = None,
     ) -> None:
         self._numbers, self._limit_ns = numbers, limit_ns
@@ -245,8 +246,10 @@ class BoundCall:
         try:
             self._execution.run(limit_ns)
         except CircletError as error:
-            self._execution = self._recover(error)
+            self._execution, self._numbers = self._recover(error)
             self.rebind(self.inputs, self.outputs)
+            if isinstance(error, DeadlineError):  # the time is over
+                raise
             self._execution.run(limit_ns)
 
     def __call__(self) -> None:

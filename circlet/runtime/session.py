@@ -36,6 +36,7 @@ from circlet.runtime.executor import (
     BoundCall,
     Call,
     Execution,
+    Numbers,
     execution_of,
     is_copied,
 )
@@ -301,11 +302,12 @@ class Session:
             self._calls, self._idle, self._resized = [], [], {}  # last: calls of what is loaded now
         return True
 
-    def _recovered(self, error: CircletError) -> Execution:
+    def _recovered(self, error: CircletError) -> tuple[Execution, Numbers]:
         """An execution on other backends in the place of one that failed."""
         if not error.backend or not self._take_over(error):
             raise error
-        return self._new_execution()
+        opened, execution = self._new_execution()
+        return execution, (opened.inputs, opened.outputs)
 
     def fitting(self, inputs: Given) -> tuple[Session, list[np.ndarray]]:
         """The session for the sizes of these inputs (this one, mostly), and the inputs in order.
@@ -373,10 +375,10 @@ class Session:
                 for value, array in zip(self.outputs, wanted, strict=True)
             ]
         check_apart(sources, results, unique_names(self.outputs))
-        execution = self._new_execution()
-        execution.rebind(self._opened.inputs, sources)
-        execution.rebind(self._opened.outputs, results)
-        numbers = self._opened.inputs, self._opened.outputs
+        opened, execution = self._new_execution()
+        numbers = opened.inputs, opened.outputs
+        execution.rebind(opened.inputs, sources)
+        execution.rebind(opened.outputs, results)
         recover = self._recovered if self._options.fallback and not self.is_stateful else None
         return BoundCall(execution, sources, results, self._limit_ns, numbers, recover)
 
@@ -457,7 +459,8 @@ class Session:
                 del self._resized[next(iter(self._resized))]
         return known
 
-    def _new_execution(self) -> Execution:
+    def _new_execution(self) -> tuple[Opened, Execution]:
+        """A plan, and an execution of it on buffers of its own."""
         opened = self._opened
         values, outputs = opened.values, opened.outputs
         callers = {*opened.inputs, *outputs}  # bound before each run
@@ -465,7 +468,13 @@ class Session:
             np.empty(0) if index in callers else value.empty() for index, value in enumerate(values)
         ]
         name, parts = str(self._options.executor), opened.partitions
-        return execution_of(name, parts, values, buffers, self.threads, outputs, self._helpers)
+        args = (name, parts, values, buffers, self.threads, outputs, self._helpers)
+        try:
+            return opened, execution_of(*args)
+        except CircletError as error:
+            if not error.backend or not self._take_over(error):
+                raise
+        return self._new_execution()
 
     def _refused(self) -> BackendError:
         """The error of runs after one that did not come back."""
@@ -489,8 +498,7 @@ class Session:
         except IndexError:
             if self._refusal is not None:
                 raise self._refused() from self._refusal
-            opened = self._opened
-            execution = self._new_execution()
+            opened, execution = self._new_execution()
             call = Call(execution, opened.inputs, opened.outputs, opened.values, self._output_names)
             self._calls.append(call)
             return call
