@@ -25,6 +25,7 @@ class Config(Struct):
     | `CIRCLET_LOG` | level of the logger: debug, info, warning, error | warning |
     | `CIRCLET_THREADS` | threads of a session that names no number | cores that may be used |
     | `CIRCLET_OPENCL_DEVICE` | index of an OpenCL device, or a part of its name | the first GPU |
+    | `CIRCLET_EXECUTOR` | executor of a session that names none | linear, or the artifact's |
     """
 
     compiler: str = ""
@@ -34,6 +35,7 @@ class Config(Struct):
     log_level: str = "warning"
     threads: int = 0
     opencl_device: str = ""
+    executor: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Config:
@@ -47,6 +49,7 @@ class Config(Struct):
             log_level=env.get("CIRCLET_LOG", "warning").lower() or "warning",
             threads=_count(env, "CIRCLET_THREADS", 0),
             opencl_device=env.get("CIRCLET_OPENCL_DEVICE", "").strip(),
+            executor=env.get("CIRCLET_EXECUTOR", "").strip(),
         )
 
     def cache_folder(self) -> str:
