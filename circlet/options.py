@@ -33,6 +33,9 @@ class Options(Struct):
             for each file as long as it is not touched, or "always".
         backend_of: Pairs of a regular expression and a backend, which operators go to whose kind,
             or a source name of theirs, the whole expression matches; the first that matches holds.
+        backend_of_source: Pairs of what operators are in the user's file and a backend: a position
+            in its first graph, a kind, or "*" for all. `backend_of` goes before them, the first
+            that matches holds, and one that matches nothing is left out.
     """
 
     backends: tuple[str, ...] = DEFAULT_BACKENDS
@@ -47,11 +50,13 @@ class Options(Struct):
     precision: str | None = None
     verify: str = "once"
     backend_of: PlacementRules = ()
+    backend_of_source: PlacementRules = ()
 
     @property
     def all_backends(self) -> tuple[str, ...]:
-        """Those in order of preference, and behind them those that only `backend_of` names."""
-        return tuple(dict.fromkeys([*self.backends, *(name for _, name in self.backend_of)]))
+        """Those in order of preference, and behind them those that only rules name."""
+        rules = (*self.backend_of, *self.backend_of_source)
+        return tuple(dict.fromkeys([*self.backends, *(name for _, name in rules)]))
 
 
 DEFAULT_OPTIONS = Options()

@@ -122,6 +122,7 @@ def group() -> None:
       CIRCLET_CACHE_BYTES  to which it is pruned; 0 switches it off (2 GiB)
       CIRCLET_THREADS      threads of a run (the cores that may be used)
       CIRCLET_LOG          debug, info, warning or error (warning)
+      CIRCLET_ONE_ENV      1 to heed BACKENDS, OP_BACKEND_... as Samsung ONE does (0)
     """
     start_logging()
 

@@ -15,6 +15,7 @@ from circlet.cli.common import (
     json_option,
     level_option,
     max_memory_option,
+    one_config_option,
     options_of,
     print_json,
     strict_option,
@@ -28,6 +29,7 @@ from circlet.commands.place import Placement, PlaceRequest, place_network
 @click.argument("model", type=InputFile())
 @backend_option
 @backend_of_option
+@one_config_option
 @strict_option
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
 @level_option(default="O2", show_default=True)

@@ -14,6 +14,7 @@ from circlet.cli.common import (
     json_option,
     level_option,
     max_memory_option,
+    one_config_option,
     options_of,
     precision_option,
     print_json,
@@ -52,6 +53,7 @@ from circlet.options import VERIFY
 @click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
 @backend_option
 @backend_of_option
+@one_config_option
 @strict_option
 @click.option("--signature", default="", help="Entry point to run; default: the first graph.")
 @click.option("--target", default="native", show_default=True, help="What to compile for.")

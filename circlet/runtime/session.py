@@ -17,6 +17,7 @@ from circlet.artifact.values import (
     is_plain,
     unique_names,
 )
+from circlet.config import one_settings
 from circlet.errors import InputError
 from circlet.forking import renew_in_children
 from circlet.limits import DEFAULT_LIMITS, Limits
@@ -91,6 +92,8 @@ class Session:
         backend_of: Backends by regular expressions: an operator goes to the backend of the first
             expression that matches its kind, or a source name of it, as a whole; to one of
             `backends` where that backend does not take it.
+        one_config: Settings of Samsung ONE's runtime by name (BACKENDS, OP_BACKEND_MAP and so on),
+            or the path of a .cfg file of them: what they ask for and no other argument does.
 
     Raises:
         CircletError: With a code that says what is wrong with the source or the options.
@@ -117,6 +120,7 @@ class Session:
         tune_seconds: float = 0.0,
         verify: str = "once",
         backend_of: Mapping[str, str] | None = None,
+        one_config: StrPath | Mapping[str, str] | None = None,
     ) -> None:
         self.threads = thread_count(threads)
         options = Options(
@@ -134,6 +138,10 @@ class Session:
             checked_rules(backend_of or {}),
         )
         check_options(options)
+        if one_config is not None or one_settings():
+            from circlet.runtime.one_options import with_one_settings
+
+            options = with_one_settings(options, one_config)
         self._set_up(source, options, open_source(source, options))
 
     @classmethod
