@@ -51,6 +51,7 @@ def _phases(
     path, limits = Path(request["model"]), Limits(**request["limits"])
     known: dict[str, Any] = {**request["options"], "limits": limits}
     known["backends"] = tuple(known["backends"])
+    known["backend_of"] = tuple(map(tuple, known["backend_of"]))
     known["shapes"] = tuple((name, tuple(sizes)) for name, sizes in known["shapes"])
     phase("load", lambda: load(path, limits) and None)
     session = phase(

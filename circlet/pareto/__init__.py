@@ -1,0 +1,1 @@
+"""Placements of a network that no other beats in both time and memory."""
