@@ -25,7 +25,7 @@ from circlet.passes import Rewriter, pipeline
 from circlet.passes.add_states import add_states
 from circlet.passes.fold_constants import FoldLedger
 from circlet.placement.by_hand import chosen_by_hand
-from circlet.placement.by_source import chosen_by_source, words_of_sources
+from circlet.placement.by_source import chosen_by_source
 from circlet.placement.rule import Placed, Without, place
 from circlet.plan.input_shapes import forget_computed_sizes, set_input_shapes
 from circlet.plan.partition import Partition
@@ -110,7 +110,6 @@ def plan(
     compilers = _compilers(job)
     model = template.copy()
     graph = model.main
-    words = words_of_sources(graph) if options.backend_of_source else {}
     graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
     open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
     set_shapes_of(graph, options.shapes)
@@ -125,7 +124,7 @@ def plan(
     candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in compilers]
     asked = len(dict.fromkeys(options.backends))
     wanted = {
-        **chosen_by_source(graph, options, words, candidates),
+        **chosen_by_source(graph, options, template.words, candidates),
         **chosen_by_hand(graph, options.backend_of, candidates),
     }
     placed = place(graph, candidates[:asked], strict=options.strict, wanted=wanted)

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from circlet.errors import InputError
-from circlet.ir import Graph, Op
-from circlet.ir.regions import reachable
+from circlet.ir import Graph, Model, Op
 from circlet.options import Options
 from circlet.placement.interface import Candidate
 
@@ -16,15 +15,15 @@ _NO_WORDS: frozenset[str] = frozenset()
 LOGGER = logging.getLogger(__name__)
 
 
-def words_of_sources(main: Graph) -> dict[int, frozenset[str]]:
-    """What rules may call each source operator, by its id, of a graph that no pass has rewritten.
+def words_of_sources(model: Model) -> dict[int, frozenset[str]]:
+    """What rules may call each source operator, by its id, of a model as it was read.
 
-    These are its kind, "CUSTOM" for all custom operators, and its position in the main graph.
+    These are its kind, "CUSTOM" for all custom operators, and its position in the first graph.
     """
     found: dict[int, frozenset[str]] = {}
-    for graph in reachable(main):
+    for number, graph in enumerate(model.graphs):
         for index, op in enumerate(graph.ops):
-            words = {op.kind, op.label, *([str(index)] if graph is main else ())}
+            words = {op.kind, op.label, *([str(index)] if number == 0 else ())}
             for source in op.origin.sources:
                 found[source.id] = found.get(source.id, _NO_WORDS) | words
     return found

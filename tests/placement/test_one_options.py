@@ -10,7 +10,7 @@ import pytest
 from circlet import Session
 from circlet.config import one_settings
 from circlet.errors import InputError
-from circlet.ir import Origin
+from circlet.ir import Model, Origin
 from circlet.ops.opdef import all_records
 from circlet.options import Options
 from circlet.placement.by_source import chosen_by_source, words_of_sources
@@ -248,7 +248,7 @@ def test_the_environment_goes_before_a_file_and_the_caller_before_both(
 
 def test_an_operator_joined_of_several_goes_by_the_first_rule_about_any() -> None:
     network = graph("RELU", "TANH", "RELU")
-    words = words_of_sources(network)
+    words = words_of_sources(Model([network]))
     relu, tanh, _ = network.ops
     tanh.origin = Origin.union([relu.origin, tanh.origin])
     for rules, wanted in (
