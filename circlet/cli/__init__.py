@@ -35,6 +35,7 @@ _COMMANDS = {
     "cut": "write a part of a network as a network of its own",
     "partition": "write a network in parts that run one after the other",
     "resize": "write a network with other sizes of its inputs",
+    "fleet": "measure and search for placements on many machines",
     "doctor": "say what this machine offers: CPU, compiler, cache, backends",
 }
 
