@@ -28,6 +28,7 @@ class Config(Struct):
     | `CIRCLET_LOG` | level of the logger: debug, info, warning, error | warning |
     | `CIRCLET_THREADS` | threads of a session that names no number | cores that may be used |
     | `CIRCLET_ONE_ENV` | 1 to heed the variables of ONE's runtime, `one_settings` | 0 |
+    | `CIRCLET_EXECUTOR` | executor of a session that names none | linear, or the artifact's |
     """
 
     compiler: str = ""
@@ -36,6 +37,7 @@ class Config(Struct):
     cache_bytes: int = DEFAULT_CACHE_BYTES
     log_level: str = "warning"
     threads: int = 0
+    executor: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Config:
@@ -48,6 +50,7 @@ class Config(Struct):
             cache_bytes=_count(env, "CIRCLET_CACHE_BYTES", DEFAULT_CACHE_BYTES),
             log_level=env.get("CIRCLET_LOG", "warning").lower() or "warning",
             threads=_count(env, "CIRCLET_THREADS", 0),
+            executor=env.get("CIRCLET_EXECUTOR", "").strip(),
         )
 
     def cache_folder(self) -> str:

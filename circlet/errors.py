@@ -25,12 +25,14 @@ class CircletError(Exception):
     Attributes:
         advice: What to do where an error of the class does not say it.
         reasons: The lines of `why`.
+        backend: The backend that failed, "" where none did.
 
     As text, names are escaped; the attributes hold them as they are.
     """
 
     code: ClassVar[str] = "E-CIRCLET"
     advice: ClassVar[str] = ""
+    backend: str = ""
 
     def __init__(
         self, what: str, *, where: str = "", why: str | Sequence[str] = "", fix: str = ""
@@ -303,6 +305,23 @@ class BackendError(CircletError):
     """
 
     code = "E-BACKEND"
+
+    @classmethod
+    def failed(
+        cls, backend: str, doing: str, ops: Sequence[str], error: BaseException
+    ) -> BackendError:
+        """The error of a backend that failed while `doing` something with operators, by name."""
+        if isinstance(error, CircletError):
+            why: Sequence[str] = [error.what, *filter(None, error.reasons)]
+        else:
+            why = [f"{type(error).__name__}: {error}"]
+        names = ", ".join(filter(None, ops[:_SHOWN_OPS]))
+        more = f" and {len(ops) - _SHOWN_OPS} more" if len(ops) > _SHOWN_OPS else ""
+        where = f"backend {backend}, operators {names}{more}" if names else f"backend {backend}"
+        fix = "name another backend, or one that takes over (`fallback`)"
+        made = cls(f"a backend failed {doing}", where=where, why=why, fix=fix)
+        made.backend = backend
+        return made
 
 
 class FleetError(CircletError):

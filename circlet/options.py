@@ -10,8 +10,11 @@ DEFAULT_LEVEL = "O2"
 DEFAULT_PRECISION = "f32"
 PRECISIONS = ("f32", "bf16")
 VERIFY = ("once", "always")
+DEFAULT_EXECUTOR = "linear"
+EXECUTORS = (DEFAULT_EXECUTOR, "dataflow", "parallel")
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 PlacementRules = tuple[tuple[str, str], ...]
+Failures = tuple[tuple[str, str], ...]
 
 
 class Options(Struct):
@@ -33,6 +36,11 @@ class Options(Struct):
             for each file as long as it is not touched, or "always".
         backend_of: Pairs of a regular expression and a backend, which operators go to whose kind,
             or a source name of theirs, the whole expression matches; the first that matches holds.
+        executor: What runs the partitions: "linear" in the plan's order, "dataflow" in order of the
+            work that waits for them, "parallel" side by side; None for "linear", or for whatever
+            an artifact was made for.
+        fallback: Backends that take over, in order, what a backend failed at.
+        failed: Backends that nothing is placed on any more, and why in a clause.
         backend_of_source: Pairs of what operators are in the user's file and a backend: a position
             in its first graph, a kind, or "*" for all. `backend_of` goes before them, the first
             that matches holds, and one that matches nothing is left out.
@@ -50,13 +58,21 @@ class Options(Struct):
     precision: str | None = None
     verify: str = "once"
     backend_of: PlacementRules = ()
+    executor: str | None = None
+    fallback: tuple[str, ...] = ()
+    failed: Failures = ()
     backend_of_source: PlacementRules = ()
+
+    @property
+    def preferred(self) -> tuple[str, ...]:
+        """Backends in order of preference, those that take over included once one has failed."""
+        return tuple(dict.fromkeys([*self.backends, *(self.fallback if self.failed else ())]))
 
     @property
     def all_backends(self) -> tuple[str, ...]:
         """Those in order of preference, and behind them those that only rules name."""
         rules = (*self.backend_of, *self.backend_of_source)
-        return tuple(dict.fromkeys([*self.backends, *(name for _, name in rules)]))
+        return tuple(dict.fromkeys([*self.preferred, *(name for _, name in rules)]))
 
 
 DEFAULT_OPTIONS = Options()

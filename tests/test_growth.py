@@ -108,7 +108,7 @@ def test_a_network_changes_backends_no_more_often_than_its_limits_allow() -> Non
     source = FORMS["changes"](40)
     limits = Limits(partitions=6)
     session = Session(source, cache=False, limits=limits, level="O0")  # leaves sums whole
-    assert len({id(part.code) for part in session._partitions}) <= 7
+    assert len({id(part.code) for part in session.opened.partitions}) <= 7
     refused = [row["refused"] for row in session.placement if row["kind"] == "SOFTMAX"]
     assert not refused[0] and "more than 6 parts" in str(refused[-1])
     alone = Session(source, cache=False, backends=("reference",))

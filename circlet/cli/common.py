@@ -20,7 +20,13 @@ from circlet.config import Config
 from circlet.errors import CircletError, InputError
 from circlet.escape import escaped
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.options import DEFAULT_BACKENDS, DEFAULT_OPTIONS, Options, PlacementRules
+from circlet.options import (
+    DEFAULT_BACKENDS,
+    DEFAULT_OPTIONS,
+    EXECUTORS,
+    Options,
+    PlacementRules,
+)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 
@@ -71,6 +77,21 @@ one_config_option = click.option(
     "one_config",
     type=click.Path(path_type=Path),
     help="Settings of Samsung ONE's runtime, as in an nnpackage's metadata/*.cfg.",
+)
+
+executor_option = click.option(
+    "--executor",
+    type=click.Choice(EXECUTORS),
+    help="What runs the partitions: one after the other, by the work that waits for them, or side "
+    "by side. Default: CIRCLET_EXECUTOR, the artifact's, or linear.",
+)
+
+fallback_option = click.option(
+    "--fallback",
+    default="",
+    metavar="BACKENDS",
+    callback=lambda ctx, param, text: tuple(filter(None, map(str.strip, text.split(",")))),
+    help="Backends, separated by commas, that take over from one that fails.",
 )
 
 strict_option = click.option(

@@ -12,6 +12,7 @@ from circlet.cli.common import (
     backend_of_option,
     backend_option,
     duration,
+    executor_option,
     given_options,
     json_option,
     level_option,
@@ -43,6 +44,7 @@ from circlet.commands.compile import CompileRequest, compile_to_file
 @backend_option
 @backend_of_option
 @one_config_option
+@executor_option
 @strict_option
 @click.option("--signature", default="", help="Entry point to compile; default: the first graph.")
 @level_option(default="O2", show_default=True)

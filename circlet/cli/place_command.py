@@ -12,6 +12,7 @@ from circlet.cli.common import (
     backend_of_option,
     backend_option,
     counted,
+    executor_option,
     json_option,
     level_option,
     max_memory_option,
@@ -30,6 +31,7 @@ from circlet.commands.place import Placement, PlaceRequest, place_network
 @backend_option
 @backend_of_option
 @one_config_option
+@executor_option
 @strict_option
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
 @level_option(default="O2", show_default=True)

@@ -8,6 +8,7 @@ from circlet.cli.common import counted, duration
 from circlet.cli.console import console, line, say, show_table
 from circlet.cli.render_answers import show_answer, show_detections, show_pixels, show_poses
 from circlet.commands.run import RunReport
+from circlet.options import DEFAULT_EXECUTOR
 
 
 def show_run(report: RunReport) -> None:
@@ -45,6 +46,8 @@ def _show_time(out: Console, report: RunReport) -> None:
     native = f"{report.native_ops} of {report.ops} operators in native code"
     rounded = "" if report.precision == "f32" else f", float products in {report.precision}"
     line(out, f"{threads}, {native}{rounded}")
+    if report.executor != DEFAULT_EXECUTOR:
+        line(out, f"executor {report.executor}, {counted(report.partitions, 'partition')}")
     if report.native_ops < report.ops:
         line(out, "the others ran in numpy; --placement says which and why")
 

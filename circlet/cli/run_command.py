@@ -11,6 +11,8 @@ from circlet.cli.common import (
     CircletCommand,
     backend_of_option,
     backend_option,
+    executor_option,
+    fallback_option,
     json_option,
     level_option,
     max_memory_option,
@@ -54,6 +56,8 @@ from circlet.options import VERIFY
 @backend_option
 @backend_of_option
 @one_config_option
+@executor_option
+@fallback_option
 @strict_option
 @click.option("--signature", default="", help="Entry point to run; default: the first graph.")
 @click.option("--target", default="native", show_default=True, help="What to compile for.")

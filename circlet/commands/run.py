@@ -39,7 +39,7 @@ from circlet.formats.outputs import (
 from circlet.formats.paths import check_apart
 from circlet.formats.pixels import GUESSED, PixelMapping
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions
-from circlet.options import DEFAULT_OPTIONS, Options
+from circlet.options import DEFAULT_EXECUTOR, DEFAULT_OPTIONS, Options
 from circlet.regular_files import check_replaceable, write_file
 from circlet.runtime.artifacts import ArtifactSource, artifact_source
 from circlet.runtime.session import Session
@@ -123,6 +123,7 @@ class RunReport:
         placement: The placement table.
         expected: For the embedded sample, the label of the picture.
         precision: What operands of float products are rounded to.
+        executor: What ran the partitions, of which there are so many.
     """
 
     model: str
@@ -148,6 +149,8 @@ class RunReport:
     signatures: tuple[str, ...] = ()
     drawing: str = ""
     alternative: str = ""
+    executor: str = DEFAULT_EXECUTOR
+    partitions: int = 1
 
 
 def run_network(request: RunRequest) -> RunReport:
@@ -206,6 +209,8 @@ def run_network(request: RunRequest) -> RunReport:
         expected=sample.expected if sample and not request.inputs else "",
         warnings=(*given.warnings, *map(str, about.get("warnings", ())), *reading.warnings),
         precision=session.opened.metadata.get("precision", "f32"),
+        executor=str(session.options.executor),
+        partitions=len(session.opened.partitions),
     )
 
 

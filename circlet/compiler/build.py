@@ -13,7 +13,8 @@ from circlet.compiler.planning import PlannedModel
 from circlet.errors import GraphError
 from circlet.ir import Graph, Tensor
 from circlet.ops.state import initial_bytes, variables
-from circlet.options import Options
+from circlet.options import DEFAULT_EXECUTOR, Options
+from circlet.plan.branches import work_of_ops
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
 
@@ -41,15 +42,19 @@ def metadata_of(planned: PlannedModel, facts: Sequence[Mapping[str, object]]) ->
     job = planned.job
     values = _Values(planned.model.main, planned.partitions, planned.open_sizes)
     parts: list[dict[str, object]] = []
+    entry: dict[str, object]
     rows = zip(planned.partitions, values.partitions, facts, strict=True)
     for part, (inputs, outputs), own in rows:
         ops = [[op.label, op.name] for op in part.ops]
         entry = {"backend": part.backend, "inputs": inputs, "outputs": outputs, "ops": ops}
+        if len(planned.partitions) > 1:  # what is run first, or side by side, goes by it
+            entry["work"] = work_of_ops(part.ops)
         parts.append({**own, **entry})
     return {
         "circlet": __version__,
         "level": job.level,
         "precision": job.precision,
+        "executor": job.options.executor or DEFAULT_EXECUTOR,
         "options": _described(job.options),
         "description": planned.model.description,
         "file_bytes": job.budget.file_bytes,
@@ -64,7 +69,8 @@ def metadata_of(planned: PlannedModel, facts: Sequence[Mapping[str, object]]) ->
 def _described(options: Options) -> dict[str, object]:
     """What a network was compiled with, as far as it shapes what is compiled."""
     known = options._asdict()
-    return {name: known[name] for name in known if name not in ("cache", "limits", "verify")}
+    others = ("cache", "limits", "verify", "fallback")
+    return {name: known[name] for name in known if name not in others}
 
 
 class _Values:

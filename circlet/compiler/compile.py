@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from circlet.backends.base import Compiled, PartitionCompiler
+from circlet.backends.faults import faults_of, names_of
 from circlet.compiler.build import artifact_of
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Source, Template
 from circlet.garbage import gc_paused
 from circlet.options import Options
+from circlet.plan.partition import Partition
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def compile_template(template: Template, options: Options, key: str = "") -> Com
     while True:
         planned = plan(template, options, refused=refused)
         compiled = {
-            compiler.name: compiler.compile(planned.partitions_of(compiler))
+            compiler.name: _compiled(compiler, planned.partitions_of(compiler))
             for compiler in planned.compilers
         }
         if not any(own.refused for own in compiled.values()):
@@ -60,3 +63,8 @@ def compile_template(template: Template, options: Options, key: str = "") -> Com
     report = {name: own.report for name, own in compiled.items()}
     made_of = {"model": template.digest, "key": key, "about": template.about}
     return Compilation(artifact_of(planned, compiled, made_of), report)
+
+
+def _compiled(compiler: PartitionCompiler, parts: Sequence[Partition]) -> Compiled:
+    with faults_of(compiler.name, "when it compiled", names_of(parts)):
+        return compiler.compile(parts)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from circlet.artifact.values import TEXT_BYTES, unique_names
 from circlet.backends.base import CompileJob, PartitionCompiler
-from circlet.backends.registry import find_backend
+from circlet.backends.faults import Asked, faults_of, names_of, started_compiler
 from circlet.compiler.partitioning import partitioned
 from circlet.compiler.template import Template
 from circlet.errors import BackendError, InputError
@@ -121,16 +121,19 @@ def plan(
     log = pipeline(job.level, options={"fold-constants": {"ledger": ledger}}).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
-    candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in compilers]
-    asked = len(dict.fromkeys(options.backends))
+    asking = [Asked(compiler) for compiler in compilers]
+    candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in asking]
+    asked = len(options.preferred)
     wanted = {
         **chosen_by_source(graph, options, template.words, candidates),
         **chosen_by_hand(graph, options.backend_of, candidates),
     }
     placed = place(graph, candidates[:asked], strict=options.strict, wanted=wanted)
     by_name = {compiler.name: compiler for compiler in compilers}
-    placed, parts = partitioned(graph, placed, compilers[asked - 1], options.limits.partitions)
-    optimized = [by_name[part.backend].optimize(part) for part in parts]
+    most, is_parallel = options.limits.partitions, options.executor == "parallel"
+    last = compilers[asked - 1]
+    placed, parts = partitioned(graph, placed, last, most, side_by_side=is_parallel)
+    optimized = [_optimized(part, by_name[part.backend]) for part in parts]
     _charge_values(graph, optimized, budget)
     return PlannedModel(job, model, placed, optimized, open_sizes, compilers)
 
@@ -142,7 +145,12 @@ def _compilers(job: CompileJob) -> list[PartitionCompiler]:
     if job.precision not in PRECISIONS:
         fix = f"choose {' or '.join(PRECISIONS)}"
         raise InputError("there is no such precision", where=job.precision, fix=fix)
-    return [find_backend(name).compiler(job) for name in job.options.all_backends]
+    return [started_compiler(name, job) for name in job.options.all_backends]
+
+
+def _optimized(part: Partition, compiler: PartitionCompiler) -> Partition:
+    with faults_of(compiler.name, "when it optimised a partition", names_of([part])):
+        return compiler.optimize(part)
 
 
 def _charge_values(graph: Graph, parts: Sequence[Partition], budget: MemoryBudget) -> None:

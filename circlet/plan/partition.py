@@ -10,6 +10,9 @@ from circlet.errors import GraphError
 from circlet.ir import Graph, Op, Tensor
 from circlet.ops.state import successors
 
+_NOTHING: Mapping[Op, object] = {}
+_Group = tuple[str, object]
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -38,22 +41,27 @@ class Partition:
         return graph
 
 
-def partition(graph: Graph, placement: Mapping[Op, str]) -> list[Partition]:
-    """Cut a graph into partitions that run one after the other.
+def partition(
+    graph: Graph, placement: Mapping[Op, str], apart: Mapping[Op, object] = _NOTHING
+) -> list[Partition]:
+    """Cut a graph into partitions that may run one after the other.
 
     Collects every op of the current backend whose operands are ready, then changes to the backend
     of the first ready op; each set is convex because it is closed under readiness.
+
+    Args:
+        apart: Marks of ops, which are to share partitions with those of an equal mark only.
 
     Raises:
         GraphError: Some ops can never run: they form a cycle, or read what nothing writes.
     """
     backends = set(placement.values())
-    if len(backends) == 1 and _is_in_order(graph):
+    if len(backends) == 1 and not apart and _is_in_order(graph):
         return _with_edges(graph, placement, [graph.ops])
-    queue = _Ready(graph, placement)
+    queue = _Ready(graph, {op: (backend, apart.get(op)) for op, backend in placement.items()})
     groups: list[list[Op]] = []
-    while (backend := queue.first_backend()) is not None:
-        groups.append(list(queue.drain(backend)))
+    while (group := queue.first_group()) is not None:
+        groups.append(list(queue.drain(group)))
     if queue.waiting:
         op = next(op for op in graph.ops if op in queue.waiting)
         raise GraphError("an operator can never run", where=op.name, why="its inputs never come")
@@ -72,19 +80,19 @@ def _is_in_order(graph: Graph) -> bool:
 
 
 class _Ready:
-    """Ops whose operands are computed, by backend and in the order of the graph.
+    """Ops whose operands are computed, by backend and mark, in the order of the graph.
 
     Attributes:
         waiting: How many operands and earlier users of its variables each op still waits for; ops
             leave when they are taken.
     """
 
-    def __init__(self, graph: Graph, placement: Mapping[Op, str]) -> None:
-        self._placement = placement
+    def __init__(self, graph: Graph, group_of: Mapping[Op, _Group]) -> None:
+        self._group_of = group_of
         self._consumers = graph.consumers()
         self._positions = {op: index for index, op in enumerate(graph.ops)}
         self._ops = graph.ops
-        self._heaps: dict[str, list[int]] = {}
+        self._heaps: dict[_Group, list[int]] = {}
         given = {t for t in graph.used_tensors() if t.is_constant or t.is_variable}
         given |= set(graph.inputs)
         self.waiting = {op: len({*op.inputs} - given - {None}) for op in graph.ops}
@@ -96,14 +104,14 @@ class _Ready:
             if not missing:
                 self._push(op)
 
-    def first_backend(self) -> str | None:
-        """The backend of the ready op that comes first, or None."""
-        heads = ((heap[0], backend) for backend, heap in self._heaps.items() if heap)
+    def first_group(self) -> _Group | None:
+        """The backend and mark of the ready op that comes first, or None."""
+        heads = ((heap[0], group) for group, heap in self._heaps.items() if heap)
         return min(heads, default=(0, None))[1]
 
-    def drain(self, backend: str) -> Iterator[Op]:
-        """Take all ops of a backend that are ready or become ready on the way."""
-        heap = self._heaps[backend]
+    def drain(self, group: _Group) -> Iterator[Op]:
+        """Take all ops of a backend and mark that are ready or become ready on the way."""
+        heap = self._heaps[group]
         while heap:
             op = self._ops[heappop(heap)]
             del self.waiting[op]
@@ -118,7 +126,7 @@ class _Ready:
                 self._push(reader)
 
     def _push(self, op: Op) -> None:
-        heappush(self._heaps.setdefault(self._placement[op], []), self._positions[op])
+        heappush(self._heaps.setdefault(self._group_of[op], []), self._positions[op])
 
 
 def _with_edges(

@@ -11,7 +11,7 @@ from circlet.config import Config
 from circlet.deadline import NANOSECONDS
 from circlet.errors import InputError, check_type
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.options import VERIFY, Options, PlacementRules, Shapes
+from circlet.options import EXECUTORS, VERIFY, Options, PlacementRules, Shapes
 
 _LONGEST_NS = 1 << 62
 _MOST_THREADS = 64  # CIRCLET_MAX_THREADS of the runtime library
@@ -33,18 +33,38 @@ def check_options(options: Options) -> None:
     if options.verify not in VERIFY:
         what, why = "weights are verified once or always", repr(options.verify)
         raise InputError(what, where="verify", why=why, fix=f"give one of {', '.join(VERIFY)}")
+    if options.executor is not None and options.executor not in EXECUTORS:
+        raise InputError(
+            "there is no such executor",
+            where="executor",
+            why=repr(options.executor),
+            fix=f"give one of {', '.join(EXECUTORS)}, or set CIRCLET_EXECUTOR to one",
+        )
+    if options.fallback and options.strict:
+        raise InputError(
+            "strict lets no other backend take over",
+            where="fallback",
+            fix="leave `strict` or `fallback` out",
+        )
     if options.limits is not DEFAULT_LIMITS:
         for name, value in options.limits._asdict().items():
             if name != "run_seconds":
                 check_type(value, Integral, f"limits.{name}", "a whole number")
 
 
-def checked_names(backends: Sequence[str]) -> tuple[str, ...]:
+def with_settings(options: Options) -> Options:
+    """The options with what the environment says where they say nothing."""
+    if options.executor is not None:
+        return options
+    return options._replace(executor=Config.from_environment().executor or None)
+
+
+def checked_names(backends: Sequence[str], where: str = "backends") -> tuple[str, ...]:
     """The names of backends; one name by itself is no list."""
     is_row = isinstance(backends, Sequence) and not isinstance(backends, str)
     if not is_row or not all(isinstance(name, str) for name in backends):
         wanted = "a list of names, such as ['cpu', 'reference']"
-        raise InputError.mistyped("backends", backends, wanted)
+        raise InputError.mistyped(where, backends, wanted)
     return tuple(backends)
 
 

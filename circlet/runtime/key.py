@@ -5,7 +5,7 @@ from __future__ import annotations
 from circlet.artifact.cache import Cache, cache_key
 from circlet.backends.registry import find_backend
 from circlet.errors import CircletError
-from circlet.options import DEFAULT_LEVEL, DEFAULT_PRECISION, Options
+from circlet.options import DEFAULT_EXECUTOR, DEFAULT_LEVEL, DEFAULT_PRECISION, Options
 from circlet.stored import Stored
 from circlet.target.host import host_architecture, host_model, host_words
 from circlet.user_codes import may_use_user_codes
@@ -40,6 +40,9 @@ def key_of(identity: str, options: Options, beside: tuple[tuple[str, str], ...] 
     if options.backend_of_source:
         placed += ("source", *options.backend_of_source)
     plan = repr((placed, made, entry, limits))
+    executor = options.executor or DEFAULT_EXECUTOR
+    if executor != DEFAULT_EXECUTOR or options.failed:
+        plan += repr((executor, options.failed, options.preferred))
     if options.tune_seconds:
         plan += repr((host_model(), options.tune_seconds))
     if beside:
@@ -63,3 +66,5 @@ def _toolchain(backend: str) -> str:
         return f"{backend} {find_backend(backend).toolchain()}"
     except CircletError as error:
         return f"{backend} {error.code}"
+    except Exception as error:  # of a backend that is not Circlet's own; compiling says more
+        return f"{backend} {type(error).__name__}"

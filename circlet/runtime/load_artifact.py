@@ -24,6 +24,7 @@ def load_artifact(
     digest: str = "",
     public_keys: Sequence[StrPath] = (),
     signature: str | None = None,
+    executor: str | None = None,
 ) -> Session:
     """A session of an artifact that `circlet compile` made. **It executes code in the file.**
 
@@ -39,6 +40,8 @@ def load_artifact(
             none is asked for where there are none.
         signature: The signature's text; by default that of the file beside the artifact whose name
             has .sig behind it.
+        executor: What runs the partitions, as for `Session`; by default what the artifact was
+            compiled for.
 
     Raises:
         SignatureError: It is another artifact, or none of the keys signed it; nothing was executed.
@@ -46,7 +49,13 @@ def load_artifact(
         CircletError: As `Session`.
     """
     options = Options(
-        strict=strict, cache=cache, limits=limits, level=level, precision=precision, verify=verify
+        strict=strict,
+        cache=cache,
+        limits=limits,
+        level=level,
+        precision=precision,
+        verify=verify,
+        executor=executor,
     )
     trusted = artifact_source(source, digest, public_keys, signature)
     return Session.of(trusted, options, threads=threads)

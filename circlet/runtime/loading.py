@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from circlet.artifact.file import Artifact
+from circlet.artifact.file import Artifact, Blob, PartitionCode
 from circlet.artifact.values import Value
 from circlet.backends.registry import find_backend
-from circlet.errors import ArtifactError
+from circlet.errors import ArtifactError, BackendError, CircletError
 from circlet.garbage import gc_paused
 from circlet.limits import Limits, MemoryBudget
+from circlet.options import Failures
 from circlet.runtime.description import check_description
 from circlet.runtime.executor import LoadedPartition
 from circlet.struct import Struct
@@ -31,6 +32,7 @@ class Opened(Struct):
             "resize".
         target: What the loaded code is for.
         template: The model, where it was read to compile it.
+        failed: Backends that failed at it, and why; others took over.
     """
 
     partitions: list[LoadedPartition]
@@ -41,6 +43,7 @@ class Opened(Struct):
     seconds: dict[str, float]
     target: str = ""
     template: Template | None = None
+    failed: Failures = ()
 
     @property
     def model(self) -> str:
@@ -71,14 +74,29 @@ def load_code(artifact: Artifact, limits: Limits) -> Opened:
         _charge_run(values, facts, budget)
         rest = limits.with_memory(budget.left)
         codes = [
-            find_backend(part.backend).load(part, code.shared.get(part.backend, b""), rest)
-            for part in code.partitions
+            _loaded(part, code.shared.get(part.backend, b""), rest, entry)
+            for part, entry in zip(code.partitions, facts["partitions"], strict=True)
         ]
         return opened_plan(facts, codes, values)._replace(target=code.target)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(
             "an artifact is damaged or is none", where=artifact.name, why=f"metadata: {error!r}"
         ) from error
+
+
+def _loaded(part: PartitionCode, shared: Blob, limits: Limits, entry: dict[str, Any]) -> Executable:
+    """The code of a partition, ready to be bound; errors that data may cause stay as they are."""
+    try:
+        return find_backend(part.backend).load(part, shared, limits)
+    except CircletError as error:
+        is_engines = isinstance(error, BackendError)
+        error.backend = error.backend or (part.backend if is_engines else "")
+        raise
+    except (KeyError, TypeError, ValueError, MemoryError):
+        raise
+    except Exception as error:
+        ops = [str(name) for _, name in entry["ops"]]
+        raise BackendError.failed(part.backend, "when it was loaded", ops, error) from error
 
 
 def _charge_run(values: Sequence[Value], facts: dict[str, Any], budget: MemoryBudget) -> None:
@@ -103,6 +121,8 @@ def opened_plan(
             tuple(entry["inputs"]),
             tuple(entry["outputs"]),
             tuple(value for value in entry["outputs"] if value in dynamic),
+            tuple(values[value] for value in entry["outputs"]),
+            entry,
         )
         for entry, code in zip(facts["partitions"], codes, strict=True)
     ]

@@ -39,8 +39,24 @@ def open_source(source: Source, options: Options, model: str = "") -> Opened:
 
     Raises:
         FileError: The model's file cannot be read, or has other bytes.
-        CircletError: As `Session`.
+        CircletError: As `Session`; of a backend where no other takes over.
     """
+    while True:
+        try:
+            opened = _opened(source, options, model)
+            return opened._replace(failed=options.failed) if options.failed else opened
+        except CircletError as error:
+            others = None
+            if options.fallback:
+                from circlet.runtime.fallback import taken_over
+
+                others = taken_over(options, error)
+            if others is None:
+                raise
+            options = others
+
+
+def _opened(source: Source, options: Options, model: str) -> Opened:
     if isinstance(source, ArtifactSource):
         return open_trusted(source, options)
     if isinstance(source, ModelSource):
@@ -159,11 +175,11 @@ def _warn_of_missing(opened: Opened, options: Options) -> None:
     """Say at every start what the first one said: what compiles for a backend is not there."""
     used = {part["backend"] for part in opened.metadata["partitions"]}
     for name in options.backends:
-        if name in used:
+        if name in used or name in dict(options.failed):
             continue
         try:
             find_backend(name).toolchain()
-        except CircletError as error:
+        except Exception as error:  # whatever a backend raises: it is not used here
             import logging
 
             message = "nothing is compiled for backend %s: %s"

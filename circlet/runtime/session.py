@@ -18,10 +18,10 @@ from circlet.artifact.values import (
     unique_names,
 )
 from circlet.config import one_settings
-from circlet.errors import InputError
+from circlet.errors import BackendError, CircletError, InputError
 from circlet.forking import renew_in_children
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.options import DEFAULT_BACKENDS, Options
+from circlet.options import DEFAULT_BACKENDS, DEFAULT_EXECUTOR, Options
 from circlet.runtime.arguments import (
     check_options,
     checked_names,
@@ -30,15 +30,16 @@ from circlet.runtime.arguments import (
     checked_shapes,
     nanoseconds,
     thread_count,
+    with_settings,
 )
 from circlet.runtime.artifacts import ArtifactSource
 from circlet.runtime.executor import (
     BoundCall,
     Call,
     Execution,
-    LoadedPartition,
+    Numbers,
+    execution_of,
     is_copied,
-    living,
 )
 from circlet.runtime.loading import Opened
 from circlet.runtime.model_source import ModelSource
@@ -50,10 +51,12 @@ if TYPE_CHECKING:
     from circlet.ir import Model
     from circlet.runtime.opening import Source
     from circlet.runtime.resizing import Resizer
+    from circlet.runtime.workers import Workers
     from circlet.stored import Bytes, Stored, StrPath
 
 Given = Sequence[object] | Mapping[str, object]
 _MOST_SIZES = 16
+_MOST_HELPERS = 128  # as many as two runs take that use all the threads that they may
 
 
 class Session:
@@ -92,6 +95,12 @@ class Session:
         backend_of: Backends by regular expressions: an operator goes to the backend of the first
             expression that matches its kind, or a source name of it, as a whole; to one of
             `backends` where that backend does not take it.
+        executor: How partitions of different backends, and heavy branches of one, run: "linear",
+            one after the other, by default; "dataflow", those first that most work waits for;
+            "parallel", side by side, all of them on `threads` threads. Results are the same.
+        fallback: Backends that take over, in order, from one that fails when the network is opened
+            or run, with a warning and the reason in `placement`. A run that failed is run again,
+            its timeout anew, unless the network has state.
         one_config: Settings of Samsung ONE's runtime by name (BACKENDS, OP_BACKEND_MAP and so on),
             or the path of a .cfg file of them: what they ask for and no other argument does.
 
@@ -120,6 +129,8 @@ class Session:
         tune_seconds: float = 0.0,
         verify: str = "once",
         backend_of: Mapping[str, str] | None = None,
+        executor: str | None = None,
+        fallback: Sequence[str] = (),
         one_config: StrPath | Mapping[str, str] | None = None,
     ) -> None:
         self.threads = thread_count(threads)
@@ -136,17 +147,21 @@ class Session:
             precision,
             verify,
             checked_rules(backend_of or {}),
+            executor,
+            checked_names(fallback, "fallback"),
         )
-        check_options(options)
         if one_config is not None or one_settings():
             from circlet.runtime.one_options import with_one_settings
 
             options = with_one_settings(options, one_config)
+        options = with_settings(options)
+        check_options(options)
         self._set_up(source, options, open_source(source, options))
 
     @classmethod
     def of(cls, source: Source, options: Options, *, threads: int | None = None) -> Session:
         """A session whose options are one object; raises as `Session`."""
+        options = with_settings(options)
         check_options(options)
         session = object.__new__(cls)
         session.threads = thread_count(threads)
@@ -160,10 +175,13 @@ class Session:
         opened: Opened,
         resizer: Resizer | None = None,
     ) -> None:
-        self._source, self._options = source, options
+        made_for = options.executor or opened.metadata.get("executor") or DEFAULT_EXECUTOR
+        self._source = source
+        self._options = options._replace(executor=made_for, failed=opened.failed)
         self._opened = opened
         self._resizer = resizer
-        self._partitions: list[LoadedPartition] = opened.partitions
+        self._refusal: CircletError | None = None
+        self._workers: Workers | None = None
         self.inputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.inputs)
         self.outputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.outputs)
         self._input_names = unique_names(self.inputs)
@@ -184,6 +202,7 @@ class Session:
         makes a new one, whose state starts afresh.
         """
         self._lock = allocate_lock()
+        self._switching = allocate_lock()
         self._turn: AbstractContextManager[object] = (
             allocate_lock() if self.is_stateful else nullcontext()
         )
@@ -244,13 +263,59 @@ class Session:
             arrays = [value.check(array, "input") for value, array in pairs]
         limit_ns = self._limit_ns if timeout is None else nanoseconds(timeout)
         with self._turn:
-            call = self._idle_call()
+            idle = self._idle
+            call = self._idle_call(idle)
             try:
                 if observer is None:
-                    return call(arrays, limit_ns)
-                return _observed(call, arrays, limit_ns, observer)
-            finally:
-                self._idle.append(call)
+                    found = call(arrays, limit_ns)
+                else:
+                    found = _observed(call, arrays, limit_ns, observer)
+            except BaseException as error:
+                if not self._is_recovered(error, call, idle):
+                    raise
+            else:
+                idle.append(call)
+                return found
+        return self.run(arrays, timeout=timeout, observer=observer)
+
+    def _is_recovered(self, error: BaseException, call: Call, idle: list[Call]) -> bool:
+        """Whether another backend took over, so that the run is to be tried again.
+
+        A call that did not come back runs no more, and neither do others of its backends.
+        """
+        if call.execution.is_lost:
+            idle.clear()
+            self._refusal = error if isinstance(error, CircletError) else None
+        else:
+            idle.append(call)
+        if not isinstance(error, CircletError) or not error.backend:
+            return False
+        return self._take_over(error) and isinstance(error, BackendError)
+
+    def _take_over(self, error: CircletError) -> bool:
+        """Go on with other backends than the one that failed; False where none is to take over."""
+        if self.is_stateful or not self._options.fallback:
+            return False
+        from circlet.runtime.fallback import taken_over
+
+        with self._switching:
+            if error.backend in dict(self._options.failed):
+                return True
+            options = taken_over(self._options, error)
+            if options is None:
+                return False
+            opened = open_source(self._source, options, self._opened.model)
+            self._options = options._replace(failed=opened.failed)
+            self._opened, self._resizer, self._refusal = opened, None, None
+            self._calls, self._idle, self._resized = [], [], {}  # last: calls of what is loaded now
+        return True
+
+    def _recovered(self, error: CircletError) -> tuple[Execution, Numbers]:
+        """An execution on other backends in the place of one that failed."""
+        if not error.backend or not self._take_over(error):
+            raise error
+        opened, execution = self._new_execution()
+        return execution, (opened.inputs, opened.outputs)
 
     def fitting(self, inputs: Given) -> tuple[Session, list[np.ndarray]]:
         """The session for the sizes of these inputs (this one, mostly), and the inputs in order.
@@ -318,11 +383,12 @@ class Session:
                 for value, array in zip(self.outputs, wanted, strict=True)
             ]
         check_apart(sources, results, unique_names(self.outputs))
-        execution = self._new_execution()
-        execution.rebind(self._opened.inputs, sources)
-        execution.rebind(self._opened.outputs, results)
-        numbers = self._opened.inputs, self._opened.outputs
-        return BoundCall(execution, sources, results, self._limit_ns, numbers)
+        opened, execution = self._new_execution()
+        numbers = opened.inputs, opened.outputs
+        execution.rebind(opened.inputs, sources)
+        execution.rebind(opened.outputs, results)
+        recover = self._recovered if self._options.fallback and not self.is_stateful else None
+        return BoundCall(execution, sources, results, self._limit_ns, numbers, recover)
 
     def resized(self, shapes: Mapping[str, Sequence[int]]) -> Session:
         """A session of the same network for other input sizes; inputs not named keep theirs.
@@ -374,7 +440,7 @@ class Session:
         """Set the variable tensors of `run` back to their start, after a run in progress."""
         if self.is_stateful:
             with self._turn:
-                call = self._idle_call()
+                call = self._idle_call(self._idle)
                 call.execution.reset()
                 self._idle.append(call)
 
@@ -401,21 +467,46 @@ class Session:
                 del self._resized[next(iter(self._resized))]
         return known
 
-    def _new_execution(self) -> Execution:
-        values = self._opened.values
-        callers = {*self._opened.inputs, *self._opened.outputs}  # bound before each run
+    def _new_execution(self) -> tuple[Opened, Execution]:
+        """A plan, and an execution of it on buffers of its own."""
+        opened = self._opened
+        values, outputs = opened.values, opened.outputs
+        callers = {*opened.inputs, *outputs}  # bound before each run
         buffers = [
             np.empty(0) if index in callers else value.empty() for index, value in enumerate(values)
         ]
-        return Execution(self._partitions, buffers, self.threads, living(values, buffers))
+        name, parts = str(self._options.executor), opened.partitions
+        args = (name, parts, values, buffers, self.threads, outputs, self._helpers)
+        try:
+            return opened, execution_of(*args)
+        except CircletError as error:
+            if not error.backend or not self._take_over(error):
+                raise
+        return self._new_execution()
 
-    def _idle_call(self) -> Call:
+    def _refused(self) -> BackendError:
+        """The error of runs after one that did not come back."""
+        lost = self._refusal
+        why = TimeoutError("it did not come back from an earlier run")
+        return BackendError.failed(lost.backend if lost else "", "before this run", (), why)
+
+    def _helpers(self) -> Workers:
+        """The threads that help runs of this session, which are started when there is work."""
+        from circlet.runtime.workers import Workers
+
+        with self._lock:
+            if self._workers is None:
+                self._workers = Workers(_MOST_HELPERS)
+            return self._workers
+
+    def _idle_call(self, idle: list[Call]) -> Call:
         """A call that no other thread uses until it is idle again; with state always the same."""
         try:
-            return self._idle.pop()
+            return idle.pop()
         except IndexError:
-            opened = self._opened
-            execution = self._new_execution()
+            if self._refusal is not None:
+                raise self._refused() from self._refusal
+            opened, execution = self._new_execution()
             call = Call(execution, opened.inputs, opened.outputs, opened.values, self._output_names)
             self._calls.append(call)
             return call

@@ -239,8 +239,11 @@ def test_the_environment_goes_before_a_file_and_the_caller_before_both(
     found = with_one_settings(Options(), asked)
     assert found.backends == ("reference",)
     assert found.backend_of_source == (("0", "reference"), ("SOFTMAX", "reference"))
-    chosen = Options(backends=("cpu",))
-    assert with_one_settings(chosen, asked).backends == ("cpu",)
+    chosen = Options(backends=("cpu",), executor="linear")
+    assert with_one_settings(chosen, {**asked, "EXECUTOR": "Parallel"}) == chosen._replace(
+        backend_of_source=found.backend_of_source
+    )
+    assert with_one_settings(Options(), {"EXECUTOR": "Dataflow"}).executor == "dataflow"
     session = Session(MODEL, backend_of={"SOFTMAX": "cpu"})
     assert session.placement[-1]["backend"] == "cpu"
     assert {row["backend"] for row in session.placement[:-1]} == {"reference"}

@@ -256,6 +256,7 @@ class Binding:
     """
 
     run: Callable[..., None]
+    keeps_timeouts = True
 
     def __init__(
         self,

@@ -101,6 +101,8 @@ class ReferencePartition:
 
 
 class _Runner(ArrayRunner):
+    keeps_timeouts = True
+
     def __init__(
         self,
         graph: Graph,
