@@ -324,6 +324,16 @@ class BackendError(CircletError):
         return made
 
 
+class FleetError(CircletError):
+    """The scheduler, the workers or the storage of a fleet cannot be reached, or are gone.
+
+    Start them again and repeat the command: a study goes on where it was.
+    """
+
+    code = "E-FLEET"
+    advice = "start what is missing again and repeat the command: a study goes on where it was"
+
+
 class NNAPIError(CircletError):
     """A call of the Android Neural Networks API ended in a result code other than NO_ERROR.
 

@@ -41,6 +41,9 @@ class Options(Struct):
             an artifact was made for.
         fallback: Backends that take over, in order, what a backend failed at.
         failed: Backends that nothing is placed on any more, and why in a clause.
+        backend_of_source: Pairs of what operators are in the user's file and a backend: a position
+            in its first graph, a kind, or "*" for all. `backend_of` goes before them, the first
+            that matches holds, and one that matches nothing is left out.
     """
 
     backends: tuple[str, ...] = DEFAULT_BACKENDS
@@ -58,6 +61,7 @@ class Options(Struct):
     executor: str | None = None
     fallback: tuple[str, ...] = ()
     failed: Failures = ()
+    backend_of_source: PlacementRules = ()
 
     @property
     def preferred(self) -> tuple[str, ...]:
@@ -66,8 +70,9 @@ class Options(Struct):
 
     @property
     def all_backends(self) -> tuple[str, ...]:
-        """Those in order of preference, and behind them those that only `backend_of` names."""
-        return tuple(dict.fromkeys([*self.preferred, *(name for _, name in self.backend_of)]))
+        """Those in order of preference, and behind them those that only rules name."""
+        rules = (*self.backend_of, *self.backend_of_source)
+        return tuple(dict.fromkeys([*self.preferred, *(name for _, name in rules)]))
 
 
 DEFAULT_OPTIONS = Options()

@@ -37,6 +37,7 @@ _COMMANDS = {
     "cut": "write a part of a network as a network of its own",
     "partition": "write a network in parts that run one after the other",
     "resize": "write a network with other sizes of its inputs",
+    "fleet": "measure and search for placements on many machines",
     "doctor": "say what this machine offers: CPU, compiler, cache, backends",
 }
 
@@ -125,6 +126,7 @@ def group() -> None:
       CIRCLET_THREADS      threads of a run (the cores that may be used)
       CIRCLET_OPENCL_DEVICE  index or part of the name of a device (the first GPU)
       CIRCLET_LOG          debug, info, warning or error (warning)
+      CIRCLET_ONE_ENV      1 to heed BACKENDS, OP_BACKEND_... as Samsung ONE does (0)
     """
     start_logging()
 

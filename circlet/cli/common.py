@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -71,6 +72,13 @@ backend_of_option = click.option(
     help="Place operators whose name or kind REGEX matches as a whole; may be repeated.",
 )
 
+one_config_option = click.option(
+    "--one-config",
+    "one_config",
+    type=click.Path(path_type=Path),
+    help="Settings of Samsung ONE's runtime, as in an nnpackage's metadata/*.cfg.",
+)
+
 executor_option = click.option(
     "--executor",
     type=click.Choice(EXECUTORS),
@@ -126,7 +134,10 @@ max_memory_option = click.option(
 def options_of(picked: dict[str, object]) -> Options:
     """What a session is asked for among a command's options, from which it is taken out."""
     names = [name for name in DEFAULT_OPTIONS._asdict() if name in picked]
-    return DEFAULT_OPTIONS._replace(**{name: picked.pop(name) for name in names})
+    chosen = DEFAULT_OPTIONS._replace(**{name: picked.pop(name) for name in names})
+    from circlet.runtime.one_options import with_one_settings
+
+    return with_one_settings(chosen, picked.pop("one_config", None))  # type: ignore[arg-type]
 
 
 def given_options() -> list[str]:

@@ -17,6 +17,7 @@ from circlet.cli.common import (
     json_option,
     level_option,
     max_memory_option,
+    one_config_option,
     options_of,
     precision_option,
     print_json,
@@ -42,6 +43,7 @@ from circlet.commands.compile import CompileRequest, compile_to_file
 )
 @backend_option
 @backend_of_option
+@one_config_option
 @executor_option
 @strict_option
 @click.option("--signature", default="", help="Entry point to compile; default: the first graph.")

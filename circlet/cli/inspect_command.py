@@ -16,6 +16,7 @@ from circlet.cli.common import (
     json_option,
     level_option,
     max_memory_option,
+    one_config_option,
     precision_option,
     print_json,
 )
@@ -26,6 +27,7 @@ from circlet.commands.inspect_artifact import inspect_artifact
 from circlet.errors import InputError
 from circlet.limits import Limits
 from circlet.options import Options, PlacementRules
+from circlet.runtime.one_options import with_one_settings
 from circlet.stored import stored
 
 
@@ -34,6 +36,7 @@ from circlet.stored import stored
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
 @backend_option
 @backend_of_option
+@one_config_option
 @level_option(default="O2", show_default=True)
 @precision_option(default="f32", show_default=True)
 @click.option("--operators", is_flag=True, help="List every operator, not only kinds.")
@@ -45,6 +48,7 @@ def command(
     target: str,
     backends: tuple[str, ...],
     backend_of: PlacementRules,
+    one_config: Path | None,
     level: str,
     precision: str,
     operators: bool,
@@ -70,7 +74,7 @@ def command(
         limits=limits,
         backend_of=backend_of,
     )
-    found = inspect_model(model, options)
+    found = inspect_model(model, with_one_settings(options, one_config))
     if as_json:
         unsupported = [entry._asdict() for entry in found.unsupported]
         print_json({**asdict(found), "unsupported": unsupported})

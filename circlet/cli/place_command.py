@@ -16,6 +16,7 @@ from circlet.cli.common import (
     json_option,
     level_option,
     max_memory_option,
+    one_config_option,
     options_of,
     print_json,
     strict_option,
@@ -32,6 +33,7 @@ from circlet.pareto.settings import EvaluationSettings
 @click.argument("model", type=InputFile())
 @backend_option
 @backend_of_option
+@one_config_option
 @executor_option
 @strict_option
 @click.option("--target", default="native", show_default=True, help="What to plan for.")

@@ -16,6 +16,7 @@ from circlet.cli.common import (
     json_option,
     level_option,
     max_memory_option,
+    one_config_option,
     options_of,
     precision_option,
     print_json,
@@ -54,6 +55,7 @@ from circlet.options import VERIFY
 @click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
 @backend_option
 @backend_of_option
+@one_config_option
 @executor_option
 @fallback_option
 @strict_option

@@ -25,6 +25,7 @@ from circlet.passes import Rewriter, pipeline
 from circlet.passes.add_states import add_states
 from circlet.passes.fold_constants import FoldLedger
 from circlet.placement.by_hand import chosen_by_hand
+from circlet.placement.by_source import chosen_by_source
 from circlet.placement.rule import Placed, Without, place
 from circlet.plan.input_shapes import forget_computed_sizes, set_input_shapes
 from circlet.plan.partition import Partition
@@ -123,7 +124,10 @@ def plan(
     asking = [Asked(compiler) for compiler in compilers]
     candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in asking]
     asked = len(options.preferred)
-    wanted = chosen_by_hand(graph, options.backend_of, candidates)
+    wanted = {
+        **chosen_by_source(graph, options, template.words, candidates),
+        **chosen_by_hand(graph, options.backend_of, candidates),
+    }
     placed = place(graph, candidates[:asked], strict=options.strict, wanted=wanted)
     by_name = {compiler.name: compiler for compiler in compilers}
     most, is_parallel = options.limits.partitions, options.executor == "parallel"

@@ -27,6 +27,7 @@ from circlet.passes.resolve_variables import resolve_variables
 from circlet.passes.seed_generators import seed_generators
 from circlet.passes.start_variables import start_variables
 from circlet.passes.unpack_constants import UnpackConstants
+from circlet.placement.by_source import words_of_sources
 from circlet.stored import Bytes, Stored, StrPath, stored
 
 Source = StrPath | Bytes | Stored | Model
@@ -41,6 +42,7 @@ class Template:
         digest: The hash of the bytes that it was read from, in hexadecimal; "" for a `Model`.
         budget: What its constants took of the memory that is allowed.
         about: What the file says of the network to people, as `circlet.formats.about` has it.
+        words: What rules may call source operators, by id, where the options have such rules.
     """
 
     _model: Model
@@ -48,6 +50,7 @@ class Template:
     budget: MemoryBudget
     digest: str = ""
     about: Mapping[str, object] = field(default_factory=dict)
+    words: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
     @staticmethod
     def read(source: Source, options: Options) -> Template:
@@ -71,6 +74,7 @@ class Template:
         `was_checked` says that the same bytes passed `check` before.
         """
         number = graph_number(model, options.signature)
+        words = words_of_sources(model) if options.backend_of_source else {}
         _enter_at(model, options.signature)
         budget = options.limits.memory_budget(model.source_bytes or _constants_bytes(model))
         if was_checked:
@@ -83,7 +87,9 @@ class Template:
             for index, tensor in enumerate(graph.tensors)
             if tensor.is_constant
         }
-        return Template(model, names, budget, about=about(model, options.signature, number))
+        return Template(
+            model, names, budget, about=about(model, options.signature, number), words=words
+        )
 
     @property
     def is_whole(self) -> bool:

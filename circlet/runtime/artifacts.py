@@ -17,7 +17,10 @@ from circlet.struct import Struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COMPILED_IN = ("backends", "target", "shapes", "signature", "tune_seconds", "backend_of")
+_COMPILED_IN = (
+    *("backends", "target", "shapes", "signature", "tune_seconds"),
+    *("backend_of", "backend_of_source"),
+)
 
 
 class ArtifactSource(Struct):

@@ -37,6 +37,8 @@ def key_of(identity: str, options: Options, beside: tuple[tuple[str, str], ...] 
     entry = (options.signature, options.shapes)
     made = options.level or DEFAULT_LEVEL, options.precision or DEFAULT_PRECISION
     placed = (options.backends, options.strict, *options.backend_of)
+    if options.backend_of_source:
+        placed += ("source", *options.backend_of_source)
     plan = repr((placed, made, entry, limits))
     executor = options.executor or DEFAULT_EXECUTOR
     if executor != DEFAULT_EXECUTOR or options.failed:

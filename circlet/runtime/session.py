@@ -17,6 +17,7 @@ from circlet.artifact.values import (
     is_plain,
     unique_names,
 )
+from circlet.config import one_settings
 from circlet.errors import BackendError, CircletError, InputError
 from circlet.forking import renew_in_children
 from circlet.limits import DEFAULT_LIMITS, Limits
@@ -100,6 +101,8 @@ class Session:
         fallback: Backends that take over, in order, from one that fails when the network is opened
             or run, with a warning and the reason in `placement`. A run that failed is run again,
             its timeout anew, unless the network has state.
+        one_config: Settings of Samsung ONE's runtime by name (BACKENDS, OP_BACKEND_MAP and so on),
+            or the path of a .cfg file of them: what they ask for and no other argument does.
 
     Raises:
         CircletError: With a code that says what is wrong with the source or the options.
@@ -128,6 +131,7 @@ class Session:
         backend_of: Mapping[str, str] | None = None,
         executor: str | None = None,
         fallback: Sequence[str] = (),
+        one_config: StrPath | Mapping[str, str] | None = None,
     ) -> None:
         self.threads = thread_count(threads)
         options = Options(
@@ -146,6 +150,10 @@ class Session:
             executor,
             checked_names(fallback, "fallback"),
         )
+        if one_config is not None or one_settings():
+            from circlet.runtime.one_options import with_one_settings
+
+            options = with_one_settings(options, one_config)
         options = with_settings(options)
         check_options(options)
         self._set_up(source, options, open_source(source, options))

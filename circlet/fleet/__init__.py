@@ -1,0 +1,1 @@
+"""Configurations measured on many machines, in studies that outlive their processes."""
