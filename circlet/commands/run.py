@@ -39,9 +39,8 @@ from circlet.formats.outputs import (
 from circlet.formats.paths import check_apart
 from circlet.formats.pixels import GUESSED, PixelMapping
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions
-from circlet.options import DEFAULT_OPTIONS, Options
-from circlet.placement.file import with_placement
 from circlet.options import DEFAULT_EXECUTOR, DEFAULT_OPTIONS, Options
+from circlet.placement.file import with_placement
 from circlet.regular_files import check_replaceable, write_file
 from circlet.runtime.artifacts import ArtifactSource, artifact_source
 from circlet.runtime.session import Session
