@@ -118,6 +118,11 @@ def test_movement() -> None:
         cases.op("RESHAPE", [data, ints(10, 12)], ReshapeAttrs((10, 12)), quant=quant)
         for kind in ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"):
             cases.op(kind, [data, ints(7, 9)], ResizeAttrs("half_pixel"), quant=quant)
+    scales = [Quantization.per_tensor(scale, zero) for scale, zero in ((0.05, 3), (0.11, 200))]
+    parts = [
+        cases.data(U8, (2, size, 3), quant) for size, quant in zip((2, 5), scales, strict=True)
+    ]
+    cases.op("CONCATENATION", parts, ConcatenationAttrs(axis=1), quant=scales[0])
     swapped = cases.op("TRANSPOSE", [x, ints(3, 2, 1, 0)])
     flat = cases.op("RESHAPE", [swapped, ints(3, 40)], ReshapeAttrs((3, 40)))
     cases.op("BATCH_MATMUL", [flat, cases.data(F32, (40, 2))], BatchMatMulAttrs())

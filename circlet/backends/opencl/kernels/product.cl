@@ -90,7 +90,7 @@ __kernel __attribute__((reqd_work_group_size(BN / 4, BM / TM, 1))) void NAME(
             if (k < depth) {
 #if PACKED
                 if (column < packed)
-                    value = TO_ACC4(vload4(0, b + k * packed + column)) - (ACC4)(B_ZERO);
+                    value = LOAD_B4(k * packed + column) - (ACC4)(B_ZERO);
 #else
                 ACC lanes[4];
                 for (int j = 0; j < 4; j++)
