@@ -30,7 +30,7 @@ from circlet.backends.opencl.table import Launch, LaunchTable, Place, Result, St
 from circlet.errors import CircletError
 from circlet.ir import DType, Op, Tensor
 from circlet.limits import MemoryBudget
-from circlet.ops import get, unsupported_reason
+from circlet.ops import dtype_text, get, unsupported_reason
 from circlet.ops.decomposition import decomposed
 from circlet.ops.opdef import Effects
 from circlet.plan.memory import Block, MemoryPlan, best_plan
@@ -125,7 +125,7 @@ def _lower(op: Op, emission: Emission) -> None:
         check_element(op, emission)
         lower_elements([op], emission, frozenset(op.outputs))
     else:
-        raise NotTakenError(f"no kernel computes {op.label}")
+        raise NotTakenError(f"no kernel computes {op.label} of {dtype_text(op)}")
 
 
 def emitted(

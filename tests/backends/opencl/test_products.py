@@ -160,6 +160,14 @@ def test_rows_of_bytes_are_exact() -> None:
     check_results(graph, inputs, results)
 
 
+def test_items_of_every_tile_load_as_many_values() -> None:
+    for tile in TILES:
+        x, y, _ = tile.group
+        assert tile.rows * 4 % (x * y) == 0
+        assert tile.columns * 4 % (x * y) == 0
+        assert tile.rows % tile.each == 0
+
+
 def test_a_tile_keeps_every_unit_busy_where_it_can() -> None:
     large = Product(rows=4096, columns=1024, depth=64, c_row=1024)
     assert tile_for(large, FACTS) == TILES[0]

@@ -75,6 +75,8 @@ def _calls(expr: Expr) -> list[Call]:
 
 def _scalar(op: Op) -> Scalar | None:
     types = {operand(op, 0).dtype, *(result.dtype for result in op.outputs)}
+    if op.kind == "CAST" and not types <= _ELEMENTS | {DType.FLOAT16}:
+        return None
     if DType.FLOAT16 not in types:
         return element_scalar(op)
     plain = op.kind in ("CAST", "DEQUANTIZE") and types == {DType.FLOAT16, DType.FLOAT32}

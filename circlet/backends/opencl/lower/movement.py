@@ -16,12 +16,12 @@ from circlet.backends.opencl.emission import Argument, Constant, Emission
 from circlet.backends.opencl.lowering import lowers, take
 from circlet.ir import DType, Op, Tensor
 from circlet.ops import get
-from circlet.ops.operands import operand
+from circlet.ops.operands import is_reshape, operand
 
 Places = npt.NDArray[np.int64]
 _FIRST = 1 << 20  # below are values that an operator fills in, as stored in 8 or 16 bits
 _MOST_RANK = 6
-_MOST_ELEMENTS = 1 << 28
+_MOST_ELEMENTS = 1 << 24
 _JOINING = ("CONCATENATION", "PACK")
 _SOURCES = {"PADV2": (0, 2), "SPLIT": (1,)}
 _TYPES = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
@@ -52,8 +52,11 @@ def _move(op: Op, emission: Emission) -> None:
         take(moves or tensor is None or tensor.is_constant, "places are computed in the run")
     dtype = op.outputs[0].dtype
     take(dtype.has_numpy and dtype.bits in _TYPES, f"does not take {dtype.name}")
+    if is_reshape(op) and emission.may_alias(op.outputs[0], operand(op, 0)):
+        emission.alias(op.outputs[0], operand(op, 0))
+        return
     total = sum(tensor.elements for tensor in (*sources.values(), *op.outputs))
-    take(total < _MOST_ELEMENTS, "it moves more than 2**28 elements")
+    take(total < _MOST_ELEMENTS, "it moves more than 2**24 elements")
     for result, places in zip(op.outputs, _places(op, sources), strict=True):
         take(places.shape == result.static_shape, "its sizes depend on the data of a run")
         places = places.reshape(places.shape or (1,))
