@@ -133,7 +133,7 @@ def measured(path: Path, peaks: DevicePeaks, ways: Ways) -> tuple[Row, list[str]
         least_us=sum(peaks.least_us(call.work.macs, call.work.bytes) for call in calls),
         gflops=_gflops(calls),
         products_us=_products(calls, products),
-        torch_us=products_us(products) if products and not missing() else None,
+        torch_us=_torch(products, notes),
         cpu_us=_cpu(path, inputs, ways, notes),
         differ=_difference(path, session, inputs) if ways.checks else None,
     )
@@ -150,6 +150,17 @@ def _products(calls: Sequence[TimedCall], products: Sequence[Op]) -> float:
     wanted = {tuple((s.id, s.name) for s in op.origin.sources) for op in products}
     kinds = {op.kind for op in products}
     return sum(c.us for c in calls if c.work.kind in kinds and c.work.sources in wanted)
+
+
+def _torch(products: Sequence[Op], notes: list[str]) -> float | None:
+    """Microseconds of PyTorch for the same products."""
+    if not products or missing():
+        return None
+    try:
+        return products_us(products)
+    except RuntimeError as error:  # PyTorch's own, of a product or of the GPU
+        notes.append(f"no time of PyTorch: {str(error).splitlines()[0]}")
+        return None
 
 
 def _cpu(path: Path, inputs: list[np.ndarray], ways: Ways, notes: list[str]) -> float | None:

@@ -8,7 +8,7 @@ from circlet.struct import Struct
 DEFAULT_BACKENDS = ("cpu", "reference")
 DEFAULT_LEVEL = "O2"
 DEFAULT_PRECISION = "f32"
-PRECISIONS = ("f32", "bf16")
+PRECISIONS = ("f32", "bf16", "f16")
 VERIFY = ("once", "always")
 DEFAULT_EXECUTOR = "linear"
 EXECUTORS = (DEFAULT_EXECUTOR, "dataflow", "parallel")
@@ -30,8 +30,8 @@ class Options(Struct):
         limits: Bounds on what an untrusted network may use.
         signature: Key of the entry point, "" for the first graph.
         tune_seconds: Time for measuring kernels, for each target; 0 for none.
-        precision: What operands of float products may be rounded to, "f32" or "bf16"; None for
-            "f32", or for whatever an artifact was made for.
+        precision: What operands of float products may be rounded to, "f32", "bf16" or "f16";
+            None for "f32", or for whatever an artifact was made for.
         verify: When the hashes of weights in an artifact are checked, the cache's included: "once"
             for each file as long as it is not touched, or "always".
         backend_of: Pairs of a regular expression and a backend, which operators go to whose kind,

@@ -101,7 +101,7 @@ strict_option = click.option(
 precision_option = partial(
     click.option,
     "--precision",
-    type=click.Choice(["f32", "bf16"]),
+    type=click.Choice(["f32", "bf16", "f16"]),
     help="What operands of float convolutions and matrix products may be rounded to.",
 )
 

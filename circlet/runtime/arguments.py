@@ -19,7 +19,7 @@ _TYPES: dict[str, tuple[type | UnionType, str]] = {
     "strict": (bool, "True or False"),
     "target": (str, "a name, such as 'native' or 'baseline'"),
     "level": (str | None, "one of 'O0', 'O1', 'O2' and 'Os'"),
-    "precision": (str | None, "'f32' or 'bf16'"),
+    "precision": (str | None, "'f32', 'bf16' or 'f16'"),
     "cache": (bool, "True or False"),
     "limits": (Limits, "a circlet.limits.Limits"),
     "signature": (str, "the key of a signature, or '' for the first graph"),

@@ -86,8 +86,8 @@ class Session:
             default the file's first graph, with the names of its tensors.
         level: Optimisation level: "O2" by default, "Os" for the least memory, "O1", "O0".
         precision: "bf16" lets float convolutions and matrix products round their operands to
-            bfloat16, which about halves their time where the CPU has instructions for it; "f32" by
-            default.
+            bfloat16, which about halves their time where the CPU has instructions for it; "f16"
+            lets the backend opencl store weights in float16; "f32" by default.
         tune_seconds: How long to measure which kernels are fastest on this machine, where the
             cache has no network that was tuned; 0 takes those of the least predicted time.
         verify: When the hashes of cached weights are checked: "once" for each file as long as it is

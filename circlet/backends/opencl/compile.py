@@ -30,7 +30,7 @@ from circlet.backends.opencl.table import Launch, LaunchTable, Place, Result, St
 from circlet.errors import CircletError
 from circlet.ir import DType, Op, Tensor
 from circlet.limits import MemoryBudget
-from circlet.ops import get, unsupported_reason
+from circlet.ops import dtype_text, get, unsupported_reason
 from circlet.ops.decomposition import decomposed
 from circlet.ops.opdef import Effects
 from circlet.plan.memory import Block, MemoryPlan, best_plan
@@ -125,12 +125,14 @@ def _lower(op: Op, emission: Emission) -> None:
         check_element(op, emission)
         lower_elements([op], emission, frozenset(op.outputs))
     else:
-        raise NotTakenError(f"no kernel computes {op.label}")
+        raise NotTakenError(f"no kernel computes {op.label} of {dtype_text(op)}")
 
 
-def emitted(ops: Sequence[Op], partition: Partition, facts: DeviceFacts) -> Emission:
+def emitted(
+    ops: Sequence[Op], partition: Partition, facts: DeviceFacts, precision: str
+) -> Emission:
     """The kernels and launches of the resolved ops of a partition."""
-    emission = Emission(facts, outputs=partition.outputs)
+    emission = Emission(facts, precision, partition.outputs)
     for group in _groups(ops):
         if len(group) == 1 and not _joins(group[0]):
             _lower(group[0], emission)
@@ -174,9 +176,9 @@ def _kept(group: Sequence[Op], ops: Sequence[Op], outputs: Sequence[Tensor]) -> 
 
 
 def compile_partition(
-    partition: Partition, facts: DeviceFacts, budget: MemoryBudget
+    partition: Partition, facts: DeviceFacts, budget: MemoryBudget, precision: str = "f32"
 ) -> CompiledKernels:
-    """A partition for a device.
+    """A partition for a device; `precision` is what operands of products may be rounded to.
 
     Raises:
         LimitError: Its constants take more than allowed.
@@ -186,7 +188,7 @@ def compile_partition(
         for number, op in enumerate(partition.ops)
         for part in resolved(op, facts)
     }
-    emission = emitted([part for _, part in owners.values()], partition, facts)
+    emission = emitted([part for _, part in owners.values()], partition, facts, precision)
     roots = {emission.root(t) for step in emission.steps for t in _tensors(step.launches)}
     ends = {*partition.inputs, *partition.outputs}
     blocks = {t: block for t, block in _lives(emission).items() if t not in ends}

@@ -26,8 +26,8 @@ class DeviceFacts:
         local_bytes: Local memory of a group.
         has_double: Whether it computes in float64.
         divides_exactly: Whether float32 quotients and roots can be rounded to nearest.
-        shares_memory: Whether it works in the memory of the host.
-        is_little_endian: Whether its numbers lie in memory as the host's do.
+        shares_memory: Whether it works in the memory of the host: a CPU, whose kernels see at once
+            what the host writes.
         most_bytes: The largest buffer.
     """
 
@@ -38,7 +38,6 @@ class DeviceFacts:
     has_double: bool
     divides_exactly: bool
     shares_memory: bool
-    is_little_endian: bool = True
     most_bytes: int = 1 << 62
 
 
@@ -160,7 +159,7 @@ def _name(device: Any) -> str:
 def _facts(device: Any) -> DeviceFacts:
     import pyopencl
 
-    exact = pyopencl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+    exact, kinds = pyopencl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT, pyopencl.device_type
     if device.mem_base_addr_align // 8 > ALIGNMENT:
         why = f"it aligns buffers to {device.mem_base_addr_align // 8} bytes"
         raise BackendError("an OpenCL device is not supported", where=_name(device), why=why)
@@ -171,8 +170,7 @@ def _facts(device: Any) -> DeviceFacts:
         local_bytes=device.local_mem_size,
         has_double="cl_khr_fp64" in device.extensions.split(),
         divides_exactly=bool(device.single_fp_config & exact),
-        shares_memory=bool(device.host_unified_memory),
-        is_little_endian=bool(device.endian_little),
+        shares_memory=bool(device.host_unified_memory and device.type & kinds.CPU),
         most_bytes=device.max_mem_alloc_size,
     )
 

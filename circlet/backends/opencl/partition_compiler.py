@@ -12,6 +12,7 @@ from circlet.backends.opencl.device import DeviceFacts
 from circlet.backends.opencl.use import linear_plan, memory_use, works_of
 from circlet.backends.profiled import LinearPlan, Steps, Work
 from circlet.ir import Op
+from circlet.limits import MemoryBudget
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
 
@@ -47,7 +48,7 @@ class OpenClCompiler:
         Raises:
             LimitError: Constants take more than allowed.
         """
-        made = [compile_partition(part, self._facts, self.job.budget) for part in partitions]
+        made = [self._made(part, self.job.budget) for part in partitions]
         refused = self._refused(partitions, made)
         return Compiled((), refused=refused) if refused else Compiled(tuple(map(self._kept, made)))
 
@@ -66,7 +67,10 @@ class OpenClCompiler:
         return works_of(self._planned(partition))
 
     def _planned(self, partition: Partition) -> CompiledKernels:
-        return compile_partition(partition, self._facts, self.job.budget.copy())
+        return self._made(partition, self.job.budget.copy())
+
+    def _made(self, partition: Partition, budget: MemoryBudget) -> CompiledKernels:
+        return compile_partition(partition, self._facts, budget, self.job.precision)
 
     def _refused(
         self, partitions: Sequence[Partition], made: Sequence[CompiledKernels]

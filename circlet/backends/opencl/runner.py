@@ -80,6 +80,7 @@ class OpenClRunner(ArrayRunner):
         self._observer: Observer | None = None
         self._clock: np.ndarray | None = None
         self._events: list[Any] = []
+        self._moves: list[Any] = []  # copies under way; an event that is dropped is waited for
         try:
             self._queue = pyopencl.CommandQueue(device.context)
             self._memory = {"constants": constants, "arena": self._arena(table.arena_bytes)}
@@ -250,14 +251,19 @@ class OpenClRunner(ArrayRunner):
         for buffer, place in zip(self._buffers, self._table.places, strict=True):
             if place.memory == "in":
                 array = np.ascontiguousarray(self.inputs[place.offset]).reshape(-1)
-                self._cl.enqueue_copy(self._queue, buffer, array, is_blocking=False)
+                self._moves.append(
+                    self._cl.enqueue_copy(self._queue, buffer, array, is_blocking=False)
+                )
 
     def _receive(self) -> None:
         for buffer, place in zip(self._buffers, self._table.places, strict=True):
             if place.memory == "out" and not self._device.facts.shares_memory:
                 array = self.outputs[place.offset].reshape(-1)
-                self._cl.enqueue_copy(self._queue, array, buffer, is_blocking=False)
+                self._moves.append(
+                    self._cl.enqueue_copy(self._queue, array, buffer, is_blocking=False)
+                )
         self._queue.finish()
+        self._moves = []
 
 
 def _constant_buffer(device: OpenClDevice, constants: Blob) -> Any:

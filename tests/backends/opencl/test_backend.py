@@ -172,7 +172,13 @@ def test_whole_networks_run_on_the_device_and_from_the_cache(network: str, tmp_p
 
 
 @on_device
-def test_bound_arrays_may_be_replaced() -> None:
+@pytest.mark.parametrize("shares_memory", [True, False])
+def test_bound_arrays_may_be_replaced(shares_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = chosen_device().facts
+    if shares_memory and not facts.shares_memory:
+        pytest.skip("the device has memory of its own")
+    facts = replace(facts, shares_memory=shares_memory)
+    monkeypatch.setattr(chosen_device(), "facts", facts)
     x = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
     runner, (kept, _) = bound(_chain(), [x])
     runner.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlet.backends.opencl.backend import OpenClBackend
 from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.layout import ConcatenationAttrs
@@ -12,9 +13,11 @@ from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.reduce import ArgAttrs, ReducerAttrs
 from circlet.ops.resize import ResizeAttrs
 from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.smooth import GeluAttrs
 from circlet.ops.softmax import SoftmaxAttrs
+from circlet.placement.interface import Reason
 from tests.backends.cpu.cases import QUANT, Cases
-from tests.backends.opencl.running import check, device
+from tests.backends.opencl.running import check, device, job
 
 pytestmark = pytest.mark.usefixtures("device")
 __all__ = ["device"]
@@ -34,6 +37,10 @@ def test_chains_of_elements_over_every_way_to_spread() -> None:
     summed = cases.op("ADD", [cases.data(F32, (6, 3)), x])
     for kind in ("TANH", "LOGISTIC", "HARD_SWISH", "RELU6", "EXP", "FLOOR", "ABS", "NEG"):
         summed = cases.op(kind, [summed])
+    far = cases.given(np.array([-1e30, -50.0, -9.5, 0.0, 9.5, 1e30], np.float32))
+    cases.op("TANH", [far])
+    for approximate in (True, False):
+        cases.op("GELU", [far], GeluAttrs(approximate))
     cases.op("DIV", [x, cases.constant(np.array([0.5, -2.0, 3.0], np.float32))])
     check(cases)
 
@@ -118,7 +125,22 @@ def test_movement() -> None:
         cases.op("RESHAPE", [data, ints(10, 12)], ReshapeAttrs((10, 12)), quant=quant)
         for kind in ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"):
             cases.op(kind, [data, ints(7, 9)], ResizeAttrs("half_pixel"), quant=quant)
+    scales = [Quantization.per_tensor(scale, zero) for scale, zero in ((0.05, 3), (0.11, 200))]
+    parts = [
+        cases.data(U8, (2, size, 3), quant) for size, quant in zip((2, 5), scales, strict=True)
+    ]
+    cases.op("CONCATENATION", parts, ConcatenationAttrs(axis=1), quant=scales[0])
     swapped = cases.op("TRANSPOSE", [x, ints(3, 2, 1, 0)])
     flat = cases.op("RESHAPE", [swapped, ints(3, 40)], ReshapeAttrs((3, 40)))
     cases.op("BATCH_MATMUL", [flat, cases.data(F32, (40, 2))], BatchMatMulAttrs())
     check(cases)
+
+
+def test_wide_integers_that_expressions_narrow_are_refused() -> None:
+    cases = Cases(6)
+    words = [cases.data(I64, (2, 3), None) for _ in range(2)]
+    chosen = cases.op("SELECT_V2", [cases.constant(np.array([True, False, True])), *words])
+    (op,) = [op for op in cases.graph().ops if op.outputs[0] is chosen]
+    answer = OpenClBackend().compiler(job()).supports(op)
+    assert isinstance(answer, Reason)
+    assert "64-bit" in answer.text

@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from circlet import Session
+from circlet.backends.opencl.compile import compile_partition
 from circlet.backends.opencl.device import DeviceFacts
 from circlet.backends.opencl.lower.products import TILES, Product, tile_for
 from circlet.ir import DType
 from circlet.ops.batch_matmul import BatchMatMulAttrs
+from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.transpose_conv import TransposeConvAttrs
+from circlet.plan.partition import partition
 from tests.backends.cpu.cases import Cases
 from tests.backends.cpu.harness import check_results
 from tests.backends.cpu.q8_graphs import Conv, Rows, conv_graph, rows_graph
-from tests.backends.opencl.running import bound, check, device
+from tests.backends.opencl.running import bound, check, device, job
 
 pytestmark = pytest.mark.usefixtures("device")
 __all__ = ["device"]
@@ -98,6 +102,35 @@ def test_float_matrices() -> None:
     check(cases)
 
 
+def test_weights_may_be_stored_in_float16() -> None:
+    b = builder()
+    random = np.random.default_rng(5)
+    image = b.input("x", F32, (1, 5, 6, 4))
+    weights = [
+        random.standard_normal(shape).astype(np.float16).astype(np.float32)
+        for shape in ((8, 3, 3, 4), (1, 3, 3, 8), (5, 8))
+    ]
+    kernels = [b.constant(f"w{n}", array) for n, array in enumerate(weights)]
+    y = b.op("CONV_2D", [image, kernels[0], None], Conv2DAttrs("SAME_UPPER"))
+    y = b.op("DEPTHWISE_CONV_2D", [y, kernels[1], None], DepthwiseConv2DAttrs("SAME_UPPER"))
+    y = b.op("FULLY_CONNECTED", [y, kernels[2]], FullyConnectedAttrs(keep_num_dims=True))
+    model = b.output(y).model()
+    given = [random.standard_normal((1, 5, 6, 4)).astype(np.float32)]
+    sessions = [
+        Session(model, backends=("opencl",), precision=precision, cache=False)
+        for precision in ("f32", "f16")
+    ]
+    exact, rounded = (next(iter(session.run(given).values())) for session in sessions)
+    np.testing.assert_allclose(rounded, exact, rtol=1e-5, atol=1e-4)  # these weights are halves
+    graph = model.main
+    (part,) = partition(graph, dict.fromkeys(graph.ops, "opencl"))
+    plain, halved = (
+        len(compile_partition(part, FACTS, job().budget, precision).constants)
+        for precision in ("f32", "f16")
+    )
+    assert halved < plain
+
+
 Q8_CONVOLUTIONS = [
     Conv((1, 5, 6, 3), 5, stride=(2, 2), per_channel=True),
     Conv((1, 6, 5, 5), 17, activation="RELU6", per_channel=True),
@@ -127,9 +160,19 @@ def test_rows_of_bytes_are_exact() -> None:
     check_results(graph, inputs, results)
 
 
+def test_items_of_every_tile_load_as_many_values() -> None:
+    for tile in TILES:
+        x, y, _ = tile.group
+        assert tile.rows * 4 % (x * y) == 0
+        assert tile.columns * 4 % (x * y) == 0
+        assert tile.rows % tile.each == 0
+
+
 def test_a_tile_keeps_every_unit_busy_where_it_can() -> None:
     large = Product(rows=4096, columns=1024, depth=64, c_row=1024)
     assert tile_for(large, FACTS) == TILES[0]
     assert tile_for(replace(large, rows=49), FACTS).rows < 64
-    assert tile_for(large, replace(FACTS, group_items=64)).rows <= 32
+    x, y, _ = tile_for(large, replace(FACTS, group_items=64)).group
+    assert x * y <= 64
+    assert tile_for(replace(large, columns=16), FACTS).columns == 16
     assert tile_for(replace(large, rows=1, columns=1), FACTS) == TILES[-1]

@@ -44,8 +44,9 @@ static inline long v_abs_i64(long a) { return a < 0 ? v_neg_i64(a) : a; }
 static inline float v_exp(float x) { return exp(x); }
 static inline float v_expm1(float x) { return expm1(x); }
 static inline float v_log(float x) { return log(x); }
-static inline float v_tanh(float x) { return tanh(x); }
-static inline float v_erf(float x) { return erf(x); }
+// Drivers may be units off the 1 that these have reached far out, which factors make visible.
+static inline float v_tanh(float x) { return fabs(x) > 9.02f ? copysign(1.0f, x) : tanh(x); }
+static inline float v_erf(float x) { return fabs(x) > 4.0f ? copysign(1.0f, x) : erf(x); }
 static inline float v_sqrt(float x) { return sqrt(x); }
 static inline float v_rsqrt(float x) { return 1.0f / sqrt(x); }
 static inline float v_divided(float x, float inverse, float by) { return x / by; }

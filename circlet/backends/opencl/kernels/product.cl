@@ -27,7 +27,9 @@ __kernel __attribute__((reqd_work_group_size(BN / 4, BM / TM, 1))) void NAME(
     ACC4 total[TM];
     for (int i = 0; i < TM; i++) total[i] = (ACC4)(0);
     const int lane = (item & 3) * 4;
-#define LOADS ((BM * 4 + (BN / 4) * (BM / TM) - 1) / ((BN / 4) * (BM / TM)))
+// Both divide: tiles are such that every item loads as many.
+#define LOADS (BM * 4 / ((BN / 4) * (BM / TM)))
+#define B_LOADS (BN * 4 / ((BN / 4) * (BM / TM)))
 #if IMAGE
     int base[LOADS], y0[LOADS], x0[LOADS];
     for (int i = 0; i < LOADS; i++) {
@@ -43,83 +45,98 @@ __kernel __attribute__((reqd_work_group_size(BN / 4, BM / TM, 1))) void NAME(
         if (++tap_x == taps_x) { tap_x = 0; tap_y++; }
     }
 #endif
-    for (int k0 = 0; k0 < depth; k0 += 16) {
-        for (int i = 0; i < LOADS; i++) {
-            const int place = item + i * items, k = k0 + lane;
-            if (place >= BM * 4) break;
-            ACC4 value = (ACC4)(0);
+    // What the next slab needs is loaded while the one before it is multiplied.
+    ACC4 next_a[LOADS], next_b[B_LOADS];
+    for (int k0 = 0;; k0 += 16) {
+        if (k0 < depth) {
+#pragma unroll
+            for (int i = 0; i < LOADS; i++) {
+                const int k = k0 + lane;
+                ACC4 value = (ACC4)(0);
 #if IMAGE && VECTOR
-            const int y = y0[i] + tap_y * dilation_y, x = x0[i] + tap_x * dilation_x;
-            if (k < depth && y >= 0 && y < height && x >= 0 && x < width) {
-                value = TO_ACC4(vload4(0, a + (base[i] + y * width + x) * pitch + channel));
-                value -= (ACC4)(A_ZERO);
-            }
+                const int y = y0[i] + tap_y * dilation_y, x = x0[i] + tap_x * dilation_x;
+                if (k < depth && y >= 0 && y < height && x >= 0 && x < width) {
+                    value = TO_ACC4(vload4(0, a + (base[i] + y * width + x) * pitch + channel));
+                    value -= (ACC4)(A_ZERO);
+                }
 #elif IMAGE
-            ACC lanes[4];
-            int ch = channel, ty = tap_y, tx = tap_x;
-            for (int j = 0; j < 4; j++) {
-                const int y = y0[i] + ty * dilation_y, x = x0[i] + tx * dilation_x;
-                lanes[j] = 0;
-                if (k + j < depth && y >= 0 && y < height && x >= 0 && x < width)
-                    lanes[j] = (ACC)a[(base[i] + y * width + x) * pitch + ch] - (ACC)(A_ZERO);
-                if (++ch == channels) {
-                    ch = 0;
-                    if (++tx == taps_x) { tx = 0; ty++; }
+                ACC lanes[4];
+                int ch = channel, ty = tap_y, tx = tap_x;
+                for (int j = 0; j < 4; j++) {
+                    const int y = y0[i] + ty * dilation_y, x = x0[i] + tx * dilation_x;
+                    lanes[j] = 0;
+                    if (k + j < depth && y >= 0 && y < height && x >= 0 && x < width)
+                        lanes[j] = (ACC)a[(base[i] + y * width + x) * pitch + ch] - (ACC)(A_ZERO);
+                    if (++ch == channels) {
+                        ch = 0;
+                        if (++tx == taps_x) { tx = 0; ty++; }
+                    }
+                }
+                value = (ACC4)(lanes[0], lanes[1], lanes[2], lanes[3]);
+#else
+                const int row = row0 + (item + i * items) / 4;
+                if (row < rows) {
+#if VECTOR
+                    if (k < depth)
+                        value = TO_ACC4(vload4(0, a + row * a_row + k)) - (ACC4)(A_ZERO);
+#else
+                    ACC lanes[4];
+                    for (int j = 0; j < 4; j++)
+                        lanes[j] = k + j < depth
+                            ? (ACC)a[row * a_row + (k + j) * a_step] - (ACC)(A_ZERO) : (ACC)0;
+                    value = (ACC4)(lanes[0], lanes[1], lanes[2], lanes[3]);
+#endif
+                }
+#endif
+                next_a[i] = value;
+            }
+#pragma unroll
+            for (int i = 0; i < B_LOADS; i++) {
+                const int place = item + i * items, k = k0 + place / (BN / 4);
+                const int column = column0 + place % (BN / 4) * 4;
+                ACC4 value = (ACC4)(0);
+                if (k < depth) {
+#if PACKED
+                    if (column < packed) value = LOAD_B4(k * packed + column) - (ACC4)(B_ZERO);
+#else
+                    ACC lanes[4];
+                    for (int j = 0; j < 4; j++)
+                        lanes[j] = column + j < columns
+                            ? (ACC)b[k * b_step + (column + j) * b_column] - (ACC)(B_ZERO) : (ACC)0;
+                    value = (ACC4)(lanes[0], lanes[1], lanes[2], lanes[3]);
+#endif
+                }
+                next_b[i] = value;
+            }
+#if IMAGE
+            channel += 16;
+            while (channel >= channels) {
+                channel -= channels;
+                if (++tap_x == taps_x) { tap_x = 0; tap_y++; }
+            }
+#endif
+        }
+        if (k0) {
+            for (int k = 0; k < 4; k++) {
+                const ACC4 b0 = b_tile[4 * k][lx], b1 = b_tile[4 * k + 1][lx];
+                const ACC4 b2 = b_tile[4 * k + 2][lx], b3 = b_tile[4 * k + 3][lx];
+#pragma unroll
+                for (int i = 0; i < TM; i++) {
+                    const ACC4 value = a_tile[ly + i * (BM / TM)][k];
+                    total[i] = MULTIPLY_ADD((ACC4)(value.x), b0, total[i]);
+                    total[i] = MULTIPLY_ADD((ACC4)(value.y), b1, total[i]);
+                    total[i] = MULTIPLY_ADD((ACC4)(value.z), b2, total[i]);
+                    total[i] = MULTIPLY_ADD((ACC4)(value.w), b3, total[i]);
                 }
             }
-            value = (ACC4)(lanes[0], lanes[1], lanes[2], lanes[3]);
-#else
-            const int row = row0 + place / 4;
-            if (row < rows) {
-#if VECTOR
-                if (k < depth) value = TO_ACC4(vload4(0, a + row * a_row + k)) - (ACC4)(A_ZERO);
-#else
-                ACC lanes[4];
-                for (int j = 0; j < 4; j++)
-                    lanes[j] = k + j < depth
-                        ? (ACC)a[row * a_row + (k + j) * a_step] - (ACC)(A_ZERO) : (ACC)0;
-                value = (ACC4)(lanes[0], lanes[1], lanes[2], lanes[3]);
-#endif
-            }
-#endif
-            a_tile[place / 4][item & 3] = value;
         }
-        for (int place = item; place < BN * 4; place += items) {
-            const int k = k0 + place / (BN / 4), column = column0 + place % (BN / 4) * 4;
-            ACC4 value = (ACC4)(0);
-            if (k < depth) {
-#if PACKED
-                if (column < packed)
-                    value = TO_ACC4(vload4(0, b + k * packed + column)) - (ACC4)(B_ZERO);
-#else
-                ACC lanes[4];
-                for (int j = 0; j < 4; j++)
-                    lanes[j] = column + j < columns
-                        ? (ACC)b[k * b_step + (column + j) * b_column] - (ACC)(B_ZERO) : (ACC)0;
-                value = (ACC4)(lanes[0], lanes[1], lanes[2], lanes[3]);
-#endif
-            }
-            b_tile[place / (BN / 4)][place % (BN / 4)] = value;
-        }
-#if IMAGE
-        channel += 16;
-        while (channel >= channels) {
-            channel -= channels;
-            if (++tap_x == taps_x) { tap_x = 0; tap_y++; }
-        }
-#endif
+        if (k0 >= depth) break;
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int k = 0; k < 4; k++) {
-            const ACC4 b0 = b_tile[4 * k][lx], b1 = b_tile[4 * k + 1][lx];
-            const ACC4 b2 = b_tile[4 * k + 2][lx], b3 = b_tile[4 * k + 3][lx];
-            for (int i = 0; i < TM; i++) {
-                const ACC4 value = a_tile[ly + i * (BM / TM)][k];
-                total[i] = MULTIPLY_ADD((ACC4)(value.x), b0, total[i]);
-                total[i] = MULTIPLY_ADD((ACC4)(value.y), b1, total[i]);
-                total[i] = MULTIPLY_ADD((ACC4)(value.z), b2, total[i]);
-                total[i] = MULTIPLY_ADD((ACC4)(value.w), b3, total[i]);
-            }
-        }
+#pragma unroll
+        for (int i = 0; i < LOADS; i++) a_tile[(item + i * items) / 4][item & 3] = next_a[i];
+#pragma unroll
+        for (int i = 0; i < B_LOADS; i++)
+            b_tile[(item + i * items) / (BN / 4)][(item + i * items) % (BN / 4)] = next_b[i];
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     const int column = column0 + lx * 4, left_over = columns - column;
@@ -149,3 +166,4 @@ __kernel __attribute__((reqd_work_group_size(BN / 4, BM / TM, 1))) void NAME(
     }
 }
 #undef LOADS
+#undef B_LOADS

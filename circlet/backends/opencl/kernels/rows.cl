@@ -16,11 +16,11 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void NAME(
     ACC4 four = (ACC4)(0);
     for (int k = item * 4; k < depth; k += ITEMS * 4)
         four = MULTIPLY_ADD(TO_ACC4(vload4(0, a + k)) - (ACC4)(A_ZERO),
-                            TO_ACC4(vload4(0, b + k)) - (ACC4)(B_ZERO), four);
+                            LOAD_B4(k) - (ACC4)(B_ZERO), four);
     total = (four.x + four.y) + (four.z + four.w);
 #else
     for (int k = item; k < depth; k += ITEMS)
-        total = MULTIPLY_ADD((ACC)a[k] - (ACC)(A_ZERO), (ACC)b[k] - (ACC)(B_ZERO), total);
+        total = MULTIPLY_ADD((ACC)a[k] - (ACC)(A_ZERO), LOAD_B1(k) - (ACC)(B_ZERO), total);
 #endif
     parts[item] = total;
     for (int half_size = ITEMS / 2; half_size; half_size /= 2) {

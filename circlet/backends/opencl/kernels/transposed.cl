@@ -25,7 +25,7 @@ __kernel void NAME(
             const int tap = (tap_y * taps_x + tap_x) * channels;
             for (int channel = 0; channel < channels; channel++)
                 total = MULTIPLY_ADD((ACC4)((ACC)a[from + channel] - (ACC)(A_ZERO)),
-                    TO_ACC4(vload4(0, b + (tap + channel) * packed + filter)) - (ACC4)(B_ZERO),
+                    LOAD_B4((tap + channel) * packed + filter) - (ACC4)(B_ZERO),
                     total);
         }
     }

@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.opencl.emission import Constant, Emission, elements_of
+from circlet.backends.opencl.emission import Constant, Emission
 from circlet.backends.opencl.lower.products import Pixels, Product, launch_product
-from circlet.backends.opencl.lower.sums import Sums, padded_to, sums_of
+from circlet.backends.opencl.lower.sums import Sums, padded_to, sums_of, weights_of
 from circlet.backends.opencl.lowering import lowers, take
 from circlet.ir import Op, Tensor
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs, window_of
@@ -58,7 +58,7 @@ def _conv(op: Op, emission: Emission) -> None:
     )
     if taps == [1, 1] and windows == (height, width) and attrs.strides == (1, 1):
         product = _as_matrix(product)
-    kernel = Constant(weights.name, lambda: _packed(elements_of(weights), groups))
+    kernel = weights_of(emission, weights, partial(_packed, groups))
     launch_product(emission, sums, (emission.value(data), kernel, result), product)
 
 
@@ -78,7 +78,7 @@ def _in_groups(groups: int, values: np.ndarray) -> np.ndarray:
     return padded_to(values.reshape(groups, -1), 4).reshape(-1)
 
 
-def _packed(weights: np.ndarray, groups: int) -> np.ndarray:
+def _packed(groups: int, weights: np.ndarray) -> np.ndarray:
     """[filters, taps, depth] as [groups, taps and depth, filters], filters padded to fours."""
     stacked = weights.reshape(groups, len(weights) // groups, -1).transpose(0, 2, 1)
     return np.ascontiguousarray(padded_to(stacked, 4))
@@ -96,15 +96,16 @@ def _depthwise(op: Op, emission: Emission) -> None:
     kernel = emission.template("depthwise", {**sums.defines, **_lanes(lanes)})
     sizes = [count, height, width, channels, filters, *taps, *attrs.strides, *attrs.dilations]
     windows = result.static_shape[1:3]
-    operands = [emission.value(data), emission.value(weights), result]
+    kept = weights_of(emission, weights, np.ascontiguousarray)
+    operands = [emission.value(data), kept, result]
     arguments = [*operands, *sums.arguments, *sizes, *before, *windows]
     emission.per_element(kernel, arguments, count)
 
 
 def _lanes(lanes: int) -> dict[str, object]:
     if lanes == 1:
-        return {"LANES": 1, "LANES_T": "ACC", "LOAD_A(i)": "(ACC)a[i]", "LOAD_B(i)": "(ACC)b[i]"}
-    loads = {f"LOAD_{n.upper()}(i)": f"TO_ACC4(vload4(0, {n} + (i)))" for n in "ab"}
+        return {"LANES": 1, "LANES_T": "ACC", "LOAD_A(i)": "(ACC)a[i]", "LOAD_B(i)": "LOAD_B1(i)"}
+    loads = {"LOAD_A(i)": "TO_ACC4(vload4(0, a + (i)))", "LOAD_B(i)": "LOAD_B4(i)"}
     return {"LANES": 4, "LANES_T": "ACC4", **loads}
 
 
@@ -117,7 +118,7 @@ def _transposed(op: Op, emission: Emission) -> None:
     windows = result.static_shape[1:3]
     sums = sums_of(op, emission, (data, weights, op.input(3)), partial(_in_groups, 1))
     (top, _), (left, _) = transposed_window_of(op).pads(*windows)
-    kernel = Constant(weights.name, lambda: _taps_first(elements_of(weights)))
+    kernel = weights_of(emission, weights, _taps_first)
     packed = filters + -filters % 4
     count = result.elements // filters * (packed // 4)
     sizes = [count, height, width, channels, filters, packed, *taps]

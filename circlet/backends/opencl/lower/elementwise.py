@@ -56,6 +56,8 @@ def check_element(op: Op, emission: Emission) -> None:
     take(result.dtype in _ELEMENTS | halves, f"gives {result.dtype.name}")
     for tensor in _operands(op):
         take(tensor.dtype in _ELEMENTS | halves, f"does not take {tensor.dtype.name}")
+    is_wide = result.dtype is DType.INT64
+    take(not is_wide or scalar.expr.kind == "i64", "64-bit integers are computed in 32 bits")
     calls = list(_calls(scalar.expr))
     whole = [call for call in calls if call.kind != "f32"]
     for call in calls:
@@ -75,6 +77,8 @@ def _calls(expr: Expr) -> list[Call]:
 
 def _scalar(op: Op) -> Scalar | None:
     types = {operand(op, 0).dtype, *(result.dtype for result in op.outputs)}
+    if op.kind == "CAST" and not types <= _ELEMENTS | {DType.FLOAT16}:
+        return None
     if DType.FLOAT16 not in types:
         return element_scalar(op)
     plain = op.kind in ("CAST", "DEQUANTIZE") and types == {DType.FLOAT16, DType.FLOAT32}

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.opencl.emission import Constant, Emission, elements_of
+from circlet.backends.opencl.emission import Constant, Emission
 from circlet.backends.opencl.lower.products import Product, launch_product
 from circlet.backends.opencl.lower.sums import (
     Sums,
@@ -17,6 +17,7 @@ from circlet.backends.opencl.lower.sums import (
     padded_to,
     spread_factors,
     sums_of,
+    weights_of,
 )
 from circlet.backends.opencl.lowering import lowers, take
 from circlet.ir import DType, Op
@@ -36,6 +37,8 @@ def _fully_connected(op: Op, emission: Emission) -> None:
     sums = sums_of(op, emission, (data, weights, op.input(2)), partial(padded_to, multiple=4))
     operands = (emission.value(data), emission.value(weights), result)
     if rows <= _FEW_ROWS:
+        if weights.is_constant:
+            operands = (operands[0], weights_of(emission, weights, np.ascontiguousarray), result)
         flags = {"VECTOR": int(depth % 4 == 0), "ITEMS": _ITEMS}
         kernel = emission.template("rows", {**sums.defines, **flags})
         arguments = [*operands, *sums.arguments, units, depth]
@@ -46,7 +49,7 @@ def _fully_connected(op: Op, emission: Emission) -> None:
         rows, units, depth, units, packed=packed, a_steps=(depth, 1), b_steps=(1, depth)
     )
     if weights.is_constant:
-        turned = Constant(weights.name, lambda: _turned(elements_of(weights)))
+        turned = weights_of(emission, weights, _turned)
         operands = (operands[0], turned, result)
     launch_product(emission, sums, operands, product)
 

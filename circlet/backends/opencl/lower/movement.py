@@ -6,7 +6,7 @@ Where elements go is asked of the operator's record: it is evaluated on the numb
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from circlet.backends.opencl.emission import Argument, Constant, Emission
 from circlet.backends.opencl.lowering import lowers, take
-from circlet.ir import Op, Tensor
+from circlet.ir import DType, Op, Tensor
 from circlet.ops import get
-from circlet.ops.operands import operand
+from circlet.ops.operands import is_reshape, operand
 
 Places = npt.NDArray[np.int64]
 _FIRST = 1 << 20  # below are values that an operator fills in, as stored in 8 or 16 bits
 _MOST_RANK = 6
-_MOST_ELEMENTS = 1 << 28
+_MOST_ELEMENTS = 1 << 24
 _JOINING = ("CONCATENATION", "PACK")
 _SOURCES = {"PADV2": (0, 2), "SPLIT": (1,)}
 _TYPES = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
@@ -52,12 +52,15 @@ def _move(op: Op, emission: Emission) -> None:
         take(moves or tensor is None or tensor.is_constant, "places are computed in the run")
     dtype = op.outputs[0].dtype
     take(dtype.has_numpy and dtype.bits in _TYPES, f"does not take {dtype.name}")
+    if is_reshape(op) and emission.may_alias(op.outputs[0], operand(op, 0)):
+        emission.alias(op.outputs[0], operand(op, 0))
+        return
     total = sum(tensor.elements for tensor in (*sources.values(), *op.outputs))
-    take(total < _MOST_ELEMENTS, "it moves more than 2**28 elements")
+    take(total < _MOST_ELEMENTS, "it moves more than 2**24 elements")
     for result, places in zip(op.outputs, _places(op, sources), strict=True):
         take(places.shape == result.static_shape, "its sizes depend on the data of a run")
         places = places.reshape(places.shape or (1,))
-        _lower_one(emission, list(sources.values()), result, places)
+        _lower_one(op, emission, list(sources.values()), result, places)
 
 
 def _sources(op: Op) -> dict[int, Tensor]:
@@ -77,17 +80,19 @@ def _places(op: Op, sources: dict[int, Tensor]) -> list[Places]:
         shape = tensor.static_shape
         arrays[number] = np.arange(first, first + prod(shape), dtype=np.int64).reshape(shape)
         first += prod(shape)
+    if op.kind == "CONCATENATION":  # numbers of elements are not to be brought to other scales
+        op = replace(op, outputs=[replace(result, quant=None) for result in op.outputs])
     return [np.asarray(found, np.int64) for found in get(op).evaluate(op, arrays)]
 
 
 def _lower_one(
-    emission: Emission, sources: Sequence[Tensor], result: Tensor, places: Places
+    op: Op, emission: Emission, sources: Sequence[Tensor], result: Tensor, places: Places
 ) -> None:
     source = sources[0]
     same = places.size == source.elements and bool(
         (places.reshape(-1) == np.arange(_FIRST, _FIRST + places.size)).all()
     )
-    if same and emission.may_alias(result, source):
+    if same and _rescaling(op, source) is None and emission.may_alias(result, source):
         emission.alias(result, source)
         return
     filled = places < _FIRST
@@ -98,7 +103,8 @@ def _lower_one(
         own = places - first
         inside = (own >= 0) & (own < tensor.elements)
         if inside.any():
-            _copy(emission, emission.value(tensor), result, own, inside)
+            table = _rescaling(op, tensor)
+            _copy(emission, (emission.value(tensor), table), result, own, inside)
         first += tensor.elements
 
 
@@ -115,26 +121,41 @@ def _fill(emission: Emission, result: Tensor, values: Places) -> None:
 
 def _copy(
     emission: Emission,
-    source: Argument,
+    source: tuple[Argument, Constant | None],
     result: Tensor,
     own: Places,
     inside: npt.NDArray[np.bool_],
 ) -> None:
-    box = _box(own, inside)
+    box, (given, rescaling) = _box(own, inside), source
     element = _TYPES[result.dtype.bits]
     if box is None:
+        take(rescaling is None, "parts that lie scattered have other scales")
         table = np.where(inside, own, -1).astype(np.int32)
         places = Constant("places", lambda: np.ascontiguousarray(table))
         kernel = emission.template("gather", {"T": element})
-        emission.per_element(kernel, [source, result, places, table.size], table.size)
+        emission.per_element(kernel, [given, result, places, table.size], table.size)
         return
-    kernel = emission.template("copy", {"T": element, "RANK": max(len(box.sizes), 1)})
+    flags = {"T": element, "RANK": max(len(box.sizes), 1), "TABLE": int(rescaling is not None)}
+    kernel = emission.template("copy", flags)
     missing = _MOST_RANK - len(box.sizes)
     sizes = [*box.sizes, *[1] * missing][1:]
     steps, puts = ([*given, *[0] * missing] for given in (box.steps, box.puts))
     count = prod(box.sizes)
-    arguments = [source, result, count, box.start, box.put, *sizes, *steps, *puts]
+    tables = [] if rescaling is None else [rescaling]
+    arguments = [given, result, *tables, count, box.start, box.put, *sizes, *steps, *puts]
     emission.per_element(kernel, arguments, count)
+
+
+def _rescaling(op: Op, source: Tensor) -> Constant | None:
+    """What each byte of a part becomes where CONCATENATION brings it to another scale."""
+    if op.kind not in _JOINING or source.dtype is not DType.UINT8:
+        return None
+    bytes_ = np.arange(256, dtype=np.uint8)
+    shape = (256, *[1] * (len(source.static_shape) - 1))
+    (table,) = get(op).evaluate(replace(op, inputs=[source]), [bytes_.reshape(shape)])
+    if np.array_equal(table.reshape(-1), bytes_):
+        return None
+    return Constant(source.name, lambda: np.ascontiguousarray(table.reshape(-1)))
 
 
 def _box(own: Places, inside: npt.NDArray[np.bool_]) -> _Box | None:

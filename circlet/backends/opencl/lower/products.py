@@ -26,7 +26,14 @@ class Tile(NamedTuple):
         return self.columns // 4, self.rows // self.each, 1
 
 
-TILES = (Tile(128, 64, 8), Tile(64, 64, 4), Tile(32, 32, 4), Tile(16, 16, 1))
+TILES = (
+    Tile(128, 64, 8),
+    Tile(64, 64, 4),
+    Tile(64, 32, 4),
+    Tile(64, 16, 4),
+    Tile(32, 32, 4),
+    Tile(16, 16, 1),
+)
 _ROUNDS = 2  # groups for each compute unit, at least: one waits for memory while another computes
 
 

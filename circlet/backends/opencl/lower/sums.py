@@ -22,6 +22,7 @@ from circlet.ops.weighted import output_factors, real_factors, single_factors
 
 EIGHT_BIT = frozenset({DType.INT8, DType.UINT8})
 _FACTOR_TYPES = {"double": "int2", "single": "int2", "float": "double", "even": "float"}
+_LOADS = {"LOAD_B4(i)": "TO_ACC4(vload4(0, b + (i)))", "LOAD_B1(i)": "(ACC)b[i]"}
 Spread = Callable[[np.ndarray], np.ndarray]
 
 
@@ -66,11 +67,44 @@ def sums_of(
     return _stored(op, emission, operands, spread)
 
 
+def rounds_to_half(emission: Emission, weights: Tensor) -> bool:
+    """Whether constant float weights are stored as float16, which kernels widen."""
+    return emission.precision == "f16" and weights.dtype is DType.FLOAT32 and weights.is_constant
+
+
+def weights_of(
+    emission: Emission, weights: Tensor, pack: Callable[[np.ndarray], np.ndarray]
+) -> Constant:
+    """Constant weights as kernels read them, rounded where the precision allows it."""
+    is_half = rounds_to_half(emission, weights)
+
+    def build() -> np.ndarray:
+        packed = pack(elements_of(weights))
+        if not is_half:
+            return packed
+        largest = np.finfo(np.float16).max
+        return np.clip(packed, -largest, largest).astype(np.float16)
+
+    return Constant(weights.name, build)
+
+
 def float_defines() -> dict[str, object]:
     """Macros of float32 arithmetic."""
     types = {"A_T": "float", "B_T": "float", "C_T": "float", "ACC": "float", "ACC4": "float4"}
     zeros = {"A_ZERO": "0.0f", "B_ZERO": "0.0f", "INTEGER": 0}
-    return {**types, **zeros, "TO_ACC4(x)": "(x)", "MULTIPLY_ADD(x, y, z)": "MAD(x, y, z)"}
+    return {
+        **types,
+        **zeros,
+        **_LOADS,
+        "TO_ACC4(x)": "(x)",
+        "MULTIPLY_ADD(x, y, z)": "MAD(x, y, z)",
+    }
+
+
+def half_weights() -> dict[str, object]:
+    """Macros that differ where weights are stored as float16."""
+    loads = {"LOAD_B4(i)": "vload_half4(0, b + (i))", "LOAD_B1(i)": "vload_half(i, b)"}
+    return {"B_T": "half", **loads}
 
 
 def integer_defines(data: DType, weights: DType, result: DType, rounding: str) -> dict[str, object]:
@@ -83,6 +117,7 @@ def integer_defines(data: DType, weights: DType, result: DType, rounding: str) -
         "A_ZERO": "a_zero",
         "B_ZERO": "b_zero",
         "INTEGER": 1,
+        **_LOADS,
         "TO_ACC4(x)": "convert_int4(x)",
         "MULTIPLY_ADD(x, y, z)": "((x) * (y) + (z))",
         "FACTOR_T": _FACTOR_TYPES[rounding],
@@ -95,7 +130,8 @@ def _real(
 ) -> Sums:
     low, high = FLOAT_ACTIVATION_RANGES[activation_of(op)]
     bias = _bias(op, operands[2], np.float32, spread)
-    return Sums(float_defines(), (bias, float(low), float(high)))
+    halves = half_weights() if rounds_to_half(emission, operands[1]) else {}
+    return Sums({**float_defines(), **halves}, (bias, float(low), float(high)))
 
 
 def _stored(
