@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,12 @@ from circlet.backends.cpu.lower.integers.i8mm import (
     product_offset,
     product_tiles,
 )
+from circlet.backends.cpu.lower.integers.pairs_q8 import Windows, bounded
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
     Int64,
     bias_of,
+    has_pairs,
     output_bounds,
     refuses_weighted,
     signed_weights,
@@ -56,10 +58,16 @@ from circlet.target.targets import Target
 _FEW_VECTORS = 2
 _ROW_ALIGNMENT = 64
 _SUM_BYTES = 16
+_MOST_APART = 4  # runs of pixels, for those between them to be flipped along
+_FLIP_LOADS, _FLIP_ROWS = "CONV_Q8_FLIP_LOADS", "CONV_Q8_FLIP_ROWS"
+_FLIP_TILES = "CONV_Q8_FLIP_TILES"
 _NO_SUMS = "CONV_Q8_NO_SUMS"
 _SUMS_IN = "CONV_Q8_SUMS_IN"
 _SUMS_SPLAT = "CONV_Q8_SUMS_SPLAT"
 _UNKNOWN = np.empty(0, np.int8)
+
+
+Bytes = TypeVar("Bytes", np.int8, np.int16)
 
 
 class Q8Epilogue(NamedTuple):
@@ -110,7 +118,9 @@ def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tu
     return bias - (zero + offset) * sums, np.abs(bias) + most
 
 
-def pack(weights: Int8, order: npt.NDArray[np.intp], group: int = 4) -> Int8:
+def pack(
+    weights: npt.NDArray[Bytes], order: npt.NDArray[np.intp], group: int = 4
+) -> npt.NDArray[Bytes]:
     """[channels, down, across, bytes] to [blocks, groups of bytes, columns, bytes of a group].
 
         step 0:  c0: t0 t1 t2 t3 | c1: t0 t1 t2 t3 | ...    step 1:  c0: t4 t5 t6 t7 | ...
@@ -122,7 +132,8 @@ def pack(weights: Int8, order: npt.NDArray[np.intp], group: int = 4) -> Int8:
     columns = order.size
     channels, down, across, length = weights.shape
     whole, groups = length // group * group, -(-length // group)
-    runs = np.zeros((-(-channels // columns) * columns, down, across, groups * group), np.int8)
+    shape = -(-channels // columns) * columns, down, across, groups * group
+    runs = np.zeros(shape, weights.dtype)
     runs[:channels, ..., :whole] = weights[..., :whole]
     if length < group:
         runs[:channels, ..., :length] = weights
@@ -157,19 +168,21 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         "splits": splits,
     }
     scratch_bytes = 0
-    if _flip(product, row, tile, context) == "CONV_Q8_FLIP_ROWS":
-        copy = _flipped_rows(product, row)
+    how = _flip(product, row, tile, context)
+    if how in (_FLIP_ROWS, _FLIP_TILES):
+        pixels = product.width if how == _FLIP_ROWS else tile.pixels
+        copy = _flipped_rows(product, row, pixels)
         params, scratch_bytes = {**params, **copy}, copy["run_down"] * row.rows
     half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
         context.precompile(op, _kernel(product, row, half, form, context))
-    weights, parameters, *ones = packed
+    weights, parameters, *more = packed
     operands: tuple[Ref, ...] = (product.source.ref, weights, parameters, product.result.ref)
     context.call(
         op,
         _kernel(product, row, tile, form, context),
         params,
-        (*operands, ones[0] if ones else NoRef(), product.epilogue.scales),
+        (*operands, more[0] if more else NoRef(), product.epilogue.scales),
         (product.result.tensor,),
         tasks=product.rows * row_tiles * splits,
         scratch_bytes=scratch_bytes,
@@ -215,7 +228,7 @@ def _group(product: Q8Product, row: Im2colRow, context: Context) -> int:
 def _packed(
     product: Q8Product, row: Im2colRow, tile: Tile, context: Context
 ) -> tuple[tuple[ConstantRef | TensorRef, ...], str]:
-    """Weights, requantisation parameters and perhaps weights of one; and the form."""
+    """Weights, requantisation parameters, perhaps weights of one or an excess; and the form."""
     op, width = product.op, tile.channels(context.vector_bytes // 4)
     if product.computed is None:
         name = _packing(product, row, tile)
@@ -224,7 +237,7 @@ def _packed(
     scaling = product.epilogue.requantise(_UNKNOWN, width)
     refs = call_pack(product, row, scaling.parameters, tile.whole, context)
     ones: tuple[ConstantRef, ...] = ()
-    if _sums(product, row, width) == _SUMS_SPLAT:
+    if _sums(product, row, width, context) == _SUMS_SPLAT:
         name = f"ones {row.runs} {row.length}"
         ones = context.packed(op, name, lambda: ([_ones(product, row, context)], None)).refs
     return (*refs, *ones), scaling.form
@@ -241,7 +254,10 @@ def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, form: str, context: 
     width = tile.channels(context.vector_bytes // 4)
     short = row.length if row.length < 4 else 0
     tail = int(product.filters % width != 0)
-    how = form, _flip(product, row, tile, context), short, _sums(product, row, width), tail
+    flip = _flip(product, row, tile, context)
+    if _is_paired(product, context):
+        flip += " | CONV_Q8_PAIRS"
+    how = form, flip, short, _sums(product, row, width, context), tail
     return Kernel("conv_q8.h", "conv_q8", (tile.pixels, tile.whole, *how))
 
 
@@ -253,13 +269,17 @@ def _packing(product: Q8Product, row: Im2colRow, tile: Tile) -> str:
 def _pack_product(
     product: Q8Product, row: Im2colRow, width: int, context: Context
 ) -> tuple[list[np.ndarray], str]:
-    """Weights, requantisation parameters and perhaps weights of one; and the form."""
+    """Weights, requantisation parameters, perhaps weights of one or an excess; and the form."""
     lanes = context.vector_bytes // 4
     group, weights = group_of(row.length, context.target), product.weights()
     scaling = product.epilogue.requantise(weights, width)
     shape = row.rows, row.columns, row.length
     order = _order(width, lanes, scaling.form)
-    sums, windows = _sums(product, row, width), weights.reshape(-1, *shape)
+    sums, windows = _sums(product, row, width, context), weights.reshape(-1, *shape)
+    if _is_paired(product, context):
+        centred = windows.astype(np.int16) - np.int16(product.epilogue.weight_zero)
+        kept, excess = bounded(pack(centred, order), Windows(*shape, lanes))
+        return [kept, scaling.parameters, excess], scaling.form
     if sums == _SUMS_IN:
         windows = _with_ones(windows, width)
     arrays: list[np.ndarray] = [pack(windows, order, group), scaling.parameters]
@@ -273,21 +293,29 @@ def _flip(product: Q8Product, row: Im2colRow, tile: Tile, context: Context) -> s
     if not product.epilogue.flip:
         run_bytes = _grouped_bytes(product, row)
         return dots_of(operand(product.op, 0), run_bytes, context.target)
+    if _is_paired(product, context):
+        apart = product.source.pixel > _MOST_APART * row.length
+        return _FLIP_ROWS if row.rows > 1 else _FLIP_LOADS if apart else _FLIP_TILES
     once = row.rows > 1 and tile.vectors <= _FEW_VECTORS
-    return "CONV_Q8_FLIP_ROWS" if once else "CONV_Q8_FLIP_LOADS"
+    return _FLIP_ROWS if once else _FLIP_LOADS
 
 
-def _flipped_rows(product: Q8Product, row: Im2colRow) -> dict[str, int]:
-    """Parameters of the flipped copy of the rows that one row of outputs reads."""
+def _is_paired(product: Q8Product, context: Context) -> bool:
+    """Whether products of bytes are added in 16 bits, by `conv_q8_pairs.h`."""
+    return product.computed is None and has_pairs(context.target)
+
+
+def _flipped_rows(product: Q8Product, row: Im2colRow, pixels: int) -> dict[str, int]:
+    """Parameters of the flipped copy of the rows that so many outputs of a row read."""
     window = (row.columns - 1) * row.column_step + row.length
-    row_bytes = (product.width - 1) * product.source.pixel + window
+    row_bytes = (pixels - 1) * product.source.pixel + window
     apart = -(-row_bytes // _ROW_ALIGNMENT) * _ROW_ALIGNMENT
     return {"flip_bytes": row_bytes, "flip_down": row.row_step, "run_down": apart}
 
 
-def _sums(product: Q8Product, row: Im2colRow, width: int) -> str:
+def _sums(product: Q8Product, row: Im2colRow, width: int, context: Context) -> str:
     """How the kernel finds sums of windows: in the last lane, where that has no channel."""
-    if product.epilogue.weight_zero == 0:
+    if product.epilogue.weight_zero == 0 or _is_paired(product, context):
         return _NO_SUMS
     if product.filters < width and product.computed is None:
         return _SUMS_IN

@@ -36,6 +36,14 @@ def has_dot(target: Target) -> bool:
     return any(target.has(name) for name in names)
 
 
+def has_pairs(target: Target) -> bool:
+    """Whether kernels add products of bytes in 16 bits (CIRCLET_HAS_PAIRS)."""
+    if target.arch != "x86_64" or has_dot(target):
+        return False
+    needed = "avx512bw" if target.has("avx512f") else "avx2" if target.has("avx2") else "v2"
+    return target.has(needed)
+
+
 def activation_offset(data: Tensor, target: Target) -> int:
     """What flipping the top bit adds to stored activations on their way into the dot product."""
     signed = dot_is_signed(target)
