@@ -51,6 +51,7 @@ struct conv_q8_params {
 
 #include "conv_q8_matrix.h"
 #include "conv_q8_pairs.h"
+#include "conv_q8_wide.h"
 
 /* Whether the top bit of activations changes on its way into v_dot4: never, at each load, or once
  * for each row of outputs or each tile, in scratch, where few dot products share a load. */
@@ -64,6 +65,9 @@ struct conv_q8_params {
 #define CONV_Q8_MATRIX 8
 /* By conv_q8_pairs.h, besides where top bits change. */
 #define CONV_Q8_PAIRS 16
+/* By conv_q8_wide.h, which has rows or tiles in scratch whether top bits change or not. */
+#define CONV_Q8_WIDE 32
+#define CONV_Q8_KEEP_TOPS 64
 #define CONV_Q8_FLIPS(flip) ((flip) & 3)
 
 /* How the sums of windows are found: not needed, by a pass over weights of one, 16 bytes at a
@@ -100,6 +104,10 @@ CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, con
         return;
     }
 #endif
+    if (flip & CONV_Q8_WIDE) {
+        conv_q8_wide(acc, p, (const int16_t *)in, w, pixels, vectors);
+        return;
+    }
 #if CIRCLET_HAS_PAIRS
     if (flip & CONV_Q8_PAIRS) {
         const int flip_loads = CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS;
@@ -218,6 +226,15 @@ CIRCLET_INLINE void conv_q8_flip_rows(const struct conv_q8_params *p, const uint
     }
 }
 
+/* Rows of taps in scratch: top bits changed, or widened. */
+CIRCLET_INLINE void conv_q8_copy_rows(const struct conv_q8_params *p, const uint8_t *in,
+                                      void *scratch, const int flip) {
+    if (flip & CONV_Q8_WIDE)
+        conv_q8_widen_rows(p, in, scratch, flip & CONV_Q8_KEEP_TOPS ? 0 : 0x80);
+    else
+        conv_q8_flip_rows(p, in, scratch);
+}
+
 /* Operands: input, packed weights, qparams, output, weights of one (with CONV_Q8_SUMS_SPLAT) or what
  * weights exceed their bounds by (with CONV_Q8_PAIRS), scales (hybrid: of each image or, with
  * Q8_HYBRID_ROWS, of each pixel of the one row).
@@ -234,6 +251,7 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
                             const int form, const int flip, const int short_run, const int sums,
                             const int tail) {
     const int hybrid = form == Q8_HYBRID || form == Q8_HYBRID_ROWS;
+    const int element = flip & CONV_Q8_WIDE ? 2 : 1; /* bytes of one in scratch */
     int32_t tiles = p->rows * p->row_tiles, row_ready = -1;
     int32_t split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
     int32_t line = tile / p->row_tiles, place = tile % p->row_tiles;
@@ -246,13 +264,13 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
         if (hybrid) scales += form == Q8_HYBRID_ROWS ? column : image;
         const uint8_t *in = (const uint8_t *)x[0] + image * p->in.batch + row * p->in.row;
         if (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_ROWS) {
-            if (line != row_ready) conv_q8_flip_rows(p, in, scratch);
+            if (line != row_ready) conv_q8_copy_rows(p, in, scratch, flip);
             row_ready = line;
             in = scratch;
         }
-        in += column * p->in.pixel;
+        in += column * p->in.pixel * (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_ROWS ? element : 1);
         if (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_TILES) {
-            conv_q8_flip_rows(p, in, scratch);
+            conv_q8_copy_rows(p, in, scratch, flip);
             in = scratch;
         }
         int64_t to = strides_at(&p->out, image, row, column);

@@ -16,11 +16,16 @@ from circlet.backends.cpu.lower.integers.i8mm import (
     product_offset,
     product_tiles,
 )
-from circlet.backends.cpu.lower.integers.pairs_q8 import Windows, bounded
+from circlet.backends.cpu.lower.integers.pairs_q8 import (
+    PAIRS,
+    WIDE,
+    Windows,
+    bounded,
+    exceed_often,
+)
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
-    Int64,
-    bias_of,
+    fold_zero_points,
     has_pairs,
     output_bounds,
     refuses_weighted,
@@ -51,8 +56,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
-from circlet.ops.operands import limits, operand
-from circlet.ops.requantize import scalar_quant
+from circlet.ops.operands import operand
 from circlet.target.targets import Target
 
 _FEW_VECTORS = 2
@@ -68,6 +72,7 @@ _UNKNOWN = np.empty(0, np.int8)
 
 
 Bytes = TypeVar("Bytes", np.int8, np.int16)
+Fact = tuple[str, str]  # the form of requantisation, and how products are made
 
 
 class Q8Epilogue(NamedTuple):
@@ -101,21 +106,6 @@ def product_params(product: Q8Product) -> dict[str, ParamValue]:
         "weight_zero": product.epilogue.weight_zero,
         **product.epilogue.bounds,
     }
-
-
-def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tuple[Int64, Int64]:
-    """The bias with all that zero points add but for the sums of activations, and the reach.
-
-    The reach of a channel is how far from zero its accumulator can get.
-    """
-    flat = weights.reshape(weights.shape[0], -1).astype(np.int16) - np.int16(weight_zero)
-    data = operand(op, 0)
-    zero, (low, high) = scalar_quant(data)[1], limits(data.dtype)
-    bias, sums = bias_of(op, flat.shape[0]), flat.sum(axis=1, dtype=np.int64)
-    above = np.maximum(flat, 0).sum(axis=1, dtype=np.int64)
-    ends = np.array([[high - zero, zero - low], [zero - low, high - zero]])
-    most = (ends @ np.stack([above, above - sums])).max(axis=0)
-    return bias - (zero + offset) * sums, np.abs(bias) + most
 
 
 def pack(
@@ -154,10 +144,10 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
     lanes = context.vector_bytes // 4
     tile = _tile(product, row, context)
     width = tile.channels(lanes)
-    packed, form = _packed(product, row, tile, context)
+    packed, fact = _packed(product, row, tile, context)
     blocks = -(-product.filters // width)
-    group = _group(product, row, context)
-    block_bytes = row.runs * -(-row.length // group) * group * width
+    group, element_bytes = (2, 2) if fact[1] == WIDE else (_group(product, row, context), 1)
+    block_bytes = row.runs * -(-row.length // group) * group * width * element_bytes
     row_tiles = -(-product.width // tile.pixels)
     splits = splits_of(blocks, block_bytes, product.rows * row_tiles)
     params: dict[str, ParamValue] = {
@@ -168,19 +158,20 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         "splits": splits,
     }
     scratch_bytes = 0
-    how = _flip(product, row, tile, context)
+    how = _flip(product, row, tile, fact[1], context)
     if how in (_FLIP_ROWS, _FLIP_TILES):
         pixels = product.width if how == _FLIP_ROWS else tile.pixels
         copy = _flipped_rows(product, row, pixels)
-        params, scratch_bytes = {**params, **copy}, copy["run_down"] * row.rows
+        elements = copy["run_down"] * row.rows + _ROW_ALIGNMENT
+        params, scratch_bytes = {**params, **copy}, elements * element_bytes
     half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
-        context.precompile(op, _kernel(product, row, half, form, context))
+        context.precompile(op, _kernel(product, row, half, fact, context))
     weights, parameters, *more = packed
     operands: tuple[Ref, ...] = (product.source.ref, weights, parameters, product.result.ref)
     context.call(
         op,
-        _kernel(product, row, tile, form, context),
+        _kernel(product, row, tile, fact, context),
         params,
         (*operands, more[0] if more else NoRef(), product.epilogue.scales),
         (product.result.tensor,),
@@ -204,14 +195,14 @@ def _tile(product: Q8Product, row: Im2colRow, context: Context) -> Tile:
 def _use(product: Q8Product, row: Im2colRow, context: Context) -> TileUse:
     use = TileUse(
         lambda tile: _packing(product, row, tile),
-        lambda tile, form: _kernel(product, row, tile, form, context),
+        lambda tile, fact: _kernel(product, row, tile, fact, context),
     )
     if product.computed is None:
         return use
     lanes, requantise = context.vector_bytes // 4, product.epilogue.requantise
 
-    def packer(tile: Tile) -> tuple[Kernel, str]:
-        return pack_kernel(tile.whole), requantise(_UNKNOWN, tile.channels(lanes)).form
+    def packer(tile: Tile) -> tuple[Kernel, Fact]:
+        return pack_kernel(tile.whole), (requantise(_UNKNOWN, tile.channels(lanes)).form, "")
 
     return use._replace(packer=packer)
 
@@ -227,8 +218,8 @@ def _group(product: Q8Product, row: Im2colRow, context: Context) -> int:
 
 def _packed(
     product: Q8Product, row: Im2colRow, tile: Tile, context: Context
-) -> tuple[tuple[ConstantRef | TensorRef, ...], str]:
-    """Weights, requantisation parameters, perhaps weights of one or an excess; and the form."""
+) -> tuple[tuple[ConstantRef | TensorRef, ...], Fact]:
+    """Weights, requantisation parameters, perhaps weights of one or an excess; and the forms."""
     op, width = product.op, tile.channels(context.vector_bytes // 4)
     if product.computed is None:
         name = _packing(product, row, tile)
@@ -240,7 +231,7 @@ def _packed(
     if _sums(product, row, width, context) == _SUMS_SPLAT:
         name = f"ones {row.runs} {row.length}"
         ones = context.packed(op, name, lambda: ([_ones(product, row, context)], None)).refs
-    return (*refs, *ones), scaling.form
+    return (*refs, *ones), (scaling.form, "")
 
 
 def _ones(product: Q8Product, row: Im2colRow, context: Context) -> Int8:
@@ -250,14 +241,15 @@ def _ones(product: Q8Product, row: Im2colRow, context: Context) -> Int8:
     return pack(windows, np.arange(lanes), _group(product, row, context))
 
 
-def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, form: str, context: Context) -> Kernel:
+def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, fact: Fact, context: Context) -> Kernel:
     width = tile.channels(context.vector_bytes // 4)
     short = row.length if row.length < 4 else 0
     tail = int(product.filters % width != 0)
-    flip = _flip(product, row, tile, context)
-    if _is_paired(product, context):
-        flip += " | CONV_Q8_PAIRS"
-    how = form, flip, short, _sums(product, row, width, context), tail
+    form, products = fact
+    ways = [_flip(product, row, tile, products, context), *([products] if products else [])]
+    if products == WIDE and not product.epilogue.flip:
+        ways.append("CONV_Q8_KEEP_TOPS")
+    how = form, " | ".join(ways), short, _sums(product, row, width, context), tail
     return Kernel("conv_q8.h", "conv_q8", (tile.pixels, tile.whole, *how))
 
 
@@ -268,8 +260,8 @@ def _packing(product: Q8Product, row: Im2colRow, tile: Tile) -> str:
 
 def _pack_product(
     product: Q8Product, row: Im2colRow, width: int, context: Context
-) -> tuple[list[np.ndarray], str]:
-    """Weights, requantisation parameters, perhaps weights of one or an excess; and the form."""
+) -> tuple[list[np.ndarray], Fact]:
+    """Weights, requantisation parameters, perhaps weights of one or an excess; and the forms."""
     lanes = context.vector_bytes // 4
     group, weights = group_of(row.length, context.target), product.weights()
     scaling = product.epilogue.requantise(weights, width)
@@ -279,29 +271,38 @@ def _pack_product(
     if _is_paired(product, context):
         centred = windows.astype(np.int16) - np.int16(product.epilogue.weight_zero)
         kept, excess = bounded(pack(centred, order), Windows(*shape, lanes))
-        return [kept, scaling.parameters, excess], scaling.form
+        if exceed_often(kept, excess, lanes) and not _are_apart(product, row):
+            return [pack(centred, order, 2), scaling.parameters], (scaling.form, WIDE)
+        return [kept, scaling.parameters, excess], (scaling.form, PAIRS)
     if sums == _SUMS_IN:
         windows = _with_ones(windows, width)
     arrays: list[np.ndarray] = [pack(windows, order, group), scaling.parameters]
     if sums == _SUMS_SPLAT:
         arrays.append(_ones(product, row, context))
-    return arrays, scaling.form
+    return arrays, (scaling.form, "")
 
 
-def _flip(product: Q8Product, row: Im2colRow, tile: Tile, context: Context) -> str:
+def _flip(product: Q8Product, row: Im2colRow, tile: Tile, products: str, context: Context) -> str:
     """Rows that several windows read are flipped once, if few products would share a flip."""
+    if products == WIDE:
+        return _FLIP_ROWS if row.rows > 1 else _FLIP_TILES
     if not product.epilogue.flip:
         run_bytes = _grouped_bytes(product, row)
         return dots_of(operand(product.op, 0), run_bytes, context.target)
-    if _is_paired(product, context):
-        apart = product.source.pixel > _MOST_APART * row.length
+    if products == PAIRS:
+        apart = _are_apart(product, row)
         return _FLIP_ROWS if row.rows > 1 else _FLIP_LOADS if apart else _FLIP_TILES
     once = row.rows > 1 and tile.vectors <= _FEW_VECTORS
     return _FLIP_ROWS if once else _FLIP_LOADS
 
 
+def _are_apart(product: Q8Product, row: Im2colRow) -> bool:
+    """Whether most of what lies between the first and the last pixel of a tile is not read."""
+    return row.rows == 1 and product.source.pixel > _MOST_APART * row.length
+
+
 def _is_paired(product: Q8Product, context: Context) -> bool:
-    """Whether products of bytes are added in 16 bits, by `conv_q8_pairs.h`."""
+    """Whether products are added in 16 bits (`conv_q8_pairs.h`) or of int16 (`conv_q8_wide.h`)."""
     return product.computed is None and has_pairs(context.target)
 
 

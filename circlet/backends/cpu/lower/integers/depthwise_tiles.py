@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circlet.backends.cpu.lower.integers.q8 import has_dot
+from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
 from circlet.backends.cpu.lower.integers.requantisation import ChannelOrder, interleaved_lanes
 from circlet.backends.cpu.lowering import Context
 from circlet.ops.geometry import Window, Window2D
@@ -18,6 +18,7 @@ CHANNEL_BLOCK = 16
 _BLOCK_SIZES = (64, 32, 16)
 _MOST_PIXELS = 8
 _MOST_SUMS_OF_A_ROW = 20  # more leave too few registers for the columns of one row
+_INT16_SUMS = 16  # with products of int16 on x86: some are in memory, as operands of additions
 _MOST_UNROLLED_TAPS = 32
 _REQUANTISE = 8
 _PARAMETER_LOADS = 4
@@ -103,6 +104,8 @@ class _Room(NamedTuple):
 
 
 def _room(context: Context) -> _Room:
+    if has_pairs(context.target):
+        return _Room(context.vector_bytes, _INT16_SUMS)
     wide = context.vector_bytes == 64 or context.target.arch == "aarch64"
     registers = (24 if wide else 8) // (1 if has_dot(context.target) else 2)
     return _Room(context.vector_bytes, registers)

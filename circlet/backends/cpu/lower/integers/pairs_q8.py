@@ -22,9 +22,11 @@ from circlet.backends.cpu.lower.integers.q8 import Int8
 Int16 = npt.NDArray[np.int16]
 Int32 = npt.NDArray[np.int32]
 
+PAIRS, WIDE = "CONV_Q8_PAIRS", "CONV_Q8_WIDE"
 GROUP = 4
 _MOST = 128  # 255 times that fits int16
 _MOST_WEIGHT = 127
+_OFTEN = 0.3  # of four taps of a register: from there on products of int16 take less time
 _PLACE = 4  # int32 that say where an excess is: row and column of the run, byte, unused
 
 
@@ -86,6 +88,12 @@ def bounded(packed: Int16, windows: Windows) -> tuple[Int8, Int8]:
     over = _exceeds(alone)
     alone[over] = _kept(alone[over])
     return kept.astype(np.int8).reshape(packed.shape), _table(steps - kept, windows)
+
+
+def exceed_often(kept: Int8, excess: Int8, lanes: int) -> bool:
+    """Whether products of int16 take less time than those of bytes and of the excess."""
+    registers = kept.size // (lanes * GROUP)
+    return excess.size > _OFTEN * registers * (lanes * GROUP + 4 * _PLACE)
 
 
 def _exceeds(weights: Int16) -> npt.NDArray[np.bool_]:
