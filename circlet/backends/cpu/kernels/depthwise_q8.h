@@ -120,21 +120,29 @@ CIRCLET_INLINE void depthwise_q8_column(vu8 *quads, const uint8_t *at, int64_t t
 /* Bytes of the weights of a channel for four taps. */
 CIRCLET_INLINE int depthwise_q8_tap_bytes(const int parts) { return parts ? 4 * parts : 8; }
 
-/* acc + the sums over even and over odd bytes, by products of int16. */
-CIRCLET_INLINE vi depthwise_q8_add_wide(vi acc, vu8 quads, const int8_t *w) {
+/* acc + the sums over even and over odd bytes, by products of int16. The window's first tap is
+ * `first` bytes from the first of the four; those where no tap is are left out. */
+CIRCLET_INLINE vi depthwise_q8_add_wide(vi acc, vu8 quads, const int8_t *w, const int first,
+                                        const int height) {
     vi16 even = (vi16)quads & 0xff, odd = (vi16)((vu16)quads >> 8);
-    acc += v_madd_i16(even, (vi16)v_load_i8(w));
-    return acc + v_madd_i16(odd, (vi16)v_load_i8(w + CIRCLET_VBYTES));
+    const int end = first + height;
+    if ((first <= 0 && end > 0) || (first <= 2 && end > 2))
+        acc += v_madd_i16(even, (vi16)v_load_i8(w));
+    if ((first <= 1 && end > 1) || (first <= 3 && end > 3))
+        acc += v_madd_i16(odd, (vi16)v_load_i8(w + CIRCLET_VBYTES));
+    return acc;
 }
 
 /* Adds an interleaved column to the sums of one pixel of each row; they are `apart` apart. Parts of
  * the weights behind the first are rare: `more` says whether this column has any. */
 CIRCLET_INLINE void depthwise_q8_add(vi *acc, const int apart, const vu8 *quads, const int8_t *w,
-                                     const int more, const struct depthwise_q8_shape s) {
+                                     const int more, const int group,
+                                     const struct depthwise_q8_shape s) {
     const int vectors = s.channels / CIRCLET_LANES, outputs = s.rows * vectors;
     CIRCLET_UNROLL for (int i = 0; i < (s.parts ? 0 : outputs); i++) {
         vi *sum = acc + i / vectors * apart + i % vectors;
-        *sum = depthwise_q8_add_wide(*sum, quads[i % vectors], w + i * 2 * CIRCLET_VBYTES);
+        *sum = depthwise_q8_add_wide(*sum, quads[i % vectors], w + i * 2 * CIRCLET_VBYTES,
+                                     i / vectors - 4 * group, s.height);
     }
     CIRCLET_UNROLL for (int part = 0; part < s.parts; part++) {
         if (part > 0 && !more) break;
@@ -162,7 +170,7 @@ CIRCLET_INLINE void depthwise_q8_slide(vi *acc, const struct depthwise_q8_params
                 int64_t at = (tap * groups + group) * s.rows * s.channels *
                              depthwise_q8_tap_bytes(s.parts);
                 depthwise_q8_add(acc + m * vectors, s.pixels * vectors, quads, w + at,
-                                 more >> tap & 1, s);
+                                 more >> tap & 1, group, s);
             }
         }
 }
@@ -179,7 +187,7 @@ CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_param
                 vu8 quads[4];
                 depthwise_q8_column(quads, at, p->tap_down, group, s);
                 depthwise_q8_add(acc + m * vectors, s.pixels * vectors, quads, w,
-                                 more >> (tap < 31 ? tap : 31) & 1, s);
+                                 more >> (tap < 31 ? tap : 31) & 1, group, s);
             }
             w += s.rows * s.channels * depthwise_q8_tap_bytes(s.parts);
         }
