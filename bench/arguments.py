@@ -57,3 +57,9 @@ def add_loaded(to: argparse.ArgumentParser) -> None:
 def add_threads(to: argparse.ArgumentParser) -> None:
     """Which numbers of threads to measure."""
     to.add_argument("--threads", default="1,2", help="numbers, separated by commas")
+
+
+def add_target(to: argparse.ArgumentParser) -> None:
+    """What to compile for: kernels of another class of machine that this one runs, too."""
+    text = "machine to compile for, as `circlet compile --target`, such as x86_64_v3"
+    to.add_argument("--target", default="native", help=text)

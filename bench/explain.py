@@ -11,11 +11,12 @@ reason, from these figures, where integers are not at least 1.2 times faster.
 
 from __future__ import annotations
 
+import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.arguments import parser
+from bench.arguments import add_target, parser
 from bench.explain_rows import Row, explained
 from bench.float_twin import float_twin
 from bench.reasons import Beside, beside
@@ -25,7 +26,7 @@ from circlet.backends.profiled import LEVELS_BYTES, Peaks
 from circlet.comparison.networks import classified
 from circlet.errors import CircletError
 from circlet.escape import escaped
-from circlet.target.targets import native_target
+from circlet.target.targets import parse_target
 
 
 def main(arguments: list[str]) -> None:
@@ -38,11 +39,12 @@ def main(arguments: list[str]) -> None:
     )
     known.add_argument("--seconds", type=float, default=0.6, help="time to measure for")
     known.add_argument("--json", type=Path, help="file for the rows")
+    add_target(known)
     options = known.parse_args(arguments)
-    found = profile(options.model, options.threads, options.seconds)
-    peaks = measured_peaks(native_target())
+    found = profile(options.model, options.threads, options.seconds, options.target)
+    peaks = measured_peaks(parse_target(options.target))
     rows = explained(found, peaks)
-    pairs = _beside(options.model, found, peaks, options.seconds)
+    pairs = _beside(options.model, found, peaks, options)
     if options.json:
         record = {"peaks": peaks.as_json(), "rows": [asdict(row) for row in rows]}
         record["beside_floats"] = [asdict(pair) for pair in pairs]
@@ -51,11 +53,11 @@ def main(arguments: list[str]) -> None:
     _show_beside(pairs, options.top)
 
 
-def _beside(model: Path, found: Profile, peaks: Peaks, seconds: float) -> list[Beside]:
+def _beside(model: Path, found: Profile, peaks: Peaks, options: argparse.Namespace) -> list[Beside]:
     if classified(model) == "fp32":
         return []
     try:
-        twin = profile(float_twin(model), found.threads, seconds)
+        twin = profile(float_twin(model), found.threads, options.seconds, options.target)
     except CircletError as error:
         print(f"not all of it has a float form: {escaped(error.what)}")
         return []

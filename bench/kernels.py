@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.arguments import parser
+from bench.arguments import add_target, parser
 from bench.steps import profile
 from circlet.backends.cpu.tuning.variants import VARIANTS, Variant
 from circlet.profiling.roofline import TimedWork
@@ -21,15 +21,17 @@ def main(arguments: list[str]) -> None:
     known.add_argument("--threads", type=int, default=1, help="of the runs that are timed")
     known.add_argument("--seconds", type=float, default=0.6, help="time to measure a network for")
     known.add_argument("--corpora", type=Path, default=CORPORA, help="folder of the networks")
+    add_target(known)
     options = known.parse_args(arguments)
     if unknown := sorted(set(options.names) - set(VARIANTS)):
         known.error(f"docs/kernels.md has no {', '.join(unknown)}")
     for row in VARIANTS.values():
         if not options.names or row.name in options.names:
-            print(f"{row.name:18} {told(row, options.corpora, options.threads, options.seconds)}")
+            text = told(row, options.corpora, options.threads, options.seconds, options.target)
+            print(f"{row.name:18} {text}")
 
 
-def told(row: Variant, corpora: Path, threads: int, seconds: float) -> str:
+def told(row: Variant, corpora: Path, threads: int, seconds: float, target: str = "native") -> str:
     """What a row's calls take, or why it is not measured."""
     if not row.network:
         return "no public network has it"
@@ -41,7 +43,7 @@ def told(row: Variant, corpora: Path, threads: int, seconds: float) -> str:
     path = corpora / row.network
     if not path.exists():
         return f"there is no {path}"
-    calls = list(_calls(row.name, profile(path, threads, seconds).rows))
+    calls = list(_calls(row.name, profile(path, threads, seconds, target).rows))
     total, macs = sum(call.us for call in calls), sum(call.work.macs for call in calls)
     rate = f", {2e-3 * macs / total:.1f} GOP/s" if macs and total else ""
     return f"{total:10.2f} us in {len(calls)} calls of {path.name}{rate}"

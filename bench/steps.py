@@ -30,13 +30,18 @@ class Profile:
     threads: int
 
 
-def profile(source: StrPath | Bytes, threads: int, seconds: float = 0.6) -> Profile:
+def profile(
+    source: StrPath | Bytes, threads: int, seconds: float = 0.6, target: str = "native"
+) -> Profile:
     """Run a network on random inputs for about so many seconds, timing each step.
+
+    Args:
+        target: What to compile for, as `Options.target`.
 
     Raises:
         CircletError: It cannot be read, compiled or run.
     """
-    session = Session.of(source, Options(), threads=threads)
+    session = Session.of(source, Options(target=target), threads=threads)
     times = time_session(session, random_inputs(session), seconds=seconds)
     calls = list(timed_calls(session, planned_again(session), times.partitions))
     native = [call for call in calls if call.work.kernel != NUMPY]

@@ -76,6 +76,19 @@ results are exact in all of them; the class says how float results relate to tho
 - *measured by*: the network of the public corpora whose plan has it; `python -m bench kernels`
   times the calls of one row there.
 
+How 8-bit products are made, by what a machine has; `python -m bench explain` shows it in the
+arguments of kernels:
+
+| machine | `conv_q8` | `depthwise_q8` |
+|---|---|---|
+| AVX-512 VNNI, AVX-VNNI, Arm's dot products | dot products of four bytes \
+| the same, four taps of a channel |
+| Arm's i8mm (`CONV_Q8_MATRIX`) | products of matrices of 2 x 8 by 8 x 2 bytes | as above |
+| AVX2 and AVX-512 without VNNI | by layer: bytes, four products added in 16 bits where \
+weights allow it and the excess apart (`CONV_Q8_PAIRS`), or int16, widened once for each tile \
+(`CONV_Q8_WIDE`), where it is above 0.3 of the steps | int16 weights, even and odd taps |
+| others | int16, of even and of odd bytes | int16 weights, even and odd taps |
+
 | kernel | header | computes | class | knobs | needs | test | measured by |
 |---|---|---|---|---|---|---|---|"""
 CLASSES = {

@@ -29,7 +29,7 @@ struct conv_q8_params {
     struct image_strides out; /* elements */
     int64_t block_bytes;   /* packed weights of one block of channels */
     int64_t flip_down;     /* flipped rows: bytes between runs of two rows of taps in the input */
-    int64_t flip_bytes;    /* flipped rows: bytes of the input that a row of outputs reads */
+    int64_t flip_bytes;    /* flipped rows: bytes of the input that a row of outputs (tile) reads */
     int32_t image_rows;    /* output rows of one image */
     int32_t rows;          /* output rows of all images */
     int32_t row_pixels;    /* pixels of an output row */
@@ -50,16 +50,25 @@ struct conv_q8_params {
 };
 
 #include "conv_q8_matrix.h"
+#include "conv_q8_pairs.h"
+#include "conv_q8_wide.h"
 
 /* Whether the top bit of activations changes on its way into v_dot4: never, at each load, or once
- * for each row of outputs, in scratch, where few dot products share a load. */
+ * for each row of outputs or each tile, in scratch, where few dot products share a load. */
 #define CONV_Q8_NO_FLIP 0
 #define CONV_Q8_FLIP_LOADS 1
 #define CONV_Q8_FLIP_ROWS 2
+#define CONV_Q8_FLIP_TILES 3
 /* Instead: they are unsigned although v_dot4 wants signed ones; by conv_q8_matrix.h, which takes
  * runs of 8 bytes or more, with groups of eight for four. */
 #define CONV_Q8_UNSIGNED 4
 #define CONV_Q8_MATRIX 8
+/* By conv_q8_pairs.h, besides where top bits change. */
+#define CONV_Q8_PAIRS 16
+/* By conv_q8_wide.h, which has rows or tiles in scratch whether top bits change or not. */
+#define CONV_Q8_WIDE 32
+#define CONV_Q8_KEEP_TOPS 64
+#define CONV_Q8_FLIPS(flip) ((flip) & 3)
 
 /* How the sums of windows are found: not needed, by a pass over weights of one, 16 bytes at a
  * time, or in the last lane of the tile, whose weights are one. */
@@ -77,7 +86,7 @@ CIRCLET_INLINE void conv_q8_step(vi *acc, const uint8_t *at, int64_t in_pixel, c
     CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
         const uint8_t *p = at + m * in_pixel;
         vu8 data = short_run ? v_splat_nu8(p, short_run) : v_splat_4u8(p);
-        if (flip == CONV_Q8_FLIP_LOADS) data = v_flip_splat(data, vectors > 2);
+        if (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS) data = v_flip_splat(data, vectors > 2);
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
             acc[m * vectors + n] =
                 flip & CONV_Q8_UNSIGNED
@@ -92,6 +101,17 @@ CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, con
 #if defined(__ARM_FEATURE_MATMUL_INT8)
     if (flip & CONV_Q8_MATRIX) {
         conv_q8_matrix(acc, p, in, w, pixels, vectors, flip & CONV_Q8_UNSIGNED);
+        return;
+    }
+#endif
+    if (flip & CONV_Q8_WIDE) {
+        conv_q8_wide(acc, p, (const int16_t *)in, w, pixels, vectors);
+        return;
+    }
+#if CIRCLET_HAS_PAIRS
+    if (flip & CONV_Q8_PAIRS) {
+        const int flip_loads = CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS;
+        conv_q8_pairs(acc, p, in, w, pixels, vectors, flip_loads, short_run);
         return;
     }
 #endif
@@ -115,7 +135,7 @@ CIRCLET_INLINE vi conv_q8_sum_along(const struct conv_q8_params *p, const uint8_
                                     v16u8 ends, const int flip) {
     v4i32 sum = {0};
     const int is_signed = CIRCLET_DOT_SIGNED && !(flip & CONV_Q8_UNSIGNED);
-    uint8_t change = (flip == CONV_Q8_FLIP_LOADS) != is_signed ? 0x80 : 0;
+    uint8_t change = (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS) != is_signed ? 0x80 : 0;
     int64_t last = p->run_bytes - 16;
     for (int y = 0; y < p->runs_down; y++)
         for (int x = 0; x < p->runs_across; x++) {
@@ -192,7 +212,8 @@ CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *qparams, const vi *cor
     }
 }
 
-/* Copies the rows of taps of one row of outputs to scratch, run_down apart, top bits changed. */
+/* Copies the rows of taps of one row of outputs, or of a tile, to scratch, run_down apart, top bits
+ * changed. */
 CIRCLET_INLINE void conv_q8_flip_rows(const struct conv_q8_params *p, const uint8_t *in,
                                       uint8_t *scratch) {
     for (int y = 0; y < p->runs_down; y++) {
@@ -205,8 +226,18 @@ CIRCLET_INLINE void conv_q8_flip_rows(const struct conv_q8_params *p, const uint
     }
 }
 
-/* Operands: input, packed weights, qparams, output, weights of one (with CONV_Q8_SUMS_SPLAT),
- * scales (hybrid: of each image or, with Q8_HYBRID_ROWS, of each pixel of the one row).
+/* Rows of taps in scratch: top bits changed, or widened. */
+CIRCLET_INLINE void conv_q8_copy_rows(const struct conv_q8_params *p, const uint8_t *in,
+                                      void *scratch, const int flip) {
+    if (flip & CONV_Q8_WIDE)
+        conv_q8_widen_rows(p, in, scratch, flip & CONV_Q8_KEEP_TOPS ? 0 : 0x80);
+    else
+        conv_q8_flip_rows(p, in, scratch);
+}
+
+/* Operands: input, packed weights, qparams, output, weights of one (with CONV_Q8_SUMS_SPLAT) or what
+ * weights exceed their bounds by (with CONV_Q8_PAIRS), scales (hybrid: of each image or, with
+ * Q8_HYBRID_ROWS, of each pixel of the one row).
  *
  * pixels, vectors: The tile.
  * form: How outputs are scaled (requantize.h).
@@ -220,6 +251,7 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
                             const int form, const int flip, const int short_run, const int sums,
                             const int tail) {
     const int hybrid = form == Q8_HYBRID || form == Q8_HYBRID_ROWS;
+    const int element = flip & CONV_Q8_WIDE ? 2 : 1; /* bytes of one in scratch */
     int32_t tiles = p->rows * p->row_tiles, row_ready = -1;
     int32_t split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
     int32_t line = tile / p->row_tiles, place = tile % p->row_tiles;
@@ -231,12 +263,16 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
         const struct hybrid_scale *scales = hybrid ? x[5] : 0;
         if (hybrid) scales += form == Q8_HYBRID_ROWS ? column : image;
         const uint8_t *in = (const uint8_t *)x[0] + image * p->in.batch + row * p->in.row;
-        if (flip == CONV_Q8_FLIP_ROWS) {
-            if (line != row_ready) conv_q8_flip_rows(p, in, scratch);
+        if (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_ROWS) {
+            if (line != row_ready) conv_q8_copy_rows(p, in, scratch, flip);
             row_ready = line;
             in = scratch;
         }
-        in += column * p->in.pixel;
+        in += column * p->in.pixel * (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_ROWS ? element : 1);
+        if (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_TILES) {
+            conv_q8_copy_rows(p, in, scratch, flip);
+            in = scratch;
+        }
         int64_t to = strides_at(&p->out, image, row, column);
         vi corrections[16];
         if (sums && sums != CONV_Q8_SUMS_IN)
@@ -249,6 +285,11 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
             conv_q8_start(acc, qparams, corrections, scales, pixels, vectors, form, sums);
             conv_q8_product(acc, p, in, (const int8_t *)x[1] + block * p->block_bytes, pixels,
                             vectors, flip, short_run);
+#if CIRCLET_HAS_PAIRS
+            if (flip & CONV_Q8_PAIRS)
+                conv_q8_pairs_excess(acc, p, in, x[4], block, pixels, vectors,
+                                     CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS, short_run);
+#endif
             if (sums == CONV_Q8_SUMS_IN) conv_q8_correct(acc, p->weight_zero, pixels, vectors);
             int64_t first = block * vectors * CIRCLET_LANES, left = p->channels - first;
             if (hybrid)

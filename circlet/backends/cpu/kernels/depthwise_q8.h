@@ -10,7 +10,8 @@
  *
  * Neighbouring output pixels share interleaved columns, and so do two rows of outputs where the
  * taps of both fit four rows: a window of three rows alone wastes a quarter. Weights of uint8 may
- * need nine bits after their zero point is taken off: they come as a sum of two parts.
+ * need nine bits after their zero point is taken off: they come as a sum of two parts. Without dot
+ * products, weights are int16, and quads fall into even and odd taps once for all windows.
  */
 #ifndef CIRCLET_DEPTHWISE_Q8_H
 #define CIRCLET_DEPTHWISE_Q8_H
@@ -46,7 +47,7 @@ struct depthwise_q8_params {
  * pixels, rows: Neighbouring outputs done together.
  * height, width: Taps.
  * stride: Between output pixels.
- * parts: Parts of each weight.
+ * parts: Parts of each weight; 0 for weights of int16.
  * flip: Whether the top bit of each activation changes on its way into v_dot4.
  */
 struct depthwise_q8_shape {
@@ -116,14 +117,36 @@ CIRCLET_INLINE void depthwise_q8_column(vu8 *quads, const uint8_t *at, int64_t t
         CIRCLET_UNROLL for (int n = 0; n < s.channels / CIRCLET_LANES; n++) quads[n] ^= 0x80;
 }
 
+/* Bytes of the weights of a channel for four taps. */
+CIRCLET_INLINE int depthwise_q8_tap_bytes(const int parts) { return parts ? 4 * parts : 8; }
+
+/* acc + the sums over even and over odd bytes, by products of int16. The window's first tap is
+ * `first` bytes from the first of the four; those where no tap is are left out. */
+CIRCLET_INLINE vi depthwise_q8_add_wide(vi acc, vu8 quads, const int8_t *w, const int first,
+                                        const int height) {
+    vi16 even = (vi16)quads & 0xff, odd = (vi16)((vu16)quads >> 8);
+    const int end = first + height;
+    if ((first <= 0 && end > 0) || (first <= 2 && end > 2))
+        acc += v_madd_i16(even, (vi16)v_load_i8(w));
+    if ((first <= 1 && end > 1) || (first <= 3 && end > 3))
+        acc += v_madd_i16(odd, (vi16)v_load_i8(w + CIRCLET_VBYTES));
+    return acc;
+}
+
 /* Adds an interleaved column to the sums of one pixel of each row; they are `apart` apart. Parts of
  * the weights behind the first are rare: `more` says whether this column has any. */
 CIRCLET_INLINE void depthwise_q8_add(vi *acc, const int apart, const vu8 *quads, const int8_t *w,
-                                     const int more, const struct depthwise_q8_shape s) {
-    const int vectors = s.channels / CIRCLET_LANES;
+                                     const int more, const int group,
+                                     const struct depthwise_q8_shape s) {
+    const int vectors = s.channels / CIRCLET_LANES, outputs = s.rows * vectors;
+    CIRCLET_UNROLL for (int i = 0; i < (s.parts ? 0 : outputs); i++) {
+        vi *sum = acc + i / vectors * apart + i % vectors;
+        *sum = depthwise_q8_add_wide(*sum, quads[i % vectors], w + i * 2 * CIRCLET_VBYTES,
+                                     i / vectors - 4 * group, s.height);
+    }
     CIRCLET_UNROLL for (int part = 0; part < s.parts; part++) {
         if (part > 0 && !more) break;
-        CIRCLET_UNROLL for (int i = 0; i < s.rows * vectors; i++) {
+        CIRCLET_UNROLL for (int i = 0; i < outputs; i++) {
             int row = i / vectors, n = i % vectors;
             vi *sum = acc + row * apart + n;
             const int8_t *at = w + ((row * s.parts + part) * vectors + n) * CIRCLET_VBYTES;
@@ -144,9 +167,10 @@ CIRCLET_INLINE void depthwise_q8_slide(vi *acc, const struct depthwise_q8_params
             CIRCLET_UNROLL for (int m = 0; m < s.pixels; m++) {
                 int tap = column - m * s.stride;
                 if (tap < 0 || tap >= s.width) continue;
-                int64_t at = (tap * groups + group) * s.rows * s.parts * s.channels * 4;
+                int64_t at = (tap * groups + group) * s.rows * s.channels *
+                             depthwise_q8_tap_bytes(s.parts);
                 depthwise_q8_add(acc + m * vectors, s.pixels * vectors, quads, w + at,
-                                 more >> tap & 1, s);
+                                 more >> tap & 1, group, s);
             }
         }
 }
@@ -163,9 +187,9 @@ CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_param
                 vu8 quads[4];
                 depthwise_q8_column(quads, at, p->tap_down, group, s);
                 depthwise_q8_add(acc + m * vectors, s.pixels * vectors, quads, w,
-                                 more >> (tap < 31 ? tap : 31) & 1, s);
+                                 more >> (tap < 31 ? tap : 31) & 1, group, s);
             }
-            w += s.rows * s.parts * s.channels * 4;
+            w += s.rows * s.channels * depthwise_q8_tap_bytes(s.parts);
         }
 }
 
@@ -198,7 +222,8 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
                                       const struct hybrid_scale *image, const int slides,
                                       const struct depthwise_q8_shape s) {
     const int vectors = s.channels / CIRCLET_LANES, groups = (s.height + s.rows + 2) / 4;
-    const int64_t block_bytes = (int64_t)groups * s.width * s.rows * s.parts * s.channels * 4;
+    const int64_t block_bytes =
+        (int64_t)groups * s.width * s.rows * s.channels * depthwise_q8_tap_bytes(s.parts);
     const int stored = s.narrow ? s.narrow : s.channels;
     struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
     for (int64_t next = 0; next < p->row_pixels; next += s.pixels) {
@@ -259,7 +284,8 @@ CIRCLET_INLINE void depthwise_q8(const struct depthwise_q8_params *p, void *cons
                                              parts, flip, form};
     const struct depthwise_q8_shape last = {rest, narrow, rest_pixels, rows, height, width, stride,
                                             parts, flip, form};
-    const int64_t tap_bytes = (int64_t)(height + rows + 2) / 4 * width * rows * parts * 4;
+    const int64_t tap_bytes =
+        (int64_t)(height + rows + 2) / 4 * width * rows * depthwise_q8_tap_bytes(parts);
     (void)scratch;
     const int64_t blocks = block ? p->channels / block : 0, even = blocks * block;
     const uint32_t *flags = x[5];

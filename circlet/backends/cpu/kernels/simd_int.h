@@ -27,6 +27,13 @@
 #define CIRCLET_HAS_MADD 0
 #endif
 
+/* Products of unsigned with signed bytes, two of them added in 16 bits, where no dot product is. */
+#if !CIRCLET_HAS_DOT4 && CIRCLET_HAS_MADD && defined(__SSSE3__)
+#define CIRCLET_HAS_PAIRS 1
+#else
+#define CIRCLET_HAS_PAIRS 0
+#endif
+
 typedef int32_t circlet_plain_i32 __attribute__((vector_size(CIRCLET_VBYTES)));
 typedef int16_t circlet_plain_i16 __attribute__((vector_size(CIRCLET_VBYTES)));
 typedef CIRCLET_VECTOR(uint64_t, CIRCLET_VBYTES) vul;
@@ -55,6 +62,27 @@ CIRCLET_INLINE vi v_madd_i16(vi16 a, vi16 b) {
     return (x << 16 >> 16) * (y << 16 >> 16) + (x >> 16) * (y >> 16);
 #endif
 }
+
+#if CIRCLET_HAS_PAIRS
+/* data0 * weights0 + data1 * weights1 of neighbouring bytes (pmaddubsw). Nothing leaves int16 where
+ * neither the weights above zero nor those below add up to more than 128: 128 * 255 is 32640. */
+CIRCLET_INLINE vi16 v_pairs(vu8 data, vi8 weights) {
+    typedef char plain __attribute__((vector_size(CIRCLET_VBYTES)));
+#if CIRCLET_VBYTES == 64 && defined(__clang__)
+    return (vi16)__builtin_ia32_pmaddubsw512((plain)data, (plain)weights);
+#elif CIRCLET_VBYTES == 64
+    return (vi16)__builtin_ia32_pmaddubsw512_mask((plain)data, (plain)weights,
+                                                  (circlet_plain_i16){0}, (unsigned)-1);
+#elif CIRCLET_VBYTES == 32
+    return (vi16)__builtin_ia32_pmaddubsw256((plain)data, (plain)weights);
+#else
+    return (vi16)__builtin_ia32_pmaddubsw128((plain)data, (plain)weights);
+#endif
+}
+
+/* acc + neighbouring int16 added. */
+CIRCLET_INLINE vi v_add_pairs(vi acc, vi16 x) { return acc + v_madd_i16(x, (vi16){0} + 1); }
+#endif
 
 /* acc + the sum over each lane's four bytes of data * weights. Without a dot product
  * instruction, pmaddwd over even and over odd bytes: pmaddubsw would saturate sums of two

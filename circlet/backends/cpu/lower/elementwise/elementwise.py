@@ -14,6 +14,7 @@ from circlet.backends.cpu.lower.elementwise.affine import (
     sum_row,
 )
 from circlet.backends.cpu.lower.elementwise.body import Load, Step, not_printable, printed
+from circlet.backends.cpu.lower.elementwise.float_forms import in_floats
 from circlet.backends.cpu.lower.elementwise.small_rows import repeat_constant
 from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES, PARAM_LIMITS
 from circlet.backends.cpu.lower.views import (
@@ -76,7 +77,7 @@ def _refuses(op: Op, target: Target) -> str | None:
 def _lower(op: Op, context: Context) -> None:
     params = _affine_params(op, context)
     if params is None:
-        lower_scalar(op, context, scalar_of(op), _inputs(op))
+        lower_scalar(op, context, in_floats(op, scalar_of(op)), _inputs(op))
         return
     nest = _loop_nest(context, _inputs(op), op.outputs)
     name, prelude = sum_row(op, params, [load.is_single for load in nest.loads])

@@ -8,6 +8,7 @@ from circlet.backends.cpu.elementwise_limits import MOST_OPERANDS
 from circlet.backends.cpu.lower.copy import element_bytes
 from circlet.backends.cpu.lower.elementwise.body import Step
 from circlet.backends.cpu.lower.elementwise.elementwise import lower_steps
+from circlet.backends.cpu.lower.elementwise.float_forms import in_floats
 from circlet.backends.cpu.lower.elementwise.row_program import RowOperand, RowProgram
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
@@ -54,6 +55,7 @@ def _lower(op: Op, context: Context) -> None:
         if result in op.outputs:
             stored.append(result)
         operands = tuple(numbers[tensor] for tensor in part.inputs if tensor is not None)
+        scalar = in_floats(part, scalar)
         steps.append(Step(scalar, operands, result.dtype if result in op.outputs else None))
         numbers[result] = len(numbers)
     lower_steps(op, context, inputs, steps, stored)

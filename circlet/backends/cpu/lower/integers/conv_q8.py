@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,17 @@ from circlet.backends.cpu.lower.integers.i8mm import (
     product_offset,
     product_tiles,
 )
+from circlet.backends.cpu.lower.integers.pairs_q8 import (
+    PAIRS,
+    WIDE,
+    Windows,
+    bounded,
+    exceed_often,
+)
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
-    Int64,
-    bias_of,
+    fold_zero_points,
+    has_pairs,
     output_bounds,
     refuses_weighted,
     signed_weights,
@@ -49,17 +56,23 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
-from circlet.ops.operands import limits, operand
-from circlet.ops.requantize import scalar_quant
+from circlet.ops.operands import operand
 from circlet.target.targets import Target
 
 _FEW_VECTORS = 2
 _ROW_ALIGNMENT = 64
 _SUM_BYTES = 16
+_MOST_APART = 4  # runs of pixels, for those between them to be flipped along
+_FLIP_LOADS, _FLIP_ROWS = "CONV_Q8_FLIP_LOADS", "CONV_Q8_FLIP_ROWS"
+_FLIP_TILES = "CONV_Q8_FLIP_TILES"
 _NO_SUMS = "CONV_Q8_NO_SUMS"
 _SUMS_IN = "CONV_Q8_SUMS_IN"
 _SUMS_SPLAT = "CONV_Q8_SUMS_SPLAT"
 _UNKNOWN = np.empty(0, np.int8)
+
+
+Bytes = TypeVar("Bytes", np.int8, np.int16)
+Fact = tuple[str, str]  # the form of requantisation, and how products are made
 
 
 class Q8Epilogue(NamedTuple):
@@ -95,22 +108,9 @@ def product_params(product: Q8Product) -> dict[str, ParamValue]:
     }
 
 
-def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tuple[Int64, Int64]:
-    """The bias with all that zero points add but for the sums of activations, and the reach.
-
-    The reach of a channel is how far from zero its accumulator can get.
-    """
-    flat = weights.reshape(weights.shape[0], -1).astype(np.int16) - np.int16(weight_zero)
-    data = operand(op, 0)
-    zero, (low, high) = scalar_quant(data)[1], limits(data.dtype)
-    bias, sums = bias_of(op, flat.shape[0]), flat.sum(axis=1, dtype=np.int64)
-    above = np.maximum(flat, 0).sum(axis=1, dtype=np.int64)
-    ends = np.array([[high - zero, zero - low], [zero - low, high - zero]])
-    most = (ends @ np.stack([above, above - sums])).max(axis=0)
-    return bias - (zero + offset) * sums, np.abs(bias) + most
-
-
-def pack(weights: Int8, order: npt.NDArray[np.intp], group: int = 4) -> Int8:
+def pack(
+    weights: npt.NDArray[Bytes], order: npt.NDArray[np.intp], group: int = 4
+) -> npt.NDArray[Bytes]:
     """[channels, down, across, bytes] to [blocks, groups of bytes, columns, bytes of a group].
 
         step 0:  c0: t0 t1 t2 t3 | c1: t0 t1 t2 t3 | ...    step 1:  c0: t4 t5 t6 t7 | ...
@@ -122,7 +122,8 @@ def pack(weights: Int8, order: npt.NDArray[np.intp], group: int = 4) -> Int8:
     columns = order.size
     channels, down, across, length = weights.shape
     whole, groups = length // group * group, -(-length // group)
-    runs = np.zeros((-(-channels // columns) * columns, down, across, groups * group), np.int8)
+    shape = -(-channels // columns) * columns, down, across, groups * group
+    runs = np.zeros(shape, weights.dtype)
     runs[:channels, ..., :whole] = weights[..., :whole]
     if length < group:
         runs[:channels, ..., :length] = weights
@@ -143,10 +144,10 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
     lanes = context.vector_bytes // 4
     tile = _tile(product, row, context)
     width = tile.channels(lanes)
-    packed, form = _packed(product, row, tile, context)
+    packed, fact = _packed(product, row, tile, context)
     blocks = -(-product.filters // width)
-    group = _group(product, row, context)
-    block_bytes = row.runs * -(-row.length // group) * group * width
+    group, element_bytes = (2, 2) if fact[1] == WIDE else (_group(product, row, context), 1)
+    block_bytes = row.runs * -(-row.length // group) * group * width * element_bytes
     row_tiles = -(-product.width // tile.pixels)
     splits = splits_of(blocks, block_bytes, product.rows * row_tiles)
     params: dict[str, ParamValue] = {
@@ -157,19 +158,22 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         "splits": splits,
     }
     scratch_bytes = 0
-    if _flip(product, row, tile, context) == "CONV_Q8_FLIP_ROWS":
-        copy = _flipped_rows(product, row)
-        params, scratch_bytes = {**params, **copy}, copy["run_down"] * row.rows
+    how = _flip(product, row, tile, fact[1], context)
+    if how in (_FLIP_ROWS, _FLIP_TILES):
+        pixels = product.width if how == _FLIP_ROWS else tile.pixels
+        copy = _flipped_rows(product, row, pixels)
+        elements = copy["run_down"] * row.rows + _ROW_ALIGNMENT
+        params, scratch_bytes = {**params, **copy}, elements * element_bytes
     half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
-        context.precompile(op, _kernel(product, row, half, form, context))
-    weights, parameters, *ones = packed
+        context.precompile(op, _kernel(product, row, half, fact, context))
+    weights, parameters, *more = packed
     operands: tuple[Ref, ...] = (product.source.ref, weights, parameters, product.result.ref)
     context.call(
         op,
-        _kernel(product, row, tile, form, context),
+        _kernel(product, row, tile, fact, context),
         params,
-        (*operands, ones[0] if ones else NoRef(), product.epilogue.scales),
+        (*operands, more[0] if more else NoRef(), product.epilogue.scales),
         (product.result.tensor,),
         tasks=product.rows * row_tiles * splits,
         scratch_bytes=scratch_bytes,
@@ -191,14 +195,14 @@ def _tile(product: Q8Product, row: Im2colRow, context: Context) -> Tile:
 def _use(product: Q8Product, row: Im2colRow, context: Context) -> TileUse:
     use = TileUse(
         lambda tile: _packing(product, row, tile),
-        lambda tile, form: _kernel(product, row, tile, form, context),
+        lambda tile, fact: _kernel(product, row, tile, fact, context),
     )
     if product.computed is None:
         return use
     lanes, requantise = context.vector_bytes // 4, product.epilogue.requantise
 
-    def packer(tile: Tile) -> tuple[Kernel, str]:
-        return pack_kernel(tile.whole), requantise(_UNKNOWN, tile.channels(lanes)).form
+    def packer(tile: Tile) -> tuple[Kernel, Fact]:
+        return pack_kernel(tile.whole), (requantise(_UNKNOWN, tile.channels(lanes)).form, "")
 
     return use._replace(packer=packer)
 
@@ -214,8 +218,8 @@ def _group(product: Q8Product, row: Im2colRow, context: Context) -> int:
 
 def _packed(
     product: Q8Product, row: Im2colRow, tile: Tile, context: Context
-) -> tuple[tuple[ConstantRef | TensorRef, ...], str]:
-    """Weights, requantisation parameters and perhaps weights of one; and the form."""
+) -> tuple[tuple[ConstantRef | TensorRef, ...], Fact]:
+    """Weights, requantisation parameters, perhaps weights of one or an excess; and the forms."""
     op, width = product.op, tile.channels(context.vector_bytes // 4)
     if product.computed is None:
         name = _packing(product, row, tile)
@@ -224,10 +228,10 @@ def _packed(
     scaling = product.epilogue.requantise(_UNKNOWN, width)
     refs = call_pack(product, row, scaling.parameters, tile.whole, context)
     ones: tuple[ConstantRef, ...] = ()
-    if _sums(product, row, width) == _SUMS_SPLAT:
+    if _sums(product, row, width, context) == _SUMS_SPLAT:
         name = f"ones {row.runs} {row.length}"
         ones = context.packed(op, name, lambda: ([_ones(product, row, context)], None)).refs
-    return (*refs, *ones), scaling.form
+    return (*refs, *ones), (scaling.form, "")
 
 
 def _ones(product: Q8Product, row: Im2colRow, context: Context) -> Int8:
@@ -237,11 +241,15 @@ def _ones(product: Q8Product, row: Im2colRow, context: Context) -> Int8:
     return pack(windows, np.arange(lanes), _group(product, row, context))
 
 
-def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, form: str, context: Context) -> Kernel:
+def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, fact: Fact, context: Context) -> Kernel:
     width = tile.channels(context.vector_bytes // 4)
     short = row.length if row.length < 4 else 0
     tail = int(product.filters % width != 0)
-    how = form, _flip(product, row, tile, context), short, _sums(product, row, width), tail
+    form, products = fact
+    ways = [_flip(product, row, tile, products, context), *([products] if products else [])]
+    if products == WIDE and not product.epilogue.flip:
+        ways.append("CONV_Q8_KEEP_TOPS")
+    how = form, " | ".join(ways), short, _sums(product, row, width, context), tail
     return Kernel("conv_q8.h", "conv_q8", (tile.pixels, tile.whole, *how))
 
 
@@ -252,42 +260,63 @@ def _packing(product: Q8Product, row: Im2colRow, tile: Tile) -> str:
 
 def _pack_product(
     product: Q8Product, row: Im2colRow, width: int, context: Context
-) -> tuple[list[np.ndarray], str]:
-    """Weights, requantisation parameters and perhaps weights of one; and the form."""
+) -> tuple[list[np.ndarray], Fact]:
+    """Weights, requantisation parameters, perhaps weights of one or an excess; and the forms."""
     lanes = context.vector_bytes // 4
     group, weights = group_of(row.length, context.target), product.weights()
     scaling = product.epilogue.requantise(weights, width)
     shape = row.rows, row.columns, row.length
     order = _order(width, lanes, scaling.form)
-    sums, windows = _sums(product, row, width), weights.reshape(-1, *shape)
+    sums, windows = _sums(product, row, width, context), weights.reshape(-1, *shape)
+    if _is_paired(product, context):
+        centred = windows.astype(np.int16) - np.int16(product.epilogue.weight_zero)
+        kept, excess = bounded(pack(centred, order), Windows(*shape, lanes))
+        if exceed_often(kept, excess, lanes) and not _are_apart(product, row):
+            return [pack(centred, order, 2), scaling.parameters], (scaling.form, WIDE)
+        return [kept, scaling.parameters, excess], (scaling.form, PAIRS)
     if sums == _SUMS_IN:
         windows = _with_ones(windows, width)
     arrays: list[np.ndarray] = [pack(windows, order, group), scaling.parameters]
     if sums == _SUMS_SPLAT:
         arrays.append(_ones(product, row, context))
-    return arrays, scaling.form
+    return arrays, (scaling.form, "")
 
 
-def _flip(product: Q8Product, row: Im2colRow, tile: Tile, context: Context) -> str:
+def _flip(product: Q8Product, row: Im2colRow, tile: Tile, products: str, context: Context) -> str:
     """Rows that several windows read are flipped once, if few products would share a flip."""
+    if products == WIDE:
+        return _FLIP_ROWS if row.rows > 1 else _FLIP_TILES
     if not product.epilogue.flip:
         run_bytes = _grouped_bytes(product, row)
         return dots_of(operand(product.op, 0), run_bytes, context.target)
+    if products == PAIRS:
+        apart = _are_apart(product, row)
+        return _FLIP_ROWS if row.rows > 1 else _FLIP_LOADS if apart else _FLIP_TILES
     once = row.rows > 1 and tile.vectors <= _FEW_VECTORS
-    return "CONV_Q8_FLIP_ROWS" if once else "CONV_Q8_FLIP_LOADS"
+    return _FLIP_ROWS if once else _FLIP_LOADS
 
 
-def _flipped_rows(product: Q8Product, row: Im2colRow) -> dict[str, int]:
-    """Parameters of the flipped copy of the rows that one row of outputs reads."""
+def _are_apart(product: Q8Product, row: Im2colRow) -> bool:
+    """Whether most of what lies between the first and the last pixel of a tile is not read."""
+    return row.rows == 1 and product.source.pixel > _MOST_APART * row.length
+
+
+def _is_paired(product: Q8Product, context: Context) -> bool:
+    """Whether products are added in 16 bits (`conv_q8_pairs.h`) or of int16 (`conv_q8_wide.h`)."""
+    return product.computed is None and has_pairs(context.target)
+
+
+def _flipped_rows(product: Q8Product, row: Im2colRow, pixels: int) -> dict[str, int]:
+    """Parameters of the flipped copy of the rows that so many outputs of a row read."""
     window = (row.columns - 1) * row.column_step + row.length
-    row_bytes = (product.width - 1) * product.source.pixel + window
+    row_bytes = (pixels - 1) * product.source.pixel + window
     apart = -(-row_bytes // _ROW_ALIGNMENT) * _ROW_ALIGNMENT
     return {"flip_bytes": row_bytes, "flip_down": row.row_step, "run_down": apart}
 
 
-def _sums(product: Q8Product, row: Im2colRow, width: int) -> str:
+def _sums(product: Q8Product, row: Im2colRow, width: int, context: Context) -> str:
     """How the kernel finds sums of windows: in the last lane, where that has no channel."""
-    if product.epilogue.weight_zero == 0:
+    if product.epilogue.weight_zero == 0 or _is_paired(product, context):
         return _NO_SUMS
     if product.filters < width and product.computed is None:
         return _SUMS_IN

@@ -25,6 +25,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
     Int64,
     activation_offset,
     bias_of,
+    has_dot,
     output_bounds,
     refuses_weighted,
     signed_weights,
@@ -53,6 +54,9 @@ from circlet.target.targets import Target
 _MOST_EXPANDED_BYTES = 1 << 22
 _LAST_COLUMN = 31
 _MOST_EACH = 3
+_NO_COLUMNS = np.zeros(1, np.uint32)
+
+Weights = npt.NDArray[np.int8] | npt.NDArray[np.int16]
 
 
 class Depthwise(NamedTuple):
@@ -89,21 +93,25 @@ def split_weights(op: Op) -> tuple[Int8, ...]:
     return tuple(parts)
 
 
-def pack_depthwise(parts: tuple[Int8, ...], tiling: Tiling, lanes: int) -> Int8:
+def pack_depthwise(parts: Sequence[Weights], tiling: Tiling, lanes: int) -> Weights:
     """[h, w, channels] parts to, per block, [w, groups of four rows, rows, parts, channels, 4].
 
-    Row r of the rows done together sees the taps r places further down.
+    Row r of the rows done together sees the taps r places further down. Of int16 each register of
+    channels has its even taps first.
     """
     (height, width, channels), rows = parts[0].shape, tiling.rows
     groups = -(-(height + rows - 1) // 4)
-    taps = np.zeros((rows, len(parts), groups * 4, width, channels + CHANNEL_BLOCK), np.int8)
+    shape = rows, len(parts), groups * 4, width, channels + CHANNEL_BLOCK
+    taps = np.zeros(shape, parts[0].dtype)
     for row in range(rows):
         taps[row, :, row : row + height, :, :channels] = np.stack(parts)
     split = taps.reshape(rows, len(parts), groups, 4, width, -1).transpose(4, 2, 0, 1, 5, 3)
     packed = []
     for start, size in tiling.blocks.starts:
-        order = start + interleaved_lanes(size // lanes, lanes)
-        packed.append(split[..., order, :].reshape(-1))
+        block = split[..., start + interleaved_lanes(size // lanes, lanes), :]
+        if block.dtype == np.int16:
+            block = np.moveaxis(block.reshape(-1, lanes, 2, 2), 3, 1)
+        packed.append(block.reshape(-1))
     return np.concatenate(packed)
 
 
@@ -217,10 +225,13 @@ def _kernel(call: Depthwise, tiling: Tiling, fact: tuple[int, str]) -> Kernel:
 def _pack_call(
     call: Depthwise, tiling: Tiling, context: Context
 ) -> tuple[list[np.ndarray], tuple[int, str]]:
-    """Weights and requantisation parameters; the number of parts and the form."""
-    parts = call.parts()
+    """Weights and requantisation parameters; the number of parts (0 for int16) and the form."""
+    parts, lanes = call.parts(), context.vector_bytes // 4
     scaling = call.requantise(parts, tiling.blocks)
-    packed = pack_depthwise(parts, tiling, context.vector_bytes // 4)
+    if not has_dot(context.target):
+        wide = pack_depthwise([_real(parts).astype(np.int16)], tiling, lanes)
+        return [wide, scaling.parameters, _NO_COLUMNS], (0, scaling.form)
+    packed = pack_depthwise(parts, tiling, lanes)
     return [packed, scaling.parameters, columns_of_parts(parts, tiling)], (len(parts), scaling.form)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circlet.backends.cpu.lower.integers.q8 import has_dot
+from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
 from circlet.backends.cpu.lower.integers.requantisation import ChannelOrder, interleaved_lanes
 from circlet.backends.cpu.lowering import Context
 from circlet.ops.geometry import Window, Window2D
@@ -18,6 +18,7 @@ CHANNEL_BLOCK = 16
 _BLOCK_SIZES = (64, 32, 16)
 _MOST_PIXELS = 8
 _MOST_SUMS_OF_A_ROW = 20  # more leave too few registers for the columns of one row
+_INT16_SUMS = 16  # with products of int16 on x86: some are in memory, as operands of additions
 _MOST_UNROLLED_TAPS = 32
 _REQUANTISE = 8
 _PARAMETER_LOADS = 4
@@ -103,6 +104,8 @@ class _Room(NamedTuple):
 
 
 def _room(context: Context) -> _Room:
+    if has_pairs(context.target):
+        return _Room(context.vector_bytes, _INT16_SUMS)
     wide = context.vector_bytes == 64 or context.target.arch == "aarch64"
     registers = (24 if wide else 8) // (1 if has_dot(context.target) else 2)
     return _Room(context.vector_bytes, registers)
@@ -112,7 +115,8 @@ def tilings_of(
     window: Window2D, size: tuple[int, int], channels: int, context: Context
 ) -> list[Tilings]:
     """Tilings for outputs of `size` rows and columns, those with the least work first."""
-    rows = (1, 2) if _slides(window) and _shares_rows(window.rows, size[0]) else (1,)
+    shares = _slides(window) and _shares_rows(window.rows, size[0], not has_dot(context.target))
+    rows = (1, 2) if shares else (1,)
     widest = [n for n in _BLOCK_SIZES if n <= context.vector_bytes][:2]
     room = _room(context)
     families = [
@@ -133,10 +137,20 @@ def _slides(window: Window2D) -> bool:
     return window.columns.dilation == 1 and few
 
 
-def _shares_rows(window: Window, height: int) -> bool:
+def _shares_rows(window: Window, height: int, is_int16: bool) -> bool:
     """Whether taps of two rows of outputs fit the groups of four rows that those of one need."""
     fits = -(-(window.size + 1) // 4) == -(-window.size // 4)
+    if is_int16:
+        fits = _int16_products(window.size, 1) == _int16_products(window.size, 0)
     return height > 1 and window.stride == window.dilation == 1 and fits
+
+
+def _int16_products(taps: int, first: int) -> int:
+    """Products of int16 of a column of taps that begins so far into a group of four.
+
+    One is of the even taps of a group, another of its odd ones.
+    """
+    return len({(tap // 4, tap % 2) for tap in range(first, first + taps)})
 
 
 @lru_cache(maxsize=4096)

@@ -7,11 +7,11 @@ from circlet.backends.cpu.lower.integers.conv_q8 import (
     Q8Epilogue,
     Q8Product,
     call_conv_q8,
-    fold_zero_points,
 )
 from circlet.backends.cpu.lower.integers.i8mm import product_offset
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
+    fold_zero_points,
     output_bounds,
     refuses_weighted,
     signed_weights,

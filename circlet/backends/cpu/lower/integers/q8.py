@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from circlet.backends.cpu.lowering import ParamValue
 from circlet.ir import DType, Op, Tensor
-from circlet.ops.operands import operand
+from circlet.ops.operands import limits, operand
 from circlet.ops.requantize import (
     FLOAT_ACTIVATION_RANGES,
     activation_of,
@@ -34,6 +34,14 @@ def has_dot(target: Target) -> bool:
     """Whether the target has a four-way dot product of bytes (CIRCLET_HAS_DOT4)."""
     names = ("avx512vnni",) if target.has("avx512f") else ("avxvnni", "dotprod")
     return any(target.has(name) for name in names)
+
+
+def has_pairs(target: Target) -> bool:
+    """Whether kernels add products of bytes in 16 bits (CIRCLET_HAS_PAIRS)."""
+    if target.arch != "x86_64" or has_dot(target):
+        return False
+    needed = "avx512bw" if target.has("avx512f") else "avx2" if target.has("avx2") else "v2"
+    return target.has(needed)
 
 
 def activation_offset(data: Tensor, target: Target) -> int:
@@ -69,6 +77,21 @@ def bias_of(op: Op, channels: int) -> Int64:
     if bias is None:
         return np.zeros(channels, np.int64)
     return np.asarray(bias.data).reshape(-1).astype(np.int64)
+
+
+def fold_zero_points(op: Op, weights: Int8, weight_zero: int, offset: int) -> tuple[Int64, Int64]:
+    """The bias with all that zero points add but for the sums of activations, and the reach.
+
+    The reach of a channel is how far from zero its accumulator can get.
+    """
+    flat = weights.reshape(weights.shape[0], -1).astype(np.int16) - np.int16(weight_zero)
+    data = operand(op, 0)
+    zero, (low, high) = scalar_quant(data)[1], limits(data.dtype)
+    bias, sums = bias_of(op, flat.shape[0]), flat.sum(axis=1, dtype=np.int64)
+    above = np.maximum(flat, 0).sum(axis=1, dtype=np.int64)
+    ends = np.array([[high - zero, zero - low], [zero - low, high - zero]])
+    most = (ends @ np.stack([above, above - sums])).max(axis=0)
+    return bias - (zero + offset) * sums, np.abs(bias) + most
 
 
 def float_bias_of(op: Op, channels: int) -> npt.NDArray[np.float32]:

@@ -16,7 +16,6 @@ from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.conv_q8 import (
     Q8Epilogue,
     call_conv_q8,
-    fold_zero_points,
 )
 from circlet.backends.cpu.lower.integers.hybrid_q8 import (
     hybrid_epilogue,
@@ -26,6 +25,7 @@ from circlet.backends.cpu.lower.integers.hybrid_q8 import (
 from circlet.backends.cpu.lower.integers.i8mm import product_offset
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
+    fold_zero_points,
     output_bounds,
     refuses_weighted,
     signed_weights,

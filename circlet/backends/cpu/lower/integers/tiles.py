@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from circlet.backends.cpu import costs
-from circlet.backends.cpu.lower.integers.q8 import has_dot
+from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
 from circlet.backends.cpu.lower.products.tiles import Tile, best_first
 from circlet.target.targets import Target
 
 _WIDE_ROW = 6
 _MOST_PIXELS = 16
-_SPARE = {True: 3, False: 7}  # what a dot product needs besides, by whether it is one instruction
+_SPARE, _EMULATED_SPARE = 3, 7  # what a dot product needs besides; made of products of int16
 
 
 def choose_tile(width: int, channels: int, target: Target, lanes: int) -> Tile:
@@ -26,7 +26,8 @@ def tiles_of(width: int, vectors: int, target: Target) -> tuple[Tile, ...]:
     Only short rows get tiles of many vectors: fewer distinct tiles are fewer functions to compile.
     """
     wide = target.has("avx512f") if target.arch == "x86_64" else target.arch == "aarch64"
-    registers = (32 if wide else 16) - _SPARE[has_dot(target)]
+    spare = _SPARE if has_dot(target) or has_pairs(target) else _EMULATED_SPARE
+    registers = (32 if wide else 16) - spare
     candidates = _tiles_of_registers(registers, 4 if width >= _WIDE_ROW else 7)
     fitting = [row for row in candidates if row[0].pixels <= max(width, 1)]
     return best_first(fitting, width, vectors)

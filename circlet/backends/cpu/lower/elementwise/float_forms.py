@@ -1,0 +1,129 @@
+"""Quantised element-wise operators in floats, where that is exact for all 8-bit operands.
+
+Records rescale by mantissas of 31 bits and round twice, in 64 bits:
+
+    clamp(rdbpot(srdhm(x << left, multiplier), right) + zero)   ->   clamp(round(x * factor + zero))
+
+Products of two bytes are exact in floats, and one rounding nearly always gives the same as two. All
+operands, 65536 pairs at most, are compared; where one differs the record's expression stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from circlet.ir import DType, Op
+from circlet.ops.expr import Call, Const, Expr, Number, Param, Scalar, Var, call, clamp, evaluate
+from circlet.ops.lut import EIGHT_BIT
+
+_MANTISSA_BITS = 31
+_SAME = frozenset({"add", "sub", "mul", "neg", "ge", "gt", "le", "lt", "select", "min", "max"})
+_NUDGES = tuple(sign * 2.0**-power for power in (14, 12, 10) for sign in (1, -1))
+_STRETCHES = tuple(sign * 2.0**-power for power in (23, 22, 21, 24) for sign in (1, -1))
+_MOST_OPERANDS = 2
+
+_Params = tuple[tuple[str, Number], ...]
+
+
+def in_floats(op: Op, scalar: Scalar) -> Scalar:
+    """The scalar of an op, or one in floats that is equal for all operands."""
+    tensors = [tensor for tensor in (*op.inputs, op.outputs[0]) if tensor is not None]
+    if len(tensors) > _MOST_OPERANDS + 1 or any(t.dtype not in EIGHT_BIT for t in tensors):
+        return scalar
+    types = tuple(tensor.dtype for tensor in tensors[:-1])
+    params = tuple(sorted(scalar.params.items()))
+    found = _float_form(scalar.expr, params, types)
+    return scalar if found is None else Scalar(found[0], dict(found[1]))
+
+
+@lru_cache(maxsize=1024)
+def _float_form(
+    exact: Expr, params: _Params, types: tuple[DType, ...]
+) -> tuple[Expr, _Params] | None:
+    """An expression in floats and parameters that equal an exact one for all operands, or None."""
+    form = _rounded_once(exact)
+    known, operands = dict(params), _all_operands(types)
+    if form is None or "zero_out" not in known:
+        return None
+    wanted = evaluate(exact, operands, known)
+    for nudge, stretch in _variants():
+        tried = _float_params(known, nudge, stretch)
+        if np.array_equal(evaluate(form, operands, tried), wanted):
+            return form, tuple(tried.items())
+    return None
+
+
+def _all_operands(types: tuple[DType, ...]) -> list[np.ndarray]:
+    values = np.arange(256, dtype=np.uint8)
+    first, *second = (values.view(dtype.numpy) for dtype in types)
+    return [first[:, None], *(other[None, :] for other in second)]
+
+
+def _variants() -> Iterator[tuple[float, float]]:
+    """Small changes of the offset, then of factors: one may round the rare ties right."""
+    yield 0.0, 0.0
+    yield from ((nudge, 0.0) for nudge in _NUDGES)
+    yield from ((0.0, stretch) for stretch in _STRETCHES)
+
+
+def _float_params(known: dict[str, Number], nudge: float, stretch: float) -> dict[str, Number]:
+    """Real factors for mantissas and shifts; what else there is as it is."""
+    params = {name: float(value) for name, value in known.items()}
+    params["zero_out"] = float(np.float32(known["zero_out"] + nudge))
+    for name in [name for name in known if name.endswith("_multiplier")]:
+        rescaling = name.removesuffix("_multiplier")
+        shift = known.get(f"{rescaling}_left", 0) - known[f"{rescaling}_right"] - _MANTISSA_BITS
+        factor = known[name] * 2.0**shift
+        params[rescaling] = float(np.float32(factor * (1 + stretch)))
+    return params
+
+
+@lru_cache(maxsize=256)
+def _rounded_once(expr: Expr) -> Expr | None:
+    """min(max(value + zero, low), high) over floats, rounded before it is clamped."""
+    if not isinstance(expr, Call) or expr.function != "min":
+        return None
+    inner, high = expr.args
+    if not isinstance(inner, Call) or inner.function != "max":
+        return None
+    value, least, most = (_floats(part) for part in (*inner.args, high))
+    if value is None or least is None or most is None:
+        return None
+    return call("to_i32", clamp(call("round_half_even", value), least, most))
+
+
+def _floats(expr: Expr) -> Expr | None:
+    """The same over floats, rescaling as products with factors; None where that has no meaning."""
+    if isinstance(expr, Var):
+        return Var(expr.index)
+    if isinstance(expr, Param):
+        return Param(expr.name, "f32")
+    if isinstance(expr, Const):
+        return Const(float(expr.value))
+    assert isinstance(expr, Call)
+    if expr.function == "rdbpot":
+        return _rescaled(expr)
+    args = [_floats(arg) for arg in expr.args]
+    if expr.function not in _SAME or None in args:
+        return None
+    return Call(expr.function, tuple(arg for arg in args if arg is not None))
+
+
+def _rescaled(expr: Call) -> Expr | None:
+    """What `expr.rescale` or `fixed.rescale_down` made, as a product."""
+    high, right = expr.args
+    if not isinstance(right, Param) or not isinstance(high, Call) or high.function != "srdhm":
+        return None
+    name = right.name.removesuffix("_right")
+    if high.args[1] != Param(f"{name}_multiplier"):
+        return None
+    value = high.args[0]
+    if isinstance(value, Call) and value.function == "shl":
+        if value.args[1] != Param(f"{name}_left"):
+            return None
+        value = value.args[0]
+    floats = _floats(value)
+    return None if floats is None else floats * Param(name, "f32")

@@ -1,0 +1,96 @@
+"""Weights whose products are added in 16 bits: kept within bounds, and what exceeds them apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.lower.integers.pairs_q8 import Windows, bounded
+from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
+from circlet.ir import DType
+from circlet.target.targets import parse_target
+from tests.backends.cpu.harness import AND_V4, check_native, runnable
+from tests.backends.cpu.q8_graphs import Conv, Rows, conv_graph, rows_graph
+
+_LANES, _VECTORS = 8, 2
+WINDOWS = [Windows(1, 1, 3, _LANES), Windows(1, 1, 19, _LANES), Windows(2, 3, 12, _LANES)]
+
+
+def _packed(windows: Windows, spread: float) -> np.ndarray:
+    shape = 3, windows.rows * windows.columns * windows.groups, _VECTORS * _LANES, 4
+    weights = np.random.default_rng(1).normal(0, spread, shape)
+    return np.clip(weights, -255, 255).astype(np.int16)
+
+
+def _with_excess(kept: np.ndarray, table: np.ndarray, windows: Windows) -> np.ndarray:
+    """Kept weights and the excess of the table added up, where the kernel does it."""
+    whole = kept.astype(np.int64)
+    registers = len(kept) * _VECTORS
+    ends = table[: 4 * (registers + 1)].view(np.int32)
+    first = -(-4 * (registers + 1) // 16) * 16
+    rows = table[first:].reshape(-1, 16 + 4 * _LANES)
+    bytes_of_groups = list(windows.byte_of_group)
+    for register in range(registers):
+        for row in rows[ends[register] : ends[register + 1]]:
+            down, across, byte, _ = row[:16].copy().view(np.int32)
+            group = bytes_of_groups.index(byte)
+            step = (down * windows.columns + across) * windows.groups + group
+            block, vector = divmod(register, _VECTORS)
+            lanes = slice(vector * _LANES, (vector + 1) * _LANES)
+            weights = row[16:].reshape(_LANES, 2, 2).astype(np.int64)
+            assert np.maximum(weights, 0).sum(-1).max() <= 128
+            assert np.minimum(weights, 0).sum(-1).min() >= -128
+            whole[block, step, lanes] += weights.reshape(_LANES, 4)
+    return whole
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize("spread", [5.0, 40.0, 1000.0])
+def test_kept_weights_and_their_excess_are_the_weights(windows: Windows, spread: float) -> None:
+    packed = _packed(windows, spread)
+    kept, table = bounded(packed, windows)
+    np.testing.assert_array_equal(_with_excess(kept, table, windows), packed)
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+def test_sums_of_kept_weights_fit_16_bits(windows: Windows) -> None:
+    kept, _ = bounded(_packed(windows, 80.0), windows)
+    runs = kept.astype(np.int64).reshape(3, -1, windows.groups, _VECTORS * _LANES, 2, 2)
+    twos = windows.length // 4 // 2 * 2
+    together = runs[:, :, :twos].reshape(3, runs.shape[1], -1, 2, *runs.shape[3:])
+    for sums, axes in ((together, (3, -1)), (runs[:, :, twos:], (-1,))):
+        most = 255 * np.maximum(sums, 0).sum(axes).max(initial=0)
+        least = 255 * np.minimum(sums, 0).sum(axes).min(initial=0)
+        assert least >= -(1 << 15) and most < 1 << 15
+
+
+def test_small_weights_have_no_excess() -> None:
+    windows = WINDOWS[1]
+    packed = _packed(windows, 4.0)
+    kept, table = bounded(packed, windows)
+    np.testing.assert_array_equal(kept, packed)
+    assert table.size == 32 and not table.any()
+
+
+def test_targets_add_in_16_bits_where_they_have_no_dot_product() -> None:
+    names = ("x86_64+v2", "x86_64+v3", "x86_64+v4")
+    assert all(has_pairs(parse_target(name)) for name in names)
+    others = ("x86_64", "x86_64+v4+avx512vnni", "x86_64+v3+avxvnni", "aarch64+dotprod", "aarch64")
+    assert not any(has_pairs(parse_target(name)) for name in others)
+    assert has_dot(parse_target("x86_64+v3+avxvnni"))
+
+
+@pytest.mark.parametrize("name", AND_V4)
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_the_largest_activations_leave_no_sum_wrong(name: str, dtype: DType) -> None:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    zeros = (0, 255, 9) if dtype is DType.UINT8 else (-128, 0, 9)
+    rng = np.random.default_rng(3)
+    convs = [Conv((1, 5, 6, 13), 20, (3, 3), dtype=dtype, zeros=zeros)]
+    convs.append(Conv((1, 3, 5, 2), 9, (1, 1), dtype=dtype, zeros=zeros))
+    graph, inputs = conv_graph(convs, rng)
+    check_native(graph, [np.full_like(x, np.iinfo(x.dtype).max) for x in inputs], target)
+    graph, inputs = rows_graph([Rows((3, 37, 18), dtype, zeros)], rng)
+    check_native(graph, [np.full_like(x, np.iinfo(x.dtype).max) for x in inputs], target)
