@@ -10,7 +10,8 @@ import numpy as np
 from circlet.costs.fit import robust
 from circlet.costs.rows import ALONE, WITHIN, Row, Whole
 
-_LEAST_SHARE = 0.02  # of a time that is left for the operator itself
+_UNDERCUT = 0.05  # of the operators may be
+_LEAST_SHARE = 0.1  # of a time that is left for the operator: differences tell no less
 _NOISE_NS = 500.0  # times below count as such in relative errors
 _PARTITION_NS = 1000.0  # by which the cost of a partition may be wrong at the least
 _TRUST = 0.1  # weight of what was known before, beside that of one network
@@ -56,6 +57,18 @@ def fitted_line(rows: Sequence[tuple[float, float]], errors: Sequence[float] | N
     weights = 1 / np.maximum(times if errors is None else np.array(errors), _NOISE_NS)
     terms = np.stack((np.ones_like(sizes), sizes), axis=1) * weights[:, None]
     return Line(*map(float, robust(terms, times * weights)))
+
+
+def bounded(border: Line, rows: Iterable[Row]) -> Line:
+    """A border that nearly no operator undercuts, which was measured alone with one of its own.
+
+    Engines prepare what goes in and out of a pooling otherwise than of a convolution.
+    """
+    alone = [row for row in rows if row.way == ALONE]
+    whole = [(row.ns, border.at(row.signature.features.data_bytes)) for row in alone]
+    ratios = [ns / taken for ns, taken in whole if taken > 0]
+    scale = min(1.0, float(np.quantile(ratios, _UNDERCUT))) if ratios else 1.0
+    return Line(border.ns * scale, border.ns_per_byte * scale)
 
 
 def net_ns(row: Row, border: Line) -> float:
