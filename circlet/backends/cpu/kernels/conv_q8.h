@@ -49,6 +49,7 @@ struct conv_q8_params {
     float float_high;      /* hybrid: greatest output */
 };
 
+#include "conv_q8_lanes.h"
 #include "conv_q8_matrix.h"
 
 /* Whether the top bit of activations changes on its way into v_dot4: never, at each load, or once
@@ -60,6 +61,8 @@ struct conv_q8_params {
  * runs of 8 bytes or more, with groups of eight for four. */
 #define CONV_Q8_UNSIGNED 4
 #define CONV_Q8_MATRIX 8
+/* Besides: no weight is -128, which conv_q8_lanes.h gains by. */
+#define CONV_Q8_NARROW 32
 
 /* How the sums of windows are found: not needed, by a pass over weights of one, 16 bytes at a
  * time, or in the last lane of the tile, whose weights are one. */
@@ -95,12 +98,24 @@ CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, con
         return;
     }
 #endif
+#if CONV_Q8_HAS_HALVES
+    conv_q8_halves(acc, p, in, w, pixels, vectors, (flip & 3) == CONV_Q8_FLIP_LOADS, short_run,
+                   flip & CONV_Q8_NARROW);
+    return;
+#endif
     int64_t in_pixel = p->in.pixel, length = p->run_bytes, whole = length & ~3ll;
     const int64_t step = vectors * CIRCLET_VBYTES;
     for (int y = 0; y < p->runs_down; y++)
         for (int x = 0; x < p->runs_across; x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
-            for (int64_t k = 0; k < whole; k += 4, w += step)
+            int64_t k = 0;
+#if CONV_Q8_HAS_LANES
+            for (; !(flip & CONV_Q8_UNSIGNED) && k + CONV_Q8_LANE_BYTES <= whole;
+                 k += CONV_Q8_LANE_BYTES, w += 4 * step)
+                conv_q8_lanes(acc, run + k, in_pixel, w, pixels, vectors,
+                              flip == CONV_Q8_FLIP_LOADS);
+#endif
+            for (; k < whole; k += 4, w += step)
                 conv_q8_step(acc, run + k, in_pixel, w, pixels, vectors, flip, 0);
             if (whole == length) continue;
             const uint8_t *tail = short_run ? run : run + length - 4;
@@ -115,7 +130,7 @@ CIRCLET_INLINE vi conv_q8_sum_along(const struct conv_q8_params *p, const uint8_
                                     v16u8 ends, const int flip) {
     v4i32 sum = {0};
     const int is_signed = CIRCLET_DOT_SIGNED && !(flip & CONV_Q8_UNSIGNED);
-    uint8_t change = (flip == CONV_Q8_FLIP_LOADS) != is_signed ? 0x80 : 0;
+    uint8_t change = ((flip & 3) == CONV_Q8_FLIP_LOADS) != is_signed ? 0x80 : 0;
     int64_t last = p->run_bytes - 16;
     for (int y = 0; y < p->runs_down; y++)
         for (int x = 0; x < p->runs_across; x++) {
@@ -231,7 +246,7 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
         const struct hybrid_scale *scales = hybrid ? x[5] : 0;
         if (hybrid) scales += form == Q8_HYBRID_ROWS ? column : image;
         const uint8_t *in = (const uint8_t *)x[0] + image * p->in.batch + row * p->in.row;
-        if (flip == CONV_Q8_FLIP_ROWS) {
+        if ((flip & 3) == CONV_Q8_FLIP_ROWS) {
             if (line != row_ready) conv_q8_flip_rows(p, in, scratch);
             row_ready = line;
             in = scratch;

@@ -20,6 +20,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
     Int64,
     bias_of,
+    has_dot,
     output_bounds,
     refuses_weighted,
     signed_weights,
@@ -157,7 +158,7 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         "splits": splits,
     }
     scratch_bytes = 0
-    if _flip(product, row, tile, context) == "CONV_Q8_FLIP_ROWS":
+    if _flip(product, row, tile, context).startswith("CONV_Q8_FLIP_ROWS"):
         copy = _flipped_rows(product, row)
         params, scratch_bytes = {**params, **copy}, copy["run_down"] * row.rows
     half = half_row(tile, product.width)
@@ -270,11 +271,19 @@ def _pack_product(
 
 def _flip(product: Q8Product, row: Im2colRow, tile: Tile, context: Context) -> str:
     """Rows that several windows read are flipped once, if few products would share a flip."""
+    narrow = " | CONV_Q8_NARROW" if _is_narrow(product, context.target) else ""
     if not product.epilogue.flip:
         run_bytes = _grouped_bytes(product, row)
-        return dots_of(operand(product.op, 0), run_bytes, context.target)
+        return dots_of(operand(product.op, 0), run_bytes, context.target) + narrow
     once = row.rows > 1 and tile.vectors <= _FEW_VECTORS
-    return "CONV_Q8_FLIP_ROWS" if once else "CONV_Q8_FLIP_LOADS"
+    return ("CONV_Q8_FLIP_ROWS" if once else "CONV_Q8_FLIP_LOADS") + narrow
+
+
+def _is_narrow(product: Q8Product, target: Target) -> bool:
+    """Whether no weight is -128, where two products are added in 16 bits (`conv_q8_lanes.h`)."""
+    if target.arch != "aarch64" or has_dot(target) or product.computed is not None:
+        return False
+    return bool(product.weights().min(initial=0) > np.iinfo(np.int8).min)
 
 
 def _flipped_rows(product: Q8Product, row: Im2colRow) -> dict[str, int]:
