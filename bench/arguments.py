@@ -17,6 +17,7 @@ COMMANDS = {
     "resize": "time to make networks ready for other input sizes",
     "bound_call": "what a call costs beside the network's work",
     "arm": "instructions on emulated Arm processors, beside LiteRT",
+    "ops": "every operator alone beside the peers, the costliest losses first",
     "nnapi": "the Android Neural Networks API beside the file's door",
     "kernels": "what one kernel of docs/kernels.md takes in its network",
     "report": "makes docs/performance.md of a result",
@@ -57,3 +58,9 @@ def add_loaded(to: argparse.ArgumentParser) -> None:
 def add_threads(to: argparse.ArgumentParser) -> None:
     """Which numbers of threads to measure."""
     to.add_argument("--threads", default="1,2", help="numbers, separated by commas")
+
+
+def add_target(to: argparse.ArgumentParser) -> None:
+    """What to compile for: kernels of another class of machine that this one runs, too."""
+    text = "machine to compile for, as `circlet compile --target`, such as x86_64_v3"
+    to.add_argument("--target", default="native", help=text)
