@@ -82,6 +82,11 @@ class Counted:
     litert: str
     rows: list[Row]
 
+    @property
+    def networks(self) -> int:
+        """Networks that both engines were counted on."""
+        return len({row.network for row in self.rows if row.ratio})
+
     def write(self, path: Path | None = None) -> None:
         """Keep it, as the newest run where no path is given."""
         FOLDER.mkdir(exist_ok=True)
@@ -120,9 +125,9 @@ def _head(counted: Counted) -> list[str]:
         "# Arm, by executed instructions",
         "",
         f"Made by `python -m bench arm`, run of {counted.date}: Circlet {counted.circlet} and "
-        f"LiteRT {counted.litert} on the public corpora. No figure here is a time, and no Arm "
-        "processor was at hand: both engines ran on one thread under qemu's user mode, and a "
-        "plugin of qemu's counted what they executed.",
+        f"LiteRT {counted.litert} on {counted.networks} networks of the public corpora. No figure "
+        "here is a time, and no Arm processor was at hand: both engines ran on one thread under "
+        "qemu's user mode, and a plugin of qemu's counted what they executed.",
         "",
         "**What the figures are worth.** An instruction count is a proxy. It says how much work "
         "the code leaves to the processor, and it is the same on any machine; it does not know "
