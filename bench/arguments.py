@@ -16,6 +16,8 @@ COMMANDS = {
     "optimize": "how optimising a file grows with a network, in each of many forms",
     "resize": "time to make networks ready for other input sizes",
     "bound_call": "what a call costs beside the network's work",
+    "arm": "instructions on emulated Arm processors, beside LiteRT",
+    "ops": "every operator alone beside the peers, the costliest losses first",
     "nnapi": "the Android Neural Networks API beside the file's door",
     "kernels": "what one kernel of docs/kernels.md takes in its network",
     "opencl": "networks on an OpenCL device, beside its peaks, PyTorch and the backend cpu",

@@ -55,6 +55,7 @@ def compare(
     sizes: dict[str, tuple[int, ...]] | None = None,
     runs: int | None = None,
     warmup: int = 2,
+    target: str = "native",
 ) -> Compared:
     """Run every engine that can; each worker is gone when this returns.
 
@@ -65,6 +66,7 @@ def compare(
         sizes: Sizes of inputs, by name, that are not to be those of the file.
         runs: Runs of each engine in all rounds; those of 25 ms a round where it is None.
         warmup: Runs that do not count.
+        target: What Circlet compiles for.
     """
     found = Compared()
     try:
@@ -78,6 +80,7 @@ def compare(
         extra = ["--class", network.kind, "--inputs", str(folder / "inputs.npz")]
         extra += ["--cpus", ",".join(map(str, chosen_cpus(threads)))]
         extra += ["--cache", str(cache)] if cache else []
+        extra += ["--target", target] if target != "native" else []
         workers: dict[str, Worker] = {}
         try:
             _open(workers, found, engines, (network.path, threads, extra, folder))

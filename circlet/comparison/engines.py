@@ -33,6 +33,7 @@ class Task:
         kind: The network's class: "fp32", "integer" or "hybrid"; "bf16" is fp32 with operands
             rounded to bfloat16, where an engine can.
         cache: A folder for what the engine keeps between processes, or None for no cache.
+        target: What Circlet compiles for; other engines see the machine as it is.
     """
 
     model: Path
@@ -40,6 +41,7 @@ class Task:
     threads: int
     kind: str
     cache: Path | None = None
+    target: str = "native"
 
     @property
     def arrays(self) -> Arrays:
@@ -237,13 +239,14 @@ def circlet(task: Task) -> Engine:
     from circlet.runtime.session import Session
 
     precision = _PRECISIONS.get(task.kind, "f32")
-    session = Session(task.model, threads=task.threads, precision=precision)
+    target = task.target
+    session = Session(task.model, threads=task.threads, precision=precision, target=target)
     names = unique_names(session.inputs)
     given = dict(zip(names, task.arrays, strict=True))
     if any(v.shape != a.shape for v, a in zip(session.inputs, task.arrays, strict=True)):
         session = session.resized({name: array.shape for name, array in given.items()})
     arrays = task.arrays
-    settings = {"threads": str(task.threads), "precision": precision}
+    settings = {"threads": str(task.threads), "precision": precision, "target": target}
     results = unique_names(session.outputs)
     if any(value.is_dynamic for value in session.outputs):
         settings["call"] = "Session.run, as shapes of outputs depend on the data"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -39,7 +40,38 @@ def _sign(x: Expr) -> Call:
 
 unary("SIGN", plain(_sign), "FLOAT32 INT32", numerics="exact")
 binary("ATAN2", plain(lambda y, x: call("atan2", y, x)), "FLOAT32")
-binary("POW", plain(lambda a, b: call("pow", a, b)), "FLOAT32 INT32")
+
+
+def _root(x: Expr) -> Call:
+    """The square root as a power has it: of -0 it is 0, of minus infinity infinity."""
+    infinity = Const(np.inf)
+    return call("select", x.equals(Const(-np.inf)), infinity, call("sqrt", x) + Const(0.0))
+
+
+# Powers that a few operations give to within the last digits, as `pow` does in many more.
+_POWERS: dict[float, Callable[[Expr], Expr]] = {
+    2.0: lambda x: x * x,
+    3.0: lambda x: x * x * x,
+    4.0: lambda x: (x * x) * (x * x),
+    -1.0: lambda x: Const(1.0) / x,
+    0.5: _root,
+    -0.5: lambda x: Const(1.0) / _root(x),
+}
+
+
+def _power(op: Op) -> Scalar:
+    """a to the power b; by products and roots where b is one constant number of a few."""
+    base, exponent = operand(op, 0), operand(op, 1)
+    kind = kind_of(op)
+    is_known = kind == "f32" and exponent.is_constant and exponent.elements == 1
+    if is_known and len(exponent.shape) <= len(base.shape):
+        known = _POWERS.get(float(np.asarray(exponent.data).reshape(-1)[0]))
+        if known is not None:
+            return Scalar(known(Var(0, kind)))
+    return Scalar(call("pow", Var(0, kind), Var(1, kind)))
+
+
+binary("POW", _power, "FLOAT32 INT32")
 binary(
     "FLOOR_DIV",
     plain(lambda a, b: call("floor_div", a, b)),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from circlet.ir import DType
+from circlet.ops import find
 from circlet.ops.math import FakeQuantAttrs
 from tests.ops.one_op import assert_agrees, broken_rule, make_op, own_result, tensor
 
@@ -70,3 +71,29 @@ def test_fake_quantisation_agrees_with_the_peer() -> None:
 def test_a_range_without_zero_is_refused() -> None:
     op = make_op("FAKE_QUANT", [tensor("x", floats(1))], (F32, None), FakeQuantAttrs(1, 2, 8))
     assert broken_rule(op) == "range"
+
+
+@pytest.mark.parametrize(
+    ("exponent", "wanted"),
+    [
+        (2.0, [9.0, 0.0, 0.0, np.inf, np.inf, np.nan]),
+        (3.0, [-27.0, 0.0, -0.0, np.inf, -np.inf, np.nan]),
+        (4.0, [81.0, 0.0, 0.0, np.inf, np.inf, np.nan]),
+        (-1.0, [-1 / 3, np.inf, -np.inf, 0.0, -0.0, np.nan]),
+        (0.5, [np.nan, 0.0, 0.0, np.inf, np.inf, np.nan]),
+        (-0.5, [np.nan, np.inf, np.inf, 0.0, 0.0, np.nan]),
+    ],
+)
+def test_constant_powers_are_those_of_c(exponent: float, wanted: list[float]) -> None:
+    """By products and roots, with the special values that C's standard gives pow."""
+    base = np.array([-3.0, 0.0, -0.0, np.inf, -np.inf, np.nan], np.float32)
+    power = tensor("b", np.array(exponent, np.float32), constant=True)
+    op = make_op("POW", [tensor("a", base), power], (F32, None))
+    got = own_result(op, [base])
+    np.testing.assert_allclose(got, np.array(wanted, np.float32), rtol=1e-6)
+    known = ~np.isnan(got)
+    np.testing.assert_array_equal(np.signbit(got)[known], np.signbit(wanted)[known])
+    record = find("POW")
+    assert record is not None
+    assert record.scalar is not None
+    assert "pow" not in repr(record.scalar(op))

@@ -8,6 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.emulated.emulator import (
+    MACHINES,
+    EmulationError,
+    Machine,
+    available,
+    build_host,
+    run_emulated,
+)
 from circlet.artifact.file import Artifact, open_artifact
 from circlet.compiler.compile import compile_model
 from circlet.formats import dumps
@@ -23,14 +31,6 @@ from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_q8_conv import CASES
 from tests.sanitize.computed import NETWORKS as COMPUTED
 from tests.sanitize.computed import computed_network
-from tests.targets.emulator import (
-    MACHINES,
-    EmulationError,
-    Machine,
-    available,
-    build_host,
-    run_emulated,
-)
 from tests.targets.networks import NETWORKS, model_path
 from tests.targets.questions import assert_same, question
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 _LATENCY = 8.0  # of a step of depth: below it, multiply-adds wait for each other
 _STEP = 1.0  # what a step of depth takes besides
 _LOAD, _HALF_LOAD = 1.0, 0.8  # of a vector or a broadcast input; where tiles are half a vector wide
+_LANE_LOAD, _LANE_STEP = 0.5, 1.5  # where one load brings a pixel's inputs of four steps
 _DOT_LOAD = 0.4  # loads of 8-bit kernels, over a dot product
 _WINDOW_TILE = 8.0  # what a tile of a float depthwise convolution takes besides its products
 _NEAR_BYTES, _FAR_BYTES = 16.0, 4.0  # of weights a cycle, from the second-level cache and beyond
@@ -24,6 +25,12 @@ def float_tile(pixels: int, vectors: float, depth: int) -> float:
     """
     inputs = pixels * (_HALF_LOAD if vectors < 1 else _LOAD)
     return (max(pixels * vectors, inputs + vectors * _LOAD, _LATENCY) + _STEP) * depth
+
+
+def lane_tile(pixels: int, vectors: float, depth: int) -> float:
+    """The same where inputs are multiplied by lane, and loads are instructions of their own."""
+    loads = _LANE_LOAD * (pixels + vectors)
+    return (max(pixels * vectors + loads, _LATENCY) + _LANE_STEP) * depth
 
 
 def dot_tile(pixels: int, vectors: int) -> float:

@@ -62,6 +62,8 @@ def test_float_functions_equal_the_records(target: str) -> None:
         for kind in ("ATAN2", "FLOOR_DIV", "FLOOR_MOD"):
             cases.op(kind, [a, b])
         cases.op("POW", [cases.op("ABS", [a]), b])
+        for exponent in (2, 3, 4, -1, 0.5, -0.5, 1.7):
+            cases.op("POW", [cases.op("ABS", [a]), cases.constant(np.float32(exponent))])
         cases.op("ADD_N", [a, a, a, a])
     cases.check(target)
 

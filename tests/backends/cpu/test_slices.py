@@ -111,6 +111,9 @@ def test_repeats_equal_the_record(target: str) -> None:
         cases.op("FILL", [_ints(cases, ()), one], dtype=dtype)
         for axes in ((0,), (1, 3), (-1,)):
             cases.op("REVERSE_V2", [cases.data(dtype, (2, 3, 4, 5)), _ints(cases, axes)])
+        for shape in ((64,), (3, 37), (2, 1, 1003)):
+            last = _ints(cases, (len(shape) - 1,))
+            cases.op("REVERSE_V2", [cases.data(dtype, shape), last])
     cases.op("ZEROS_LIKE", [cases.data(DType.INT64, (2, 3, 4, 5))])
     cases.check(target, threads=2)
 

@@ -49,6 +49,7 @@ struct conv_q8_params {
     float float_high;      /* hybrid: greatest output */
 };
 
+#include "conv_q8_lanes.h"
 #include "conv_q8_matrix.h"
 #include "conv_q8_pairs.h"
 #include "conv_q8_wide.h"
@@ -69,6 +70,8 @@ struct conv_q8_params {
 #define CONV_Q8_WIDE 32
 #define CONV_Q8_KEEP_TOPS 64
 #define CONV_Q8_FLIPS(flip) ((flip) & 3)
+/* Besides: no weight is -128, which conv_q8_lanes.h gains by. */
+#define CONV_Q8_NARROW 128
 
 /* How the sums of windows are found: not needed, by a pass over weights of one, 16 bytes at a
  * time, or in the last lane of the tile, whose weights are one. */
@@ -115,12 +118,24 @@ CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, con
         return;
     }
 #endif
+#if CONV_Q8_HAS_HALVES
+    const int flip_each = CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS;
+    conv_q8_halves(acc, p, in, w, pixels, vectors, flip_each, short_run, flip & CONV_Q8_NARROW);
+    return;
+#endif
     int64_t in_pixel = p->in.pixel, length = p->run_bytes, whole = length & ~3ll;
     const int64_t step = vectors * CIRCLET_VBYTES;
     for (int y = 0; y < p->runs_down; y++)
         for (int x = 0; x < p->runs_across; x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
-            for (int64_t k = 0; k < whole; k += 4, w += step)
+            int64_t k = 0;
+#if CONV_Q8_HAS_LANES
+            for (; !(flip & CONV_Q8_UNSIGNED) && k + CONV_Q8_LANE_BYTES <= whole;
+                 k += CONV_Q8_LANE_BYTES, w += 4 * step)
+                conv_q8_lanes(acc, run + k, in_pixel, w, pixels, vectors,
+                              flip == CONV_Q8_FLIP_LOADS);
+#endif
+            for (; k < whole; k += 4, w += step)
                 conv_q8_step(acc, run + k, in_pixel, w, pixels, vectors, flip, 0);
             if (whole == length) continue;
             const uint8_t *tail = short_run ? run : run + length - 4;

@@ -5,6 +5,7 @@
 #include "rows.h"
 #include "transpose.h"
 
+typedef CIRCLET_VECTOR(int8_t, 16) copy_bytes;
 typedef CIRCLET_UNALIGNED(int8_t, 16) copy_v16;
 typedef CIRCLET_UNALIGNED(int8_t, 32) copy_v32;
 typedef CIRCLET_UNALIGNED(int64_t, CIRCLET_VBYTES) copy_fill;
@@ -85,6 +86,51 @@ CIRCLET_INLINE void copy_rows(const struct copy_rows_params *p, void *const *x, 
             for (int64_t i = 0; i < run; i++)
                 copy_run(to + i * p->result[5] + span.begin, from + i * p->source[5] + span.begin,
                          span.end - span.begin);
+        }
+    }
+}
+
+#define REVERSE_2(i) (i) + 0, (i) + 1
+#define REVERSE_4(i) REVERSE_2(i), REVERSE_2((i) + 2)
+#define REVERSE_8(i) REVERSE_4(i), REVERSE_4((i) + 4)
+
+/* Sixteen bytes, their elements of `size` bytes in reverse. */
+CIRCLET_INLINE copy_bytes copy_turned(copy_bytes x, const int size) {
+    if (size == 1)
+        return __builtin_shufflevector(x, x, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    if (size == 2)
+        return __builtin_shufflevector(x, x, REVERSE_2(14), REVERSE_2(12), REVERSE_2(10),
+                                       REVERSE_2(8), REVERSE_2(6), REVERSE_2(4), REVERSE_2(2),
+                                       REVERSE_2(0));
+    if (size == 4)
+        return __builtin_shufflevector(x, x, REVERSE_4(12), REVERSE_4(8), REVERSE_4(4),
+                                       REVERSE_4(0));
+    return __builtin_shufflevector(x, x, REVERSE_8(8), REVERSE_8(0));
+}
+
+struct copy_reversed_params {
+    struct row_loops rows; /* the inner axis lies backwards in the source, from its last element */
+    int64_t source[7];     /* strides */
+    int64_t result[7];     /* strides */
+};
+
+/* Operands: source, result. */
+CIRCLET_INLINE void copy_reversed(const struct copy_reversed_params *p, void *const *x, void *scratch,
+                                  int64_t begin, int64_t end, const int size) {
+    const int lanes = 16 / size;
+    (void)scratch;
+    for (int64_t task = begin; task < end; task++) {
+        rows_span span = rows_span_of(&p->rows, task);
+        for (int64_t row = span.first; row < span.last; row++) {
+            const char *from = (const char *)x[0] + rows_offset(row, p->rows.sizes, p->source);
+            char *to = (char *)x[1] + rows_offset(row, p->rows.sizes, p->result);
+            int64_t i = span.begin;
+            for (; i + lanes <= span.end; i += lanes) {
+                copy_bytes piece = *(const copy_v16 *)(from - (i + lanes - 1) * size);
+                *(copy_v16 *)(to + i * size) = copy_turned(piece, size);
+            }
+            CIRCLET_NO_UNROLL for (; i < span.end; i++)
+                copy_element(to + i * size, from - i * size, size);
         }
     }
 }

@@ -1,14 +1,14 @@
 /* Integer vectors for 8-bit kernels: four-way dot products, wide products, narrowing.
  *
  * v_dot4 multiplies activation bytes by int8 weights. The activations are unsigned everywhere but
- * where CIRCLET_DOT_SIGNED says otherwise (Arm's sdot); callers flip the top bit to convert.
+ * where CIRCLET_DOT_SIGNED says otherwise (64-bit Arm); callers flip the top bit to convert.
  */
 #ifndef CIRCLET_SIMD_INT_H
 #define CIRCLET_SIMD_INT_H
 
 #include "simd.h"
 
-#if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#if defined(__aarch64__)
 #define CIRCLET_DOT_SIGNED 1
 #else
 #define CIRCLET_DOT_SIGNED 0
@@ -17,8 +17,10 @@
 #define CIRCLET_HAS_DOT4 1
 #elif CIRCLET_VBYTES == 32 && defined(__AVXVNNI__)
 #define CIRCLET_HAS_DOT4 1
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#define CIRCLET_HAS_DOT4 1
 #else
-#define CIRCLET_HAS_DOT4 CIRCLET_DOT_SIGNED
+#define CIRCLET_HAS_DOT4 0
 #endif
 #if (CIRCLET_VBYTES == 64 && defined(__AVX512BW__)) || \
     (CIRCLET_VBYTES == 32 && defined(__AVX2__)) || (CIRCLET_VBYTES == 16 && defined(__SSE2__))
@@ -88,7 +90,16 @@ CIRCLET_INLINE vi v_add_pairs(vi acc, vi16 x) { return acc + v_madd_i16(x, (vi16
  * instruction, pmaddwd over even and over odd bytes: pmaddubsw would saturate sums of two
  * products at 16 bits. */
 CIRCLET_INLINE vi v_dot4(vi acc, vu8 data, vi8 weights) {
-#if !CIRCLET_HAS_DOT4
+#if CIRCLET_DOT_SIGNED && !CIRCLET_HAS_DOT4
+    vi16 first, last;
+    vi low, high;
+    __asm__("smull %0.8h, %1.8b, %2.8b" : "=w"(first) : "w"(data), "w"(weights));
+    __asm__("smull2 %0.8h, %1.16b, %2.16b" : "=w"(last) : "w"(data), "w"(weights));
+    __asm__("saddlp %0.4s, %1.8h" : "=w"(low) : "w"(first));
+    __asm__("saddlp %0.4s, %1.8h" : "=w"(high) : "w"(last));
+    __asm__("addp %0.4s, %0.4s, %1.4s" : "+w"(low) : "w"(high));
+    return acc + low;
+#elif !CIRCLET_HAS_DOT4
     vi16 d_even = (vi16)data & 0xff, d_odd = (vi16)((vu16)data >> 8);
     vi16 w_even = (vi16)weights << 8 >> 8, w_odd = (vi16)weights >> 8;
     return acc + v_madd_i16(d_even, w_even) + v_madd_i16(d_odd, w_odd);

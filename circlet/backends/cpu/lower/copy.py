@@ -102,7 +102,8 @@ def copy_loops(
     is_rows, loops = _inner_is_contiguous(loops), loops.scaled(size, size)
     if is_rows and (wide := _wide_elements(loops, size)):
         is_rows, loops, size = False, *wide
-    call = _rows_call if is_rows else _elements_call
+    is_reversed = loops.strides[0][-1] == -size and loops.strides[1][-1] == size
+    call = _rows_call if is_rows else _reversed_call if is_reversed else _elements_call
     call(op, context, (source, target), loops, size, target.tensor)
 
 
@@ -147,6 +148,16 @@ def _rows_call(
     params, tasks = row_fields(sizes, 1)
     params["source"], params["result"] = (stride_fields((*row[:-1], 1)) for row in loops.strides)
     context.call(op, Kernel("copy.h", "copy_rows"), params, refs, (written,), tasks=tasks)
+
+
+def _reversed_call(
+    op: Op, context: Context, refs: tuple[Ref, Ref], loops: Loops, size: int, written: Tensor
+) -> None:
+    """Rows of elements that lie backwards in the source."""
+    params, tasks = row_fields(loops.sizes, size)
+    params["source"], params["result"] = (stride_fields(row) for row in loops.strides)
+    kernel = Kernel("copy.h", "copy_reversed", (size,))
+    context.call(op, kernel, params, refs, (written,), tasks=tasks)
 
 
 def _task_blocks(columns: int, inner: int, size: int) -> tuple[int, int]:

@@ -408,6 +408,7 @@ _ROWS = (
 _DATA_MOVEMENT = (
     _row("copy_elements", "copy", "elements at strides", _E, "shape", "torchaudio_conformer"),
     _row("copy_rows", "copy", "rows", _E, "shape", "torchaudio_conformer"),
+    _row("copy_reversed", "copy", "rows backwards", _E, "slices", ""),
     _row("fill_border", "copy", "borders around images", _E, "storage", "vww_96_float"),
     _row("pad_rows", "copy", "padding", _E, "shape", "yamnet_audio_classifier"),
     _row("copy_indirect", "copy", "blocks and mirrors", _E, "slices", "style_transfer_f16_384"),

@@ -81,8 +81,9 @@ def tiles_of(
     counts = [float(count) for count in range(1, min(_MOST_VECTORS, ceil(vectors)) + 1)]
     halves = (count - 0.5 for count in counts if vectors % 1)
     counts += [half for half in halves if vectors % half == 0]
+    cost = costs.lane_tile if registers.by_lane else costs.float_tile
     candidates = [
-        (tile, costs.float_tile(tile.pixels, tile.vectors, depth))
+        (tile, cost(tile.pixels, tile.vectors, depth))
         for pixels in range(max(1, min(_MOST_PIXELS, width)), 0, -1)
         for count in counts
         if registers.hold(tile := Tile(pixels, count))

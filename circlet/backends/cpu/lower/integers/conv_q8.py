@@ -26,6 +26,7 @@ from circlet.backends.cpu.lower.integers.pairs_q8 import (
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
     fold_zero_points,
+    has_dot,
     has_pairs,
     output_bounds,
     refuses_weighted,
@@ -65,6 +66,7 @@ _SUM_BYTES = 16
 _MOST_APART = 4  # runs of pixels, for those between them to be flipped along
 _FLIP_LOADS, _FLIP_ROWS = "CONV_Q8_FLIP_LOADS", "CONV_Q8_FLIP_ROWS"
 _FLIP_TILES = "CONV_Q8_FLIP_TILES"
+_NARROW = " | CONV_Q8_NARROW"
 _NO_SUMS = "CONV_Q8_NO_SUMS"
 _SUMS_IN = "CONV_Q8_SUMS_IN"
 _SUMS_SPLAT = "CONV_Q8_SUMS_SPLAT"
@@ -158,7 +160,7 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         "splits": splits,
     }
     scratch_bytes = 0
-    how = _flip(product, row, tile, fact[1], context)
+    how = _flip(product, row, tile, fact[1], context).removesuffix(_NARROW)
     if how in (_FLIP_ROWS, _FLIP_TILES):
         pixels = product.width if how == _FLIP_ROWS else tile.pixels
         copy = _flipped_rows(product, row, pixels)
@@ -286,14 +288,22 @@ def _flip(product: Q8Product, row: Im2colRow, tile: Tile, products: str, context
     """Rows that several windows read are flipped once, if few products would share a flip."""
     if products == WIDE:
         return _FLIP_ROWS if row.rows > 1 else _FLIP_TILES
+    narrow = _NARROW if _is_narrow(product, context.target) else ""
     if not product.epilogue.flip:
         run_bytes = _grouped_bytes(product, row)
-        return dots_of(operand(product.op, 0), run_bytes, context.target)
+        return dots_of(operand(product.op, 0), run_bytes, context.target) + narrow
     if products == PAIRS:
         apart = _are_apart(product, row)
         return _FLIP_ROWS if row.rows > 1 else _FLIP_LOADS if apart else _FLIP_TILES
     once = row.rows > 1 and tile.vectors <= _FEW_VECTORS
-    return _FLIP_ROWS if once else _FLIP_LOADS
+    return (_FLIP_ROWS if once else _FLIP_LOADS) + narrow
+
+
+def _is_narrow(product: Q8Product, target: Target) -> bool:
+    """Whether no weight is -128, where two products are added in 16 bits (`conv_q8_lanes.h`)."""
+    if target.arch != "aarch64" or has_dot(target) or product.computed is not None:
+        return False
+    return bool(product.weights().min(initial=0) > np.iinfo(np.int8).min)
 
 
 def _are_apart(product: Q8Product, row: Im2colRow) -> bool:

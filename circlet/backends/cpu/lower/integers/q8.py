@@ -27,7 +27,7 @@ MAX_LEFT_SHIFT = 30
 
 def dot_is_signed(target: Target) -> bool:
     """Whether the target's dot product takes signed activations (CIRCLET_DOT_SIGNED)."""
-    return target.arch == "aarch64" and target.has("dotprod")
+    return target.arch == "aarch64"
 
 
 def has_dot(target: Target) -> bool:

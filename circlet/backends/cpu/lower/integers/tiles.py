@@ -25,10 +25,13 @@ def tiles_of(width: int, vectors: int, target: Target) -> tuple[Tile, ...]:
 
     Only short rows get tiles of many vectors: fewer distinct tiles are fewer functions to compile.
     """
-    wide = target.has("avx512f") if target.arch == "x86_64" else target.arch == "aarch64"
-    spare = _SPARE if has_dot(target) or has_pairs(target) else _EMULATED_SPARE
-    registers = (32 if wide else 16) - spare
-    candidates = _tiles_of_registers(registers, 4 if width >= _WIDE_ROW else 7)
+    wide = target.arch == "x86_64" and target.has("avx512f")
+    widest = 4 if width >= _WIDE_ROW else 7
+    if target.arch == "aarch64":
+        candidates = _tiles_by_lane(has_dot(target), widest)
+    else:
+        spare = _SPARE if has_dot(target) or has_pairs(target) else _EMULATED_SPARE
+        candidates = _tiles_of_registers((32 if wide else 16) - spare, widest)
     fitting = [row for row in candidates if row[0].pixels <= max(width, 1)]
     return best_first(fitting, width, vectors)
 
@@ -47,5 +50,21 @@ def _tiles_of_registers(registers: int, widest: int) -> tuple[tuple[Tile, float]
     found = []
     for vectors in range(1, widest + 1):
         most = min((registers + 1 - vectors) // vectors, _MOST_PIXELS)
+        found += [Tile(pixels, vectors) for pixels in range(1, most + 1)]
+    return tuple([(tile, costs.dot_tile(tile.pixels, tile.whole)) for tile in reversed(found)])
+
+
+@lru_cache(maxsize=8)
+def _tiles_by_lane(dots: bool, widest: int) -> tuple[tuple[Tile, float], ...]:
+    """Tiles of `conv_q8_lanes.h` that 32 registers hold, and their cycles.
+
+    A pixel has a register of inputs, and sums of a register; without a dot product two registers of
+    groups and sums of two, which take half of all registers at most.
+    """
+    sums, inputs, besides, held = (1, 1, 1, 31) if dots else (2, 3, 4, 16)
+    found = []
+    for vectors in range(1, widest + 1):
+        fitting = (32 - besides) // (sums * vectors + inputs)
+        most = min(fitting, held // (sums * vectors), _MOST_PIXELS)
         found += [Tile(pixels, vectors) for pixels in range(1, most + 1)]
     return tuple([(tile, costs.dot_tile(tile.pixels, tile.whole)) for tile in reversed(found)])

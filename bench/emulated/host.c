@@ -1,7 +1,8 @@
-/* Runs one native partition: host FOLDER THREADS INPUTS OUTPUTS
+/* Runs one native partition: host FOLDER THREADS INPUTS OUTPUTS RUNS [steps]
  *
  * FOLDER holds runtime.so, unit0.so .., plan.bin, constants.bin, and the buffers of the caller,
  * input0.bin .. and output0.bin .., which are mapped: a run writes the outputs' files in place.
+ * Marks (`mark.h`) stand around each run; with `steps` one follows each step of a run as well.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -9,9 +10,11 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "circlet_runtime.h"
+#include "mark.h"
 
 enum { MOST = 256 };
 
@@ -48,9 +51,17 @@ static void map_ports(const char *pattern, int count, void **buffers) {
     }
 }
 
+static void mark(void) { syscall(SYS_getppid, MARK); }
+
+static void mark_step(void *context, uint32_t step, uint64_t ns) {
+    (void)context, (void)step, (void)ns;
+    mark();
+}
+
 int main(int count, char **arguments) {
-    if (count != 5 || chdir(arguments[1]) != 0) fail("host", "FOLDER THREADS INPUTS OUTPUTS");
+    if (count < 6 || chdir(arguments[1]) != 0) fail("host", "FOLDER THREADS INPUTS OUTPUTS RUNS");
     int threads = atoi(arguments[2]), inputs = atoi(arguments[3]), outputs = atoi(arguments[4]);
+    int runs = atoi(arguments[5]);
     __typeof__(circlet_executable_create) *create =
         symbol("./runtime.so", "circlet_executable_create");
     __typeof__(circlet_binding_create) *bind = symbol("./runtime.so", "circlet_binding_create");
@@ -76,6 +87,15 @@ int main(int count, char **arguments) {
     uint32_t status = create(plan, plan_bytes, constants, constants_bytes, units, unit_count,
                              &executable);
     if (!status) status = bind(executable, input_buffers, output_buffers, threads, &binding);
-    if (!status) status = run(binding, 0);
+    if (!status && count > 6) {
+        __typeof__(circlet_binding_observe) *observe =
+            symbol("./runtime.so", "circlet_binding_observe");
+        status = observe(binding, mark_step, NULL);
+    }
+    for (int i = 0; !status && i < runs; i++) {
+        mark();
+        status = run(binding, 0);
+    }
+    mark();
     return status ? 100 + (int)status : 0;
 }

@@ -18,8 +18,8 @@ from circlet.backends.cpu.c_compiler import find_compiler
 from circlet.backends.cpu.toolchain import RUNTIME_DIR
 from circlet.target.targets import parse_target
 
-HOST = Path(__file__).with_name("host.c")
-TIMEOUT_S = 120
+FOLDER = Path(__file__).parent
+TIMEOUT_S = 600
 # Architecture -> qemu's program, the triple of Debian's cross C library, and that of zig.
 _ARCHES = {
     "aarch64": ("qemu-aarch64", "aarch64-linux-gnu", "aarch64-linux-gnu.2.34"),
@@ -53,7 +53,7 @@ class Machine:
         program = _ARCHES[self.arch][0]
         if shutil.which(program) is None:
             return f"there is no {program}: apt-get install {PACKAGES}"
-        if _major_version(program) < self.oldest_qemu:
+        if major_version(program) < self.oldest_qemu:
             return f"{program} is older than version {self.oldest_qemu}, which runs {self.target}"
         if not (self.sysroot / "lib" / "libc.so.6").exists():
             return f"there is no C library in {self.sysroot}: apt-get install {PACKAGES}"
@@ -76,18 +76,18 @@ MACHINES = (
 
 
 @lru_cache(maxsize=8)
-def _major_version(program: str) -> int:
+def major_version(program: str) -> int:
+    """The first number of the release of a program of qemu's; 0 where it tells none."""
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     found = re.search(r"version (\d+)", done.stdout)
     return int(found[1]) if found else 0
 
 
-def build_host(arch: str, path: Path) -> Path:
+def build_host(arch: str, path: Path, source: str = "host.c") -> Path:
     """Build the program that loads and runs parts; needs no file of the architecture's."""
-    compiler = find_compiler()
     flags = ["-std=gnu11", "-O1", "-g0", "-Wall", "-Werror", "-fno-sanitize=all", "-rtlib=none"]
     target = ["-target", _ARCHES[arch][2], f"-I{RUNTIME_DIR}"]
-    command = [*compiler.command, *target, *flags, str(HOST), "-o", str(path)]
+    command = [*find_compiler().command, *target, *flags, str(FOLDER / source), "-o", str(path)]
     subprocess.run(command, check=True, timeout=TIMEOUT_S)
     return path
 
@@ -99,13 +99,31 @@ def run_emulated(
     inputs: Sequence[np.ndarray],
     folder: Path,
     threads: int = 1,
+    *,
+    runs: int = 1,
+    options: Sequence[str] = (),
+    steps: bool = False,
 ) -> list[np.ndarray]:
-    """The outputs of one run of a network that is one native partition.
+    """The outputs of the last of some runs of a network that is one native partition.
+
+    Args:
+        artifact: Has code for the machine's target.
+        machine: What is emulated.
+        host: The program of `build_host`.
+        inputs: In the network's order.
+        folder: Is made; holds the program's files.
+        threads: Threads of a run.
+        runs: How often it runs.
+        options: Further options of qemu.
+        steps: Whether to mark every step of the runs.
 
     Raises:
-        EmulationError: The program ended with another status than 0.
+        EmulationError: The network has several partitions, or the program ended with another
+            status than 0.
     """
     values = [Value.from_json(fields) for fields in artifact.metadata["values"]]
+    if len(artifact.metadata["partitions"]) != 1:
+        raise EmulationError("the network is not one native partition")
     (part,) = artifact.metadata["partitions"]
     (code,) = _code_for(artifact, machine).partitions
     buffers = [_start(value) for value in values]
@@ -116,8 +134,9 @@ def run_emulated(
     for side in ("input", "output"):
         for position, number in enumerate(part[f"{side}s"]):
             (folder / f"{side}{position}.bin").write_bytes(buffers[number].tobytes())
-    counts = [str(threads), str(len(part["inputs"])), str(len(part["outputs"]))]
-    _run([*machine.command(), str(host), str(folder), *counts])
+    counts = [threads, len(part["inputs"]), len(part["outputs"]), runs]
+    words = [str(folder), *map(str, counts), *(["steps"] if steps else [])]
+    run([*machine.command(), *options, str(host), *words])
     files = {number: folder / f"output{i}.bin" for i, number in enumerate(part["outputs"])}
     wanted = [(files[number], values[number]) for number in artifact.metadata["outputs"]]
     return [np.fromfile(path, value.dtype).reshape(value.shape) for path, value in wanted]
@@ -127,10 +146,19 @@ class EmulationError(Exception):
     """A program under qemu did not end well."""
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+def run(command: list[str]) -> str:
+    """What a program prints.
+
+    Raises:
+        EmulationError: It ended with another status than 0, or took too long.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise EmulationError(f"took longer than {TIMEOUT_S} s") from error
     if done.returncode:
         raise EmulationError(f"status {done.returncode}: {done.stderr}")
+    return done.stdout
 
 
 def _code_for(artifact: Artifact, machine: Machine) -> TargetCode:
