@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from circlet.frontends.signature_runner import SignatureRunner
     from circlet.frontends.tensor_buffer import TensorBuffer
     from circlet.frontends.user_ops import register_op
+    from circlet.pareto.api import pareto
     from circlet.profiling import profile
     from circlet.runtime.load_artifact import load_artifact
     from circlet.runtime.session import Session
@@ -60,6 +61,7 @@ _HOMES = {
     "load_artifact": "circlet.runtime.load_artifact",
     "load_delegate": "circlet.frontends.delegates",
     "optimize": "circlet.compiler.optimize",
+    "pareto": "circlet.pareto.api",
     "profile": "circlet.profiling",
     "register_op": "circlet.frontends.user_ops",
     "save": "circlet.formats",
@@ -90,6 +92,7 @@ __all__ = [
     "load_artifact",
     "load_delegate",
     "optimize",
+    "pareto",
     "profile",
     "register_op",
     "save",

@@ -165,10 +165,15 @@ class EngineCompiler(ModelCompiler):
 
 
 class EngineExecutable:
-    """A network that any number of runners may read."""
+    """A network that any number of runners may read.
+
+    Attributes:
+        constants: The network's file, which holds its weights.
+    """
 
     def __init__(self, model: bytes, engine: Engine) -> None:
         self._model, self._engine = model, engine
+        self.constants = np.frombuffer(model, np.uint8)
 
     def bind(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int

@@ -22,8 +22,11 @@ from circlet.cli.common import (
     strict_option,
 )
 from circlet.cli.console import console, say, show_table
+from circlet.cli.progress import working
 from circlet.cli.standard_input import InputFile
 from circlet.commands.place import Placement, PlaceRequest, place_network
+from circlet.pareto.find import SearchRequest
+from circlet.pareto.settings import EvaluationSettings
 
 
 @click.command(cls=CircletCommand, name="place")
@@ -44,15 +47,29 @@ from circlet.commands.place import Placement, PlaceRequest, place_network
 @click.option(
     "--against", type=click.Path(path_type=Path), help="Say how it differs from this file."
 )
+@click.option(
+    "--front", type=click.Path(path_type=Path), help="Place as a point of this front is placed."
+)
+@click.option("--search", is_flag=True, help="Find a front now, and place as a point of it is.")
+@click.option(
+    "--best",
+    default="time",
+    show_default=True,
+    help="Which point: time, memory, or from 0 (time) to 1 (memory).",
+)
 @max_memory_option
 @json_option
-def command(as_json: bool, **options: object) -> None:
+def command(as_json: bool, search: bool, **options: object) -> None:
     """Place the operators of MODEL on backends by preference and by rules; nothing is run.
 
     circlet place net.tflite --backend cpu,reference --backend-of 'CONV_2D=litert'
     """
     chosen = options_of(options)
-    found = place_network(PlaceRequest(options=chosen, **options))  # type: ignore[arg-type]
+    if search:
+        settings = EvaluationSettings(options=chosen)
+        options["search"] = SearchRequest(options["model"], settings)  # type: ignore[arg-type]
+    with working("placing"):
+        found = place_network(PlaceRequest(options=chosen, **options))  # type: ignore[arg-type]
     if as_json:
         print_json({**asdict(found), "transfer_bytes": found.transfer_bytes})
         return
@@ -78,5 +95,9 @@ def _show(found: Placement) -> None:
     say(f"{counted(len(found.transfers), 'transfer')}, {found.transfer_bytes:,} bytes")
     for moved in found.moved:
         say(f"{moved.source}: {moved.before or 'nowhere'} -> {moved.after or 'nowhere'}")
+    if found.chosen is not None:
+        say(f"as measured: {found.chosen.us:,.1f} us, {found.chosen.mib:,.2f} MiB")
     if found.output:
         say(f"written: {found.output}")
+        if found.chosen is not None:
+            say(f"to run: circlet run MODEL --placement-file FILE {found.chosen.run}")

@@ -101,6 +101,11 @@ from circlet.options import VERIFY
 @click.option("--warmup", default=0, type=click.IntRange(0), help="Untimed runs before those.")
 @click.option("--delay", default=0.0, type=click.FloatRange(0), help="Seconds between timed runs.")
 @click.option("--placement", is_flag=True, help="Print which backend runs which operator.")
+@click.option(
+    "--placement-file",
+    type=click.Path(path_type=Path),
+    help="Place operators as this file says, which `circlet place -o` wrote.",
+)
 @max_memory_option
 @json_option
 def command(as_json: bool, placement: bool, **options: object) -> None:

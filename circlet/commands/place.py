@@ -8,10 +8,13 @@ from pathlib import Path
 
 from circlet.compiler.planning import PlannedModel, plan
 from circlet.compiler.template import Template
+from circlet.errors import InputError
 from circlet.formats import load
 from circlet.ir import Tensor
 from circlet.options import DEFAULT_OPTIONS, Options
-from circlet.placement.file import read_placement, rules_of, write_placement
+from circlet.pareto.find import SearchRequest, find_front
+from circlet.pareto.front import FrontPoint, read_front
+from circlet.placement.file import read_placement, rules_of, with_placement, write_placement
 from circlet.placement.rule import Placed
 
 
@@ -25,6 +28,9 @@ class PlaceRequest:
         placement: A file of a placement to start from; its rules come after those of the options.
         output: Where to write the placement; None for nowhere.
         against: A file of a placement to compare with.
+        front: A file of a front, from which a placement is taken.
+        search: A search for a front, from which a placement is taken.
+        best: Which point of the front, as `circlet.pareto.front.ParetoFront.best` reads it.
     """
 
     model: Path
@@ -32,6 +38,23 @@ class PlaceRequest:
     placement: Path | None = None
     output: Path | None = None
     against: Path | None = None
+    front: Path | None = None
+    search: SearchRequest | None = None
+    best: str = "time"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A point of a front.
+
+    Attributes:
+        us, mib: Its time and memory as measured, or else as predicted.
+        run: The options of `circlet run` for it, besides its placement.
+    """
+
+    us: float
+    mib: float
+    run: str
 
 
 @dataclass(frozen=True)
@@ -79,6 +102,7 @@ class Placement:
         transfers: What crosses between backends.
         moved: How it differs from the placement it was compared with.
         output: The file that was written, if any.
+        chosen: The point of a front that it is from, if any.
     """
 
     model: str
@@ -87,6 +111,7 @@ class Placement:
     transfers: tuple[Transfer, ...]
     moved: tuple[Moved, ...]
     output: str = ""
+    chosen: Chosen | None = None
 
     @property
     def transfer_bytes(self) -> int:
@@ -101,10 +126,11 @@ def place_network(request: PlaceRequest) -> Placement:
         InputError: A rule matches nothing, or a file holds no placement.
         CircletError: As `circlet.compiler.compile.compile_model`.
     """
-    options = request.options
-    if request.placement is not None:
-        known = rules_of(read_placement(request.placement))
-        options = options._replace(backend_of=(*options.backend_of, *known))
+    options = with_placement(request.options, request.placement)
+    point = _point(request)
+    if point is not None:
+        rules = (*options.backend_of, *rules_of(point.configuration.placement))
+        options = options._replace(backend_of=rules, level=point.configuration.setting.level)
     model = load(request.model, options.limits)
     planned = plan(Template.of(model, options), options)
     by_source = _by_source(planned.placed)
@@ -118,7 +144,28 @@ def place_network(request: PlaceRequest) -> Placement:
         tuple(_transfers(planned)),
         () if against is None else tuple(_moved(against, by_source)),
         "" if request.output is None else str(request.output),
+        None if point is None else _chosen(point),
     )
+
+
+def _point(request: PlaceRequest) -> FrontPoint | None:
+    """The point of a front that the request is for, if any."""
+    given = [
+        name for name in ("placement", "front", "search") if getattr(request, name) is not None
+    ]
+    if len(given) > 1:
+        where = ", ".join(f"--{name}" for name in given)
+        raise InputError("a placement comes from one place", where=where, fix="give one of them")
+    if request.front is not None:
+        return read_front(request.front).best(request.best)
+    return None if request.search is None else find_front(request.search).best(request.best)
+
+
+def _chosen(point: FrontPoint) -> Chosen:
+    time, memory = point.point
+    setting = point.configuration.setting
+    run = f"--threads {setting.threads} -O {setting.level}"
+    return Chosen(time / 1e3, memory / 2**20, run)
 
 
 def _by_source(placed: Sequence[Placed]) -> dict[str, str]:

@@ -40,6 +40,7 @@ from circlet.formats.paths import check_apart
 from circlet.formats.pixels import GUESSED, PixelMapping
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions
 from circlet.options import DEFAULT_EXECUTOR, DEFAULT_OPTIONS, Options
+from circlet.placement.file import with_placement
 from circlet.regular_files import check_replaceable, write_file
 from circlet.runtime.artifacts import ArtifactSource, artifact_source
 from circlet.runtime.session import Session
@@ -96,6 +97,7 @@ class RunRequest:
     trust: Trust = NO_TRUST
     least_score: float | None = None
     draw: Path | None = None
+    placement_file: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,8 @@ def run_network(request: RunRequest) -> RunReport:
     if request.draw:
         check_replaceable(request.draw, "the drawing")
         check_apart(request.draw, [*request.inputs, request.model, request.labels, request.output])
-    session = Session.of(source, request.options, threads=request.threads)
+    options = with_placement(request.options, request.placement_file)
+    session = Session.of(source, options, threads=request.threads)
     if request.output:
         check_output_count(request.output, unique_names(session.outputs))
     given = _given(request, session, sample)

@@ -86,7 +86,8 @@ class _Trial:
 
     def take_turn(self, seconds: float) -> None:
         """Time runs for so long, and keep their median."""
-        times, end = [], perf_counter() + seconds
+        times: list[float] = []
+        end = perf_counter() + seconds
         while self.failure is None and (not times or perf_counter() < end):
             start = perf_counter_ns()
             try:

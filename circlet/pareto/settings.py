@@ -38,6 +38,9 @@ class EvaluationSettings(Struct):
     timeout_s: float = 60.0
 
 
+DEFAULT_EVALUATION = EvaluationSettings()
+
+
 def options_of(configuration: Configuration, base: Options) -> Options:
     """The options of a session that runs a configuration.
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from circlet.errors import InputError
-from circlet.options import PlacementRules
+from circlet.options import Options, PlacementRules
 from circlet.regular_files import open_regular, write_file
 
 FORMAT = "circlet-placement"
@@ -52,6 +52,18 @@ def read_placement(path: Path) -> dict[str, str]:
         fix = "write one with circlet place MODEL -o FILE"
         raise InputError("a file holds no placement", where=str(path), why=why, fix=fix)
     return dict(backends)
+
+
+def with_placement(options: Options, path: Path | None) -> Options:
+    """Options that place operators as a file says, after their own rules; as they are for None.
+
+    Raises:
+        FileError: The file cannot be read.
+        InputError: It holds no placement.
+    """
+    if path is None:
+        return options
+    return options._replace(backend_of=(*options.backend_of, *rules_of(read_placement(path))))
 
 
 def rules_of(backends: Mapping[str, str]) -> PlacementRules:

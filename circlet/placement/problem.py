@@ -105,7 +105,7 @@ class Measurement(Struct):
             tolerated: more than 1 is a failure.
         error: Why it is no answer, as text; "" where it is one.
         code: The code of the error, such as "E-BACKEND"; "" where there is none.
-        rss_bytes: What a process of its own held at its peak beyond its start; 0 where not measured.
+        rss_bytes: What a process of its own held while it ran; 0 where that was not measured.
         partitions: How many partitions ran.
     """
 
@@ -159,17 +159,30 @@ class Crossing(Struct):
     size_bytes: int
 
 
+class Step(Struct):
+    """One op of the optimised network.
+
+    Attributes:
+        unit: The unit that it belongs to.
+        after: Steps that run before it.
+    """
+
+    unit: int
+    after: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A network to be placed at one setting.
 
-    Units stand in an order in which they may run. With U units, B backends and V values:
+    Units and steps stand in an order in which they may run. With U units, B backends, V values:
 
     Attributes:
         units, backends: What is placed, and where.
         setting: Threads, level and the like.
         time_ns: (U, B) times, infinite where the backend does not take the unit.
         held_bytes: (U, B) what the unit holds in memory beyond activations.
+        steps: The ops of the units.
         values: What units hand on.
         transfer_ns: (V, B, B) the time of handing a value from one backend to another.
         partition_ns: (B,) what one partition of the backend costs a run.
@@ -184,6 +197,7 @@ class Problem:
     setting: Setting
     time_ns: np.ndarray
     held_bytes: np.ndarray
+    steps: tuple[Step, ...]
     values: tuple[Crossing, ...]
     transfer_ns: np.ndarray
     partition_ns: np.ndarray

@@ -1,0 +1,121 @@
+"""What partitions and changes of backend cost, measured on chains of one cheap operator.
+
+Chains of poolings, which no backend joins into one, grow by the operator's own time with each
+link; what is left for no link at all is what a partition costs, by the bytes that go in and out.
+Two partitions of different backends, one behind the other, take longer than that by the transfer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from circlet.costs.alone import Loaded, load_all
+from circlet.costs.calibration import Line, fitted_line
+from circlet.costs.model import Costs
+from circlet.costs.timing import Meter, Run
+from circlet.errors import CircletError
+from circlet.ir import DType, Graph, Tensor
+from circlet.ops.build import builder
+from circlet.ops.geometry import SAME_UPPER
+from circlet.ops.pool import Pool2DAttrs
+from circlet.options import Options
+
+_SIDES = (8, 32, 128)  # images of 16 channels: 4 KiB, 64 KiB, 1 MiB
+_CHANNELS = 16
+_LINKS = (1, 3)
+_POOL = Pool2DAttrs(SAME_UPPER, (1, 1), (3, 3))
+
+
+class Chains(NamedTuple):
+    """Poolings on one backend, of one size.
+
+    Attributes:
+        size: Bytes of an image.
+        short, long: Chains of `_LINKS` poolings.
+    """
+
+    size: int
+    short: Loaded
+    long: Loaded
+
+
+@dataclass(frozen=True)
+class _InTurn:
+    """Runs one after the other, as one."""
+
+    runs: Sequence[Run]
+
+    def __call__(self, limit_ns: int) -> None:
+        for run in self.runs:
+            run(limit_ns)
+
+
+def pooling_chain(side: int, links: int) -> Graph:
+    """Poolings of a square image, one behind the other; each of them leaves its size."""
+    made = builder("chain")
+    image: Tensor = made.input("image", DType.FLOAT32, (1, side, side, _CHANNELS))
+    for link in range(links):
+        image = made.op("MAX_POOL_2D", [image], _POOL, name=f"pool {link}")
+    return made.output(image).build()
+
+
+def chains(backend: str, options: Options) -> list[Chains]:
+    """The chains of all sizes, or none where the backend does not take them."""
+    graphs = [pooling_chain(side, links) for side in _SIDES for links in _LINKS]
+    found = list(load_all(graphs, backend, options))
+    loaded = [each for each in found if isinstance(each, Loaded)]
+    if len(loaded) < len(graphs):
+        return []
+    pairs = zip(loaded[::2], loaded[1::2], strict=True)
+    return [Chains(short.partition.inputs[0].size_bytes, short, long) for short, long in pairs]
+
+
+def measure_border(costs: Costs, backend: str, meter: Meter) -> Line | None:
+    """What a partition costs by the bytes in and out, kept; None where it cannot be measured.
+
+    It is measured on one thread: waking others belongs to operators.
+    """
+    rows = []
+    try:
+        for size, short, long in chains(backend, costs.options):
+            bound = [chain.bound(1) for chain in (short, long)]
+            one, three = meter.times([each.runner.run for each in bound])
+            own = (three.ns - one.ns) / (_LINKS[1] - _LINKS[0])
+            rows.append((2.0 * size, max(1.0, one.ns - max(0.0, own))))
+    except CircletError:
+        return None
+    if not rows:
+        return None
+    line = fitted_line(rows)
+    costs.database.set_border(costs.context(backend, 1), *line)
+    return line
+
+
+def measure_transfers(costs: Costs, writer: str, reader: str, meter: Meter) -> bool:
+    """Times of handing values from one backend to another, kept; whether they were measured."""
+    border = [costs.known(name, 1).border.ns_per_byte for name in (writer, reader)]
+    try:
+        rows = list(_transfers(costs.options, writer, reader, border, meter))
+    except CircletError:
+        return False
+    if rows:
+        contexts = costs.context(writer, 1), costs.context(reader, 1)
+        costs.database.add_transfers(*contexts, rows)
+    return bool(rows)
+
+
+def _transfers(
+    options: Options, writer: str, reader: str, border: Sequence[float], meter: Meter
+) -> Iterator[tuple[int, float]]:
+    pairs = zip(chains(writer, options), chains(reader, options), strict=False)
+    for (size, first, _), (_, second, _) in pairs:
+        alone = [each.bound(1) for each in (first, second)]
+        before = first.bound(1)
+        after = second.bound(1, before.outputs)
+
+        in_turn = _InTurn((before.runner.run, after.runner.run))
+        runs: list[Run] = [*(each.runner.run for each in alone), in_turn]
+        one, other, together = (timing.ns for timing in meter.times(runs))
+        yield size, max(0.0, together - one - other + size * sum(border))

@@ -1,0 +1,197 @@
+"""A network and what its operators cost as problems, one for each setting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.errors import PlacementError, UnsupportedOp, UnsupportedOpsError
+from circlet.ir import Op, Tensor
+from circlet.ops import dtype_text
+from circlet.pareto.units import dependencies, sources_of, units_of
+from circlet.placement.problem import Costs, Crossing, Problem, Setting, Step, Unit
+
+
+@dataclass(frozen=True)
+class Level:
+    """A network as the passes of a level leave it.
+
+    Attributes:
+        name: The level.
+        ops: The ops that are placed, in order.
+        costs: What they cost at this level.
+    """
+
+    name: str
+    ops: tuple[Op, ...]
+    costs: Costs
+
+
+def problems_of(
+    levels: Sequence[Level],
+    backends: Sequence[str],
+    settings: Sequence[Setting],
+    fixed_bytes: Callable[[str], float] = lambda _: 0.0,
+) -> list[Problem]:
+    """A problem for each setting, all over the same units.
+
+    Args:
+        levels: One for each level that the settings name.
+        fixed_bytes: What a backend holds as soon as it is used at all.
+
+    Raises:
+        UnsupportedOpsError: Ops that none of the backends takes, all in one report.
+    """
+    names = units_of([level.ops for level in levels])
+    by_name = {level.name: _Builder(level, names, backends) for level in levels}
+    fixed = np.array([fixed_bytes(backend) for backend in backends], float)
+    return [by_name[setting.level].problem(setting, fixed) for setting in settings]
+
+
+class _Builder:
+    """What the problems of one level have in common."""
+
+    def __init__(
+        self, level: Level, names: Sequence[tuple[str, ...]], backends: Sequence[str]
+    ) -> None:
+        self._level, self._backends = level, tuple(backends)
+        number_of = {source: number for number, names_ in enumerate(names) for source in names_}
+        self._unit_of = {op: number_of[sources_of(op)[0]] for op in level.ops}
+        self._names = names
+        self._values = _values(level.ops, self._unit_of)
+        self._steps = _steps(level.ops, self._unit_of)
+
+    def problem(self, setting: Setting, fixed: np.ndarray) -> Problem:
+        """The problem of a setting."""
+        costs, backends = self._level.costs, self._backends
+        time, held, measured, reasons = self._operators(setting.threads)
+        transfer = np.zeros((len(self._values), len(backends), len(backends)))
+        for number, value in enumerate(self._values):
+            for i, writer in enumerate(backends):
+                for j, reader in enumerate(backends):
+                    if i != j:
+                        cost = costs.transfer_ns(value.size_bytes, writer, reader)
+                        transfer[number, i, j] = cost
+        return Problem(
+            self._units(time),
+            backends,
+            setting,
+            time,
+            held,
+            self._steps,
+            self._values,
+            transfer,
+            np.array([costs.partition_ns(backend) for backend in backends], float),
+            fixed,
+            float(_peak_bytes(self._level.ops)),
+            reasons,
+            measured,
+        )
+
+    def _operators(
+        self, threads: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[tuple[int, int], str]]:
+        """Times, bytes, whether times were measured, and why backends refuse units."""
+        shape = len(self._names), len(self._backends)
+        time, held = np.zeros(shape), np.zeros(shape)
+        measured = np.ones(shape, bool)
+        reasons: dict[tuple[int, int], str] = {}
+        costs = self._level.costs
+        for op, unit in self._unit_of.items():
+            for number, backend in enumerate(self._backends):
+                try:
+                    found = costs.operator_ns(op, backend, threads)
+                except PlacementError as error:
+                    reasons.setdefault((unit, number), f"{op.name} ({op.label}): {error.why}")
+                    time[unit, number] = np.inf
+                    continue
+                time[unit, number] += max(found.ns, 0.0)
+                measured[unit, number] &= found.measured
+                held[unit, number] += costs.operator_bytes(op, backend, threads)
+        self._check(time, reasons)
+        absent = [unit for unit in range(shape[0]) if unit not in set(self._unit_of.values())]
+        time[absent, 1:] = np.inf  # passes of this level left nothing of them to place
+        return time, held, measured, reasons
+
+    def _check(self, time: np.ndarray, reasons: dict[tuple[int, int], str]) -> None:
+        """See that each unit has a backend that takes all of it."""
+        homeless = set(np.flatnonzero(~np.isfinite(time).any(1)).tolist())
+        if homeless:
+            ops = [op for op, unit in self._unit_of.items() if unit in homeless]
+            why = {unit: [r for (u, _), r in reasons.items() if u == unit] for unit in homeless}
+            raise UnsupportedOpsError(
+                [
+                    UnsupportedOp(
+                        op.name,
+                        op.label,
+                        op.version,
+                        dtype_text(op),
+                        "; ".join(dict.fromkeys(why[self._unit_of[op]])),
+                    )
+                    for op in ops
+                ]
+            )
+
+    def _units(self, time: np.ndarray) -> tuple[Unit, ...]:
+        ops: list[list[Op]] = [[] for _ in self._names]
+        for op, unit in self._unit_of.items():
+            ops[unit].append(op)
+        return tuple(
+            Unit(names, members[0].label if members else "", _bytes_of(members))
+            for names, members in zip(self._names, ops, strict=True)
+        )
+
+
+def _bytes_of(ops: Sequence[Op]) -> int:
+    """All inputs and outputs of some ops, each once."""
+    tensors = dict.fromkeys(t for op in ops for t in (*op.inputs, *op.outputs) if t is not None)
+    return sum(tensor.size_bytes for tensor in tensors)
+
+
+def _steps(ops: Sequence[Op], unit_of: dict[Op, int]) -> tuple[Step, ...]:
+    """The ops by their units, in the order of the network; by units where that is none."""
+    position = {op: number for number, op in enumerate(ops)}
+    in_order = all(position[a] < position[b] for a, b in dependencies(ops))
+    order = ops if in_order else sorted(ops, key=lambda op: unit_of[op])
+    place = {op: number for number, op in enumerate(order)}
+    after: list[set[int]] = [set() for _ in order]
+    for first, second in dependencies(ops):
+        after[place[second]].add(place[first])
+    return tuple(
+        Step(unit_of[op], tuple(sorted(before))) for op, before in zip(order, after, strict=True)
+    )
+
+
+def _values(ops: Sequence[Op], unit_of: dict[Op, int]) -> tuple[Crossing, ...]:
+    """What units hand on to others, in the order in which it is made."""
+    readers: dict[Tensor, set[int]] = {}
+    for op in ops:
+        for tensor in op.inputs:
+            if tensor is not None:
+                readers.setdefault(tensor, set()).add(unit_of[op])
+    found = []
+    for op in ops:
+        for tensor in op.outputs:
+            others = tuple(sorted(readers.get(tensor, set()) - {unit_of[op]}))
+            if others and not tensor.is_variable:
+                found.append(Crossing(unit_of[op], others, tensor.size_bytes))
+    return tuple(found)
+
+
+def _peak_bytes(ops: Sequence[Op]) -> int:
+    """The most bytes of computed tensors that are alive while one op runs."""
+    last = {t: i for i, op in enumerate(ops) for t in (*op.inputs, *op.outputs) if t is not None}
+    alive, peak = 0, 0
+    known: set[Tensor] = set()
+    for index, op in enumerate(ops):
+        new = [t for t in dict.fromkeys((*op.inputs, *op.outputs)) if t is not None]
+        new = [t for t in new if not t.is_constant and t not in known]
+        known.update(new)
+        alive += sum(tensor.size_bytes for tensor in new)
+        peak = max(peak, alive)
+        ended = [t for t in known if last[t] == index]
+        alive -= sum(tensor.size_bytes for tensor in ended)
+        known.difference_update(ended)
+    return peak

@@ -1,0 +1,108 @@
+"""Measurements as they are made, a line each: a search that was ended goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from circlet.errors import InputError
+from circlet.placement.problem import Configuration, Measurement, Setting
+from circlet.regular_files import open_regular, unwritable
+
+_FORMAT = "circlet-measurements"
+_VERSION = 1
+_MOST_BYTES = 1 << 30
+
+
+class Journal:
+    """A file of measurements of one network under the same circumstances.
+
+    A last line that was not written to its end is forgotten.
+
+    Args:
+        path: The file; it is made where there is none.
+        about: What all measurements share; another file's must be the same.
+
+    Attributes:
+        known: What was measured, by configuration.
+
+    Raises:
+        FileError: It cannot be read or written.
+        InputError: It holds something else, or measurements under other circumstances.
+    """
+
+    def __init__(self, path: Path, about: Mapping[str, object]) -> None:
+        self.path = path
+        self.known: dict[Configuration, Measurement] = {}
+        head = {"format": _FORMAT, "version": _VERSION, **about}
+        if path.exists():
+            self._read(head)
+        if not path.exists() or not path.stat().st_size:
+            self._append(head)
+
+    def add(self, configuration: Configuration, measurement: Measurement) -> None:
+        """Keep a measurement; it is on the disk when this returns.
+
+        Raises:
+            FileError: It cannot be written.
+        """
+        self.known[configuration] = measurement
+        self._append({**configuration.as_dict(), "measurement": measurement._asdict()})
+
+    def _append(self, entry: Mapping[str, object]) -> None:
+        line = json.dumps(entry, ensure_ascii=False, sort_keys=True) + "\n"
+        try:
+            with self.path.open("ab") as file:
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise unwritable("measurements", self.path, error) from error
+
+    def _read(self, head: Mapping[str, object]) -> None:
+        with open_regular(self.path, "measurements") as file:
+            data = file.read(_MOST_BYTES)
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            os.truncate(self.path, len(whole))
+        lines = whole.splitlines()
+        if not lines:
+            return
+        try:
+            found = json.loads(lines[0])
+            if found == json.loads(json.dumps(head)):
+                self.known = dict(map(_entry, lines[1:]))
+                return
+        except (ValueError, KeyError, TypeError) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise InputError("measurements cannot be read", where=str(self.path), why=why) from None
+        is_ours = isinstance(found, dict) and found.get("format") == _FORMAT
+        changed = [k for k in head if is_ours and found.get(k) != json.loads(json.dumps(head[k]))]
+        why = f"other {', '.join(changed)}" if changed else f"it is not of the format {_FORMAT}"
+        raise InputError(
+            "a file holds measurements of something else",
+            where=str(self.path),
+            why=why,
+            fix="name another file, which is then made",
+        )
+
+
+def _entry(line: bytes) -> tuple[Configuration, Measurement]:
+    entry = json.loads(line)
+    return configuration_of(entry), Measurement(**entry["measurement"])
+
+
+def configuration_of(entry: Mapping[str, object]) -> Configuration:
+    """A configuration from plain data.
+
+    Raises:
+        KeyError, TypeError: It is none.
+    """
+    placement, setting = entry["placement"], entry["setting"]
+    if not isinstance(placement, dict) or not isinstance(setting, dict):
+        raise TypeError("a configuration is a placement and a setting")
+    if not all(isinstance(text, str) for text in (*placement, *placement.values())):
+        raise TypeError("a placement is a table of names")
+    return Configuration(placement, Setting(**setting))
