@@ -23,8 +23,8 @@ from circlet.placement.problem import Configuration, Measurement
 from tests.fleet.test_space import SPACE
 
 SMALL = SPACE._replace(threads=(1,))
-HERE = Machine("here", {"processor": "x", "cores": "2"})
-THERE = Machine("there", {"processor": "y", "cores": "2"})
+HERE = Machine("here", {"cpu": "x", "cores": "2"})
+THERE = Machine("there", {"cpu": "y", "cores": "2"})
 
 
 @pytest.fixture

@@ -163,9 +163,9 @@ def test_what_nothing_is_said_of_goes_to_the_first_backend() -> None:
         ({"OP_BACKEND_ALLOPS": "fast"}, OneConfig(rules=(("*", "fast"),))),
         ({"BACKENDS": "cpu", "OP_BACKEND_ALLOPS": "fast"}, OneConfig(("cpu", "reference"))),
         ({"EXECUTOR": "Parallel"}, OneConfig(executor="parallel")),
-        ({"USE_SCHEDULER": "1", "PROFILING_MODE": "0"}, OneConfig(uses_scheduler=True)),
+        ({"USE_SCHEDULER": "1", "PROFILING_MODE": "0"}, OneConfig(scheduling="known")),
         ({"USE_SCHEDULER": "false", "PROFILING_MODE": "NO"}, OneConfig()),
-        ({"USE_SCHEDULER": "OFF", "PROFILING_MODE": "y"}, OneConfig(profiles=True)),
+        ({"USE_SCHEDULER": "y", "PROFILING_MODE": "1"}, OneConfig(scheduling="measure")),
     ],
 )
 def test_settings_become_rules(settings: dict[str, str], wanted: OneConfig) -> None:
@@ -193,7 +193,10 @@ def test_what_means_nothing_is_logged_or_strictly_an_error(
         one_config({key: text}, KNOWN, strict=True)
 
 
-@pytest.mark.parametrize("settings", [{"BACKENDS": "acl_cl;ruy"}, {"EXECUTOR": "linear"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"BACKENDS": "acl_cl;ruy"}, {"EXECUTOR": "linear"}, {"PROFILING_MODE": "1"}],
+)
 def test_what_one_would_not_start_with_is_an_error(settings: dict[str, str]) -> None:
     with pytest.raises(InputError):
         one_config(settings, KNOWN)
