@@ -15,6 +15,7 @@ COMMANDS = {
     "opening": "how opening grows with a network, in each of many forms",
     "optimize": "how optimising a file grows with a network, in each of many forms",
     "resize": "time to make networks ready for other input sizes",
+    "executors": "partitions side by side beside partitions in turn",
     "bound_call": "what a call costs beside the network's work",
     "nnapi": "the Android Neural Networks API beside the file's door",
     "kernels": "what one kernel of docs/kernels.md takes in its network",
