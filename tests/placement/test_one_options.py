@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from circlet import Session
+from circlet.compiler.planning import plan
+from circlet.compiler.template import Template
 from circlet.config import one_settings
 from circlet.errors import InputError
 from circlet.ir import Model, Origin
@@ -107,8 +109,10 @@ OPERATIONS = [
 
 
 def placed(settings: dict[str, str]) -> dict[str, str]:
-    session = Session(MODEL, one_config=settings)
-    return {str(row["source"]): str(row["backend"]) for row in session.placement}
+    """Where the operators of the sample go; nothing is compiled."""
+    options = with_one_settings(Options(), settings)
+    table = plan(Template.read(MODEL, options), options).placed
+    return {row.op.name: row.backend for row in table}
 
 
 def test_every_operation_of_one_stands_for_kinds_that_there_are() -> None:
@@ -210,7 +214,7 @@ def test_a_position_that_the_file_lacks_is_logged_or_strictly_an_error(
         assert placed(settings)["probabilities"] == "reference"
     assert "7=reference" in caplog.text
     with pytest.raises(InputError, match="7=reference"):
-        Session(MODEL, one_config=settings, strict=True)
+        Session(MODEL, one_config={**settings, "BACKENDS": "cpu;reference"}, strict=True)
 
 
 def test_a_file_of_settings_is_read_as_one_reads_it(tmp_path: Path) -> None:
