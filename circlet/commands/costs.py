@@ -34,7 +34,7 @@ class CostsRequest:
         seconds: For the runs of each whole network.
         again: Whether what is known is measured anew.
         check: Whether to tell how far predictions miss.
-        exported: Where to write an `exec_time.json`.
+        exported: Where to write an exec_time.json.
         imported: One to read.
         forget: Whether all that is known of this machine is deleted first.
     """

@@ -7,7 +7,8 @@ Two partitions of different backends, one behind the other, take longer than tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,10 +23,12 @@ from circlet.ops.geometry import SAME_UPPER
 from circlet.ops.pool import Pool2DAttrs
 from circlet.options import Options
 
+LOGGER = logging.getLogger(__name__)
 _SIDES = (8, 32, 128)  # images of 16 channels: 4 KiB, 64 KiB, 1 MiB
 _CHANNELS = 16
 _LINKS = (1, 3)
-_POOL = Pool2DAttrs(SAME_UPPER, (1, 1), (3, 3))
+_POOL = Pool2DAttrs(SAME_UPPER, (1, 1), (2, 2))
+_RESOLUTION = 0.05  # of a time, below which differences say nothing
 
 
 class Chains(NamedTuple):
@@ -75,47 +78,55 @@ def chains(backend: str, options: Options) -> list[Chains]:
 def measure_border(costs: Costs, backend: str, meter: Meter) -> Line | None:
     """What a partition costs by the bytes in and out, kept; None where it cannot be measured.
 
-    It is measured on one thread: waking others belongs to operators.
+    It is measured on one thread: waking others belongs to operators. Differences are told from
+    the fastest runs, which what else the machine does disturbs least.
     """
-    rows = []
+    rows, errors = [], []
     try:
         for size, short, long in chains(backend, costs.options):
             bound = [chain.bound(1) for chain in (short, long)]
             one, three = meter.times([each.runner.run for each in bound])
-            own = (three.ns - one.ns) / (_LINKS[1] - _LINKS[0])
-            rows.append((2.0 * size, max(1.0, one.ns - max(0.0, own))))
-    except CircletError:
+            own = (three.low - one.low) / (_LINKS[1] - _LINKS[0])
+            rows.append((2.0 * size, max(0.0, one.low - max(0.0, own))))
+            errors.append(_RESOLUTION * three.low)
+    except CircletError as error:
+        LOGGER.warning("what a partition of %s costs is not measured: %s", backend, error.what)
         return None
     if not rows:
         return None
-    line = fitted_line(rows)
+    line = fitted_line(rows, errors)
     costs.database.set_border(costs.context(backend, 1), *line)
     return line
 
 
-def measure_transfers(costs: Costs, writer: str, reader: str, meter: Meter) -> bool:
-    """Times of handing values from one backend to another, kept; whether they were measured."""
-    border = [costs.known(name, 1).border.ns_per_byte for name in (writer, reader)]
-    try:
-        rows = list(_transfers(costs.options, writer, reader, border, meter))
-    except CircletError:
-        return False
-    if rows:
+def measure_transfers(costs: Costs, pairs: Iterable[tuple[str, str]], meter: Meter) -> None:
+    """Times of handing values from one backend to another, kept; those that fail are left out.
+
+    Args:
+        pairs: The backends that write and those that read.
+    """
+    made: dict[str, list[Chains]] = {}
+    for writer, reader in pairs:
+        border = [costs.known(name, 1).border.ns_per_byte for name in (writer, reader)]
+        try:
+            for name in (writer, reader):
+                made[name] = made[name] if name in made else chains(name, costs.options)
+            rows = list(_transfers(made[writer], made[reader], border, meter))
+        except CircletError as error:
+            LOGGER.warning("no transfer from %s to %s is measured: %s", writer, reader, error.what)
+            continue
         contexts = costs.context(writer, 1), costs.context(reader, 1)
         costs.database.add_transfers(*contexts, rows)
-    return bool(rows)
 
 
 def _transfers(
-    options: Options, writer: str, reader: str, border: Sequence[float], meter: Meter
+    writers: Sequence[Chains], readers: Sequence[Chains], border: Sequence[float], meter: Meter
 ) -> Iterator[tuple[int, float]]:
-    pairs = zip(chains(writer, options), chains(reader, options), strict=False)
-    for (size, first, _), (_, second, _) in pairs:
+    for (size, first, _), (_, second, _) in zip(writers, readers, strict=False):
         alone = [each.bound(1) for each in (first, second)]
         before = first.bound(1)
         after = second.bound(1, before.outputs)
-
         in_turn = _InTurn((before.runner.run, after.runner.run))
         runs: list[Run] = [*(each.runner.run for each in alone), in_turn]
-        one, other, together = (timing.ns for timing in meter.times(runs))
+        one, other, together = (timing.low for timing in meter.times(runs))
         yield size, max(0.0, together - one - other + size * sum(border))

@@ -10,7 +10,8 @@ import numpy as np
 from circlet.costs.fit import robust
 from circlet.costs.rows import ALONE, WITHIN, Row, Whole
 
-_LEAST_SHARE = 0.02  # of a time that is left for the operator itself
+_UNDERCUT = 0.05  # of the operators may be
+_LEAST_SHARE = 0.1  # of a time that is left for the operator: differences tell no less
 _NOISE_NS = 500.0  # times below count as such in relative errors
 _PARTITION_NS = 1000.0  # by which the cost of a partition may be wrong at the least
 _TRUST = 0.1  # weight of what was known before, beside that of one network
@@ -44,14 +45,30 @@ class Calibration(NamedTuple):
     partition_ns: float = 0.0
 
 
-def fitted_line(rows: Sequence[tuple[float, float]]) -> Line:
-    """The line with least relative errors through sizes and nanoseconds; zero for no rows."""
+def fitted_line(rows: Sequence[tuple[float, float]], errors: Sequence[float] | None = None) -> Line:
+    """The line with least relative errors through sizes and nanoseconds; zero for no rows.
+
+    Args:
+        errors: By how much each time may be wrong; in proportion to it where none are given.
+    """
     if not rows:
         return Line()
     sizes, times = np.array(rows, float).T
-    weights = 1 / np.maximum(times, _NOISE_NS)
+    weights = 1 / np.maximum(times if errors is None else np.array(errors), _NOISE_NS)
     terms = np.stack((np.ones_like(sizes), sizes), axis=1) * weights[:, None]
     return Line(*map(float, robust(terms, times * weights)))
+
+
+def bounded(border: Line, rows: Iterable[Row]) -> Line:
+    """A border that nearly no operator undercuts, which was measured alone with one of its own.
+
+    Engines prepare what goes in and out of a pooling otherwise than of a convolution.
+    """
+    alone = [row for row in rows if row.way == ALONE]
+    whole = [(row.ns, border.at(row.signature.features.data_bytes)) for row in alone]
+    ratios = [ns / taken for ns, taken in whole if taken > 0]
+    scale = min(1.0, float(np.quantile(ratios, _UNDERCUT))) if ratios else 1.0
+    return Line(border.ns * scale, border.ns_per_byte * scale)
 
 
 def net_ns(row: Row, border: Line) -> float:
@@ -78,8 +95,9 @@ def calibrated(wholes: Iterable[Whole], rows: Mapping[str, Row], border: Line) -
         if sums is None or not whole.ns:
             continue
         alone, within = sums
-        terms.append((alone / whole.ns, whole.partitions / whole.ns))
-        wanted.append(1 - within / whole.ns)
+        most = max(whole.ns, alone + within)  # one that gains much counts no more than others
+        terms.append((alone / most, whole.partitions / most))
+        wanted.append((whole.ns - within) / most)
     if len(wanted) == 2:
         return Calibration(1.0, border.ns)
     found = robust(np.array(terms), np.array(wanted))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from circlet.costs.fit import LEAST_NS
 from circlet.costs.known import Known
 from circlet.costs.signature import Signature
 
@@ -56,7 +57,7 @@ def without_network(
         fits = known.fits.without(own)
         for signature in own.values():
             measured, predicted = known.measured(signature), fits.predict(signature)
-            if measured is not None and predicted is not None and measured.ns >= 1:
+            if measured is not None and predicted is not None and measured.ns >= LEAST_NS:
                 ratio = predicted.ns / measured.ns
                 found.setdefault(signature.family, []).append(ratio)
     return _summed(dict(sorted(found.items())), backend, threads, NETWORK)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 from circlet.artifact.cache import usable_folder
@@ -66,20 +67,15 @@ CREATE TABLE IF NOT EXISTS imported (
   quantised INTEGER NOT NULL, size INTEGER NOT NULL, us INTEGER NOT NULL,
   PRIMARY KEY (context, name, quantised, size)) WITHOUT ROWID;
 """
-_UNUSABLE = {  # nothing is wrong with the file
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_NOMEM,
-}
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class _OtherTablesError(sqlite3.DatabaseError):
+    """The file is a database, but not of costs."""
 
 
 class Database:
-    """The file; not to be used by several threads at once.
+    """The file; threads may share it, and processes may open it at once.
 
     Args:
         path: Where it lies; ":memory:" for nowhere.
@@ -90,7 +86,8 @@ class Database:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._pid = os.getpid()
+        self._pid, self._lock = os.getpid(), Lock()
+        self._inherited: list[sqlite3.Connection] = []
         self._connection = self._opened()
 
     @classmethod
@@ -221,14 +218,16 @@ class Database:
 
     def _change(self, do: Callable[[sqlite3.Connection], T]) -> T:
         """What a transaction gives; a damaged file is replaced by an empty one, once."""
-        if os.getpid() != self._pid:  # SQLite forbids to carry a connection into a child
-            self._pid, self._connection = os.getpid(), self._opened()
-        try:
-            with self._connection:
-                return do(self._connection)
-        except sqlite3.Error as error:
+        if os.getpid() != self._pid:  # a child may neither use nor close what it inherits
+            self._inherited.append(self._connection)
+            self._pid, self._lock, self._connection = os.getpid(), Lock(), self._opened()
+        with self._lock:
+            try:
+                with self._connection:
+                    return do(self._connection)
+            except sqlite3.Error as error:
+                self._set_aside(error)
             self._connection.close()
-            self._set_aside(error)
             self._connection = self._opened()
             with self._connection:
                 return do(self._connection)
@@ -247,9 +246,10 @@ class Database:
         """Rename a damaged file, with what SQLite keeps beside it, and say so.
 
         Raises:
-            CacheError: It is not the file that is at fault, or it cannot be renamed.
+            CacheError: What the file holds is not at fault, or it cannot be renamed.
         """
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNUSABLE:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code not in _DAMAGED and not isinstance(error, _OtherTablesError):
             raise _unusable(self.path, error) from error
         aside = f"{self.path}.damaged"
         try:
@@ -267,7 +267,7 @@ class Database:
 
 
 def _connected(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_WAIT_S)
+    connection = sqlite3.connect(path, timeout=_WAIT_S, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -283,11 +283,11 @@ def _connected(path: str) -> sqlite3.Connection:
 
 
 def _check_schema(connection: sqlite3.Connection) -> None:
-    """sqlite3.DatabaseError where the file holds other tables, or triggers, than made here."""
+    """_OtherTablesError where the file holds other tables, or triggers, than are made here."""
     found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     wanted = {_plain(text) for text in _SCHEMA.split(";") if text.strip()}
     if {_plain(str(text)) for (text,) in found} != wanted:
-        raise sqlite3.DatabaseError("it holds other tables")
+        raise _OtherTablesError("it holds other tables")
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Costs to and from ONE's `exec_time.json`."""
+"""Costs to and from ONE's exec_time.json."""
 
 from __future__ import annotations
 

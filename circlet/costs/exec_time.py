@@ -1,4 +1,4 @@
-"""ONE's `exec_time.json`: microseconds of operators by backend, name, quantisation and size.
+"""ONE's exec_time.json: microseconds of operators by backend, name, quantisation and size.
 
 `{"<backend>": {"<operator, or another backend>": {"0" or "1": [[bytes, us], ...]}}}`. The bytes
 are those of all operands and results, constants included, and "1" is for unsigned quantised bytes.

@@ -22,6 +22,9 @@ Floats = npt.NDArray[np.float64]
 FEWEST = 3
 """Measured operators that a family needs to be fitted by itself."""
 
+LEAST_NS = 20.0
+"""What an operator takes at the least that is computed by itself."""
+
 _NEIGHBOURS = 4
 _WIDTH = 0.7  # of the neighbourhood, in logarithms of sizes
 _DOUBT = 0.25  # weight of no correction at all, which is all that is left far from any
@@ -124,7 +127,8 @@ class Fit:
             return fit
         misses = np.abs([np.log(ratio) for ratio in fit.ratios()])
         covered = min(1.0, _COVERED * (1 + 1 / len(samples)))  # the next one counts as well
-        spread = float(np.quantile(misses, covered, method="higher")) * (1 + 2 / len(samples))
+        spread = float(np.quantile(misses, covered, method="higher"))
+        spread *= 1 + len(samples) ** -0.5  # it is not known better than that itself
         return Fit(fit.samples, coefficients, left, max(spread, _LEAST_SPREAD))
 
     def predict(self, features: Features, without: int | None = None) -> Prediction:
@@ -174,8 +178,8 @@ class Fits:
 
     @staticmethod
     def of(samples: Iterable[Sample]) -> Fits:
-        """Models of measured operators; those that took no time are told by none."""
-        return Fits(tuple(sample for sample in samples if sample.ns >= 1.0))
+        """Models of measured operators, without those that others' kernels compute on the way."""
+        return Fits(tuple(sample for sample in samples if sample.ns >= LEAST_NS))
 
     def without(self, keys: Collection[str]) -> Fits:
         """The models as if some operators had not been measured."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from circlet.costs.calibration import Calibration, Line, calibrated, net_ns
+from circlet.costs.calibration import Calibration, Line, bounded, calibrated, net_ns
 from circlet.costs.database import Database
 from circlet.costs.estimate import Estimate
 from circlet.costs.exec_time import ExecTime, Record
@@ -36,14 +36,15 @@ class Known:
     def read(database: Database, context: int, backend: str, on_one: int) -> Known:
         """What the database holds of a context, and of borders in the one of a single thread."""
         rows: dict[str, Row] = {}
-        for row in database.operators(context):
+        measured = database.operators(context)
+        for row in measured:
             if row.way == WITHIN or row.signature.key not in rows:
                 rows[row.signature.key] = row
         border = database.border(on_one)
         imported = ExecTime()
         for name, quantised, size, us in database.imported(context):
             imported.update(Record(backend, name, quantised, size, us))
-        line = Line(*border) if border else Line()
+        line = bounded(Line(*border), measured) if border else Line()
         wholes = tuple(database.networks(context))
         return Known(rows, line, wholes, border is not None, imported)
 

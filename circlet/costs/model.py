@@ -48,7 +48,7 @@ class Costs:
     """Costs on this machine, by this version, under these options: measured, or else predicted.
 
     Rows of other machines, of other versions of Circlet, of a backend's engine or compiler, and of
-    other options are never used. Not to be used by several threads at once.
+    other options are never used.
 
     Args:
         database: Where measurements are kept.

@@ -69,10 +69,13 @@ def measure(
             stage.note(f"{backend}, {count}")
             _measure_backend(costs, network, backend, count, effort)
             stage.advance(1)
-    for writer, reader in permutations(backends, 2):
-        known = costs.database.transfers(costs.context(writer, 1), costs.context(reader, 1))
-        if effort.again or not known:
-            measure_transfers(costs, writer, reader, effort.meter)
+    pairs = [
+        (writer, reader)
+        for writer, reader in permutations(backends, 2)
+        if effort.again
+        or not costs.database.transfers(costs.context(writer, 1), costs.context(reader, 1))
+    ]
+    measure_transfers(costs, pairs, effort.meter)
     costs.changed()
 
 

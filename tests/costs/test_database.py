@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sqlite3
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -107,6 +108,30 @@ def test_a_forked_child_opens_the_file_anew(path: Path) -> None:
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert [found.signature.key for found in database.operators(context)] == ["child"]
+
+
+def test_threads_share_a_database(path: Path) -> None:
+    database = Database(str(path))
+    context = database.context(CONTEXT)
+
+    def write(name: str) -> None:
+        for number in range(20):
+            database.add_operators(context, [row(f"{name} {number}")])
+
+    writers = [Thread(target=write, args=(name,)) for name in ("one", "two")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(database.operators(context)) == 40
+
+
+def test_a_database_that_is_closed_is_not_taken_for_damaged(path: Path) -> None:
+    database = Database(str(path))
+    database.close()
+    with pytest.raises(CacheError, match="closed"):
+        database.context(CONTEXT)
+    assert path.exists()
 
 
 @pytest.mark.parametrize(

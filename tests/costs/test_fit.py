@@ -7,12 +7,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from circlet.costs.calibration import Line, fitted_line
+from circlet.costs.calibration import Line, bounded, fitted_line
 from circlet.costs.check import ALL, without_network, without_operator
 from circlet.costs.database import Database
 from circlet.costs.fit import Fits, Sample, nonnegative, robust
 from circlet.costs.known import Known
-from circlet.costs.rows import WITHIN, Context, Row
+from circlet.costs.rows import ALONE, WITHIN, Context, Row
 from circlet.costs.signature import Features, Signature
 
 
@@ -68,6 +68,15 @@ def test_a_line_goes_through_its_points() -> None:
     assert line == pytest.approx((1000, 0.5))
     assert line.at(20_000) == pytest.approx(11_000)
     assert fitted_line([]) == Line(0, 0)
+
+
+def test_no_border_is_larger_than_what_operators_take_with_it() -> None:
+    border = Line(1000, 1.0)
+    ways = ((ALONE, 4500), (WITHIN, 5))
+    rows = [Row(signature(1e3, 8000), way, ns, ns, ns, 0) for way, ns in ways]
+    assert bounded(border, rows) == pytest.approx((500, 0.5))
+    assert bounded(border, rows[1:]) == border
+    assert bounded(border, [rows[0]._replace(ns=50_000)]) == border
 
 
 def test_sizes_between_and_beyond_follow_the_roofline() -> None:

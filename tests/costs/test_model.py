@@ -168,7 +168,7 @@ def test_transfers_are_measured_between_two_backends(fakes: Fakes) -> None:
     costs = costs_on(fakes, [], "near", "far")
     says = costs.transfer_ns(1 << 20, "near", "far")
     assert says == pytest.approx(14000 + 2**20)  # what both say of themselves
-    assert measure_transfers(costs, "near", "far", Meter(clock=fakes.clock))
+    measure_transfers(costs, [("near", "far")], Meter(clock=fakes.clock))
     costs.changed()
     assert costs.transfer_ns(1 << 20, "near", "far") == pytest.approx(0.25 * 2**20, rel=0.05)
     assert costs.transfer_ns(1 << 20, "near", "near") == 0
@@ -219,7 +219,7 @@ def test_what_was_measured_is_exported_by_the_names_of_one(fakes: Fakes) -> None
     fakes.add("fake", formula)
     fakes.add("other", formula)
     costs = costs_on(fakes, [relu(250)], "fake", "other")
-    measure_transfers(costs, "fake", "other", Meter(clock=fakes.clock))
+    measure_transfers(costs, [("fake", "other")], Meter(clock=fakes.clock))
     costs.changed()
     records = list(exported(costs, ["fake", "other"], 1).records())
     (own,) = [r for r in records if r.backend == "fake" and r.name == "ReLU"]
