@@ -19,6 +19,7 @@ COMMANDS = {
     "bound_call": "what a call costs beside the network's work",
     "nnapi": "the Android Neural Networks API beside the file's door",
     "kernels": "what one kernel of docs/kernels.md takes in its network",
+    "pareto": "how many measurements searches for placements need",
     "report": "makes docs/performance.md of a result",
 }
 

@@ -11,7 +11,7 @@ from circlet.costs.fit import robust
 from circlet.costs.rows import ALONE, WITHIN, Row, Whole
 
 _UNDERCUT = 0.05  # of the operators may be
-_LEAST_SHARE = 0.02  # of a time that is left for the operator itself
+_LEAST_SHARE = 0.1  # of a time that is left for the operator: differences tell no less
 _NOISE_NS = 500.0  # times below count as such in relative errors
 _PARTITION_NS = 1000.0  # by which the cost of a partition may be wrong at the least
 _TRUST = 0.1  # weight of what was known before, beside that of one network

@@ -18,6 +18,7 @@ import circlet
 from circlet.errors import InputError
 from circlet.options import Options
 from circlet.pareto import find
+from circlet.pareto.calibrate import with_fixed_bytes
 from circlet.pareto.find import SearchRequest, find_front
 from circlet.pareto.front import as_dict, read_front, write_front
 from circlet.pareto.journal import Journal
@@ -181,7 +182,7 @@ def test_choices_are_checked(name: str, value: str) -> None:
 
 def test_python_calls_the_package() -> None:
     with pytest.raises(InputError, match="no such strategy"):
-        circlet.pareto(branches(), search="x")  # type: ignore[operator]
+        circlet.pareto(branches(), search="x")
 
 
 def test_ids_are_numbers_whose_lowest_digit_is_the_first_symbol() -> None:
@@ -228,7 +229,21 @@ def test_ones_solutions_by_kind_place_all_operators_of_it(tmp_path: Path) -> Non
     found = read_one(path, REQUEST)
     fast = found.points[0].configuration.placement
     assert [fast[f"op {n}"] for n in range(6)] == ["third", "first", "second"] * 2
-    assert found.points[0].point == (1e6, 400 * 1024)
+    assert found.points[0].point == pytest.approx((1e6, 400 * 1024))
     path.write_text(json.dumps({"opmap": [0, 1], "solutions": rows}))
     with pytest.raises(InputError, match="another network"):
         read_one(path, REQUEST)
+
+
+def test_what_backends_hold_is_learnt_from_each_by_itself() -> None:
+    fixed = np.array([0.0, 5e7, 2e7])
+    problem = replace(PROBLEM, time_ns=np.nan_to_num(PROBLEM.time_ns, posinf=500.0))
+    real = Space.of([replace(problem, fixed_bytes=fixed, base_bytes=3e6)])
+    model = Space.of([replace(problem, fixed_bytes=np.zeros(3))])
+    alone = [(0, *[backend] * 6) for backend in range(3)]
+    points = [(float(t), float(m)) for t, m in real.predicted(alone)]
+    learnt = with_fixed_bytes(model, dict(zip(alone, points, strict=True)))
+    others = [*alone, (0, 0, 1, 0, 1, 1, 0), (0, 0, 1, 2, 0, 1, 2)]
+    np.testing.assert_allclose(learnt.predicted(others)[:, 1], real.predicted(others)[:, 1])
+    failed = dict.fromkeys(alone, (math.inf, math.inf))
+    assert with_fixed_bytes(model, failed) is model

@@ -7,6 +7,7 @@ import { card } from "report/overview";
 const d3 = globalThis.d3;
 const MARGIN = { top: 20, right: 30, bottom: 52, left: 96 };
 const HEIGHT = 420;
+const MIB = 1 << 20;
 const COLOURS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#0072b2", "#d55e00"];
 const MOST_NAMES = 400;
 
@@ -66,14 +67,15 @@ function drawPlot(parent, front, choose) {
   const width = Math.max(480, parent.clientWidth);
   const x = d3.scaleLinear(padded(front.points, (point) => point.us),
     [MARGIN.left, width - MARGIN.right]).nice();
-  const y = d3.scaleLinear(padded(front.points, (point) => point.bytes),
+  const mib = d3.scaleLinear(padded(front.points, (point) => point.bytes / MIB),
     [HEIGHT - MARGIN.bottom, MARGIN.top]).nice();
+  const y = (bytes) => mib(bytes / MIB);
   const svg = d3.select(parent).append("svg").attr("width", width).attr("height", HEIGHT)
     .attr("role", "group").attr("aria-label", "Time and memory of placements");
   svg.append("g").attr("class", "axis").attr("transform", `translate(0,${HEIGHT - MARGIN.bottom})`)
     .call(d3.axisBottom(x).ticks(6).tickFormat(format.time));
   svg.append("g").attr("class", "axis").attr("transform", `translate(${MARGIN.left},0)`)
-    .call(d3.axisLeft(y).ticks(6).tickFormat(format.bytes)
+    .call(d3.axisLeft(mib).ticks(6).tickFormat((value) => `${d3.format("~r")(value)} MiB`)
       .tickSizeInner(-(width - MARGIN.left - MARGIN.right)).tickPadding(8));
   svg.append("text").attr("class", "axis-title").attr("text-anchor", "middle")
     .attr("x", width / 2).attr("y", HEIGHT - 10).text("Time of one run");
