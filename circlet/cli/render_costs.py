@@ -22,6 +22,8 @@ def show_costs(report: CostsReport, top: int | None) -> None:
     _show_between(out, report)
     _show_misses(out, report)
     _show_exchange(out, report)
+    if report.warning:
+        line(out, f"warning: {report.warning} while this was measured; --again measures anew")
     line(out, f"kept in {report.database}")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from circlet.backends.registry import backend_names, find_backend
+from circlet.comparison.load import Moment, reason
 from circlet.costs.check import Misses, without_network, without_operator
 from circlet.costs.estimate import Estimate
 from circlet.costs.exchange import exported, import_times
@@ -140,6 +141,8 @@ class CostsReport:
         imported: How many times another tool's file gave; None where there was none.
         skipped: Backends of that file that are not installed.
         exported: The file that was written, or "".
+        others: Cores that other processes used meanwhile; None where the system does not tell.
+        warning: Why the times that were measured now are not to be trusted, or "".
     """
 
     database: str
@@ -152,6 +155,8 @@ class CostsReport:
     imported: int | None = None
     skipped: tuple[str, ...] = ()
     exported: str = ""
+    others: float | None = None
+    warning: str = ""
 
 
 def costs_of(request: CostsRequest) -> CostsReport:
@@ -205,8 +210,11 @@ def _report(request: CostsRequest, costs: Costs, backends: Sequence[str]) -> Cos
         imported, skipped = import_times(costs, times, request.threads[0])
     networks = [Network.read(path, costs, backends) for path in request.models]
     effort = Effort(seconds=request.seconds, again=request.again)
+    begin = _moment()
     for network in networks:
         measure(costs, network, backends, request.threads, effort)
+    end = _moment()
+    others = begin.others_until(end) if begin and end and networks else None
     if request.exported is not None:
         exported(costs, backends, request.threads[0]).write(request.exported)
     is_asked = bool(networks)
@@ -221,7 +229,17 @@ def _report(request: CostsRequest, costs: Costs, backends: Sequence[str]) -> Cos
         imported,
         skipped,
         str(request.exported or ""),
+        others,
+        "" if others is None else reason({"others_during": round(others, 2)}),
     )
+
+
+def _moment() -> Moment | None:
+    """The CPU time of all processes so far, where the system tells it."""
+    try:
+        return Moment.now()
+    except OSError:
+        return None
 
 
 def _network(

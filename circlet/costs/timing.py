@@ -12,6 +12,7 @@ import numpy as np
 Clock = Callable[[], int]
 Run = Callable[..., object]
 _FEWEST, _MOST = 5, 200
+_FEWEST_SLOW, _PATIENCE = 2, 5  # where each run takes more than the budget
 _SAMPLE_NS = 20_000  # what a sample takes at the least: the clock itself takes a part of it
 _MOST_REPEATS = 256
 _WARM_RUNS, _WARM_SHARE = 10, 5
@@ -52,7 +53,9 @@ class Meter:
         while len(samples[0]) < _MOST:
             for run, count, own in zip(runs, repeats, samples, strict=True):
                 own.append(self._sample(run, count) / count)
-            if len(samples[0]) >= _FEWEST and self.clock() - begin > budget:
+            spent = self.clock() - begin
+            fewest = _FEWEST if spent < _PATIENCE * budget else _FEWEST_SLOW
+            if len(samples[0]) >= fewest and spent > budget:
                 break
         return [_timing(own) for own in samples]
 
@@ -67,7 +70,7 @@ class Meter:
         self._sample(run, 1)
         least, spent = self._sample(run, 1), 0
         for _ in range(_WARM_RUNS):
-            if spent > self.budget_ns // _WARM_SHARE:
+            if spent + least > self.budget_ns // _WARM_SHARE:
                 break
             last = self._sample(run, 1)
             least, spent = min(least, last), spent + last

@@ -15,6 +15,7 @@ from circlet.compiler.template import Source, Template
 from circlet.costs.model import Costs
 from circlet.costs.rows import WITHIN, Row, Whole
 from circlet.ir import Op
+from circlet.ir.regions import reachable
 from circlet.options import DEFAULT_BACKENDS, Options
 from circlet.profiling.calls import TimedCall, planned_again, timed_calls
 from circlet.profiling.profiler import random_inputs
@@ -128,7 +129,7 @@ class _Spent:
 
 @dataclass
 class Division:
-    """Divides the times of calls among operators.
+    """Divides the times of calls among operators; those of branches go to what runs the branches.
 
     Those that a call computes share its time by their arithmetic, or by the bytes that they move
     where none of them computes.
@@ -143,7 +144,7 @@ class Division:
     spent: dict[int, _Spent] = field(default_factory=dict)
 
     def add(self, call: TimedCall) -> None:
-        """Divide the time of a call."""
+        """Divide the time of a call; that of one which no operator stands for is left out."""
         numbers = [number for number, _ in call.work.sources]
         places = sorted({place for n in numbers for place in self.sources.get(n, ())})
         for place, share in zip(places, self._shares(places), strict=True):
@@ -154,6 +155,8 @@ class Division:
             own.held += share * call.work.constant_bytes
 
     def _shares(self, places: Sequence[int]) -> list[float]:
+        if not places:
+            return []
         for column in (0, 1):
             whole = sum(self.weights[place][column] for place in places)
             if whole:
@@ -187,8 +190,9 @@ def _rows(costs: Costs, network: Network, backend: str, calls: Sequence[TimedCal
 def _division(costs: Costs, network: Network) -> Division:
     sources: dict[int, list[int]] = {}
     for place, op in enumerate(network.ops):
-        for source in op.origin.sources:
-            sources.setdefault(source.id, []).append(place)
+        inner = [each for region in op.regions for graph in reachable(region) for each in graph.ops]
+        for number in {source.id for each in (op, *inner) for source in each.origin.sources}:
+            sources.setdefault(number, []).append(place)
     features = [costs.signature(op).features for op in network.ops]
     return Division([(f.computing, f.data_bytes + f.weight_bytes) for f in features], sources)
 

@@ -43,6 +43,7 @@ def test_a_call_is_divided_by_arithmetic_else_by_bytes() -> None:
 def test_operators_that_descend_from_one_share_its_calls() -> None:
     division = Division([(1.0, 1.0), (3.0, 1.0)], {7: [0, 1]})
     division.add(call(4.0, 7))
+    division.add(call(9.0, 8))  # which no operator descends from
     assert [division.spent[place].ns for place in (0, 1)] == [1000, 3000]
 
 
