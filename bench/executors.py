@@ -80,9 +80,7 @@ def measured(title: str, source: bytes | Path, threads: int, rounds: int) -> flo
             np.testing.assert_array_equal(got, wanted)
     ratios = [turn / side for turn, _, side in zip(*times, strict=True)]
     low, *_, high = quantiles(ratios, n=20)
-    shown = "  ".join(
-        f"{way} {median(own):9.1f} us" for way, own in zip(_WAYS, times, strict=True)
-    )
+    shown = "  ".join(f"{way} {median(own):9.1f} us" for way, own in zip(_WAYS, times, strict=True))
     print(
         f"{title:32} {partitions:3} partitions  {shown}  "
         f"turn / side {median(ratios):.2f} ({low:.2f} to {high:.2f})",
