@@ -15,11 +15,13 @@ COMMANDS = {
     "opening": "how opening grows with a network, in each of many forms",
     "optimize": "how optimising a file grows with a network, in each of many forms",
     "resize": "time to make networks ready for other input sizes",
+    "executors": "partitions side by side beside partitions in turn",
     "bound_call": "what a call costs beside the network's work",
     "arm": "instructions on emulated Arm processors, beside LiteRT",
     "ops": "every operator alone beside the peers, the costliest losses first",
     "nnapi": "the Android Neural Networks API beside the file's door",
     "kernels": "what one kernel of docs/kernels.md takes in its network",
+    "pareto": "how many measurements searches for placements need",
     "opencl": "networks on an OpenCL device, beside its peaks, PyTorch and the backend cpu",
     "report": "makes docs/performance.md of a result",
 }

@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from circlet.frontends.user_ops import register_op
     from circlet.pareto.api import pareto
     from circlet.profiling import profile
+    from circlet.runtime.adaptive import AdaptiveSession
     from circlet.runtime.load_artifact import load_artifact
     from circlet.runtime.session import Session
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdaptiveSession": "circlet.runtime.adaptive",
     "CircletError": "circlet.errors",
     "CompiledModel": "circlet.frontends.compiled_model",
     "CpuKernelMode": "circlet.frontends.compiled_model_options",
@@ -68,6 +70,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AdaptiveSession",
     "CircletError",
     "CompiledModel",
     "CpuKernelMode",

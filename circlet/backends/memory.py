@@ -8,7 +8,11 @@ memory is not brought back in between. A runner without these methods copies in 
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Protocol, runtime_checkable
+
+from circlet.backends.base import BackendInfo
+from circlet.plan.transfers import Home
 
 
 @runtime_checkable
@@ -42,3 +46,8 @@ class OwnMemory(Protocol):
         It is not uploaded then. False where that cannot be done, and nothing has changed.
         """
         ...
+
+
+def home_of(info: BackendInfo) -> Home:
+    """Where the values of a backend's partitions lie."""
+    return Home(info.memory, isfinite(info.transfer_bytes_per_ns))

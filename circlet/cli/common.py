@@ -137,7 +137,12 @@ def options_of(picked: dict[str, object]) -> Options:
     chosen = DEFAULT_OPTIONS._replace(**{name: picked.pop(name) for name in names})
     from circlet.runtime.one_options import with_one_settings
 
-    return with_one_settings(chosen, picked.pop("one_config", None))  # type: ignore[arg-type]
+    chosen = with_one_settings(chosen, picked.pop("one_config", None))  # type: ignore[arg-type]
+    if not chosen.scheduling:
+        return chosen
+    from circlet.commands.scheduling import schedule
+
+    return schedule(chosen, picked.get("model"), picked.get("threads"))
 
 
 def given_options() -> list[str]:

@@ -71,7 +71,8 @@ def command(as_json: bool, search: bool, **options: object) -> None:
     with working("placing"):
         found = place_network(PlaceRequest(options=chosen, **options))  # type: ignore[arg-type]
     if as_json:
-        print_json({**asdict(found), "transfer_bytes": found.transfer_bytes})
+        sums = {"transfer_bytes": found.transfer_bytes, "copied_bytes": found.copied_bytes}
+        print_json({**asdict(found), **sums})
         return
     _show(found)
 
@@ -91,8 +92,10 @@ def _show(found: Placement) -> None:
     say(f"partitions in order: {parts}")
     for each in found.transfers:
         size = "a size known in a run" if each.bytes is None else f"{each.bytes:,} bytes"
-        say(f"{each.writer} -> {each.reader}: {each.tensor}, {size}")
-    say(f"{counted(len(found.transfers), 'transfer')}, {found.transfer_bytes:,} bytes")
+        how = f"copied from {each.source} to {each.target} memory" if each.is_copied else "shared"
+        say(f"{each.writer} -> {each.reader}: {each.tensor}, {size}, {how}")
+    sums = f"{found.transfer_bytes:,} bytes, {found.copied_bytes:,} of them copied"
+    say(f"{counted(len(found.transfers), 'transfer')}, {sums}")
     for moved in found.moved:
         say(f"{moved.source}: {moved.before or 'nowhere'} -> {moved.after or 'nowhere'}")
     if found.chosen is not None:

@@ -14,7 +14,7 @@ def show_fleet(report: dict[str, Any]) -> None:
     say(f"studies in {report['storage']}: {len(report['studies'])}")
     for study in report["studies"]:
         facts, counts = study["facts"], study["counts"]
-        say(f"{study['name']}@{study['fingerprint']}: {facts['processor']}, {facts['cores']} cores")
+        say(f"{study['name']}@{study['fingerprint']}: {facts['cpu']}, {facts['cores']} cores")
         say("  " + ", ".join(f"{count} {name}" for name, count in counts.items()))
         rows = [_row(point) for point in study["front"]]
         show_table(console(), ("time", "memory", "setting", "operators", "trial", "host"), rows)

@@ -92,6 +92,8 @@ def _rest(profile: Profile, top: int | None) -> Iterator[tuple[str, ...]]:
     if hidden:
         us = sum(row.us for row in hidden)
         yield _sum(us, us / profile.whole_us, f"{len(hidden)} others")
+    for row in profile.transfers:
+        yield _sum(row.us, row.us / profile.whole_us, row.title)
     yield _sum(profile.between_us, profile.between_us / profile.whole_us, BETWEEN)
     yield _sum(profile.whole_us, 1.0, "the whole run")
 

@@ -49,6 +49,11 @@ from circlet.report.page import data_text
     help="Timed runs; 0 neither compiles nor runs. Default: as many as take about a second.",
 )
 @click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
+@click.option(
+    "--front",
+    type=click.Path(path_type=Path),
+    help="Show this front of MODEL's placements, which `circlet pareto -o` wrote.",
+)
 @backend_option
 @level_option(default="O2", show_default=True)
 @precision_option(default="f32", show_default=True)

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from circlet.backends.memory import home_of
+from circlet.backends.registry import find_backend
 from circlet.compiler.planning import PlannedModel, plan
 from circlet.compiler.template import Template
 from circlet.errors import InputError
 from circlet.formats import load
-from circlet.ir import Tensor
 from circlet.options import DEFAULT_OPTIONS, Options
 from circlet.pareto.find import SearchRequest, find_front
 from circlet.pareto.front import FrontPoint, read_front
 from circlet.placement.file import read_placement, rules_of, with_placement, write_placement
 from circlet.placement.rule import Placed
+from circlet.plan.transfers import Transfer, transfers
 
 
 @dataclass(frozen=True)
@@ -68,22 +70,6 @@ class OperatorPlace:
 
 
 @dataclass(frozen=True)
-class Transfer:
-    """What one partition hands to another backend's.
-
-    Attributes:
-        tensor: The name of the value.
-        writer, reader: The backends.
-        bytes: Its size; None where it depends on the data of a run.
-    """
-
-    tensor: str
-    writer: str
-    reader: str
-    bytes: int | None
-
-
-@dataclass(frozen=True)
 class Moved:
     """A source operator that two placements put on different backends; "" where one has none."""
 
@@ -99,7 +85,7 @@ class Placement:
     Attributes:
         operators: Every operator of the optimised network, in order.
         partitions: Backend and number of operators of each partition, in order.
-        transfers: What crosses between backends.
+        transfers: What crosses between backends, and what of the caller's is copied.
         moved: How it differs from the placement it was compared with.
         output: The file that was written, if any.
         chosen: The point of a front that it is from, if any.
@@ -117,6 +103,11 @@ class Placement:
     def transfer_bytes(self) -> int:
         """The bytes of all transfers whose sizes are known."""
         return sum(transfer.bytes or 0 for transfer in self.transfers)
+
+    @property
+    def copied_bytes(self) -> int:
+        """Those of them that are copied."""
+        return sum(transfer.bytes or 0 for transfer in self.transfers if transfer.is_copied)
 
 
 def place_network(request: PlaceRequest) -> Placement:
@@ -180,17 +171,6 @@ def _moved(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Move
 
 
 def _transfers(planned: PlannedModel) -> Iterator[Transfer]:
-    writers: dict[Tensor, str] = {}
-    seen: set[tuple[Tensor, str]] = set()
-    for part in planned.partitions:
-        for tensor in part.inputs:
-            writer = writers.get(tensor, part.backend)
-            if writer != part.backend and (tensor, part.backend) not in seen:
-                seen.add((tensor, part.backend))
-                yield _transfer(tensor, writer, part.backend)
-        writers.update(dict.fromkeys(part.outputs, part.backend))
-
-
-def _transfer(tensor: Tensor, writer: str, reader: str) -> Transfer:
-    size = None if None in tensor.shape else tensor.size_bytes
-    return Transfer(tensor.name, writer, reader, size)
+    names = {part.backend for part in planned.partitions}
+    homes = {name: home_of(find_backend(name).describe()) for name in names}
+    return transfers(planned.model.main, planned.partitions, homes)

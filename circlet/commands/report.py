@@ -17,10 +17,12 @@ from circlet.formats import load
 from circlet.formats.arrays import random_array
 from circlet.formats.paths import check_apart
 from circlet.options import DEFAULT_OPTIONS, Options
+from circlet.pareto.front import read_front
 from circlet.regular_files import check_replaceable, write_file
 from circlet.report.collect import Subject, report_of_file, with_plan, with_refusals
 from circlet.report.compare import Comparison, compare
 from circlet.report.data import Report
+from circlet.report.front import with_front
 from circlet.report.page import page
 from circlet.report.read import is_page, reports_in
 from circlet.report.timing import measure
@@ -40,6 +42,7 @@ class ReportRequest:
         inputs: Files for the inputs; random data where there are none.
         runs: How often the network is run to be timed: for about a second where it is None, and
             not at all where it is 0.
+        front: A file of a front of the first network.
     """
 
     sources: tuple[Path, ...]
@@ -48,6 +51,7 @@ class ReportRequest:
     runs: int | None = None
     threads: int | None = None
     options: Options = DEFAULT_OPTIONS
+    front: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ def make_report(request: ReportRequest) -> Made:
     """
     _check(request)
     reports = tuple(report for path in request.sources for report in _reports(path, request))
+    if request.front is not None:
+        reports = (with_front(reports[0], read_front(request.front)), *reports[1:])
     if len(reports) > 2:
         raise InputError(
             "two reports can be compared",

@@ -20,13 +20,14 @@ from circlet.limits import MemoryBudget
 from circlet.ops.shape import copy_op
 from circlet.ops.state import initial_bytes, variables
 from circlet.ops.work import check_work
-from circlet.options import PRECISIONS, Options, Shapes
+from circlet.options import PRECISIONS, Options, Shapes, unscheduled
 from circlet.passes import Rewriter, pipeline
 from circlet.passes.add_states import add_states
 from circlet.passes.fold_constants import FoldLedger
 from circlet.placement.by_hand import chosen_by_hand
 from circlet.placement.by_source import chosen_by_source
 from circlet.placement.rule import Placed, Without, place
+from circlet.placement.views import with_views_moved
 from circlet.plan.input_shapes import forget_computed_sizes, set_input_shapes
 from circlet.plan.partition import Partition
 from circlet.plan.shapes import fix_shapes
@@ -102,6 +103,8 @@ def plan(
         LimitError: A tensor, or all inputs, outputs and what passes between partitions, are larger
             than allowed; or a run does more work.
     """
+    if options.scheduling:
+        raise unscheduled()
     refused = refused or {}
     budget = template.budget.copy()
     most_work = options.limits.allowed_work(budget.file_bytes)
@@ -130,6 +133,8 @@ def plan(
     }
     placed = place(graph, candidates[:asked], strict=options.strict, wanted=wanted)
     by_name = {compiler.name: compiler for compiler in compilers}
+    if not options.strict:
+        placed = with_views_moved(graph, placed, {c.name: c for c in candidates}, wanted)
     most, is_parallel = options.limits.partitions, options.executor == "parallel"
     last = compilers[asked - 1]
     placed, parts = partitioned(graph, placed, last, most, side_by_side=is_parallel)

@@ -10,12 +10,13 @@ import numpy as np
 from circlet.artifact.values import Value
 from circlet.backends.base import CompileJob, Executable, PartitionCompiler, Runner
 from circlet.backends.registry import find_backend
-from circlet.errors import BackendError, CircletError
+from circlet.errors import BackendError, CircletError, PlacementError
 from circlet.formats.arrays import Wanted, random_array
 from circlet.ir import Graph, Op, Tensor
 from circlet.ir.copy import copy_of_graph
 from circlet.ops.state import initial_value
 from circlet.options import Options
+from circlet.placement.interface import Reason
 from circlet.plan.partition import Partition, partition
 from circlet.target.targets import parse_targets
 
@@ -106,6 +107,7 @@ def _loaded(graphs: Sequence[Graph], name: str, options: Options) -> list[Loaded
     budget = options.limits.memory_budget(sum(tensor.size_bytes for tensor in constants))
     asked = options._replace(backends=(name,), backend_of=())
     compiler = backend.compiler(CompileJob(asked, targets, _names(graphs), budget=budget))
+    _check_taken(compiler, graphs)
     parts = [compiler.optimize(_partition(graph, name)) for graph in graphs]
     compiled = compiler.compile(parts)
     if compiled.refused:
@@ -121,6 +123,14 @@ def _loaded(graphs: Sequence[Graph], name: str, options: Options) -> list[Loaded
         )
         for part, made in zip(parts, compiled.partitions, strict=True)
     ]
+
+
+def _check_taken(compiler: PartitionCompiler, graphs: Sequence[Graph]) -> None:
+    """PlacementError where a backend refuses an op, of which it must not be given any."""
+    answers = ((op, compiler.supports(op)) for graph in graphs for op in graph.ops)
+    refused = [(op.name, op.label, a.text) for op, a in answers if isinstance(a, Reason)]
+    if refused:
+        raise PlacementError.moved(compiler.name, refused)
 
 
 def _with_memory(

@@ -16,7 +16,7 @@ from distributed.security import Security
 
 from circlet.errors import FleetError, InputError
 from circlet.fleet.machine import this_machine
-from circlet.regular_files import StrPath
+from circlet.regular_files import StrPath, open_regular
 from circlet.struct import Struct
 from circlet.target.threads import usable_cores
 
@@ -46,6 +46,7 @@ class Tls(Struct):
 
         Raises:
             InputError: Some of the three are given, not all.
+            FileError: One of them cannot be read.
         """
         given = [self.ca, self.cert, self.key]
         if not any(given):
@@ -53,6 +54,8 @@ class Tls(Struct):
         if not all(given):
             fix = "give --tls-ca, --tls-cert and --tls-key together, or none"
             raise InputError("TLS needs three files", where="TLS", fix=fix)
+        for path in given:
+            open_regular(path or "", "a file of TLS").close()
         files = {"tls_ca_file": os.fspath(self.ca or "")}
         for role in ("client", "scheduler", "worker"):
             files[f"tls_{role}_cert"] = os.fspath(self.cert or "")
@@ -61,6 +64,7 @@ class Tls(Struct):
 
 
 NO_TLS = Tls()
+_FAILURES = (OSError, ValueError, TypeError, TimeoutError)  # TypeError for tls:// without files
 Said = Callable[[str], None]
 
 
@@ -132,7 +136,7 @@ def connect(scheduler: str, tls: Tls, seconds: float = 20) -> Client:
     logging.getLogger("distributed").setLevel(logging.WARNING)
     try:
         return Client(scheduler, security=tls.security(), timeout=seconds, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
+    except _FAILURES as error:
         raise _unreachable(scheduler, error) from error
 
 
@@ -150,7 +154,7 @@ def _run(main: Callable[[], Coroutine[Any, Any, object]], where: str) -> None:
     try:
         with dask.config.set(_SETTINGS):
             asyncio.run(main())
-    except (OSError, ValueError, TimeoutError) as error:
+    except _FAILURES as error:
         raise _unreachable(where, error) from error
 
 

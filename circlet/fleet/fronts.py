@@ -10,7 +10,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial
 
 from circlet.fleet.space import Space
-from circlet.fleet.study import SEPARATOR, Counts, counts_of, is_evaluated
+from circlet.fleet.study import ABOUT, SEPARATOR, Counts, counts_of, is_evaluated
 from circlet.struct import Struct
 
 
@@ -57,10 +57,11 @@ def standings(storage: RDBStorage, name: str = "") -> list[Standing]:
     found = []
     for study in storage.get_all_studies():
         called, _, fingerprint = study.study_name.rpartition(SEPARATOR)
-        if "space" not in study.user_attrs or (name and called != name):
+        about = study.user_attrs.get(ABOUT)
+        if about is None or (name and called != name):
             continue
         trials = storage.get_all_trials(study._study_id, deepcopy=False)
-        found.append(_standing(called, fingerprint, study.user_attrs, trials))
+        found.append(_standing(called, fingerprint, about, trials))
     return sorted(found, key=lambda each: (each.name, each.fingerprint))
 
 

@@ -9,10 +9,9 @@ from functools import lru_cache
 from circlet import __version__
 from circlet.artifact.digest import digest
 from circlet.backends.registry import backend_names, find_backend
+from circlet.costs.machine import machine_facts
 from circlet.errors import CircletError
 from circlet.struct import Struct
-from circlet.target.host import host_architecture, host_model, host_words
-from circlet.target.threads import usable_cores
 
 _DIGITS = 12
 
@@ -45,11 +44,8 @@ class Machine(Struct):
 def this_machine() -> Machine:
     """The machine that this process runs on, with the cores that it may use."""
     facts = {
+        **{name: str(fact) for name, fact in machine_facts().items()},
         "circlet": __version__,
-        "architecture": host_architecture(),
-        "processor": host_model(),
-        "features": " ".join(sorted(host_words())),
-        "cores": str(usable_cores()),
     }
     for name in backend_names():
         try:

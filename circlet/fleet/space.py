@@ -11,8 +11,8 @@ from random import Random
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
 from circlet.errors import InputError
-from circlet.ir import Op
 from circlet.options import Options
+from circlet.pareto.units import sources_of, units_of
 from circlet.placement.interface import Supported
 from circlet.placement.problem import Configuration, Setting
 from circlet.struct import Struct
@@ -89,35 +89,19 @@ def space_of(model: Path, options: Options, threads: Sequence[int], levels: Sequ
     if not threads or not levels:
         fix = "give at least one number of threads and one level"
         raise InputError("a search has nothing to choose from", where="threads, levels", fix=fix)
-    options = options._replace(backend_of=(), level=levels[0])
-    planned = plan(Template.read(model, options), options)
-    groups = _joined([row.op for row in planned.placed])
-    units = []
-    for ops in groups:
-        sources = {source.name: None for op in ops for source in op.origin.sources}
-        takers = [
-            compiler.name
-            for compiler in planned.compilers
-            if all(isinstance(compiler.supports(op), Supported) for op in ops)
-        ]
-        units.append((tuple(sources), tuple(takers)))
-    return Space(tuple(units), options.backends, tuple(threads), tuple(levels))
-
-
-def _joined(ops: Sequence[Op]) -> list[list[Op]]:
-    """Ops in groups that share no source operator, in order."""
-    groups: list[list[Op]] = []
-    home: dict[str, list[Op]] = {}
-    for op in ops:
-        names = [source.name for source in op.origin.sources]
-        met = list({id(home[name]): home[name] for name in names if name in home}.values())
-        group = met[0] if met else []
-        if not met:
-            groups.append(group)
-        for other in met[1:]:
-            group += other
-            groups[:] = [each for each in groups if each is not other]
-        group.append(op)
-        known = (source.name for each in group for source in each.origin.sources)
-        home.update(dict.fromkeys(known, group))
-    return groups
+    planned = [
+        plan(Template.read(model, options), options._replace(backend_of=(), level=level))
+        for level in levels
+    ]
+    names = units_of([[row.op for row in each.placed] for each in planned])
+    number_of = {source: number for number, unit in enumerate(names) for source in unit}
+    refused: list[set[str]] = [set() for _ in names]
+    for each in planned:
+        for row in each.placed:
+            unit = number_of[sources_of(row.op)[0]]
+            for compiler in each.compilers:
+                if not isinstance(compiler.supports(row.op), Supported):
+                    refused[unit].add(compiler.name)
+    takers = [tuple(n for n in options.backends if n not in out) for out in refused]
+    units = tuple(zip(names, takers, strict=True))
+    return Space(units, options.backends, tuple(threads), tuple(levels))

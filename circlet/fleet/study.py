@@ -26,6 +26,7 @@ from circlet.struct import Struct
 
 SAMPLERS = ("nsga2", "tpe", "random")
 SEPARATOR = "@"
+ABOUT = "about"  # what a study is of, among its attributes
 _MOST_RETRIES = 3
 _MOST_COPIES = 3
 _POPULATION = 20
@@ -192,17 +193,17 @@ class TrialStudy:
         return self._study.get_trials(deepcopy=False)
 
     def _settle(self, about: dict[str, object]) -> None:
-        for key, wanted in about.items():
-            found = self._study.user_attrs.get(key)
-            if found is None:
-                self._study.set_user_attr(key, wanted)
-            elif found != wanted:
-                raise InputError(
-                    "there is a study of this name, of something else",
-                    where=self.name,
-                    why=f"its {key} is another",
-                    fix="give another --study, or the same network and choices",
-                )
+        found = self._study.user_attrs.get(ABOUT)
+        if found is None:
+            self._study.set_user_attr(ABOUT, about)
+        elif found != about:
+            other = [key for key in about if found.get(key) != about[key]]
+            raise InputError(
+                "there is a study of this name, of something else",
+                where=self.name,
+                why=f"its {' and '.join(other)} is another",
+                fix="give another --study, or the same network and choices",
+            )
 
 
 def counts_of(trials: Iterable[FrozenTrial]) -> Counts:

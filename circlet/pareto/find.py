@@ -21,6 +21,7 @@ from circlet.costs.whole import Network
 from circlet.errors import InputError
 from circlet.options import DEFAULT_OPTIONS, Options
 from circlet.pareto.build import Level, problems_of
+from circlet.pareto.calibrate import with_fixed_bytes
 from circlet.pareto.evaluate import check_settings, evaluate, evaluate_together
 from circlet.pareto.front import FrontPoint, ParetoFront, front_of, volume
 from circlet.pareto.journal import Journal
@@ -153,10 +154,12 @@ class _Search:
         singles = self._singles()
         budget = max(0, request.evaluations - len(singles))
         self._measure(singles)
+        known = {genome: self._point(genome) for genome in singles}
+        self.space = with_fixed_bytes(self.space, known)
+        self._predict(singles)
         if request.mode == "offline":
             self._measure(self._model_front()[: min(budget, _MOST_VERIFIED)])
         else:
-            known = {genome: self._point(genome) for genome in singles}
             steps = strategy(request.search, self.space, request.seed)
             search(self.space, steps, self._measure, budget, known)
         self._confirm(singles)
@@ -183,9 +186,9 @@ class _Search:
     def _measure(self, genomes: Sequence[Genome]) -> list[Point]:
         """Time and memory of genomes; what the journal knows is not measured again."""
         request, found = self.request, []
-        for genome, point in zip(genomes, self.space.predicted(genomes), strict=True):
+        self._predict(genomes)
+        for genome in genomes:
             configuration = self.space.configuration(genome)
-            self.predicted[configuration] = (float(point[0]), float(point[1]))
             known = self.journal.known.get(configuration) if self.journal else None
             known = self.measured.get(configuration, known)
             if known is None:
@@ -197,6 +200,12 @@ class _Search:
                 self.stage.advance(1)
             found.append(known.point)
         return found
+
+    def _predict(self, genomes: Sequence[Genome]) -> None:
+        """Take down what the model says of genomes."""
+        for genome, point in zip(genomes, self.space.predicted(genomes), strict=True):
+            pair = float(point[0]), float(point[1])
+            self.predicted[self.space.configuration(genome)] = pair
 
     def _confirm(self, singles: Sequence[Genome]) -> None:
         """Measure the front and the fastest singles again, side by side, and believe that."""

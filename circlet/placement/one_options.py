@@ -30,15 +30,14 @@ class OneConfig:
         backends: Backends in order of preference; empty where BACKENDS is not set.
         rules: For `Options.backend_of_source`.
         executor: The EXECUTOR as `Options.executor` names it; "" where it is not set.
-        uses_scheduler: USE_SCHEDULER: operators go where measured costs say.
-        profiles: PROFILING_MODE: runs are measured for these costs.
+        scheduling: As `Options.scheduling` has it: "known" for USE_SCHEDULER alone, "measure" with
+            PROFILING_MODE.
     """
 
     backends: tuple[str, ...] = ()
     rules: PlacementRules = ()
     executor: str = ""
-    uses_scheduler: bool = False
-    profiles: bool = False
+    scheduling: str = ""
 
 
 @dataclass
@@ -105,8 +104,7 @@ def one_config(
         backends,
         tuple(reading.rules),
         _executor(reading),
-        reading.is_true("USE_SCHEDULER"),
-        reading.is_true("PROFILING_MODE"),
+        _scheduling(reading),
     )
 
 
@@ -179,3 +177,17 @@ def _executor(reading: _Reading) -> str:
             fix="choose Linear, Dataflow or Parallel",
         )
     return text.lower()
+
+
+def _scheduling(reading: _Reading) -> str:
+    measures = reading.is_true("PROFILING_MODE")
+    if reading.is_true("USE_SCHEDULER"):
+        return "measure" if measures else "known"
+    if measures:
+        raise InputError(
+            "only a scheduler profiles",
+            where="PROFILING_MODE",
+            why="USE_SCHEDULER is not set",
+            fix="set USE_SCHEDULER=1 as well",
+        )
+    return ""

@@ -19,7 +19,7 @@ from circlet.ops.work import work_of, work_of_graph
 from circlet.plan.partition import Partition
 
 _LEAST_WORK = 2_000_000  # elementary operations, some 0.1 ms: well above what it takes to hand over
-_LEAST_SHARE = 0.02  # of the whole network's work
+_LEAST_SHARE = 0.005  # of the whole network's work
 _HAND_OVER = 200_000  # what one more partition costs, in the same unit
 _MOST_BINS = 4
 _MOST_FORKS = 8

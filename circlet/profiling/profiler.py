@@ -12,9 +12,10 @@ from circlet.backends.profiled import KnowsPeaks, Peaks
 from circlet.backends.registry import find_backend
 from circlet.errors import CompileError, CompilerMissingError, InputError
 from circlet.formats.arrays import Wanted, random_array
+from circlet.plan.transfers import HOST
 from circlet.profiling.calls import TimedCall, planned_again, timed_calls
 from circlet.profiling.reasons import Facts, Piece, why
-from circlet.profiling.result import CallRow, OperatorRow, Profile
+from circlet.profiling.result import CallRow, OperatorRow, Profile, TransferRow
 from circlet.profiling.roofline import Least, Machine, least_times, total
 from circlet.profiling.sources import SourceOperator, shares, source_operators
 from circlet.profiling.timing import RunTimes, time_session
@@ -108,7 +109,8 @@ class _Table:
 
     def profile(self) -> Profile:
         whole = self.times.whole_ns / 1e3
-        between = whole - sum(call.us for call in self.calls)
+        copied = sum(step.ns for step in self.times.copies) / 1e3
+        between = whole - sum(call.us for call in self.calls) - copied
         facts, machine = self.session.opened.metadata, self.machine
         return Profile(
             model=_title(self.session),
@@ -126,7 +128,17 @@ class _Table:
             peaks=machine.peaks.as_json() if machine else None,
             operators=tuple(self._operators(whole)),
             calls=tuple(self._calls(between)),
+            transfers=tuple(self._transfers()),
         )
+
+    def _transfers(self) -> Iterator[TransferRow]:
+        opened = self.session.opened
+        for step in self.times.copies:
+            value, part = opened.values[step.value], opened.partitions[step.partition]
+            ends = (HOST, step.memory) if step.is_upload else (step.memory, HOST)
+            size = None if value.is_dynamic else value.bytes
+            row = (value.name, step.partition, part.backend, *ends, size, step.ns / 1e3)
+            yield TransferRow(*row)
 
     def _calls(self, between: float) -> Iterator[CallRow]:
         """The calls one after the other; what lies between them comes at the start and the end."""

@@ -92,6 +92,33 @@ class CallRow:
 
 
 @dataclass(frozen=True)
+class TransferRow:
+    """A value that was copied to, or from, memory of a backend's own.
+
+    Attributes:
+        tensor: The name of the value.
+        partition: The partition before or after which it was copied.
+        backend: That of the partition.
+        source, target: The kinds of memory.
+        bytes: Its size; None where it depends on the data of a run.
+        us: Microseconds of a run.
+    """
+
+    tensor: str
+    partition: int
+    backend: str
+    source: str
+    target: str
+    bytes: int | None
+    us: float
+
+    @property
+    def title(self) -> str:
+        """What is copied from where to where."""
+        return f"copy of {self.tensor} from {self.source} to {self.target} memory"
+
+
+@dataclass(frozen=True)
 class Profile:
     """Where the time of a network's runs went.
 
@@ -113,6 +140,8 @@ class Profile:
         peaks: The machine's, as `circlet.backends.profiled.Peaks` has them; None if not measured.
         operators: Every operator of the file, in its order.
         calls: Every kernel call in the order of the run.
+        transfers: Every copy to and from memory of backends' own; those of a backend that copies
+            within its runs are part of its calls.
     """
 
     model: str
@@ -131,6 +160,7 @@ class Profile:
     operators: tuple[OperatorRow, ...]
     calls: tuple[CallRow, ...]
     warnings: tuple[str, ...] = field(default=())
+    transfers: tuple[TransferRow, ...] = ()
 
     @property
     def spread(self) -> float:

@@ -15,11 +15,13 @@ from typing import TypeVar
 import numpy as np
 
 from circlet.backends.base import Executable, Observation, Runner
+from circlet.backends.memory import OwnMemory
 from circlet.backends.profiled import TimesSteps, TimesThreads
 from circlet.errors import BackendError
 from circlet.progress import Stage
 from circlet.runtime.executor import Execution, living
 from circlet.runtime.session import Session
+from circlet.runtime.transfers import CopyStep
 
 T = TypeVar("T")
 _WARM_NS = 200_000_000
@@ -58,6 +60,17 @@ class PartitionTimes:
 
 
 @dataclass(frozen=True)
+class CopyTime:
+    """A copy of a value, by its position in the plan, to or from the memory of a partition."""
+
+    value: int
+    partition: int
+    is_upload: bool
+    memory: str
+    ns: float
+
+
+@dataclass(frozen=True)
 class RunTimes:
     """Times of runs, in nanoseconds.
 
@@ -69,6 +82,7 @@ class RunTimes:
             runs and of the others, which what else the machine does disturbs least.
         runs: How many were timed.
         partitions: In the order of the plan.
+        copies: What was copied to and from memory of backends' own.
     """
 
     whole_ns: float
@@ -77,6 +91,7 @@ class RunTimes:
     overhead: float
     runs: int
     partitions: tuple[PartitionTimes, ...]
+    copies: tuple[CopyTime, ...] = ()
 
 
 def time_session(
@@ -105,9 +120,10 @@ def time_session(
         for timer in timers:
             timer.start()
         whole = _timed(execution.run)
-        samples.append(_Sample(whole, [timer.stop() for timer in timers]))
+        copies = [step.ns for step in execution.copies]
+        samples.append(_Sample(whole, [timer.stop() for timer in timers], copies))
         stage.advance(1)
-    times = _means(samples, plain)
+    times = _means(samples, plain, execution.copies)
     return times if session.threads == 1 else _with_threads(times, execution.run, timers)
 
 
@@ -147,7 +163,8 @@ def _execution(session: Session, inputs: Sequence[np.ndarray], timers: list[_Tim
     for number, array in zip(opened.inputs, inputs, strict=True):
         buffers[number][...] = array
     partitions = [part._replace(code=_Timed(part.code, timers)) for part in opened.partitions]
-    return Execution(partitions, buffers, session.threads, living(opened.values, buffers))
+    state = living(opened.values, buffers)
+    return Execution(partitions, buffers, session.threads, state, opened.outputs)
 
 
 class _Timed:
@@ -173,6 +190,11 @@ class _Timer:
         self.output, self.cancel = runner.output, runner.cancel
         self.set_input, self.set_output = runner.set_input, runner.set_output
         self.observe = runner.observe
+        self.keeps_timeouts = getattr(runner, "keeps_timeouts", False)
+        if isinstance(runner, OwnMemory):
+            self.memory, self.share_input = runner.memory, runner.share_input
+            self.upload, self.download = runner.upload, runner.download
+            self.input_memory, self.output_memory = runner.input_memory, runner.output_memory
         self._clock: np.ndarray | None = None
         self._seen: _Seen | None = None
         self._whole = 0
@@ -231,6 +253,7 @@ class _Seen:
 class _Sample:
     whole: int
     partitions: list[PartitionTimes]
+    copies: list[int]
 
 
 def _warm_up(run: Callable[[], None]) -> None:
@@ -248,7 +271,9 @@ def _timed(run: Callable[[], None]) -> int:
     return perf_counter_ns() - start
 
 
-def _means(samples: Sequence[_Sample], plain: Sequence[int]) -> RunTimes:
+def _means(
+    samples: Sequence[_Sample], plain: Sequence[int], copies: Sequence[CopyStep]
+) -> RunTimes:
     kept = _middle_half(samples, [sample.whole for sample in samples])
     times = [sample.whole for sample in kept]
     return RunTimes(
@@ -258,6 +283,10 @@ def _means(samples: Sequence[_Sample], plain: Sequence[int]) -> RunTimes:
         overhead=_fastest([sample.whole for sample in samples]) / _fastest(plain) - 1,
         runs=len(samples),
         partitions=tuple(map(_mean, zip(*(sample.partitions for sample in kept), strict=True))),
+        copies=tuple(
+            CopyTime(step.value, step.partition, step.is_upload, step.memory, float(np.mean(ns)))
+            for step, ns in zip(copies, zip(*(s.copies for s in kept), strict=True), strict=True)
+        ),
     )
 
 

@@ -155,6 +155,57 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class FrontPointItem:
+    """A placement that was measured.
+
+    Attributes:
+        us: Microseconds of one run.
+        low_us, high_us: A 95 % interval of it, None where it was not measured.
+        predicted_us: What the model of costs said, None where it was not asked.
+        bytes: What it needs of memory.
+        single: The backend that has all operators which it takes, or "".
+        is_front: Whether no other beats it in both time and memory.
+        partitions: How many ran, 0 where that is not known.
+        backends: For each operator of the file the number of its backend, -1 for none.
+    """
+
+    us: float
+    low_us: float | None
+    high_us: float | None
+    predicted_us: float | None
+    bytes: int
+    threads: int
+    level: str
+    executor: str
+    single: str
+    is_front: bool
+    partitions: int
+    backends: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FrontItem:
+    """Placements of the network, those that no other beats first, by rising time.
+
+    Attributes:
+        space: How many placements there are, a whole number of any size.
+        failed: How many that were measured did not run, or answered wrongly.
+        hypervolume: In nanoseconds and bytes, from the reference point.
+    """
+
+    backends: tuple[str, ...]
+    points: tuple[FrontPointItem, ...]
+    strategy: str
+    mode: str
+    space: str
+    evaluations: int
+    failed: int
+    hypervolume: float
+    reference_us: float
+    reference_bytes: float
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything that a page shows of one network.
 
@@ -165,6 +216,7 @@ class Report:
         headers: The files, by name, that it includes.
         weights_bytes: Constants in the file.
         unsupported: Kind, name and reason of operators that nothing runs.
+        front: Placements by time and memory, where they were searched.
     """
 
     title: str
@@ -183,4 +235,5 @@ class Report:
     roofs: tuple[Roof, ...] = ()
     timing: Timing | None = None
     unsupported: tuple[tuple[str, str, str], ...] = ()
+    front: FrontItem | None = None
     schema: int = SCHEMA

@@ -11,7 +11,7 @@ from circlet.config import Config
 from circlet.deadline import NANOSECONDS
 from circlet.errors import InputError, check_type
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.options import EXECUTORS, VERIFY, Options, PlacementRules, Shapes
+from circlet.options import EXECUTORS, VERIFY, Options, PlacementRules, Shapes, unscheduled
 
 _LONGEST_NS = 1 << 62
 _MOST_THREADS = 64  # CIRCLET_MAX_THREADS of the runtime library
@@ -30,6 +30,8 @@ def check_options(options: Options) -> None:
     """See that options which nothing else looks at first have the right types."""
     for name, (kind, wanted) in _TYPES.items():
         check_type(getattr(options, name), kind, name, wanted)
+    if options.scheduling:
+        raise unscheduled()
     if options.verify not in VERIFY:
         what, why = "weights are verified once or always", repr(options.verify)
         raise InputError(what, where="verify", why=why, fix=f"give one of {', '.join(VERIFY)}")

@@ -39,5 +39,9 @@ def _merged(options: Options, asked: OneConfig) -> Options:
     is_chosen = options.backends != DEFAULT_BACKENDS or not asked.backends
     backends = options.backends if is_chosen else asked.backends
     rules = (*options.backend_of_source, *asked.rules)
-    executor = options.executor or asked.executor or None
-    return options._replace(backends=backends, backend_of_source=rules, executor=executor)
+    return options._replace(
+        backends=backends,
+        backend_of_source=rules,
+        executor=options.executor or asked.executor or None,
+        scheduling=asked.scheduling,
+    )

@@ -23,6 +23,7 @@ ALONE = {
     "litert_script.py": "digit 5 with probability 0.996",
     "untrusted_file.py": "cut short: E-FORMAT",
     "compile_for_a_board.py": "for aarch64",
+    "keep_a_latency_target.py": "requests were answered; the picture shows 5",
 }
 WITH_FILES = {
     "classify_picture.py": (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from circlet.commands import fleet as commands
-from circlet.errors import FleetError, InputError
+from circlet.errors import FileError, FleetError, InputError
 from tests.cli.call import circlet
 
 pytest.importorskip("distributed", reason="the extra fleet is not installed")
@@ -21,11 +21,16 @@ def test_a_scheduler_that_others_reach_needs_tls_or_to_be_told(host: str) -> Non
         serve(host, 0, NO_TLS, said=print)
 
 
-def test_tls_takes_three_files() -> None:
+def test_tls_takes_three_files(tmp_path: Path) -> None:
+    ca, cert, key = files = [tmp_path / name for name in ("ca.pem", "cert.pem", "key.pem")]
     with pytest.raises(InputError, match="three files"):
-        Tls(ca=Path("ca.pem")).security()
-    security = Tls(Path("ca.pem"), Path("cert.pem"), Path("key.pem")).security()
-    assert security.require_encryption and security.tls_worker_key == "key.pem"
+        Tls(ca=ca).security()
+    with pytest.raises(FileError, match="cannot be read"):
+        Tls(ca, cert, key).security()
+    for path in files:
+        path.touch()
+    security = Tls(ca, cert, key).security()
+    assert security.require_encryption and security.tls_worker_key == str(key)
 
 
 def test_a_core_that_is_not_there_is_an_error() -> None:

@@ -17,14 +17,16 @@ from sqlalchemy import text
 from circlet.errors import FleetError, InputError
 from circlet.fleet.fronts import Standing, standings
 from circlet.fleet.machine import Machine, this_machine
+from circlet.fleet.space import Space
 from circlet.fleet.storage import open_storage, quiet, shown
 from circlet.fleet.study import SAMPLERS, TrialStudy
 from circlet.placement.problem import Configuration, Measurement
 from tests.fleet.test_space import SPACE
 
 SMALL = SPACE._replace(threads=(1,))
-HERE = Machine("here", {"processor": "x", "cores": "2"})
-THERE = Machine("there", {"processor": "y", "cores": "2"})
+SMALLEST = SMALL._replace(units=SPACE.units[:3])
+HERE = Machine("here", {"cpu": "x", "cores": "2"})
+THERE = Machine("there", {"cpu": "y", "cores": "2"})
 
 
 @pytest.fixture
@@ -34,9 +36,14 @@ def storage(tmp_path: Path) -> Iterator[RDBStorage]:
 
 
 def study(
-    storage: RDBStorage, machine: Machine = HERE, *, model: str = "m", sampler: str = "random"
+    storage: RDBStorage,
+    machine: Machine = HERE,
+    *,
+    model: str = "m",
+    sampler: str = "random",
+    space: Space = SMALL,
 ) -> TrialStudy:
-    return TrialStudy(storage, "first", machine, model, SMALL, sampler, 0)
+    return TrialStudy(storage, "first", machine, model, space, sampler, 0)
 
 
 def answer(configuration: Configuration) -> Measurement:
@@ -150,15 +157,15 @@ def test_a_failed_configuration_is_measured_and_on_no_front(storage: RDBStorage)
 
 def test_classes_of_machines_have_fronts_of_their_own(storage: RDBStorage) -> None:
     for machine in (HERE, THERE):
-        found = study(storage, machine)
+        found = study(storage, machine, space=SMALLEST)
         while (got := found.ask()) is not None:
             found.tell(got[0], answer(got[1]), machine)
     both = standings(storage)
     assert {each.fingerprint for each in both} == {HERE.fingerprint, THERE.fingerprint}
     for each in both:
         assert {p.host for p in each.front} == {"here" if each.facts == HERE.facts else "there"}
-        assert points(each) == [(10.0, 3.0), (11.0, 2.0), (12.0, 1.0)]
-        assert each.front[0].placement["a"] == each.front[0].placement["e"] == "cpu"
+        assert points(each) == [(11.0, 2.0), (12.0, 1.0)]
+        assert [point.placement["a"] for point in each.front] == ["cpu", "reference"]
     assert standings(storage, "second") == []
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from circlet import Session
+from circlet.compiler.planning import plan
+from circlet.compiler.template import Template
 from circlet.config import one_settings
 from circlet.errors import InputError
 from circlet.ir import Model, Origin
@@ -107,8 +109,10 @@ OPERATIONS = [
 
 
 def placed(settings: dict[str, str]) -> dict[str, str]:
-    session = Session(MODEL, one_config=settings)
-    return {str(row["source"]): str(row["backend"]) for row in session.placement}
+    """Where the operators of the sample go; nothing is compiled."""
+    options = with_one_settings(Options(), settings)
+    table = plan(Template.read(MODEL, options), options).placed
+    return {row.op.name: row.backend for row in table}
 
 
 def test_every_operation_of_one_stands_for_kinds_that_there_are() -> None:
@@ -163,9 +167,9 @@ def test_what_nothing_is_said_of_goes_to_the_first_backend() -> None:
         ({"OP_BACKEND_ALLOPS": "fast"}, OneConfig(rules=(("*", "fast"),))),
         ({"BACKENDS": "cpu", "OP_BACKEND_ALLOPS": "fast"}, OneConfig(("cpu", "reference"))),
         ({"EXECUTOR": "Parallel"}, OneConfig(executor="parallel")),
-        ({"USE_SCHEDULER": "1", "PROFILING_MODE": "0"}, OneConfig(uses_scheduler=True)),
+        ({"USE_SCHEDULER": "1", "PROFILING_MODE": "0"}, OneConfig(scheduling="known")),
         ({"USE_SCHEDULER": "false", "PROFILING_MODE": "NO"}, OneConfig()),
-        ({"USE_SCHEDULER": "OFF", "PROFILING_MODE": "y"}, OneConfig(profiles=True)),
+        ({"USE_SCHEDULER": "y", "PROFILING_MODE": "1"}, OneConfig(scheduling="measure")),
     ],
 )
 def test_settings_become_rules(settings: dict[str, str], wanted: OneConfig) -> None:
@@ -193,7 +197,10 @@ def test_what_means_nothing_is_logged_or_strictly_an_error(
         one_config({key: text}, KNOWN, strict=True)
 
 
-@pytest.mark.parametrize("settings", [{"BACKENDS": "acl_cl;ruy"}, {"EXECUTOR": "linear"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"BACKENDS": "acl_cl;ruy"}, {"EXECUTOR": "linear"}, {"PROFILING_MODE": "1"}],
+)
 def test_what_one_would_not_start_with_is_an_error(settings: dict[str, str]) -> None:
     with pytest.raises(InputError):
         one_config(settings, KNOWN)
@@ -207,7 +214,7 @@ def test_a_position_that_the_file_lacks_is_logged_or_strictly_an_error(
         assert placed(settings)["probabilities"] == "reference"
     assert "7=reference" in caplog.text
     with pytest.raises(InputError, match="7=reference"):
-        Session(MODEL, one_config=settings, strict=True)
+        Session(MODEL, one_config={**settings, "BACKENDS": "cpu;reference"}, strict=True)
 
 
 def test_a_file_of_settings_is_read_as_one_reads_it(tmp_path: Path) -> None:

@@ -25,8 +25,6 @@ from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
 
-KINDS = ("TANH",)
-
 
 @dataclass
 class Behaviour:
@@ -36,6 +34,7 @@ class Behaviour:
         fails: The stages at which it raises an error of its own.
         hangs: Whether runs wait until `gate` opens.
         shape: What each result is made of instead of its own shape.
+        kinds: What it takes.
         memory: The kind of memory that runners keep values in, "" for the host's.
         log: Uploads, downloads, shared inputs, runs.
     """
@@ -43,6 +42,7 @@ class Behaviour:
     fails: set[str] = field(default_factory=set)
     hangs: bool = False
     shape: tuple[int, ...] | None = None
+    kinds: tuple[str, ...] = ("TANH",)
     memory: str = ""
     log: list[str] = field(default_factory=list)
     gate: threading.Event = field(default_factory=threading.Event)
@@ -91,7 +91,8 @@ class FaultyCompiler(ReferenceCompiler):
 
     def supports(self, op: Op) -> Supported | Reason:
         self.behaviour.check("supports")
-        return super().supports(op) if op.kind in KINDS else Reason("another kind")
+        takes = op.kind in self.behaviour.kinds
+        return super().supports(op) if takes else Reason("another kind")
 
     def optimize(self, partition: Partition) -> Partition:
         self.behaviour.check("optimize")

@@ -39,7 +39,9 @@ class LiteRt:
 
 
 class LiteRtRunner(ArrayRunner):
-    """Copies to an interpreter, runs it, and copies back."""
+    """An interpreter, whose tensors are memory of its own that no other interpreter reads."""
+
+    memory = "litert"
 
     def __init__(
         self, interpreter: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
@@ -49,16 +51,33 @@ class LiteRtRunner(ArrayRunner):
         self._given = [detail["index"] for detail in interpreter.get_input_details()]
         self._made = [detail["index"] for detail in interpreter.get_output_details()]
 
-    def run(self, timeout_ns: int = 0) -> None:
-        """Compute the outputs."""
+    def upload(self, index: int) -> None:
+        """Copy an input to the interpreter."""
         try:
-            for index, array in zip(self._given, self.inputs, strict=True):
-                self._interpreter.set_tensor(index, array)
+            self._interpreter.set_tensor(self._given[index], self.inputs[index])
+        except (RuntimeError, ValueError) as error:
+            raise BackendError("LiteRT does not take an input", why=str(error)) from error
+
+    def download(self, index: int) -> None:
+        """Copy an output from the interpreter."""
+        self.outputs[index][...] = self._interpreter.get_tensor(self._made[index])
+
+    def run(self, timeout_ns: int = 0) -> None:
+        """Compute the outputs from what was uploaded."""
+        try:
             self._interpreter.invoke()
         except (RuntimeError, ValueError) as error:
             raise BackendError("LiteRT failed", why=str(error)) from error
-        for index, array in zip(self._made, self.outputs, strict=True):
-            array[...] = self._interpreter.get_tensor(index)
+
+    def input_memory(self, index: int) -> None:
+        """Nothing that others may read."""
+
+    def output_memory(self, index: int) -> None:
+        """Nothing that others may read."""
+
+    def share_input(self, index: int, memory: object) -> bool:
+        """An interpreter reads its own tensors only."""
+        return False
 
 
 def _interpreter(model: bytes, threads: int) -> Any:

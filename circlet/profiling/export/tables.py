@@ -23,17 +23,20 @@ def as_json(profile: Profile) -> str:
 
 
 def as_csv(profile: Profile) -> str:
-    """A row for each source operator, and one for the time between kernels; lists joined by ';'.
+    """A row for each source operator, for each transfer and for the time between kernels.
 
+    Lists are joined by ';'.
     Their times add up to that of the whole run.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
     writer.writerows(map(_cells, profile.operators))
-    rest = {"name": BETWEEN, "us": f"{profile.between_us:.3f}"}
-    rest["share"] = f"{profile.between_us / max(profile.whole_us, 1e-9):.6f}"
-    writer.writerow(rest.get(column, "") for column in _COLUMNS)
+    copied = [(row.title, row.us) for row in profile.transfers]
+    for name, us in (*copied, (BETWEEN, profile.between_us)):
+        share = us / max(profile.whole_us, 1e-9)
+        rest = {"name": name, "us": f"{us:.3f}", "share": f"{share:.6f}"}
+        writer.writerow(rest.get(column, "") for column in _COLUMNS)
     return text.getvalue()
 
 

@@ -3,6 +3,7 @@
 import { comparePage } from "report/compare";
 import { drawDetails } from "report/details";
 import { choices, element } from "report/dom";
+import { frontPage } from "report/front";
 import { graphPage } from "report/graph_page";
 import { memoryPage } from "report/memory";
 import { network } from "report/network";
@@ -36,6 +37,7 @@ export function start() {
     pages.compare = ["Compare", (parent, _, store) =>
       comparePage(parent, networks, comparison, store)];
   }
+  if (networks.some(({ front }) => front)) pages.front = ["Front", frontPage];
   const wanted = location.hash.slice(1);
   const first = networks[0];
   const store = makeStore({
