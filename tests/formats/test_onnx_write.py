@@ -334,6 +334,15 @@ def test_graphs_that_run_each_other_again_and_again_are_bounded() -> None:
         dumps(Model(graphs), "onnx")
 
 
+def test_scales_that_mean_nothing_are_refused() -> None:
+    b = builder()
+    x = b.input("x", DType.INT8, (4,), Quantization.per_tensor(0.0))
+    made = b.op("DEQUANTIZE", [x], name="real", dtype=DType.FLOAT32)
+    with pytest.raises(FormatError) as caught:
+        dumps(b.output(made).model(), "onnx")
+    assert "scales that are no positive numbers" in caught.value.why
+
+
 def test_an_empty_network_is_refused() -> None:
     with pytest.raises(FormatError) as caught:
         dumps(Model([Graph("nothing")]), "onnx")

@@ -33,8 +33,8 @@ def complete_sizes(main: Graph) -> None:
 def _infer(op: Op) -> None:
     try:
         types = infer_types(op)
-    except (CircletError, ValueError, IndexError):  # what is wrong is said where it is written
-        return
+    except (CircletError, ValueError, LookupError, TypeError, ArithmeticError):
+        return  # what is wrong is said where it is written
     for tensor, inferred in zip(op.outputs, types, strict=False):
         if not inferred.has_rank:
             continue

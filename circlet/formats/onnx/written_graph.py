@@ -222,6 +222,8 @@ class WrittenGraph:
         """Scale and zero point as operands of QuantizeLinear, and its attributes."""
         quant = tensor.quant
         assert quant is not None
+        if quant.is_affine and not quant.is_positive:
+            raise NotWrittenError(f"{tensor.name} has scales that are no positive numbers")
         if quant.details is not None:
             return self._blocks(tensor, order)
         per_axis = quant.scale.size > 1
