@@ -48,7 +48,7 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> None:
-    """Write the part of MODEL between two places to OUTPUT (.tflite or .circle).
+    """Write the part of MODEL between two places to OUTPUT (.tflite, .circle or .onnx).
 
     A NAME is that of an operator where there is one, else of a tensor: operators of .tflite files
     bear the names of their first results. `op:NAME` and `tensor:NAME` say which is meant, and '#3'

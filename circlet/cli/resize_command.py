@@ -29,7 +29,7 @@ from circlet.options import Shapes
 @max_memory_option
 @json_option
 def command(model: Path, output: Path, shapes: Shapes, limits: Limits, as_json: bool) -> None:
-    """Write MODEL to OUTPUT (.tflite or .circle) with other sizes of its inputs.
+    """Write MODEL to OUTPUT (.tflite, .circle or .onnx) with other sizes of its inputs.
 
     The sizes of all other tensors follow from them. A network that has sizes in its constants, such
     as the target of a reshape, takes only what goes with these; the error names the operator.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from circlet import Session
 from circlet.backends import registry
 from circlet.errors import BackendError, InputError
+from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
@@ -80,6 +82,26 @@ def test_paddings_and_missing_biases_are_said_as_it_wants_them(engine: str) -> N
     (got,) = other.run(given).values()
     (wanted,) = Session(model, backends=["reference"], cache=False).run(given).values()
     np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+def test_onnx_runtime_reads_and_writes_the_sessions_own_buffers() -> None:
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (2, 3))
+    data = dumps(b.output(b.op("NEG", [x], name="y")).model(), "onnx")
+    given, made = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    engine = import_module("circlet.backends.onnxruntime.backend").OnnxRuntime()
+    runner = engine.runner(data, [given], [made], 1)
+    runner.run()
+    assert made.tolist() == [[-1] * 3] * 2
+    given[0] = 5
+    runner.run()
+    assert made[0].tolist() == [-5] * 3
+    other = np.zeros((2, 3), np.float32)
+    runner.set_output(0, other)
+    runner.run()
+    assert other[0].tolist() == [-5] * 3
 
 
 def test_it_is_cached_and_resized_like_any_other(engine: str) -> None:

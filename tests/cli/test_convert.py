@@ -55,6 +55,19 @@ def test_a_suffix_without_a_format_is_refused(model: Path, tmp_path: Path, suffi
     assert not target.exists()
 
 
+def test_onnx_files_are_written_and_read_again(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="it writes .onnx files")
+    target, again = tmp_path / "two.onnx", tmp_path / "again.tflite"
+    report = as_json("convert", model, target)
+    assert (report["format"], report["size_bytes"]) == ("onnx", target.stat().st_size)
+    as_json("convert", target, again)
+    assert [op.name for op in load(again).main.ops] == [op.name for op in load(model).main.ops]
+    for command in ("optimize", "cut"):
+        made = tmp_path / f"{command}.onnx"
+        as_json(command, model, made)
+        assert load(made).source_format == "onnx"
+
+
 def onnx_files() -> list[str]:
     unread = {"deeploy_resnet8_requantshift.onnx", "super_resolution_ort_extensions.onnx"}
     return sorted({path.name for path in (corpora.ROOT / "models").glob("*.onnx")} - unread)

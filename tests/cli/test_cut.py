@@ -139,7 +139,7 @@ def test_loops_come_with_what_they_run(tmp_path: Path) -> None:
 
 
 def test_only_files_that_can_be_written_are_made(path: Path, tmp_path: Path) -> None:
-    assert as_json("cut", path, tmp_path / "x.onnx", code=1)["error"]["code"] == "E-INPUT"
+    assert as_json("cut", path, tmp_path / "x.mlir", code=1)["error"]["code"] == "E-INPUT"
     assert as_json("cut", path, path, code=1)["error"]["code"] == "E-INPUT"
 
 

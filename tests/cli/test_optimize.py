@@ -132,7 +132,7 @@ def test_wrong_usage(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("target", "option"),
-    [("o.onnx", ()), ("o", ()), ("o.circle", ("--pass", "fuse-pad depth=3")), ("in.tflite", ())],
+    [("o.mlir", ()), ("o", ()), ("o.circle", ("--pass", "fuse-pad depth=3")), ("in.tflite", ())],
 )
 def test_what_cannot_be_done_ends_in_a_code(
     model: Path, target: str, option: tuple[str, ...]

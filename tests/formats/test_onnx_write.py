@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.errors import FormatError
+from circlet.errors import FormatError, LimitError
 from circlet.formats import dumps
 from circlet.formats.onnx.notes import ORIGIN
-from circlet.ir import DType, Graph, Model, Origin, Quantization, Tensor
+from circlet.ir import DType, Graph, Model, Quantization, Tensor
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
@@ -319,8 +319,31 @@ def test_an_operator_of_an_onnx_file_goes_back_as_it_came() -> None:
     assert again.graph.node[0].name == "my Erf"
 
 
+def test_graphs_that_run_each_other_again_and_again_are_bounded() -> None:
+    b = builder("innermost", 1000)
+    graphs = [b.output(b.op("NEG", [b.input("x", DType.FLOAT32, ())], name="n")).build()]
+    for depth in range(40):
+        b = builder(f"depth {depth}", 10 * depth)
+        x = b.input("x", DType.FLOAT32, ())
+        zero = b.constant("zero", np.array(0, np.float32))
+        flag = b.op("LESS", [x, zero], name="flag", dtype=DType.BOOL)
+        made = b.op("IF", [flag, x], name="made", dtype=DType.FLOAT32, shape=())
+        b.graph.ops[-1].regions = [graphs[0], graphs[0]]
+        graphs.insert(0, b.output(made).build())
+    with pytest.raises(LimitError, match="too many operators"):
+        dumps(Model(graphs), "onnx")
+
+
+def test_scales_that_mean_nothing_are_refused() -> None:
+    b = builder()
+    x = b.input("x", DType.INT8, (4,), Quantization.per_tensor(0.0))
+    made = b.op("DEQUANTIZE", [x], name="real", dtype=DType.FLOAT32)
+    with pytest.raises(FormatError) as caught:
+        dumps(b.output(made).model(), "onnx")
+    assert "scales that are no positive numbers" in caught.value.why
+
+
 def test_an_empty_network_is_refused() -> None:
     with pytest.raises(FormatError) as caught:
         dumps(Model([Graph("nothing")]), "onnx")
     assert "no outputs" in caught.value.why
-    assert Origin.of(0, "main").name == "main"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.errors import CircletError, FormatError, InputError
+from circlet.errors import CircletError, FormatError, InputError, LimitError
 from circlet.formats.onnx import writers  # noqa: F401  (fills the table)
 from circlet.formats.onnx.notes import SIGNATURES, blob_text, signatures_text
 from circlet.formats.onnx.protos import WRITTEN_TYPES, Messages, Names, name_nodes, name_values
@@ -14,6 +14,7 @@ from circlet.formats.onnx.writing import WRITERS, Written
 from circlet.formats.onnx.written_graph import Body, NotWrittenError, Value, WrittenGraph
 from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ir.copy import copy_of
+from circlet.ir.regions import most_copies
 from circlet.ops import unsupported_reason
 
 OPSET_OF_WIDE = 21  # the first that quantises to 4 and 16 bits
@@ -30,6 +31,7 @@ def write_onnx(model: Model, origins: bool) -> bytes:
     Raises:
         InputError: The package `onnx` is not installed.
         FormatError: No operators of ONNX say what some of the network's do; all are named.
+        LimitError: Graphs that run each other come to too many operators.
     """
     _check_package()
     model = copy_of(model)
@@ -37,6 +39,7 @@ def write_onnx(model: Model, origins: bool) -> bytes:
         tensor.has_rank = True
     complete_sizes(model.main)
     graph, refused = WrittenGraph(), list[str]()
+    graph.most_ops = most_copies(sum(len(part.ops) for part in model.graphs))
     graph.look_at(model.main)
     for tensor in model.main.inputs:
         if tensor.data is None:
@@ -63,6 +66,7 @@ def write_onnx(model: Model, origins: bool) -> bytes:
 def write_op(op: Op, graph: WrittenGraph, refused: list[str]) -> None:
     """Put the nodes of an operator into a graph, or why there are none into `refused`."""
     graph.origin = op.origin
+    graph.count_op()
     try:
         writer = WRITERS.get(op.label) or WRITERS.get(op.label.partition(":")[0])
         if writer is None:
@@ -71,6 +75,8 @@ def write_op(op: Op, graph: WrittenGraph, refused: list[str]) -> None:
         writer(Written(op, graph))
     except NotWrittenError as error:
         refused.append(f"{op.name} ({op.label}): {error}")
+    except LimitError:
+        raise
     except CircletError as error:
         refused.append(f"{op.name} ({op.label}): {error.what}")
     except (ValueError, IndexError, KeyError, TypeError, ArithmeticError) as error:

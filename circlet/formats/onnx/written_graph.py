@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from circlet.errors import LimitError
 from circlet.ir import BlockwiseQuant, DType, Graph, Origin, Tensor
 from circlet.ir.packed import unpacked
+from circlet.limits import DEFAULT_LIMITS
 from circlet.ops.dense import block_scales, densified
 
 # Axes of the written value by the axes of the tensor: value.shape[i] == tensor.shape[order[i]].
@@ -90,6 +92,7 @@ class WrittenGraph:
     Attributes:
         body: What is made.
         origin: Of the operator that is being written.
+        most_ops: How many operators may be written, those of inner graphs included.
     """
 
     def __init__(self, outer: WrittenGraph | None = None) -> None:
@@ -100,10 +103,24 @@ class WrittenGraph:
         self._lazy: dict[Tensor, Callable[[Order], Value]] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
         self._block_scales: dict[Tensor, np.ndarray] = {}
+        self.most_ops = DEFAULT_LIMITS.ops
+        self._root: WrittenGraph = self if outer is None else outer._root
+        self._ops = 0
         if outer is not None:
             self.origin = outer.origin
             self._forms = {tensor: dict(known) for tensor, known in outer._forms.items()}
             self._lazy = dict(outer._lazy)
+
+    def count_op(self) -> None:
+        """Count an operator that is written, once for each time.
+
+        Raises:
+            LimitError: Graphs that operators run come to more than a network may have.
+        """
+        self._root._ops += 1
+        if self._root._ops > self._root.most_ops:
+            why = f"each graph is written where it is run; the limit is {self._root.most_ops}"
+            raise LimitError("the written network has too many operators", why=why)
 
     def look_at(self, graph: Graph) -> None:
         """Find the scales of blocks, which constants name by their places in the graph."""
@@ -127,7 +144,9 @@ class WrittenGraph:
         return made
 
     def constant(self, elements: npt.ArrayLike, name: str) -> Value:
-        """A constant; small ones are shared."""
+        """A constant, of the outermost graph; small ones are shared."""
+        if self._root is not self:
+            return self._root.constant(elements, name)
         array = np.asarray(elements)
         made = Value(name, array)
         if array.size <= _SHARED_ELEMENTS:
@@ -175,7 +194,8 @@ class WrittenGraph:
         The order of a constant may have more axes than it: ones are put in front of its own.
         """
         wanted = identity(len(tensor.shape)) if order is None else order
-        known = self._forms.setdefault(tensor, {})
+        holder = self._root if tensor.is_constant else self
+        known = holder._forms.setdefault(tensor, {})
         if wanted not in known:
             known[wanted] = self._made(tensor, wanted)
         return known[wanted]
@@ -202,6 +222,8 @@ class WrittenGraph:
         """Scale and zero point as operands of QuantizeLinear, and its attributes."""
         quant = tensor.quant
         assert quant is not None
+        if quant.is_affine and not quant.is_positive:
+            raise NotWrittenError(f"{tensor.name} has scales that are no positive numbers")
         if quant.details is not None:
             return self._blocks(tensor, order)
         per_axis = quant.scale.size > 1

@@ -56,7 +56,7 @@ def _if(op: Written) -> None:
     for region in op.op.regions:
         inner = WrittenGraph(op.graph)
         results = _run(op, region, inner, given)
-        bodies.append(_ends(inner, results, op.op.outputs))
+        bodies.append(_ends(inner, results, region.outputs))
     flag = _flag(op.graph, op.value(op[0]), op[0])
     branches = {"then_branch": bodies[0], "else_branch": bodies[1]}
     for index, value in enumerate(op.many("If", [flag], len(op.op.outputs), **branches)):

@@ -161,6 +161,20 @@ def _broadcast_to(op: Written) -> None:
     op.give_stored(op.node("Expand", [op.value(op[0]), op.whole(op[1])]))
 
 
+@writes("BROADCAST_ARGS")
+def _broadcast_args(op: Written) -> None:
+    """Sizes that both fit: the other's where one has 1, or none."""
+    lists = [op.value(op[0]), op.value(op[1])]
+    counts = [op.sizes(tensor)[0] for tensor in (op[0], op[1])]
+    dtype = op.result.dtype.numpy
+    for index, count in enumerate(counts):
+        if count < max(counts):
+            ones = op.constant(np.ones(max(counts) - count), dtype)
+            lists[index] = op.node("Concat", [ones, lists[index]], axis=0)
+    is_one = op.node("Equal", [lists[0], op.constant(1, dtype)])
+    op.give_stored(op.node("Where", [is_one, lists[1], lists[0]]))
+
+
 @writes("FILL")
 def _fill(op: Written) -> None:
     op.give_stored(op.node("Expand", [op.value(op[1]), op.whole(op[0])]))
