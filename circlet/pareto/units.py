@@ -7,7 +7,7 @@ them go to one backend; so do units that would have to wait for each other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from graphlib import CycleError, TopologicalSorter
+from graphlib import TopologicalSorter
 
 from circlet.ir import Op, Tensor
 from circlet.ops.state import successors
@@ -35,13 +35,14 @@ def units_of(networks: Sequence[Sequence[Op]]) -> list[tuple[str, ...]]:
             for name in labels & parent.keys():
                 if op.label == name:  # a rule about the name is one about the kind as well
                     _join(parent, name, sources_of(op)[0])
-    while (ring := _ring(parent, networks)) is not None:
+    for ring in _rings(_edges(parent, networks)):
         for name in ring:
             _join(parent, ring[0], name)
     members: dict[str, list[str]] = {}
     for name in parent:
         members.setdefault(_root(parent, name), []).append(name)
-    return [tuple(members[root]) for root in _sorter(parent, networks).static_order()]
+    order = TopologicalSorter(_edges(parent, networks)).static_order()
+    return [tuple(members[root]) for root in order]
 
 
 def _root(parent: dict[str, str], name: str) -> str:
@@ -55,25 +56,47 @@ def _join(parent: dict[str, str], first: str, second: str) -> None:
     parent[_root(parent, second)] = _root(parent, first)
 
 
-def _ring(parent: dict[str, str], networks: Sequence[Sequence[Op]]) -> list[str] | None:
-    """Units that wait for each other; None where there are none."""
-    try:
-        _sorter(parent, networks).prepare()
-    except CycleError as error:
-        return list(dict.fromkeys(error.args[1]))
-    return None
-
-
-def _sorter(parent: dict[str, str], networks: Sequence[Sequence[Op]]) -> TopologicalSorter[str]:
-    sorter: TopologicalSorter[str] = TopologicalSorter()
+def _edges(parent: dict[str, str], networks: Sequence[Sequence[Op]]) -> dict[str, dict[str, None]]:
+    """For each unit those that it waits for."""
+    found: dict[str, dict[str, None]] = {}
     for ops in networks:
         for op in ops:
-            sorter.add(_root(parent, sources_of(op)[0]))
+            found.setdefault(_root(parent, sources_of(op)[0]), {})
         for first, second in dependencies(ops):
-            pair = [_root(parent, sources_of(op)[0]) for op in (first, second)]
-            if pair[0] != pair[1]:
-                sorter.add(pair[1], pair[0])
-    return sorter
+            before, after = (_root(parent, sources_of(op)[0]) for op in (first, second))
+            if before != after:
+                found[after][before] = None
+    return found
+
+
+def _rings(edges: dict[str, dict[str, None]]) -> list[list[str]]:
+    """Units that wait for each other: strongly connected components, by Kosaraju's algorithm."""
+    behind: dict[str, dict[str, None]] = {name: {} for name in edges}
+    for name, before in edges.items():
+        for other in before:
+            behind[other][name] = None
+    seen: set[str] = set()
+    order = [name for start in edges for name in _finished(start, edges, seen)]
+    seen.clear()
+    return [found for start in reversed(order) if (found := _finished(start, behind, seen))]
+
+
+def _finished(start: str, edges: dict[str, dict[str, None]], seen: set[str]) -> list[str]:
+    """What is reached from a unit and was not seen, each after all that it leads to."""
+    if start in seen:
+        return []
+    seen.add(start)
+    found, open_ = [], [(start, iter(edges[start]))]
+    while open_:
+        name, rest = open_[-1]
+        following = next((other for other in rest if other not in seen), None)
+        if following is None:
+            found.append(name)
+            open_.pop()
+        else:
+            seen.add(following)
+            open_.append((following, iter(edges[following])))
+    return found
 
 
 def dependencies(ops: Sequence[Op]) -> Iterator[tuple[Op, Op]]:

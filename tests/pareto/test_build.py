@@ -12,7 +12,8 @@ from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
 from circlet.errors import UnsupportedOpsError
 from circlet.formats import load
-from circlet.ir import Op
+from circlet.ir import DType, Op
+from circlet.ops.build import builder
 from circlet.options import Options
 from circlet.pareto.build import Level, problems_of
 from circlet.pareto.units import units_of
@@ -127,3 +128,12 @@ def test_real_networks_make_problems(name: str) -> None:
     assert len(problem.steps) == len(ops)
     assert sorted({step.unit for step in problem.steps}) == list(range(len(problem.units)))
     assert all(value.writer < min(value.readers) for value in problem.values)
+
+
+def test_units_that_wait_for_each_other_are_one() -> None:
+    b = builder()
+    first = b.op("RELU", [b.input("x", DType.FLOAT32, (1, 4))], name="shared")
+    second = b.op("TANH", [first], name="between")
+    third = b.op("EXP", [second], name="shared")
+    b.op("LOGISTIC", [third], name="behind")
+    assert units_of([b.graph.ops]) == [("shared", "between"), ("behind",)]

@@ -21,6 +21,8 @@ from circlet.placement.search.segments import Segment, costs_of, segments_of
 State = tuple[int, int]
 """The backend of the open partition at a cut, and that of the unit at the cut."""
 _START: State = (-1, -1)
+_WIDE = 40  # units of a segment from which on not even a part of its placements is tried in turn
+_RATIOS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,8 @@ def _rows(
     effort: Effort,
 ) -> tuple[np.ndarray, bool]:
     """(N, 1 + I) the open partition's backend and those of a segment's units, and whether all."""
+    if len(segment.inner) > _WIDE:
+        return _likely(problem, segment, allowed, states), False
     rows = np.array(sorted({s if segment.head >= 0 else (s[0],) for s in states}), np.int64)
     whole = True
     for unit in segment.involved[1 if segment.head >= 0 else 0 :]:
@@ -136,6 +140,28 @@ def _rows(
             [np.repeat(rows, len(choices), 0), np.tile(choices, len(rows))[:, None]], 1
         )
     return rows, whole
+
+
+def _likely(
+    problem: Problem, segment: Segment, allowed: np.ndarray, states: Sequence[State]
+) -> np.ndarray:
+    """Rows of a segment that is too wide to be tried: all that pays goes to a second backend.
+
+    What pays is what takes less there by some ratio, for each two backends and several ratios.
+    """
+    time = np.where(allowed, problem.time_ns, np.inf)[list(segment.inner)]
+    first = allowed[list(segment.inner)].argmax(1)
+    found = []
+    for one in range(len(problem.backends)):
+        home = np.where(np.isfinite(time[:, one]), one, first)
+        usual = np.take_along_axis(time, home[:, None], 1)[:, 0]
+        for other in range(len(problem.backends)):
+            found += [np.where(time[:, other] < r * usual, other, home) for r in _RATIOS]
+    inner = np.unique(np.stack(found), axis=0)
+    heads = sorted({s if segment.head >= 0 else (s[0],) for s in states})
+    ends = [[int(b)] for b in np.flatnonzero(allowed[segment.next])] if segment.next >= 0 else [[]]
+    rows = [[*head, *row, *end] for head in heads for row in inner.tolist() for end in ends]
+    return np.array(rows, np.int64)
 
 
 def _best(problem: Problem, segment: Segment, rows: np.ndarray, most: int) -> np.ndarray:

@@ -76,3 +76,11 @@ def test_backends_that_overlap_take_less_than_in_turn() -> None:
     front = exact_front(problem)
     assert not front.is_exact
     assert front.points[0, 0] == makespan_ns(problem, front.choices[0])
+
+
+def test_where_branches_are_too_wide_the_front_is_likely_and_says_so() -> None:
+    problem = random_problem(1, 60, 3, "forest")
+    found = exact_front(problem)
+    assert not found.is_exact
+    assert problem.allowed[np.arange(60), found.choices].all()
+    np.testing.assert_allclose(Objective(problem).points(found.choices), found.points)
