@@ -32,7 +32,7 @@ FEWEST = 30
 def main() -> None:
     """Ask for answers before, during and after a load."""
     sample = Sample("int8")
-    picture, pace = sample.image(), Pace(calm_s=0.5)
+    picture, pace = sample.image(), Pace(calm_s=0.5, longest_s=4.0)
     Session(sample.model_path, backends=["cpu"])  # compiled once, then found in the cache
     idle = AdaptiveSession(sample.model_path, POINTS[:1], target_ms=1e6)
     target_ms = 1.5 * median(latencies(idle, picture, lambda: False, 1.0))
