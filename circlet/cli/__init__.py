@@ -121,6 +121,7 @@ def group() -> None:
       CIRCLET_CACHE_DIR    folder of compiled artifacts (~/.cache/circlet)
       CIRCLET_CACHE_BYTES  to which it is pruned; 0 switches it off (2 GiB)
       CIRCLET_THREADS      threads of a run (the cores that may be used)
+      CIRCLET_EXECUTOR     linear, dataflow or parallel (linear, or the artifact's)
       CIRCLET_LOG          debug, info, warning or error (warning)
     """
     start_logging()
