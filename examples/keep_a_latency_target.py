@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -31,8 +32,8 @@ FEWEST = 30
 def main() -> None:
     """Ask for answers before, during and after a load."""
     sample = Sample("int8")
-    picture, pace = sample.image(), Pace(calm_s=0.5)
-    Session(sample.model_path)  # compiled once: the point is then opened from the cache
+    picture, pace = sample.image(), Pace(calm_s=0.5, longest_s=4.0)
+    Session(sample.model_path, backends=["cpu"])  # compiled once, then found in the cache
     idle = AdaptiveSession(sample.model_path, POINTS[:1], target_ms=1e6)
     target_ms = 1.5 * median(latencies(idle, picture, lambda: False, 1.0))
     session = AdaptiveSession(sample.model_path, POINTS, target_ms=target_ms, pace=pace)
@@ -43,13 +44,18 @@ def main() -> None:
                 process = subprocess.Popen([sys.executable, "-c", COUNTING])
                 load.callback(process.wait)
                 load.callback(process.kill)
-            times = latencies(session, picture, lambda point=point: session.point == point)
+            times = latencies(session, picture, partial(is_on, session, point))
         asked += len(times)
         print(f"{phase}: {len(times)} requests, {median(times):.2f} ms, point {session.point}")
     for move in session.moves:
         print(f"point {move.source} -> {move.target}: {move.why}, {move.latency_ms:.2f} ms")
     (scores,) = session.run([picture]).values()
     print(f"{asked} of {asked} requests were answered; the picture shows {scores.argmax()}")
+
+
+def is_on(session: AdaptiveSession, point: int) -> bool:
+    """Whether new requests run on a point."""
+    return session.point == point
 
 
 def latencies(

@@ -124,6 +124,7 @@ def group() -> None:
       CIRCLET_CACHE_DIR    folder of compiled artifacts (~/.cache/circlet)
       CIRCLET_CACHE_BYTES  to which it is pruned; 0 switches it off (2 GiB)
       CIRCLET_THREADS      threads of a run (the cores that may be used)
+      CIRCLET_EXECUTOR     linear, dataflow or parallel (linear, or the artifact's)
       CIRCLET_OPENCL_DEVICE  index or part of the name of a device (the first GPU)
       CIRCLET_LOG          debug, info, warning or error (warning)
       CIRCLET_ONE_ENV      1 to heed BACKENDS, OP_BACKEND_... as Samsung ONE does (0)

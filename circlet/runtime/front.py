@@ -26,7 +26,7 @@ class Pace:
 
     samples: int = 8
     calm_s: float = 2.0
-    longest_s: float = 300.0
+    longest_s: float = 60.0
     headroom: float = 0.85
 
 
