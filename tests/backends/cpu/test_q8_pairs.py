@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower.integers.pairs_q8 import Windows, bounded
+from circlet.backends.cpu.lower.integers import pairs_q8
+from circlet.backends.cpu.lower.integers.pairs_q8 import PAIRS, WIDE, Windows, bounded
 from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
 from circlet.ir import DType
 from circlet.target.targets import parse_target
@@ -82,15 +83,22 @@ def test_targets_add_in_16_bits_where_they_have_no_dot_product() -> None:
 
 @pytest.mark.parametrize("name", AND_V4)
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
-def test_the_largest_activations_leave_no_sum_wrong(name: str, dtype: DType) -> None:
+@pytest.mark.parametrize("products", [PAIRS, WIDE])
+def test_any_weights_are_exact_in_either_form(
+    products: str, dtype: DType, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = runnable(name)
     if target is None:
         pytest.skip(f"this CPU cannot run {name}")
+    monkeypatch.setattr(pairs_q8, "_OFTEN", 1e9 if products == PAIRS else -1.0)
     zeros = (0, 255, 9) if dtype is DType.UINT8 else (-128, 0, 9)
-    rng = np.random.default_rng(3)
-    convs = [Conv((1, 5, 6, 13), 20, (3, 3), dtype=dtype, zeros=zeros)]
-    convs.append(Conv((1, 3, 5, 2), 9, (1, 1), dtype=dtype, zeros=zeros))
-    graph, inputs = conv_graph(convs, rng)
+    convs = [
+        Conv((1, 5, 6, 13), 20, (3, 3), dtype=dtype, zeros=zeros),
+        Conv((1, 3, 5, 2), 9, (1, 1), dtype=dtype, zeros=zeros),
+        Conv((1, 4, 9, 24), 17, (1, 1), (1, 3), dtype=dtype, zeros=zeros),
+    ]
+    graph, inputs = conv_graph(convs, np.random.default_rng(3))
+    check_native(graph, inputs, target)
     check_native(graph, [np.full_like(x, np.iinfo(x.dtype).max) for x in inputs], target)
-    graph, inputs = rows_graph([Rows((3, 37, 18), dtype, zeros)], rng)
-    check_native(graph, [np.full_like(x, np.iinfo(x.dtype).max) for x in inputs], target)
+    graph, inputs = rows_graph([Rows((3, 37, 18), dtype, zeros)], np.random.default_rng(3))
+    check_native(graph, inputs, target)

@@ -23,7 +23,8 @@ struct conv_q8_excess {
 
 CIRCLET_INLINE vu8 conv_q8_taps(const uint8_t *p, const int flip_loads, const int short_run) {
     vu8 data = short_run ? v_splat_nu8(p, short_run) : v_splat_4u8(p);
-    return flip_loads ? data ^ 0x80 : data;
+    if (flip_loads) data ^= 0x80;
+    return data;
 }
 
 /* Four taps or, with `two`, eight. */
