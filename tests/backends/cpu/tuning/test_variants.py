@@ -71,6 +71,9 @@ def own(name: str) -> Graph:
     if name == "cumsum":
         data, axis = cases.data(DType.FLOAT32, (3, 5)), cases.constant(np.array(1, np.int32))
         cases.op("CUMSUM", [data, axis], CumsumAttrs(False, False))
+    elif name == "copy_reversed":
+        axis = cases.constant(np.array([1], np.int32))
+        cases.op("REVERSE_V2", [cases.data(DType.FLOAT32, (3, 5)), axis])
     elif name == "embedding_lookup":
         rows, quant = np.arange(40, dtype=np.int8).reshape(10, 4), Quantization.per_tensor(0.5, 0)
         places = cases.given(np.arange(7, dtype=np.int32))
@@ -149,6 +152,7 @@ def of_mediapipe(name: str) -> Graph:
 OWN: dict[str, Callable[[str], Graph]] = {
     "bucketize": buckets,
     "cast": halves,
+    "copy_reversed": own,
     "cumsum": own,
     "embedding_lookup": own,
     "conv_int": own,
