@@ -65,15 +65,19 @@ def functions(compiled: LoweredPartition) -> Iterable[str]:
             yield from (r.kernel.function for r in call.operands if isinstance(r, KernelRef))
 
 
+def reversed_rows(name: str) -> Graph:
+    cases = Cases()
+    axis = cases.constant(np.array([1], np.int32))
+    cases.op("REVERSE_V2", [cases.data(DType.FLOAT32, (3, 5)), axis])
+    return cases.graph()
+
+
 def own(name: str) -> Graph:
     """A graph for a row that no public network measures."""
     cases = Cases()
     if name == "cumsum":
         data, axis = cases.data(DType.FLOAT32, (3, 5)), cases.constant(np.array(1, np.int32))
         cases.op("CUMSUM", [data, axis], CumsumAttrs(False, False))
-    elif name == "copy_reversed":
-        axis = cases.constant(np.array([1], np.int32))
-        cases.op("REVERSE_V2", [cases.data(DType.FLOAT32, (3, 5)), axis])
     elif name == "embedding_lookup":
         rows, quant = np.arange(40, dtype=np.int8).reshape(10, 4), Quantization.per_tensor(0.5, 0)
         places = cases.given(np.arange(7, dtype=np.int32))
@@ -152,7 +156,7 @@ def of_mediapipe(name: str) -> Graph:
 OWN: dict[str, Callable[[str], Graph]] = {
     "bucketize": buckets,
     "cast": halves,
-    "copy_reversed": own,
+    "copy_reversed": reversed_rows,
     "cumsum": own,
     "embedding_lookup": own,
     "conv_int": own,
