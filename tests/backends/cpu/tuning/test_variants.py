@@ -65,6 +65,13 @@ def functions(compiled: LoweredPartition) -> Iterable[str]:
             yield from (r.kernel.function for r in call.operands if isinstance(r, KernelRef))
 
 
+def reversed_rows(name: str) -> Graph:
+    cases = Cases()
+    axis = cases.constant(np.array([1], np.int32))
+    cases.op("REVERSE_V2", [cases.data(DType.FLOAT32, (3, 5)), axis])
+    return cases.graph()
+
+
 def own(name: str) -> Graph:
     """A graph for a row that no public network measures."""
     cases = Cases()
@@ -149,6 +156,7 @@ def of_mediapipe(name: str) -> Graph:
 OWN: dict[str, Callable[[str], Graph]] = {
     "bucketize": buckets,
     "cast": halves,
+    "copy_reversed": reversed_rows,
     "cumsum": own,
     "embedding_lookup": own,
     "conv_int": own,
