@@ -247,3 +247,9 @@ def test_what_backends_hold_is_learnt_from_each_by_itself() -> None:
     np.testing.assert_allclose(learnt.predicted(others)[:, 1], real.predicted(others)[:, 1])
     failed = dict.fromkeys(alone, (math.inf, math.inf))
     assert with_fixed_bytes(model, failed) is model
+
+
+def test_an_executor_that_is_none_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    request = SearchRequest(tmp_path / "none.tflite", executors=("fast",))
+    with pytest.raises(InputError, match="no such executor"):
+        find_front(request)
