@@ -102,7 +102,10 @@ def check_replaceable(path: StrPath, what: str) -> None:
     fix = "name a file that may be written over, or a new one"
     try:
         kind = _kind(os.stat(path).st_mode)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        folder = os.path.dirname(path) or "."
+        if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+            raise unwritable(what, path, error) from error
         return
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)

@@ -53,7 +53,11 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
 @click.option("--threads", default="1", show_default=True, callback=_numbers, help="Such as 1,2.")
 @click.option("--levels", default="O2", show_default=True, callback=_words, help="Such as O2,Os.")
 @click.option(
-    "--executors", default="linear", show_default=True, callback=_words, help="Such as linear."
+    "--executors",
+    default="linear",
+    show_default=True,
+    callback=_words,
+    help="Of linear, dataflow and parallel.",
 )
 @click.option(
     "--by", type=click.Choice(BY), default=BY[0], show_default=True, help="What is placed."
@@ -118,6 +122,8 @@ def _show(found: ParetoReport) -> None:
         f"{counted(len(front.points), 'point')} of {counted(front.evaluations, 'evaluation')} "
         f"among {front.space:,} placements, by {front.strategy}"
     )
+    if front.model_front_is_exact is False:
+        say("the front of the model of costs is not exact: too many placements to try all")
     best = front.best_single
     if best is not None:
         say(f"best single backend: {best.single}, {best.point[0] / 1e3:,.1f} us")

@@ -40,6 +40,8 @@ from circlet.pareto.settings import EvaluationSettings
 @level_option(default="O2", show_default=True)
 @click.option(
     "--placement",
+    "--placement-file",
+    "placement",
     type=click.Path(path_type=Path),
     help="Place as this file says, which -o wrote; --backend-of goes before it.",
 )
@@ -60,7 +62,7 @@ from circlet.pareto.settings import EvaluationSettings
 @max_memory_option
 @json_option
 def command(as_json: bool, search: bool, **options: object) -> None:
-    """Place the operators of MODEL on backends by preference and by rules; nothing is run.
+    """Place the operators of MODEL by preference and by rules; only --search runs anything.
 
     circlet place net.tflite --backend cpu,reference --backend-of 'CONV_2D=litert'
     """

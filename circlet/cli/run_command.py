@@ -109,7 +109,7 @@ from circlet.options import VERIFY
 @max_memory_option
 @json_option
 def command(as_json: bool, placement: bool, **options: object) -> None:
-    """Run MODEL (.tflite or .circle); without one, the embedded digit classifier.
+    """Run MODEL (.tflite, .circle or .onnx); without one, the embedded digit classifier.
 
     A file whose name ends in .circlet, or any with --artifact, is an artifact, made by `circlet
     compile`: the code in it is executed, so take it only from whom you would take a program.

@@ -12,7 +12,7 @@ from circlet.compiler.planning import PlannedModel, plan
 from circlet.compiler.template import Template
 from circlet.errors import InputError
 from circlet.formats import load
-from circlet.options import DEFAULT_OPTIONS, Options
+from circlet.options import DEFAULT_EXECUTOR, DEFAULT_OPTIONS, Options
 from circlet.pareto.find import SearchRequest, find_front
 from circlet.pareto.front import FrontPoint, read_front
 from circlet.placement.file import read_placement, rules_of, with_placement, write_placement
@@ -121,7 +121,10 @@ def place_network(request: PlaceRequest) -> Placement:
     point = _point(request)
     if point is not None:
         rules = (*options.backend_of, *rules_of(point.configuration.placement))
-        options = options._replace(backend_of=rules, level=point.configuration.setting.level)
+        setting = point.configuration.setting
+        options = options._replace(
+            backend_of=rules, level=setting.level, executor=options.executor or setting.executor
+        )
     model = load(request.model, options.limits)
     planned = plan(Template.of(model, options), options)
     by_source = _by_source(planned.placed)
@@ -156,6 +159,8 @@ def _chosen(point: FrontPoint) -> Chosen:
     time, memory = point.point
     setting = point.configuration.setting
     run = f"--threads {setting.threads} -O {setting.level}"
+    if setting.executor != DEFAULT_EXECUTOR:
+        run += f" --executor {setting.executor}"
     return Chosen(time / 1e3, memory / 2**20, run)
 
 

@@ -19,7 +19,7 @@ from circlet.costs.model import Costs, open_costs
 from circlet.costs.study import DEFAULT_EFFORT, Effort, measure
 from circlet.costs.whole import Network
 from circlet.errors import InputError
-from circlet.options import DEFAULT_OPTIONS, Options
+from circlet.options import DEFAULT_OPTIONS, EXECUTORS, Options
 from circlet.pareto.build import Level, problems_of
 from circlet.pareto.calibrate import with_fixed_bytes
 from circlet.pareto.evaluate import check_settings, evaluate, evaluate_together
@@ -103,7 +103,16 @@ def _check(request: SearchRequest) -> None:
         if getattr(request, name) not in wanted:
             why, fix = repr(getattr(request, name)), f"choose {' or '.join(wanted)}"
             raise InputError("there is no such choice", where=name, why=why, fix=fix)
-    if request.evaluations < 1 or not request.threads or not request.levels:
+    for name in request.executors:
+        if name not in EXECUTORS:
+            fix = f"choose {', '.join(EXECUTORS)}"
+            raise InputError("there is no such executor", where="executors", why=name, fix=fix)
+    if (
+        not request.executors
+        or request.evaluations < 1
+        or not request.threads
+        or not request.levels
+    ):
         fix = "allow one evaluation, one number of threads and one level at the least"
         raise InputError("there is nothing to search", where="evaluations", fix=fix)
 
@@ -162,6 +171,7 @@ class _Search:
         else:
             steps = strategy(request.search, self.space, request.seed)
             search(self.space, steps, self._measure, budget, known)
+            self.exact = self.space.likely_front[1] if request.search == "auto" else None
         self._confirm(singles)
         return self._result(singles, perf_counter() - start)
 

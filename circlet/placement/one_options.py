@@ -126,6 +126,9 @@ def read_one_config(path: StrPath) -> dict[str, str]:
         what, why = "a file is too large for settings", f"more than {_MOST_BYTES:,} bytes"
         raise InputError(what, where=str(path), why=why)
     lines = [line.partition("#")[0] for line in text.splitlines()]
+    for number, line in enumerate(lines, 1):
+        if line.strip() and "=" not in line:
+            LOGGER.warning("a line is no setting and is left out: %s, line %d", path, number)
     pairs = (line.partition("=") for line in lines if "=" in line)
     return {key.strip(): value.strip() for key, _, value in pairs}
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.errors import InputError
+from circlet.commands.pareto import ParetoRequest, pareto
+from circlet.errors import FileError, InputError
 from circlet.options import Options
 from circlet.pareto import find
 from circlet.pareto.calibrate import with_fixed_bytes
@@ -247,3 +248,15 @@ def test_what_backends_hold_is_learnt_from_each_by_itself() -> None:
     np.testing.assert_allclose(learnt.predicted(others)[:, 1], real.predicted(others)[:, 1])
     failed = dict.fromkeys(alone, (math.inf, math.inf))
     assert with_fixed_bytes(model, failed) is model
+
+
+def test_an_executor_that_is_none_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    request = SearchRequest(tmp_path / "none.tflite", executors=("fast",))
+    with pytest.raises(InputError, match="no such executor"):
+        find_front(request)
+
+
+def test_a_folder_that_is_missing_is_noticed_before_the_search(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "front.json"
+    with pytest.raises(FileError, match="No such file"):
+        pareto(ParetoRequest(SearchRequest(tmp_path / "none.tflite"), output=path))

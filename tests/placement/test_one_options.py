@@ -217,10 +217,13 @@ def test_a_position_that_the_file_lacks_is_logged_or_strictly_an_error(
         Session(MODEL, one_config={**settings, "BACKENDS": "cpu;reference"}, strict=True)
 
 
-def test_a_file_of_settings_is_read_as_one_reads_it(tmp_path: Path) -> None:
+def test_a_file_of_settings_is_read_as_one_reads_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "config.cfg"
     path.write_text("# all\nBACKENDS = cpu;x # some\n\nno setting\nEXECUTOR=\nA=1=2\nA=3\n#B=1\n")
     assert read_one_config(path) == {"BACKENDS": "cpu;x", "EXECUTOR": "", "A": "3"}
+    assert "line 4" in caplog.text
     path.write_bytes(b"A=\xff")
     with pytest.raises(InputError) as caught:
         read_one_config(path)

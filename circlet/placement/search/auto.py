@@ -18,11 +18,12 @@ from circlet.placement.search.front import (
     reference_point,
 )
 from circlet.placement.search.schedule import list_schedule
-from circlet.placement.search.space import Genome, Space, model_front
+from circlet.placement.search.space import Genome, Space
 
 _FIRST = 4  # points of the model's front that are measured before anything is learnt
 _BATCH = 2
-_POOL = 2_000
+_POOL = 2_000  # genomes that are thought about at a time,
+_POOL_GENES = 500_000  # and fewer of them in networks of many operators
 _CURIOUS = 0.1  # how often a neighbour is measured that promises nothing
 
 
@@ -30,7 +31,7 @@ def auto(space: Space, seed: int = 0) -> Strategy:
     """The strategy; it goes on until everything that it knows of is measured."""
     rng = np.random.default_rng(seed)
     done = Evaluated()
-    front, _ = model_front(space)
+    front, _ = space.likely_front
     pool = dict.fromkeys([*front, *_schedules(space), *space.single_backends()])
     yield from _told(done, _spread(space, front, _FIRST))
     yield from _told(done, _best_singles(space))
@@ -41,7 +42,7 @@ def auto(space: Space, seed: int = 0) -> Strategy:
         left = [genome for genome in pool if genome not in done.points]
         if not left:
             return
-        pool = dict.fromkeys([*done.points, *left[-_POOL:]])
+        pool = dict.fromkeys([*done.points, *left[-_most(space) :]])
         yield from _told(done, _promising(model, done, left, rng))
 
 
@@ -78,13 +79,27 @@ def _around(
     """Neighbours of the front that was measured, and neighbours of the most promising of these."""
     near = [other for genome in done.front for other in space.neighbours(genome)]
     near = [genome for genome in dict.fromkeys(near) if genome not in done.points]
-    if len(near) > _POOL:
-        near = [near[i] for i in sorted(rng.choice(len(near), _POOL, replace=False))]
+    near = _some(near, _most(space), rng)
     if not near:
         return []
     gains = _gains(model, done, near)
     best = [near[i] for i in np.argsort(-gains, kind="stable")[:_BATCH]]
-    return near + [other for genome in best for other in space.neighbours(genome)]
+    further = [other for genome in best for other in space.neighbours(genome)]
+    if len(space.groups) * _POOL <= _POOL_GENES:
+        return near + further
+    return near + _some(further, _most(space), rng)
+
+
+def _most(space: Space) -> int:
+    """How many genomes are thought about at a time."""
+    return min(_POOL, max(_BATCH, _POOL_GENES // len(space.groups)))
+
+
+def _some(genomes: list[Genome], most: int, rng: np.random.Generator) -> list[Genome]:
+    """As many genomes at most, drawn at random."""
+    if len(genomes) <= most:
+        return genomes
+    return [genomes[i] for i in sorted(rng.choice(len(genomes), most, replace=False))]
 
 
 def _promising(

@@ -8,7 +8,7 @@ is counted by solving the problem for each set of backends.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -48,14 +48,20 @@ class Effort:
     Attributes:
         assignments: How many placements of one segment are tried.
         labels: How many labels a cut may have for each pair of backends.
+        work: How many steps of placements are looked at in all, about; where that does not
+            reach, fewer placements are tried.
     """
 
     assignments: int = 20_000
     labels: int = 50_000
+    work: int = 100_000_000
 
 
 USUAL_EFFORT = Effort()
-QUICK_EFFORT = Effort(1 << 10, 300)
+QUICK_EFFORT = Effort(1 << 10, 300, 20_000_000)
+_LEAST = 64  # placements of one segment that are tried in any case
+_CALL = 500  # placements that could be looked at in the time that it takes to look at any
+_SUMS = 4_000_000  # labels and rows that are added up at a time
 
 
 def exact_front(problem: Problem, effort: Effort = USUAL_EFFORT) -> ModelFront:
@@ -66,12 +72,18 @@ def exact_front(problem: Problem, effort: Effort = USUAL_EFFORT) -> ModelFront:
     """
     segments = segments_of(problem)
     found = []
-    for subset in _subsets(problem):
+    subsets = list(_subsets(problem))
+    effort, is_enough = _bounded(problem, segments, len(subsets), effort)
+    for subset in subsets if is_enough else [s for s in subsets if len(s) in _few(problem)]:
         allowed = problem.allowed & np.isin(np.arange(len(problem.backends)), subset)
         if allowed.any(1).all():
             found.append(_solved(problem, segments, allowed, effort))
     choices = np.concatenate([choices for choices, _ in found])
-    exact = all(is_exact for _, is_exact in found) and problem.setting.executor != "parallel"
+    exact = (
+        is_enough
+        and all(is_exact for _, is_exact in found)
+        and problem.setting.executor != "parallel"
+    )
     points = Objective(problem).points(choices)
     kept = non_dominated(points)
     return ModelFront(choices[kept], points[kept], exact)
@@ -85,6 +97,27 @@ def _subsets(problem: Problem) -> Iterator[tuple[int, ...]]:
         return
     for size in range(1, count + 1):
         yield from combinations(range(count), size)
+
+
+def _few(problem: Problem) -> tuple[int, ...]:
+    """Sizes of the sets of backends that are looked at where there is no time for all."""
+    return 1, 2, len(problem.backends)
+
+
+def _bounded(
+    problem: Problem, segments: Sequence[Segment], subsets: int, effort: Effort
+) -> tuple[Effort, bool]:
+    """An effort whose work is what was asked for, and whether it reaches for all sets."""
+    sizes = [len(segment.inner) + 1 for segment in segments if len(segment.inner) <= _WIDE]
+
+    def work(assignments: int) -> int:
+        rows = [min(assignments, len(problem.backends) ** size) for size in sizes]
+        return subsets * sum((n + _CALL) * size * size for n, size in zip(rows, sizes, strict=True))
+
+    assignments = effort.assignments
+    while assignments > _LEAST and work(assignments) > effort.work:
+        assignments //= 2
+    return replace(effort, assignments=assignments), work(assignments) <= effort.work
 
 
 @dataclass(frozen=True)
@@ -194,23 +227,26 @@ def _joined(
     heads = rows[:, 1] if segment.head >= 0 else np.full(len(rows), -1)
     keys = np.stack([rows[:, 0], heads, last, following], 1)
     parts: dict[State, list[_Labels]] = {}
+    complete = True
     numbers = {state: number for number, state in enumerate(cut)}
     for key, mine in _grouped(keys):
         mine = mine[non_dominated(costs[mine])]
         labels = cut.get((key[0], key[1]))
         if labels is None:
             continue
-        sums = (labels.costs[:, None] + costs[mine][None]).reshape(-1, 2)
+        before = _spread(len(labels.costs), max(1, _SUMS // len(mine)))
+        complete &= len(before) == len(labels.costs)
+        sums = (labels.costs[before][:, None] + costs[mine][None]).reshape(-1, 2)
         kept = non_dominated(sums)
         made = _Labels(
             sums[kept],
             np.full(len(kept), numbers[key[0], key[1]]),
-            kept // len(mine),
+            before[kept // len(mine)],
             rows[mine[kept % len(mine)], 1:],
         )
         parts.setdefault((key[2], key[3]), []).append(made)
     found = {state: _merged(made, effort.labels) for state, made in parts.items()}
-    complete = all(is_complete for _, is_complete in found.values())
+    complete &= all(is_complete for _, is_complete in found.values())
     return {state: labels for state, (labels, _) in found.items()}, complete
 
 
@@ -229,13 +265,18 @@ def _merged(parts: Sequence[_Labels], most: int) -> tuple[_Labels, bool]:
     kept = non_dominated(costs)
     complete = len(kept) <= most
     if not complete:
-        kept = kept[np.unique(np.linspace(0, len(kept) - 1, most).round().astype(np.int64))]
+        kept = kept[_spread(len(kept), most)]
     return _Labels(
         costs[kept],
         np.concatenate([part.origins for part in parts])[kept],
         np.concatenate([part.before for part in parts])[kept],
         np.concatenate([part.rows for part in parts])[kept],
     ), complete
+
+
+def _spread(count: int, most: int) -> np.ndarray:
+    """Numbers below a count, all or evenly so many of them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def _traced(

@@ -102,17 +102,22 @@ def cut(
     begun, current = np.zeros((rows, backends)), start.copy()
     if not count:
         return begun, current
-    done = np.zeros((rows, count), bool)
+    done, wanted = np.zeros((count, rows), bool), np.ascontiguousarray(chosen.T)
     number = np.arange(rows)
     opening = current < 0
-    current[opening] = chosen[opening, 0]
+    current[opening] = wanted[0, opening]
     np.add.at(begun, (number[opening], current[opening]), 1)
+    open_ = list(range(count))
     while True:
-        for index, step in enumerate(steps):
-            ready = done[:, list(step.after)].all(1) if step.after else True
-            done[:, index] |= (chosen[:, index] == current) & ready
-        left = np.flatnonzero(~done.all(1))
-        if not len(left):
+        for index in open_:
+            after = steps[index].after
+            mine = wanted[index] == current
+            done[index] |= mine & done[list(after)].all(0) if after else mine
+        open_ = [index for index in open_ if not done[index].all()]
+        if not open_:
             return begun, current
-        current[left] = chosen[left, (~done[left]).argmax(1)]
+        missing = ~done[open_]
+        left = np.flatnonzero(missing.any(0))
+        first = np.array(open_)[missing[:, left].argmax(0)]
+        current[left] = wanted[first, left]
         begun[left, current[left]] += 1

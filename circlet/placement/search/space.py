@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -57,8 +58,14 @@ class Space:
 
     def allowed(self, setting: int) -> list[list[int]]:
         """For each gene the backends that take any of its units."""
-        table = self.problems[setting].allowed
-        return [np.flatnonzero(table[list(group)].any(0)).tolist() for group in self.groups]
+        return self._allowed[setting]
+
+    @cached_property
+    def _allowed(self) -> list[list[list[int]]]:
+        return [
+            [np.flatnonzero(table[list(group)].any(0)).tolist() for group in self.groups]
+            for table in (problem.allowed for problem in self.problems)
+        ]
 
     @property
     def size(self) -> int:
@@ -94,12 +101,22 @@ class Space:
 
     def choice(self, genome: Genome) -> np.ndarray:
         """(U,) backends of units; the first one that takes it where that of its gene does not."""
-        allowed = self.problems[genome[0]].allowed
-        choice = np.zeros(len(allowed), np.int64)
-        for gene, group in zip(genome[1:], self.groups, strict=True):
-            for unit in group:
-                choice[unit] = gene if allowed[unit, gene] else int(allowed[unit].argmax())
-        return choice
+        return self.choices([genome])[0]
+
+    def choices(self, genomes: Sequence[Genome]) -> np.ndarray:
+        """(N, U) backends of units, of genomes of one setting."""
+        allowed = self.problems[genomes[0][0]].allowed
+        wanted = np.array([genome[1:] for genome in genomes], np.int64)[:, self._gene_of]
+        takes = allowed[np.arange(len(allowed)), wanted]
+        return np.where(takes, wanted, allowed.argmax(1))
+
+    @cached_property
+    def _gene_of(self) -> np.ndarray:
+        """(U,) the gene of each unit."""
+        found = np.empty(len(self.problems[0].units), np.int64)
+        for gene, group in enumerate(self.groups):
+            found[list(group)] = gene
+        return found
 
     def configuration(self, genome: Genome) -> Configuration:
         """What a genome stands for."""
@@ -115,7 +132,7 @@ class Space:
         settings = np.array([genome[0] for genome in genomes], np.int64)
         for setting in np.unique(settings):
             mine = np.flatnonzero(settings == setting)
-            choices = np.stack([self.choice(genomes[i]) for i in mine.tolist()])
+            choices = self.choices([genomes[i] for i in mine.tolist()])
             points[mine] = Objective(self.problems[setting]).points(choices)
         return points
 
@@ -138,6 +155,11 @@ class Space:
         ]
         others = [s for s in range(len(self.problems)) if s != genome[0]]
         return found + [self.mended((setting, *genome[1:])) for setting in others]
+
+    @cached_property
+    def likely_front(self) -> tuple[list[Genome], bool]:
+        """The front of the model as far as little effort finds it, and whether it is exact."""
+        return model_front(self)
 
     def random(self, rng: np.random.Generator) -> Genome:
         """A genome, each with the same probability within its setting."""

@@ -84,3 +84,13 @@ def test_where_branches_are_too_wide_the_front_is_likely_and_says_so() -> None:
     assert not found.is_exact
     assert problem.allowed[np.arange(60), found.choices].all()
     np.testing.assert_allclose(Objective(problem).points(found.choices), found.points)
+
+
+def test_work_is_bounded_and_what_is_left_out_is_said() -> None:
+    problem = random_problem(4, 30, 4, "graph")
+    bounded = exact_front(problem, Effort(20_000, 50_000, 1))
+    assert not bounded.is_exact and len(bounded.points)
+    assert np.array_equal(Objective(problem).points(bounded.choices), bounded.points)
+    chain = random_problem(4, 30, 4)
+    assert exact_front(chain).is_exact
+    assert not exact_front(chain, Effort(20_000, 50_000, 1)).is_exact
