@@ -97,7 +97,7 @@ def test_branches_run_at_the_same_time(faulty: Behaviour) -> None:
     faulty.hangs = True
     ran = threading.Event()
     inner = session.opened.partitions
-    call = session._idle[0].execution
+    call = session._network.idle[0].execution
     number = [part.ops for part in inner].index(["quick"])
     runner = call._runners[number]
     plain = runner.run
