@@ -26,7 +26,7 @@ from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.geometry import SAME_UPPER
 from circlet.profiling.profiler import random_inputs
-from circlet.runtime.executor import BoundCall
+from circlet.runtime.calls import BoundCall
 
 BAR = 1.4
 _SIZE, _CHANNELS, _DEPTH = 56, 64, 6

@@ -8,10 +8,10 @@ from importlib import metadata
 from pathlib import Path
 
 from circlet import __version__
+from circlet.costs.machine import governor
 from circlet.target.targets import native_target
 
 PACKAGES = ("ai-edge-litert", "openvino", "onnxruntime", "numpy", "ziglang")
-_GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 
 def facts() -> dict[str, object]:
@@ -21,7 +21,7 @@ def facts() -> dict[str, object]:
         "cpus": len(os.sched_getaffinity(0)),
         "isa": str(native_target()),
         "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
-        "governor": _GOVERNOR.read_text().strip() if _GOVERNOR.exists() else "unknown",
+        "governor": governor(),
         "load": round(os.getloadavg()[0], 2),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),

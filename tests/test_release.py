@@ -13,7 +13,7 @@ from circlet.artifact.file import VERSION
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-INTERNAL = {"entered", "of", "opened", "renew_after_fork", "fitting", "options", "source"}
+INTERNAL = {"entered", "of", "opened", "fitting", "options", "source"}
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)( - \d{4}-\d{2}-\d{2})?")
 
 

@@ -26,6 +26,7 @@ from circlet.passes.add_states import add_states
 from circlet.passes.fold_constants import FoldLedger
 from circlet.placement.by_hand import chosen_by_hand
 from circlet.placement.by_source import chosen_by_source
+from circlet.placement.interface import Candidate
 from circlet.placement.rule import Placed, Without, place
 from circlet.placement.views import with_views_moved
 from circlet.plan.input_shapes import forget_computed_sizes, set_input_shapes
@@ -111,33 +112,15 @@ def plan(
     targets = parse_targets(options.target)
     job = CompileJob(options, targets, template.names, loaded, budget, most_work)
     compilers = _compilers(job)
-    model = template.copy()
+    model, open_sizes = _rewritten(template, job)
     graph = model.main
-    graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
-    open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
-    set_shapes_of(graph, options.shapes)
-    ledger = FoldLedger(budget)
-    fix_shapes(graph, options.limits, resized=job.is_resized, ledger=ledger)
-    add_states(graph)
-    check_work(graph, most_work)
-    model.graphs = reachable(graph)
-    log = pipeline(job.level, options={"fold-constants": {"ledger": ledger}}).run(model)
-    LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
-    _copy_outputs(graph)
     asking = [Asked(compiler) for compiler in compilers]
     candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in asking]
-    asked = len(options.preferred)
-    wanted = {
-        **chosen_by_source(graph, options, template.words, candidates),
-        **chosen_by_hand(graph, options.backend_of, candidates),
-    }
-    placed = place(graph, candidates[:asked], strict=options.strict, wanted=wanted)
-    by_name = {compiler.name: compiler for compiler in compilers}
-    if not options.strict:
-        placed = with_views_moved(graph, placed, {c.name: c for c in candidates}, wanted)
+    placed = _placed(graph, options, template.words, candidates)
     most, is_parallel = options.limits.partitions, options.executor == "parallel"
-    last = compilers[asked - 1]
+    last = compilers[len(options.preferred) - 1]
     placed, parts = partitioned(graph, placed, last, most, side_by_side=is_parallel)
+    by_name = {compiler.name: compiler for compiler in compilers}
     optimized = [_optimized(part, by_name[part.backend]) for part in parts]
     _charge_values(graph, optimized, budget)
     return PlannedModel(job, model, placed, optimized, open_sizes, compilers)
@@ -151,6 +134,42 @@ def _compilers(job: CompileJob) -> list[PartitionCompiler]:
         fix = f"choose {' or '.join(PRECISIONS)}"
         raise InputError("there is no such precision", where=job.precision, fix=fix)
     return [started_compiler(name, job) for name in job.options.all_backends]
+
+
+def _rewritten(template: Template, job: CompileJob) -> tuple[Model, dict[Tensor, tuple[int, ...]]]:
+    """A copy of a model after the passes of the level; and the open dimensions of its inputs."""
+    model, options = template.copy(), job.options
+    graph = model.main
+    graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
+    open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
+    set_shapes_of(graph, options.shapes)
+    ledger = FoldLedger(job.budget)
+    fix_shapes(graph, options.limits, resized=job.is_resized, ledger=ledger)
+    add_states(graph)
+    check_work(graph, job.most_work)
+    model.graphs = reachable(graph)
+    log = pipeline(job.level, options={"fold-constants": {"ledger": ledger}}).run(model)
+    LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
+    _copy_outputs(graph)
+    return model, open_sizes
+
+
+def _placed(
+    graph: Graph,
+    options: Options,
+    words: Mapping[int, frozenset[str]],
+    candidates: Sequence[Candidate],
+) -> list[Placed]:
+    """The placement table, before the plan is cut into partitions."""
+    wanted = {
+        **chosen_by_source(graph, options, words, candidates),
+        **chosen_by_hand(graph, options.backend_of, candidates),
+    }
+    first = candidates[: len(options.preferred)]
+    placed = place(graph, first, strict=options.strict, wanted=wanted)
+    if options.strict:
+        return placed
+    return with_views_moved(graph, placed, {c.name: c for c in candidates}, wanted)
 
 
 def _optimized(part: Partition, compiler: PartitionCompiler) -> Partition:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from circlet.backends.registry import backend_names
 from circlet.costs.exec_time import ExecTime, Record
 from circlet.costs.model import Costs
-from circlet.costs.one_names import one_name
+from circlet.placement.one_operations import one_name
 
 _THREADS = 1  # ONE's file says nothing of threads; transfers are measured on one
 

@@ -23,7 +23,7 @@ def machine_facts() -> dict[str, object]:
         "cpu": host_model(),
         "features": " ".join(sorted(host_words())),
         "cores": usable_cores(),
-        "governor": _governor(),
+        "governor": governor(),
         "memory_gib": round(memory / 2**30),
         "system": f"{platform.system()} {platform.machine()}",
     }
@@ -35,7 +35,8 @@ def machine_fingerprint() -> str:
     return digest(json.dumps(machine_facts(), sort_keys=True).encode()).hex()
 
 
-def _governor() -> str:
+def governor() -> str:
+    """How the system sets the clock of the first core, "unknown" where it does not say."""
     try:
         return _GOVERNOR.read_text(encoding="ascii", errors="replace").strip()
     except OSError:

@@ -15,13 +15,13 @@ from circlet.costs.estimate import Estimate
 from circlet.costs.exec_time import UNSUPPORTED
 from circlet.costs.known import Known
 from circlet.costs.machine import machine_fingerprint
-from circlet.costs.one_names import one_name
 from circlet.costs.rows import Context
 from circlet.costs.signature import Signature, signature_of
 from circlet.errors import InputError, PlacementError
 from circlet.ir import Op
 from circlet.options import DEFAULT_LEVEL, DEFAULT_OPTIONS, DEFAULT_PRECISION, Options
 from circlet.placement.interface import Reason
+from circlet.placement.one_operations import one_name
 from circlet.target.targets import parse_targets
 
 HOST = "host"

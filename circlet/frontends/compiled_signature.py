@@ -13,7 +13,7 @@ from circlet.errors import CircletError, InputError
 from circlet.frontends.builtin_errors import also
 from circlet.frontends.first_compile import first_session
 from circlet.ir import Graph, Model, Signature, Tensor
-from circlet.runtime.executor import BoundCall
+from circlet.runtime.calls import BoundCall
 from circlet.runtime.session import Session
 from circlet.stored import Stored
 

@@ -15,7 +15,7 @@ from circlet.frontends.builtin_errors import also, raised_as
 from circlet.frontends.first_compile import first_session
 from circlet.frontends.tensor_details import Details, litert_type, tensor_details
 from circlet.ir import Graph, Model, Tensor
-from circlet.runtime.executor import BoundCall
+from circlet.runtime.calls import BoundCall
 from circlet.runtime.session import Session
 from circlet.stored import Stored
 

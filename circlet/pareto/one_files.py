@@ -86,18 +86,6 @@ def _environment(backends: Sequence[str], vector: Sequence[int]) -> str:
     return f'BACKENDS="{";".join(backends)}" OP_BACKEND_MAP="{placed}"'
 
 
-def oplist_of(problem: Problem, mode: str) -> dict[str, object]:
-    """The operators of a network as ONE's gen_oplist.py writes them."""
-    symbols, names = symbols_of(problem, mode)
-    if mode == "name":
-        return {"oplist": names}
-    return {
-        "opmap": symbols,
-        "oplist": list(dict.fromkeys(unit.kind for unit in problem.units)),
-        "opname_by_indx": [unit.kind for unit in problem.units],
-    }
-
-
 def write_one(path: Path, dump: Mapping[str, object]) -> None:
     """Write one of these files, whole or not at all; raises FileError."""
     write_file(path, (json.dumps(dump, indent=1) + "\n").encode(), 0o644, "solutions")

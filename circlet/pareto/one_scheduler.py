@@ -1,6 +1,6 @@
 """USE_SCHEDULER and PROFILING_MODE of ONE's settings: operators go where costs say.
 
-As ONE's scheduler does, times are read from that file in the working folder and, while
+As ONE's scheduler does, times are read from exec_time.json in the working folder and, while
 profiling, written there; what this machine measured itself counts more, and is kept besides.
 """
 

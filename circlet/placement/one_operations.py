@@ -1,4 +1,8 @@
-"""ONE's names of operations, and the kinds of operators that each stands for."""
+"""ONE's names of operations, and the kinds of operators that each stands for.
+
+Settings name operations by their class; files of times name those of a class that holds many one by
+one, as `Operation::name()` of its runtime does.
+"""
 
 from __future__ import annotations
 
@@ -89,3 +93,59 @@ KINDS: dict[str, tuple[str, ...]] = {
 MADE_BY_ONE = frozenset(
     {"Bulk", "Call", "ConvertFp16ToFp32", "ConvertFp32ToFp16", "Loss", "Permute", "RunModel"}
 )
+
+_OWN_NAMES = {
+    "ABS": "Abs",
+    "ADD": "Add",
+    "AVERAGE_POOL_2D": "AvgPool2D",
+    "CAST": "Cast",
+    "COS": "Cos",
+    "DEQUANTIZE": "Dequantize",
+    "DIV": "Div",
+    "ELU": "ELU",
+    "EXP": "Exp",
+    "FLOOR": "Floor",
+    "FLOOR_DIV": "FloorDiv",
+    "GELU": "GELU",
+    "L2_POOL_2D": "L2Pool2D",
+    "LEAKY_RELU": "LeakyRelu",
+    "LOG": "Log",
+    "LOGICAL_AND": "LogicalAnd",
+    "LOGICAL_NOT": "LogicalNot",
+    "LOGICAL_OR": "LogicalOr",
+    "LOGISTIC": "Logistic",
+    "MAXIMUM": "Max",
+    "MAX_POOL_2D": "MaxPool2D",
+    "MEAN": "ReduceMean",
+    "MINIMUM": "Min",
+    "MUL": "Mul",
+    "NEG": "Neg",
+    "QUANTIZE": "Quantize",
+    "REDUCE_ALL": "ReduceAll",
+    "REDUCE_ANY": "ReduceAny",
+    "REDUCE_MAX": "ReduceMax",
+    "REDUCE_MIN": "ReduceMin",
+    "REDUCE_PROD": "ReduceProd",
+    "RELU": "ReLU",
+    "RELU6": "ReLU",
+    "RELU_N1_TO_1": "ReLU",
+    "ROUND": "Round",
+    "RSQRT": "RSqrt",
+    "SIN": "Sin",
+    "SQRT": "Sqrt",
+    "SQUARE": "Squre",  # as ONE spells it
+    "SUB": "Sub",
+    "SUM": "ReduceSUM",  # as ONE spells it
+    "TANH": "Tanh",
+    "ZEROS_LIKE": "ZerosLike",
+}
+_CLASSES = {kind: name for name, kinds in KINDS.items() for kind in kinds}
+_OF_MANY = frozenset(_CLASSES[kind] for kind in _OWN_NAMES)
+
+
+def one_name(kind: str) -> str:
+    """The name of an operator kind in files of times; "Custom" for what ONE has no operator for."""
+    name = _CLASSES.get(kind, "Custom")
+    if name in _OF_MANY or kind.startswith("CUSTOM"):
+        return _OWN_NAMES.get(kind, "Custom")
+    return name

@@ -19,7 +19,8 @@ from circlet.profiling.result import CallRow, OperatorRow, Profile, TransferRow
 from circlet.profiling.roofline import Least, Machine, least_times, total
 from circlet.profiling.sources import SourceOperator, shares, source_operators
 from circlet.profiling.timing import RunTimes, time_session
-from circlet.runtime.session import Given, Session
+from circlet.runtime.calls import Given
+from circlet.runtime.session import Session
 from circlet.target.targets import native_target, parse_targets
 
 if TYPE_CHECKING:

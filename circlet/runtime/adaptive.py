@@ -16,8 +16,9 @@ import numpy as np
 
 from circlet.errors import CircletError, InputError, check_type
 from circlet.forking import renew_in_children
+from circlet.runtime.calls import Given
 from circlet.runtime.front import DEFAULT_PACE, FrontController, Pace
-from circlet.runtime.session import Given, Session
+from circlet.runtime.session import Session
 
 if TYPE_CHECKING:
     from circlet.artifact.values import Value

@@ -19,13 +19,31 @@ from circlet.runtime.artifacts import ArtifactSource, open_trusted
 from circlet.runtime.beside import digests_beside
 from circlet.runtime.key import artifact_key, key_of
 from circlet.runtime.loading import Opened, load_code
-from circlet.runtime.model_source import ModelSource
 from circlet.stored import Bytes, Stored, StrPath, stored
+from circlet.struct import Struct
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from circlet.compiler.template import Template
     from circlet.ir import Model
 
+
+class ModelSource(Struct):
+    """A model of something else than a file, made where no cache has its artifact.
+
+    Attributes:
+        identity: A text that differs where the model does.
+        make: Makes the model; the same one each time.
+        cache: Where its artifact may be kept; None for the cache of the environment.
+    """
+
+    identity: str
+    make: Callable[[], Model]
+    cache: Cache | None = None
+
+
+if TYPE_CHECKING:
     Source = StrPath | Bytes | Stored | Model | ArtifactSource | ModelSource
 
 

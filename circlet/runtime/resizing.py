@@ -21,8 +21,7 @@ from circlet.runtime.artifacts import ArtifactSource
 from circlet.runtime.beside import digests_beside
 from circlet.runtime.key import artifact_key
 from circlet.runtime.loading import Opened, opened_plan
-from circlet.runtime.model_source import ModelSource
-from circlet.runtime.opening import changed, check_same
+from circlet.runtime.opening import ModelSource, changed, check_same
 from circlet.stored import Stored, stored
 from circlet.target.targets import parse_target
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from circlet.artifact.values import (
-    Value,
     as_array,
     by_position,
     check_apart,
-    is_plain,
     unique_names,
 )
 from circlet.config import one_settings
-from circlet.errors import BackendError, CircletError, InputError
-from circlet.forking import renew_in_children
+from circlet.errors import InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.options import DEFAULT_BACKENDS, DEFAULT_EXECUTOR, Options
+from circlet.options import DEFAULT_BACKENDS, Options
 from circlet.runtime.arguments import (
     check_options,
     checked_names,
@@ -33,30 +28,17 @@ from circlet.runtime.arguments import (
     with_settings,
 )
 from circlet.runtime.artifacts import ArtifactSource
-from circlet.runtime.executor import (
-    BoundCall,
-    Call,
-    Execution,
-    Numbers,
-    execution_of,
-    is_copied,
-)
+from circlet.runtime.calls import BoundCall, Given, form_of, plain_arrays
 from circlet.runtime.loading import Opened
-from circlet.runtime.model_source import ModelSource
-from circlet.runtime.opening import open_source
-from circlet.small_dtypes import dtype_named
+from circlet.runtime.network import LoadedNetwork
+from circlet.runtime.opening import ModelSource, open_source
 
 if TYPE_CHECKING:
     from circlet.backends.base import Observer
     from circlet.ir import Model
     from circlet.runtime.opening import Source
     from circlet.runtime.resizing import Resizer
-    from circlet.runtime.workers import Workers
     from circlet.stored import Bytes, Stored, StrPath
-
-Given = Sequence[object] | Mapping[str, object]
-_MOST_SIZES = 16
-_MOST_HELPERS = 128  # as many as two runs take that use all the threads that they may
 
 
 class Session:
@@ -175,59 +157,37 @@ class Session:
         opened: Opened,
         resizer: Resizer | None = None,
     ) -> None:
-        made_for = options.executor or opened.metadata.get("executor") or DEFAULT_EXECUTOR
-        self._source = source
-        self._options = options._replace(executor=made_for, failed=opened.failed)
-        self._opened = opened
-        self._resizer = resizer
-        self._refusal: CircletError | None = None
-        self._workers: Workers | None = None
-        self.inputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.inputs)
-        self.outputs: tuple[Value, ...] = tuple(opened.values[i] for i in opened.outputs)
+        network = LoadedNetwork(source, options, opened, self.threads, resizer)
+        self._network = network
+        self.is_stateful = network.is_stateful
+        self.inputs = network.values(opened.inputs)
+        self.outputs = network.values(opened.outputs)
         self._input_names = unique_names(self.inputs)
-        self._output_names = unique_names(self.outputs)
-        self._forms = [(dtype_named(v.dtype), v.shape, is_copied(v)) for v in self.inputs]
+        self._forms = [form_of(value) for value in self.inputs]
         self._limit_ns = nanoseconds(options.limits.run_seconds, "limits.run_seconds")
-        self._calls: list[Call] = []
-        self._idle: list[Call] = []
-        self._resized: dict[tuple[tuple[int, ...], ...], Session] = {}
-        self.is_stateful = any(value.initial is not None for value in opened.values)
-        self.renew_after_fork()
-        renew_in_children(self)
-
-    def renew_after_fork(self) -> None:
-        """Open the locks, whoever held them in the process that was forked.
-
-        A call that another thread was in the midst of is idle in no list, so that the next run
-        makes a new one, whose state starts afresh.
-        """
-        self._lock = allocate_lock()
-        self._switching = allocate_lock()
-        self._turn: AbstractContextManager[object] = (
-            allocate_lock() if self.is_stateful else nullcontext()
-        )
 
     @property
     def opened(self) -> Opened:
         """What was loaded, and how long each part of it took."""
-        return self._opened
+        return self._network.opened
 
     @property
     def source(self) -> StrPath | Bytes | Stored | Model | None:
         """The model that it was opened with; None where that was an artifact."""
-        if isinstance(self._source, ModelSource):
-            return self._source.make()
-        return None if isinstance(self._source, ArtifactSource) else self._source
+        source = self._network.source
+        if isinstance(source, ModelSource):
+            return source.make()
+        return None if isinstance(source, ArtifactSource) else source
 
     @property
     def options(self) -> Options:
         """What it was asked for."""
-        return self._options
+        return self._network.options
 
     @property
     def placement(self) -> list[dict[str, object]]:
         """One row per operator: kind, source name, backend, and who refused it and why."""
-        return self._opened.placement
+        return self._network.opened.placement
 
     def run(
         self,
@@ -252,70 +212,28 @@ class Session:
         """
         if observer is not None and not callable(observer):
             raise InputError.mistyped("observer", observer, "a function of an Observation")
-        arrays = self._at_once(inputs)
+        arrays = plain_arrays(inputs, self._input_names, self._forms)
         if arrays is None:
-            named = zip(self.inputs, by_position(self.inputs, inputs, "input"), strict=True)
-            given = [as_array(array, "input", value.name) for value, array in named]
-            fitting = self._fitting(given)
+            fitting, arrays = self.fitting(inputs)
             if fitting is not self:
-                return fitting.run(given, timeout=timeout, observer=observer)
-            pairs = zip(self.inputs, given, strict=True)
-            arrays = [value.check(array, "input") for value, array in pairs]
+                return fitting.run(arrays, timeout=timeout, observer=observer)
         limit_ns = self._limit_ns if timeout is None else nanoseconds(timeout)
-        with self._turn:
-            idle = self._idle
-            call = self._idle_call(idle)
+        network = self._network
+        with network.turn:
+            idle = network.idle
+            call = network.idle_call(idle)
             try:
                 if observer is None:
                     found = call(arrays, limit_ns)
                 else:
-                    found = _observed(call, arrays, limit_ns, observer)
+                    found = call.observed(arrays, limit_ns, observer)
             except BaseException as error:
-                if not self._is_recovered(error, call, idle):
+                if not network.is_recovered(error, call, idle):
                     raise
             else:
                 idle.append(call)
                 return found
         return self.run(arrays, timeout=timeout, observer=observer)
-
-    def _is_recovered(self, error: BaseException, call: Call, idle: list[Call]) -> bool:
-        """Whether another backend took over, so that the run is to be tried again.
-
-        A call that did not come back runs no more, and neither do others of its backends.
-        """
-        if call.execution.is_lost:
-            idle.clear()
-            self._refusal = error if isinstance(error, CircletError) else None
-        else:
-            idle.append(call)
-        if not isinstance(error, CircletError) or not error.backend:
-            return False
-        return self._take_over(error) and isinstance(error, BackendError)
-
-    def _take_over(self, error: CircletError) -> bool:
-        """Go on with other backends than the one that failed; False where none is to take over."""
-        if self.is_stateful or not self._options.fallback:
-            return False
-        from circlet.runtime.fallback import taken_over
-
-        with self._switching:
-            if error.backend in dict(self._options.failed):
-                return True
-            options = taken_over(self._options, error)
-            if options is None:
-                return False
-            opened = open_source(self._source, options, self._opened.model)
-            self._options = options._replace(failed=opened.failed)
-            self._opened, self._resizer, self._refusal = opened, None, None
-            self._calls, self._idle, self._resized = [], [], {}  # last: calls of what is loaded now
-        return True
-
-    def _recovered(self, error: CircletError) -> tuple[Execution, Numbers]:
-        """An execution on other backends in the place of one that failed."""
-        if not error.backend or not self._take_over(error):
-            raise error
-        opened, execution = self._new_execution()
-        return execution, (opened.inputs, opened.outputs)
 
     def fitting(self, inputs: Given) -> tuple[Session, list[np.ndarray]]:
         """The session for the sizes of these inputs (this one, mostly), and the inputs in order.
@@ -328,28 +246,6 @@ class Session:
         fitting = self._fitting(given)
         pairs = zip(fitting.inputs, given, strict=True)
         return fitting, [value.check(array, "input") for value, array in pairs]
-
-    def _at_once(self, inputs: Given) -> Sequence[np.ndarray] | None:
-        """The inputs in order if all are plainly right; None where a closer look is needed."""
-        names = self._input_names
-        if type(inputs) is dict:
-            if len(inputs) != len(names) or not all(map(inputs.__contains__, names)):
-                return None
-            given: Sequence[object] = [inputs[name] for name in names]
-        elif type(inputs) is list or type(inputs) is tuple:
-            if len(inputs) != len(names):
-                return None
-            given = inputs
-        else:
-            return None
-        arrays: list[np.ndarray] = []
-        for array, (dtype, shape, copied) in zip(given, self._forms, strict=True):
-            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
-                return None
-            if not copied and (dtype.hasobject or not is_plain(array)):
-                return None
-            arrays.append(array)
-        return arrays
 
     def bind(self, inputs: Given, outputs: Given | None = None) -> BoundCall:
         """A callable that reads and writes the caller's arrays in place, again and again.
@@ -383,11 +279,12 @@ class Session:
                 for value, array in zip(self.outputs, wanted, strict=True)
             ]
         check_apart(sources, results, unique_names(self.outputs))
-        opened, execution = self._new_execution()
+        network = self._network
+        opened, execution = network.new_execution()
         numbers = opened.inputs, opened.outputs
         execution.rebind(opened.inputs, sources)
         execution.rebind(opened.outputs, results)
-        recover = self._recovered if self._options.fallback and not self.is_stateful else None
+        recover = network.recovered if network.options.fallback and not self.is_stateful else None
         return BoundCall(execution, sources, results, self._limit_ns, numbers, recover)
 
     def resized(self, shapes: Mapping[str, Sequence[int]]) -> Session:
@@ -402,19 +299,10 @@ class Session:
             for name, value in zip(unique_names(self.inputs), self.inputs, strict=True)
         }
         wanted = {**kept, **dict(checked_shapes(shapes))}
-        options = self._options._replace(shapes=tuple(wanted.items()))
-        resizer = self._own_resizer()
+        options = self._network.options._replace(shapes=tuple(wanted.items()))
+        resizer = self._network.resizer()
         opened = resizer.opened(options)
         return self._with(options) if opened is None else self._with(options, opened, resizer)
-
-    def _own_resizer(self) -> Resizer:
-        """What sessions for other sizes come from; those that came from one session share it."""
-        from circlet.runtime.resizing import Resizer
-
-        with self._lock:
-            if self._resizer is None:
-                self._resizer = Resizer(self._source, self._options, self._opened)
-            return self._resizer
 
     def entered(self, signature: str) -> Session:
         """A session of the same model that enters at a signature, by that signature's names.
@@ -422,7 +310,7 @@ class Session:
         Raises:
             InputError: There is no such signature.
         """
-        options = self._options._replace(shapes=(), signature=signature)
+        options = self._network.options._replace(shapes=(), signature=signature)
         check_options(options)
         return self._with(options)
 
@@ -432,22 +320,22 @@ class Session:
         """A session of the same source with other options, opened now where it was not before."""
         session = object.__new__(Session)
         session.threads = self.threads
-        opened = opened or open_source(self._source, options, self._opened.model)
-        session._set_up(self._source, options, opened, resizer)
+        source, model = self._network.source, self._network.opened.model
+        session._set_up(source, options, opened or open_source(source, options, model), resizer)
         return session
 
     def reset(self) -> None:
         """Set the variable tensors of `run` back to their start, after a run in progress."""
         if self.is_stateful:
-            with self._turn:
-                call = self._idle_call(self._idle)
+            network = self._network
+            with network.turn:
+                call = network.idle_call(network.idle)
                 call.execution.reset()
-                self._idle.append(call)
+                network.idle.append(call)
 
     def cancel(self) -> None:
         """Stop every `run` of this session that is in progress in other threads."""
-        for call in list(self._calls):
-            call.execution.cancel()
+        self._network.cancel()
 
     def _fitting(self, given: Sequence[np.ndarray]) -> Session:
         """The session for the sizes of these inputs: itself, or one made for open sizes."""
@@ -457,67 +345,8 @@ class Session:
             return self
         if not all(value.takes(shape) for value, shape in zip(values, shapes, strict=True)):
             return self
-        with self._lock:
-            known = self._resized.pop(shapes, None)
+        known = self._network.taken(shapes)
         if known is None:
             known = self.resized(dict(zip(unique_names(values), shapes, strict=True)))
-        with self._lock:
-            self._resized[shapes] = known
-            while len(self._resized) > _MOST_SIZES:
-                del self._resized[next(iter(self._resized))]
+        self._network.keep(shapes, known)
         return known
-
-    def _new_execution(self) -> tuple[Opened, Execution]:
-        """A plan, and an execution of it on buffers of its own."""
-        opened = self._opened
-        values, outputs = opened.values, opened.outputs
-        callers = {*opened.inputs, *outputs}  # bound before each run
-        buffers = [
-            np.empty(0) if index in callers else value.empty() for index, value in enumerate(values)
-        ]
-        name, parts = str(self._options.executor), opened.partitions
-        args = (name, parts, values, buffers, self.threads, outputs, self._helpers)
-        try:
-            return opened, execution_of(*args)
-        except CircletError as error:
-            if not error.backend or not self._take_over(error):
-                raise
-        return self._new_execution()
-
-    def _refused(self) -> BackendError:
-        """The error of runs after one that did not come back."""
-        lost = self._refusal
-        why = TimeoutError("it did not come back from an earlier run")
-        return BackendError.failed(lost.backend if lost else "", "before this run", (), why)
-
-    def _helpers(self) -> Workers:
-        """The threads that help runs of this session, which are started when there is work."""
-        from circlet.runtime.workers import Workers
-
-        with self._lock:
-            if self._workers is None:
-                self._workers = Workers(_MOST_HELPERS)
-            return self._workers
-
-    def _idle_call(self, idle: list[Call]) -> Call:
-        """A call that no other thread uses until it is idle again; with state always the same."""
-        try:
-            return idle.pop()
-        except IndexError:
-            if self._refusal is not None:
-                raise self._refused() from self._refusal
-            opened, execution = self._new_execution()
-            call = Call(execution, opened.inputs, opened.outputs, opened.values, self._output_names)
-            self._calls.append(call)
-            return call
-
-
-def _observed(
-    call: Call, arrays: Sequence[np.ndarray], limit_ns: int, observer: Observer
-) -> dict[str, np.ndarray]:
-    execution = call.execution
-    try:
-        execution.observe(observer)
-        return call(arrays, limit_ns)
-    finally:
-        execution.observe(None)

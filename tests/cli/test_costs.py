@@ -28,7 +28,8 @@ def test_costs_are_measured_kept_and_told(tmp_path: Path) -> None:
     assert {"Conv2D", "Softmax"} <= json.loads(times.read_text())["reference"].keys()
     shown = circlet("costs", MODEL, *FEW, "--top", 2)
     assert shown.exit_code == 0, shown.output
-    assert "on reference, 1 thread" in shown.output and "measured" in shown.output
+    text = " ".join(shown.output.split())  # a long path to the model wraps its line
+    assert "on reference, 1 thread" in text and "measured" in text
     assert "kept in " in shown.output
 
 

@@ -86,6 +86,7 @@ def _write(path: str, name: str) -> None:
         database.add_operators(database.context(CONTEXT), [row(f"{name} {number}")])
 
 
+@pytest.mark.slow
 def test_processes_write_at_once_and_lose_nothing(path: Path) -> None:
     spawning = multiprocessing.get_context("spawn")
     names = ["one", "two"]

@@ -26,7 +26,6 @@ from circlet.pareto.journal import Journal
 from circlet.pareto.one_files import (
     number_of,
     one_dump,
-    oplist_of,
     read_one,
     symbols_of,
     vector_of,
@@ -199,8 +198,6 @@ def test_symbols_are_kinds_or_pairs_of_kind_and_size() -> None:
     assert kinds == [0, 1, 2, 0, 1, 2] and names == ["KIND_0", "KIND_1", "KIND_2"]
     pairs, _ = symbols_of(PROBLEM)
     assert pairs == [0, 1, 2, 3, 4, 5]  # the sizes of units alternate, so no pair comes twice
-    assert oplist_of(PROBLEM, "name") == {"oplist": names}
-    assert oplist_of(PROBLEM, "index")["opmap"] == pairs
 
 
 @pytest.mark.parametrize("sampled", [False, True])

@@ -10,12 +10,12 @@ from circlet import Session
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
 from circlet.costs.exec_time import ExecTime, Record
-from circlet.costs.one_names import one_name
 from circlet.costs.study import Effort
 from circlet.costs.timing import Meter
 from circlet.errors import InputError
 from circlet.options import Options
 from circlet.pareto.one_scheduler import TIMES, scheduled
+from circlet.placement.one_operations import one_name
 from circlet.sample import Sample
 from tests.cli.call import as_json, circlet
 

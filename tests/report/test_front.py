@@ -87,8 +87,8 @@ def test_a_click_on_a_point_shows_its_placement(browser: Browser, tmp_path: Path
         assert page.get_attribute('circle.dot[data-point="2"]', "class") == (
             "dot front-single selected"
         )
-        page.focus('circle.dot[data-point="0"]')
-        page.keyboard.press("Enter")
+        page.locator('circle.dot[data-point="0"]').press("Enter")
+        page.wait_for_selector(".front-point:has-text('The chosen placement')")
         rows = page.locator(".front-point table >> nth=1").inner_text()
         assert [word in rows for word in ("CONV_2D", "litert", "net/softmax")] == [True] * 3
         page.click(".front-point button.link:has-text('relu')")

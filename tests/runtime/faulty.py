@@ -37,6 +37,8 @@ class Behaviour:
         kinds: What it takes.
         memory: The kind of memory that runners keep values in, "" for the host's.
         log: Uploads, downloads, shared inputs, runs.
+        parted: Set when a runner is given other buffers for its outputs.
+        ended: Set when a run ended.
     """
 
     fails: set[str] = field(default_factory=set)
@@ -46,6 +48,8 @@ class Behaviour:
     memory: str = ""
     log: list[str] = field(default_factory=list)
     gate: threading.Event = field(default_factory=threading.Event)
+    parted: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def check(self, stage: str) -> None:
         if stage in self.fails:
@@ -131,6 +135,14 @@ class FaultyRunner(ArrayRunner):
         self.behaviour.log.append("run")
         if self.behaviour.hangs:
             self.behaviour.gate.wait()
+        self._compute()
+        self.behaviour.ended.set()
+
+    def set_output(self, index: int, buffer: np.ndarray) -> None:
+        super().set_output(index, buffer)
+        self.behaviour.parted.set()
+
+    def _compute(self) -> None:
         self.behaviour.check("run")
         if self.behaviour.shape is not None:
             self.outputs = [np.zeros(self.behaviour.shape, np.float32) for _ in self.outputs]

@@ -122,19 +122,20 @@ def test_many_threads_lose_nothing_while_it_moves(
     session: AdaptiveSession, machine: Machine
 ) -> None:
     answers: list[bool] = []
-    stop = threading.Event()
+    stop, answered = threading.Event(), threading.Semaphore(0)
 
     def ask() -> None:
         while not stop.is_set():
             (got,) = session.run(GIVEN).values()
             answers.append(np.array_equal(got, np.maximum(GIVEN[0], 0)))
+            answered.release()
 
     users = [threading.Thread(target=ask) for _ in range(3)]
     for user in users:
         user.start()
     for load in (3.0, 0.5, 3.0):
         machine.load = load
-        time.sleep(0.05)
+        assert all(answered.acquire(timeout=60) for _ in range(100))
     stop.set()
     for user in users:
         user.join()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -153,10 +152,8 @@ def test_a_timeout_is_kept_where_a_backend_hangs(faulty: Behaviour, executor: st
     session = opened(executor=executor)
     session.run(GIVEN, timeout=60)
     faulty.hangs = True
-    start = time.monotonic()
     with pytest.raises(DeadlineError, match="did not come back") as caught:
         session.run(GIVEN, timeout=0.05)
-    assert time.monotonic() - start < 30
     assert caught.value.backend == "faulty"
     with pytest.raises(BackendError, match="earlier run"):
         session.run(GIVEN)
@@ -184,12 +181,13 @@ def test_what_comes_back_late_writes_where_nobody_reads(faulty: Behaviour) -> No
     session = opened(limits=LIMITED)
     bound = session.bind(GIVEN)
     faulty.hangs = True
+    faulty.parted.clear()
     with pytest.raises(DeadlineError):
         bound()
     bound.outputs[0][...] = 7
-    time.sleep(0.2)
+    assert faulty.parted.wait(60)
     faulty.gate.set()
-    time.sleep(0.2)
+    assert faulty.ended.wait(60)
     np.testing.assert_array_equal(bound.outputs[0], np.full((2, 5), 7, np.float32))
 
 

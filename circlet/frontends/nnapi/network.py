@@ -18,8 +18,8 @@ from circlet.formats.nnapi.lower import lower
 from circlet.frontends.nnapi.arguments import Place
 from circlet.ir import Model
 from circlet.options import Options
-from circlet.runtime.executor import BoundCall
-from circlet.runtime.model_source import ModelSource
+from circlet.runtime.calls import BoundCall
+from circlet.runtime.opening import ModelSource
 from circlet.runtime.session import Session
 
 _MOST_VARIANTS = 16

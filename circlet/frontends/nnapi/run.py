@@ -19,7 +19,7 @@ from circlet.frontends.nnapi.arguments import (
 )
 from circlet.frontends.nnapi.codes import ResultCode
 from circlet.frontends.nnapi.network import Network, Prepared
-from circlet.runtime.executor import BoundCall
+from circlet.runtime.calls import BoundCall
 
 _COMPUTE = "ANeuralNetworksExecution_compute"
 _NANOSECONDS = 1e9

@@ -36,7 +36,7 @@ def _all_values(dtype: DType) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("dtype", [DType.INT8, pytest.param(DType.UINT8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["MUL", "PRELU"])
 def test_every_pair_is_exact(kind: str, dtype: DType, name: str) -> None:
     target = runnable(name)

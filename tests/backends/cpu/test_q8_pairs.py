@@ -82,7 +82,7 @@ def test_targets_add_in_16_bits_where_they_have_no_dot_product() -> None:
 
 
 @pytest.mark.parametrize("name", AND_V4)
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("dtype", [DType.INT8, pytest.param(DType.UINT8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("products", [PAIRS, WIDE])
 def test_any_weights_are_exact_in_either_form(
     products: str, dtype: DType, name: str, monkeypatch: pytest.MonkeyPatch
