@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -68,10 +68,15 @@ class Cone:
             return None
         return values[self.result]
 
-    def key(self) -> Hashable:
-        """What cones have in common that compute the same, none of whose custom ops has options."""
+    def key(self, open_constants: Collection[Tensor] = ()) -> Hashable:
+        """What cones have in common that compute the same, none of whose custom ops has options.
+
+        Of open constants only sizes count, and which of them an op reads.
+        """
         places: dict[Tensor, int] = {self.source: 0}
-        rows = []
+        for tensor in open_constants:
+            places[tensor] = len(places)
+        rows: list[Hashable] = [tuple(tensor.shape for tensor in open_constants)]
         for op in self.ops:
             read = [_place(tensor, places) for tensor in op.inputs]
             places[op.outputs[0]] = len(places)
@@ -106,14 +111,31 @@ def cones(last: Op, rewriter: Rewriter, kinds: Collection[str], most: int) -> It
         outside = (outside - {*latest.outputs}) | _read(latest)
 
 
-def apart(found: Iterable[tuple[Cone, Known]]) -> list[tuple[Cone, Known]]:
-    """Of cones, given in the order of their last ops, those that share no op; later ones first."""
+def apart(
+    ops: Sequence[Op],
+    candidates: Callable[[Op], Iterable[Cone]],
+    recognise: Callable[[Cone], Known | None],
+) -> list[tuple[Cone, Known]]:
+    """Of the cones that are recognised, those that share no op; later and larger ones first.
+
+    What a cone computes is looked at only where none of its ops is in one that was taken before.
+
+    Args:
+        ops: Ops in execution order, each of which may end a cone.
+        candidates: Gives the cones that end in an op, small first.
+        recognise: Says what a cone is, or None.
+    """
     taken: set[Op] = set()
     chosen = []
-    for cone, known in reversed(list(found)):
-        if taken.isdisjoint(cone.ops):
-            taken.update(cone.ops)
-            chosen.append((cone, known))
+    for op in reversed(ops):
+        if op in taken:
+            continue
+        for cone in reversed([*candidates(op)]):
+            known = recognise(cone) if taken.isdisjoint(cone.ops) else None
+            if known is not None:
+                taken.update(cone.ops)
+                chosen.append((cone, known))
+                break
     return chosen
 
 

@@ -29,7 +29,8 @@ EXACT = (
     "fuse-activation",
     "remove-dead-ops",
 )
-FAST = ("fuse-qdq", *EXACT)  # integer products for real ones, which rounds them otherwise
+# Integer products for real ones, and kernels of their own, which round otherwise.
+FAST = ("fuse-qdq", *EXACT[:-1], "recognise-softmax", EXACT[-1])
 
 # What .tflite and .circle files have no words for, and what engines that read them want besides.
 STORABLE = ("split-padding", "add-biases")
@@ -63,6 +64,7 @@ FAST_FOR_FILES = (
     *EXACT_FOR_FILES[:-3],
     "fuse-rsqrt",
     "recognise-activations",
+    "recognise-softmax",
     "merge-reductions",
     "matmul-to-fully-connected",
     "fold-scales",

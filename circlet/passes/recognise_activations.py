@@ -60,29 +60,29 @@ class RecogniseActivations:
         """Replace the largest groups of ops that are such functions."""
         rewriter = Rewriter(graph)
         known: dict[Hashable, Function | None] = {}
-        found = [pair for op in graph.ops for pair in _functions(op, rewriter, known)]
-        for cone, function in apart(found):
+
+        def recognise(cone: Cone) -> Function | None:
+            channels = _channels(cone) or 1
+            key = (channels, cone.key())
+            if key not in known:
+                known[key] = _function(cone, channels)
+            return known[key]
+
+        for cone, function in apart(graph.ops, lambda op: _candidates_at(op, rewriter), recognise):
             fresh = function.over(cone.source, cone.result, cone.ops[-1].origin)
             rewriter.replace(cone.ops, fresh)
         return rewriter.finish()
 
 
-def _functions(
-    op: Op, rewriter: Rewriter, known: dict[Hashable, Function | None]
-) -> Iterator[tuple[Cone, Function]]:
+def _candidates_at(op: Op, rewriter: Rewriter) -> Iterator[Cone]:
+    """The cones that end in an op and may be a function of one element each."""
     for cone in cones(op, rewriter, ELEMENTWISE, _MOST_OPS):
         labels = cone.labels
         if len(cone.ops) < 2 or not labels & _BENT or (cone.readings < 2 and "EXP" not in labels):
             continue
-        channels = _channels(cone)
-        if channels is None:
+        if _channels(cone) is None:
             return
-        key = (channels, cone.key())
-        if key not in known:
-            known[key] = _function(cone, channels)
-        function = known[key]
-        if function is not None:
-            yield cone, function
+        yield cone
 
 
 def _channels(cone: Cone) -> int | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import numpy as np
 
-from circlet.ir import Graph, Op, Origin, Tensor
+from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import get
 from circlet.ops.circle_norm import InstanceNormAttrs, RmsNormAttrs
@@ -22,6 +22,7 @@ TOLERANCE = 1e-5
 _REDUCTIONS = frozenset({"MEAN", "SUM"})
 _KINDS = ELEMENTWISE | _REDUCTIONS
 _ROOTS = frozenset({"SQRT", "RSQRT", "POW"})
+_LAST = frozenset({"MUL", "ADD", "SUB", "DIV"})
 _MOST_OPS, _MOST_SAMPLES, _MOST_CONSTANTS, _LARGEST_EPSILON = 20, 1 << 18, 8, 0.1
 _SMALL_IMAGE = (5, 7)
 _MAGNITUDES = (1e-3, 0.03, 30.0, 5.0, 1.0)
@@ -67,23 +68,110 @@ class RecogniseNorms:
     def run(self, graph: Graph) -> bool:
         """Replace the largest groups of ops that are normalisations."""
         rewriter = Rewriter(graph)
-        found = [pair for op in graph.ops for pair in _norms(op, rewriter)]
-        for cone, norm in apart(found):
+        near = _near_reductions(graph, rewriter)
+        recognise = _Norms().recognise
+        for cone, norm in apart(near, lambda op: _candidates(op, rewriter), recognise):
             fresh = norm.over(cone.source, cone.result, cone.ops[-1].origin)
             rewriter.replace(cone.ops, fresh)
         return rewriter.finish()
 
 
-def _norms(op: Op, rewriter: Rewriter) -> Iterator[tuple[Cone, Norm]]:
-    if op.kind not in ("MUL", "ADD", "SUB", "DIV"):
-        return
+def _near_reductions(graph: Graph, rewriter: Rewriter) -> list[Op]:
+    """The products and sums in whose cones a reduction may be."""
+    steps: dict[Op, int] = {}
+    for op in graph.ops:
+        if op.label in _REDUCTIONS:
+            steps[op] = 0
+        elif op.label in ELEMENTWISE:
+            before = map(rewriter.producer, op.inputs)
+            fewest = min((steps[p] for p in before if p in steps), default=_MOST_OPS)
+            if fewest + 1 < _MOST_OPS:
+                steps[op] = fewest + 1
+    return [op for op in steps if op.kind in _LAST]
+
+
+def _candidates(op: Op, rewriter: Rewriter) -> Iterator[Cone]:
+    """The cones that end in an op and have what a normalisation has."""
     for cone in cones(op, rewriter, _KINDS, _MOST_OPS):
         if cone.result.shape != cone.source.shape or not cone.source.has_rank:
             continue
-        kind = _kind(cone) if cone.labels & _ROOTS and cone.readings > 1 else None
-        norm = None if kind is None else _norm(cone, kind)
-        if norm is not None:
-            yield cone, norm
+        if cone.labels & _ROOTS and cone.readings > 1 and _kind(cone) is not None:
+            yield cone
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """What the constants of a cone are to a normalisation; lists by their numbers."""
+
+    epsilon: float
+    gamma: int
+    beta: int
+
+
+class _Norms:
+    """Says which cones are normalisations; of those that have one structure, one is searched.
+
+    Structures differ in all constants but lists of several values. What a list is to the first cone
+    it is taken to be in the others, where that is proved again.
+    """
+
+    def __init__(self) -> None:
+        self._roles: dict[Hashable, _Roles | None] = {}
+        self._samples: dict[tuple[int, ...], Reals] = {}
+        self._units: dict[Hashable, Reals] = {}
+
+    def recognise(self, cone: Cone) -> Norm | None:
+        """The normalisation that a cone computes, its constants tried as epsilon, gamma, beta."""
+        kind, sizes = _kind(cone), _sample_sizes(cone)
+        if kind is None or sizes is None:
+            return None
+        lists = _lists(cone)
+        several = [t for t in lists if t.data is not None and np.ptp(t.data) > 0]
+        key = (kind, sizes, cone.key(several))
+        vectors = [t.data.reshape(-1) for t in lists if t.data is not None][:_MOST_CONSTANTS]
+        known = self._roles.get(key)
+        if key in self._roles and (known is None or not several):
+            return None if known is None else _made(kind, known, vectors)
+        if sizes not in self._samples:
+            self._samples[sizes] = _samples(sizes)
+        samples = self._samples[sizes]
+        values = cone.evaluate(samples)
+        if values is None or values.shape != samples.shape:
+            self._roles[key] = None
+            return None
+        for roles in self._possible(key, cone, len(vectors)):
+            norm = _made(kind, roles, vectors)
+            unit = self._unit(kind, roles.epsilon, samples)
+            if _agree(values, unit * norm.gamma + norm.beta):
+                is_it = _agree(values, _evaluated(norm, samples))
+                self._roles[key] = roles if is_it else None
+                return norm if is_it else None
+        self._roles[key] = None
+        return None
+
+    def _possible(self, key: Hashable, cone: Cone, lists: int) -> Iterator[_Roles]:
+        """What the constants may be, first what they are in a cone of the same structure."""
+        known = self._roles.get(key)
+        if known is not None:
+            yield known
+        numbers = range(lists + 1)
+        for epsilon in _epsilons(cone):
+            for gamma, beta in product(numbers, numbers):
+                yield _Roles(epsilon, gamma, beta)
+
+    def _unit(self, kind: str, epsilon: float, samples: Reals) -> Reals:
+        """What a normalisation that neither scales nor moves makes of samples."""
+        key = (kind, epsilon, samples.shape)
+        if key not in self._units:
+            self._units[key] = _evaluated(_made(kind, _Roles(epsilon, 0, 0), []), samples)
+        return self._units[key]
+
+
+def _made(kind: str, roles: _Roles, lists: Sequence[Reals]) -> Norm:
+    """The normalisation of some roles; the number after the last list's is no list."""
+    epsilon, one, zero = roles.epsilon, np.ones(1, np.float32), np.zeros(1, np.float32)
+    attrs = RmsNormAttrs(epsilon) if kind == "RMS_NORM" else InstanceNormAttrs(epsilon)
+    return Norm(kind, attrs, [*lists, one][roles.gamma], [*lists, zero][roles.beta])
 
 
 def _kind(cone: Cone) -> str | None:
@@ -95,29 +183,15 @@ def _kind(cone: Cone) -> str | None:
     return "RMS_NORM" if rank and reduced == {(rank - 1,)} else None
 
 
-def _norm(cone: Cone, kind: str) -> Norm | None:
-    """The normalisation that a cone computes, its constants tried as epsilon, gamma and beta."""
-    samples = _samples(cone)
-    values = None if samples is None else cone.evaluate(samples)
-    if values is None or samples is None or values.shape != samples.shape:
-        return None
+def _lists(cone: Cone) -> list[Tensor]:
+    """The constants of one float for each channel, along the last axis."""
     channels = cone.source.shape[-1]
-    floats = [t for t in cone.constants if t.data is not None and t.data.dtype == np.float32]
-    lists = [t.data.reshape(-1) for t in floats if t.data is not None and _is_list(t, channels)]
-    vectors, one, zero = lists[:_MOST_CONSTANTS], np.ones(1, np.float32), np.zeros(1, np.float32)
-    for epsilon in _epsilons(floats):
-        attrs = RmsNormAttrs(epsilon) if kind == "RMS_NORM" else InstanceNormAttrs(epsilon)
-        unit = _evaluated(Norm(kind, attrs, one, zero), samples)
-        for gamma, beta in product([*vectors, one], [*vectors, zero]):
-            if _agree(values, unit * gamma + beta):
-                norm = Norm(kind, attrs, gamma, beta)
-                return norm if _agree(values, _evaluated(norm, samples)) else None
-    return None
+    return [t for t in cone.constants if t.dtype is DType.FLOAT32 and _is_list(t, channels)]
 
 
-def _epsilons(floats: list[Tensor]) -> list[float]:
+def _epsilons(cone: Cone) -> list[float]:
     """What may be added to a variance: small numbers among the constants, or nothing."""
-    numbers = {value for t in floats if (value := scalar_of(t)) is not None}
+    numbers = {value for t in cone.constants if (value := scalar_of(t)) is not None}
     small = [e for e in sorted(numbers) if 0 < e <= _LARGEST_EPSILON]
     return [*small[:_MOST_CONSTANTS], 0.0]
 
@@ -127,8 +201,8 @@ def _is_list(tensor: Tensor, channels: int | None) -> bool:
     return tensor.elements == channels and tensor.static_shape[-1:] == (channels,)
 
 
-def _samples(cone: Cone) -> Reals | None:
-    """Some rows or small images, each of another magnitude; None where sizes are open or large.
+def _sample_sizes(cone: Cone) -> tuple[int, ...] | None:
+    """Sizes of some rows or small images; None where sizes are open or large.
 
     Means are the same functions of images of any size; sums are not.
     """
@@ -140,9 +214,15 @@ def _samples(cone: Cone) -> Reals | None:
     known = [size for size in rest if size is not None]
     if len(known) < len(rest) or lead * prod(known) > _MOST_SAMPLES:
         return None
-    values = np.random.default_rng(0).normal(0.25, 1, (lead, *known))
-    values *= np.array(_MAGNITUDES[-lead:]).reshape(-1, *(1,) * len(known))
-    return values.astype(np.float32).reshape((lead, *known) if len(shape) > 1 else known)
+    return (lead, *known) if len(shape) > 1 else tuple(known)
+
+
+def _samples(sizes: tuple[int, ...]) -> Reals:
+    """Rows or images, each of another magnitude."""
+    lead = sizes[0] if len(sizes) > 1 else 1
+    values = np.random.default_rng(0).normal(0.25, 1, (lead, prod(sizes) // max(lead, 1)))
+    values *= np.array(_MAGNITUDES[-lead:]).reshape(-1, 1)
+    return values.astype(np.float32).reshape(sizes)
 
 
 def _evaluated(norm: Norm, samples: Reals) -> Reals:

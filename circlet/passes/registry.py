@@ -97,6 +97,7 @@ PASSES = PassTable(
         "remove-fake-quant": "remove_fake_quant:RemoveFakeQuant",
         "unroll-lstm": "unroll_lstm:UnrollLstm",
         "recognise-activations": "recognise_activations:RecogniseActivations",
+        "recognise-softmax": "recognise_softmax:RecogniseSoftmax",
         "recognise-rope": "recognise_rope:RecogniseRope",
         "sparsify": "sparsify:Sparsify",
         "recognise-norms": "recognise_norms:RecogniseNorms",

@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from circlet.ir import DType, Tensor
+from circlet.ir import DType, Graph, Tensor
 from circlet.ops.build import builder
 from circlet.ops.circle_norm import InstanceNormAttrs, RmsNormAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.passes import file_pipeline, make
+from circlet.passes.cone import Cone, Reals
 from tests.passes.harness import kinds_of, rewritten
 
 RNG = np.random.default_rng(7)
@@ -45,6 +46,10 @@ class Spelled:
 def rms_by_reciprocal(s: Spelled) -> Tensor:
     root = s("RSQRT", s("ADD", s.mean(s("SQUARE", s.x), -1), 1e-6))
     return s("MUL", s.gamma, s("MUL", s.x, root))
+
+
+def rms_without_scale(s: Spelled) -> Tensor:
+    return s("MUL", s.x, s("RSQRT", s("ADD", s.mean(s("SQUARE", s.x), -1), 1e-6)))
 
 
 def rms_by_division(s: Spelled) -> Tensor:
@@ -132,3 +137,49 @@ def test_only_levels_for_circle_files_make_what_only_those_hold() -> None:
         graph = s.b.output(rms_by_reciprocal(s)).build()
         file_pipeline("O2", name, check=True).run(graph)
         assert (kinds_of(graph) == ["RMS_NORM"]) is is_recognised
+
+
+def repeated(count: int, *, with_scale: bool) -> Graph:
+    """Normalisations one after the other, each with a gamma and beta of its own."""
+    s = Spelled(*ROWS)
+    for _ in range(count):
+        s.gamma, s.beta = s.channels(8), s.channels(8)
+        s.x = rms_with_offset(s) if with_scale else rms_without_scale(s)
+    return s.b.output(s.x).build()
+
+
+def test_each_of_many_normalisations_keeps_its_own_constants() -> None:
+    graph = repeated(6, with_scale=True)
+    scales = [op.inputs[0] for op in graph.ops if op.inputs[0] and op.inputs[0].is_constant]
+    assert rewritten(graph, "recognise-norms", tolerance=1e-5) == ["RMS_NORM"] * 6
+    for op, gamma in zip(graph.ops, scales, strict=True):
+        assert op.inputs[1] is not None and gamma is not None
+        np.testing.assert_array_equal(np.asarray(op.inputs[1].data), np.asarray(gamma.data))
+
+
+def test_a_list_that_has_another_role_in_one_cone_is_searched_again() -> None:
+    """In the first cone of a structure gamma equals beta, so either may be taken for the other."""
+    s = Spelled(*ROWS)
+    same = s.channels(8)
+    for gamma, beta in ((s.gamma, s.beta), (same, s.b.constant("twin", np.asarray(same.data)))):
+        s.gamma, s.beta = gamma, beta
+        s.x = rms_with_offset(s)
+    graph = s.b.output(s.x).build()
+    assert rewritten(graph, "recognise-norms", tolerance=1e-5) == ["RMS_NORM"] * 2
+
+
+@pytest.mark.parametrize("with_scale", [True, False])
+def test_what_is_evaluated_grows_no_faster_than_the_normalisations(
+    with_scale: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate, counts = Cone.evaluate, list[int]()
+
+    def counted(cone: Cone, samples: Reals) -> Reals | None:
+        counts[-1] += 1
+        return evaluate(cone, samples)
+
+    monkeypatch.setattr(Cone, "evaluate", counted)
+    for count in (10, 40):
+        counts.append(0)
+        assert make("recognise-norms").run(repeated(count, with_scale=with_scale))
+    assert counts[1] - counts[0] <= (30 if with_scale else 0)  # once for each that has lists

@@ -13,6 +13,7 @@ from circlet.ir import DType, Graph, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.evaluate import evaluate_graph
+from circlet.ops.quotient import DivAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 from tests.backends.cpu.cases import Cases, Network, SideBySide
 from tests.backends.cpu.harness import TARGETS, run_native
@@ -32,6 +33,11 @@ class _Case:
     turned: tuple[bool, bool] = (False, False)
     stack: tuple[int, ...] | None = None
     beta: float = 1.0
+    divisor: float | None = None
+    kept: tuple[int, ...] | None = None  # sizes of what says which scores stay
+    fill: float = -float(np.finfo(np.float32).max)
+    inverted: bool = False
+    known: bool = False
 
 
 CASES = {
@@ -43,6 +49,12 @@ CASES = {
     "turned": _Case((3, 33, 8), (3, 45, 8), (3, 19, 45), turned=(True, True)),
     "shared_keys": _Case((4, 17, 8), (1, 8, 30), (1, 30, 16)),
     "reshaped": _Case((6, 21, 8), (6, 8, 29), (6, 29, 9), (2, 1, 1, 29), stack=(2, 3)),
+    "divided": _Case((2, 3, 40, 20), (2, 3, 20, 37), (2, 3, 37, 20), (2, 1, 1, 37), divisor=4.5),
+    "chosen": _Case((2, 50, 16), (2, 16, 50), (2, 50, 33), divisor=4.0, kept=(50, 50)),
+    "chosen_by_keys": _Case((2, 9, 16), (2, 16, 50), (2, 50, 33), kept=(2, 1, 50), inverted=True),
+    "chosen_by_constants": _Case(
+        (9, 16), (16, 50), (50, 33), kept=(9, 50), known=True, fill=-np.inf
+    ),
     "long": _Case((1, 300, 16), (1, 16, 400), (1, 400, 16), factor=0.25),
 }
 
@@ -50,6 +62,16 @@ CASES = {
 def _reshape(cases: Cases, tensor: Tensor, shape: Sequence[int]) -> Tensor:
     sizes = cases.constant(np.array(shape, np.int32))
     return cases.builder.op("RESHAPE", [tensor, sizes])
+
+
+def _chosen(cases: Cases, case: _Case, scores: Tensor) -> Tensor:
+    """Scores, some of them masked; the first of every row is kept."""
+    kept = np.random.default_rng(3).random(case.kept) < 0.7
+    kept[..., 0] = True
+    values = ~kept if case.inverted else kept
+    condition = cases.constant(values) if case.known else cases.given(values)
+    pair = [scores, cases.constant(np.float32(case.fill))]
+    return cases.builder.op("SELECT_V2", [condition, *(pair[::-1] if case.inverted else pair)])
 
 
 def _attention(case: _Case) -> tuple[Cases, list[Tensor]]:
@@ -64,8 +86,13 @@ def _attention(case: _Case) -> tuple[Cases, list[Tensor]]:
     if case.factor is not None:
         factor = cases.constant(np.float32(case.factor))
         between.append(op("MUL", [between[-1], factor], MulAttrs()))
+    if case.divisor is not None:
+        divisor = cases.constant(np.float32(case.divisor))
+        between.append(op("DIV", [between[-1], divisor], DivAttrs()))
     if case.mask is not None:
         between.append(op("ADD", [cases.data(F32, case.mask), between[-1]], AddAttrs()))
+    if case.kept is not None:
+        between.append(_chosen(cases, case, between[-1]))
     between.append(op("SOFTMAX", [between[-1]], SoftmaxAttrs(case.beta)))
     if case.stack is not None:
         between.append(_reshape(cases, between[-1], whole))
@@ -91,7 +118,9 @@ LAYERS = SideBySide(CASES, _network, threads=2)
 @pytest.mark.parametrize("case", CASES)
 def test_attention_equals_its_parts(case: str, target: str) -> None:
     fused, inputs = _network(case)
-    assert [op.kind for op in fused.ops] == ["FUSED_ATTENTION"]
+    makes_mask = CASES[case].kept is not None and not CASES[case].known
+    kinds = ["SELECT_V2", "FUSED_ATTENTION"] if makes_mask else ["FUSED_ATTENTION"]
+    assert [op.kind for op in fused.ops] == kinds
     (wanted,) = evaluate_graph(_attention(CASES[case])[0].graph(), inputs)
     (got,) = LAYERS.outputs(case, target)
     assert np.abs(got - wanted).max() <= 1e-5 * max(1.0, np.abs(wanted).max())
@@ -131,6 +160,26 @@ def test_what_others_read_in_between_keeps_its_ops(seen: int) -> None:
 def test_what_one_kernel_would_not_speed_up_stays(case: _Case) -> None:
     cases, _ = _attention(case)
     assert "FUSED_ATTENTION" not in {op.kind for op in _fused(cases.graph()).ops}
+
+
+@pytest.mark.parametrize("fill", [-1e4, 0.0, 1e38])
+def test_scores_that_a_mask_would_still_tell_apart_stay(fill: float) -> None:
+    cases, _ = _attention(replace(CASES["chosen"], fill=fill))
+    assert "FUSED_ATTENTION" not in {op.kind for op in _fused(cases.graph()).ops}
+
+
+def test_layers_that_share_a_condition_share_the_mask() -> None:
+    cases = Cases()
+    op, condition = cases.builder.op, cases.given(np.tri(16, dtype=np.bool_))
+    low = cases.constant(np.float32(-np.inf))
+    x = cases.data(F32, (2, 16, 16), scale=1.0)
+    for _ in range(3):
+        scores = op("BATCH_MATMUL", [x, x], BatchMatMulAttrs(adj_y=True))
+        masked = op("SELECT_V2", [condition, scores, low])
+        x = op("BATCH_MATMUL", [op("SOFTMAX", [masked], SoftmaxAttrs(1.0)), x], BatchMatMulAttrs())
+    cases.outputs.append(x)
+    kinds = [o.kind for o in _fused(cases.graph()).ops]
+    assert kinds == ["SELECT_V2", *["FUSED_ATTENTION"] * 3]
 
 
 def test_product_of_two_scores_stays() -> None:

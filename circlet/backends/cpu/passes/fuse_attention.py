@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from circlet.backends.cpu.passes.masks import Masks, masked_scores
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.batch_matmul import adjoint
 from circlet.ops.fused import FUSED_ATTENTION, AttentionAttrs
@@ -15,6 +16,7 @@ from circlet.ops.softmax import SoftmaxAttrs
 from circlet.passes import Rewriter
 
 _FEWEST_ROWS = 8
+_ROLES = {"MUL": "MUL", "DIV": "MUL", "ADD": "ADD", "SELECT": "ADD", "SELECT_V2": "ADD"}
 _MOST_AXES = 8
 _MOST_PACKED = 2 << 20  # elements of k and v of one stacked matrix
 
@@ -26,6 +28,8 @@ class FuseAttention:
     Before: `BATCH_MATMUL(q, k) -> MUL s -> ADD mask -> SOFTMAX -> BATCH_MATMUL(.., v) -> y`, with
     or without the factor and the mask, reshapes of stacked matrices anywhere. After: one
     `FUSED_ATTENTION(q, k, v, mask)`. Powers are divided by their sum after the second product.
+    Scores may be divided instead, and masked by a SELECT of a number so low that finite scores do
+    not change it.
     """
 
     name = "fuse-attention"
@@ -33,14 +37,15 @@ class FuseAttention:
 
     def run(self, graph: Graph) -> bool:
         """Fuse every attention that can be."""
-        rewriter = Rewriter(graph)
+        rewriter, masks = Rewriter(graph), Masks()
         for op in rewriter.ops():
             if op.kind != "SOFTMAX":
                 continue
             before, after = _before(op, rewriter), _after(op, rewriter)
             if before and after and _fits((*before, op, *after)):
-                parts = (*before, op, *after)
-                rewriter.replace(parts, _fused(parts, op))
+                old = (*before, op, *after)
+                parts, made = masks.as_additions(old)
+                rewriter.replace(old, *made, _fused(parts, op))
         return rewriter.finish()
 
 
@@ -49,10 +54,10 @@ def _fused(parts: tuple[Op, ...], softmax: Op) -> Op:
     made = {part.outputs[0] for part in parts}
     adds = [part for part in parts if part.kind == "ADD"]
     masks = [t for add in adds for t in add.inputs if t not in made]
-    factors = [factor for part in parts if (factor := _factor_of(part)) is not None]
+    factors = [_scale(part, factor) for part in parts if (factor := _factor_of(part)) is not None]
     attrs = AttentionAttrs(
         parts,
-        scale=float(np.asarray(factors[0].data).reshape(-1)[0]) if factors else 1.0,
+        scale=factors[0] if factors else 1.0,
         beta=softmax.attributes(SoftmaxAttrs).beta,
         mask_shape=adds[0].outputs[0].static_shape if adds else (),
     )
@@ -61,9 +66,15 @@ def _fused(parts: tuple[Op, ...], softmax: Op) -> Op:
 
 
 def _factor_of(op: Op) -> Tensor | None:
-    """The constant that a MUL by a single number multiplies with."""
-    constants = [t for t in op.inputs if t is not None and t.data is not None and t.elements == 1]
-    return constants[0] if op.kind == "MUL" and len(constants) == 1 else None
+    """The constant that a MUL or DIV multiplies with or divides by: a number but 0."""
+    operands = {"MUL": op.inputs, "DIV": op.inputs[1:]}.get(op.kind, [])
+    constants = [t for t in operands if t is not None and t.data is not None and t.elements == 1]
+    return constants[0] if len(constants) == 1 and np.all(constants[0].data) else None
+
+
+def _scale(op: Op, factor: Tensor) -> float:
+    number = float(np.asarray(factor.data).reshape(-1)[0])
+    return 1 / number if op.kind == "DIV" else number
 
 
 def _before(softmax: Op, rewriter: Rewriter) -> list[Op]:
@@ -102,7 +113,9 @@ def _scores(op: Op, rewriter: Rewriter) -> Tensor | None:
         return op.inputs[0]
     if activation_of(op) != "NONE":
         return None
-    factor = _factor_of(op)
+    factor, masked = _factor_of(op), masked_scores(op)
+    if masked is not None:
+        return masked if _comes_from_product(masked, rewriter) else None
     if factor is None and op.kind != "ADD":
         return None
     shape = op.outputs[0].shape
@@ -135,7 +148,7 @@ def _fits(parts: tuple[Op, ...]) -> bool:
     first, last = parts[0], parts[-1]
     tensors = [t for op in (first, last) for t in (*op.inputs, *op.outputs)]
     floats = all(t is not None and t.dtype is DType.FLOAT32 for t in tensors)
-    kinds = [part.kind for part in parts if part.kind in ("ADD", "MUL")]
+    kinds = [_ROLES[part.kind] for part in parts if part.kind in _ROLES]
     ordered = kinds in ([], ["ADD"], ["MUL"], ["MUL", "ADD"])
     shapes = [t.static_shape for t in tensors if t is not None]
     low = all(2 <= len(shape) < _MOST_AXES for shape in shapes)

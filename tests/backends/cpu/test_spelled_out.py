@@ -1,0 +1,136 @@
+"""What exporters spell out operator by operator is one kernel call at O2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.passes import native_pipeline
+from circlet.formats import load
+from circlet.ops.evaluate import evaluate_graph
+from circlet.passes import pipeline
+from tests.passes.harness import kinds_of
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+_HEADS = [2, 3, 16, 8]
+
+
+class Spelled:
+    """Nodes of an ONNX graph over x [2, 3, 16, 8], as exporters write them."""
+
+    def __init__(self) -> None:
+        self.nodes: list[object] = []
+        self.constants: list[object] = []
+
+    def __call__(self, kind: str, *operands: str | float | np.ndarray, **attributes: object) -> str:
+        names = [t if isinstance(t, str) else self.constant(np.asarray(t)) for t in operands]
+        result = f"t{len(self.nodes)}"
+        self.nodes.append(onnx.helper.make_node(kind, names, [result], name=result, **attributes))
+        return result
+
+    def constant(self, values: np.ndarray) -> str:
+        values = values.astype(np.float32) if values.dtype == np.float64 else values
+        name = f"c{len(self.constants)}"
+        self.constants.append(onnx.numpy_helper.from_array(values, name))
+        return name
+
+    def file(self, result: str) -> bytes:
+        info = onnx.helper.make_tensor_value_info
+        inputs = [info("x", onnx.TensorProto.FLOAT, _HEADS)]
+        inputs.append(info("keep", onnx.TensorProto.BOOL, [2, 1, 16, 16]))
+        outputs = [info(result, onnx.TensorProto.FLOAT, None)]
+        graph = onnx.helper.make_graph(self.nodes, "g", inputs, outputs, self.constants)
+        opset = onnx.helper.make_opsetid("", 17)
+        model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8)
+        return bytes(model.SerializeToString())
+
+
+def bert(s: Spelled) -> str:
+    """Scores divided; a mask that is added."""
+    scores = s("Div", s("MatMul", "x", s("Transpose", "x", perm=[0, 1, 3, 2])), np.sqrt(8.0))
+    low = s("Mul", s("Cast", s("Not", "keep"), to=1), -10000.0)
+    return s("MatMul", s("Softmax", s("Add", scores, low), axis=-1), "x")
+
+
+def scaled_dot_product(s: Spelled) -> str:
+    """PyTorch's: both operands take the root of the scale, and a choice makes the mask."""
+    root = 8.0**-0.25
+    keys = s("Mul", s("Transpose", "x", perm=[0, 1, 3, 2]), root)
+    scores = s("MatMul", s("Mul", "x", root), keys)
+    mask = s("Where", "keep", 0.0, -np.inf)
+    return s("MatMul", s("Softmax", s("Add", scores, mask), axis=-1), "x")
+
+
+def causal(s: Spelled) -> str:
+    """GPT's: a choice of the lowest number after the division."""
+    scores = s("Div", s("MatMul", "x", s("Transpose", "x", perm=[0, 1, 3, 2])), np.sqrt(8.0))
+    lowest = float(np.finfo(np.float32).min)
+    return s("MatMul", s("Softmax", s("Where", "keep", scores, lowest), axis=-1), "x")
+
+
+def by_powers(s: Spelled) -> str:
+    """JAX's: a choice, and softmax spelled out."""
+    scores = s("Mul", s("MatMul", "x", s("Transpose", "x", perm=[0, 1, 3, 2])), 8.0**-0.5)
+    masked = s("Where", "keep", scores, -0.7 * float(np.finfo(np.float32).max))
+    most = s("Max", s("ReduceMax", masked, axes=[-1], keepdims=1), -np.inf)
+    powers = s("Exp", s("Sub", masked, most))
+    total = s("ReduceSum", powers, np.array([-1]), keepdims=1)
+    return s("MatMul", s("Div", powers, total), "x")
+
+
+def silu(s: Spelled) -> str:
+    return s("Mul", "x", s("Sigmoid", "x"))
+
+
+def silu_by_powers(s: Spelled) -> str:
+    return s("Div", "x", s("Add", s("Exp", s("Neg", "x")), 1.0))
+
+
+def layer_norm(s: Spelled) -> str:
+    """Of 128 features, which two dimensions of x make."""
+    x = s("Reshape", "x", np.array([2, 3, 128]))
+    centred = s("Sub", x, s("ReduceMean", x, axes=[-1], keepdims=1))
+    variance = s("ReduceMean", s("Pow", centred, 2.0), axes=[-1], keepdims=1)
+    unit = s("Div", centred, s("Sqrt", s("Add", variance, 1e-5)))
+    rng = np.random.default_rng(1)
+    return s("Add", s("Mul", unit, rng.uniform(1, 2, 128)), rng.uniform(1, 2, 128))
+
+
+@pytest.mark.parametrize(
+    ("spelled", "kernel"),
+    [
+        (bert, "FUSED_ATTENTION"),
+        (scaled_dot_product, "FUSED_ATTENTION"),
+        (causal, "FUSED_ATTENTION"),
+        (by_powers, "FUSED_ATTENTION"),
+        (silu, "FUSED_ELEMENTWISE"),
+        (silu_by_powers, "FUSED_ELEMENTWISE"),
+        (layer_norm, "FUSED_ROWS"),
+    ],
+)
+def test_it_is_one_kernel_call(spelled: Callable[[Spelled], str], kernel: str) -> None:
+    s = Spelled()
+    graph = load(s.file(spelled(s))).main
+    inputs = [_values(tensor.name) for tensor in graph.inputs]
+    (wanted,) = evaluate_graph(graph, inputs)
+    pipeline("O2", check=True).run(graph)
+    native = replace(graph, ops=list(graph.ops))
+    native_pipeline("O2", check=True).run(native)
+    kinds = kinds_of(native)
+    assert kinds[-1] == kernel
+    assert "SOFTMAX" not in kinds and "MEAN" not in kinds and "LOGISTIC" not in kinds
+    (got,) = evaluate_graph(native, inputs)
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5)
+
+
+def _values(name: str) -> np.ndarray:
+    """Random floats, or a condition that keeps the first of every row."""
+    random = np.random.default_rng(5)
+    if name == "x":
+        return random.standard_normal(_HEADS).astype(np.float32)
+    keep = random.random((2, 1, 16, 16)) < 0.6
+    keep[..., 0] = True
+    return keep
