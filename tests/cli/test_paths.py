@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -88,13 +89,14 @@ READERS: dict[str, Callable[[Path], object]] = {
     "labels": lambda path: run_network(RunRequest(labels=path)),
     "input": lambda path: run_network(RunRequest(inputs=(path,))),
 }
+UNWRITTEN = Path(tempfile.gettempdir()) / "never-written.circle"
 MODEL_READERS: dict[str, Callable[[Path], object]] = {
     "load": package.load,
     "session": Session,
     "session-without-cache": lambda path: Session(path, cache=False),
     "interpreter": lambda path: Interpreter(str(path)),
-    "convert": lambda path: convert(path, Path("/nowhere/x.circle")),
-    "compile": lambda path: compile_to_file(CompileRequest(Path("/nowhere/x.circlet"), path)),
+    "convert": lambda path: convert(path, UNWRITTEN),
+    "compile": lambda path: compile_to_file(CompileRequest(UNWRITTEN, path)),
     "run": lambda path: run_network(RunRequest(model=path)),
 }
 WRITERS: dict[str, Callable[[Path, Path], object]] = {
