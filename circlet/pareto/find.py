@@ -18,7 +18,7 @@ import numpy as np
 from circlet.costs.model import Costs, open_costs
 from circlet.costs.study import DEFAULT_EFFORT, Effort, measure
 from circlet.costs.whole import Network
-from circlet.errors import InputError
+from circlet.errors import BackendError, InputError
 from circlet.options import DEFAULT_OPTIONS, EXECUTORS, Options
 from circlet.pareto.build import Level, problems_of
 from circlet.pareto.calibrate import with_fixed_bytes
@@ -38,6 +38,7 @@ MODES = ("online", "offline")
 BY = ("operator", "kind")
 _MOST_VERIFIED = 24
 _CONFIRMED = 12
+_TOLD = 3  # reasons
 
 Evaluate = Callable[[bytes | Path, Configuration, EvaluationSettings], Measurement]
 
@@ -89,6 +90,7 @@ def find_front(request: SearchRequest, evaluator: Evaluate = evaluate) -> Pareto
 
     Raises:
         InputError: The request is not one that can be carried out.
+        BackendError: No configuration gives a right answer.
         CircletError: The network cannot be read, or no backend takes some of it.
     """
     _check(request)
@@ -173,7 +175,19 @@ class _Search:
             search(self.space, steps, self._measure, budget, known)
             self.exact = self.space.likely_front[1] if request.search == "auto" else None
         self._confirm(singles)
+        self._check_answers()
         return self._result(singles, perf_counter() - start)
+
+    def _check_answers(self) -> None:
+        """See that a configuration gave an answer; raises BackendError."""
+        if any(found.is_valid for found in self.measured.values()):
+            return
+        raise BackendError(
+            "no configuration of the network gives a right answer",
+            where=", ".join(self.space.backends),
+            why=list(dict.fromkeys(found.error for found in self.measured.values()))[:_TOLD],
+            fix="try the backends one by one with circlet run --strict, or name others",
+        )
 
     def _singles(self) -> list[Genome]:
         """Every backend by itself at each setting, as far as the budget reaches."""

@@ -16,7 +16,7 @@ import pytest
 
 import circlet
 from circlet.commands.pareto import ParetoRequest, pareto
-from circlet.errors import FileError, InputError
+from circlet.errors import BackendError, FileError, InputError
 from circlet.options import Options
 from circlet.pareto import find
 from circlet.pareto.calibrate import with_fixed_bytes
@@ -73,6 +73,14 @@ def test_no_front_is_slower_than_the_best_single_backend(penalty: float) -> None
     assert found.points[0].point[0] <= found.best_single.point[0]
     if penalty == 100.0:
         assert found.points[0] == found.best_single
+
+
+def test_a_network_that_no_backend_runs_is_an_error_with_the_reasons() -> None:
+    def failing(*request: object) -> Measurement:
+        return Measurement(math.inf, math.inf, error="the device is gone", code="E-BACKEND")
+
+    with pytest.raises(BackendError, match="the device is gone"):
+        find_front(REQUEST, failing)
 
 
 def test_the_budget_holds_single_backends_too() -> None:
