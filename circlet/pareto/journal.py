@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from circlet.errors import InputError
@@ -52,29 +52,31 @@ class Journal:
         self._append({**configuration.as_dict(), "measurement": measurement._asdict()})
 
     def _append(self, entry: Mapping[str, object]) -> None:
-        line = json.dumps(entry, ensure_ascii=False, sort_keys=True) + "\n"
         try:
             with self.path.open("ab") as file:
-                file.write(line.encode())
+                file.write(_line(entry))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             raise unwritable("measurements", self.path, error) from error
 
     def _read(self, head: Mapping[str, object]) -> None:
+        """Take over what a journal knows; a file that is none is left as it is."""
         with open_regular(self.path, "measurements") as file:
             data = file.read(_MOST_BYTES)
         whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
+        if whole or not _line(head).startswith(data):
+            self.known = self._known(whole.splitlines(), head)
+        if len(whole) < len(data) < _MOST_BYTES:
             os.truncate(self.path, len(whole))
-        lines = whole.splitlines()
-        if not lines:
-            return
+
+    def _known(
+        self, lines: Sequence[bytes], head: Mapping[str, object]
+    ) -> dict[Configuration, Measurement]:
         try:
-            found = json.loads(lines[0])
+            found = json.loads(lines[0]) if lines else None
             if found == json.loads(json.dumps(head)):
-                self.known = dict(map(_entry, lines[1:]))
-                return
+                return dict(map(_entry, lines[1:]))
         except (ValueError, KeyError, TypeError) as error:
             why = f"{type(error).__name__}: {error}"
             raise InputError("measurements cannot be read", where=str(self.path), why=why) from None
@@ -87,6 +89,10 @@ class Journal:
             why=why,
             fix="name another file, which is then made",
         )
+
+
+def _line(entry: Mapping[str, object]) -> bytes:
+    return (json.dumps(entry, ensure_ascii=False, sort_keys=True) + "\n").encode()
 
 
 def _entry(line: bytes) -> tuple[Configuration, Measurement]:

@@ -39,17 +39,18 @@ def read_placement(path: Path) -> dict[str, str]:
     if len(data) > _MOST_BYTES:
         what, why = "a file is too large for a placement", f"more than {_MOST_BYTES:,} bytes"
         raise InputError(what, where=str(path), why=why)
+    fix = "write one with circlet place MODEL -o FILE"
     try:
         found = json.loads(data.decode())
-        backends: object = found["backends"]
-        fits = (found["format"], found["version"]) == (FORMAT, VERSION)
-    except (ValueError, KeyError, TypeError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise InputError("a placement cannot be read", where=str(path), why=why) from None
+    except ValueError as error:
+        why = f"it is no JSON: {error}"
+        raise InputError("a placement cannot be read", where=str(path), why=why, fix=fix) from None
+    table = found if isinstance(found, dict) else {}
+    backends: object = table.get("backends")
+    fits = (table.get("format"), table.get("version")) == (FORMAT, VERSION)
     is_table = isinstance(backends, dict) and all(isinstance(b, str) for b in backends.values())
     if not fits or not isinstance(backends, dict) or not is_table:
         why = f"it is not of the format {FORMAT}, version {VERSION}"
-        fix = "write one with circlet place MODEL -o FILE"
         raise InputError("a file holds no placement", where=str(path), why=why, fix=fix)
     return dict(backends)
 

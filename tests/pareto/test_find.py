@@ -155,9 +155,20 @@ def test_a_journal_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="something else") as caught:
         Journal(path, {"model": "two"})
     assert "model" in caught.value.why
-    path.write_text("[1, 2]\n")
-    with pytest.raises(InputError):
-        Journal(path, {"model": "one"})
+    for data in (b"[1, 2]\n", b"[1, 2]\nrest", b"\x1c\0\0\0TFL3\n\0no journal", b"no line"):
+        path.write_bytes(data)
+        with pytest.raises(InputError):
+            Journal(path, {"model": "one"})
+        assert path.read_bytes() == data
+
+
+def test_a_journal_whose_first_line_was_not_written_to_its_end_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    Journal(path, {"model": "one"})
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20])
+    assert Journal(path, {"model": "one"}).known == {}
+    assert path.read_bytes() == whole
 
 
 def test_a_front_comes_back_from_its_file(tmp_path: Path) -> None:
