@@ -80,8 +80,9 @@ class Journal:
         except (ValueError, KeyError, TypeError) as error:
             why = f"{type(error).__name__}: {error}"
             raise InputError("measurements cannot be read", where=str(self.path), why=why) from None
-        is_ours = isinstance(found, dict) and found.get("format") == _FORMAT
-        changed = [k for k in head if is_ours and found.get(k) != json.loads(json.dumps(head[k]))]
+        changed = []
+        if isinstance(found, dict) and found.get("format") == _FORMAT:
+            changed = [k for k in head if found.get(k) != json.loads(json.dumps(head[k]))]
         why = f"other {', '.join(changed)}" if changed else f"it is not of the format {_FORMAT}"
         raise InputError(
             "a file holds measurements of something else",
