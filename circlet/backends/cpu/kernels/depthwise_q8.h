@@ -124,7 +124,11 @@ CIRCLET_INLINE int depthwise_q8_tap_bytes(const int parts) { return parts ? 4 * 
  * `first` bytes from the first of the four; those where no tap is are left out. */
 CIRCLET_INLINE vi depthwise_q8_add_wide(vi acc, vu8 quads, const int8_t *w, const int first,
                                         const int height) {
+#if CIRCLET_DOT_SIGNED
+    vi16 even = (vi16)((vu16)quads << 8) >> 8, odd = (vi16)quads >> 8;
+#else
     vi16 even = (vi16)quads & 0xff, odd = (vi16)((vu16)quads >> 8);
+#endif
     const int end = first + height;
     if ((first <= 0 && end > 0) || (first <= 2 && end > 2))
         acc += v_madd_i16(even, (vi16)v_load_i8(w));
