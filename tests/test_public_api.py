@@ -34,7 +34,12 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_module_and_public_object_has_a_docstring(name: str) -> None:
-    module = import_module(name)
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("circlet"):
+            raise
+        pytest.skip(f"{error.name} is not installed")
     assert module.__doc__
     own = [
         thing

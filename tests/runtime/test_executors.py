@@ -159,12 +159,19 @@ def test_timeouts_and_cancelling_stop_all_branches(executor: str) -> None:
     with pytest.raises(DeadlineError):
         session.run(given, timeout=1e-6)
     bound = session.bind(given)
-    timer = threading.Timer(0.002, bound.cancel)
-    timer.start()
+    is_over = threading.Event()
+
+    def cancel_again_and_again() -> None:  # between two calls it stops none
+        while not is_over.wait(0.001):
+            bound.cancel()
+
+    thread = threading.Thread(target=cancel_again_and_again)
+    thread.start()
     with pytest.raises(CancelledError):
         for _ in range(2000):
             bound()
-    timer.join()
+    is_over.set()
+    thread.join()
     np.testing.assert_array_equal(session.run(given)["y"], wanted)
     bound()
     np.testing.assert_array_equal(bound.outputs[0], wanted)
