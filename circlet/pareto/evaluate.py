@@ -21,8 +21,8 @@ from circlet.options import Options
 from circlet.pareto.settings import MEMORY, EvaluationSettings, options_of
 from circlet.placement.problem import Configuration, Measurement
 from circlet.profiling.phases import measure_phases
-from circlet.profiling.phases_worker import weights_of
 from circlet.profiling.profiler import random_inputs
+from circlet.runtime.adaptive import session_bytes
 from circlet.runtime.session import Session
 from circlet.scratch import scratch_folder
 
@@ -134,7 +134,7 @@ def _measured(model: bytes | Path, trial: _Trial, settings: EvaluationSettings) 
     if trial.failure is not None:
         return _failed(trial.failure)
     time = interval(trial.times_ns)
-    planned = planned_bytes(trial.session)
+    planned = session_bytes(trial.session)
     rss = 0
     if settings.memory == "process":
         try:
@@ -151,14 +151,6 @@ def _measured(model: bytes | Path, trial: _Trial, settings: EvaluationSettings) 
         rss_bytes=rss,
         partitions=len(trial.session.opened.partitions),
     )
-
-
-def planned_bytes(session: Session) -> int:
-    """Arenas, arrays of values that lie in none, and constants of a session."""
-    opened = session.opened
-    arenas = sum(int(part.get("arena_bytes", 0)) for part in opened.metadata["partitions"])
-    values = sum(value.bytes for value in opened.values if not value.is_dynamic)
-    return arenas + values + weights_of(opened.partitions)["weights_bytes"]
 
 
 def process_bytes(model: bytes | Path, options: Options, threads: int) -> int:

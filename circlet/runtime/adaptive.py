@@ -258,8 +258,9 @@ def session_bytes(session: Session) -> int:
     opened = session.opened
     arrays = sum(value.bytes for value in opened.values if not value.is_dynamic)
     arenas = sum(int(part.entry.get("arena_bytes", 0)) for part in opened.partitions)
-    loaded = (getattr(part.code, "constants", None) for part in opened.partitions)
-    return arrays + arenas + sum(int(getattr(held, "nbytes", 0)) for held in loaded)
+    loaded = [getattr(part.code, "constants", None) for part in opened.partitions]
+    held = {array.ctypes.data: array.nbytes for array in loaded if array is not None}  # each once
+    return arrays + arenas + sum(held.values())
 
 
 def _check_points(points: Sequence[Mapping[str, Any]]) -> None:
