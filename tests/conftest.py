@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from circlet.backends.cpu import toolchain
 from tests import kept_units
 
 HANG_S = 300
+
+# The same examples in every run, however slow the machine is.
+settings.register_profile(
+    "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
+
+# A shell that starts tests in the background ignores the signal for them and for all they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -31,8 +44,10 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(autouse=True, scope="session")
 def kept_units_of_earlier_tests(
     private_cache: Path, request: pytest.FixtureRequest
-) -> Iterator[None]:
-    """Equal C is compiled once; `pytest --cache-clear` forgets it.
+) -> Iterator[Path | None]:
+    """The folder of units that were compiled before: equal C is compiled once.
+
+    `pytest --cache-clear` forgets it; without pytest's cache there is none.
 
     The variable CIRCLET_TEST_UNITS names a folder that several runs of tests share.
     """
@@ -42,12 +57,22 @@ def kept_units_of_earlier_tests(
     elif hasattr(request.config, "cache"):
         folder = request.config.cache.mkdir("circlet-units")
     else:
-        yield
+        yield None
         return
     kept_units.forget_unused(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(toolchain, "_compile_one", kept_units.keeping(folder, private_cache))
-        yield
+        yield folder
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Workers of `-n` take whole files, whose tests share what they compile."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    return LoadFileScheduling(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,15 @@
 """Equal C is compiled once: by all tests and workers of a run, and from run to run.
 
-What a compiler makes follows from the text, the command, and the headers, which are all in the key.
-A test that brings a cache folder or a configuration of its own compiles anew.
+What a compiler makes follows from the text, the command, and the headers, which are all in the key;
+comments, which name the operators of a network, are not. A test that brings a cache folder or a
+configuration of its own compiles anew.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import time
 from collections.abc import Callable
 from functools import cache
@@ -21,6 +24,7 @@ from circlet.backends.cpu.toolchain import UnitSource
 
 CompileOne = Callable[[Path, UnitSource, Compiler, Compilers, dict[str, str]], bytes]
 KEPT_S = 3 * 24 * 3600
+_COMMENT = re.compile(r"^/\*[^\n]*\*/$", re.MULTILINE)
 
 
 def keeping(folder: Path, circlet_cache: Path) -> CompileOne:
@@ -34,12 +38,12 @@ def keeping(folder: Path, circlet_cache: Path) -> CompileOne:
         compilers: Compilers,
         environment: dict[str, str],
     ) -> bytes:
-        files = environment["ZIG_GLOBAL_CACHE_DIR"]
-        if files not in (str(circlet_cache / "compiler"), str(scratch.parent / "unkept")):
+        files = Path(environment["ZIG_GLOBAL_CACHE_DIR"])
+        if not any(map(files.is_relative_to, (circlet_cache, scratch.parent))):
             return compile_one(scratch, unit, compiler, compilers, environment)
         command = (*compiler.command, *unit_flags(unit.target, compiler.family, unit.flags))
         described = _surroundings(compiler.command[0]) + repr(command)
-        kept = folder / _digest(described.encode(), unit.text.encode())
+        kept = folder / _digest(described.encode(), _code(unit.text).encode())
         if not kept.exists():
             _write(kept, compile_one(scratch, unit, compiler, compilers, environment))
         os.utime(kept)
@@ -55,10 +59,15 @@ def forget_unused(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def _code(text: str) -> str:
+    """The text without the comments that have lines of their own; these stay, empty."""
+    return _COMMENT.sub("", text)
+
+
 @cache
 def _surroundings(program: str) -> str:
     """What a compiler and the headers that it reads are, as a string."""
-    facts = Path(program).stat()
+    facts = Path(shutil.which(program) or program).stat()
     headers = (
         part
         for folder in (toolchain.KERNELS_DIR, toolchain.RUNTIME_DIR)

@@ -156,13 +156,21 @@ def svdf_graph(
     bias: bool = True,
     activation: str = "RELU",
     seed: int = 0,
+    weights: DType = DType.FLOAT32,
+    asymmetric: bool = False,
 ) -> Graph:
-    """A graph of one SVDF; sizes are batches, inputs, units, rank, memory; dtype the state's."""
+    """A graph of one SVDF; sizes are batches, inputs, units, rank, memory; dtype the state's.
+
+    A state of floats may have `weights` of 8 bits.
+    """
     batches, inputs, units, rank, memory = sizes
     random, made = np.random.default_rng(seed), builder()
     filters, real = units * rank, dtype is DType.FLOAT32
 
     def constant(name: str, shape: tuple[int, ...], kind: DType, scale: float) -> Tensor:
+        if real and weights is not DType.FLOAT32 and name != "bias":
+            narrow = random.integers(-127, 128, shape, np.int8).view(weights.numpy)
+            return made.constant(name, narrow, per_tensor(0.01))
         if real:
             values = (random.standard_normal(shape) * 0.4).astype(np.float32)
             return made.constant(name, values)
@@ -181,7 +189,8 @@ def svdf_graph(
     state = made.variable("state", dtype, (batches, memory * filters), past)
     inputs_of = [data, features, time, added, state]
     quant = None if real else per_tensor(0.05, -128)
-    result = made.op("SVDF", inputs_of, SvdfAttrs(rank, activation), name="y", quant=quant)
+    attrs = SvdfAttrs(rank, activation, asymmetric)
+    result = made.op("SVDF", inputs_of, attrs, name="y", quant=quant)
     return made.output(result).build()
 
 

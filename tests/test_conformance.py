@@ -15,9 +15,7 @@ FAST = [
     "kws_dscnn_int8",
     "mobilenet_v1_0.25_128_quant",
     "resnet8_cifar10_float",
-    "resnet8_cifar10_int8",
     "vww_96_float",
-    "vww_96_int8",
 ]
 RUNS = [("reference", 1), ("cpu", 1), ("cpu", 2)]
 each_run = pytest.mark.parametrize(("backend", "threads"), RUNS, ids=["reference", "1", "2"])

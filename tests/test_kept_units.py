@@ -9,8 +9,9 @@ import pytest
 
 from circlet.backends.cpu import toolchain
 from circlet.backends.cpu.c_compiler import Compiler, find_compiler
-from circlet.backends.cpu.processes import Compilers
-from circlet.backends.cpu.toolchain import UnitSource
+from circlet.backends.cpu.processes import Compilers, Done
+from circlet.backends.cpu.toolchain import UnitSource, compile_unit
+from circlet.config import Config
 from circlet.target.targets import parse_target
 from tests import kept_units
 
@@ -52,6 +53,14 @@ def test_an_equal_unit_is_compiled_once(tmp_path: Path, builds: list[UnitSource]
     assert len(builds) == 1
 
 
+def test_names_of_operators_do_not_tell_units_apart(
+    tmp_path: Path, builds: list[UnitSource]
+) -> None:
+    texts = ("/* conv1 and 2 more */\nint f;", "/* dense */\nint f;", "/* dense */\n\nint f;")
+    units = [UnitSource(text, PLAIN.target) for text in texts]
+    assert [build(tmp_path, unit) for unit in units] == [b"code 1", b"code 1", b"code 2"]
+
+
 @pytest.mark.parametrize("other", OTHERS, ids=["text", "target", "flags"])
 def test_a_unit_that_differs_is_compiled(
     other: UnitSource, tmp_path: Path, builds: list[UnitSource]
@@ -63,6 +72,26 @@ def test_a_unit_that_differs_is_compiled(
 def test_a_test_with_a_cache_of_its_own_compiles(tmp_path: Path, builds: list[UnitSource]) -> None:
     build(tmp_path, PLAIN)
     assert build(tmp_path, PLAIN, "another") == b"code 2"
+
+
+def test_tests_with_the_cache_of_all_keep_what_they_compile(
+    kept_units_of_earlier_tests: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kept_units_of_earlier_tests is None:
+        pytest.skip("pytest's cache is switched off, and CIRCLET_TEST_UNITS names no folder")
+    for cached in (
+        Config.from_environment(),
+        Config.from_environment({"CIRCLET_CACHE_BYTES": "0"}),
+    ):
+        text = f"int made_{os.getpid()}_{cached.cache_bytes};"
+        first = compile_unit(text, PLAIN.target, config=cached)
+        with monkeypatch.context() as patch:
+            patch.setattr(Compilers, "run", _refuse)
+            assert compile_unit(text, PLAIN.target, config=cached) == first
+
+
+def _refuse(*arguments: object) -> Done:
+    raise AssertionError("it was compiled before")
 
 
 def test_what_was_not_used_for_days_is_forgotten(tmp_path: Path, builds: list[UnitSource]) -> None:

@@ -172,9 +172,10 @@ def _run_shell(block: Block, page: Path) -> str:
             program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {start} "$@"\n')
             program.chmod(0o755)
         path = f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        modules = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", block.code],
-            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "100"},
+            env={**os.environ, "PATH": path, "PYTHONPATH": modules, "COLUMNS": "100"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -35,6 +35,8 @@ class Value(Struct):
         initial: Where the value lives on from run to run, the bytes it starts as, or one byte
             for all of it.
         open: Dimensions that the file leaves open; `Session.run` takes any size there.
+        continues: Of an output, the number of the input that it continues, or -1: both may be bound
+            to one array, of which then only what is new is written.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Value(Struct):
     zero_point: tuple[int, ...] = ()
     initial: bytes | None = None
     open: tuple[int, ...] = ()
+    continues: int = -1
 
     @staticmethod
     def from_json(fields: Mapping[str, object]) -> Value:
@@ -57,6 +60,7 @@ class Value(Struct):
             tuple(fields["zero_point"]),  # type: ignore[arg-type]
             None if initial is None else bytes.fromhex(str(initial)),
             tuple(fields["open"]),  # type: ignore[arg-type]
+            int(str(fields.get("continues", -1))),
         )
 
     def living(self, initial: bytes) -> Value:
@@ -234,9 +238,14 @@ def _is_row(given: object) -> bool:
 
 
 def check_apart(
-    inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], names: Sequence[str]
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    names: Sequence[str],
+    continued: Sequence[int] = (),
 ) -> None:
     """Checks that no output array shares memory with an input or with another output.
+
+    An output may be the array of the input that it continues, whose position is in `continued`.
 
     All are contiguous. Goes over their addresses once: whatever starts before an output seen ends,
     and an output that starts before anything seen ends, overlap.
@@ -244,7 +253,8 @@ def check_apart(
     Raises:
         InputError: One does; it is named.
     """
-    rows = [(*_extent(array), "") for array in inputs]
+    shared = {at for at, array in zip(continued, outputs, strict=False) if _is(at, inputs, array)}
+    rows = [(*_extent(array), "") for at, array in enumerate(inputs) if at not in shared]
     rows += [(*_extent(a), name or "an output") for a, name in zip(outputs, names, strict=True)]
     end, output_end, last_output = 0, 0, ""
     for start, stop, output in sorted(row for row in rows if row[0] < row[1]):
@@ -258,6 +268,10 @@ def check_apart(
         end = max(end, stop)
         if output:
             output_end, last_output = stop, output
+
+
+def _is(at: int, inputs: Sequence[np.ndarray], output: np.ndarray) -> bool:
+    return 0 <= at < len(inputs) and _extent(inputs[at]) == _extent(output)
 
 
 def _extent(array: np.ndarray) -> tuple[int, int]:

@@ -1,11 +1,13 @@
 """For backends that hand partitions to another engine as networks of their own.
 
-An engine is asked by trying: a network of one op that it loads is one that it takes.
+An engine is asked by trying: a network of one op that it loads is one that it takes. Networks that
+differ in names alone are one question.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from importlib.metadata import version
 from typing import Protocol
 
@@ -21,14 +23,13 @@ from circlet.backends.base import (
     Runner,
 )
 from circlet.backends.models import ModelCompiler, submodel
-from circlet.errors import CircletError
+from circlet.errors import BackendError, CircletError
 from circlet.formats import dumps
-from circlet.ir import Graph, Op, Tensor
+from circlet.ir import Graph, Op, Origin, Tensor
 from circlet.ir.copy import copy_of
 from circlet.limits import Limits
 from circlet.ops import unsupported_reason
 from circlet.passes import make
-from circlet.passes.pipelines import FOR_ENGINES
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition, partition
 from circlet.target.targets import Target
@@ -41,14 +42,19 @@ class Engine(Protocol):
 
     Attributes:
         format: The name of the format in which it is handed partitions.
+        passes: Names of the passes, in order, after which the format can hold a partition.
     """
 
     format: str
+    passes: Sequence[str]
 
-    def refusal(self, model: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
-        """Why the engine does not take a network over such tensors, in a clause, or "".
+    def check(self, model: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """Load a network over such tensors.
 
         It may be a network of one op; where it is a whole partition, the whole must be taken.
+
+        Raises:
+            BackendError: The engine does not take it; `why` says so in a clause.
         """
         ...
 
@@ -83,6 +89,7 @@ class EngineBackend:
     ) -> None:
         self.name, self._copies = name, copies
         self._title, self._distribution, self._engine = title, distribution, engine
+        self._answers: dict[bytes, str] = {}
 
     def describe(self) -> BackendInfo:
         """Code of another engine, in host memory, on threads of its own."""
@@ -99,7 +106,7 @@ class EngineBackend:
 
     def compiler(self, job: CompileJob) -> EngineCompiler:
         """What stores partitions for the engine."""
-        return EngineCompiler(self.name, self._title, self._engine, job)
+        return EngineCompiler(self.name, self._title, self._engine, self._answers, job)
 
     def load(self, code: PartitionCode, shared: Blob, limits: Limits) -> EngineExecutable:
         """The network of a partition."""
@@ -111,28 +118,33 @@ class EngineBackend:
 
 
 class EngineCompiler(ModelCompiler):
-    """Takes ops over fixed sizes, without state, that the engine takes."""
+    """Takes ops over fixed sizes, without state, that the engine takes.
 
-    def __init__(self, name: str, title: str, engine: Engine, job: CompileJob) -> None:
+    Args:
+        name: The backend's name.
+        title: What the engine is called.
+        engine: The engine.
+        answers: Why the engine refused networks, or "", by their digests; answers are added.
+        job: What partitions are compiled for.
+    """
+
+    def __init__(
+        self, name: str, title: str, engine: Engine, answers: dict[bytes, str], job: CompileJob
+    ) -> None:
         super().__init__(job)
         self.name, self._title, self._engine = name, title, engine
-        self._answers: dict[Op, Supported | Reason] = {}
+        self._answers, self._supported = answers, dict[Op, Supported | Reason]()
 
     def supports(self, op: Op) -> Supported | Reason:
         """Whether the engine loads a network of this op alone."""
-        if op not in self._answers:
+        if op not in self._supported:
             reason = self._refusal(op)
-            self._answers[op] = Reason(reason) if reason else Supported(self._title)
-        return self._answers[op]
+            self._supported[op] = Reason(reason) if reason else Supported(self._title)
+        return self._supported[op]
 
     def stored(self, partition: Partition) -> bytes:
         """The partition as the file that the engine expects."""
-        model = submodel(partition)
-        for name in FOR_ENGINES if self._engine.format == "tflite" else ():
-            make(name).run(model.main)
-        copy = copy_of(model)
-        _name_apart(copy.main)
-        return dumps(copy, self._engine.format, origins=False)
+        return self._written(partition, _name_apart)
 
     def compile(self, partitions: Sequence[Partition]) -> Compiled:
         """Each partition's model; those that the engine does not take as a whole are refused."""
@@ -140,8 +152,7 @@ class EngineCompiler(ModelCompiler):
         refused: dict[int, str] = {}
         for part, made in zip(partitions, compiled.partitions, strict=True):
             model = bytes(next(iter(made.codes.values())).constants)
-            reason = self._engine.refusal(model, part.inputs, part.outputs)
-            if reason:
+            if reason := self._asked(model, part):
                 sources = {source.id for op in part.ops for source in op.origin.sources}
                 refused.update(dict.fromkeys(sources, f"together with its neighbours: {reason}"))
         return Compiled((), refused=refused) if refused else compiled
@@ -159,9 +170,28 @@ class EngineCompiler(ModelCompiler):
             return "a tensor has no elements"
         alone = self._alone(op)
         try:
-            return self._engine.refusal(self.stored(alone), alone.inputs, alone.outputs)
+            question = self._written(alone, _name_by_place)
         except CircletError as error:
             return f"{error.what}: {error.why}" if error.why else error.what
+        digest = blake2b(question).digest()
+        if digest not in self._answers:
+            self._answers[digest] = self._asked(question, alone)
+        return self._answers[digest]
+
+    def _asked(self, model: bytes, partition: Partition) -> str:
+        try:
+            self._engine.check(model, partition.inputs, partition.outputs)
+        except BackendError as error:
+            return error.why
+        return ""
+
+    def _written(self, partition: Partition, name: Callable[[Graph], None]) -> bytes:
+        model = submodel(partition)
+        for each in self._engine.passes:
+            make(each).run(model.main)
+        copy = copy_of(model)
+        name(copy.main)
+        return dumps(copy, self._engine.format, origins=False)
 
     def _alone(self, op: Op) -> Partition:
         given = [t for t in op.inputs if t is not None and not t.is_constant]
@@ -195,3 +225,11 @@ def _name_apart(graph: Graph) -> None:
         if not tensor.name or tensor.name in taken:
             tensor.name = f"{tensor.name}#{position}"
         taken.add(tensor.name)
+
+
+def _name_by_place(graph: Graph) -> None:
+    """Name tensors and ops so that graphs which differ in names alone become the same."""
+    for position, tensor in enumerate(graph.used_tensors()):
+        tensor.name = f"#{position}"
+    for position, op in enumerate(graph.ops):
+        op.origin = Origin.of(position, f"#{position}")

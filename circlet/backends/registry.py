@@ -45,22 +45,26 @@ def find_backend(name: str) -> Backend:
         InputError: There is no such backend.
     """
     made: Backend
+    check_backend(name)
     if name in _OWN:
-        _check_engine(name)
         module, factory = _OWN[name]
         made = getattr(import_module(module), factory)()
         return made
-    for entry in _installed():
-        if entry.name == name:
-            return _loaded(entry)
-    fix = f"choose among {', '.join(backend_names())}"
-    raise InputError("there is no such backend", where=name, fix=fix)
+    return _loaded(next(entry for entry in _installed() if entry.name == name))
 
 
-def _check_engine(name: str) -> None:
-    if not _is_there(name):
+def check_backend(name: str) -> None:
+    """See that a backend is installed, without importing it.
+
+    Raises:
+        InputError: There is no such backend, or its engine is not installed.
+    """
+    if name in _OWN and not _is_there(name):
         fix = f"pip install {_ENGINES[name][1]}, or 'circlet[engines]' for all"
         raise InputError("the engine of a backend is not installed", where=name, fix=fix)
+    if name not in _OWN and all(entry.name != name for entry in _installed()):
+        fix = f"choose among {', '.join(backend_names())}"
+        raise InputError("there is no such backend", where=name, fix=fix)
 
 
 def _is_there(name: str) -> bool:

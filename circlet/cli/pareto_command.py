@@ -14,6 +14,7 @@ from circlet.cli.common import (
     json_option,
     max_memory_option,
     options_of,
+    precision_option,
     print_json,
 )
 from circlet.cli.console import console, say, show_table
@@ -76,6 +77,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
     show_default=True,
     help="What a fresh process holds while it runs, or what is planned.",
 )
+@precision_option(default="f32", show_default=True)
 @click.option("--rounds", default=11, show_default=True, type=click.IntRange(1), help="Of timing.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the search.")
 @click.option("--journal", type=click.Path(path_type=Path), help="Keep what is measured; go on.")

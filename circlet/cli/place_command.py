@@ -18,6 +18,7 @@ from circlet.cli.common import (
     max_memory_option,
     one_config_option,
     options_of,
+    precision_option,
     print_json,
     strict_option,
 )
@@ -38,6 +39,7 @@ from circlet.pareto.settings import EvaluationSettings
 @strict_option
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
 @level_option(default="O2", show_default=True)
+@precision_option(default="f32", show_default=True)
 @click.option(
     "--placement",
     "--placement-file",

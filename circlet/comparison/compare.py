@@ -56,6 +56,8 @@ def compare(
     runs: int | None = None,
     warmup: int = 2,
     target: str = "native",
+    inputs: Mapping[str, np.ndarray] | None = None,
+    continued: tuple[str, str] = ("", ""),
 ) -> Compared:
     """Run every engine that can; each worker is gone when this returns.
 
@@ -67,10 +69,12 @@ def compare(
         runs: Runs of each engine in all rounds; those of 25 ms a round where it is None.
         warmup: Runs that do not count.
         target: What Circlet compiles for.
+        inputs: What to run on; random numbers where it is None.
+        continued: Which outputs are written over inputs, as `Task.continued` has it.
     """
     found = Compared()
     try:
-        inputs = random_inputs(network.path, sizes)
+        inputs = random_inputs(network.path, sizes) if inputs is None else inputs
     except Exception as error:  # the file is the user's; what is wrong with it is the result
         found.refused = dict.fromkeys(engines, f"{type(error).__name__}: {error}".splitlines()[0])
         return found
@@ -81,6 +85,7 @@ def compare(
         extra += ["--cpus", ",".join(map(str, chosen_cpus(threads)))]
         extra += ["--cache", str(cache)] if cache else []
         extra += ["--target", target] if target != "native" else []
+        extra += ["--continued", *continued] if continued[0] else []
         workers: dict[str, Worker] = {}
         try:
             _open(workers, found, engines, (network.path, threads, extra, folder))

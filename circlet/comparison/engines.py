@@ -34,6 +34,8 @@ class Task:
             rounded to bfloat16, where an engine can.
         cache: A folder for what the engine keeps between processes, or None for no cache.
         target: What Circlet compiles for; other engines see the machine as it is.
+        continued: Two words: an output whose name becomes that of an input when the first is
+            replaced by the second is written over that input, where an engine can.
     """
 
     model: Path
@@ -42,6 +44,12 @@ class Task:
     kind: str
     cache: Path | None = None
     target: str = "native"
+    continued: tuple[str, str] = ("", "")
+
+    def source_of(self, output: str) -> str | None:
+        """The input that an output is written over."""
+        name = output.replace(*self.continued, 1)
+        return name if self.continued[0] and name in self.inputs else None
 
     @property
     def arrays(self) -> Arrays:
@@ -215,10 +223,13 @@ def onnxruntime(task: Task) -> Engine:
     named = dict(zip([value.name for value in session.get_inputs()], task.arrays, strict=True))
     names = [value.name for value in session.get_outputs()]
     binding = session.io_binding()
-    for name, array in named.items():
-        binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array))
+    bound = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in named.items()}
+    for name, value in bound.items():
+        binding.bind_ortvalue_input(name, value)
     for name, array in zip(names, session.run(names, named), strict=True):
-        binding.bind_ortvalue_output(name, ort.OrtValue.ortvalue_from_numpy(array))
+        source = task.source_of(name)
+        made = bound[source] if source else ort.OrtValue.ortvalue_from_numpy(array)
+        binding.bind_ortvalue_output(name, made)
     settings = {
         "graph_optimization_level": "ORT_ENABLE_ALL",
         "intra_op_num_threads": str(task.threads),
@@ -256,7 +267,12 @@ def circlet(task: Task) -> Engine:
             last.update(session.run(arrays))
 
         return Engine(run, run, lambda: dict(last), settings, __version__)
-    call = session.bind(arrays)
+    sources = [task.source_of(name) for name in results]
+    outputs = [
+        task.inputs[source] if source else value.empty()
+        for source, value in zip(sources, session.outputs, strict=True)
+    ]
+    call = session.bind(arrays, outputs)
     return Engine(
         call.run,
         lambda: session.run(arrays),

@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--cpus", default="")
     parser.add_argument("--target", default="native")
+    parser.add_argument("--continued", nargs=2, default=("", ""))
     options = parser.parse_args()
     _die_with_parent()
     if options.cpus:
@@ -62,7 +63,16 @@ def main() -> None:
 def _opened(options: argparse.Namespace) -> tuple[Engine, dict[str, object]]:
     inputs = {name: _on_lines(array) for name, array in _inputs(options).items()}
     kind = options.kind or classified(options.model)
-    task = Task(options.model, inputs, options.threads, kind, options.cache, options.target)
+    first, second = options.continued
+    task = Task(
+        options.model,
+        inputs,
+        options.threads,
+        kind,
+        options.cache,
+        options.target,
+        (first, second),
+    )
     start = time.perf_counter()
     engine = _ENGINES[options.engine](task)
     ready = time.perf_counter()

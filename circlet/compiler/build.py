@@ -12,7 +12,7 @@ from circlet.backends.base import Compiled, CompiledPartition
 from circlet.compiler.planning import PlannedModel
 from circlet.errors import GraphError
 from circlet.ir import Graph, Tensor
-from circlet.ops.state import initial_bytes, variables
+from circlet.ops.state import continued_inputs, initial_bytes, variables
 from circlet.options import DEFAULT_EXECUTOR, Options
 from circlet.plan.branches import work_of_ops
 from circlet.plan.partition import Partition
@@ -88,6 +88,7 @@ class _Values:
         self._variables = variables(graph)
         self.tensors = [*graph.inputs, *self._variables]
         self._numbers = {tensor: index for index, tensor in enumerate(self.tensors)}
+        self._continued = continued_inputs(graph)
         self.partitions = [(self._read(p.inputs), self._written(p)) for p in partitions]
 
     def number(self, tensor: Tensor) -> int:
@@ -98,6 +99,9 @@ class _Values:
 
     def _described(self, tensor: Tensor) -> Value:
         value = _value(tensor)._replace(open=self._open_sizes.get(tensor, ()))
+        source = self._continued.get(tensor)
+        if source is not None:
+            value = value._replace(continues=self._numbers[source])
         return value if tensor not in self._variables else value.living(initial_bytes(tensor))
 
     def _read(self, tensors: Sequence[Tensor]) -> list[int]:

@@ -12,7 +12,7 @@ from circlet.backends.base import CompileJob, PartitionCompiler
 from circlet.backends.faults import Asked, faults_of, names_of, started_compiler
 from circlet.compiler.partitioning import partitioned
 from circlet.compiler.template import Template
-from circlet.errors import BackendError, InputError
+from circlet.errors import BackendError, CircletError, GraphError, InputError, LimitError
 from circlet.ir import DType, Graph, Model, Origin, Tensor
 from circlet.ir.origin import free_id
 from circlet.ir.regions import reachable
@@ -36,6 +36,7 @@ from circlet.target.targets import parse_targets
 
 T = TypeVar("T")
 _DESCRIBED = 6  # bytes of text, twice over, and of copies for each byte that a variable starts as
+_OPEN_SIZES = (1, 32, 64, 128, 256, 512, 2048, 16384)
 LOGGER = logging.getLogger(__name__)
 
 
@@ -138,13 +139,9 @@ def _compilers(job: CompileJob) -> list[PartitionCompiler]:
 
 def _rewritten(template: Template, job: CompileJob) -> tuple[Model, dict[Tensor, tuple[int, ...]]]:
     """A copy of a model after the passes of the level; and the open dimensions of its inputs."""
-    model, options = template.copy(), job.options
-    graph = model.main
-    graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
-    open_sizes = {t: tuple(i for i, s in enumerate(t.shape) if s is None) for t in graph.inputs}
-    set_shapes_of(graph, options.shapes)
     ledger = FoldLedger(job.budget)
-    fix_shapes(graph, options.limits, resized=job.is_resized, ledger=ledger)
+    model, open_sizes = _settled(template, job, ledger)
+    graph = model.main
     add_states(graph)
     check_work(graph, job.most_work)
     model.graphs = reachable(graph)
@@ -152,6 +149,45 @@ def _rewritten(template: Template, job: CompileJob) -> tuple[Model, dict[Tensor,
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)
     return model, open_sizes
+
+
+def _settled(
+    template: Template, job: CompileJob, ledger: FoldLedger
+) -> tuple[Model, dict[Tensor, tuple[int, ...]]]:
+    """A copy of a model with sizes that it works for, and the open dimensions of its inputs.
+
+    Sizes that nothing states are 1, or where the network refuses that, the least of a few others.
+    """
+    refusal: CircletError | None = None
+    for size in _OPEN_SIZES:
+        model, options = template.copy(), job.options
+        graph = model.main
+        graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
+        open_sizes = {t: tuple(i for i, n in enumerate(t.shape) if n is None) for t in graph.inputs}
+        set_shapes_of(graph, options.shapes)
+        if size > 1 and not _open_to(graph, size):
+            break
+        try:
+            fix_shapes(graph, options.limits, resized=job.is_resized, ledger=ledger)
+        except (GraphError, LimitError) as error:
+            refusal = refusal or error
+        else:
+            return model, open_sizes
+    assert refusal is not None
+    raise refusal
+
+
+def _open_to(graph: Graph, size: int) -> bool:
+    """Give inputs a size along the axes, but for the batch, that are left open; or there are none.
+
+    Sizes that the file leaves open and states defaults for keep those.
+    """
+    is_open = False
+    for tensor in graph.inputs:
+        if tensor.default_shape is None and None in tensor.shape[1:]:
+            is_open = True
+            tensor.shape = (tensor.shape[0], *(size if n is None else n for n in tensor.shape[1:]))
+    return is_open
 
 
 def _placed(

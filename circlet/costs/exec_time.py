@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from circlet.errors import InputError
-from circlet.regular_files import open_regular, write_file
+from circlet.json_files import read_json
+from circlet.regular_files import write_file
 
 UNSUPPORTED = 2**31 - 1
 """The time of an operator that a backend does not take."""
 
 _WHAT = "times of operators"
-_MOST_BYTES = 1 << 26
 _MOST_SIZE, _MOST_US = 2**32 - 1, 2**63 - 1
 Key = tuple[str, str, bool]
 
@@ -103,22 +102,10 @@ class ExecTime:
             FileError: It cannot be read.
             InputError: It is no such file.
         """
-        with open_regular(path, _WHAT) as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            why = f"more than {_MOST_BYTES:,} bytes"
-            raise InputError("a file is too large for times of operators", where=str(path), why=why)
         made = ExecTime()
-        try:
-            for record in _records(json.loads(data.decode())):
-                made.put(record)
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise InputError(
-                "a file holds no times of operators",
-                where=str(path),
-                why=f"{type(error).__name__}: {error}",
-                fix='ONE writes {"backend": {"Conv2D": {"0": [[bytes, microseconds], ...]}}}',
-            ) from None
+        fix = 'ONE writes {"backend": {"Conv2D": {"0": [[bytes, microseconds], ...]}}}'
+        for record in read_json(path, _WHAT, lambda found: [*_records(found)], fix):
+            made.put(record)
         return made
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 
 from circlet.errors import FleetError, InputError
 
 _SECONDS_TO_WAIT = 60
+_TRIES, _SECONDS_BETWEEN_TRIES = 3, 0.5
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 _KINDS = ("sqlite", "postgresql+psycopg")
 
@@ -36,13 +39,15 @@ def open_storage(url: str, heartbeat_s: int = 1) -> Iterator[RDBStorage]:
     optuna.logging.set_verbosity(logging.WARNING)
     waiting = {"timeout" if parsed.drivername == "sqlite" else "connect_timeout": _SECONDS_TO_WAIT}
     try:
-        with quiet():
-            storage = RDBStorage(
+        storage = _with_tables(
+            partial(
+                RDBStorage,
                 parsed.render_as_string(hide_password=False),
                 engine_kwargs={"connect_args": waiting, "pool_pre_ping": True},
                 heartbeat_interval=heartbeat_s,
                 grace_period=2 * heartbeat_s,
             )
+        )
     except (SQLAlchemyError, RuntimeError, ImportError) as error:
         raise _unreachable(url, error) from error
     try:
@@ -52,6 +57,17 @@ def open_storage(url: str, heartbeat_s: int = 1) -> Iterator[RDBStorage]:
     finally:
         storage.remove_session()
         storage.engine.dispose()
+
+
+def _with_tables(make: Callable[[], RDBStorage]) -> RDBStorage:
+    """A storage, made anew where another process made the same tables at the same time."""
+    with quiet():
+        for _ in range(_TRIES):
+            try:
+                return make()
+            except DatabaseError:
+                time.sleep(_SECONDS_BETWEEN_TRIES)
+        return make()
 
 
 @contextmanager

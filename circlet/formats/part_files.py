@@ -14,9 +14,11 @@ from collections.abc import Mapping, Sequence
 from configparser import ConfigParser, Error
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from circlet.errors import FormatError
 from circlet.ir import Op
+from circlet.json_files import read_json
 from circlet.regular_files import open_regular, write_file
 
 _MOST_BYTES = 1 << 26
@@ -130,14 +132,15 @@ def read_connection(path: Path) -> Connection:
         FileError: It cannot be read.
         FormatError: It is no .conn.json file, or names a file outside of its folder.
     """
-    try:
-        document = json.loads(_text(path))
-        source, *parts = map(_connected, (document["source"], *document["parts"]))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _no_connection(path, f"{type(error).__name__}: {error}") from None
+    fix = "give a .conn.json file that `circlet partition` wrote"
+    return read_json(path, "the parts of a network", _connection, fix, FormatError)
+
+
+def _connection(document: Any) -> Connection:
+    source, *parts = map(_connected, (document["source"], *document["parts"]))
     for part in parts:
         if Path(part.file).name != part.file or part.file in ("", "..", "."):
-            raise _no_connection(path, f"{part.file!r} is no name of a file beside it")
+            raise ValueError(f"{part.file!r} is no name of a file beside it")
     return Connection(source, tuple(parts))
 
 
@@ -177,8 +180,3 @@ def _text(path: Path) -> str:
 def _no_part(path: Path, why: str) -> FormatError:
     fix = "give `[partition]` with `backends=` and `default=`, as docs/compare-and-cut.md shows"
     return FormatError("this is no .part file", where=str(path), why=why, fix=fix)
-
-
-def _no_connection(path: Path, why: str) -> FormatError:
-    fix = "give a .conn.json file that `circlet partition` wrote"
-    return FormatError("this is no .conn.json file", where=str(path), why=why, fix=fix)

@@ -13,7 +13,6 @@ from circlet.formats.flatbuffer import Reader, Table
 from circlet.formats.origin_tables import OP_TABLE, SOURCE_TABLE, read_origins, read_sources
 from circlet.formats.read_op import read_op, read_operator_code
 from circlet.formats.read_tensor import (
-    check_scale_tensors,
     extra_fields,
     mark_empty_constants,
     read_tensor,
@@ -21,6 +20,7 @@ from circlet.formats.read_tensor import (
 from circlet.formats.tflite_metadata import ENTRY
 from circlet.ir import Graph, Model, Op, Origin, Signature, Tensor
 from circlet.ir.order import check_producers, order
+from circlet.ir.quant import link_blocks
 from circlet.ir.regions import call_depth, link_regions
 from circlet.limits import DEFAULT_LIMITS, Limits
 
@@ -160,7 +160,7 @@ class _Importer:
         if table.count("tensors") > limits.tensors:
             raise LimitError("a graph has too many tensors", where=where)
         tensors = [read_tensor(t, i, self.buffers) for i, t in enumerate(table.tables("tensors"))]
-        check_scale_tensors(tensors)
+        link_blocks(tensors)
         graph = Graph(
             table.text("name"),
             [_graph_tensor(tensors, i, f"input of {where}") for i in table.ints("inputs")],

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from circlet.errors import FormatError, GraphError, LimitError
 from circlet.formats.flatbuffer import Reader, Table, Value
-from circlet.ir import BlockwiseQuant, DType, OpaqueQuant, Quantization, Sparsity, Tensor
-from circlet.ir.quant import QuantDetails
+from circlet.formats.huffman import huffman_decoded
+from circlet.ir import DType, OpaqueQuant, Quantization, Sparsity, Tensor
+from circlet.ir.quant import BlockIndices, QuantDetails
 from circlet.limits import Limits
 
 _READ = {
@@ -22,7 +22,7 @@ _READ = {
 def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
     """One tensor of a subgraph; `buffers` holds the bytes of every buffer of the file.
 
-    The data of sparse and compressed constants are their stored bytes.
+    The data of sparse constants are their stored bytes; compressed ones are read as what they are.
     """
     name = table.text("name")
     where = name or f"tensor {index}"
@@ -48,18 +48,6 @@ def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
     _attach(tensor, size_bytes, _buffer(table, buffers, where), table.file, where)
     tensor.has_rank = tensor.has_rank or tensor.is_constant
     return tensor
-
-
-def check_scale_tensors(tensors: Sequence[Tensor]) -> None:
-    """Refuse block quantisation whose scales are said to lie in a tensor that does not exist."""
-    for tensor in tensors:
-        details = tensor.quant.details if tensor.quant else None
-        if isinstance(details, BlockwiseQuant) and not 0 <= details.scales_tensor < len(tensors):
-            raise GraphError(
-                "the scales of a tensor lie in a tensor that does not exist",
-                where=tensor.name,
-                why=f"tensor {details.scales_tensor} of {len(tensors)}",
-            )
 
 
 def extra_fields(table: Table, read: set[str], where: str) -> dict[str, object]:
@@ -138,9 +126,11 @@ def _attach(tensor: Tensor, size_bytes: int, raw: np.ndarray, file: Reader, wher
     if raw.size == 0:
         return
     dtype = tensor.dtype
-    if tensor.sparsity is not None or tensor.extra.get("compression_type") or not dtype.bits:
+    if tensor.sparsity is not None or not dtype.bits:
         tensor.data = raw
         return
+    if tensor.extra.get("compression_type"):
+        raw = _decompressed(raw, tensor, file, where)
     if raw.size < size_bytes:
         raise FormatError(
             "a constant holds fewer bytes than its shape needs",
@@ -151,6 +141,18 @@ def _attach(tensor: Tensor, size_bytes: int, raw: np.ndarray, file: Reader, wher
     if None in tensor.shape:
         tensor.shape = tensor.static_shape
     tensor.data = _view(raw[:size_bytes], tensor, file, where)
+
+
+def _decompressed(raw: np.ndarray, tensor: Tensor, file: Reader, where: str) -> np.ndarray:
+    """What the stored codes of a constant stand for; ONE compresses bytes alone."""
+    if tensor.dtype not in (DType.INT8, DType.UINT8):
+        raise FormatError(
+            "compressed weights cannot be read", where=where, why=f"they are {tensor.dtype.name}"
+        )
+    file.charge(raw.size, where)
+    decoded = huffman_decoded(raw, tensor.elements, where)
+    decoded.flags.writeable = False
+    return decoded
 
 
 def _view(raw: np.ndarray, tensor: Tensor, file: Reader, where: str) -> np.ndarray:
@@ -206,7 +208,7 @@ def _details(stored: Table) -> QuantDetails | None:
         return None
     fields: dict[str, Value] = table.unpack()
     if table.spec.name == "BlockwiseQuantization" and not fields.get("block_shape"):
-        return BlockwiseQuant(
+        return BlockIndices(
             table.integer("scales"), table.integer("zero_points"), table.integer("block_size")
         )
     return OpaqueQuant(table.spec.name, dict(fields))

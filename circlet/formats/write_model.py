@@ -79,7 +79,7 @@ def _graph_values(
     schema: Schema,
 ) -> Values:
     values: Values = {
-        "tensors": [tensor_values(tensor, pool, schema) for tensor in index_of],
+        "tensors": [tensor_values(tensor, index_of, pool, schema) for tensor in index_of],
         "inputs": [index_of[tensor] for tensor in graph.inputs],
         "outputs": [index_of[tensor] for tensor in graph.outputs],
         "operators": [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from circlet.errors import FormatError
 from circlet.formats.flatbuffer_writer import Outside
+from circlet.formats.huffman import huffman_encoded, is_compressible
 from circlet.formats.schema import Schema
 from circlet.ir import OpaqueQuant, Quantization, Tensor
 from circlet.ir.quant import BlockwiseQuant, QuantDetails
@@ -63,7 +66,9 @@ def raw_bytes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(little).reshape(-1).view(np.uint8)
 
 
-def tensor_values(tensor: Tensor, pool: BufferPool, schema: Schema) -> Values:
+def tensor_values(
+    tensor: Tensor, index_of: Mapping[Tensor, int], pool: BufferPool, schema: Schema
+) -> Values:
     """The fields of a tensor table."""
     if tensor.dtype.name not in schema.enums["TensorType"].values:
         raise FormatError(
@@ -71,19 +76,30 @@ def tensor_values(tensor: Tensor, pool: BufferPool, schema: Schema) -> Values:
             where=tensor.name,
             why=f"{tensor.dtype.name} is unknown there",
         )
+    stored, extra = _stored(tensor, schema)
     values: Values = {
         "shape": tensor.static_shape or None,
         "type": tensor.dtype.name,
-        "buffer": pool.add(tensor.data) if tensor.data is not None else 0,
+        "buffer": pool.add(stored) if stored is not None else 0,
         "name": tensor.name,
-        "quantization": _quantization(tensor, schema),
+        "quantization": _quantization(tensor, index_of, schema),
         "is_variable": tensor.is_variable,
         "sparsity": _sparsity(tensor),
         "has_rank": tensor.has_rank,
     }
     if None in tensor.shape:
         values["shape_signature"] = [-1 if size is None else size for size in tensor.shape]
-    return refuse_unknown(values | tensor.extra, "Tensor", tensor.name, schema)
+    return refuse_unknown(values | extra, "Tensor", tensor.name, schema)
+
+
+def _stored(tensor: Tensor, schema: Schema) -> tuple[np.ndarray | None, Values]:
+    """What is stored of a constant, compressed where it asks for that, and its other fields."""
+    data, extra = tensor.data, dict(tensor.extra)
+    if data is None or not extra.pop("compression_type", None):
+        return data, dict(tensor.extra)
+    known = "compression_type" in schema.tables["Tensor"].fields
+    codes = huffman_encoded(data) if known and is_compressible(tensor) else data
+    return (codes, dict(tensor.extra)) if codes.nbytes < data.nbytes else (data, extra)
 
 
 def refuse_unknown(values: Values, table: str, where: str, schema: Schema) -> Values:
@@ -98,7 +114,7 @@ def refuse_unknown(values: Values, table: str, where: str, schema: Schema) -> Va
     return values
 
 
-def _quantization(tensor: Tensor, schema: Schema) -> Values | None:
+def _quantization(tensor: Tensor, index_of: Mapping[Tensor, int], schema: Schema) -> Values | None:
     quant = tensor.quant
     if quant is None:
         return None
@@ -108,11 +124,13 @@ def _quantization(tensor: Tensor, schema: Schema) -> Values | None:
         "scale": _unless_empty(quant.scale),
         "zero_point": _unless_empty(quant.zero_point),
         "quantized_dimension": quant.axis,
-        "details": _details(quant, tensor, schema),
+        "details": _details(quant, tensor, index_of, schema),
     }
 
 
-def _details(quant: Quantization, tensor: Tensor, schema: Schema) -> Values | None:
+def _details(
+    quant: Quantization, tensor: Tensor, index_of: Mapping[Tensor, int], schema: Schema
+) -> Values | None:
     details = quant.details
     if details is None:
         return None
@@ -122,18 +140,19 @@ def _details(quant: Quantization, tensor: Tensor, schema: Schema) -> Values | No
             where=tensor.name,
             why=f"{details.table} is unknown there",
         )
-    values = {"table": details.table, **_details_fields(details)}
+    values = {"table": details.table, **_details_fields(details, index_of)}
     table = schema.tables[details.table]
     set_values = {name: value for name, value in values.items() if value not in (0, ())}
     refuse_unknown({k: v for k, v in set_values.items() if k != "table"}, table.name, "", schema)
     return set_values
 
 
-def _details_fields(details: QuantDetails) -> Values:
+def _details_fields(details: QuantDetails, index_of: Mapping[Tensor, int]) -> Values:
     if isinstance(details, BlockwiseQuant):
+        zeros = details.zero_points
         return {
-            "scales": details.scales_tensor,
-            "zero_points": details.zero_points_tensor,
+            "scales": index_of[details.scales],
+            "zero_points": -1 if zeros is None else index_of[zeros],
             "block_size": details.block_size,
         }
     return dict(details.fields) if isinstance(details, OpaqueQuant) else {}

@@ -88,7 +88,7 @@ class Subgraph:
     def details(self, tensor: Tensor) -> Details:
         """A tensor described as LiteRT describes it."""
         position, shape = self._positions[tensor], self.shape(tensor)
-        return tensor_details(tensor, position, shape, self.graph.tensors)
+        return tensor_details(tensor, position, shape)
 
     def resize(self, tensor: Tensor, shape: tuple[int, ...]) -> None:
         """Give an input another size; buffers are gone until `allocate`, if it is another one."""

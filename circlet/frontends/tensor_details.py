@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,8 @@ _OTHER_TYPES: dict[DType, type] = {
 }
 
 
-def tensor_details(
-    tensor: Tensor, index: int, shape: tuple[int, ...], tensors: Sequence[Tensor] = ()
-) -> Details:
-    """The dictionary of one tensor; `shape` is its size now, `tensors` are those of its graph."""
+def tensor_details(tensor: Tensor, index: int, shape: tuple[int, ...]) -> Details:
+    """The dictionary of one tensor; `shape` is its size now."""
     return {
         "name": tensor.name,
         "index": index,
@@ -32,7 +30,7 @@ def tensor_details(
         "shape_signature": np.array(_signature(tensor, shape), np.int32),
         "dtype": element_type(tensor),
         "quantization": _per_tensor(tensor.quant),
-        "quantization_parameters": _quantisation(tensor.quant, tensors),
+        "quantization_parameters": _quantisation(tensor.quant),
         "sparsity_parameters": _sparsity(tensor),
     }
 
@@ -62,9 +60,9 @@ def _per_tensor(quant: Quantization | None) -> tuple[float, int]:
     return float(quant.scale[0]), int(quant.zero_point[0])
 
 
-def _quantisation(quant: Quantization | None, tensors: Sequence[Tensor]) -> Details:
+def _quantisation(quant: Quantization | None) -> Details:
     if quant is not None and isinstance(quant.details, BlockwiseQuant):
-        return _blockwise(quant.details, tensors)
+        return _blockwise(quant.details)
     affine = quant if quant is not None and quant.is_affine else None
     return {
         "scales": np.array(affine.scale if affine else (), np.float32),
@@ -74,18 +72,18 @@ def _quantisation(quant: Quantization | None, tensors: Sequence[Tensor]) -> Deta
     }
 
 
-def _blockwise(details: BlockwiseQuant, tensors: Sequence[Tensor]) -> Details:
+def _blockwise(details: BlockwiseQuant) -> Details:
     """Scales and zero points that lie in other tensors."""
     return {
-        "scales": _elements(details.scales_tensor, tensors, np.float32),
-        "zero_points": _elements(details.zero_points_tensor, tensors, np.int32),
+        "scales": _elements(details.scales, np.float32),
+        "zero_points": _elements(details.zero_points, np.int32),
         "quantized_dimension": 0,
         "block_size": details.block_size,
     }
 
 
-def _elements(index: int, tensors: Sequence[Tensor], dtype: npt.DTypeLike) -> np.ndarray:
-    data = tensors[index].data if 0 <= index < len(tensors) else None
+def _elements(tensor: Tensor | None, dtype: npt.DTypeLike) -> np.ndarray:
+    data = None if tensor is None else tensor.data
     return np.zeros(0, dtype) if data is None else data.reshape(-1).copy()
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
 from circlet.ir.graph import Graph, Model, Op, Signature, Tensor
+from circlet.ir.quant import BlockwiseQuant, Quantization
 from circlet.ir.regions import reachable
 
 Node = TypeVar("Node", Model, Graph, Op, Tensor)
@@ -30,6 +32,8 @@ def copy_of(model: Model) -> Model:
     made = _twin(model)
     used = (tensor for graph in model.graphs for tensor in graph.used_tensors())
     tensors = {tensor: _twin(tensor) for tensor in used}
+    for twin in tensors.values():
+        twin.quant = _copy_quant(twin.quant, tensors)
     copies = _copied(model.graphs, tensors)
 
     def renamed(named: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -91,6 +95,15 @@ def _copy(tensor: Tensor, tensors: dict[Tensor, Tensor]) -> Tensor:
         return tensor
     twin = tensors[tensor] = _twin(tensor)
     return twin
+
+
+def _copy_quant(quant: Quantization | None, tensors: dict[Tensor, Tensor]) -> Quantization | None:
+    details = None if quant is None else quant.details
+    if quant is None or not isinstance(details, BlockwiseQuant):
+        return quant
+    scales, *zeros = (tensors[tensor] for tensor in details.tensors)
+    blocks = BlockwiseQuant(scales, zeros[0] if zeros else None, details.block_size)
+    return replace(quant, details=blocks)
 
 
 def _twin(node: Node) -> Node:

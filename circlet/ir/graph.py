@@ -18,7 +18,7 @@ import numpy as np
 from circlet.errors import GraphError
 from circlet.ir.dtype import DType
 from circlet.ir.origin import Origin
-from circlet.ir.quant import Quantization
+from circlet.ir.quant import BlockwiseQuant, Quantization
 from circlet.ir.requantization import Requantization
 
 Shape = tuple[int | None, ...]
@@ -230,12 +230,19 @@ class Graph:
                 yield tensor
 
     def used_tensors(self) -> Iterable[Tensor]:
-        """Every tensor that an op, an input or an output refers to, each once."""
+        """Every tensor that an op, an input or an output refers to, each once.
+
+        Those that hold the scales of others come last.
+        """
         used: dict[Tensor, None] = dict.fromkeys(self.inputs)
         for op in self.ops:
             used.update(dict.fromkeys([t for t in op.inputs if t is not None]))
             used.update(dict.fromkeys(op.outputs))
         used.update(dict.fromkeys(self.outputs))
+        for tensor in [*used]:
+            details = None if tensor.quant is None else tensor.quant.details
+            if isinstance(details, BlockwiseQuant):
+                used.update(dict.fromkeys(details.tensors))
         return used
 
 

@@ -15,6 +15,7 @@ from circlet.ir.dtype import DType
 from circlet.ir.graph import Graph, Model, Op, RawAttrs, Signature, Tensor
 from circlet.ir.origin import Origin, SourceOp
 from circlet.ir.parse_tensor import parse_inline_data, parse_shape, parse_tensor
+from circlet.ir.quant import link_blocks
 from circlet.ir.regions import link_regions
 from circlet.ir.requantization import Requantization
 from circlet.ir.text_values import Cursor, parse_value
@@ -260,6 +261,7 @@ class _Scope:
         places = [i if at is None else at for i, at in enumerate(self._positions)]
         order = sorted(range(len(tensors)), key=places.__getitem__)
         self.graph.tensors = [tensors[index] for index in order]
+        link_blocks(self.graph.tensors)
 
     def _known(self, name: str, cursor: Cursor) -> Tensor:
         if name not in self._tensors:

@@ -9,7 +9,7 @@ import numpy as np
 
 from circlet.ir.dtype import DType
 from circlet.ir.graph import Shape, Sparsity, Tensor
-from circlet.ir.quant import BlockwiseQuant, OpaqueQuant, QuantDetails, Quantization
+from circlet.ir.quant import BlockIndices, OpaqueQuant, QuantDetails, Quantization
 from circlet.ir.text_values import Cursor
 
 _QUANT = ("scale", "zero", "axis", "min", "max", "blockwise", "details")
@@ -94,7 +94,7 @@ def _quantization(options: dict[str, object]) -> Quantization:
 def _details(options: dict[str, object]) -> QuantDetails | None:
     if "blockwise" in options:
         scales, zeros, size = _integers(options["blockwise"])
-        return BlockwiseQuant(scales, zeros, size)
+        return BlockIndices(scales, zeros, size)
     if "details" not in options:
         return None
     table, values = _list(options["details"])

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from circlet.cached import cached_property
+from circlet.errors import GraphError
+
+if TYPE_CHECKING:
+    from circlet.ir.graph import Tensor
+
+_BLOCKS = "BlockwiseQuantization"
 
 
 class QuantDetails(Protocol):
@@ -22,12 +29,44 @@ class QuantDetails(Protocol):
 
 @dataclass(frozen=True)
 class BlockwiseQuant:
-    """Scales per block of `block_size` elements; they live in another tensor (TFLite, int4)."""
+    """Scales per block of `block_size` elements of a row, in other tensors (TFLite, int4).
 
-    scales_tensor: int
-    zero_points_tensor: int
+    Attributes:
+        scales: [rows, blocks of a row], of a float type.
+        zero_points: The same shape, of integers; None for zeros.
+        block_size: Elements of a block.
+    """
+
+    scales: Tensor
+    zero_points: Tensor | None
     block_size: int
-    table: str = "BlockwiseQuantization"
+
+    @property
+    def table(self) -> str:
+        """Name of the schema table that stores it."""
+        return _BLOCKS
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that it refers to."""
+        return (self.scales,) if self.zero_points is None else (self.scales, self.zero_points)
+
+    def __str__(self) -> str:
+        return f"blocks of {self.block_size} by {', '.join(t.name for t in self.tensors)}"
+
+
+@dataclass(frozen=True)
+class BlockIndices:
+    """`BlockwiseQuant` as files say it, by places in the graph's list; -1 for no zero points."""
+
+    scales: int
+    zero_points: int
+    block_size: int
+
+    @property
+    def table(self) -> str:
+        """Name of the schema table that stores it."""
+        return _BLOCKS
 
 
 @dataclass(frozen=True)
@@ -115,3 +154,32 @@ class Quantization:
             and (self.axis == other.axis or not self.is_per_channel)
             and self.details == other.details
         )
+
+
+def link_blocks(tensors: Sequence[Tensor]) -> None:
+    """Have tensors that a reader made refer to others themselves, and no more by their places.
+
+    Args:
+        tensors: All of a graph, at their places.
+
+    Raises:
+        GraphError: There is no tensor at a place, or it is quantised by blocks itself.
+    """
+    listed = [t for t in tensors if t.quant and isinstance(t.quant.details, BlockIndices)]
+    for tensor in listed:
+        quant = tensor.quant
+        assert quant is not None and isinstance(quant.details, BlockIndices)
+        said = quant.details
+        for place in (said.scales, max(said.zero_points, 0)):
+            if not 0 <= place < len(tensors):
+                raise _unfit(tensor, "lie in a tensor that does not exist", place, tensors)
+            if tensors[place] in listed:
+                raise _unfit(tensor, "are quantised by blocks themselves", place, tensors)
+        zeros = tensors[said.zero_points] if said.zero_points >= 0 else None
+        details = BlockwiseQuant(tensors[said.scales], zeros, said.block_size)
+        tensor.quant = replace(quant, details=details)
+
+
+def _unfit(tensor: Tensor, how: str, place: int, tensors: Sequence[Tensor]) -> GraphError:
+    why = f"tensor {place} of {len(tensors)}"
+    return GraphError(f"the scales of a tensor {how}", where=tensor.name, why=why)

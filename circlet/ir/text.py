@@ -99,7 +99,7 @@ class _Printer:
         kind = f"{tensor.dtype.name}{shape_text(tensor.shape, tensor.has_rank)}"
         head = _joined(scope.names[tensor], name) + f": {kind}"
         stored = "" if tensor.data is None else f"= {self._constant(tensor, tensor.data)}"
-        return _joined(head, scope.position(tensor), *_tensor_options(tensor), stored)
+        return _joined(head, scope.position(tensor), *_tensor_options(tensor, scope), stored)
 
     def _op(self, op: Op, scope: _Scope) -> str:
         outputs = ", ".join(self._definition(tensor, scope) for tensor in op.outputs)
@@ -178,6 +178,10 @@ class _Scope:
         self._defined.add(tensor)
         return first
 
+    def place(self, tensor: Tensor) -> int:
+        """The tensor's place in the graph's list."""
+        return self._positions[tensor]
+
     def position(self, tensor: Tensor) -> str:
         """The tensor's place in the graph's list, where it does not follow from the text."""
         return "" if self._in_order else f"@{self._positions[tensor]}"
@@ -191,18 +195,18 @@ def _reference(name: str, unique: bool, index: int) -> str:
     return f"%{name}" if unique and REFERENCE_NAME.fullmatch(name) else f"%{index}"
 
 
-def _tensor_options(tensor: Tensor) -> list[str]:
+def _tensor_options(tensor: Tensor, scope: _Scope) -> list[str]:
     facts: dict[str, object] = {"variable": tensor.is_variable or None}
     default = tensor.default_shape
     if default is not None and default != tensor.shape:
         facts["default"] = list(default)
     if tensor.sparsity is not None:
         facts["sparsity"] = vars(tensor.sparsity)
-    quant = [] if tensor.quant is None else list(_quant_options(tensor.quant))
+    quant = [] if tensor.quant is None else list(_quant_options(tensor.quant, scope))
     return [*quant, *_options(facts), *_options({"extra": tensor.extra})]
 
 
-def _quant_options(quant: Quantization) -> Iterator[str]:
+def _quant_options(quant: Quantization, scope: _Scope) -> Iterator[str]:
     yield f"scale=[{_numbers(quant.scale)}]"
     yield f"zero={_zero_points(quant)}"
     if quant.axis:
@@ -212,7 +216,9 @@ def _quant_options(quant: Quantization) -> Iterator[str]:
             yield f"{name}=[{_numbers(values)}]"
     details = quant.details
     if isinstance(details, BlockwiseQuant):
-        yield f"blockwise={format_value(tuple(vars(details).values())[:3])}"
+        zeros = -1 if details.zero_points is None else scope.place(details.zero_points)
+        places = (scope.place(details.scales), zeros, details.block_size)
+        yield f"blockwise={format_value(places)}"
     elif isinstance(details, OpaqueQuant):
         yield f"details={format_value((details.table, details.fields))}"
 

@@ -184,6 +184,12 @@ def _transposed_cost(op: Op) -> Cost:
     return Cost(macs=operand(op, _DATA).elements * taps, bytes=moves_bytes(op).bytes)
 
 
+def _decompose_transposed(op: Op) -> list[Op]:
+    from circlet.ops.conv3d_parts import transposed_parts  # It asks this file for windows.
+
+    return transposed_parts(op)
+
+
 register(
     OpDef(
         kind="CONV_3D_TRANSPOSE",
@@ -212,5 +218,6 @@ register(
         ),
         numerics="tolerance",
         cost=_transposed_cost,
+        decompose=_decompose_transposed,
     )
 )

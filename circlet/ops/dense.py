@@ -136,9 +136,9 @@ def unpack_int4(tensor: Tensor) -> npt.NDArray[np.int8] | None:
     return None if raw is None else _signed(raw, tensor.elements).reshape(tensor.static_shape)
 
 
-def blockwise_real(tensor: Tensor, tensors: Sequence[Tensor]) -> npt.NDArray[np.float32] | None:
+def blockwise_real(tensor: Tensor) -> npt.NDArray[np.float32] | None:
     """Real values of [rows, depth] INT4 elements, one scale per block of a row; None if unfit."""
-    raw, scales = _halves(tensor), block_scales(tensor, tensors)
+    raw, scales = _halves(tensor), block_scales(tensor)
     if raw is None or scales is None:
         return None
     real = np.empty((scales.size, tensor.elements // max(scales.size, 1)), np.float32)
@@ -169,14 +169,14 @@ def _signed(raw: npt.NDArray[np.uint8], count: int) -> npt.NDArray[np.int8]:
     return halves.reshape(-1)[:count].view(np.int8)
 
 
-def block_scales(tensor: Tensor, tensors: Sequence[Tensor]) -> npt.NDArray[np.float32] | None:
+def block_scales(tensor: Tensor) -> npt.NDArray[np.float32] | None:
     """The scales of all blocks, row by row; None where they do not fit the elements."""
     details = tensor.quant.details if tensor.quant is not None else None
-    if not isinstance(details, BlockwiseQuant) or details.zero_points_tensor >= 0:
+    if not isinstance(details, BlockwiseQuant) or details.zero_points is not None:
         return None
-    if not 0 <= details.scales_tensor < len(tensors) or details.block_size <= 0:
+    if details.block_size <= 0:
         return None
-    scales, shape = tensors[details.scales_tensor].data, tensor.static_shape
+    scales, shape = details.scales.data, tensor.static_shape
     rows, depth = prod(shape[:-1]), shape[-1] if shape else 0
     blocks = depth // details.block_size
     if scales is None or scales.dtype.kind != "f" or scales.size != rows * blocks:

@@ -51,11 +51,13 @@ class AttentionAttrs(FusedAttrs):
         scale: What the scores are multiplied with.
         beta: The softmax's.
         mask_shape: Sizes of the scores that the mask is added to, () without one.
+        is_guarded: Whether rows whose softmax is not a number are 0.
     """
 
     scale: float = 1.0
     beta: float = 1.0
     mask_shape: tuple[int, ...] = ()
+    is_guarded: bool = False
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,8 @@ class OpDef:
         view: For ops that repeat elements of an input, which ones output number so-and-so holds.
         joins: For ops whose inputs lie one after the other in the output, along which axis.
         destination: The input that the output is an updated copy of.
+        caches: Outputs that continue an input each, as (output, input): both may be one array, of
+            which then only what is new is written.
         shape_inputs: Inputs that say sizes, axes or places and give no elements.
         numerics: How results compare with LiteRT's BUILTIN_REF kernel: "exact", "tolerance".
         quant: How the output's scale is bound.
@@ -184,6 +186,7 @@ class OpDef:
     view: Callable[[Op, int], View | None] | None = None
     joins: Callable[[Op], int] | None = None
     destination: int | None = None
+    caches: tuple[tuple[int, int], ...] = ()
     shape_inputs: tuple[int, ...] = ()
     c_function: CFunction | None = None
     fused: bool = False

@@ -126,7 +126,7 @@ def _run(op: Op, arrays: Arrays, layer: Layer) -> tuple[Floats, Floats]:
     aux = None if layer.aux_weights is None else _steps(op, present(arrays[AUX_INPUT]))
     order = range(len(data))[:: -1 if layer.is_turned else 1]
     made = np.zeros((*data.shape[:2], units_of(op, layer)), np.float32)
-    for _ in range(_turns(op, len(data))):
+    for _ in range(turns(op, len(data))):
         for time in order:
             look()
             total = _product(op, layer.weights, arrays, data[time])
@@ -138,7 +138,7 @@ def _run(op: Op, arrays: Arrays, layer: Layer) -> tuple[Floats, Floats]:
     return made, state
 
 
-def _turns(op: Op, steps: int) -> int:
+def turns(op: Op, steps: int) -> int:
     """How often LiteRT goes through a sequence: with 8-bit weights once for each of its steps."""
     return steps if op.kind == _TWO and is_hybrid(op) and steps_first(op) else 1
 
@@ -224,7 +224,7 @@ def _cost(op: Op) -> Cost:
     weights = [t for t in _constants(op) if t is not None]
     steps = operand(op, 0).static_shape[0]
     rows = sum(tensor.elements for tensor in weights) * vectors
-    return Cost(rows * _turns(op, steps), moves_bytes(op).bytes)
+    return Cost(rows * turns(op, steps), moves_bytes(op).bytes)
 
 
 _RULES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -50,6 +51,24 @@ def split_results(
     """What a record's `evaluate` gave: the outputs, and the new values of updated inputs."""
     count = len(op.outputs)
     return results[:count], list(zip(updated(op), results[count:], strict=True))
+
+
+def continued_inputs(graph: Graph) -> dict[Tensor, Tensor]:
+    """The inputs that outputs continue, as caches do from call to call, by those outputs.
+
+    Both may be one array: nothing reads such an input but the op that makes the output of it.
+    """
+    readers = Counter(t for op in graph.ops for t in dict.fromkeys(op.inputs) if t is not None)
+    found: dict[Tensor, Tensor] = {}
+    for op in graph.ops:
+        record = find(op.label)
+        for result, source in () if record is None else record.caches:
+            given, made = op.input(source), op.outputs[result : result + 1]
+            if given in graph.inputs and made and made[0] in graph.outputs and given is not None:
+                alone = readers[given] == 1 == op.inputs.count(given) and given not in graph.outputs
+                if alone and given.shape == made[0].shape and None not in given.shape:
+                    found[made[0]] = given
+    return found
 
 
 def successors(ops: Iterable[Op]) -> Iterator[tuple[Op, Op]]:

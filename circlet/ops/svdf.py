@@ -1,4 +1,7 @@
-"""SVDF: a filter over features, then one over the features' recent past, which is kept."""
+"""SVDF: a filter over features, then one over the features' recent past, which is kept.
+
+Floats meet feature weights of 8 bits quantised by their own range; the past then stays in floats.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy.typing as npt
 
 from circlet.ir import DType, Op, Shape
 from circlet.ops import checks
+from circlet.ops.lstm_float import real_vector, rows_product
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import is_affine, limits, moves_bytes, operand, present, scale_of, zero_of
 from circlet.ops.requantize import (
@@ -51,6 +55,12 @@ def sizes_of(op: Op) -> Sizes:
     return Sizes(batches, width, filters, filters // op.attributes(SvdfAttrs).rank, memory)
 
 
+def is_hybrid(op: Op) -> bool:
+    """Whether floats meet weights of 8 bits."""
+    stored = operand(op, FEATURES).dtype is not DType.FLOAT32
+    return stored and operand(op, 0).dtype is DType.FLOAT32
+
+
 def factors_of(op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
     """Fixed-point factors from products to the state, and from sums over time to the output."""
     first, second = _real_factors(op)
@@ -85,8 +95,8 @@ def _evaluate(op: Op, arrays: Arrays) -> list[np.ndarray]:
 def _newest(op: Op, x: np.ndarray, features: np.ndarray) -> np.ndarray:
     """What the feature filters make of the input, on the state's scale."""
     if x.dtype == np.float32:
-        made: np.ndarray = x @ features.T
-        return made
+        asymmetric = op.attributes(SvdfAttrs).asymmetric_quantize_inputs
+        return rows_product(op, FEATURES, features, x, asymmetric=asymmetric)
     centred = x.astype(np.float64) - zero_of(operand(op, 0))
     total = wrap_int32(centred @ features.astype(np.float64).T)
     state = operand(op, STATE)
@@ -96,7 +106,8 @@ def _newest(op: Op, x: np.ndarray, features: np.ndarray) -> np.ndarray:
 
 def _over_time(op: Op, kept: np.ndarray, time: np.ndarray) -> np.ndarray:
     if kept.dtype == np.float32:
-        weighted: np.ndarray = (kept * time).sum(axis=-1, dtype=np.float32)
+        weights = real_vector(op, TIME, time)
+        weighted: np.ndarray = (kept * weights).sum(axis=-1, dtype=np.float32)
         return weighted
     centred = kept.astype(np.int64) - zero_of(operand(op, STATE))
     return wrap_int32((centred * time).sum(axis=-1))
@@ -136,10 +147,15 @@ def _operands_hold(op: Op) -> bool:
 
 
 def _types_hold(op: Op) -> bool:
-    return operand(op, STATE).dtype is operand(op, TIME).dtype
+    features, time, state = (operand(op, i).dtype for i in (FEATURES, TIME, STATE))
+    if is_hybrid(op):
+        return time is features and state is DType.FLOAT32
+    return state is time
 
 
 def _quantised(op: Op) -> bool:
+    if is_hybrid(op):
+        return is_affine(operand(op, FEATURES)) and is_affine(operand(op, TIME))
     if operand(op, 0).dtype is DType.FLOAT32:
         return True
     tensors = [*(operand(op, i) for i in (0, FEATURES, TIME, STATE)), op.outputs[0]]
@@ -171,6 +187,8 @@ SVDF = register(
             f"{form} -> {form.split()[0]}"
             for types in (
                 "FLOAT32 FLOAT32 FLOAT32 {} FLOAT32",
+                "FLOAT32 INT8 INT8 {} FLOAT32",
+                "FLOAT32 UINT8 UINT8 {} FLOAT32",
                 "INT8 INT8 INT8 {} INT8",
                 "INT8 INT8 INT16 {} INT16",
             )
@@ -188,7 +206,7 @@ SVDF = register(
                 _operands_hold,
                 "weights must be constant, the state a variable of its own",
             ),
-            Rule("time_type", _types_hold, "state and time weights must share a type"),
+            Rule("time_type", _types_hold, "state and time weights have types that do not fit"),
             Rule(
                 "quantised", _quantised, "every operand needs a scale, within reach of the others"
             ),

@@ -205,7 +205,8 @@ def _class_of(kept: _Kept) -> str:
 def _tolerance(kept: _Kept, settings: EvaluationSettings) -> float:
     if settings.tolerance is not None:
         return settings.tolerance
-    return TOLERANCES[_class_of(kept)]
+    is_rounded = settings.options.precision not in (None, "f32")
+    return TOLERANCES["hybrid" if is_rounded else _class_of(kept)]
 
 
 def _failed(error: CircletError) -> Measurement:

@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from circlet.errors import InputError
+from circlet.json_files import check_format, read_json
 from circlet.pareto.journal import configuration_of
 from circlet.placement.problem import Configuration, Measurement
 from circlet.placement.search.front import Point, hypervolume, non_dominated
-from circlet.regular_files import open_regular, write_file
+from circlet.regular_files import write_file
 from circlet.struct import Struct
 
 FORMAT = "circlet-front"
 VERSION = 1
 BEST = ("time", "memory")
-_MOST_BYTES = 1 << 30
 
 
 class FrontPoint(Struct):
@@ -178,20 +178,11 @@ def read_front(path: Path) -> ParetoFront:
         FileError: It cannot be read.
         InputError: It holds no front.
     """
-    with open_regular(path, "a front") as file:
-        data = file.read(_MOST_BYTES)
-    try:
-        found = json.loads(data)
-        if (found["format"], found["version"]) != (FORMAT, VERSION):
-            raise ValueError(f"it is not of the format {FORMAT}, version {VERSION}")
-        return _front(found)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = f"{type(error).__name__}: {error}"
-        fix = "write one with circlet pareto MODEL -o FILE"
-        raise InputError("a file holds no front", where=str(path), why=why, fix=fix) from None
+    return read_json(path, "a front", _front, "write one with circlet pareto MODEL -o FILE")
 
 
 def _front(found: Mapping[str, object]) -> ParetoFront:
+    check_format(found, FORMAT, VERSION)
     fields = {name: found[name] for name in ParetoFront.__dataclass_fields__}
     fields["points"] = tuple(map(_point_of, fields["points"]))  # type: ignore[call-overload]
     fields["others"] = tuple(map(_point_of, fields["others"]))  # type: ignore[call-overload]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from circlet.errors import InputError
+from circlet.json_files import reason_of
 from circlet.placement.problem import Configuration, Measurement, Setting
 from circlet.regular_files import open_regular, unwritable
 
@@ -78,8 +79,8 @@ class Journal:
             if found == json.loads(json.dumps(head)):
                 return dict(map(_entry, lines[1:]))
         except (ValueError, KeyError, TypeError) as error:
-            why = f"{type(error).__name__}: {error}"
-            raise InputError("measurements cannot be read", where=str(self.path), why=why) from None
+            what, why = "measurements cannot be read", reason_of(error)
+            raise InputError(what, where=str(self.path), why=why) from None
         changed = []
         if isinstance(found, dict) and found.get("format") == _FORMAT:
             changed = [k for k in head if found.get(k) != json.loads(json.dumps(head[k]))]

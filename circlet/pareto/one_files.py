@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 
 from circlet.errors import InputError
+from circlet.json_files import read_json
 from circlet.pareto.find import SearchRequest, space_of
 from circlet.pareto.front import FrontPoint, ParetoFront, front_of, volume
 from circlet.placement.problem import Measurement, Problem
 from circlet.placement.search.front import reference_point
-from circlet.regular_files import open_regular, write_file
+from circlet.regular_files import write_file
 
 MODES = ("index", "name")
-_MOST_BYTES = 1 << 30
 
 
 def symbols_of(problem: Problem, mode: str = "index") -> tuple[list[int], list[str]]:
@@ -100,15 +100,8 @@ def read_one(path: Path, request: SearchRequest) -> ParetoFront:
         FileError: It cannot be read.
         InputError: It holds no solutions, or those of another network.
     """
-    with open_regular(path, "solutions") as file:
-        data = file.read(_MOST_BYTES)
-    try:
-        found = json.loads(data)
-        rows = [_solution(row) for row in found["solutions"]]
-        keys = found if isinstance(found, dict) else {}
-    except (ValueError, KeyError, TypeError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise InputError("a file holds no solutions", where=str(path), why=why) from None
+    fix = "give a file that ONE's pareto_profiler or circlet pareto --one wrote"
+    keys, rows = read_json(path, "solutions", _keys_and_rows, fix)
     problem = space_of(request).problems[0]
     symbols = _symbols(keys, problem, path)
     points = []
@@ -130,6 +123,12 @@ def read_one(path: Path, request: SearchRequest) -> ParetoFront:
         reference=reference,
         hypervolume=volume(front, reference),
     )
+
+
+def _keys_and_rows(
+    found: Mapping[str, object],
+) -> tuple[Mapping[str, object], list[tuple[float, float, int]]]:
+    return found, [_solution(row) for row in found["solutions"]]  # type: ignore[attr-defined]
 
 
 def _solution(row: Mapping[str, float]) -> tuple[float, float, int]:

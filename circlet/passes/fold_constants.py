@@ -58,6 +58,11 @@ class FoldLedger:
                 self._keep(tensor, -self._stored.pop(tensor))
                 tensor.data = None
 
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """Keep results for good: copies of the graph that reads them read them as well."""
+        for tensor in tensors:
+            self._stored.pop(tensor, None)
+
     def _keep(self, tensor: Tensor, size: int) -> None:
         if size > 0:
             self._stored[tensor] = size

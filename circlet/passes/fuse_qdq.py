@@ -73,7 +73,19 @@ def _fused(graph: Graph) -> bool:
     for op in rewriter.ops():
         if op.label == QUANTIZE:
             _fuse(op, rewriter)
-    return rewriter.finish() or changed
+    changed |= rewriter.finish()
+    _state_fills(graph)
+    return changed
+
+
+def _state_fills(graph: Graph) -> None:
+    """Give what stored images are filled with, which was stored too, the scale of the images."""
+    for op in graph.ops:
+        data, fill = op.input(0), op.input(2)
+        if op.kind != "PADV2" or data is None or fill is None or data.quant is None:
+            continue
+        if fill.quant is None and fill.is_constant:
+            op.inputs[2] = replace(fill, quant=data.quant)
 
 
 @dataclass

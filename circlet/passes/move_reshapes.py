@@ -17,8 +17,9 @@ class MoveReshapes:
     """Let an element-wise operator of one tensor run before a reshape instead of after it.
 
     Before: `CONV_2D -> RESHAPE -> RELU -> RESHAPE`. After: `CONV_2D -> RELU -> RESHAPE -> RESHAPE`,
-    of which the clamp goes into the convolution, and one reshape is enough. Constants of one
-    element may be the other operand.
+    of which the clamp goes into the convolution, and one reshape is enough. The other operand may
+    be a constant of one element, or of one for each channel where the last axis stays: the bias of
+    a dense layer whose rows were folded, as TensorFlow writes it.
     """
 
     name = "move-reshapes"
@@ -44,13 +45,13 @@ def _one_operand(op: Op) -> int | None:
         return None
     if is_reshape(op) or None in op.inputs:
         return None
-    places = [i for i, t in enumerate(op.inputs) if t is not None and not _is_single(t)]
+    places = [i for i, t in enumerate(op.inputs) if t is not None and not _is_list(t)]
     return places[0] if len(places) == 1 else None
 
 
-def _is_single(tensor: Tensor) -> bool:
-    """Whether a constant has one element, and no more axes than any tensor that it may meet."""
-    return tensor.is_constant and tensor.elements == 1 and len(tensor.shape) <= 1
+def _is_list(tensor: Tensor) -> bool:
+    """Whether a constant has one element, or elements along one axis, and no other axes."""
+    return tensor.is_constant and len(tensor.shape) <= 1
 
 
 def _may_pass(first: Op, op: Op, rewriter: Rewriter) -> bool:
@@ -60,7 +61,9 @@ def _may_pass(first: Op, op: Op, rewriter: Rewriter) -> bool:
         return False
     sized = source.has_rank and middle.has_rank and middle.shape == result.shape
     whole = all(t.quant is None or not t.quant.is_per_channel for t in (source, middle, result))
-    return sized and whole and rewriter.is_private(middle) and _is_writable(result)
+    lists = [t for t in op.inputs if t is not None and t is not middle and t.elements != 1]
+    spread = not lists or source.shape[-1:] == middle.shape[-1:] != (None,)
+    return sized and whole and spread and rewriter.is_private(middle) and _is_writable(result)
 
 
 def _is_writable(result: Tensor) -> bool:

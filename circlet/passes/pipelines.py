@@ -14,7 +14,7 @@ from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.passes.manager import PassManager
 from circlet.passes.registry import PASSES
 
-EXACT = (
+_COMMON = (
     "inline-composite",
     "decompose",
     "legalize-stablehlo",
@@ -26,17 +26,26 @@ EXACT = (
     "canonicalize-reshape",
     "merge-reshapes",
     "fuse-pad",
+)
+EXACT = (*_COMMON, "fuse-activation", "remove-dead-ops")
+# Integer products for real ones, and kernels of their own, which round otherwise.
+FAST = (
+    "fuse-qdq",
+    *_COMMON,
+    "remove-duplicates",
+    "move-reshapes",
     "fuse-activation",
+    "fold-transposes",
+    "recognise-softmax",
+    "recognise-lstm",
     "remove-dead-ops",
 )
-# Integer products for real ones, and kernels of their own, which round otherwise.
-FAST = ("fuse-qdq", *EXACT[:-1], "recognise-softmax", EXACT[-1])
 
 # What .tflite and .circle files have no words for, and what engines that read them want besides.
 STORABLE = ("split-padding", "add-biases")
 # What .onnx files have no words for: operators that are made of others.
 STORABLE_IN_ONNX = ("inline-composite", "decompose", "legalize-stablehlo")
-FOR_ENGINES = (*STORABLE, "state-sizes")
+FOR_TFLITE_ENGINES = (*STORABLE, "state-sizes")
 
 # What files gain by, too: operators that formats can say, and that other runtimes have kernels of.
 # Native code does without some of it, as it fuses the same itself.
@@ -67,6 +76,7 @@ FAST_FOR_FILES = (
     "recognise-softmax",
     "merge-reductions",
     "matmul-to-fully-connected",
+    "fold-transposes",
     "fold-scales",
     "merge-scales",
     "fold-input-scales",
@@ -74,6 +84,10 @@ FAST_FOR_FILES = (
     *EXACT_FOR_FILES[-3:],
 )
 _CIRCLE = ("recognise-norms", "recognise-rope")  # make operators that only .circle files hold
+_NATIVE: Mapping[str, Mapping[str, object]] = {
+    # Only what operators compare by: sharing storage gains nothing, and hashing it takes time.
+    "remove-duplicates": {"most_bytes": 1 << 10},
+}
 _FOR_FILES: Mapping[str, Mapping[str, object]] = {
     # Constants in the form that takes less: 16-bit floats and integers stay what they are.
     "fold-constants": {
@@ -116,7 +130,7 @@ def pipeline(level: str, *, check: bool = False, options: _Options | None = None
     Raises:
         InputError: There is no such level.
     """
-    return _manager(_chosen(PIPELINES, level), check, options or {})
+    return _manager(_chosen(PIPELINES, level), check, _joined(_NATIVE, options or {}))
 
 
 def file_pipeline(
@@ -137,13 +151,18 @@ def file_pipeline(
     chosen = _chosen(FILE_PIPELINES, level)
     if format == "circle" and chosen.passes == FAST_FOR_FILES:
         chosen = Pipeline((*_CIRCLE, *chosen.passes), chosen.rounds)
+    usual = _FOR_FILES
     if format == "onnx" and chosen.passes:
-        kept = (name for name in chosen.passes if name not in STORABLE)
-        chosen = Pipeline((*STORABLE_IN_ONNX, *kept), chosen.rounds)
-    given = options or {}
-    names = dict.fromkeys([*_FOR_FILES, *given])
-    joined = {name: {**_FOR_FILES.get(name, {}), **given.get(name, {})} for name in names}
-    return _manager(chosen, check, joined)
+        kept = [name for name in chosen.passes if name not in STORABLE]
+        norms = ["recognise-norms"] if chosen.passes == FAST_FOR_FILES else []
+        chosen = Pipeline((*STORABLE_IN_ONNX, *norms, *kept), chosen.rounds)
+        usual = {**_FOR_FILES, "recognise-norms": {"format": "onnx"}}
+    return _manager(chosen, check, _joined(usual, options or {}))
+
+
+def _joined(usual: _Options, given: _Options) -> _Options:
+    names = dict.fromkeys([*usual, *given])
+    return {name: {**usual.get(name, {}), **given.get(name, {})} for name in names}
 
 
 def _chosen(levels: Mapping[str, Pipeline], level: str) -> Pipeline:

@@ -6,9 +6,11 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
+from circlet.errors import InputError
 from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import get
@@ -16,6 +18,7 @@ from circlet.ops.circle_norm import InstanceNormAttrs, RmsNormAttrs
 from circlet.ops.reduce import constant_axes
 from circlet.passes.cone import ELEMENTWISE, Cone, Reals, apart, cones
 from circlet.passes.match import scalar_of
+from circlet.passes.onnx_norms import LAYER_NORM, instance_normalization, layer_normalization
 from circlet.passes.rewriter import Rewriter
 
 TOLERANCE = 1e-5
@@ -25,6 +28,19 @@ _ROOTS = frozenset({"SQRT", "RSQRT", "POW"})
 _LAST = frozenset({"MUL", "ADD", "SUB", "DIV"})
 _MOST_OPS, _MOST_SAMPLES, _MOST_CONSTANTS, _LARGEST_EPSILON = 20, 1 << 18, 8, 0.1
 _SMALL_IMAGE = (5, 7)
+
+
+class Kinds(NamedTuple):
+    """What a file has for normalisations over images and over rows."""
+
+    of_images: str
+    of_rows: str
+
+
+_KINDS_BY_FORMAT = {
+    "circle": Kinds("INSTANCE_NORM", "RMS_NORM"),
+    "onnx": Kinds("INSTANCE_NORM", LAYER_NORM),
+}
 _MAGNITUDES = (1e-3, 0.03, 30.0, 5.0, 1.0)
 
 
@@ -44,10 +60,18 @@ class Norm:
 
     def over(self, source: Tensor, result: Tensor, origin: Origin) -> Op:
         """The op that computes it; an RMS_NORM that moves nothing has no third input."""
+        if self.kind == LAYER_NORM:
+            return layer_normalization(source, result, self.gamma, self.beta, self.attrs, origin)
         inputs: list[Tensor | None] = [source, constant(f"{result.name}/gamma", self.gamma)]
         if self.kind == "INSTANCE_NORM" or self.beta.any():
             inputs.append(constant(f"{result.name}/beta", self.beta))
         return Op(self.kind, inputs, [result], self.attrs, origin)
+
+    def in_file(self, source: Tensor, result: Tensor, origin: Origin, format: str) -> list[Op]:
+        """What a file has for it: in .onnx files images that are normalised have channels first."""
+        if format == "onnx" and self.kind == "INSTANCE_NORM":
+            return instance_normalization(source, result, self.gamma, self.beta, self.attrs, origin)
+        return [self.over(source, result, origin)]
 
 
 @dataclass(frozen=True)
@@ -59,20 +83,32 @@ class RecogniseNorms:
     samples of several magnitudes, also ones so small that epsilon counts, where both must agree to
     1e-5 of the largest value. Normalisations over images are over rows and columns of
     [n, h, w, c]; RMS_NORM is over the last axis.
+
+    Attributes:
+        format: "onnx" for InstanceNormalization and LayerNormalization, which .onnx files hold.
     """
 
     name = "recognise-norms"
     needs = _REDUCTIONS
     is_exact = False
+    format: str = "circle"
+
+    def __post_init__(self) -> None:
+        if self.format not in _KINDS_BY_FORMAT:
+            raise InputError(
+                "no normalisation is recognised for files of this format",
+                where=self.format,
+                fix=f"choose {' or '.join(_KINDS_BY_FORMAT)}",
+            )
 
     def run(self, graph: Graph) -> bool:
         """Replace the largest groups of ops that are normalisations."""
         rewriter = Rewriter(graph)
-        near = _near_reductions(graph, rewriter)
-        recognise = _Norms().recognise
-        for cone, norm in apart(near, lambda op: _candidates(op, rewriter), recognise):
-            fresh = norm.over(cone.source, cone.result, cone.ops[-1].origin)
-            rewriter.replace(cone.ops, fresh)
+        near, kinds = _near_reductions(graph, rewriter), _KINDS_BY_FORMAT[self.format]
+        recognise = _Norms(kinds).recognise
+        for cone, norm in apart(near, lambda op: _candidates(op, rewriter, kinds), recognise):
+            origin = cone.ops[-1].origin
+            rewriter.replace(cone.ops, *norm.in_file(cone.source, cone.result, origin, self.format))
         return rewriter.finish()
 
 
@@ -90,12 +126,12 @@ def _near_reductions(graph: Graph, rewriter: Rewriter) -> list[Op]:
     return [op for op in steps if op.kind in _LAST]
 
 
-def _candidates(op: Op, rewriter: Rewriter) -> Iterator[Cone]:
+def _candidates(op: Op, rewriter: Rewriter, kinds: Kinds) -> Iterator[Cone]:
     """The cones that end in an op and have what a normalisation has."""
     for cone in cones(op, rewriter, _KINDS, _MOST_OPS):
         if cone.result.shape != cone.source.shape or not cone.source.has_rank:
             continue
-        if cone.labels & _ROOTS and cone.readings > 1 and _kind(cone) is not None:
+        if cone.labels & _ROOTS and cone.readings > 1 and _kind(cone, kinds) is not None:
             yield cone
 
 
@@ -115,14 +151,15 @@ class _Norms:
     it is taken to be in the others, where that is proved again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
         self._roles: dict[Hashable, _Roles | None] = {}
         self._samples: dict[tuple[int, ...], Reals] = {}
         self._units: dict[Hashable, Reals] = {}
 
     def recognise(self, cone: Cone) -> Norm | None:
         """The normalisation that a cone computes, its constants tried as epsilon, gamma, beta."""
-        kind, sizes = _kind(cone), _sample_sizes(cone)
+        kind, sizes = _kind(cone, self._kinds), _sample_sizes(cone)
         if kind is None or sizes is None:
             return None
         lists = _lists(cone)
@@ -170,17 +207,17 @@ class _Norms:
 def _made(kind: str, roles: _Roles, lists: Sequence[Reals]) -> Norm:
     """The normalisation of some roles; the number after the last list's is no list."""
     epsilon, one, zero = roles.epsilon, np.ones(1, np.float32), np.zeros(1, np.float32)
-    attrs = RmsNormAttrs(epsilon) if kind == "RMS_NORM" else InstanceNormAttrs(epsilon)
+    attrs = InstanceNormAttrs(epsilon) if kind == "INSTANCE_NORM" else RmsNormAttrs(epsilon)
     return Norm(kind, attrs, [*lists, one][roles.gamma], [*lists, zero][roles.beta])
 
 
-def _kind(cone: Cone) -> str | None:
+def _kind(cone: Cone, kinds: Kinds) -> str | None:
     """What a cone may be, by the axes that it reduces."""
     reduced = {constant_axes(op) for op in cone.ops if op.kind in _REDUCTIONS}
     rank = len(cone.source.shape)
     if reduced == {(1, 2)} and rank == 4:
-        return "INSTANCE_NORM"
-    return "RMS_NORM" if rank and reduced == {(rank - 1,)} else None
+        return kinds.of_images
+    return kinds.of_rows if rank and reduced == {(rank - 1,)} else None
 
 
 def _lists(cone: Cone) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -56,17 +56,20 @@ class RemoveDuplicates:
     hold once.
 
     Attributes:
+        most_bytes: Size of the largest constants that are compared; -1 for all.
         storage: The elements that constants have had so far.
     """
 
     name = "remove-duplicates"
+    most_bytes: int = -1
     storage: Storage = field(default_factory=Storage, compare=False)
 
     def run(self, graph: Graph) -> bool:
         """Join constants first, then ops in execution order, so that whole branches join."""
         rewriter = Rewriter(graph)
-        shared = [self.storage.share(tensor) for tensor in graph.constants()]
-        _join_constants(rewriter, self.storage)
+        constants = [tensor for tensor in graph.constants() if self._compares(tensor)]
+        shared = [self.storage.share(tensor) for tensor in constants]
+        _join_constants(constants, rewriter, self.storage)
         known: dict[Hashable, Op] = {}
         for op in rewriter.ops():
             key = _key(op, rewriter)
@@ -75,10 +78,13 @@ class RemoveDuplicates:
                 rewriter.merge(op, twin)
         return rewriter.finish() or any(shared)
 
+    def _compares(self, tensor: Tensor) -> bool:
+        return self.most_bytes < 0 or _data(tensor).nbytes <= self.most_bytes
 
-def _join_constants(rewriter: Rewriter, storage: Storage) -> None:
+
+def _join_constants(constants: Sequence[Tensor], rewriter: Rewriter, storage: Storage) -> None:
     alike: dict[Hashable, list[Tensor]] = {}
-    for tensor in rewriter.graph.constants():
+    for tensor in constants:
         if _is_plain(tensor) and tensor not in rewriter.boundary:
             alike.setdefault(_type_of(tensor), []).append(tensor)
     for tensors in alike.values():

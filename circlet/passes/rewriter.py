@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from circlet.cached import cached_property
-from circlet.ir import BlockwiseQuant, Graph, Op, Origin, Tensor
+from circlet.ir import Graph, Op, Origin, Tensor
 
 # What operators may inherit in sum, for each of the graph: where the work of long chains is taken
 # over by many, whoever comes later inherits only what nobody has inherited.
@@ -251,14 +251,10 @@ class Rewriter:
             yield from fresh
 
     def _list_tensors(self) -> None:
-        """List tensors that came into use, and unlist those that fell out of it.
-
-        None is unlisted where some tensor refers to others by index.
-        """
+        """List tensors that came into use, and unlist those that fell out of it."""
         tensors, used = self.graph.tensors, dict.fromkeys(self.graph.used_tensors())
         came, gone = used.keys() - self._used_before, self._used_before - used.keys()
         if came:
             listed = frozenset(tensors)
             tensors += [t for t in used if t in came and t not in listed]
-        if not any(t.quant and isinstance(t.quant.details, BlockwiseQuant) for t in tensors):
-            tensors[:] = [t for t in tensors if t not in gone or t.is_variable]
+        tensors[:] = [t for t in tensors if t not in gone or t.is_variable]

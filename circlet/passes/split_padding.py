@@ -17,10 +17,12 @@ from circlet.ops.operands import known_ints, operand
 from circlet.ops.pool import Pool2DAttrs, pool_window_of
 from circlet.ops.transpose_conv import TransposeConvAttrs, transposed_window_of
 from circlet.passes.contract import Contract
+from circlet.passes.pool_padding import split_pool
 from circlet.passes.rewriter import Rewriter
 
 _ZERO = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "CONV_3D"})
 _LOWEST = frozenset({"MAX_POOL_2D"})
+_AVERAGES = frozenset({"AVERAGE_POOL_2D", "L2_POOL_2D"})
 _PADDED = (Conv2DAttrs, DepthwiseConv2DAttrs, Conv3DAttrs, Pool2DAttrs, TransposeConvAttrs)
 
 
@@ -30,14 +32,18 @@ class SplitPadding:
 
     Before: `CONV_2D{padding ((3, 3), (3, 3))}`, as .onnx files have it. After:
     `PAD [0,0][3,3][3,3][0,0] -> CONV_2D{unpadded}`; PADV2 with the lowest value before MAX_POOL_2D.
-    TRANSPOSE_CONV makes the whole image, and SLICE takes the part of it. Averages, whose padding
-    does not count, stay.
+    TRANSPOSE_CONV makes the whole image, and SLICE takes the part of it. The padding of averages
+    does not count: `PAD -> DEPTHWISE_CONV_2D of ones -> DIV by the pixels of each window`, and of
+    integers a pool for each part of the image whose windows hold equally many.
     """
 
     name = "split-padding"
-    needs = _ZERO | _LOWEST | {"TRANSPOSE_CONV"}
+    needs = _ZERO | _LOWEST | _AVERAGES | {"TRANSPOSE_CONV"}
     contract = Contract(
-        grows=dict.fromkeys(("operators", "bytes_moved"), "a padded image is a tensor of its own")
+        grows={
+            **dict.fromkeys(("operators", "bytes_moved"), "a padded image is a tensor of its own"),
+            "macs": "a sum of pixels is a product with ones",
+        }
     )
 
     def run(self, graph: Graph) -> bool:
@@ -45,10 +51,17 @@ class SplitPadding:
         rewriter = Rewriter(graph)
         for op in rewriter.ops():
             if op.kind in self.needs and _is_unsaid(op):
-                made = _sliced(op) if op.kind == "TRANSPOSE_CONV" else _split(op)
+                made = _made(op)
                 if made:
                     rewriter.replace([op], *made)
         return rewriter.finish()
+
+
+def _made(op: Op) -> list[Op]:
+    """The operators in the place of one; none where they depend on open sizes."""
+    if op.kind in _AVERAGES:
+        return split_pool(op)
+    return _sliced(op) if op.kind == "TRANSPOSE_CONV" else _split(op)
 
 
 def _is_unsaid(op: Op) -> bool:
@@ -71,7 +84,7 @@ def _windows(op: Op) -> Sequence[Window]:
         return windows_of(op)
     if op.kind == "TRANSPOSE_CONV":
         return transposed_window_of(op)[1:]
-    return (pool_window_of(op) if op.kind in _LOWEST else window_of(op))[1:]
+    return (pool_window_of if isinstance(op.attrs, Pool2DAttrs) else window_of)(op)[1:]
 
 
 def _split(op: Op) -> list[Op]:

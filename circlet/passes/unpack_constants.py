@@ -43,10 +43,10 @@ class UnpackConstants:
             LimitError: More memory would be needed than is allowed.
         """
         packed = [tensor for tensor in graph.constants() if _is_packed(tensor)]
-        unpacked = [self._unpack(tensor, graph) for tensor in packed]
+        unpacked = [self._unpack(tensor) for tensor in packed]
         return any([*unpacked, _give_to_readers(graph)])
 
-    def _unpack(self, tensor: Tensor, graph: Graph) -> bool:
+    def _unpack(self, tensor: Tensor) -> bool:
         if tensor.sparsity is not None:
             working = densifying_bytes(tensor)
             self._charge(tensor, tensor.size_bytes + working)
@@ -56,7 +56,7 @@ class UnpackConstants:
         is_blockwise = tensor.quant is not None and tensor.quant.details is not None
         self._charge(tensor, tensor.elements * (4 if is_blockwise else 1))
         if is_blockwise:
-            real = blockwise_real(tensor, graph.tensors)
+            real = blockwise_real(tensor)
             return real is not None and _store(tensor, DType.FLOAT32, None, real)
         stored = unpack_int4(tensor)
         return stored is not None and _store(tensor, DType.INT8, tensor.quant, stored)

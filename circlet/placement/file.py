@@ -6,14 +6,14 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from circlet.errors import InputError
+from circlet.json_files import check_format, read_json
 from circlet.options import Options, PlacementRules
-from circlet.regular_files import open_regular, write_file
+from circlet.regular_files import write_file
 
 FORMAT = "circlet-placement"
 VERSION = 1
-_MOST_BYTES = 1 << 26
 
 
 def write_placement(path: Path, backends: Mapping[str, str]) -> None:
@@ -34,25 +34,16 @@ def read_placement(path: Path) -> dict[str, str]:
         FileError: The file cannot be read.
         InputError: It holds no placement.
     """
-    with open_regular(path, "a placement") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        what, why = "a file is too large for a placement", f"more than {_MOST_BYTES:,} bytes"
-        raise InputError(what, where=str(path), why=why)
     fix = "write one with circlet place MODEL -o FILE"
-    try:
-        found = json.loads(data.decode())
-    except ValueError as error:
-        why = f"it is no JSON: {error}"
-        raise InputError("a placement cannot be read", where=str(path), why=why, fix=fix) from None
-    table = found if isinstance(found, dict) else {}
-    backends: object = table.get("backends")
-    fits = (table.get("format"), table.get("version")) == (FORMAT, VERSION)
-    is_table = isinstance(backends, dict) and all(isinstance(b, str) for b in backends.values())
-    if not fits or not isinstance(backends, dict) or not is_table:
-        why = f"it is not of the format {FORMAT}, version {VERSION}"
-        raise InputError("a file holds no placement", where=str(path), why=why, fix=fix)
-    return dict(backends)
+    return read_json(path, "a placement", _backends, fix)
+
+
+def _backends(found: Any) -> dict[str, str]:
+    check_format(found, FORMAT, VERSION)
+    for source, name in found["backends"].items():
+        if not isinstance(name, str):
+            raise ValueError(f"the backend of {source!r} is no name: {name!r}")
+    return dict(found["backends"])
 
 
 def with_placement(options: Options, path: Path | None) -> Options:

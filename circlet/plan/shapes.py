@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from circlet.errors import GraphError, LimitError
+from circlet.errors import CircletError, GraphError, LimitError
 from circlet.ir import Graph, Op, Shape, Tensor
 from circlet.ir.copy import copy_of_graph
 from circlet.ir.regions import LOOPS, reachable
@@ -21,6 +21,7 @@ from circlet.plan.lower_onnx import LowerOnnx
 _ROUNDS = 64
 _COPIED_PART = 8  # of the operators that a network may have, as copies for other sizes
 Operands = tuple[Shape | None, ...]
+_Call = tuple[Graph, Operands, tuple[Tensor | None, ...]]
 
 
 def fix_shapes(
@@ -85,18 +86,15 @@ class _Inference:
     def __init__(self, limits: Limits, resized: bool, folding: FoldConstants) -> None:
         self._limits, self._resized, self._folding = limits, resized, folding
         self._copied_ops = 0
-        self._known: dict[tuple[Graph, Operands], Graph] = {}
+        self._known: dict[_Call, Graph] = {}
         self._entered: set[Graph] = set()
+        self._tried: list[Graph] | None = None  # copies in which sizes are folded, while some are
 
     def over(self, graph: Graph) -> bool:
         """Infer all shapes of a network anew; whether something was folded."""
         self._known.clear()
         self._entered.clear()
-        rewriter = Rewriter(graph)
-        for op in rewriter.ops():
-            self._infer(op, graph)
-            self._folding.fold(op, rewriter, was_checked=True)
-        return rewriter.finish()
+        return self._infer_and_fold(graph)
 
     def _infer(self, op: Op, graph: Graph) -> None:
         if op.regions and not takes_elements(op):
@@ -116,24 +114,63 @@ class _Inference:
         made = [self._inferred(op, region, operands) for region in op.regions]
         if op.kind not in LOOPS:
             return made
-        pairs = zip(operands, made[1].outputs, strict=False)
-        turned = tuple(_common(shape, result) for shape, result in pairs)
-        return made if turned == operands else self._regions(op, turned)
+        turned = _turned(operands, made[1])
+        if turned == operands:
+            return made
+        return self._settled(op, operands) or self._regions(op, turned)
+
+    def _settled(self, op: Op, operands: Operands) -> list[Graph]:
+        """Copies of a loop's graphs, sizes in them folded; none where a turn changes operands.
+
+        That a turn gives what is as large as what it takes may be known only once the sizes are
+        folded that it computes from sizes. In a copy this can be tried.
+        """
+        if self._tried is not None:
+            return []
+        known, copied_ops = self._known, self._copied_ops
+        self._known, self._tried = {}, []
+        try:
+            made = [self._inferred(op, region, operands) for region in op.regions]
+        except CircletError:
+            made = []
+        tried, self._known, self._tried = self._tried, known, None
+        if made and _turned(operands, made[1]) == operands:
+            self._known.update({(region, operands, ()): region for region in made})
+            return made
+        self._copied_ops = copied_ops
+        self._folding.ledger.drop(tensor for graph in tried for tensor in graph.used_tensors())
+        return []
 
     def _inferred(self, op: Op, region: Graph, operands: Operands) -> Graph:
         """A graph for the operands that an op gives it: the op's last ones."""
-        known = self._known.get((region, operands))
+        kept = () if self._tried is None else _constants_kept(op)
+        known = self._known.get((region, operands, kept))
         if known is not None:
             return known
-        made = self._copy(region, op) if region in self._entered else region
+        copied = region in self._entered or self._tried is not None
+        made = self._copy(region, op) if copied else region
         self._entered.add(made)
-        self._known[region, operands] = self._known[made, operands] = made
+        self._known[region, operands, kept] = self._known[made, operands, kept] = made
         for inner, shape in zip(made.inputs, operands, strict=False):
             if shape is not None:
                 _set(inner, shape)
-        for inner_op in made.ops:
-            self._infer(inner_op, made)
+        if self._tried is None:
+            for inner_op in made.ops:
+                self._infer(inner_op, made)
+        else:
+            self._tried.append(made)
+            self._folding.ledger.share(tensor for tensor in kept if tensor is not None)
+            _read_constants(made, kept)
+            self._infer_and_fold(made)
         return made
+
+    def _infer_and_fold(self, graph: Graph) -> bool:
+        """Infer the ops of a graph in order and fold what is known then; whether something was."""
+        rewriter = Rewriter(graph)
+        for op in rewriter.ops():
+            self._infer(op, graph)
+            self._folding.fold(op, rewriter, was_checked=True)
+        return rewriter.finish()
 
     def _copy(self, region: Graph, op: Op) -> Graph:
         self._copied_ops += len(region.ops)
@@ -145,10 +182,36 @@ class _Inference:
                 fix="raise `ops` of circlet.limits.Limits if this is meant",
             )
         copy = copy_of_graph(region)
+        self._folding.ledger.share(copy.constants())
         for inner in copy.ops:
             for tensor in inner.outputs:
                 tensor.shape = (None,) * len(tensor.shape)  # those of other operands
         return copy
+
+
+def _constants_kept(op: Op) -> tuple[Tensor | None, ...]:
+    """The constants that a loop is given and leaves as they are, by the place of its operands."""
+    if op.kind not in LOOPS:
+        return ()
+    body = op.regions[1]
+    places = zip(op.inputs, body.inputs, body.outputs, strict=False)
+    return tuple(
+        given if given is not None and given.is_constant and inner is result else None
+        for given, inner, result in places
+    )
+
+
+def _read_constants(graph: Graph, constants: tuple[Tensor | None, ...]) -> None:
+    """Have the ops of a graph read constants in place of its inputs, None for those that vary."""
+    pairs = zip(graph.inputs, constants, strict=False)
+    known = {inner: constant for inner, constant in pairs if constant is not None}
+    for op in graph.ops:
+        op.inputs = [known.get(t, t) if t is not None else None for t in op.inputs]
+
+
+def _turned(operands: Operands, body: Graph) -> Operands:
+    """The sizes that operands have before and behind a turn of a loop."""
+    return tuple(map(_common, operands, body.outputs))
 
 
 def _common(shape: Shape | None, result: Tensor) -> Shape | None:

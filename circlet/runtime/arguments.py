@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from operator import index
 from types import UnionType
 
+from circlet.backends.registry import check_backend
 from circlet.config import Config
 from circlet.deadline import NANOSECONDS
 from circlet.errors import InputError, check_type
@@ -27,7 +28,7 @@ _TYPES: dict[str, tuple[type | UnionType, str]] = {
 
 
 def check_options(options: Options) -> None:
-    """See that options which nothing else looks at first have the right types."""
+    """See that options which nothing else looks at first are what they may be; else InputError."""
     for name, (kind, wanted) in _TYPES.items():
         check_type(getattr(options, name), kind, name, wanted)
     if options.scheduling:
@@ -48,6 +49,8 @@ def check_options(options: Options) -> None:
             where="fallback",
             fix="leave `strict` or `fallback` out",
         )
+    for name in options.fallback:
+        check_backend(name)
     if options.limits is not DEFAULT_LIMITS:
         for name, value in options.limits._asdict().items():
             if name != "run_seconds":

@@ -27,9 +27,11 @@ def check_description(facts: Mapping[str, Any]) -> None:
     Raises:
         ValueError, KeyError, TypeError: It does not.
     """
+    count = len(facts["values"])
     for fields in facts["values"]:
         _check_value(fields)
-    count = len(facts["values"])
+        if not _is_integer(fields.get("continues", -1), -1, count - 1):
+            raise ValueError("a value continues what is no value")
     for entry in (facts, *facts["partitions"]):
         for role in ("inputs", "outputs"):
             if not all(_is_integer(number, 0, count - 1) for number in _list(entry[role])):

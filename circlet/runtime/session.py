@@ -253,7 +253,9 @@ class Session:
         Args:
             inputs: C-contiguous arrays, in order or by name. Those that start on a cache line, as
                 `session.inputs[0].empty()` does, are read fastest.
-            outputs: C-contiguous writable arrays; new ones by default.
+            outputs: C-contiguous writable arrays; new ones by default. An output that continues an
+                input (`output.continues` is its number: a decoder's cache) may be that input's
+                array, of which then only what is new is written.
 
         Raises:
             InputError: An array does not fit, or an output's shape depends on the data.
@@ -278,8 +280,9 @@ class Session:
                 value.check_buffer(array, "output", writable=True)
                 for value, array in zip(self.outputs, wanted, strict=True)
             ]
-        check_apart(sources, results, unique_names(self.outputs))
         network = self._network
+        continued = [value.continues for value in self.outputs]
+        check_apart(sources, results, unique_names(self.outputs), continued)
         opened, execution = network.new_execution()
         numbers = opened.inputs, opened.outputs
         execution.rebind(opened.inputs, sources)

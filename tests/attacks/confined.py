@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tests import child
+
 MOST_PROCESSOR_S = 60
 MOST_ADDRESSES = 6 << 30
 MOST_RESIDENT_KIB = 1_500_000
@@ -37,8 +39,7 @@ class Ended(NamedTuple):
 def run_confined(*arguments: object, folder: Path) -> Ended:
     """`circlet` with these arguments; what it prints goes to a file in the folder."""
     command = [sys.executable, "-m", "circlet", *map(str, arguments)]
-    root = Path(__file__).resolve().parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root), "CIRCLET_CACHE_DIR": str(folder / "c")}
+    environment = child.environment(CIRCLET_CACHE_DIR=str(folder / "c"))
     start = time.monotonic()
     with (folder / "printed").open("w+") as printed:
         process = subprocess.Popen(

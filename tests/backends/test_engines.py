@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
@@ -13,9 +13,10 @@ import pytest
 
 from circlet import Session
 from circlet.backends import registry
+from circlet.backends.engine import Engine, EngineBackend
 from circlet.errors import BackendError, InputError
 from circlet.formats import dumps
-from circlet.ir import DType
+from circlet.ir import DType, Tensor
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.sample import Sample
@@ -146,3 +147,26 @@ def test_an_entry_point_that_cannot_be_loaded_has_a_code(
     assert caught.value.where == "broken"
     with pytest.raises(InputError, match=r"cpu, reference, .*broken"):
         Session(Sample().model_path, backends=["cuda"])
+
+
+def test_an_engine_is_asked_once_about_operators_that_differ_in_names(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+    backend = registry.find_backend(engine)
+    assert isinstance(backend, EngineBackend)
+    kind = type(backend._engine)
+    check = kind.check
+
+    def counted(self: Engine, model: bytes, *ends: Sequence[Tensor]) -> None:
+        asked.append(model)
+        check(self, model, *ends)
+
+    monkeypatch.setattr(kind, "check", counted)
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (3, 17))
+    for number in range(4):
+        x = b.op("TANH", [x], name=f"tanh {number}")
+    session = Session(b.output(x).model(), backends=[engine], strict=True, cache=False)
+    assert {row["backend"] for row in session.placement} == {engine}
+    assert len(asked) == 2, "the operator, and the partition of all four"

@@ -52,6 +52,18 @@ def test_the_growth_of_opening_is_shown_for_each_form(
         run(monkeypatch, "opening", "no such form")
 
 
+def test_operators_are_counted_beside_the_peers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    need("litert")
+    page = tmp_path / "counts.md"
+    run(monkeypatch, "counts", small_file(tmp_path), "--page", page)
+    name, file, peer, *counts = capsys.readouterr().out.split()
+    assert peer == "LiteRT" and 0 < int(counts[-1]) <= int(file) == int(counts[0])
+    assert f"| {name} | {file} | LiteRT |" in page.read_text()
+    assert "0 of 1 above the peer's" in page.read_text()
+
+
 @pytest.mark.parametrize(
     "words",
     [("absent.tflite",), ("--models", "no such name"), ("explain", "absent"), ("report", "absent")],

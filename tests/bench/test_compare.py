@@ -29,10 +29,15 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     return started
 
 
-PEERS = ("litert", pytest.param("openvino", marks=pytest.mark.slow))
+def slowly(value: str) -> object:
+    """A case of the slow tier: the process of another engine takes seconds to start."""
+    return pytest.param(value, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("kind", ["fp32", "int8"])
+PEERS = ("litert", slowly("openvino"))
+
+
+@pytest.mark.parametrize("kind", ["int8", slowly("fp32")])
 @pytest.mark.parametrize("peer", PEERS)
 def test_a_peer_and_circlet_agree_on_a_small_network(tmp_path: Path, kind: str, peer: str) -> None:
     need(peer)
@@ -44,7 +49,7 @@ def test_a_peer_and_circlet_agree_on_a_small_network(tmp_path: Path, kind: str, 
     assert found.convenient_us.keys() == found.rounds.keys()
 
 
-@pytest.mark.parametrize("peer", [*PEERS, "circlet"])
+@pytest.mark.parametrize("peer", ["circlet", *(slowly(peer) for peer in ("litert", "openvino"))])
 def test_inputs_may_have_other_sizes_than_the_file(tmp_path: Path, peer: str) -> None:
     need(peer)
     network = described(small_file(tmp_path))

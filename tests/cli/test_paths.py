@@ -23,11 +23,12 @@ from circlet.errors import CircletError, FileError, InputError
 from circlet.formats.arrays import Wanted, read_array
 from circlet.formats.convert import convert
 from circlet.formats.sound_files import read_sound
+from tests import child
 from tests.cli.call import in_shell
 from tests.runtime import networks
 
 BAD = ("nul", "surrogate", "long", "folder", "pipe", "socket", "device", "missing", "loop", "below")
-HANG_S = 20
+HANG_S = 120
 PICTURE = Wanted("x", "float32", (1, 2, 2, 3))
 VECTOR = Wanted("x", "float32", (4,))
 LINES = Wanted("x", "object", (4,))
@@ -174,13 +175,24 @@ SCRIPTS = {
 MAY_FAIL = {"few-files": "[E-", "little-room": "[E-", "broken-pipe": ""}
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+QUICK = {"broken-pipe", "closed-output", "all-closed", "ascii", "no-home", "deleted-folder"}
+QUICK |= MAY_FAIL.keys()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SCRIPTS],
+)
 def test_the_program_stands_in_odd_surroundings(name: str, tmp_path: Path) -> None:
-    program = f"PYTHONPATH={Path(package.__file__).parents[1]} {sys.executable} -m circlet"
+    program = f"{sys.executable} -m circlet"
     source = model(tmp_path)
     script = SCRIPTS[name].format(circlet=program, model=source, folder=tmp_path)
     done = subprocess.run(
-        ["/bin/sh", "-c", script], capture_output=True, timeout=HANG_S * 6, check=False
+        ["/bin/sh", "-c", script],
+        env=child.environment(),
+        capture_output=True,
+        timeout=HANG_S,
+        check=False,
     )
     err = done.stderr.decode()
     assert "Traceback" not in err and done.returncode >= 0, err

@@ -97,7 +97,7 @@ def test_what_is_not_taken_at_one_size_is_taken_at_none() -> None:
 def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "exec_time.json"
     path.write_text(text)
-    with pytest.raises(InputError, match="holds no times of operators"):
+    with pytest.raises(InputError, match="does not hold times of operators"):
         ExecTime.read(path)
 
 

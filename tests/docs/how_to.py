@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -10,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests import child
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"<!-- (file|edit): (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
@@ -77,7 +78,7 @@ def run_python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env=child.environment(folder),
         capture_output=True,
         text=True,
         timeout=240,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import struct
 import subprocess
@@ -16,6 +15,7 @@ from circlet import load_artifact
 from circlet.compiler.compile import compile_model
 from circlet.options import Options
 from circlet.sample import Sample
+from tests import child
 from tests.docs.how_to import ROOT, blocks
 
 PAGE = ROOT / "docs" / "artifact.md"
@@ -40,7 +40,7 @@ def test_a_c_program_runs_the_parts(artifact: bytes, tmp_path: Path) -> None:
         [sys.executable, "take_apart.py", "digits.circlet", "parts"],
         ["cc", "-std=gnu11", "-Wall", "-Werror", include, "host.c", "-ldl", "-o", "host"],
     ):
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = child.environment()
         subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=60)
     picture = SAMPLE.image()
     done = subprocess.run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import circlet
+from tests import child
 from tests.docs.how_to import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -58,7 +58,7 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -
     done = subprocess.run(
         command,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
+        env=child.environment(NO_MKDOCS_2_WARNING="1"),
         capture_output=True,
         text=True,
         timeout=300,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import child
 
 ROOT = Path(__file__).parents[2]
 TOUR = ROOT / "docs" / "tour.py"
@@ -19,7 +20,7 @@ def test_the_tour_ends_with_answers_that_agree() -> None:
     pytest.importorskip("ziglang", reason="the tour compiles C")
     done = subprocess.run(
         [sys.executable, str(TOUR)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=child.environment(),
         capture_output=True,
         text=True,
         timeout=120,

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests import child
+
 FOLDER = Path(__file__).parents[2] / "examples"
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
 EXTRA = "pip install 'circlet[docs]'"
@@ -28,7 +30,7 @@ def test_a_notebook_runs_and_prints_what_it_holds(
     pytest.importorskip("ipykernel", reason=EXTRA)
     nbformat = pytest.importorskip("nbformat", reason=EXTRA)
     nbclient = pytest.importorskip("nbclient", reason=EXTRA)
-    monkeypatch.setenv("PYTHONPATH", str(FOLDER.parent))
+    monkeypatch.setenv("PYTHONPATH", child.environment()["PYTHONPATH"])
     stored = nbformat.read(FOLDER / name, as_version=4)
     fresh = nbformat.read(FOLDER / name, as_version=4)
     with warnings.catch_warnings():

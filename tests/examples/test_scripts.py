@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import child
 from tests.corpora import corpus
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def printed(script: str, *arguments: str) -> str:
     """What a script prints."""
     done = subprocess.run(
         [sys.executable, str(FOLDER / script), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=child.environment(),
         capture_output=True,
         text=True,
         timeout=240,

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import child
+
 ROOT = Path(__file__).parents[2]
 _LONGEST_S = 240
 
@@ -40,7 +42,7 @@ class Fleet:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 text=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env=child.environment(),
                 start_new_session=True,
             )
         self.started.append(process)
@@ -58,7 +60,7 @@ class Fleet:
             capture_output=True,
             text=True,
             timeout=_LONGEST_S,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=child.environment(),
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)

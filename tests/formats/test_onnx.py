@@ -81,6 +81,18 @@ def test_large_constants_are_views_into_the_file() -> None:
     assert [np.shares_memory(np.frombuffer(v, "u1"), np.frombuffer(view, "u1")) for v in views]
 
 
+def test_large_constants_may_state_that_they_are_in_the_file() -> None:
+    """As ONNX Runtime's quantiser writes them, behind the elements."""
+    weights = np.arange(4 * 4 * 9, dtype=np.float32).reshape(4, 4, 3, 3).repeat(4, 0)
+    proto = onnx.load_from_string(convolution(weights[:4]))
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "large"))
+    proto.graph.initializer[-1].data_location = onnx.TensorProto.DEFAULT
+    proto.graph.node.append(node("Identity", "large", "z"))
+    proto.graph.output.append(helper.make_tensor_value_info("z", FLOAT, weights.shape))
+    made = run(proto.SerializeToString(), np.zeros((1, 4, 6, 6), np.float32))
+    np.testing.assert_array_equal(made[-1], weights)
+
+
 def test_a_constant_that_is_an_input_too_is_not_asked_for() -> None:
     data = model(
         [node("Add", "x c", "y")], {"x": [2], "c": [2]}, {"y": [2]}, {"c": np.ones(2, np.float32)}

@@ -249,10 +249,39 @@ def test_all_run_natively() -> None:
     assert {row["backend"] for row in session.placement} == {"cpu"}
 
 
-def test_the_kernel_of_4_bits_takes_weights_without_zero_points() -> None:
-    graph = circlet.load(model([bits(128, 256, 32)])).main
+def test_weights_stay_as_they_are_stored() -> None:
+    for width in (4, 8):
+        graph = circlet.load(model([bits(128, 256, 32, width, "packed")])).main
+        (layer,) = graph.ops
+        sizes = {t.dtype.name: t.size_bytes for t in layer.inputs[1:3] if t is not None}
+        assert sizes == {"UINT8": 128 * 256 * width // 8, "FLOAT32": 256 * 4 * 4}
+
+
+def test_the_kernel_of_4_bits_takes_real_weights_around_zero() -> None:
+    case, points = bits(128, 256, 32), np.full((256, 4), 8, np.float32)
+    inputs = [points if at == 3 else x for at, x in enumerate(case.inputs)]
+    graph = circlet.load(model([Case(case.kind, inputs, case.attributes, case.constants)])).main
     (layer,) = (op for op in graph.ops if op.kind == "FULLY_CONNECTED")
     weights = layer.inputs[1]
     assert weights is not None and weights.data is not None
     form = block_form(weights.data)
     assert form is not None and form.block == 32
+
+
+def test_a_dynamic_lstm_quantises_its_operand_and_its_state() -> None:
+    """As ONNX Runtime with one thread, or one sequence, does: with more it cuts the batch."""
+    hidden, depth, scales = 8, 5, np.full((2, 32), 0.01, np.float32)
+    stored = [_RNG.integers(-100, 100, (2, n, 32)).astype(np.int8) for n in (depth, hidden)]
+    start = [some(2, 1, hidden), some(2, 1, hidden)]
+    zeros = np.zeros((2, 32), np.int8)
+    inputs = [some(6, 1, depth), *stored, some(2, 64), None, *start, None]
+    given = {"hidden_size": hidden, "direction": "bidirectional"}
+    check(
+        Case(
+            "DynamicQuantizeLSTM",
+            [*inputs, scales, zeros, scales, zeros],
+            given,
+            [1, 2, 3, 8, 9, 10, 11],
+            (True, True, True),
+        )
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from circlet.errors import CircletError, FormatError
 from circlet.formats import dumps, load
-from circlet.ir import DType, Model
+from circlet.ir import BlockwiseQuant, DType, Model
 from tests import corpora
 from tests.peer import golden_inputs
 
@@ -120,8 +120,14 @@ def tensor_facts(tensor: Any) -> list[object]:
         *(tensor.is_variable, tensor.extra, tensor.sparsity and vars(tensor.sparsity)),
         None if tensor.data is None else tensor.data.tobytes(),
         *(array.tobytes() for array in arrays),
-        quant and [quant.axis, quant.details and vars(quant.details)],
+        quant and [quant.axis, details_facts(quant.details)],
     ]
+
+
+def details_facts(details: Any) -> object:
+    if isinstance(details, BlockwiseQuant):
+        return [tensor_facts(tensor) for tensor in details.tensors], details.block_size
+    return details and vars(details)
 
 
 def op_facts(graph: Any, op: Any) -> list[object]:

@@ -1,6 +1,7 @@
 """Any sequence of calls, sensible or not: each ends in a result code, and none ends the process.
 
-`python -m tests.frontends.test_nnapi_sequences --sequences 100000` tries more of them.
+`python -m tests.frontends.test_nnapi_sequences --sequences 100000` tries more of them; with
+`--tally FILE`, the next run goes on where this one ended.
 """
 
 from __future__ import annotations
@@ -8,17 +9,22 @@ from __future__ import annotations
 import argparse
 import ctypes
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
-from hypothesis import HealthCheck, settings
+import pytest
+from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from circlet.frontends.nnapi.c_functions import FUNCTIONS, last_error
 from circlet.frontends.nnapi.c_types import CType
 from circlet.frontends.nnapi.codes import ResultCode
+from tests.tally import Tally, go_on
 
+PART = 100  # sequences between two entries of a tally
 _NOTHING = 0
 _NEVER = 10**9
 _X = np.array([1, -2, 3, -4], np.float32)
@@ -226,8 +232,8 @@ class Calls(RuleBasedStateMachine):
         FUNCTIONS["ANeuralNetworksBurst_free"](burst)
 
 
-def try_sequences(count: int) -> None:
-    """Try some sequences; raises where one ends badly."""
+def try_sequences(first: int, count: int) -> None:
+    """Try some sequences, made from the first's number; raises where one ends badly."""
     chosen = settings(
         max_examples=count,
         stateful_step_count=30,
@@ -235,20 +241,43 @@ def try_sequences(count: int) -> None:
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(Calls, settings=chosen)
+    run_state_machine_as_test(seed(first)(Calls), settings=chosen)
 
 
 def test_every_sequence_of_calls_ends_in_result_codes() -> None:
-    try_sequences(40)
+    try_sequences(0, 40)
 
 
-def main(run: Callable[[int], None] = try_sequences) -> None:
+def test_sequences_of_several_runs_add_up(tmp_path: Path) -> None:
+    tried: list[tuple[int, int]] = []
+
+    def attempt(first: int, count: int) -> None:
+        tried.append((first, count))
+
+    for total in (PART + 5, 2 * PART):
+        main(["--sequences", str(total), "--tally", str(tmp_path / "tally")], attempt)
+    assert tried == [(0, PART), (PART, 5), (PART + 5, PART - 5)]
+    with pytest.raises(SystemExit):
+        main(["--sequences", "x"], attempt)
+
+
+def main(
+    arguments: Sequence[str] | None = None, attempt: Callable[[int, int], None] = try_sequences
+) -> None:
     """Try as many sequences as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sequences", type=int, default=1000)
-    count = parser.parse_args().sequences
-    run(count)
-    sys.stdout.write(f"{count} sequences: no crash, no hang, no error without a code\n")
+    parser.add_argument("--seconds", type=float, help="start no part after that time")
+    parser.add_argument("--tally", type=Path, help="JSON file of what earlier runs tried")
+    options = parser.parse_args(arguments)
+    about = {"proof": "nnapi sequences"}
+    with tempfile.TemporaryDirectory() as folder:
+        tally = Tally.opened(options.tally or Path(folder) / "tally", about)
+        go_on(tally, options.sequences, PART, attempt, options.seconds)
+    sys.stdout.write(
+        f"{tally.done} sequences in {tally.seconds:.0f} s: "
+        "no crash, no hang, no error without a code\n"
+    )
 
 
 if __name__ == "__main__":

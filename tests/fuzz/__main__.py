@@ -9,7 +9,10 @@ from pathlib import Path
 
 from circlet.artifact.file import SUFFIX
 from tests.fuzz.case import SHARES, Case, Finding, outcomes
+from tests.fuzz.collected import collect
 from tests.fuzz.engine import Request, fuzz, fuzz_side_by_side
+
+_SECONDS = 60
 
 
 def main() -> int:
@@ -18,11 +21,16 @@ def main() -> int:
     if options.files:
         return _replay(options.files)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="circlet-fuzz-"))
-    seconds = None if options.count is not None else options.seconds
+    seconds = options.seconds
+    if seconds is None and options.count is None:
+        seconds = _SECONDS
     request = Request(
         options.seed, folder, options.count, seconds, options.native, options.start, options.only
     )
-    report = fuzz_side_by_side(request, options.jobs) if options.jobs > 1 else fuzz(request)
+    if options.tally is not None:
+        report = collect(request, options.jobs, options.tally)
+    else:
+        report = fuzz_side_by_side(request, options.jobs) if options.jobs > 1 else fuzz(request)
     sys.stdout.write(report.table() + "\n")
     return 1 if report.findings else 0
 
@@ -46,15 +54,21 @@ def _replay(files: list[Path]) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="files to replay instead")
-    parser.add_argument("--seconds", type=float, default=60, help="wall time to run for")
-    parser.add_argument("--count", type=int, help="run exactly so many cases instead")
+    parser.add_argument("--seconds", type=float, help=f"wall time, {_SECONDS} without a count")
+    parser.add_argument("--count", type=int, help="run exactly so many cases")
     parser.add_argument("--seed", type=int, default=0, help="which sequence of cases")
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
     parser.add_argument("--native", action="store_true", help="also run generated code")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--only", default="", choices=[*SHARES], help="cases of one maker only")
     parser.add_argument("--folder", type=Path, help="where the inputs of findings are kept")
-    return parser.parse_args()
+    parser.add_argument(
+        "--tally", type=Path, help="JSON file of what earlier runs did of --count; go on from there"
+    )
+    options = parser.parse_args()
+    if options.tally is not None and (options.count is None or options.folder is None):
+        parser.error("--tally goes with --count, and with a --folder that keeps the findings")
+    return options
 
 
 if __name__ == "__main__":

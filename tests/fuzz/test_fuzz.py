@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from circlet.errors import CircletError
+from tests import child
 from tests.fuzz import case as cases
-from tests.fuzz import growth, worker
-from tests.fuzz.engine import Request, fuzz
+from tests.fuzz import collected, growth
+from tests.fuzz.engine import CASES_PER_WORKER, Report, Request, fuzz
 from tests.fuzz.guard_page import guarded, guarded_copy
 from tests.fuzz.seeds import seeds
+from tests.tally import TallyError
 
 SEED = 20
 
@@ -35,6 +39,33 @@ def test_generated_code_survives_a_minute_of_hostile_files(tmp_path: Path) -> No
     report = fuzz(Request(SEED + 1, tmp_path, seconds=60, native=True))
     assert not report.findings, report.table()
     assert report.outcomes["native", "ok"] > 10
+
+
+def test_reports_of_several_runs_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[tuple[int, int | None]] = []
+
+    def one_of_each(part: Request) -> Report:
+        parts.append((part.start, part.count))
+        found = {f"defect {len(parts) // 2}": tmp_path / f"finding-{part.start}"}
+        times = Counter(found.keys())
+        return Report(part.count or 0, Counter({("read", "ok"): 1}), Counter(), found, times, 1.0)
+
+    monkeypatch.setattr(collected, "fuzz", one_of_each)
+    request, tally = Request(SEED, tmp_path, start=70, count=6), tmp_path / "tally.json"
+    first = collected.collect(request, 1, tally)
+    assert collected.collect(request, 1, tally).table() == first.table()
+    larger = replace(request, count=CASES_PER_WORKER + 9)
+    assert collected.collect(replace(larger, seconds=0), 1, tally).executions == 6
+    whole = collected.collect(larger, 1, tally)
+    assert parts == [(70, 6), (76, CASES_PER_WORKER), (76 + CASES_PER_WORKER, 3)]
+    assert (whole.executions, whole.outcomes["read", "ok"]) == (CASES_PER_WORKER + 9, 3)
+    assert whole.times == {"defect 0": 1, "defect 1": 2}
+    assert whole.findings["defect 1"].name == "finding-76"
+    with pytest.raises(TallyError, match="name another file"):
+        collected.collect(replace(request, seed=SEED + 1), 1, tally)
+    tally.write_text("{}")
+    with pytest.raises(TallyError, match="holds no tally"):
+        collected.collect(request, 1, tally)
 
 
 def test_a_number_always_makes_the_same_case() -> None:
@@ -91,7 +122,7 @@ def test_a_process_that_hangs_or_dies_is_a_finding(
         "    from tests.fuzz import case\n"
         "    case.outcomes = lambda *_: os.abort()\n"
     )
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(worker.__file__).parents[2]}")
+    monkeypatch.setenv("PYTHONPATH", child.environment(tmp_path, child.ROOT)["PYTHONPATH"])
     report = fuzz(Request(SEED, tmp_path / "found", count=1))
     ((signature, path),) = report.findings.items()
     assert "died with -6" in signature

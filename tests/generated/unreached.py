@@ -45,6 +45,11 @@ _TESTED_ELSEWHERE = {
     "CUSTOM:RaggedTensorToTensor CUSTOM:TFText>NgramsStringJoin": "tests/ops/test_texts.py",
     "CUSTOM:TFText>WhitespaceTokenizeWithOffsetsV2": "tests/ops/test_texts.py",
     "CUSTOM:tftext:Ngrams CUSTOM:tftext:WhitespaceTokenizer": "tests/ops/test_texts.py",
+    "CUSTOM:onnx.com.microsoft.DynamicQuantizeLSTM": (
+        "tests/formats/test_onnx_microsoft_quantised.py"
+    ),
+    "CUSTOM:onnx.com.microsoft.GroupQueryAttention": "tests/backends/cpu/test_group_attention.py",
+    "CUSTOM:onnx.com.microsoft.MatMulNBits": "tests/backends/cpu/test_block_bits.py",
     "CUSTOM:onnx.com.microsoft.CropAndResize CUSTOM:onnx.com.microsoft.Inverse": (
         "tests/formats/test_onnx_microsoft_others.py"
     ),

@@ -104,8 +104,12 @@ def special_quant() -> Model:
         np.zeros(0, np.float32), np.zeros(0, np.int64), 0, channels.scale, channels.scale
     )
     b.tensor("ranged", DType.FLOAT32, (1,), ranged)
-    block = Quantization(ranged.scale, ranged.zero_point, details=BlockwiseQuant(4, -1, 32))
-    b.tensor("block", DType.INT4, (1,), block)
+    scales = b.constant("scales", np.ones((2, 1), np.float32))
+    zeros = b.constant("zeros", np.zeros((2, 1), np.int32))
+    for name, points in (("block", None), ("moved", zeros)):
+        details = BlockwiseQuant(scales, points, 32)
+        block = Quantization(ranged.scale, ranged.zero_point, details=details)
+        b.tensor(name, DType.INT4, (1,), block)
     opaque = OpaqueQuant("MXQuantization", {"axis": 1, "blob": b"\xff", "deep": {"a": [1.5, None]}})
     b.tensor(
         "mx", DType.MXFP4, (1,), Quantization(ranged.scale, ranged.zero_point, 0, details=opaque)

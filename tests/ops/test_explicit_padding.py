@@ -61,5 +61,5 @@ def test_files_take_the_amounts_of_same_and_refuse_others_by_name() -> None:
     assert same.main.ops[0].attributes(Conv2DAttrs).padding == SAME_UPPER
     none = load(dumps(network("CONV_2D", UNPADDED), "circle"))
     assert none.main.ops[0].attributes(Conv2DAttrs).padding == UNPADDED
-    with pytest.raises(FormatError, match=r"where: y \(CONV_2D\)\n.*\n.*put a PAD in front"):
+    with pytest.raises(FormatError, match=r"where: y \(CONV_2D\)\n.*\n.*the pass split-padding"):
         dumps(network("CONV_2D", ((0, 2), (1, 1))), "tflite")

@@ -218,6 +218,46 @@ def test_a_crop_of_landmarks_becomes_a_matrix() -> None:
     np.testing.assert_allclose(found[0] @ [0, 0, 0, 1], [0, 0, 0, 1], atol=1e-4)
 
 
+LANDMARKS = {
+    "points": network(
+        "TransformLandmarks", TransformLandmarksAttrs(), [(F32, (1, 5, 3)), (F32, (1, 4, 4))], 2
+    ),
+    "flat-points": network(
+        "TransformLandmarks", TransformLandmarksAttrs(2, 8.0), [(F32, (1, 1, 1, 6)), IDENTITY + 1]
+    ),
+    "region": network(
+        "Landmarks2TransformMatrix",
+        LandmarksMatrixAttrs(
+            1,
+            4,
+            subset_idxs=(0, 2, 3),
+            target_rotation_radians=0.3,
+            output_height=16,
+            output_width=24,
+            scale_x=1.5,
+            scale_y=1.25,
+        ),
+        [(F32, (1, 5, 3))],
+        2,
+    ),
+    "crop": network(
+        "Landmarks2TransformMatrix",
+        LandmarksMatrixAttrs(2, 0, (0, 1, 3), 3, 192, 2.5, input_hw=(24, 48), output_hw=(8, 6)),
+        [(F32, (1, 1, 1, 15))],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LANDMARKS)
+def test_landmarks_run_natively(name: str) -> None:
+    graph = LANDMARKS[name]
+    random = np.random.default_rng(3)
+    given = [random.normal(20, 9, t.static_shape).astype(np.float32) for t in graph.inputs]
+    wanted = outputs(session(graph), *given)[0]
+    opened = Session(dumps(Model([graph]), "tflite"), backends=["cpu"], strict=True)
+    np.testing.assert_allclose(outputs(opened, *given)[0], wanted, rtol=1e-4, atol=1e-4)
+
+
 BROKEN = {
     "equal depth": transposed(TransposeConvBiasAttrs(), (1, 2, 2, 3), (1, 2, 2, 4)),
     "strides must have": transposed(

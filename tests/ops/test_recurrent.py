@@ -90,6 +90,23 @@ def test_svdf_gives_what_litert_gives(dtype: DType) -> None:
         _agree(svdf_graph(sizes, dtype))
 
 
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("weights", [DType.INT8, DType.UINT8])
+def test_hybrid_svdf_gives_what_litert_gives(weights: DType, asymmetric: bool) -> None:
+    for sizes in ((1, 16, 8, 1, 8), (2, 5, 3, 4, 10)):
+        _agree(svdf_graph(sizes, DType.FLOAT32, weights=weights, asymmetric=asymmetric), 1e-5)
+
+
+def test_hybrid_svdf_quantises_its_input_by_the_largest_element() -> None:
+    graph = svdf_graph((1, 2, 1, 1, 2), DType.FLOAT32, bias=False, weights=DType.INT8)
+    features, time = (t for t in graph.tensors if t.is_constant)
+    features.data, time.data = np.array([[10, -20]], np.int8), np.array([[50, 100]], np.int8)
+    rows = run_records(graph, [[np.array([[127.0, 31.4]], np.float32)]] * 2)
+    newest = (127 * 10 - 31 * 20) * 0.01
+    assert rows[0][0].item() == pytest.approx(newest)
+    assert rows[1][0].item() == pytest.approx(newest * 1.5)
+
+
 def test_svdf_of_bytes_is_the_sum_over_its_past() -> None:
     graph = svdf_graph((1, 3, 2, 1, 2), DType.INT8, bias=False)
     features, time = (np.asarray(t.data, np.int64) for t in graph.tensors[1:3])

@@ -177,7 +177,7 @@ def test_a_front_comes_back_from_its_file(tmp_path: Path) -> None:
     write_front(path, found)
     assert as_dict(read_front(path)) == as_dict(found)
     path.write_text('{"format": "circlet-front", "version": 1, "points": 3}')
-    with pytest.raises(InputError, match="holds no front"):
+    with pytest.raises(InputError, match="does not hold a front"):
         read_front(path)
 
 

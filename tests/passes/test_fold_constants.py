@@ -9,6 +9,7 @@ from circlet.ops.build import builder
 from circlet.ops.facts import ShapeAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
+from circlet.passes.rewriter import Rewriter
 from tests.passes.harness import rewritten
 
 pytestmark = pytest.mark.smoke
@@ -115,3 +116,23 @@ def test_folding_computes_little_for_a_small_file() -> None:
     begin, size = (b.constant(n, np.array(v, np.int32)) for n, v in (("b", [0, 0]), ("s", [1, 64])))
     graph = b.output(b.op("ADD", [x, b.op("SLICE", [w, begin, size])], name="y")).build()
     assert not FoldConstants(ledger=FoldLedger(Limits().memory_budget(1000))).run(graph)
+
+
+def test_results_that_a_copy_of_the_graph_reads_are_kept() -> None:
+    graphs: list[Graph] = []
+    for _ in range(2):
+        b = builder()
+        x, two = b.input("x", DType.FLOAT32, (2,)), b.constant("2", np.full(2, 2, np.float32))
+        four = b.op("ADD", [two, two], name="4")
+        b.output(b.op("ADD", [x, b.op("NEG", [four], name="-4")], name="y"))
+        graphs.append(b.build())
+    first, second = graphs
+    folding = FoldConstants(ledger=FoldLedger())
+    rewriter = Rewriter(first)
+    folding.fold(first.ops[0], rewriter)
+    rewriter.finish()
+    (four,) = (tensor for tensor in first.constants() if tensor.name == "4")
+    second.ops[1].inputs = [four]
+    folding.ledger.share(first.constants())
+    assert folding.run(second)
+    assert four.data is not None

@@ -15,7 +15,7 @@ from circlet.passes import make, pipeline
 from circlet.passes.pipelines import FILE_PIPELINES, PIPELINES
 from tests.evaluate import evaluate
 from tests.passes.harness import kinds_of, rewritten, source_names
-from tests.passes.networks import conv
+from tests.passes.networks import conv, image
 
 F32 = DType.FLOAT32
 RNG = np.random.default_rng(13)
@@ -140,7 +140,24 @@ def test_reshapes_move_behind_what_computes() -> None:
     assert rewritten(graph, *names) == ["CONV_2D", "MUL", "RESHAPE"]
 
 
-def test_reshapes_stay_before_channels_and_where_others_read_them() -> None:
+def test_reshapes_move_behind_lists_for_channels_that_stay() -> None:
+    b = builder()
+    flat = b.op("RESHAPE", [b.input("x", F32, (2, 3, 4)), ints(b, 6, 4)], name="flat")
+    offsets = b.constant("offsets", np.arange(4, dtype=np.float32))
+    graph = b.output(b.op("ADD", [offsets, flat], name="y")).build()
+    assert rewritten(graph, "move-reshapes") == ["ADD", "RESHAPE"]
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (24,), (3, 2, 4)])
+def test_reshapes_stay_before_channels_that_they_make(shape: tuple[int, ...]) -> None:
+    b = builder()
+    flat = b.op("RESHAPE", [b.input("x", F32, (4, 6)), ints(b, *shape)], name="flat")
+    offsets = b.constant("offsets", np.arange(shape[-1], dtype=np.float32))
+    graph = b.output(b.op("ADD", [flat, offsets], name="y")).build()
+    assert rewritten(graph, "move-reshapes") == ["RESHAPE", "ADD"]
+
+
+def test_reshapes_stay_where_others_read_them() -> None:
     b = builder()
     flat = b.op("RESHAPE", [b.input("x", F32, (2, 3, 4)), ints(b, 6, 4)], name="flat")
     scales = b.constant("scales", np.arange(4, dtype=np.float32))
@@ -149,5 +166,13 @@ def test_reshapes_stay_before_channels_and_where_others_read_them() -> None:
 
 
 def test_native_levels_hold_no_pass_that_only_files_gain_by() -> None:
-    only = {"recognise-activations", "remove-duplicates", "join-layers", "simplify-pads"}
+    only = {"recognise-activations", "merge-scales", "join-layers", "simplify-pads"}
     assert only.isdisjoint(item.name for item in pipeline("O2").passes)
+
+
+def test_filters_that_only_convolutions_read_are_marked_to_be_compressed() -> None:
+    b = builder()
+    graph = b.output(conv(b, image(b, DType.INT8))).build()
+    assert rewritten(graph, "compress-weights") == ["CONV_2D"]
+    weights = graph.ops[0].inputs[1]
+    assert weights is not None and weights.extra == {"compression_type": "HUFFMAN"}

@@ -14,6 +14,7 @@ CHANGES = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "s
 SOURCES = sorted(
     path for path in PACKAGE.rglob("*.py") if not str(path.relative_to(PACKAGE)).startswith(MAY)
 )
+ROOMS = sorted({path.relative_to(PACKAGE).parts[0] for path in SOURCES})
 
 
 def is_ops(node: ast.AST) -> bool:
@@ -37,9 +38,15 @@ def writes(source: str) -> Iterator[int]:
         yield from (target.lineno for target in targets if is_ops(target))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_ops_are_rewritten_by_the_rewriter(path: Path) -> None:
-    assert list(writes(path.read_text(encoding="utf-8"))) == []
+@pytest.mark.parametrize("room", ROOMS)
+def test_ops_are_rewritten_by_the_rewriter(room: str) -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}"
+        for path in SOURCES
+        if path.relative_to(PACKAGE).parts[0] == room
+        for line in writes(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from circlet.compiler.optimize import optimize
+from circlet.errors import InputError
+from circlet.formats import dumps, load
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.build import builder
 from circlet.ops.circle_norm import InstanceNormAttrs, RmsNormAttrs
 from circlet.ops.reduce import ReducerAttrs
+from circlet.ops.verify import verify
 from circlet.passes import file_pipeline, make
 from circlet.passes.cone import Cone, Reals
+from circlet.passes.contract import contract_of
+from circlet.passes.recognise_norms import RecogniseNorms
+from circlet.passes.totals import totals
+from tests.evaluate import evaluate, random_inputs
 from tests.passes.harness import kinds_of, rewritten
 
 RNG = np.random.default_rng(7)
@@ -129,6 +137,69 @@ def test_other_normalisations_stay(spelled: Callable[[Spelled], Tensor]) -> None
     graph = s.b.output(spelled(s)).build()
     kinds = kinds_of(graph)
     assert rewritten(graph, "recognise-norms", tolerance=1e-5) == kinds
+
+
+def layer_with_scale(s: Spelled) -> Tensor:
+    return s("ADD", s("MUL", layer(s), s.gamma), s.beta)
+
+
+@pytest.mark.parametrize(
+    ("spelled", "sizes", "kinds"),
+    [
+        (layer, ROWS, ["CUSTOM:onnx.LayerNormalization"]),
+        (layer_with_scale, ROWS, ["CUSTOM:onnx.LayerNormalization"]),
+        (instance, IMAGE, ["TRANSPOSE", "CUSTOM:onnx.InstanceNormalization", "TRANSPOSE"]),
+        (rms_with_offset, ROWS, None),
+    ],
+)
+def test_onnx_files_have_operators_of_their_own(
+    spelled: Callable[[Spelled], Tensor], sizes: Sequence[int], kinds: list[str] | None
+) -> None:
+    s = Spelled(*sizes)
+    graph = s.b.output(spelled(s)).build()
+    inputs, before, kept = random_inputs(graph), totals(graph), kinds_of(graph)
+    (wanted,) = evaluate(graph, inputs)
+    chosen = RecogniseNorms(format="onnx")
+    assert chosen.run(graph) is (kinds is not None)
+    verify(graph)
+    assert [op.label for op in graph.ops] == (kinds or kept)
+    assert contract_of(chosen).growth(before, totals(graph)) == ""
+    np.testing.assert_allclose(evaluate(graph, inputs)[0], wanted, rtol=0, atol=1e-5)
+
+
+def test_other_formats_have_no_normalisations() -> None:
+    with pytest.raises(InputError, match="tflite"):
+        make("recognise-norms", format="tflite")
+
+
+def test_a_written_onnx_file_holds_no_more_nodes_than_were_read() -> None:
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    make_node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        make_node("Conv", ["x", "w"], ["c"]),
+        make_node("InstanceNormalization", ["c", "s", "b"], ["i"], epsilon=1e-5),
+        make_node("Relu", ["i"], ["r"]),
+        make_node("LayerNormalization", ["r", "g", "h"], ["y"], epsilon=1e-5),
+    ]
+    lists = {"s": 3, "b": 3, "g": 6, "h": 6}
+    constants = [
+        onnx.numpy_helper.from_array(np.linspace(0.5, 2, size, dtype=np.float32), name)
+        for name, size in lists.items()
+    ]
+    filters = np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3, 1, 1)
+    constants.append(onnx.numpy_helper.from_array(filters, "w"))
+    x, y = (info(name, onnx.TensorProto.FLOAT, [2, 3, 4, 6]) for name in "xy")
+    graph = onnx.helper.make_graph(nodes, "g", [x], [y], constants)
+    opset = onnx.helper.make_opsetid("", 17)
+    given = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString()
+    done = optimize(given, "O2", format="onnx", check=True)
+    written = onnx.load_from_string(dumps(done.model, "onnx"))
+    kinds = [node.op_type for node in written.graph.node]
+    assert kinds == ["Conv", "InstanceNormalization", "Relu", "LayerNormalization"]
+    inputs = random_inputs(load(given).main)
+    wanted = evaluate(load(given).main, inputs)[0]
+    read = load(written.SerializeToString()).main
+    np.testing.assert_allclose(evaluate(read, inputs)[0], wanted, rtol=0, atol=1e-5)
 
 
 def test_only_levels_for_circle_files_make_what_only_those_hold() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from circlet.ir import BlockwiseQuant, DType, Graph, Quantization, Tensor
+from circlet.ir import BlockwiseQuant, DType, Graph, Quantization
 from circlet.ir.builder import Builder
 from circlet.passes import Rewriter
 
@@ -109,16 +109,22 @@ def test_variables_are_not_bypassed() -> None:
     assert not rewriter.finish()
 
 
-def test_tensors_that_others_name_by_index_stay_listed() -> None:
-    graph = chain("SAME", "B")
-    details = BlockwiseQuant(1, -1, 32)
+def test_scales_in_tensors_are_listed_as_long_as_what_they_scale() -> None:
+    b = Builder()
+    scales = b.constant("scales", np.ones((1, 1), np.float32))
+    details = BlockwiseQuant(scales, None, 32)
     empty = Quantization(np.zeros(0, np.float32), np.zeros(0, np.int64), details=details)
-    graph.tensors.append(Tensor("blocks", DType.INT4, (32,), empty))
-    before = list(graph.tensors)
-    rewriter = Rewriter(graph)
-    rewriter.bypass(graph.ops[0], graph.inputs[0])
+    zeros = np.zeros(16, np.uint8)
+    blocks = b.constant("blocks", zeros, dtype=DType.INT4, shape=(1, 32))
+    blocks.quant = empty
+    same = b.op("SAME", [blocks], shape=(1, 32))
+    b.output(b.op("B", [b.op("A", [same], shape=(1,))], shape=(1,)))
+    rewriter = Rewriter(b.graph)
+    rewriter.bypass(b.graph.ops[0], blocks)
     rewriter.finish()
-    assert graph.tensors == before
+    assert scales in b.graph.tensors and same not in b.graph.tensors
+    b.graph.ops[0].inputs = []
+    assert {scales, blocks}.isdisjoint(b.graph.used_tensors())
 
 
 def test_value_read_twice_is_not_private() -> None:

@@ -60,10 +60,46 @@ def test_the_largest_of_a_window_is_none_of_its_padding(dtype: DType) -> None:
     assert rewritten(graph, "split-padding") == ["PADV2", "MAX_POOL_2D"]
 
 
-def test_an_average_stays_as_its_padding_does_not_count() -> None:
+PADDINGS: list[Padding] = [((1, 0), (1, 0)), ((2, 1), (1, 2)), ((0, 2), (2, 1)), ((2, 2), (0, 0))]
+
+
+def averaged(kind: str, dtype: DType, padding: Padding, size: int | None = 5) -> Graph:
     b = builder()
-    attrs = Pool2DAttrs(padding=((1, 0), (1, 0)), strides=(2, 2), kernel_shape=(3, 3))
-    graph = b.output(b.op("AVERAGE_POOL_2D", [image(b, F32)], attrs, name="pool")).build()
+    quant = None if dtype is F32 else Quantization.per_tensor(0.5, 3)
+    x = b.input("x", dtype, (2, 7, size, 3), quant=quant)
+    attrs = Pool2DAttrs(padding, (2, 1), (3, 3), "RELU6")
+    return b.output(b.op(kind, [x], attrs, name="pool", quant=quant)).build()
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_an_average_divides_by_the_pixels_that_its_windows_hold(padding: Padding) -> None:
+    graph = averaged("AVERAGE_POOL_2D", F32, padding)
+    with pytest.raises(FormatError, match="split-padding"):
+        dumps(Model([graph]), "tflite")
+    assert rewritten(graph, "split-padding") == ["PAD", "DEPTHWISE_CONV_2D", "DIV"]
+    assert len(load(dumps(Model([graph]), "tflite")).main.ops) == 3
+    assert {op.name for op in graph.ops} == {"pool"}
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        ("AVERAGE_POOL_2D", I8),
+        ("AVERAGE_POOL_2D", DType.UINT8),
+        ("L2_POOL_2D", F32),
+    ],
+)
+def test_pools_of_integers_are_made_part_by_part(kind: str, dtype: DType, padding: Padding) -> None:
+    graph = averaged(kind, dtype, padding)
+    made = rewritten(graph, "split-padding")
+    assert set(made) == {"SLICE", kind, "CONCATENATION"}
+    assert made.count(kind) <= 12
+    assert len(load(dumps(Model([graph]), "circle")).main.ops) == len(made)
+
+
+def test_an_average_over_open_sizes_stays() -> None:
+    graph = averaged("AVERAGE_POOL_2D", F32, PADDINGS[0], None)
     assert rewritten(graph, "split-padding") == ["AVERAGE_POOL_2D"]
 
 

@@ -12,7 +12,7 @@ from circlet.ops.geometry import Padding
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.transpose_conv import TransposeConvAttrs
 from circlet.passes import make
-from circlet.passes.pipelines import FOR_ENGINES
+from circlet.passes.pipelines import FOR_TFLITE_ENGINES
 from tests.passes.harness import rewritten
 from tests.passes.networks import F32
 
@@ -52,5 +52,5 @@ def test_a_bias_of_zeros_is_added_and_sizes_are_said_twice() -> None:
 
 
 def _changes(graph: Graph) -> bool:
-    changes = [make(name).run(graph) for name in FOR_ENGINES]
+    changes = [make(name).run(graph) for name in FOR_TFLITE_ENGINES]
     return any(changes)

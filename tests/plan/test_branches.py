@@ -120,7 +120,7 @@ def networks(draw: st.DrawFn) -> tuple[Graph, dict[Op, str]]:
 
 
 @given(networks())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_is_cut_is_convex_and_its_branches_do_not_touch(
     network: tuple[Graph, dict[Op, str]],
 ) -> None:

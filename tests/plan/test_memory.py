@@ -35,7 +35,7 @@ def plan_of(blocks: Sequence[Block], offsets: Sequence[int], arena_bytes: int) -
 
 @by_planner
 @given(blocks=blocks_of_any_kind)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_plan_is_valid_and_not_below_the_bound(planner: str, blocks: list[Block]) -> None:
     plan = plan_memory(blocks, planner)
     validate_plan(blocks, plan)
@@ -43,7 +43,7 @@ def test_every_plan_is_valid_and_not_below_the_bound(planner: str, blocks: list[
 
 
 @given(blocks=blocks_of_any_kind)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_best_plan_is_the_smallest_of_the_suite(blocks: list[Block]) -> None:
     sizes = [plan_memory(blocks, name).arena_bytes for name in PLANNERS]
     assert best_plan(blocks).arena_bytes == min(sizes)
@@ -110,7 +110,7 @@ def test_the_lower_bound_is_the_largest_live_sum(
 @given(
     rows=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 4), st.integers(0, 2)), max_size=5)
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_order_of_placing_goes_below_the_lower_bound(rows: list[tuple[int, int, int]]) -> None:
     blocks = byte_blocks(*((size, first, first + life) for size, first, life in rows))
     arenas = [

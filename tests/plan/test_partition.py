@@ -144,7 +144,7 @@ def test_a_long_alternating_chain_is_cut_in_little_time() -> None:
         max_size=30,
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_partitions_cover_the_graph_and_are_convex(rows: list[tuple[str, list[int]]]) -> None:
     sketch = Sketch()
     known = [sketch.x]

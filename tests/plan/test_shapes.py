@@ -13,6 +13,7 @@ from circlet.ir import DType, Graph, Model, Op, Tensor
 from circlet.ir.regions import reachable
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.build import builder
+from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.opdef import TensorType
 from circlet.ops.verify import checked_types
 from circlet.plan import shapes
@@ -148,3 +149,59 @@ def counting(calls: Counter[Op]) -> Callable[..., Sequence[TensorType]]:
         return checked_types(op, graph, resized=resized)
 
     return counted
+
+
+def loop_that_slices(taken: int) -> Graph:
+    """Three turns of x = the first rows of x + 1, as many as a variable of the loop says."""
+    condition = builder("condition")
+    count = condition.input("count", DType.INT32, ())
+    condition.input("x", DType.FLOAT32, (None, None))
+    condition.input("rows", DType.INT32, (1,))
+    condition.output(condition.op("LESS", [count, condition.constant("3", np.int32(3))], name="c"))
+    body = builder("body")
+    count, x, rows = (
+        body.input("count", DType.INT32, ()),
+        body.input("x", DType.FLOAT32, (None, None)),
+        body.input("rows", DType.INT32, (1,)),
+    )
+    shape = body.op("SHAPE", [x], name="shape", dtype=DType.INT32)
+    ends = [body.constant(name, np.array([n], np.int32)) for name, n in (("1", 1), ("2", 2))]
+    width = body.op("STRIDED_SLICE", [shape, *ends, ends[0]], name="width")
+    sizes = body.op("CONCATENATION", [rows, width], ConcatenationAttrs(0), name="sizes")
+    more = body.op("ADD", [x, body.constant("one", np.float32(1))], name="more")
+    begin = body.op("MUL", [sizes, body.constant("none", np.zeros(2, np.int32))], name="begin")
+    body.output(body.op("ADD", [count, body.constant("next", np.int32(1))], name="counted"))
+    body.output(body.op("SLICE", [more, begin, sizes], name="part"), rows)
+    main = builder("main")
+    given = [
+        main.constant("start", np.int32(0)),
+        main.input("x", DType.FLOAT32, (4, 5)),
+        main.constant("rows", np.array([taken], np.int32)),
+    ]
+    results = [Tensor(f"{t.name} after", t.dtype, t.shape) for t in given]
+    main.op_many("WHILE", given, results)
+    graph = main.output(results[1]).build()
+    graph.ops[0].regions = [condition.build(), body.build()]
+    return graph
+
+
+def test_sizes_that_a_loop_computes_from_sizes_are_known_where_no_turn_changes_them() -> None:
+    graph = loop_that_slices(4)
+    fix_shapes(graph, DEFAULT_LIMITS)
+    assert graph.outputs[0].shape == (4, 5)
+    assert "SHAPE" not in {op.kind for part in reachable(graph) for op in part.ops}
+
+
+def test_sizes_that_a_turn_changes_stay_open() -> None:
+    graph = loop_that_slices(2)
+    fix_shapes(graph, DEFAULT_LIMITS)
+    assert graph.outputs[0].shape[0] is None
+
+
+@pytest.mark.parametrize(("taken", "backends"), [(4, ["cpu"]), (2, ["cpu", "reference"])])
+def test_a_loop_computes_the_same_whether_its_sizes_are_known(
+    taken: int, backends: list[str]
+) -> None:
+    session = Session(Model([*reachable(loop_that_slices(taken))]), backends=backends)
+    (y,) = session.run([np.zeros((4, 5), np.float32)]).values()
+    np.testing.assert_array_equal(y, np.full((taken, 5), 3, np.float32))

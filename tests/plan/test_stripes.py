@@ -38,7 +38,7 @@ def expanded() -> StripePlan:
 
 
 @given(height=st.integers(1, 40), layers=layers, count=st.integers(1, 12))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_plan_is_valid(
     height: int, layers: list[tuple[Window, AxisPadding]], count: int
 ) -> None:

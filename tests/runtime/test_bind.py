@@ -5,6 +5,10 @@ import pytest
 
 from circlet import Session
 from circlet.errors import InputError
+from circlet.formats import dumps
+from circlet.ir import DType
+from circlet.ops.build import builder
+from circlet.ops.reduce import ReducerAttrs
 from tests.runtime import networks
 
 
@@ -115,3 +119,38 @@ def test_outputs_that_overlap_are_refused(session: Session) -> None:
 def test_the_wrong_number_of_outputs_is_refused(session: Session) -> None:
     with pytest.raises(InputError, match="1 outputs given, 2 wanted"):
         session.bind(arrays(1, 2), arrays(0))
+
+
+def cache_session(*, is_read_twice: bool = False, backend: str = "cpu") -> Session:
+    """A row is written into a cache at a place, and the cache is added up."""
+    made = builder()
+    cache = made.input("cache", DType.FLOAT32, (1, 64, 32))
+    row = made.input("row", DType.FLOAT32, (1, 1, 32))
+    place = made.input("place", DType.INT32, (3,))
+    after = made.op("DYNAMIC_UPDATE_SLICE", [cache, row, place], name="after")
+    read = cache if is_read_twice else after
+    axes = made.constant("axes", np.array([1], np.int32))
+    total = made.op("SUM", [read, axes], ReducerAttrs(), name="total")
+    return Session(dumps(made.output(total, after).model(), "tflite"), backends=[backend])
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_cache_is_changed_where_it_is(backend: str) -> None:
+    session = cache_session(backend=backend)
+    assert [value.continues for value in session.outputs] == [-1, 0]
+    cache, total = np.ones((1, 64, 32), np.float32), np.zeros((1, 32), np.float32)
+    row, place = np.full((1, 1, 32), 5, np.float32), np.zeros(3, np.int32)
+    call = session.bind([cache, row, place], [total, cache])
+    for at in (3, 60):
+        place[1] = at
+        call()
+    assert (total == 62 + 10).all()
+    assert (cache.sum((0, 2)) == np.where(np.isin(np.arange(64), (3, 60)), 160, 32)).all()
+
+
+def test_a_cache_that_is_read_elsewhere_is_not_changed_where_it_is() -> None:
+    session = cache_session(is_read_twice=True)
+    assert [value.continues for value in session.outputs] == [-1, -1]
+    given = [value.empty() for value in session.inputs]
+    with pytest.raises(InputError, match="shares memory"):
+        session.bind(given, [session.outputs[0].empty(), given[0]])

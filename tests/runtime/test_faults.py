@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from circlet import Session
+from circlet.backends.cpu.backend import CpuBackend
 from circlet.errors import BackendError, CircletError, DeadlineError, InputError
 from circlet.formats import dumps
 from circlet.ir import DType
@@ -109,11 +110,17 @@ def test_a_missing_backend_is_taken_over(wanted: np.ndarray) -> None:
     assert_answers(Session(mixed(), backends=["cpu"], backend_of=rules, fallback=["cpu"]), wanted)
 
 
-def test_where_all_fail_the_last_error_is_told(faulty: Behaviour) -> None:
+def test_where_all_fail_the_last_error_is_told(
+    faulty: Behaviour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiler(backend: CpuBackend, job: object) -> None:
+        raise ValueError("this one fails, too")
+
     faulty.fails = {"compile"}
+    monkeypatch.setattr(CpuBackend, "compiler", compiler)
     with pytest.raises(CircletError) as caught:
-        Session(tflite_tanh(), backends=["faulty"], fallback=["missing"], cache=False)
-    assert caught.value.backend == "missing"
+        Session(tflite_tanh(), backends=["faulty"], fallback=["cpu"], cache=False)
+    assert caught.value.backend == "cpu"
     with pytest.raises(InputError, match="strict"):
         opened(("reference",), strict=True)
 
@@ -226,3 +233,8 @@ def test_the_command_takes_backends_that_take_over(faulty: Behaviour) -> None:
     faulty.fails = {"compile"}
     report = as_json("run", "--backend", "faulty,cpu,reference", "--fallback", "reference")
     assert report["native_ops"] > 0
+
+
+def test_a_fallback_that_does_not_exist_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match="no such backend"):
+        Session(tflite_tanh(), backends=["reference"], fallback=["nosuch"], cache=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from circlet.errors import DeadlineError
 from circlet.limits import Limits
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.guard import Guard
+from tests import child
 from tests.runtime.long_operators import CASES
 
 # Processor time, which other work on the machine does not lengthen.
@@ -76,20 +76,27 @@ def test_a_record_stops_within_an_operator(case: str) -> None:
     assert time.process_time() - start < TIMEOUT_S + LATE_S
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
-@pytest.mark.parametrize("case", ["convolution", "lstm"])
+@pytest.mark.parametrize(
+    ("case", "backend"),
+    [
+        ("convolution", "cpu"),
+        ("lstm", "reference"),
+        pytest.param("convolution", "reference", marks=pytest.mark.slow),
+        pytest.param("lstm", "cpu", marks=pytest.mark.slow),
+    ],
+)
 def test_a_signal_is_heard_within_an_operator(case: str, backend: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED, case, backend]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = child.environment()
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "running\n"
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
         time.sleep(0.5)
         start = time.perf_counter()
-        child.send_signal(signal.SIGINT)
-        assert child.stdout.readline() == "interrupted\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
         assert time.perf_counter() - start < 10
 
 

@@ -17,6 +17,9 @@ from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.compiler.compile import compile_model
 from circlet.config import Config
 from circlet.errors import FileError, GraphError, InputError
+from circlet.ir import DType, Model
+from circlet.ops.build import builder
+from circlet.ops.split import PackAttrs
 from circlet.options import Options
 from circlet.target.targets import parse_targets
 from tests.runtime import networks
@@ -180,3 +183,20 @@ def test_sizes_that_the_reference_backend_computes_go_along() -> None:
     source = networks.mixed()
     first = Session(source, backends=("reference",))
     assert first.resized({"x": (4, 5)}).outputs[0].shape == (4, 5)
+
+
+def test_constants_that_follow_from_sizes_are_those_of_the_new_sizes() -> None:
+    """Parts of a result that are copied from constants of the sizes at hand alone."""
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (None, None))
+    shape = b.op("SHAPE", [x], name="shape", dtype=DType.INT32)
+    sizes = [
+        b.op("GATHER", [shape, b.constant(f"{axis}", np.int32(axis))], name=f"size{axis}")
+        for axis in (1, 0)
+    ]
+    packed = b.op("PACK", sizes, PackAttrs(2), name="sizes")
+    graph = b.output(packed, b.op("NEG", [x], name="y")).build()
+    session = Session(Model([graph]), backends=["cpu"], strict=True, cache=False)
+    for shape_of_x in ((1, 1), (3, 5), (7, 2)):
+        found = session.run([np.zeros(shape_of_x, np.float32)])
+        assert found["sizes"].tolist() == [*reversed(shape_of_x)]

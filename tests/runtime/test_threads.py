@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from circlet import Session
+from circlet.errors import CircletError
+from circlet.ir import DType, Quantization, Tensor
+from circlet.ops.build import builder
+from circlet.ops.geometry import SAME_UPPER
+from circlet.ops.pool import Pool2DAttrs
+from circlet.ops.softmax import SoftmaxAttrs
+from circlet.profiling.profiler import random_inputs
+from tests import corpora
 from tests.runtime import networks
+from tests.windows import conv2d_attrs, depthwise_attrs
 
 # Python 3.12 warns of what these tests prove to work.
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
@@ -37,6 +46,54 @@ def test_results_are_the_same_for_any_number_of_threads(model: bytes, x: np.ndar
     wanted = answer(Session(model, threads=1), x)
     for threads in (2, 3, 64):
         np.testing.assert_array_equal(answer(Session(model, threads=threads), x), wanted)
+
+
+def kinds_of_steps() -> bytes:
+    """Input "x": steps of many kinds, of which most have more tasks than one."""
+    b, random = builder(), np.random.default_rng(3)
+
+    def weights(*shape: int, quant: Quantization | None = None) -> Tensor:
+        if quant is None:
+            return b.constant("w", random.normal(0, 0.1, shape).astype(np.float32))
+        return b.constant("q", random.integers(-127, 128, shape, np.int8), quant)
+
+    stored = Quantization.per_tensor(0.01)
+    x = b.input("x", DType.FLOAT32, (1, 33, 37, 24))
+    plain = b.op("CONV_2D", [x, weights(40, 3, 3, 24), None], conv2d_attrs("SAME", 1, 1))
+    quantised = [x, weights(40, 1, 1, 24, quant=stored), None]
+    t = b.op("ADD", [plain, b.op("CONV_2D", quantised, conv2d_attrs("SAME", 1, 1))])
+    t = b.op("DEPTHWISE_CONV_2D", [t, weights(1, 5, 5, 40), None], depthwise_attrs("SAME", 1, 1, 1))
+    t = b.op("MAX_POOL_2D", [t], Pool2DAttrs(SAME_UPPER, (2, 2), (3, 3)))
+    t = b.op("RESIZE_BILINEAR", [t, b.constant("size", np.array([33, 37], np.int32))])
+    t = b.op("SOFTMAX", [b.op("TANH", [t])], SoftmaxAttrs(1.0))
+    t = b.op("TRANSPOSE", [t, b.constant("order", np.array([0, 3, 1, 2], np.int32))])
+    mean = b.op("MEAN", [t, b.constant("axes", np.array([1], np.int32))])
+    return networks.tflite(b.output(t, mean))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7, 16])
+def test_every_kind_of_step_gives_the_same_bits_on_any_number_of_threads(threads: int) -> None:
+    network = kinds_of_steps()
+    x = np.random.default_rng(4).normal(0, 1, (1, 33, 37, 24)).astype(np.float32)
+    wanted = list(Session(network, threads=1).run([x]).values())
+    session = Session(network, threads=threads)
+    for _ in range(18):  # through all modes of a trial, and past it
+        for got, want in zip(session.run([x]).values(), wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+@corpora.each_model()
+def test_a_network_gives_the_same_bits_on_sixteen_threads(name: str) -> None:
+    path = corpora.corpus(f"models/{name}")
+    try:
+        alone, together = (Session(path, threads=count) for count in (1, 16))
+        inputs = random_inputs(alone)
+    except CircletError as error:
+        pytest.skip(f"it does not run: {error.what}")
+    for _ in range(4):
+        answers = (session.run(inputs).values() for session in (alone, together))
+        for want, got in zip(*answers, strict=True):
+            np.testing.assert_array_equal(got, want)
 
 
 def test_many_threads_may_run_one_session(model: bytes, x: np.ndarray) -> None:

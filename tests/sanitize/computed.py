@@ -20,6 +20,7 @@ from circlet.ops.build import builder
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.operands import limits
+from circlet.ops.softmax import SoftmaxAttrs
 from tests.sanitize.worker import install, speaker
 from tests.windows import conv2d_attrs, depthwise_attrs, transpose_conv_attrs
 
@@ -70,10 +71,23 @@ def _integers(b: Builder) -> None:
             )
 
 
+def _stacks(b: Builder) -> None:
+    """Stacks of int8 matrices whose columns, or whose sums, lie side by side."""
+    shares = Quantization.per_tensor(1 / 256, -128)
+    for depth, columns in ((3, 1), (18, 21), (39, 70)):
+        left = b.input(f"left {depth}", I8, (3, 5, depth), _DATA)
+        right = b.input(f"right {depth}", I8, (3, depth, columns), _DATA)
+        turned = b.input(f"turned {depth}", I8, (3, columns, depth), _DATA)
+        across = b.op("BATCH_MATMUL", [left, right], BatchMatMulAttrs(), quant=_RESULT)
+        along = b.op("BATCH_MATMUL", [left, turned], BatchMatMulAttrs(adj_y=True), quant=_RESULT)
+        b.output(across, along, b.op("SOFTMAX", [across], SoftmaxAttrs(1.0), quant=shares))
+
+
 NETWORKS: dict[str, Callable[[Builder], None]] = {
     "floats": _floats,
     "products": _products,
     "integers": _integers,
+    "stacks": _stacks,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,15 +20,20 @@ from bench.emulated.emulator import (
 from circlet.artifact.file import Artifact, open_artifact
 from circlet.compiler.compile import compile_model
 from circlet.formats import dumps
-from circlet.ir import DType, Graph, Model
+from circlet.ir import DType, Graph, Model, Quantization
+from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.softmax import SoftmaxAttrs
 from circlet.options import Options
+from tests.backends.cpu.cases import QUANT, Cases
 from tests.backends.cpu.q8_graphs import conv_graph
 from tests.backends.cpu.test_bf16 import dense, sums_of
+from tests.backends.cpu.test_block_bits import all_forms as bit_forms
 from tests.backends.cpu.test_block_q4 import weights as block_weights
 from tests.backends.cpu.test_float_conv import _values as values
+from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_q8_conv import CASES
 from tests.sanitize.computed import NETWORKS as COMPUTED
 from tests.sanitize.computed import computed_network
@@ -91,6 +97,32 @@ def test_products_of_computed_operands_are_right_on_emulated_targets(
     assert_same(got, evaluate_graph(graph, inputs))
 
 
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
+def test_tables_and_stacks_of_bytes_are_exact_on_emulated_targets(
+    machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    """Look-ups of every value, rows of softmax, and matrices in any order."""
+    if machine.missing:
+        pytest.skip(machine.missing)
+    cases, shares = Cases(), Quantization.per_tensor(1 / 256, -128)
+    every = np.tile(np.arange(-128, 128, dtype=np.int8), 2)
+    for count in (7, 21, 500):
+        cases.op("LOGISTIC", [cases.given(every[:count], QUANT)], quant=shares)
+    for count in (10, 97):
+        data = cases.data(DType.INT8, (5, count))
+        cases.op("SOFTMAX", [data], SoftmaxAttrs(1.0), quant=shares)
+    for adj_x, adj_y in ((False, False), (True, True)):
+        first = (3, 18, 7) if adj_x else (3, 7, 18)
+        for columns in (1, 37):
+            second = (3, columns, 18) if adj_y else (3, 18, columns)
+            pair = [cases.data(DType.INT8, shape) for shape in (first, second)]
+            attrs = BatchMatMulAttrs(adj_x, adj_y)
+            cases.op("BATCH_MATMUL", pair, attrs, quant=Quantization.per_tensor(0.7, 1))
+    graph = cases.graph()
+    got = _answers(graph, cases.inputs, machine, hosts, tmp_path / "parts")
+    assert_same(got, evaluate_graph(graph, cases.inputs))
+
+
 @pytest.mark.parametrize("machine", ARM, ids=lambda machine: machine.target)
 def test_floats_meet_four_bit_weights_on_emulated_arm(
     machine: Machine, hosts: Hosts, tmp_path: Path
@@ -105,6 +137,21 @@ def test_floats_meet_four_bit_weights_on_emulated_arm(
     (wanted,) = evaluate_graph(graph, inputs)
     (got,) = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
     assert np.abs(got - wanted).max() <= 2e-6 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("machine", ARM, ids=lambda machine: machine.target)
+@pytest.mark.parametrize("forms", [bit_forms, attention_forms])
+def test_decoders_are_right_on_emulated_arm(
+    forms: Callable[[], Cases], machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    """Products of stored weights of 4 and 8 bits, and attention of groups."""
+    if machine.missing:
+        pytest.skip(machine.missing)
+    cases = forms()
+    graph = cases.graph()
+    got = _answers(graph, cases.inputs, machine, hosts, tmp_path / "parts")
+    for own, wanted in zip(got, evaluate_graph(graph, cases.inputs), strict=True):
+        assert np.abs(own - wanted).max() <= 5e-6 * max(1, np.abs(wanted).max())
 
 
 def _answers(

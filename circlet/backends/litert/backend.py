@@ -12,20 +12,18 @@ from circlet.backends.models import ArrayRunner
 from circlet.errors import BackendError
 from circlet.forking import wait_for_imports_of
 from circlet.ir import Tensor
+from circlet.passes.pipelines import FOR_TFLITE_ENGINES
 
 
 class LiteRt:
     """LiteRT's interpreter."""
 
     format = "tflite"
+    passes: Sequence[str] = FOR_TFLITE_ENGINES
 
-    def refusal(self, model: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
-        """Why it does not prepare a network."""
-        try:
-            _interpreter(model, 1)
-        except BackendError as error:
-            return error.why
-        return ""
+    def check(self, model: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """Prepare a network; BackendError where it does not."""
+        _interpreter(model, 1)
 
     def runner(
         self,

@@ -22,9 +22,9 @@ _AHEAD = 32  # launches between two looks at the clock and at `cancel`
 
 
 @lru_cache(maxsize=64)
-def _built(source: str) -> Any:
-    """A program of this process's device; other partitions of the same kernels share it."""
-    return chosen_device().build(source)
+def _built(device: OpenClDevice, source: str) -> Any:
+    """A program of a device; other partitions of the same kernels share it."""
+    return device.build(source)
 
 
 class OpenClPartition:
@@ -38,7 +38,8 @@ class OpenClPartition:
     def __init__(self, code: PartitionCode) -> None:
         self._table = _read_table(code)
         self._device = chosen_device()
-        self._program = _built(bytes(code.section("source")).decode("ascii", "replace"))
+        source = bytes(code.section("source")).decode("ascii", "replace")
+        self._program = _built(self._device, source)
         self._constants = _constant_buffer(self._device, code.constants)
         size = len(code.constants)
         for place in self._table.places:

@@ -14,23 +14,21 @@ from circlet.backends.models import ArrayRunner
 from circlet.errors import BackendError
 from circlet.forking import wait_for_imports_of
 from circlet.ir import Tensor
+from circlet.passes.pipelines import FOR_TFLITE_ENGINES
 
 
 class OpenVino:
     """OpenVINO's plugin for CPUs, at the settings for the latency of one run."""
 
     format = "tflite"
+    passes: Sequence[str] = FOR_TFLITE_ENGINES
 
-    def refusal(self, model: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
-        """Why it does not read a network, or reads it with other types at its border."""
-        try:
-            read = _read(model)
-            for ports, tensors in ((read.inputs, inputs), (read.outputs, outputs)):
-                for port, tensor in zip(ports, tensors, strict=True):
-                    _check_port(port, tensor.static_shape, tensor.dtype.numpy)
-        except BackendError as error:
-            return error.why
-        return ""
+    def check(self, model: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """Read a network; BackendError where it does not, or has other types at its border."""
+        read = _read(model)
+        for ports, tensors in ((read.inputs, inputs), (read.outputs, outputs)):
+            for port, tensor in zip(ports, tensors, strict=True):
+                _check_port(port, tensor.static_shape, tensor.dtype.numpy)
 
     def runner(
         self,

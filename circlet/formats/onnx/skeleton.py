@@ -42,20 +42,21 @@ def _rewritten(data: memoryview, kind: str, views: list[memoryview], depth: int)
     if depth > _DEPTH:
         raise LimitError("graphs are nested too deeply", why=f"the limit is {_DEPTH} messages")
     made, at, inner = bytearray(), 0, _FIELDS.get(kind, {})
+    reference = bytearray()  # last: a file may state the usual location behind the elements
     while at < len(data):
         start = at
         tag, at = read_varint(data, at)
         number, wire = tag >> 3, tag & 7
         at, body = read_field(data, at, wire)
         if kind == "tensor" and number == _RAW_DATA and len(body) >= INLINE_BYTES:
-            made += _reference(len(views))
+            reference = _reference(len(views))
             views.append(body)
         elif wire == BYTES and number in inner:
             content = _rewritten(body, inner[number], views, depth + 1)
             made += tagged(number, content)
         else:
             made += data[start:at]
-    return made
+    return made + reference
 
 
 def _reference(index: int) -> bytearray:

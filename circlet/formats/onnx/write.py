@@ -40,7 +40,6 @@ def write_onnx(model: Model, origins: bool) -> bytes:
     complete_sizes(model.main)
     graph, refused = WrittenGraph(), list[str]()
     graph.most_ops = most_copies(sum(len(part.ops) for part in model.graphs))
-    graph.look_at(model.main)
     for tensor in model.main.inputs:
         if tensor.data is None:
             value = Value(tensor.name or "input", is_given=True)

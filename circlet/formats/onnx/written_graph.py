@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.errors import LimitError
-from circlet.ir import BlockwiseQuant, DType, Graph, Origin, Tensor
+from circlet.ir import BlockwiseQuant, DType, Origin, Tensor
 from circlet.ir.packed import unpacked
 from circlet.limits import DEFAULT_LIMITS
 from circlet.ops.dense import block_scales, densified
@@ -102,7 +102,6 @@ class WrittenGraph:
         self._real: dict[tuple[Tensor, Order], Value] = {}
         self._lazy: dict[Tensor, Callable[[Order], Value]] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
-        self._block_scales: dict[Tensor, np.ndarray] = {}
         self.most_ops = DEFAULT_LIMITS.ops
         self._root: WrittenGraph = self if outer is None else outer._root
         self._ops = 0
@@ -121,13 +120,6 @@ class WrittenGraph:
         if self._root._ops > self._root.most_ops:
             why = f"each graph is written where it is run; the limit is {self._root.most_ops}"
             raise LimitError("the written network has too many operators", why=why)
-
-    def look_at(self, graph: Graph) -> None:
-        """Find the scales of blocks, which constants name by their places in the graph."""
-        for tensor in graph.constants():
-            scales = block_scales(tensor, graph.tensors)
-            if scales is not None:
-                self._block_scales[tensor] = scales
 
     def node(
         self,
@@ -243,7 +235,7 @@ class WrittenGraph:
 
     def _blocks(self, tensor: Tensor, order: Order) -> tuple[list[Value], dict[str, object]]:
         """Scales of blocks along the last axis."""
-        details, scales = tensor.quant and tensor.quant.details, self._block_scales.get(tensor)
+        details, scales = tensor.quant and tensor.quant.details, block_scales(tensor)
         if scales is None or not isinstance(details, BlockwiseQuant):
             raise NotWrittenError(f"{tensor.name} is quantised in a form that is not known")
         last = len(tensor.shape) - 1

@@ -46,8 +46,8 @@ def _stored(op: Op, padding: Padding, axes: Callable[[Op], Axes]) -> str:
         "the padding of an operator cannot be stored",
         where=f"{op.name} ({op.label})",
         why=f"files know SAME and VALID, not {padding}",
-        fix="put a PAD in front of a convolution, PADV2 in front of MAX_POOL_2D, as the pass "
-        "split-padding of `circlet optimize` does",
+        fix="run the pass split-padding of `circlet optimize`, which makes operators of paddings; "
+        "where the sizes of an average's image are open, settle them first by `circlet resize`",
     )
 
 

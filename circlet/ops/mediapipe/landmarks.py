@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.ir import DType, Op
+from circlet.ops.decomposition import Parts
+from circlet.ops.mediapipe.landmark_steps import Region, region_matrix, transform_points
 from circlet.ops.mediapipe.transform import takes_one_matrix
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import moves_bytes, operand, present, same_as_first
@@ -71,6 +73,16 @@ def _transform(op: Op, arrays: Arrays) -> list[np.ndarray]:
     for axis, row in enumerate(rows):
         made[:, axis] = row[0] * x + row[1] * y + row[2] * np.float32(0) + row[3] * scale
     return [made.reshape(points.shape)]
+
+
+def _transform_steps(op: Op) -> list[Op]:
+    count, data = _coordinates(op), operand(op, 0)
+    if count is None or None in data.shape:
+        return []
+    scale = 1.0 if op.version >= _NEWER else op.attributes(TransformLandmarksAttrs).scale
+    parts = Parts(op)
+    transform_points(parts, data, operand(op, 1), count, scale, op.outputs[0])
+    return parts.ops
 
 
 def _points_fit(op: Op) -> bool:
@@ -139,6 +151,42 @@ def _matrix_of_region(attrs: LandmarksMatrixAttrs, points: Real) -> Real:
     return made
 
 
+def _region(op: Op) -> Region:
+    attrs = op.attributes(LandmarksMatrixAttrs)
+    line = attrs.left_rotation_idx, attrs.right_rotation_idx
+    if op.version >= _NEWER:
+        width, height = attrs.output_width, attrs.output_height
+        return Region(
+            line,
+            attrs.subset_idxs,
+            attrs.target_rotation_radians,
+            by_slope=False,
+            grown=(attrs.scale_x, attrs.scale_y),
+            steps=(1 / width, 1 / height),
+            unit=(1.0, 1.0),
+        )
+    (rows, columns), (high_out, wide_out) = attrs.input_hw, attrs.output_hw
+    size = attrs.bbox_size_multiplier
+    return Region(
+        line,
+        attrs.subset,
+        0.0,
+        by_slope=True,
+        grown=(size, size),
+        steps=(0.5 * _inverse(wide_out), 0.5 * _inverse(high_out)),
+        unit=((columns - 1) / attrs.landmarks_range, (rows - 1) / attrs.landmarks_range),
+    )
+
+
+def _matrix_steps(op: Op) -> list[Op]:
+    attrs, data = op.attributes(LandmarksMatrixAttrs), operand(op, 0)
+    if None in data.shape or (op.version < _NEWER and 1 in attrs.output_hw):
+        return []
+    parts = Parts(op)
+    region_matrix(parts, data, _region(op), op.outputs[0])
+    return parts.ops
+
+
 def _landmarks_fit(op: Op) -> bool:
     shape = operand(op, 0).shape
     if op.version >= _NEWER:
@@ -189,6 +237,7 @@ register(
         ),
         numerics="tolerance",
         cost=lambda op: Cost(bytes=moves_bytes(op).bytes, macs=4 * operand(op, 0).elements),
+        decompose=_transform_steps,
     )
 )
 
@@ -215,5 +264,6 @@ register(
             bytes=moves_bytes(op).bytes,
             arithmetic=256 + 16 * len(op.attributes(LandmarksMatrixAttrs).subset),
         ),
+        decompose=_matrix_steps,
     )
 )

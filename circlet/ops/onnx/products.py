@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 
 from circlet.errors import GraphError
+from circlet.ir import Op
 from circlet.ops.onnx.record import OnnxAttrs, axis_of, first_same, kinds, onnx_kind, same
+from circlet.ops.opdef import Cost
+from circlet.ops.operands import moves_bytes, operand
 
 Array = np.ndarray
+_STEPS = 8  # of an element that is normalised
 
 
 def _wide(x: Array) -> Array:
@@ -49,9 +53,16 @@ def _mat_mul_integer(
     return np.matmul(_centred(x, x_zero, -2), _centred(y, y_zero, -1))
 
 
-onnx_kind("MatMul", _mat_mul, inputs=(2, 2))
+def _product_cost(op: Op) -> Cost:
+    """Each element of the result is a sum over the depth."""
+    x = operand(op, 0)
+    depth = x.static_shape[-1] if x.shape else 1
+    return Cost(op.outputs[0].elements * depth, moves_bytes(op).bytes)
+
+
+onnx_kind("MatMul", _mat_mul, inputs=(2, 2), cost=_product_cost)
 onnx_kind("Gemm", _gemm, inputs=(2, 3))
-onnx_kind("MatMulInteger", _mat_mul_integer, inputs=(2, 4))
+onnx_kind("MatMulInteger", _mat_mul_integer, inputs=(2, 4), cost=_product_cost)
 
 
 def _channels(values: Array, x: Array) -> Array:
@@ -82,6 +93,11 @@ def _trained(
 onnx_kind("BatchNormalization", _batch_normalization, inputs=(5, 5), infer=first_same)
 
 
+def _normalisation_work(op: Op) -> Cost:
+    """Some steps for each element, as INSTANCE_NORM has them."""
+    return Cost(bytes=moves_bytes(op).bytes, arithmetic=_STEPS * operand(op, 0).elements)
+
+
 def _instance_normalization(attrs: OnnxAttrs, x: Array, scale: Array, bias: Array) -> Array:
     axes = tuple(range(2, x.ndim))
     wide = _wide(x)
@@ -90,7 +106,13 @@ def _instance_normalization(attrs: OnnxAttrs, x: Array, scale: Array, bias: Arra
     return low / deviation * _channels(scale, x) + _channels(bias, x)
 
 
-onnx_kind("InstanceNormalization", _instance_normalization, inputs=(3, 3), infer=same)
+onnx_kind(
+    "InstanceNormalization",
+    _instance_normalization,
+    inputs=(3, 3),
+    infer=same,
+    cost=_normalisation_work,
+)
 
 
 def _layer_normalization(
@@ -105,7 +127,13 @@ def _layer_normalization(
     return (made if bias is None else made + bias), mean, inverse
 
 
-onnx_kind("LayerNormalization", _layer_normalization, inputs=(2, 3), infer=first_same)
+onnx_kind(
+    "LayerNormalization",
+    _layer_normalization,
+    inputs=(2, 3),
+    infer=first_same,
+    cost=_normalisation_work,
+)
 
 
 def _lrn(attrs: OnnxAttrs, x: Array) -> Array:

@@ -208,7 +208,9 @@ def _lstm(
     h: Any = None,
     c: Any = None,
     p: Any = None,
+    seen: Function = np.asarray,
 ) -> tuple[Array, ...]:
+    """`seen` says as what the weights of the state meet it."""
     hidden, coupled = r.shape[2], attrs.get("input_forget", 0)
 
     def made(direction: int) -> Step:
@@ -218,7 +220,7 @@ def _lstm(
 
         def step(data: Array, state: State) -> State:
             last, cell = state
-            gates = data @ w[direction].T + last @ r[direction].T + total
+            gates = data @ w[direction].T + seen(last) @ r[direction].T + total
             i, o, forget, new = np.split(gates, 4, axis=-1)
             opened = f(_clip(attrs, i + peep[0] * cell))
             kept = 1 - opened if coupled else f(_clip(attrs, forget + peep[2] * cell))
@@ -230,6 +232,41 @@ def _lstm(
 
     steps = [made(i) for i in range(w.shape[0])]
     return _layer(attrs, x, lengths, [h, c], hidden, steps)
+
+
+def _as_bytes(x: Array) -> Array:
+    """What is left of floats that became UINT8 by DynamicQuantizeLinear."""
+    low, high = np.float32(x.min(initial=0)), np.float32(x.max(initial=0))
+    scale = (high - low) / np.float32(255) or np.float32(1)
+    zero = np.clip(np.rint(-low / scale), 0, 255)
+    return np.asarray((np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale, np.float32)
+
+
+def _weights(stored: Array, scale: Array, zero: Any) -> Array:
+    """[directions, gates, operand] of weights that are stored as [directions, operand, gates]."""
+    at = (len(stored), 1, -1)
+    offset = np.float32(0) if zero is None else zero.reshape(at).astype(np.float32)
+    real = (stored.astype(np.float32) - offset) * scale.reshape(at)
+    return np.asarray(real.swapaxes(1, 2), np.float32)
+
+
+def _dynamic_lstm(attrs: OnnxAttrs, x: Array, w: Array, r: Array, *others: Any) -> tuple[Any, ...]:
+    """LSTM whose operand, and whose state at each step, are quantised for 8-bit weights."""
+    given: list[Any] = [*others, *[None] * (9 - len(others))]
+    b, lengths, h, c, p = given[:5]
+    w_real, r_real = _weights(w, given[5], given[6]), _weights(r, given[7], given[8])
+    data = _as_bytes(x)
+    return _lstm(attrs, data, w_real, r_real, b, lengths, h, c, p, seen=_as_bytes)
+
+
+def _infer_dynamic(op: Op) -> list[TensorType]:
+    x, states = operand(op, 0).shape, operand(op, 2).shape
+    if not len(x) == len(states) == 3:
+        return stated(op)
+    directions, size = states[:2]
+    last: Shape = (directions, x[1], size)
+    shapes: list[Shape] = [(x[0], directions, x[1], size), last, last]
+    return [TensorType(o.dtype, s) for o, s in zip(op.outputs, shapes, strict=False)]
 
 
 def _infer(op: Op) -> list[TensorType]:
@@ -260,3 +297,10 @@ def _cost(op: Op) -> Cost:
 onnx_kind("RNN", _rnn, inputs=(3, 6), infer=_infer, cost=_cost)
 onnx_kind("GRU", _gru, inputs=(3, 6), infer=_infer, cost=_cost)
 onnx_kind("LSTM", _lstm, inputs=(3, 8), infer=_infer, cost=_cost)
+onnx_kind(
+    "com.microsoft.DynamicQuantizeLSTM",
+    _dynamic_lstm,
+    inputs=(3, 12),
+    infer=_infer_dynamic,
+    cost=_cost,
+)

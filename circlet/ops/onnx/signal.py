@@ -36,7 +36,7 @@ kinds(
 )
 
 
-def _dft(attrs: OnnxAttrs, x: Array, length: Any = None, axis: Any = None) -> Array:
+def transformed(attrs: OnnxAttrs, x: Array, length: Any = None, axis: Any = None) -> Array:
     """A transform of numbers that are real, or pairs along the last axis."""
     rank = x.ndim
     place = attrs.get("axis", 1) if axis is None and attrs.opset < 20 else -2
@@ -53,7 +53,7 @@ def _dft(attrs: OnnxAttrs, x: Array, length: Any = None, axis: Any = None) -> Ar
     return np.stack([made.real, made.imag], -1)
 
 
-onnx_kind("DFT", _dft, inputs=(1, 3))
+onnx_kind("DFT", transformed, inputs=(1, 3))
 
 
 def _reflected(x: Array, low: float, high: float) -> Array:
@@ -123,7 +123,9 @@ def _grid_sample(attrs: OnnxAttrs, x: Array, grid: Array) -> Array:
 onnx_kind("GridSample", _grid_sample, inputs=(2, 2))
 
 
-def _stft(attrs: OnnxAttrs, x: Array, step: Array, window: Any = None, length: Any = None) -> Array:
+def frames_transformed(
+    attrs: OnnxAttrs, x: Array, step: Array, window: Any = None, length: Any = None
+) -> Array:
     """Transforms of frames of a signal [batch, length, real or complex]."""
     hop = int(np.asarray(step).reshape(-1)[0])
     if length is not None:
@@ -141,7 +143,7 @@ def _stft(attrs: OnnxAttrs, x: Array, step: Array, window: Any = None, length: A
     return np.stack([made.real, made.imag], -1)
 
 
-onnx_kind("STFT", _stft, inputs=(2, 4), required=2)
+onnx_kind("STFT", frames_transformed, inputs=(2, 4), required=2)
 
 
 def _mel_weights(

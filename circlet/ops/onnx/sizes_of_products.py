@@ -46,6 +46,17 @@ def top_k(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
     return [made, made]
 
 
+def frames(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
+    """Frames of a signal, the bins of each, and pairs."""
+    return [(x[0], None, None, 2)]
+
+
+def transform(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
+    """Bins for elements along some axis; pairs, or numbers where half of them went back."""
+    is_real = attrs.get("inverse", 0) and attrs.get("onesided", 0)
+    return [(*open_sizes(len(x) - 1), 1 if is_real else 2)]
+
+
 def arg(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
     """An axis reduced to the place of an element."""
     axis = axis_of(attrs.get("axis", 0), len(x))

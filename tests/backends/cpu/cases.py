@@ -13,11 +13,19 @@ from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from circlet.ops.operands import limits
-from tests.backends.cpu.harness import TARGETS, check_native, check_results, run_native, runnable
+from tests.backends.cpu.harness import (
+    AND_V3,
+    TARGETS,
+    check_native,
+    check_results,
+    run_native,
+    runnable,
+)
 
 QUANT = Quantization.per_tensor(0.05, 3)
 
 each_target = pytest.mark.parametrize("target", TARGETS)
+each_width = pytest.mark.parametrize("target", AND_V3)
 
 
 class Cases:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
@@ -13,6 +14,7 @@ LINE = '__attribute__((visibility("default"))) int f{n}(int x) {{ return x * {n}
 
 def main() -> None:
     """Compile two texts side by side, which takes a compiler longer than a test waits."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of shells ignore it
     text = "".join(LINE.format(n=number) for number in range(60_000))
     units = [UnitSource(text + f"int last = {number};\n", native_target()) for number in range(2)]
     sys.stdout.write("compiling\n")

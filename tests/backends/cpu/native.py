@@ -12,7 +12,7 @@ from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runti
 from circlet.backends.cpu.toolchain import RUNTIME_DIR, compile_unit
 from circlet.target.targets import native_target
 
-ADD, COUNT, SLOW, FLOAT_STATE, SCRATCH, PLACE = range(6)
+ADD, COUNT, SLOW, FLOAT_STATE, SCRATCH, PLACE, NAP = range(7)
 
 UNIT = r"""
 #include "circlet_abi.h"
@@ -50,12 +50,22 @@ KERNEL(tell_place) {
     int64_t *to = operands[0];
     for (int64_t i = begin; i < end; i++) to[i] = (int64_t)scratch;
 }
-static const circlet_kernel kernels[] = {add, count, slow, float_state, use_scratch, tell_place};
+extern int usleep(unsigned us);
+KERNEL(nap) {
+    int32_t *to = operands[0];
+    for (int64_t i = begin; i < end; i++) {
+        usleep(2000);
+        __atomic_fetch_add(&to[i], 1, __ATOMIC_RELAXED);
+    }
+}
+static const circlet_kernel kernels[] = {add,         count,      slow, float_state,
+                                         use_scratch, tell_place, nap};
 __attribute__((visibility("default"))) const circlet_unit circlet_unit_table = {
-    CIRCLET_ABI_VERSION, 6, kernels, CIRCLET_UNIT_NEEDS};
+    CIRCLET_ABI_VERSION, 7, kernels, CIRCLET_UNIT_NEEDS};
 """
 
 Ints = npt.NDArray[np.int32]
+WORK = 4 << 20  # of a step: enough for chunks of all threads, too little to look whether to end
 
 
 @lru_cache(maxsize=1)
@@ -100,7 +110,7 @@ def chain_plan(length: int, size: int) -> bytes:
         last = step == length - 1
         target = Operand(Space.OUTPUT) if last else Operand(Space.ARENA, 0, step % 2 * half)
         amount = np.array([step + 1], np.int32).tobytes()
-        builder.add_step(0, ADD, [source, target], amount, size, step)
+        builder.add_step(0, ADD, [source, target], amount, size, step, WORK)
     return finish(builder, arena_bytes=2 * half)
 
 
@@ -108,7 +118,7 @@ def output_plan(kernel: int, tasks: int, steps: int = 1) -> bytes:
     """Steps of one kernel that work on output 0 only."""
     builder = PlanBuilder()
     for step in range(steps):
-        builder.add_step(0, kernel, [Operand(Space.OUTPUT)], b"", tasks, step)
+        builder.add_step(0, kernel, [Operand(Space.OUTPUT)], b"", tasks, step, WORK)
     return finish(builder, inputs=0)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.passes import native_pipeline
+from circlet.backends.cpu.passes.fuse_attention import FuseAttention
 from circlet.ir import DType, Graph, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs
 from circlet.ops.batch_matmul import BatchMatMulAttrs
@@ -16,7 +17,7 @@ from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.quotient import DivAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 from tests.backends.cpu.cases import Cases, Network, SideBySide
-from tests.backends.cpu.harness import TARGETS, run_native
+from tests.backends.cpu.harness import AND_V3, run_native
 
 F32 = DType.FLOAT32
 
@@ -38,6 +39,9 @@ class _Case:
     fill: float = -float(np.finfo(np.float32).max)
     inverted: bool = False
     known: bool = False
+    after: tuple[int, ...] | None = None  # sizes of a mask that is added last
+    late: float | None = None  # a factor behind the masks
+    is_guarded: bool = False  # rows of what is not a number become 0
 
 
 CASES = {
@@ -55,6 +59,22 @@ CASES = {
     "chosen_by_constants": _Case(
         (9, 16), (16, 50), (50, 33), kept=(9, 50), known=True, fill=-np.inf
     ),
+    "two_masks": _Case(
+        (2, 3, 20, 8), (2, 3, 8, 29), (2, 3, 29, 9), (1, 3, 20, 29), 0.3, after=(2, 1, 1, 29)
+    ),
+    "chosen_and_added": _Case(
+        (2, 50, 16), (2, 16, 50), (2, 50, 33), kept=(50, 50), after=(2, 1, 50)
+    ),
+    "late_factor": _Case((2, 50, 16), (2, 16, 50), (2, 50, 33), (2, 50, 50), 0.5, late=0.25),
+    "late_factor_of_constants": _Case(
+        (9, 16), (16, 50), (50, 33), kept=(9, 50), known=True, after=(50,), late=0.25
+    ),
+    "windows": _Case(
+        (6, 21, 8), (6, 8, 21), (6, 21, 9), (1, 21, 21), stack=(2, 3), after=(2, 1, 21, 21)
+    ),
+    "guarded": _Case(
+        (2, 50, 16), (2, 16, 50), (2, 50, 33), kept=(50, 50), fill=-np.inf, is_guarded=True
+    ),
     "long": _Case((1, 300, 16), (1, 16, 400), (1, 400, 16), factor=0.25),
 }
 
@@ -65,9 +85,11 @@ def _reshape(cases: Cases, tensor: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _chosen(cases: Cases, case: _Case, scores: Tensor) -> Tensor:
-    """Scores, some of them masked; the first of every row is kept."""
+    """Scores, some of them masked; the first of every row is kept, but of guarded ones."""
     kept = np.random.default_rng(3).random(case.kept) < 0.7
     kept[..., 0] = True
+    if case.is_guarded:
+        kept[..., 3:5, :] = False
     values = ~kept if case.inverted else kept
     condition = cases.constant(values) if case.known else cases.given(values)
     pair = [scores, cases.constant(np.float32(case.fill))]
@@ -93,7 +115,14 @@ def _attention(case: _Case) -> tuple[Cases, list[Tensor]]:
         between.append(op("ADD", [cases.data(F32, case.mask), between[-1]], AddAttrs()))
     if case.kept is not None:
         between.append(_chosen(cases, case, between[-1]))
+    if case.after is not None:
+        between.append(op("ADD", [between[-1], cases.data(F32, case.after)], AddAttrs()))
+    if case.late is not None:
+        between.append(op("MUL", [between[-1], cases.constant(np.float32(case.late))], MulAttrs()))
     between.append(op("SOFTMAX", [between[-1]], SoftmaxAttrs(case.beta)))
+    if case.is_guarded:
+        asked = op("NOT_EQUAL", [between[-1], between[-1]])
+        between.append(op("SELECT_V2", [asked, cases.constant(np.float32(0)), between[-1]]))
     if case.stack is not None:
         between.append(_reshape(cases, between[-1], whole))
     cases.op("BATCH_MATMUL", [between[-1], v], BatchMatMulAttrs(adj_y=case.turned[1]))
@@ -114,16 +143,34 @@ def _network(case: str) -> Network:
 LAYERS = SideBySide(CASES, _network, threads=2)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", AND_V3)
 @pytest.mark.parametrize("case", CASES)
 def test_attention_equals_its_parts(case: str, target: str) -> None:
     fused, inputs = _network(case)
-    makes_mask = CASES[case].kept is not None and not CASES[case].known
-    kinds = ["SELECT_V2", "FUSED_ATTENTION"] if makes_mask else ["FUSED_ATTENTION"]
-    assert [op.kind for op in fused.ops] == kinds
+    assert fused.ops[-1].kind == "FUSED_ATTENTION"
+    assert {"BATCH_MATMUL", "SOFTMAX", "DIV"}.isdisjoint(op.kind for op in fused.ops)
     (wanted,) = evaluate_graph(_attention(CASES[case])[0].graph(), inputs)
     (got,) = LAYERS.outputs(case, target)
     assert np.abs(got - wanted).max() <= 1e-5 * max(1.0, np.abs(wanted).max())
+    if CASES[case].is_guarded:
+        assert not got[..., 3:5, :].any()
+
+
+@pytest.mark.parametrize(
+    ("case", "kinds"),
+    [
+        ("chosen", ["SELECT_V2"]),
+        ("chosen_by_constants", []),
+        ("two_masks", ["ADD"]),
+        ("chosen_and_added", ["SELECT_V2", "ADD"]),
+        ("late_factor", ["MUL"]),
+        ("guarded", ["SELECT_V2"]),
+    ],
+)
+def test_masks_are_one_before_the_call(case: str, kinds: list[str]) -> None:
+    graph = _attention(CASES[case])[0].graph()
+    assert FuseAttention().run(graph)
+    assert [op.kind for op in graph.ops] == [*kinds, "FUSED_ATTENTION"]
 
 
 def test_origins_of_all_parts_are_kept() -> None:

@@ -9,7 +9,7 @@ from circlet.backends.cpu.lower.floats.block_q4 import block_form
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from tests.backends.cpu.cases import Cases, each_target
+from tests.backends.cpu.cases import Cases, each_width
 from tests.backends.cpu.harness import run_native
 
 
@@ -21,7 +21,7 @@ def weights(units: int, depth: int, block: int, seed: int = 0) -> np.ndarray:
     return (values * scales.astype(np.float32)).reshape(units, depth).astype(np.float32)
 
 
-@each_target
+@each_width
 def test_blocks_of_every_size_equal_the_record(target: str) -> None:
     cases = Cases()
     for rows, units, depth, block in (
@@ -38,7 +38,7 @@ def test_blocks_of_every_size_equal_the_record(target: str) -> None:
     cases.check(target, threads=2, tolerance=2e-6)
 
 
-@each_target
+@each_width
 def test_inputs_of_every_magnitude_keep_their_digits(target: str) -> None:
     cases = Cases()
     random = np.random.default_rng(5)
@@ -49,7 +49,7 @@ def test_inputs_of_every_magnitude_keep_their_digits(target: str) -> None:
     cases.check(target, tolerance=5e-6)
 
 
-@each_target
+@each_width
 def test_scales_may_be_negative(target: str) -> None:
     cases = Cases()
     fixed = weights(64, 512, 32) * np.repeat([[1], [-1]], 32, axis=0)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from circlet.ir import DType
-from tests.backends.cpu.cases import Cases, each_target
+from tests.backends.cpu.cases import Cases, each_width
 from tests.ops.one_op import assert_agrees, make_op, tensor
 from tests.windows import conv3d_attrs
 
 F32 = DType.FLOAT32
 
 
-@each_target
+@each_width
 def test_volumes_equal_the_record(target: str) -> None:
     cases = Cases()
     for padding, steps in (("SAME", (1, 1, 1)), ("VALID", (1, 2, 1)), ("SAME", (2, 1, 2))):
@@ -41,7 +41,7 @@ TRANSPOSED = [
 ]
 
 
-@each_target
+@each_width
 def test_transposed_volumes_equal_the_record(target: str) -> None:
     cases = Cases()
     for padding, steps, sizes in TRANSPOSED:

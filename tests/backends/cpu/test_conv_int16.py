@@ -7,7 +7,7 @@ import pytest
 
 from circlet.ir import DType, Quantization
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from tests.backends.cpu.cases import Cases, each_target
+from tests.backends.cpu.cases import Cases, each_width
 from tests.windows import conv2d_attrs, depthwise_attrs, transpose_conv_attrs
 
 IN, OUT = Quantization.per_tensor(0.0007), Quantization.per_tensor(0.004)
@@ -22,7 +22,7 @@ def bias(count: int, dtype: type) -> np.ndarray:
     return (np.arange(count) * 9173 - 20000).astype(dtype)
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("wide", BIASES)
 def test_convolutions_equal_the_records(wide: type, target: str) -> None:
     cases = Cases()
@@ -47,7 +47,26 @@ def test_convolutions_equal_the_records(wide: type, target: str) -> None:
     cases.check(target, threads=2)
 
 
-@each_target
+@each_width
+def test_groups_of_channels_equal_the_records(target: str) -> None:
+    cases = Cases()
+    for groups, depth, filters, wide in ((2, 16, 48, np.int64), (9, 1, 18, np.int32)):
+        data = cases.data(DType.INT16, (2, 7, 6, groups * depth), IN)
+        weights = cases.values(DType.INT8, (filters, 3, 3, depth))
+        operands = [data, cases.constant(weights, scales(filters, 0))]
+        operands.append(cases.constant(bias(filters, wide)))
+        cases.op("CONV_2D", operands, conv2d_attrs("SAME", 2, 1, "RELU"), quant=OUT)
+    for depth, filters in ((3, 12), (20, 40)):
+        data = cases.data(DType.INT16, (1, 8, 7, depth), IN)
+        weights = cases.values(DType.INT8, (1, 3, 3, filters))
+        operands = [data, cases.constant(weights, scales(filters, 3))]
+        operands.append(cases.constant(bias(filters, np.int64)))
+        attrs = depthwise_attrs("SAME", 1, 2, 1)
+        cases.op("DEPTHWISE_CONV_2D", operands, attrs, quant=OUT)
+    cases.check(target, threads=2)
+
+
+@each_width
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 def test_transposed_convolutions_equal_the_record(padding: str, target: str) -> None:
     cases = Cases()
@@ -60,7 +79,7 @@ def test_transposed_convolutions_equal_the_record(padding: str, target: str) -> 
     cases.check(target)
 
 
-@each_target
+@each_width
 def test_products_of_every_reach_and_factor_equal_the_records(target: str) -> None:
     """Sums beyond 32 bits, factors beyond the fast form, runs of one element and of odd length."""
     cases = Cases()
@@ -77,7 +96,7 @@ def test_products_of_every_reach_and_factor_equal_the_records(target: str) -> No
     cases.check(target, threads=2)
 
 
-@each_target
+@each_width
 def test_fully_connected_layers_equal_the_record(target: str) -> None:
     cases = Cases()
     for units, wide in ((7, np.int64), (40, np.int32), (130, np.int64)):

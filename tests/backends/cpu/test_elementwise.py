@@ -14,7 +14,7 @@ from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.opdef import find
-from tests.backends.cpu.cases import Cases, Network, SideBySide, each_target
+from tests.backends.cpu.cases import Cases, Network, SideBySide, each_width
 from tests.backends.cpu.harness import run_native, runnable
 
 OUT = Quantization.per_tensor(0.11, -7)
@@ -49,14 +49,14 @@ TYPES = (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32)
 ARITHMETIC = SideBySide(list(product(BINARY, TYPES)), _binary, threads=2)
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("kind", list(BINARY))
 @pytest.mark.parametrize("dtype", TYPES)
 def test_binary_arithmetic_equals_the_record(kind: str, dtype: DType, target: str) -> None:
     ARITHMETIC.check((kind, dtype), target)
 
 
-@each_target
+@each_width
 def test_int16_addition_equals_the_record(target: str) -> None:
     cases = Cases()
     quant = Quantization.per_tensor(0.0031)
@@ -66,7 +66,7 @@ def test_int16_addition_equals_the_record(target: str) -> None:
     cases.check(target)
 
 
-@each_target
+@each_width
 def test_division_and_extremes_equal_the_records(target: str) -> None:
     cases = Cases()
     a, b = (cases.data(DType.FLOAT32, (3, 50)) for _ in range(2))
@@ -75,7 +75,7 @@ def test_division_and_extremes_equal_the_records(target: str) -> None:
     cases.check(target)
 
 
-@each_target
+@each_width
 def test_a_constant_operand_is_read_from_the_packed_constants(target: str) -> None:
     cases = Cases()
     x = cases.data(DType.FLOAT32, (2, 3, 3, 21))
@@ -89,7 +89,7 @@ def test_a_constant_operand_is_read_from_the_packed_constants(target: str) -> No
     cases.check(target)
 
 
-@each_target
+@each_width
 def test_constants_of_short_rows_are_repeated(target: str) -> None:
     cases = Cases()
     x = cases.data(DType.FLOAT32, (2, 9, 11, 3))
@@ -147,13 +147,13 @@ def _function(kind: str) -> Network:
 FUNCTIONS = SideBySide(FLOAT_FUNCTIONS, _function)
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("kind", FLOAT_FUNCTIONS)
 def test_float_functions_equal_the_record(kind: str, target: str) -> None:
     FUNCTIONS.check(kind, target)
 
 
-@each_target
+@each_width
 def test_divisions_by_constants_are_rounded_as_divisions(target: str) -> None:
     if runnable(target) is None:
         pytest.skip(f"this CPU cannot run {target}")
@@ -171,7 +171,7 @@ def test_divisions_by_constants_are_rounded_as_divisions(target: str) -> None:
 INT16_FUNCTIONS = ("ABS", "EXP", "GELU", "LOG", "LOGISTIC", "SQRT", "TANH")
 
 
-@each_target
+@each_width
 def test_int16_functions_equal_the_record(target: str) -> None:
     cases = Cases()
     source, unit = Quantization.per_tensor(3e-4), Quantization.per_tensor(1 / 32768)
@@ -181,7 +181,7 @@ def test_int16_functions_equal_the_record(target: str) -> None:
     cases.check(target, threads=2)
 
 
-@each_target
+@each_width
 def test_int8_squared_differences_equal_the_record(target: str) -> None:
     cases = Cases()
     for first, second in SHAPES:
@@ -193,7 +193,7 @@ def test_int8_squared_differences_equal_the_record(target: str) -> None:
 FIXED = {"LOGISTIC": Quantization.per_tensor(1 / 256, -128)}
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
 def test_8_bit_functions_are_tables(dtype: DType, target: str) -> None:
     cases = Cases()
@@ -209,7 +209,7 @@ def test_8_bit_functions_are_tables(dtype: DType, target: str) -> None:
     cases.check(target, threads=2)
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
 def test_every_pair_of_bytes_adds_exactly(dtype: DType, target: str) -> None:
     cases = Cases()

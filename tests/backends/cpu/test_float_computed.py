@@ -10,12 +10,12 @@ import pytest
 
 from circlet import Session
 from circlet.formats import dumps
-from circlet.ir import DType, Graph, Tensor
+from circlet.ir import DType, Tensor
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from tests.backends.cpu.cases import Cases, each_target
-from tests.backends.cpu.harness import check_native, run_native, runnable
+from tests.backends.cpu.cases import Cases, Network, SideBySide, each_target
+from tests.backends.cpu.harness import check_native, runnable
 from tests.windows import conv2d_attrs, depthwise_attrs, transpose_conv_attrs
 
 F32 = DType.FLOAT32
@@ -81,8 +81,9 @@ CASES = {
 IN_LANES = ("one_row", "deep_rows", "few_long_rows", "two_rows_of_planes")
 
 
-def graph_of(*, weights: bool, bias: bool) -> tuple[Graph, list[np.ndarray]]:
+def graph_of(computed: tuple[bool, bool]) -> Network:
     """All cases with computed or constant weights and biases, and the inputs."""
+    weights, bias = computed
     random, b = np.random.default_rng(3), builder()
     inputs: list[np.ndarray] = []
 
@@ -107,23 +108,24 @@ def graph_of(*, weights: bool, bias: bool) -> tuple[Graph, list[np.ndarray]]:
     return b.build(), inputs
 
 
+NONE_COMPUTED, ALL_COMPUTED = (False, False), (True, True)
+COMPUTED = (NONE_COMPUTED, (True, False), (False, True), ALL_COMPUTED)
+BY_THREADS = {threads: SideBySide(COMPUTED, graph_of, threads=threads) for threads in (1, 2, 3)}
+
+
 @each_target
 def test_computed_weights_give_the_bits_of_constant_ones(target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
-    wanted = run_native(*graph_of(weights=False, bias=False), target)
-    for weights, bias, threads in ((True, False, 1), (True, True, 3), (False, True, 2)):
-        results = run_native(*graph_of(weights=weights, bias=bias), target, threads)
+    wanted = BY_THREADS[1].outputs(NONE_COMPUTED, target)
+    for computed, threads in zip(COMPUTED[1:], BY_THREADS, strict=True):
+        results = BY_THREADS[threads].outputs(computed, target)
         for name, got, constant in zip(CASES, results, wanted, strict=True):
-            if name not in IN_LANES or not weights:
+            if name not in IN_LANES or not computed[0]:
                 np.testing.assert_array_equal(got, constant, err_msg=name)
 
 
 @each_target
 def test_computed_weights_equal_the_records(target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
-    check_native(*graph_of(weights=True, bias=True), target)
+    BY_THREADS[1].check(ALL_COMPUTED, target)
 
 
 @each_target

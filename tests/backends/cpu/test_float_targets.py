@@ -20,7 +20,7 @@ _HEADERS = ("conv_f32", "winograd_f32", "attention_f32", "depthwise_f32", "vmath
 _CALLS = {
     "convolution": "conv_f32(params, operands, scratch, begin, end, 5, 2, 1, 1);",
     "winograd": "winograd_f32(params, operands, scratch, begin, end, 5, 1, 1);",
-    "attention": "attention_f32(params, operands, scratch, begin, end, 4, 2, 3, 3, 1, 1);",
+    "attention": "attention_f32(params, operands, scratch, begin, end, 4, 2, 3, 3, 1, 1, 0);",
     "depthwise": "depthwise_f32(params, operands, scratch, begin, end, 3, 3, 1, 1, 4, 0);",
     "any_window": "depthwise_f32(params, operands, scratch, begin, end, 0, 0, 0, 1, 4, 1);",
     "math": "v_store(scratch, v_tanh(v_erf(v_log(v_rsqrt(v_load(params))))));",

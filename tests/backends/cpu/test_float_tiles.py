@@ -11,6 +11,7 @@ from circlet.backends.cpu.lower.floats.tiles import (
     Registers,
     choose_tile,
     registers_of,
+    task_panels,
     task_tiles,
     vectors_of,
 )
@@ -122,3 +123,18 @@ def test_inner_loops_of_convolution_keep_sums_in_registers(
     assert steps == 4 * tile.pixels * tile.whole
     spilled = [line for loop in loops for line in loop if _STACK.search(line) and _MOVE.match(line)]
     assert not spilled
+
+
+@pytest.mark.parametrize(
+    ("panels", "tasks", "panel_bytes", "wanted"),
+    [
+        (11, 440, 2688, 11),  # all of a product: short sums, and many products
+        (11, 440, 20 << 10, 3),  # those that stay near, as even as they can be
+        (8, 8, 4096, 1),  # few tasks: one panel each, so that threads find work
+        (1, 40, 1 << 20, 1),
+    ],
+)
+def test_a_task_packs_panels_that_stay_near(
+    panels: int, tasks: int, panel_bytes: int, wanted: int
+) -> None:
+    assert task_panels(panels, tasks, panel_bytes) == wanted

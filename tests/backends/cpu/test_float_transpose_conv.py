@@ -10,7 +10,7 @@ from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.target.targets import parse_target
-from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.backends.cpu.cases import Network, SideBySide, each_target
 from tests.windows import transpose_conv_attrs
 
 CASES = {
@@ -36,11 +36,7 @@ def test_strides_that_make_many_products_are_refused_with_their_number() -> None
     assert isinstance(reason, str) and "its strides make 1024 products" in reason
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("case", CASES)
-def test_transposed_convolution_equals_record(case: str, target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
+def _network(case: str) -> Network:
     image, weights, sizes, padding, stride = CASES[case]
     random = np.random.default_rng(1)
     b = builder()
@@ -50,4 +46,13 @@ def test_transposed_convolution_equals_record(case: str, target: str) -> None:
     x = b.input("x", DType.FLOAT32, image)
     attrs = transpose_conv_attrs(padding, stride, stride, "RELU")
     graph = b.output(b.op("TRANSPOSE_CONV", [shape, w, x, offsets], attrs)).build()
-    check_native(graph, [random.standard_normal(image).astype(np.float32)], target)
+    return graph, [random.standard_normal(image).astype(np.float32)]
+
+
+CONVOLUTIONS = SideBySide(CASES, _network)
+
+
+@each_target
+@pytest.mark.parametrize("case", CASES)
+def test_transposed_convolution_equals_record(case: str, target: str) -> None:
+    CONVOLUTIONS.check(case, target)

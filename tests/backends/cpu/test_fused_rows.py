@@ -16,7 +16,7 @@ from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.quotient import DivAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.shape import ReshapeAttrs
-from tests.backends.cpu.cases import Cases, each_target
+from tests.backends.cpu.cases import Cases, each_width
 from tests.backends.cpu.harness import run_native, runnable
 
 ROWS = "FUSED_ROWS"
@@ -57,7 +57,7 @@ def layer_norm(cases: Cases, x: Tensor, kept: int = -1) -> Tensor:
     return make("ADD", [make("MUL", [scaled, gamma], MulAttrs()), beta], AddAttrs())
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("shape", SIZES)
 def test_layer_norm_with_what_surrounds_it_is_one_kernel(
     shape: tuple[int, ...], target: str
@@ -70,7 +70,7 @@ def test_layer_norm_with_what_surrounds_it_is_one_kernel(
     assert op.outputs[0] is cases.outputs[-1]
 
 
-@each_target
+@each_width
 def test_rms_norm_that_drops_its_axis_is_one_kernel(target: str) -> None:
     cases = Cases()
     make = cases.builder.op
@@ -83,7 +83,7 @@ def test_rms_norm_that_drops_its_axis_is_one_kernel(target: str) -> None:
     check_rows(cases, target, [ROWS])
 
 
-@each_target
+@each_width
 def test_reduced_axes_of_one_element_change_nothing(target: str) -> None:
     cases = Cases()
     x = cases.data(DType.FLOAT32, (1, 7, 33))
@@ -94,7 +94,7 @@ def test_reduced_axes_of_one_element_change_nothing(target: str) -> None:
     check_rows(cases, target, [ROWS])
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("shape", [(6, 16), (3, 100), (2, 3, 1001)])
 def test_softmax_spelled_out_keeps_its_powers(shape: tuple[int, ...], target: str) -> None:
     cases = Cases()
@@ -107,7 +107,7 @@ def test_softmax_spelled_out_keeps_its_powers(shape: tuple[int, ...], target: st
     check_rows(cases, target, [ROWS])
 
 
-@each_target
+@each_width
 def test_variance_by_the_mean_of_squares_is_one_kernel(target: str) -> None:
     cases = Cases()
     make = cases.builder.op
@@ -120,7 +120,7 @@ def test_variance_by_the_mean_of_squares_is_one_kernel(target: str) -> None:
     check_rows(cases, target, [ROWS])
 
 
-@each_target
+@each_width
 def test_powers_that_others_read_are_kept_in_their_result(target: str) -> None:
     cases = Cases()
     x = cases.data(DType.FLOAT32, (5, 50))
@@ -130,7 +130,7 @@ def test_powers_that_others_read_are_kept_in_their_result(target: str) -> None:
     check_rows(cases, target, [ROWS])
 
 
-@each_target
+@each_width
 def test_rows_of_several_axes(target: str) -> None:
     cases = Cases()
     cases.outputs.append(layer_norm(cases, cases.data(DType.FLOAT32, (3, 4, 5, 6)), -3))
@@ -139,7 +139,7 @@ def test_rows_of_several_axes(target: str) -> None:
     assert (op.attrs.shape, op.attrs.kept) == ((3, 4, 5, 6), 1)
 
 
-@each_target
+@each_width
 def test_results_of_rows_are_stored_one_by_one(target: str) -> None:
     cases = Cases()
     x = cases.data(DType.FLOAT32, (11, 40))

@@ -98,6 +98,30 @@ def test_one_hots_equal_the_record(target: str) -> None:
 
 
 @each_target
+def test_large_one_hots_equal_the_record(target: str) -> None:
+    """Rows that a task does several of, and rows that several tasks share."""
+    cases = Cases()
+    for dtype, depth in ((DType.FLOAT32, 257), (DType.INT8, 5), (DType.INT64, 3000)):
+        on, off = cases.data(dtype, ()), cases.data(dtype, ())
+        size = cases.constant(np.array(depth, np.int32))
+        for axis in (-1, 0, 1):
+            inputs = [_indices(cases, (3, 50), -1, depth + 1), size, on, off]
+            cases.op("ONE_HOT", inputs, OneHotAttrs(axis), dtype=dtype)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_gathered_elements_equal_the_record(target: str) -> None:
+    """By lanes where elements and indices have 4 bytes, one by one behind the last whole vector."""
+    cases = Cases()
+    for dtype in (DType.FLOAT32, DType.INT32, DType.INT8):
+        for count in (1, 7, 16, 35):
+            data = cases.data(dtype, (3, 40))
+            cases.op("GATHER", [data, _indices(cases, (count,), 0, 40)], GatherAttrs(1))
+    cases.check(target)
+
+
+@each_target
 def test_choices_equal_the_record(target: str) -> None:
     cases = Cases()
     random = np.random.default_rng(0)
@@ -187,4 +211,19 @@ def test_places_of_computed_starts_equal_the_record(target: str) -> None:
             cases.constant(step),
         ]
         cases.op("STRIDED_SLICE", inputs, attrs)
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_windows_from_computed_starts_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype, shape, starts, sizes in (
+        (DType.FLOAT32, (3, 4, 5, 6), (1, 0, 2, 3), (2, 4, 3, 3)),
+        (DType.INT8, (7, 33), (2, 0), (4, 33)),
+        (DType.INT64, (9,), (8,), (1,)),
+        (DType.INT16, (2, 3, 2, 2, 3, 2), (1, 0, 1, 0, 2, 1), (1, 3, 1, 2, 1, 1)),
+    ):
+        begin = cases.given(np.array(starts, np.int32))
+        lengths = cases.constant(np.array(sizes, np.int32))
+        cases.op("SLICE", [cases.data(dtype, shape), begin, lengths])
     cases.check(target, threads=2)

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.lowering import LOWERINGS, Lowering
 from circlet.ir import DType, Quantization
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.operands import limits
-from tests.backends.cpu.cases import Cases, each_target
+from circlet.target.targets import parse_target
+from tests.backends.cpu.cases import Cases, each_target, each_width
+from tests.backends.cpu.harness import run_native
 
 SHAPES = (
     ((5, 7), (7, 3), False, False),
@@ -44,10 +47,34 @@ FEW_ROWS = (
     ((20, 1, 40), (1, 40, 21), False, False),
     ((3, 1, 9), (3, 1, 21), True, False),
 )
+ONE_COLUMN = (
+    ((4, 33, 20), (4, 20, 1), False, False),
+    ((3, 20, 18), (3, 1, 20), True, True),
+    ((2, 5, 3), (2, 3, 1), False, False),
+    ((2, 1, 7, 9), (3, 9, 1), False, False),
+    ((6, 9), (9, 1), False, False),
+    ((1, 5, 9), (4, 9, 1), False, False),
+    ((1, 5, 9), (4, 9, 66), False, False),
+    ((3, 50, 64), (3, 64, 1), False, False),
+    ((2, 3, 70, 33), (3, 33, 1), False, False),
+    ((2, 9, 40), (40, 1), False, False),
+    ((4, 5, 17), (4, 1, 17), False, True),
+    ((50, 16), (2, 16, 1), False, False),
+    ((2, 130, 20), (2, 20, 1), False, False),
+)
+SHORT_SUMS = (
+    ((20, 40, 9), (20, 9, 200), False, False),
+    ((20, 33, 5), (20, 131, 5), False, True),
+    ((9, 2, 11, 7), (9, 1, 7, 150), False, False),
+)
 
 
-@each_target
-@pytest.mark.parametrize("shapes", [SHAPES, FEW_ROWS], ids=["any", "few_rows"])
+@each_width
+@pytest.mark.parametrize(
+    "shapes",
+    [SHAPES, FEW_ROWS, ONE_COLUMN, SHORT_SUMS],
+    ids=["any", "few_rows", "one_column", "short_sums"],
+)
 def test_float_products_equal_the_record(
     shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...], bool, bool]], target: str
 ) -> None:
@@ -61,7 +88,7 @@ def test_float_products_equal_the_record(
     cases.check(target, threads=2)
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("types", [("INT8", "INT8"), ("INT16", "INT16"), ("INT16", "INT8")])
 def test_integer_products_equal_the_record(types: tuple[str, str], target: str) -> None:
     cases = Cases()
@@ -77,6 +104,39 @@ def test_integer_products_equal_the_record(types: tuple[str, str], target: str) 
 
 
 @each_target
+def test_products_of_bytes_equal_the_record_whichever_operand_is_constant(target: str) -> None:
+    cases = Cases()
+    for first, second, adj_x, adj_y in (*SHAPES, *FEW_ROWS, *ONE_COLUMN):
+        quants = Quantization.per_tensor(0.03, 3), Quantization.per_tensor(0.02, -5)
+        pair = [cases.data(DType.INT8, s, q) for s, q in zip((first, second), quants, strict=True)]
+        fixed = [
+            cases.constant(cases.values(DType.INT8, s), q)
+            for s, q in zip((first, second), quants, strict=True)
+        ]
+        for operands in (pair, [pair[0], fixed[1]], [fixed[0], pair[1]]):
+            attrs, quant = BatchMatMulAttrs(adj_x, adj_y), Quantization.per_tensor(0.31, 7)
+            cases.op("BATCH_MATMUL", operands, attrs, quant=quant)
+    cases.check(target, threads=2)
+
+
+def test_sums_of_bytes_at_their_limits_are_exact() -> None:
+    cases, extremes = Cases(), (-128, 127)
+    quant = Quantization.per_tensor(60.0)
+    expected = []
+    for first in extremes:
+        for second in extremes:
+            x, y = np.full((3, 2, 515), first, np.int8), np.full((3, 515, 18), second, np.int8)
+            pair = [cases.given(values, Quantization.per_tensor(0.01, -128)) for values in (x, y)]
+            cases.op("BATCH_MATMUL", pair, quant=quant)
+            real = 515 * (first + 128) * (second + 128) * 0.01 * 0.01
+            expected.append(np.full((3, 2, 18), round(real / 60.0), np.int8))
+    for given, wanted in zip(
+        run_native(cases.graph(), cases.inputs, "native"), expected, strict=True
+    ):
+        np.testing.assert_array_equal(given, wanted)
+
+
+@each_width
 @pytest.mark.parametrize("right", [DType.INT16, DType.INT8])
 def test_sums_of_extremes_keep_all_bits(right: DType, target: str) -> None:
     cases = Cases()
@@ -91,7 +151,7 @@ def test_sums_of_extremes_keep_all_bits(right: DType, target: str) -> None:
     cases.check(target)
 
 
-@each_target
+@each_width
 def test_scales_per_column_reach_their_columns(target: str) -> None:
     cases = Cases()
     for columns in (3, 16, 70):
@@ -101,3 +161,11 @@ def test_scales_per_column_reach_their_columns(target: str) -> None:
         y = cases.constant(weights, Quantization.per_channel(scales, 1))
         cases.op("BATCH_MATMUL", [x, y], quant=Quantization.per_tensor(0.001))
     cases.check(target)
+
+
+def test_a_product_with_one_column_reads_its_matrix_where_it_lies() -> None:
+    cases = Cases()
+    matrix, column = cases.data(DType.FLOAT32, (3, 50, 64)), cases.data(DType.FLOAT32, (3, 64, 1))
+    cases.op("BATCH_MATMUL", [matrix, column], BatchMatMulAttrs())
+    row = LOWERINGS.choose(cases.graph().ops[0], parse_target("generic"))
+    assert isinstance(row, Lowering) and row.name == "matmul_f32_column"

@@ -6,11 +6,11 @@ import numpy as np
 
 from circlet.ir import DType, Quantization
 from circlet.ops.local_response_norm import LocalResponseNormAttrs
-from tests.backends.cpu.cases import Cases, each_target
+from tests.backends.cpu.cases import Cases, each_width
 from tests.backends.cpu.harness import run_native
 
 
-@each_target
+@each_width
 def test_rows_divided_by_their_length_equal_the_record(target: str) -> None:
     cases = Cases()
     for shape in ((1, 768), (1, 4, 4, 3), (500, 37), (3, 1)):
@@ -19,7 +19,7 @@ def test_rows_divided_by_their_length_equal_the_record(target: str) -> None:
     cases.check(target, threads=2)
 
 
-@each_target
+@each_width
 def test_int16_tables_equal_the_record(target: str) -> None:
     cases = Cases()
     every = np.arange(1 << 16, dtype=np.uint16).view(np.int16)
@@ -30,7 +30,7 @@ def test_int16_tables_equal_the_record(target: str) -> None:
     cases.check(target, threads=2)
 
 
-@each_target
+@each_width
 def test_rows_of_bytes_divided_by_their_length_equal_the_record(target: str) -> None:
     cases = Cases()
     for dtype, zero in ((DType.INT8, 0), (DType.UINT8, 128)):
@@ -44,7 +44,7 @@ def test_rows_of_bytes_divided_by_their_length_equal_the_record(target: str) -> 
     cases.check(target, threads=2)
 
 
-@each_target
+@each_width
 def test_channels_divided_by_their_neighbours_equal_the_record(target: str) -> None:
     cases = Cases()
     for beta in (0.5, 0.75, 1.0, 0.3):

@@ -51,7 +51,7 @@ def test_blocks_of_4_bit_weights_use_their_scales() -> None:
     graph = load(path).main
     weights = graph.ops[0].inputs[1]
     assert weights is not None
-    real = blockwise_real(weights, graph.tensors)
+    real = blockwise_real(weights)
     assert real is not None
     wanted = x.astype(np.float64) @ real.T
     assert np.abs(result - wanted).max() <= 1e-5 * np.abs(wanted).max()

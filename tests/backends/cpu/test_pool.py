@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circlet.ir import DType
-from tests.backends.cpu.cases import QUANT, Cases, each_target
+from tests.backends.cpu.cases import QUANT, Cases, each_width
 from tests.windows import pool_attrs
 
 CHANNELS = (1, 3, 16, 67, 130)
@@ -18,7 +18,7 @@ WINDOWS = (
 )
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16])
 def test_pooling_equals_the_record(kind: str, dtype: DType, target: str) -> None:
@@ -30,7 +30,7 @@ def test_pooling_equals_the_record(kind: str, dtype: DType, target: str) -> None
     cases.check(target, threads=2)
 
 
-@each_target
+@each_width
 def test_l2_pooling_equals_the_record(target: str) -> None:
     cases = Cases()
     for channels in CHANNELS:
@@ -39,7 +39,7 @@ def test_l2_pooling_equals_the_record(target: str) -> None:
     cases.check(target)
 
 
-@each_target
+@each_width
 def test_global_pooling_of_extreme_values_rounds_exactly(target: str) -> None:
     cases = Cases()
     for dtype in (DType.INT8, DType.UINT8):
@@ -51,7 +51,7 @@ def test_global_pooling_of_extreme_values_rounds_exactly(target: str) -> None:
     cases.check(target)
 
 
-@each_target
+@each_width
 def test_means_of_many_16_bit_values_round_exactly(target: str) -> None:
     cases = Cases()
     for value in (-32768, -32767, 32766, 32767):

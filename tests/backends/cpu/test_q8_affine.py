@@ -26,7 +26,7 @@ from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.ops.requantize import multiply_by_quantized_multiplier
 from circlet.target.targets import Target
-from tests.backends.cpu.harness import TARGETS, check_native, runnable
+from tests.backends.cpu.harness import AND_V3, check_native, runnable
 from tests.windows import conv2d_attrs
 
 LEAST_AFFINE = 32
@@ -123,7 +123,7 @@ def test_multiples_that_leave_32_bits_have_no_map() -> None:
         ("RELU", "steep", "Q8_AFFINE_GENERAL"),
     ],
 )
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", AND_V3)
 def test_kernels_run_affine_maps_beside_vectors_that_have_none(
     name: str, odd: str, activation: str, form: str
 ) -> None:

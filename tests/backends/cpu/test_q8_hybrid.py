@@ -5,11 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from circlet.ir import DType, Graph, Quantization
+from circlet import Session
+from circlet.formats import dumps
+from circlet.ir import DType, Graph, Model, Quantization
 from circlet.ops.build import builder
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu.cases import Network, SideBySide
-from tests.backends.cpu.harness import TARGETS, check_native
+from tests.backends.cpu.harness import AND_V3, check_native
 from tests.backends.cpu.q8_graphs import Conv, conv_op, random_bytes
 
 CASES = [
@@ -20,6 +23,8 @@ CASES = [
     Conv((2, 6, 7, 24), 0, per_channel=True, activation="RELU6"),
     Conv((2, 6, 7, 5), 0, stride=(2, 2), dilation=(1, 1)),
     Conv((1, 7, 6, 2), 0, (5, 3), multiplier=3, per_channel=True),
+    Conv((2, 41, 23, 33), 5, per_channel=True),  # images in parts
+    Conv((1, 3, 300, 64), 0, per_channel=True),
 ]
 
 
@@ -43,7 +48,7 @@ def _convolution(case: Conv) -> Network:
 CONVOLUTIONS = SideBySide(CASES, _convolution)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", AND_V3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_hybrid_convolution_follows_the_record(case: Conv, target: str) -> None:
     CONVOLUTIONS.check(case, target)
@@ -79,9 +84,23 @@ ROWS = [
 LAYERS = SideBySide(ROWS, _rows)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", AND_V3)
 @pytest.mark.parametrize("case", ROWS, ids=str)
 def test_hybrid_fully_connected_follows_the_record(
     case: tuple[int, int, int, bool], target: str
 ) -> None:
     LAYERS.check(case, target)
+
+
+@pytest.mark.parametrize(("first", "other"), [(48, 6), (6, 48)])
+def test_images_in_parts_and_whole_ones_stand_for_each_other_at_other_sizes(
+    first: int, other: int
+) -> None:
+    case = Conv((1, first, 40, 24), 5, per_channel=True)
+    graph = _conv_graph(case, np.zeros(case.image, np.float32), np.random.default_rng(2))
+    data = np.random.default_rng(3).normal(0, 1, (1, other, 40, 24)).astype(np.float32)
+    session = Session(dumps(Model([graph]), "tflite"), strict=True, threads=2)
+    (got,) = session.resized({"x": data.shape}).run([data]).values()
+    fresh = _conv_graph(replace(case, image=data.shape), data, np.random.default_rng(2))
+    (want,) = evaluate_graph(fresh, [data])
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-4)

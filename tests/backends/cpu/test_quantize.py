@@ -7,7 +7,7 @@ import pytest
 
 from circlet.ir import DType, Quantization
 from circlet.ops.quantize import CastAttrs
-from tests.backends.cpu.cases import QUANT, Cases, each_target
+from tests.backends.cpu.cases import QUANT, Cases, each_width
 
 STORED = (DType.INT8, DType.UINT8, DType.INT16)
 EDGES = np.array(
@@ -18,7 +18,7 @@ FINER = Quantization.per_tensor(0.013, 20)
 COARSER = Quantization.per_tensor(0.9, 1)
 
 
-@each_target
+@each_width
 def test_quantising_floats_equals_the_record(target: str) -> None:
     cases = Cases()
     for dtype in STORED:
@@ -28,7 +28,7 @@ def test_quantising_floats_equals_the_record(target: str) -> None:
     cases.check(target)
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("scale", [0.05, 1 / 255, 0.0078125, 3.1e-5, 1e-39, 7e37, 3e38])
 def test_halves_and_their_neighbours_round_as_the_record_does(scale: float, target: str) -> None:
     cases = Cases()
@@ -44,7 +44,7 @@ def test_halves_and_their_neighbours_round_as_the_record_does(scale: float, targ
     cases.check(target)
 
 
-@each_target
+@each_width
 def test_requantising_equals_the_record(target: str) -> None:
     cases = Cases()
     for source in STORED:
@@ -55,7 +55,7 @@ def test_requantising_equals_the_record(target: str) -> None:
     cases.check(target, threads=2)
 
 
-@each_target
+@each_width
 def test_dequantising_equals_the_record(target: str) -> None:
     cases = Cases()
     for dtype in STORED:
@@ -65,7 +65,7 @@ def test_dequantising_equals_the_record(target: str) -> None:
     cases.check(target)
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("source", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32])
 def test_casts_equal_the_record(source: DType, target: str) -> None:
     cases = Cases()

@@ -109,3 +109,13 @@ def test_svdf_equals_the_record(target: str) -> None:
         for dtype in (DType.FLOAT32, DType.INT8, DType.INT16)
     ]
     check_runs(graphs, target)
+
+
+@each_target
+def test_svdf_over_narrow_weights_equals_the_record(target: str) -> None:
+    graphs = [
+        svdf_graph(sizes, DType.FLOAT32, weights=weights, asymmetric=asymmetric)
+        for sizes in SVDF_SIZES
+        for weights, asymmetric in ((DType.INT8, False), (DType.UINT8, True))
+    ]
+    check_runs(graphs, target)

@@ -11,7 +11,7 @@ from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.target.targets import parse_target
-from tests.backends.cpu.cases import SideBySide, each_target
+from tests.backends.cpu.cases import SideBySide, each_width
 from tests.recurrent_layers import GATES, Layer, layer_graph
 
 CASES = (
@@ -33,7 +33,7 @@ def _compiled() -> SideBySide[int]:
     return SideBySide(range(len(CASES)), lambda index: layer_graph(CASES[index]))
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("index", range(len(CASES)), ids=lambda i: f"{CASES[i].kind}{i}")
 def test_a_layer_gives_what_its_record_gives(index: int, target: str) -> None:
     _compiled().check(index, target)

@@ -24,6 +24,14 @@ LSTMS = (
     Pair(TWO_LSTM, (1, 4, 3, 33, 5), has_input=False, projection=3, clips=(0.4, 0.3), merge=True),
     Pair(TWO_LSTM, aux="input"),
 )
+RNNS = (
+    Pair(RNN, (3, 1, 5, 17, 1)),
+    Pair(sizes=(1, 4, 6, 70, 1), time_major=True, activation="RELU6"),
+    Pair(TWO_RNN),
+    Pair(TWO_RNN, time_major=True, merge=True),
+    Pair(TWO_RNN, aux="weights", merge=True),
+    Pair(TWO_RNN, aux="input", time_major=True),
+)
 FORMS = (
     Pair(RNN, (3, 1, 5, 17, 1)),
     *(Pair(activation=name) for name in ("NONE", "RELU", "RELU6")),
@@ -36,9 +44,10 @@ FORMS = (
     *LSTMS,
     *(
         replace(form, weights=DType.INT8, asymmetric=asymmetric)
-        for form in LSTMS
+        for form in (*LSTMS, *RNNS)
         for asymmetric in (False, True)
     ),
+    Pair(RNN, weights=DType.UINT8),
 )
 
 
@@ -62,8 +71,8 @@ def test_gru_gives_what_its_record_gives(target: str) -> None:
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        (Pair(weights=DType.INT8), "8-bit weights"),
         (Pair(activation="RELU_N1_TO_1"), "fused activation"),
+        (Pair(activation="RELU_N1_TO_1", weights=DType.INT8), "fused activation"),
         (Pair(TWO_LSTM, aux="weights"), "auxiliary input"),
     ],
 )

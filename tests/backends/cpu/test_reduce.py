@@ -7,7 +7,7 @@ import pytest
 
 from circlet.ir import DType, Quantization
 from circlet.ops.reduce import ArgAttrs, ReducerAttrs
-from tests.backends.cpu.cases import QUANT, Cases, each_target
+from tests.backends.cpu.cases import QUANT, Cases, each_width
 
 FORMS = (
     ((2, 7, 7, 130), (1, 2)),
@@ -26,7 +26,7 @@ FORMS = (
 OUT = Quantization.per_tensor(0.031, -11)
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("kind", ["MEAN", "SUM", "REDUCE_MAX"])
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32])
 def test_reductions_equal_the_record(kind: str, dtype: DType, target: str) -> None:
@@ -41,7 +41,7 @@ def test_reductions_equal_the_record(kind: str, dtype: DType, target: str) -> No
     cases.check(target, threads=2)
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("kind", ["REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"])
 def test_extremes_products_and_logic_equal_the_record(kind: str, target: str) -> None:
     cases = Cases()
@@ -57,7 +57,16 @@ def test_extremes_products_and_logic_equal_the_record(kind: str, target: str) ->
     cases.check(target, threads=2)
 
 
-@each_target
+def test_sums_of_large_integers_equal_the_record() -> None:
+    cases = Cases()
+    values = np.random.default_rng(3).integers(-(2**62), 2**62, (3, 4, 5, 6))
+    for axes in ((0,), (3,), (1, 2), (0, 1, 2, 3), (0, 2)):
+        wanted = cases.constant(np.array(axes, np.int32))
+        cases.op("SUM", [cases.given(values), wanted], ReducerAttrs(keep_dims=axes == (3,)))
+    cases.check("native")
+
+
+@each_width
 def test_a_mean_of_many_large_floats_keeps_its_digits(target: str) -> None:
     cases = Cases()
     values = cases.values(DType.FLOAT32, (1, 112, 112, 24), 0.1) + np.float32(1000)
@@ -67,7 +76,7 @@ def test_a_mean_of_many_large_floats_keeps_its_digits(target: str) -> None:
     cases.check(target, tolerance=1e-6)
 
 
-@each_target
+@each_width
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32])
 @pytest.mark.parametrize(("kind", "attrs"), [("ARG_MAX", ArgAttrs), ("ARG_MIN", ArgAttrs)])
 def test_positions_equal_the_record(kind: str, attrs: type, dtype: DType, target: str) -> None:

@@ -15,8 +15,8 @@ from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.shape import ReshapeAttrs
-from tests.backends.cpu.cases import Cases
-from tests.backends.cpu.harness import TARGETS, run_native, runnable
+from tests.backends.cpu.cases import Cases, SideBySide
+from tests.backends.cpu.harness import TARGETS, run_native
 from tests.windows import conv2d_attrs
 
 F32 = DType.FLOAT32
@@ -173,17 +173,22 @@ def _kinds(cases: Cases) -> list[str]:
     return [op.kind for op in _fused(cases.graph()).ops]
 
 
+def _fused_network(name: str) -> tuple[Graph, list[np.ndarray]]:
+    graph, inputs = _network(name)
+    return _fused(graph), inputs
+
+
+FUSED = SideBySide(NETWORKS, _fused_network, threads=2)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_sum_equals_its_parts(name: str, target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
-    graph, inputs = _network(name)
-    fused = _fused(graph)
+    fused, inputs = _fused_network(name)
     kinds = [op.kind for op in fused.ops]
     assert "FUSED_RESIDUAL" in kinds and not {"ADD", "PAD"} & set(kinds)
-    (wanted,) = evaluate_graph(graph, inputs)
-    (got,) = run_native(fused, inputs, target, threads=2)
+    (wanted,) = evaluate_graph(_network(name)[0], inputs)
+    (got,) = FUSED.outputs(name, target)
     assert np.abs(got - wanted).max() <= 1e-5 * max(1.0, np.abs(wanted).max())
 
 

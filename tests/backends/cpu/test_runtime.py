@@ -137,14 +137,13 @@ def _run_until_cancelled(binding: Binding) -> None:
 
 def test_cancel_stops_the_run_in_progress_and_no_later_one() -> None:
     target = np.zeros(2, np.int32)
-    binding = Binding(native.executable(native.output_plan(native.SLOW, 2, 400)), [], [target], 2)
+    binding = Binding(native.executable(native.output_plan(native.SLOW, 2, 2000)), [], [target], 2)
     binding.cancel()
     timer = threading.Timer(0.02, binding.cancel)
     timer.start()
-    start = time.monotonic()
     with pytest.raises(CancelledError):
         binding.run()
-    assert time.monotonic() - start < 2
+    assert target.max() < 2_000_000_000  # what all steps would have counted
     timer.join()
     binding.cancel()
     with pytest.raises(DeadlineError):

@@ -38,6 +38,17 @@ def test_transposes_equal_the_record(target: str) -> None:
 
 
 @each_target
+def test_matrices_are_transposed_by_whole_lines(target: str) -> None:
+    """With rows of whole blocks, and with last blocks that overlap those before them."""
+    cases = Cases()
+    for dtype in (DType.FLOAT32, DType.INT32):
+        for rows, columns in ((16, 16), (48, 200), (64, 1024), (79, 130), (200, 24)):
+            data = cases.data(dtype, (rows, columns))
+            cases.op("TRANSPOSE", [data, _ints(cases, (1, 0))])
+    cases.check(target, threads=2)
+
+
+@each_target
 def test_planes_of_few_channels_are_woven_and_taken_apart(target: str) -> None:
     cases = Cases()
     for dtype in TYPES:

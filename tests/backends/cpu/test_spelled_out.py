@@ -64,6 +64,75 @@ def scaled_dot_product(s: Spelled) -> str:
     return s("MatMul", s("Softmax", s("Add", scores, mask), axis=-1), "x")
 
 
+def _turned_flat(s: Spelled, k: str) -> str:
+    """Keys turned as stacks of one axis, as torch.onnx does for heads of any number."""
+    flat = s("Transpose", s("Reshape", k, np.array([-1, 16, 8])), perm=[0, 2, 1])
+    return s("Reshape", flat, np.array([2, 3, 8, 16]))
+
+
+def exported(s: Spelled) -> str:
+    """torch.onnx's of a mask of conditions: rows that are masked as a whole become 0."""
+    root = 8.0**-0.25
+    scores = s("MatMul", s("Mul", "x", root), s("Mul", _turned_flat(s, "x"), root))
+    mask = s("Where", "keep", 0.0, -np.inf)
+    weights = s("Softmax", s("Add", scores, mask), axis=-1)
+    return s("MatMul", s("Where", s("IsNaN", weights), 0.0, weights), "x")
+
+
+def exported_causal(s: Spelled) -> str:
+    """torch.onnx's of a causal mask, which is computed of sizes."""
+    ones = s("Trilu", s("Expand", 1.0, np.array([16, 16])), upper=0)
+    mask = s("Where", s("Equal", ones, 0.0), float(np.finfo(np.float32).min), 0.0)
+    root = 8.0**-0.25
+    scores = s("MatMul", s("Mul", "x", root), s("Mul", _turned_flat(s, "x"), root))
+    return s("MatMul", s("Softmax", s("Add", scores, mask), axis=-1), "x")
+
+
+def exported_groups(s: Spelled) -> str:
+    """torch.onnx's of queries that share keys: the one head is repeated."""
+    head = s("Slice", "x", np.array([0]), np.array([1]), np.array([1]))
+    wide = s("Expand", s("Unsqueeze", head, np.array([2])), np.array([2, 1, 3, 16, 8]))
+    keys = s("Reshape", wide, np.array([2, 3, 16, 8]))
+    root = 8.0**-0.25
+    scores = s("MatMul", s("Mul", "x", root), s("Mul", _turned_flat(s, keys), root))
+    return s("MatMul", s("Softmax", scores, axis=-1), keys)
+
+
+def causal_and_padded(s: Spelled) -> str:
+    """GPT-2's: a choice, and a mask of padding that is added after it."""
+    scores = s("Div", s("MatMul", "x", s("Transpose", "x", perm=[0, 1, 3, 2])), np.sqrt(8.0))
+    tri = np.tril(np.ones((1, 1, 16, 16), bool))
+    chosen = s("Where", tri, scores, float(np.finfo(np.float32).min))
+    padded = s("Where", "keep", 0.0, -1e4)
+    return s("MatMul", s("Softmax", s("Add", chosen, padded), axis=-1), "x")
+
+
+def biased(s: Spelled) -> str:
+    """T5's and ALiBi's: a bias of positions and a mask, without a factor."""
+    bias = np.random.default_rng(2).standard_normal((1, 3, 16, 16))
+    scores = s("Add", s("MatMul", "x", s("Transpose", "x", perm=[0, 1, 3, 2])), bias)
+    masked = s("Add", scores, s("Where", "keep", 0.0, -1e9))
+    return s("MatMul", s("Softmax", masked, axis=-1), "x")
+
+
+def windows(s: Spelled) -> str:
+    """Swin's: a bias of positions, and a mask of windows, for which these have an axis."""
+    rng = np.random.default_rng(2)
+    scores = s("MatMul", s("Mul", "x", 0.3), s("Transpose", "x", perm=[0, 1, 3, 2]))
+    biased = s("Add", scores, rng.standard_normal((1, 3, 16, 16)))
+    apart = s("Reshape", biased, np.array([1, 2, 3, 16, 16]))
+    masked = s("Add", apart, np.where(rng.random((1, 2, 1, 16, 16)) < 0.3, -100.0, 0.0))
+    together = s("Reshape", masked, np.array([2, 3, 16, 16]))
+    return s("MatMul", s("Softmax", together, axis=-1), "x")
+
+
+def scaled_late(s: Spelled) -> str:
+    """A bias that is scaled together with the product, as with relative positions."""
+    bias = np.random.default_rng(2).standard_normal((3, 16, 16))
+    scores = s("Add", s("MatMul", "x", s("Transpose", "x", perm=[0, 1, 3, 2])), bias)
+    return s("MatMul", s("Softmax", s("Mul", scores, 8.0**-0.5), axis=-1), "x")
+
+
 def causal(s: Spelled) -> str:
     """GPT's: a choice of the lowest number after the division."""
     scores = s("Div", s("MatMul", "x", s("Transpose", "x", perm=[0, 1, 3, 2])), np.sqrt(8.0))
@@ -104,7 +173,14 @@ def layer_norm(s: Spelled) -> str:
     [
         (bert, "FUSED_ATTENTION"),
         (scaled_dot_product, "FUSED_ATTENTION"),
+        (exported, "FUSED_ATTENTION"),
+        (exported_causal, "FUSED_ATTENTION"),
+        (exported_groups, "FUSED_ATTENTION"),
         (causal, "FUSED_ATTENTION"),
+        (causal_and_padded, "FUSED_ATTENTION"),
+        (biased, "FUSED_ATTENTION"),
+        (windows, "FUSED_ATTENTION"),
+        (scaled_late, "FUSED_ATTENTION"),
         (by_powers, "FUSED_ATTENTION"),
         (silu, "FUSED_ELEMENTWISE"),
         (silu_by_powers, "FUSED_ELEMENTWISE"),

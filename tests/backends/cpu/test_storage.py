@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from circlet.ops.split import SplitAttrs, UnpackAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.partition import partition
 from circlet.target.targets import native_target
-from tests.backends.cpu.harness import check_native
+from tests.backends.cpu.cases import Network, SideBySide
 from tests.evaluate import random_inputs
 from tests.windows import conv2d_attrs, pool_attrs
 
@@ -347,13 +348,22 @@ ARRANGEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [F32, I8], ids=lambda dtype: dtype.name)
+def _network(case: tuple[Callable[[Net], Graph], DType]) -> Network:
+    arrange, dtype = case
+    graph = arrange(Net(dtype))
+    return graph, random_inputs(graph)
+
+
+TYPES = (F32, I8)
+ARRANGED = SideBySide(product(ARRANGEMENTS, TYPES), _network, threads=2)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("arrange", ARRANGEMENTS, ids=lambda function: function.__name__)
 def test_storage_does_not_show_in_the_results(
     arrange: Callable[[Net], Graph], dtype: DType
 ) -> None:
-    graph = arrange(Net(dtype))
-    check_native(graph, random_inputs(graph), threads=2)
+    ARRANGED.check((arrange, dtype), "native")
 
 
 def test_there_are_arrangements() -> None:

@@ -10,7 +10,7 @@ from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.resize import ResizeAttrs
-from tests.backends.cpu.cases import Cases, each_target
+from tests.backends.cpu.cases import Cases, Network, SideBySide, each_target
 from tests.windows import conv2d_attrs, pool_attrs
 
 CHANNELS = 19
@@ -56,9 +56,8 @@ KINDS = [
 ]
 
 
-@each_target
-@pytest.mark.parametrize("kind", KINDS)
-def test_results_land_inside_borders_and_are_read_there(kind: str, target: str) -> None:
+def _read_by_all(kind: str) -> Network:
+    """An image that an op of the kind makes, which ops of all kinds read."""
     cases = Cases()
     image = _made(cases, kind, cases.data(DType.FLOAT32, (1, 6, 7, CHANNELS)))
     cases.outputs.clear()
@@ -70,7 +69,16 @@ def test_results_land_inside_borders_and_are_read_there(kind: str, target: str) 
     readers = [reader for reader in KINDS if reader != "CONCATENATION"]
     results = [_made(cases, reader, image) for reader in readers]
     cases.op("CONCATENATION", [*results, image], ConcatenationAttrs(3))
-    cases.check(target, threads=2)
+    return cases.graph(), cases.inputs
+
+
+READ_BY_ALL = SideBySide(KINDS, _read_by_all, threads=2)
+
+
+@each_target
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_land_inside_borders_and_are_read_there(kind: str, target: str) -> None:
+    READ_BY_ALL.check(kind, target)
 
 
 @each_target

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.loader import Binding, Executable
 from circlet.backends.cpu.passes import PASSES
 from circlet.backends.cpu.passes.stripes import StripeFusion, copy_inputs, stripe_edges
-from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.evaluate import evaluate_graph
@@ -21,8 +19,8 @@ from circlet.ops.layout import ConcatenationAttrs
 from circlet.passes import Rewriter
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
-from tests.backends.cpu.cases import Cases
-from tests.backends.cpu.harness import TARGETS, run_native, runnable, runtime
+from tests.backends.cpu.cases import Cases, Network, SideBySide, each_target
+from tests.backends.cpu.harness import run_native
 from tests.windows import conv2d_attrs, depthwise_attrs
 
 F32, I8, U8 = DType.FLOAT32, DType.INT8, DType.UINT8
@@ -154,10 +152,13 @@ CHAINS: dict[str, Callable[[Layers], None]] = {
 }
 
 
-def _network(dtype: DType) -> tuple[Graph, list[np.ndarray]]:
+CHAINS_OF_U8 = ("expanded", "valid", "from_pixels", "inside")  # those with borders of each kind
+
+
+def _network(dtype: DType) -> Network:
     cases = Cases()
-    for build in CHAINS.values():
-        build(Layers(cases, dtype))
+    for name in CHAINS_OF_U8 if dtype is U8 else CHAINS:
+        CHAINS[name](Layers(cases, dtype))
     return cases.graph(), cases.inputs
 
 
@@ -170,43 +171,38 @@ def _striped(graph: Graph, buffer_bytes: int, *, copies: bool = False) -> Graph:
     return made
 
 
-def _results(
-    graph: Graph, inputs: list[np.ndarray], target: str, *thread_counts: int
-) -> Iterator[list[np.ndarray]]:
-    """Outputs for each number of threads; compiled once."""
-    (whole,), chosen = partition(graph, dict.fromkeys(graph.ops, "cpu")), parse_target(target)
-    compiled = compile_partition(whole, chosen, 1)
-    images = compile_units([UnitSource(text, chosen) for text in compiled.units])
-    executable = Executable(runtime(), compiled.plan, compiled.constants, images)
-    for threads in thread_counts:
-        made = {t: np.zeros(t.static_shape, t.dtype.numpy) for t in whole.outputs}
-        given = dict(zip(graph.inputs, inputs, strict=True))
-        Binding(executable, [given[t] for t in whole.inputs], list(made.values()), threads).run()
-        yield [made[t] for t in graph.outputs]
+BUFFER_BYTES = {I8: 0, U8: 1 << 12, F32: 1 << 12}
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("dtype", "buffer_bytes"), [(I8, 0), (U8, 1 << 12)])
-def test_stripes_of_bytes_equal_the_records(dtype: DType, buffer_bytes: int, target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
+def _in_stripes(dtype: DType) -> Network:
     graph, inputs = _network(dtype)
-    striped = _striped(graph, buffer_bytes, copies=dtype is U8)
+    return _striped(graph, BUFFER_BYTES[dtype], copies=dtype is not I8), inputs
+
+
+def _either(is_striped: bool) -> Network:
+    return _in_stripes(F32) if is_striped else _network(F32)
+
+
+BYTES = {n: SideBySide((I8, U8), _in_stripes, threads=n) for n in (1, 2, 3)}
+FLOATS = {n: SideBySide((False, True), _either, threads=n) for n in (1, 2)}
+
+
+@each_target
+@pytest.mark.parametrize("dtype", [I8, U8])
+def test_stripes_of_bytes_equal_the_records(dtype: DType, target: str) -> None:
+    striped, inputs = _in_stripes(dtype)
     assert {op.kind for op in striped.ops} == {FUSED_STRIPE, "CONCATENATION"}
-    wanted = evaluate_graph(graph, inputs)
-    for results in _results(striped, inputs, target, 1, 2, 3):
-        for got, known in zip(results, wanted, strict=True):
+    wanted = evaluate_graph(_network(dtype)[0], inputs)
+    for each in BYTES.values():
+        for got, known in zip(each.outputs(dtype, target), wanted, strict=True):
             np.testing.assert_array_equal(got, known)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_target
 def test_stripes_of_floats_equal_their_layers(target: str) -> None:
-    if runnable(target) is None:
-        pytest.skip(f"this CPU cannot run {target}")
-    graph, inputs = _network(F32)
-    (wanted,) = _results(graph, inputs, target, 2)
-    for results in _results(_striped(graph, 1 << 12, copies=True), inputs, target, 1, 2):
-        for got, known in zip(results, wanted, strict=True):
+    wanted = FLOATS[2].outputs(False, target)
+    for each in FLOATS.values():
+        for got, known in zip(each.outputs(True, target), wanted, strict=True):
             np.testing.assert_array_equal(got, known)
 
 

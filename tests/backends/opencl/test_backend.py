@@ -274,3 +274,16 @@ def test_blocks_of_the_arena_are_aligned() -> None:
     made = compile_partition(_partition(), FACTS, job().budget)
     assert all(isinstance(block, Block) and block.size_bytes % 512 == 0 for block in made.blocks)
     assert all(offset % 512 == 0 for offset in made.memory.offsets)
+
+
+@on_device
+def test_programs_belong_to_the_device_that_built_them() -> None:
+    from circlet.backends.opencl.device import chosen_device
+
+    b = builder()
+    model = b.output(b.op("NEG", [b.input("x", DType.FLOAT32, (3,))])).model()
+    for _ in range(2):
+        session = Session(model, backends=("opencl",), strict=True)
+        (got,) = session.run([np.ones(3, np.float32)]).values()
+        assert got.tolist() == [-1, -1, -1]
+        chosen_device.cache_clear()

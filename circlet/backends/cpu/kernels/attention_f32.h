@@ -103,9 +103,10 @@ CIRCLET_INLINE vf attention_f32_mask(const struct attention_f32_params *p, const
 
 /* A row of scores, of whole vectors, to its powers; returns the reciprocal of their sum, by
  * which the results are scaled as they are stored: fewer products than scaling the powers.
- * Differences to the maximum are never positive, so that no power overflows. */
+ * Differences to the maximum are never positive, so that no power overflows. With GUARD, a row
+ * whose sum is not a number is 0. */
 CIRCLET_INLINE float attention_f32_powers(const struct attention_f32_params *p, float *row,
-                                          const float *mask, const int MASK) {
+                                          const float *mask, const int MASK, const int GUARD) {
     vf least = v_splat(-__builtin_inff()), best = least, sum = v_zero();
     for (int64_t key = 0; key < p->keys; key += CIRCLET_LANES) {
         vf x = v_load(row + key);
@@ -120,7 +121,12 @@ CIRCLET_INLINE float attention_f32_powers(const struct attention_f32_params *p, 
         v_store(row + key, x);
         sum += x;
     }
-    return 1.0f / v_fold_add(sum);
+    float total = v_fold_add(sum);
+    if (GUARD && total != total) {
+        for (int64_t key = 0; key < p->keys; key += CIRCLET_LANES) v_store(row + key, v_zero());
+        return 0.0f;
+    }
+    return 1.0f / total;
 }
 
 struct attention_f32_memory {
@@ -133,7 +139,8 @@ CIRCLET_INLINE void attention_f32_block(const struct attention_f32_params *p,
                                         struct attention_f32_memory at, const float *q,
                                         const float *mask, float *out, const int MR,
                                         const int NV, const int OMR, const int ONV,
-                                        const int HALF, const int MASK, const int BF16) {
+                                        const int HALF, const int MASK, const int GUARD,
+                                        const int BF16) {
     const int width = NV * CIRCLET_LANES, out_width = CONV_F32_WIDTH(ONV, HALF);
     const int64_t deep = attention_f32_packed(p->depth, BF16) * width;
     const int64_t tall = attention_f32_packed(p->keys, BF16) * out_width;
@@ -145,7 +152,8 @@ CIRCLET_INLINE void attention_f32_block(const struct attention_f32_params *p,
                                NV, 0, BF16);
     for (int64_t row = 0; row < p->block_rows; row++) {
         float *scores = at.scores + row * p->pitch;
-        at.factors[row] = attention_f32_powers(p, scores, mask + row * p->mask_row, MASK);
+        at.factors[row] = attention_f32_powers(p, scores, mask + row * p->mask_row, MASK,
+                                                GUARD);
         if (BF16) bf16_cast((uint16_t *)at.scores + row * p->pitch, scores, p->keys);
     }
     w = at.v;
@@ -159,7 +167,7 @@ CIRCLET_INLINE void attention_f32_tasks(const struct attention_f32_params *p,
                                         void *const *operands, void *scratch, int64_t begin,
                                         int64_t end, const int MR, const int NV, const int OMR,
                                         const int ONV, const int HALF, const int MASK,
-                                        const int BF16) {
+                                        const int GUARD, const int BF16) {
     const int width = NV * CIRCLET_LANES, out_width = CONV_F32_WIDTH(ONV, HALF);
     struct attention_f32_memory at;
     at.k = scratch;
@@ -183,7 +191,8 @@ CIRCLET_INLINE void attention_f32_tasks(const struct attention_f32_params *p,
         for (int64_t next = 0; next < p->task_rows; next += p->block_rows) {
             int64_t row = first + s_min_i64(next, p->task_rows - p->block_rows);
             attention_f32_block(p, at, q + row * p->depth, mask + row * p->mask_row,
-                                out + row * p->columns, MR, NV, OMR, ONV, HALF, MASK, BF16);
+                                out + row * p->columns, MR, NV, OMR, ONV, HALF, MASK, GUARD,
+                                BF16);
         }
     }
 }
@@ -191,15 +200,16 @@ CIRCLET_INLINE void attention_f32_tasks(const struct attention_f32_params *p,
 CIRCLET_INLINE void attention_f32(const struct attention_f32_params *p, void *const *operands,
                                   void *scratch, int64_t begin, int64_t end, const int MR,
                                   const int NV, const int OMR, const int ONV, const int HALF,
-                                  const int MASK) {
-    attention_f32_tasks(p, operands, scratch, begin, end, MR, NV, OMR, ONV, HALF, MASK, 0);
+                                  const int MASK, const int GUARD) {
+    attention_f32_tasks(p, operands, scratch, begin, end, MR, NV, OMR, ONV, HALF, MASK, GUARD, 0);
 }
 
 CIRCLET_INLINE void attention_bf16(const struct attention_bf16_params *p, void *const *operands,
                                    void *scratch, int64_t begin, int64_t end, const int MR,
                                    const int NV, const int OMR, const int ONV, const int HALF,
-                                   const int MASK) {
-    attention_f32_tasks(&p->f32, operands, scratch, begin, end, MR, NV, OMR, ONV, HALF, MASK, 1);
+                                   const int MASK, const int GUARD) {
+    attention_f32_tasks(&p->f32, operands, scratch, begin, end, MR, NV, OMR, ONV, HALF, MASK,
+                        GUARD, 1);
 }
 
 #endif

@@ -92,7 +92,7 @@ CIRCLET_INLINE void conv_bf16(const struct conv_bf16_params *params, void *const
     for (int64_t task = begin; task < end; task++) {
         struct conv_f32_task t = conv_f32_task(p, task, NV * CIRCLET_LANES);
         const float *w = (const float *)operands[1] + t.block * (taps + 1) * NV * CIRCLET_LANES;
-        for (; t.tile < t.stop; t.tile++) {
+        for (; t.tile < t.stop; conv_f32_next(p, &t)) {
             struct conv_f32_place at = conv_f32_place(p, &t, MR);
             conv_bf16_tile(p, (const uint16_t *)operands[0] + at.in, w,
                            (float *)operands[2] + at.out, add + at.add, t.left,

@@ -47,6 +47,7 @@ struct conv_f32_params {
     int32_t group_channels; /* output channels of a group */
     int32_t group_inputs;   /* input channels of a group */
     int32_t add_channels;   /* channels of the addend; it is zero for those behind */
+    int32_t fetches;    /* whether tiles fetch the lines that they end with, which lie far away */
     float low;          /* smallest result */
     float high;         /* largest result */
 };
@@ -54,7 +55,6 @@ struct conv_f32_params {
 #define CONV_F32_WIDTH(NV, HALF) ((NV) * CIRCLET_LANES - (HALF) * CIRCLET_LANES / 2)
 #define CONV_F32_LINE 64 /* bytes that are fetched at once */
 #define CONV_F32_FETCH(at) __builtin_prefetch(at, 0, 2)
-#define CONV_F32_DEEP 64 /* steps of depth in which fetching what a tile ends with pays */
 
 #if CIRCLET_VBYTES == 64
 /* Lanes of the lower half alone; those above have no defined value. */
@@ -221,15 +221,29 @@ CIRCLET_INLINE void conv_f32_tile(const struct conv_f32_params *p, const float *
     conv_f32_end(acc, p, out, add, left, added, MR, NV, HALF, ADD);
 }
 
+/* Elements from the starts of the operands to those of a tile. */
+struct conv_f32_place {
+    int64_t in, out, add;
+};
+
 /* `task_tiles` tiles of one channel block; blocks of the same tiles follow each other. The weights
  * of a block stay in the first-level cache for all tiles of a task, the input of the tiles in the
  * second-level cache for all blocks. */
 struct conv_f32_task {
     uint32_t tile, stop, block;
+    uint32_t row, column; /* of the tile, in rows of tiles */
     int64_t left;     /* channels of the group from the block's first on */
     int64_t channel;  /* the block's first */
     int64_t in_group; /* the group's first input channel */
+    struct conv_f32_place start; /* of the row */
 };
+
+CIRCLET_INLINE void conv_f32_find_row(const struct conv_f32_params *p, struct conv_f32_task *t) {
+    int64_t batch = t->row / (uint32_t)p->height, y = t->row % (uint32_t)p->height;
+    t->start = (struct conv_f32_place){strides_at(&p->in, batch, y, 0) + t->in_group,
+                                       strides_at(&p->out, batch, y, 0) + t->channel,
+                                       strides_at(&p->add, batch, y, 0) + t->channel};
+}
 
 CIRCLET_INLINE struct conv_f32_task conv_f32_task(const struct conv_f32_params *p, int64_t task,
                                                   const int width) {
@@ -237,25 +251,35 @@ CIRCLET_INLINE struct conv_f32_task conv_f32_task(const struct conv_f32_params *
     uint32_t block = (uint32_t)task % (uint32_t)p->blocks;
     uint32_t group = block / (uint32_t)p->group_blocks;
     int64_t first = (int64_t)(block % (uint32_t)p->group_blocks) * width;
-    uint32_t stop = (uint32_t)s_min_i64((int64_t)tile + p->task_tiles, p->tiles);
-    return (struct conv_f32_task){tile, stop, block, p->group_channels - first,
-                                  (int64_t)group * p->group_channels + first,
-                                  (int64_t)group * p->group_inputs};
+    struct conv_f32_task t = {
+        .tile = tile,
+        .stop = (uint32_t)s_min_i64((int64_t)tile + p->task_tiles, p->tiles),
+        .block = block,
+        .row = tile / (uint32_t)p->row_tiles,
+        .column = tile % (uint32_t)p->row_tiles,
+        .left = p->group_channels - first,
+        .channel = (int64_t)group * p->group_channels + first,
+        .in_group = (int64_t)group * p->group_inputs,
+    };
+    conv_f32_find_row(p, &t);
+    return t;
 }
-
-/* Elements from the starts of the operands to those of a tile. */
-struct conv_f32_place {
-    int64_t in, out, add;
-};
 
 CIRCLET_INLINE struct conv_f32_place conv_f32_place(const struct conv_f32_params *p,
                                                     const struct conv_f32_task *t, const int MR) {
-    uint32_t row = t->tile / (uint32_t)p->row_tiles;
-    int64_t x = s_min_i64((int64_t)(t->tile % (uint32_t)p->row_tiles) * MR, p->width - MR);
-    int64_t batch = row / (uint32_t)p->height, y = row % (uint32_t)p->height;
-    return (struct conv_f32_place){strides_at(&p->in, batch, y, x) + t->in_group,
-                                   strides_at(&p->out, batch, y, x) + t->channel,
-                                   strides_at(&p->add, batch, y, x) + t->channel};
+    int64_t x = s_min_i64((int64_t)t->column * MR, p->width - MR);
+    return (struct conv_f32_place){t->start.in + x * p->in.pixel,
+                                   t->start.out + x * p->out.pixel,
+                                   t->start.add + x * p->add.pixel};
+}
+
+/* On to the next tile: nothing is divided but where a row begins, so that its addresses are known
+ * long before the tile ahead of it is done. */
+CIRCLET_INLINE void conv_f32_next(const struct conv_f32_params *p, struct conv_f32_task *t) {
+    t->tile++, t->column++;
+    if (CIRCLET_LIKELY(t->column < (uint32_t)p->row_tiles) || t->tile >= t->stop) return;
+    t->column = 0, t->row++;
+    conv_f32_find_row(p, t);
 }
 
 /* Fetches the lines that a tile ends with: they are too far apart for the processor to guess. */
@@ -281,9 +305,9 @@ CIRCLET_INLINE void conv_f32(const struct conv_f32_params *p, void *const *opera
         struct conv_f32_task t = conv_f32_task(p, task, width);
         int64_t block = (taps + 1) * width;
         const float *w = (const float *)operands[1] + t.block * block;
-        for (int64_t tile = 0; t.tile < t.stop; t.tile++, tile++) {
+        for (int64_t tile = 0; t.tile < t.stop; conv_f32_next(p, &t), tile++) {
             struct conv_f32_place at = conv_f32_place(p, &t, MR);
-            if (taps >= CONV_F32_DEEP)
+            if (p->fetches)
                 conv_f32_fetch(p, out + at.out, add + at.add, MR, NV, ADD);
             conv_f32_tile(p, in + at.in, w, conv_f32_ahead(w, block * 4, taps, tile),
                           out + at.out, add + at.add, t.left, p->add_channels - t.channel, MR, NV,

@@ -28,6 +28,8 @@ struct conv_q8_params {
     int64_t run_across;    /* bytes between two runs of one row of taps */
     struct image_strides out; /* elements */
     int64_t block_bytes;   /* packed weights of one block of channels */
+    int64_t weights_batch; /* bytes between the weights of two images, which mostly share them */
+    int64_t qparams_batch; /* registers of channels between their qparams */
     int64_t flip_down;     /* flipped rows: bytes between runs of two rows of taps in the input */
     int64_t flip_bytes;    /* flipped rows: bytes of the input that a row of outputs (tile) reads */
     int32_t image_rows;    /* output rows of one image */
@@ -183,7 +185,7 @@ CIRCLET_INLINE void conv_q8_corrections(vi *out, const struct conv_q8_params *p,
     CIRCLET_UNROLL for (int m = 0; m < pixels; m++) out[m] = acc[m] * p->weight_zero;
 }
 
-/* Stores a tile of floats, the first `left` of its channels with `tail`. */
+/* Stores a tile of floats or of sums, the first `left` of its channels with `tail`. */
 CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_params *p,
                                          const int32_t *qparams, float *to, int64_t left,
                                          const struct hybrid_scale *scales, const int pixels,
@@ -195,7 +197,9 @@ CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_par
         if (!tail) rest = CIRCLET_LANES;
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
             float scale = scales[form == Q8_HYBRID_ROWS ? m : 0].scale;
-            vf y = q8_scale_float(acc[m * vectors + n], qparam, scale, p->float_low, p->float_high);
+            vi sum = acc[m * vectors + n];
+            vf y = form == Q8_SUMS ? (vf)sum
+                                   : q8_scale_float(sum, qparam, scale, p->float_low, p->float_high);
             q8_store_float(to + m * p->out.pixel + n * CIRCLET_LANES, y, rest);
         }
     }
@@ -218,8 +222,9 @@ CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *qparams, const vi *cor
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
         const int32_t *qparam = qparams + n * Q8_QPARAM;
         vi bias = form == Q8_HYBRID_ROWS ? v_zero_i32()
-                  : form == Q8_HYBRID    ? q8_hybrid_bias(qparam, scales->zero)
-                                         : v_load_i32(qparam);
+                  : form == Q8_HYBRID || form == Q8_SUMS
+                      ? q8_hybrid_bias(qparam, scales->zero)
+                      : v_load_i32(qparam);
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
             acc[m * vectors + n] = form == Q8_HYBRID_ROWS ? q8_hybrid_bias(qparam, scales[m].zero)
                                    : sums && sums != CONV_Q8_SUMS_IN ? (vi)(bias - corrections[m])
@@ -265,7 +270,7 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
                             int64_t begin, int64_t end, const int pixels, const int vectors,
                             const int form, const int flip, const int short_run, const int sums,
                             const int tail) {
-    const int hybrid = form == Q8_HYBRID || form == Q8_HYBRID_ROWS;
+    const int hybrid = form == Q8_HYBRID || form == Q8_HYBRID_ROWS || form == Q8_SUMS;
     const int element = flip & CONV_Q8_WIDE ? 2 : 1; /* bytes of one in scratch */
     int32_t tiles = p->rows * p->row_tiles, row_ready = -1;
     int32_t split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
@@ -289,6 +294,9 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
             in = scratch;
         }
         int64_t to = strides_at(&p->out, image, row, column);
+        const int8_t *weights = (const int8_t *)x[1] + image * p->weights_batch;
+        const int32_t *first_qparams =
+            (const int32_t *)x[2] + image * p->qparams_batch * Q8_QPARAM;
         vi corrections[16];
         if (sums && sums != CONV_Q8_SUMS_IN)
             conv_q8_corrections(corrections, p, in, x[4], pixels, flip, short_run, sums);
@@ -296,10 +304,10 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void
         int64_t last = (int64_t)p->blocks * (split + 1) / p->splits;
         for (; block < last; block++) {
             vi acc[32];
-            const int32_t *qparams = (const int32_t *)x[2] + block * vectors * Q8_QPARAM;
+            const int32_t *qparams = first_qparams + block * vectors * Q8_QPARAM;
             conv_q8_start(acc, qparams, corrections, scales, pixels, vectors, form, sums);
-            conv_q8_product(acc, p, in, (const int8_t *)x[1] + block * p->block_bytes, pixels,
-                            vectors, flip, short_run);
+            conv_q8_product(acc, p, in, weights + block * p->block_bytes, pixels, vectors, flip,
+                            short_run);
 #if CIRCLET_HAS_PAIRS
             if (flip & CONV_Q8_PAIRS)
                 conv_q8_pairs_excess(acc, p, in, x[4], block, pixels, vectors,

@@ -73,7 +73,7 @@ struct copy_rows_params {
     int64_t result[7];     /* strides */
 };
 
-/* Operands: source, result. */
+/* Operands: source, result. What a caller bound to both ends stays where it is. */
 CIRCLET_INLINE void copy_rows(const struct copy_rows_params *p, void *const *x, void *scratch,
                               int64_t begin, int64_t end) {
     (void)scratch;
@@ -83,6 +83,7 @@ CIRCLET_INLINE void copy_rows(const struct copy_rows_params *p, void *const *x, 
             run = rows_run(row, span.last, p->rows.sizes);
             const char *from = (const char *)x[0] + rows_offset(row, p->rows.sizes, p->source);
             char *to = (char *)x[1] + rows_offset(row, p->rows.sizes, p->result);
+            if (to == from && p->result[5] == p->source[5]) continue;
             for (int64_t i = 0; i < run; i++)
                 copy_run(to + i * p->result[5] + span.begin, from + i * p->source[5] + span.begin,
                          span.end - span.begin);

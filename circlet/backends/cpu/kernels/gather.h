@@ -42,16 +42,42 @@ CIRCLET_INLINE void gather_runs(const struct gather_params *p, char *to, const c
     }
 }
 
-/* The same where a run is one element and an index vector one index. */
-#define GATHER_ELEMENTS(type)                                                                   \
-    for (int64_t row = 0; row < count; row++)                                                   \
-    ((type *)to)[row] = *(const type *)(from + p->strides[0] *                                  \
-                                                   index_inside(index_at(indices, vector + row, \
-                                                                         index_size),           \
-                                                                p->sizes[0]))
+#if CIRCLET_VBYTES == 64 && defined(__clang__)
+#define GATHER_HAS_LANES 1
+/* Elements of 4 bytes by as many indices as a vector has lanes. */
+CIRCLET_INLINE vf gather_lanes(const float *from, vi index) {
+    typedef int32_t plain __attribute__((vector_size(64)));
+    return __builtin_ia32_gathersiv16sf(v_zero(), from, (plain)index, (unsigned short)-1, 4);
+}
+#elif CIRCLET_VBYTES == 32 && defined(__clang__)
+#define GATHER_HAS_LANES 1
+CIRCLET_INLINE vf gather_lanes(const float *from, vi index) {
+    const vf all = (vf)~v_zero_i32();
+    return (vf)__builtin_ia32_gatherd_ps256(v_zero(), from, (circlet_plain_i32x8)index, all, 4);
+}
+#else
+#define GATHER_HAS_LANES 0
+#define gather_lanes(from, index) v_zero()
+#endif
+
+/* The same where a run is one element and an index vector one index, element by element: sizes are
+ * copies, as results might lie where parameters do. */
+#define GATHER_ELEMENTS(type)                \
+    for (; row < count; row++)               \
+    ((type *)to)[row] = ((const type *)from)[index_inside(index_at(indices, vector + row, index_size), size)]
 CIRCLET_INLINE void gather_elements(const struct gather_params *p, char *to, const char *from,
                                     const void *indices, int64_t vector, int64_t count,
                                     int index_size, int element_size) {
+    const int64_t size = p->sizes[0];
+    int64_t row = 0;
+    if (GATHER_HAS_LANES && element_size == 4 && index_size == 4 && size <= INT32_MAX) {
+        const vi low = v_zero_i32(), high = v_splat_i32((int32_t)size - 1);
+        for (; row + CIRCLET_LANES <= count; row += CIRCLET_LANES) {
+            vi index = v_load_i32((const int32_t *)indices + vector + row);
+            v_store((float *)to + row,
+                    gather_lanes((const float *)from, v_clamp_i32(index, low, high)));
+        }
+    }
     if (element_size == 8) GATHER_ELEMENTS(uint64_t);
     else if (element_size == 4) GATHER_ELEMENTS(uint32_t);
     else if (element_size == 2) GATHER_ELEMENTS(uint16_t);
@@ -251,22 +277,39 @@ CIRCLET_INLINE void dynamic_update_slice(const struct dynamic_update_slice_param
 }
 
 struct one_hot_params {
-    int64_t depth; /* size of the new axis */
-    int64_t inner; /* indices behind it */
+    int64_t rows;          /* positions in front of the new axis */
+    int64_t rows_per_task; /* of a task */
+    int64_t depth;         /* size of the new axis */
+    int64_t chunk;         /* positions of it that one task does; all of them in several rows */
+    int64_t inner;         /* indices behind it */
 };
 
-/* Operands: indices, the value where they point, the value elsewhere, result. A task is one run of
- * inner elements of one position of the new axis. */
+/* Positions `low` to `high` of the new axis in one row: all of them off, then those on that indices
+ * name. */
+CIRCLET_INLINE void one_hot_row(const struct one_hot_params *p, char *to, const void *indices,
+                                int64_t row, int64_t low, int64_t high, const char *on,
+                                int64_t off, int index_size, int size) {
+    const int64_t inner = p->inner;
+    fill_run(to, off, (high - low) * inner * size);
+    for (int64_t i = 0; i < inner; i++) {
+        int64_t at = index_at(indices, row * inner + i, index_size);
+        if (at >= low && at < high) copy_element(to + ((at - low) * inner + i) * size, on, size);
+    }
+}
+
+/* Operands: indices, the value where they point, the value elsewhere, result. */
 CIRCLET_INLINE void one_hot(const struct one_hot_params *p, void *const *x, void *scratch,
                             int64_t begin, int64_t end, int index_size, int size) {
+    const int64_t chunks = (p->depth + p->chunk - 1) / p->chunk;
+    int64_t off;
+    for (int i = 0; i < 8; i += size) copy_element((char *)&off + i, x[2], size);
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
-        int64_t first = task / p->depth * p->inner, position = task % p->depth;
-        char *to = (char *)x[3] + task * p->inner * size;
-        for (int64_t i = 0; i < p->inner; i++) {
-            int hit = index_at(x[0], first + i, index_size) == position;
-            copy_element(to + i * size, hit ? x[1] : x[2], size);
-        }
+        int64_t row = task / chunks * p->rows_per_task, low = task % chunks * p->chunk;
+        int64_t last = s_min_i64(row + p->rows_per_task, p->rows);
+        for (; row < last; row++)
+            one_hot_row(p, (char *)x[3] + (row * p->depth + low) * p->inner * size, x[0], row,
+                        low, s_min_i64(low + p->chunk, p->depth), x[1], off, index_size, size);
     }
 }
 

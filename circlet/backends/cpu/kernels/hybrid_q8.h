@@ -119,22 +119,32 @@ CIRCLET_INLINE struct hybrid_factors hybrid_fold(const struct hybrid_range *rang
     return asymmetric ? hybrid_asymmetric(v_fold_min(least), high) : hybrid_symmetric(high);
 }
 
-/* Writes the bordered image to `out` and returns its scale. */
-CIRCLET_INLINE struct hybrid_scale hybrid_quantise(const struct hybrid_image_params *p,
-                                                   const float *in, uint8_t *out,
-                                                   const int asymmetric) {
-    int together = p->in.pixel == p->depth;
+/* Whether the pixels of a row lie side by side. */
+CIRCLET_INLINE int hybrid_together(const struct hybrid_image_params *p) {
+    return p->in.pixel == p->depth;
+}
+
+CIRCLET_INLINE void hybrid_rows_range(const struct hybrid_image_params *p, const float *in,
+                                      int64_t begin, int64_t end, struct hybrid_range *range,
+                                      const int asymmetric) {
+    int together = hybrid_together(p);
     int64_t parts = together ? 1 : p->width, length = together ? p->width * p->depth : p->depth;
-    struct hybrid_range range = {{{0}}};
-    for (int64_t y = 0; y < p->height; y++)
+    for (int64_t y = begin; y < end; y++)
         for (int64_t x = 0; x < parts; x++)
-            hybrid_row_range(&range, in + strides_at(&p->in, 0, y, x), length, asymmetric);
-    struct hybrid_factors f = hybrid_fold(&range, asymmetric);
+            hybrid_row_range(range, in + strides_at(&p->in, 0, y, x), length, asymmetric);
+}
+
+/* Writes rows of the bordered image, that begins at `out`, with what borders on them. */
+CIRCLET_INLINE void hybrid_quantise_rows(const struct hybrid_image_params *p, const float *in,
+                                         uint8_t *out, int64_t begin, int64_t end,
+                                         struct hybrid_factors f, const int asymmetric) {
+    int together = hybrid_together(p);
+    int64_t parts = together ? 1 : p->width, length = together ? p->width * p->depth : p->depth;
     int32_t zero = f.zero + HYBRID_STORED;
     int64_t row_bytes = (p->left + p->width + p->right) * p->depth;
-    hybrid_fill(out, p->top * row_bytes, zero);
-    out += p->top * row_bytes;
-    for (int64_t y = 0; y < p->height; y++, out += row_bytes) {
+    if (begin == 0) hybrid_fill(out, p->top * row_bytes, zero);
+    out += (p->top + begin) * row_bytes;
+    for (int64_t y = begin; y < end; y++, out += row_bytes) {
         int64_t left = p->left * p->depth, inner = p->width * p->depth;
         hybrid_fill(out, left, zero);
         for (int64_t x = 0; x < parts; x++) {
@@ -143,8 +153,22 @@ CIRCLET_INLINE struct hybrid_scale hybrid_quantise(const struct hybrid_image_par
         }
         hybrid_fill(out + left + inner, p->right * p->depth, zero);
     }
-    hybrid_fill(out, p->bottom * row_bytes, zero);
-    return (struct hybrid_scale){f.scale, zero};
+    if (end == p->height) hybrid_fill(out, p->bottom * row_bytes, zero);
+}
+
+CIRCLET_INLINE struct hybrid_scale hybrid_stored(struct hybrid_factors f) {
+    return (struct hybrid_scale){f.scale, f.zero + HYBRID_STORED};
+}
+
+/* Writes the bordered image to `out` and returns its scale. */
+CIRCLET_INLINE struct hybrid_scale hybrid_quantise(const struct hybrid_image_params *p,
+                                                   const float *in, uint8_t *out,
+                                                   const int asymmetric) {
+    struct hybrid_range range = {{{0}}};
+    hybrid_rows_range(p, in, 0, p->height, &range, asymmetric);
+    struct hybrid_factors f = hybrid_fold(&range, asymmetric);
+    hybrid_quantise_rows(p, in, out, 0, p->height, f, asymmetric);
+    return hybrid_stored(f);
 }
 
 /* Operands: float images, bytes, scales. A task is one image. */
@@ -156,6 +180,67 @@ CIRCLET_INLINE void hybrid_image(const struct hybrid_image_params *p, void *cons
         uint8_t *out = (uint8_t *)operands[1] + image * p->out_batch;
         struct hybrid_scale *scales = operands[2];
         scales[image] = hybrid_quantise(p, in, out, asymmetric);
+    }
+}
+
+/* Large images in parts, some rows each: hybrid_ranges finds the ranges of all parts, and
+ * hybrid_parts quantises each part by the range of its image. */
+struct hybrid_ranges_params {
+    struct hybrid_image_params image;
+    int64_t parts; /* of an image, at most as many as it has rows */
+};
+struct hybrid_parts_params {
+    struct hybrid_ranges_params ranges;
+};
+
+/* Least and greatest of a part. */
+struct hybrid_bounds {
+    float least, most;
+};
+
+CIRCLET_INLINE int64_t hybrid_part_row(const struct hybrid_ranges_params *p, int64_t part) {
+    return p->image.height * part / p->parts;
+}
+
+/* Operands: float images, bounds of parts. A task is a part. */
+CIRCLET_INLINE void hybrid_ranges(const struct hybrid_ranges_params *p, void *const *operands,
+                                  void *scratch, int64_t begin, int64_t end,
+                                  const int asymmetric) {
+    (void)scratch;
+    struct hybrid_bounds *bounds = operands[1];
+    for (int64_t task = begin; task < end; task++) {
+        int64_t part = task % p->parts;
+        const float *in = (const float *)operands[0] + task / p->parts * p->image.in.batch;
+        struct hybrid_range range = {{{0}}};
+        hybrid_rows_range(&p->image, in, hybrid_part_row(p, part), hybrid_part_row(p, part + 1),
+                          &range, asymmetric);
+        vf least = range.least[0], most = range.most[0];
+        CIRCLET_UNROLL for (int c = 1; c < HYBRID_CHAINS; c++)
+            least = v_min(range.least[c], least), most = v_max(range.most[c], most);
+        bounds[task] = (struct hybrid_bounds){v_fold_min(least), v_fold_max(most)};
+    }
+}
+
+/* Operands: float images, bounds of parts, bytes, scales. A task is a part. */
+CIRCLET_INLINE void hybrid_parts(const struct hybrid_parts_params *params, void *const *operands,
+                                 void *scratch, int64_t begin, int64_t end, const int asymmetric) {
+    (void)scratch;
+    const struct hybrid_ranges_params *p = &params->ranges;
+    for (int64_t task = begin; task < end; task++) {
+        int64_t image = task / p->parts, part = task % p->parts;
+        const struct hybrid_bounds *bounds = operands[1];
+        struct hybrid_range range = {{{0}}};
+        for (int64_t i = image * p->parts; i < (image + 1) * p->parts; i++) {
+            if (asymmetric) range.least[0] = v_min(v_splat(bounds[i].least), range.least[0]);
+            range.most[0] = v_max(v_splat(bounds[i].most), range.most[0]);
+        }
+        struct hybrid_factors f = hybrid_fold(&range, asymmetric);
+        const float *in = (const float *)operands[0] + image * p->image.in.batch;
+        uint8_t *out = (uint8_t *)operands[2] + image * p->image.out_batch;
+        hybrid_quantise_rows(&p->image, in, out, hybrid_part_row(p, part),
+                             hybrid_part_row(p, part + 1), f, asymmetric);
+        struct hybrid_scale *scales = operands[3];
+        if (part == 0) scales[image] = hybrid_stored(f);
     }
 }
 

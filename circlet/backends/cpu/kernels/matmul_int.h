@@ -1,4 +1,4 @@
-/* Products of stacks of integer matrices; a task is one block of columns of one product.
+/* Products of stacks of matrices of int16; a task is one block of columns of one product.
  *
  * Both operands become int16 less their zero points, two elements of a sum side by side, in
  * scratch memory: the block of columns once, the rows a tile at a time.
@@ -9,19 +9,17 @@
 #include "conv_q16.h"
 #include "matmul.h"
 #include "stop.h"
-#include "requantize.h"
 
 struct matmul_int_params {
     struct matmul_sizes size;
     int32_t x_zero;   /* zero points */
     int32_t y_zero;
     int32_t zero;
-    int32_t low;      /* smallest result (MATMUL_INT_NARROW: less the zero point) */
-    int32_t high;     /* largest result, likewise */
+    int32_t low;      /* smallest result */
+    int32_t high;     /* largest result */
 };
 
-#define MATMUL_INT_NARROW 0 /* sums wrap to 32 bits; results of 8 bits (requantize.h) */
-#define MATMUL_INT_WIDE 1   /* 64-bit sums, rounded once (sum_int.h); one operand has 8 bits */
+#define MATMUL_INT_WIDE 1 /* 64-bit sums, rounded once (sum_int.h); one operand has 8 bits */
 /* The same; both have 16 bits, so rows are split into upper and lower bytes: sums of products of 16
  * by 8 bits fit 32 for a while, and those of the upper bytes count 2^8 times. */
 #define MATMUL_INT_SPLIT 2
@@ -79,28 +77,10 @@ CIRCLET_INLINE void matmul_int_split(int16_t *upper, int16_t *lower, int64_t cou
     }
 }
 
-/* Stores a tile of sums of 32 bits as int8. */
-CIRCLET_INLINE void matmul_int_store(const struct matmul_int_params *p, char *out, const vi *acc,
-                                     const int32_t *qparams, int64_t left, const int MR,
-                                     const int NV, const int scaling) {
-    struct q8_bounds bounds = {p->low, p->high, p->zero, 0};
-    vi low = v_splat_i32(p->low + p->zero), high = v_splat_i32(p->high + p->zero);
-    CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
-        int64_t count = s_min_i64(left - v * CIRCLET_LANES, CIRCLET_LANES);
-        if (count <= 0) continue;
-        CIRCLET_UNROLL for (int r = 0; r < MR; r++) {
-            vi y = q8_scale(acc[r * NV + v], qparams + v * Q8_QPARAM, bounds, scaling);
-            y = v_clamp_i32(y, low, high);
-            element_store_i32(out + r * p->size.columns + v * CIRCLET_LANES, y, count, ELEMENT_I8);
-        }
-    }
-}
-
 /* Stores a tile of 64-bit sums; `low` are those of lower bytes. */
-CIRCLET_INLINE void matmul_int_store_wide(const struct matmul_int_params *p, char *out,
-                                          const wl *sums, const wl *low, const int64_t *qparam,
-                                          int64_t left, const int MR, const int NV,
-                                          const int form) {
+CIRCLET_INLINE void matmul_int_store(const struct matmul_int_params *p, char *out, const wl *sums,
+                                     const wl *low, const int64_t *qparam, int64_t left,
+                                     const int MR, const int NV, const int form) {
     struct sum_int_bounds bounds = {p->zero, p->low, p->high};
     CIRCLET_UNROLL for (int r = 0; r < MR; r++) {
         wl total[4];
@@ -116,13 +96,12 @@ CIRCLET_INLINE void matmul_int_store_wide(const struct matmul_int_params *p, cha
 /* Operands: left, right, qparams of the columns, result, circlet_stop.
  *
  * MR, NV: Rows and registers of columns of a tile.
- * scaling: MATMUL_INT_NARROW: how results are scaled.
  */
 CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *operands,
                                void *scratch, int64_t begin, int64_t end, int x_type, int y_type,
-                               const int MR, const int NV, const int form, const int scaling) {
-    const int width = NV * CIRCLET_LANES, wide = form != MATMUL_INT_NARROW;
-    const int64_t qparam_bytes = wide ? 8 * SUM_INT_QPARAM * width : 4 * NV * Q8_QPARAM;
+                               const int MR, const int NV, const int form) {
+    const int width = NV * CIRCLET_LANES;
+    const int64_t qparam_bytes = 8 * SUM_INT_QPARAM * width;
     int64_t size = element_size(x_type), even = (p->size.depth + 1) & ~1ll;
     int16_t *panel = scratch, *upper = panel + even * width;
     int16_t *lower = upper + MR * even + 2 * CIRCLET_LANES;
@@ -148,18 +127,16 @@ CIRCLET_INLINE void matmul_int(const struct matmul_int_params *p, void *const *o
                 vi acc[32];
                 wl sums[32], low[32];
                 CIRCLET_UNROLL for (int i = 0; i < MR * NV; i++) {
-                    const int32_t *bias = (const int32_t *)qparams + i % NV * Q8_QPARAM;
-                    acc[i] = wide ? v_zero_i32() : v_load_i32(bias);
+                    acc[i] = v_zero_i32();
                     sums[i] = low[i] = v_splat_i64(0);
                 }
                 if (form == MATMUL_INT_SPLIT) {
                     matmul_int_split(upper, lower, MR * even);
                     conv_q16_product(acc, low, &tile, lower, panel, MR, NV, 1);
                 }
-                conv_q16_product(acc, sums, &tile, upper, panel, MR, NV, wide);
+                conv_q16_product(acc, sums, &tile, upper, panel, MR, NV, 1);
                 char *to = out + row * p->size.columns * size;
-                if (wide) matmul_int_store_wide(p, to, sums, low, qparams, left, MR, NV, form);
-                else matmul_int_store(p, to, acc, qparams, left, MR, NV, scaling);
+                matmul_int_store(p, to, sums, low, qparams, left, MR, NV, form);
             }
             if (stop_after(&stop, STOP_EVERY)) return;
         }

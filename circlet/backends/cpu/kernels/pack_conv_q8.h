@@ -10,19 +10,27 @@
  * A sum starts with bias - (zero + offset) * sum(w - weight_zero), where `offset` is what flipping
  * the top bit of activations adds to them. The packed weights of a lane are that sum's terms, so
  * that v_dot4 with ones adds them up where they are wanted.
+ *
+ * The weights of matrix products are a stack of matrices, each of one run a channel; either the
+ * elements of a run lie side by side, or the channels do.
  */
 #ifndef CIRCLET_PACK_CONV_Q8_H
 #define CIRCLET_PACK_CONV_Q8_H
 
 #include "requantize.h"
+#include "rows.h"
 #include "transpose.h"
 
 struct pack_conv_q8_params {
     int64_t filter;      /* bytes between channels */
+    int64_t element;     /* bytes between elements of a run; this or `filter` is 1 */
     int64_t taps;        /* runs of a channel, one behind the other */
     int64_t run;         /* bytes of a run */
     int64_t block_bytes; /* packed weights of one block of channels */
     int64_t channels;
+    int64_t blocks;      /* of channels of a matrix */
+    int64_t sizes[6];    /* of the stack of matrices */
+    int64_t matrices[7]; /* bytes between them */
     int32_t factor;      /* times the sum of a channel's weights is added to its bias */
     int32_t addend;      /* added to every bias */
     int32_t flip;        /* 0x80 in each byte where weights are unsigned, else 0 */
@@ -33,6 +41,13 @@ CIRCLET_INLINE int64_t pack_conv_q8_channel(int64_t place, const int vectors) {
     int64_t vector = place / CIRCLET_LANES, lane = place % CIRCLET_LANES;
     int64_t first = vector / 4 * 4, together = s_min_i64(vectors - first, 4);
     return first * CIRCLET_LANES + (lane / 4 * together + vector - first) * 4;
+}
+
+/* The other way round: the first of the lanes of four channels. */
+CIRCLET_INLINE int64_t pack_conv_q8_place(int64_t channel, const int vectors) {
+    int64_t first = channel / (4 * CIRCLET_LANES) * 4, together = s_min_i64(vectors - first, 4);
+    int64_t four = channel / 4 - first * CIRCLET_LANES / 4;
+    return (first + four % together) * CIRCLET_LANES + four / together * 4;
 }
 
 /* Which bytes of the word at the end of a run are not in the words before it. */
@@ -62,6 +77,45 @@ CIRCLET_INLINE void pack_conv_q8_run(uint8_t *to, int64_t step, const uint8_t *f
         if (whole == run) continue;
         uint32_t tail = c < count ? pack_conv_q8_tail(y, run) : 0;
         *(copy_u32 *)(to + whole / 4 * step + c * 4) = tail;
+    }
+}
+
+/* The words of sixteen channels that lie side by side, of which there are `count`: four
+ * neighbouring words at each of four places, which are written from the last to the first. */
+CIRCLET_INLINE void pack_conv_q8_sixteen(const struct pack_conv_q8_params *p, uint8_t *to,
+                                         const int64_t places[4], const uint8_t *from,
+                                         int64_t count, int64_t step) {
+    const int64_t whole = p->run & ~3ll;
+    transpose_row_1 rows[16];
+    for (int64_t k = 0; k < p->run; k += 4, to += step) {
+        if (k < whole && count == 16) {
+            transpose_load_1(rows, (const char *)from + k * p->element, p->element, 4, 4);
+        } else {
+            /* The bytes of a run's last word stand at its end, unless the run is shorter. */
+            int64_t at = k < whole || p->run < 4 ? k : p->run - 4;
+            for (int i = 0; i < 4; i++, at++) {
+                const int is_there = at >= k && at < p->run;
+                rows[i] = (transpose_row_1)v16_load_n(from + at * p->element, is_there ? count : 0);
+            }
+        }
+        transpose_rotate_1(rows, 4, TRANSPOSE_BITS(4));
+        CIRCLET_UNROLL for (int i = 3; i >= 0; i--)
+            *(transpose_row_u_1 *)(to + 4 * places[i]) = rows[i];
+    }
+}
+
+/* A block of channels that lie side by side, each of one run. */
+CIRCLET_INLINE void pack_conv_q8_across(const struct pack_conv_q8_params *p, uint8_t *to,
+                                        const uint8_t *from, int64_t channels, const int vectors) {
+    const int64_t width = vectors * CIRCLET_LANES;
+    for (int64_t channel = 0; channel < width; channel += 16) {
+        int64_t places[4], count = s_min_i64(s_max_i64(channels - channel, 0), 16);
+        /* Words that a narrow block has no place for are written where the first ones will be. */
+        for (int i = 0; i < 4; i++) {
+            int64_t four = channel + 4 * i;
+            places[i] = pack_conv_q8_place(four < width ? four : channel, vectors);
+        }
+        pack_conv_q8_sixteen(p, to, places, from + channel, count, 4 * width);
     }
 }
 
@@ -100,28 +154,43 @@ CIRCLET_INLINE void pack_conv_q8_qparams(const struct pack_conv_q8_params *p, in
     }
 }
 
-/* Operands: weights, biases (or null), qparams without biases, packed weights, qparams. A task is a
- * block of channels. */
-CIRCLET_INLINE void pack_conv_q8(const struct pack_conv_q8_params *p, void *const *operands,
-                                 void *scratch, int64_t begin, int64_t end, const int vectors) {
+/* A block of channels, each of whose runs lies side by side. */
+CIRCLET_INLINE void pack_conv_q8_along(const struct pack_conv_q8_params *p, uint8_t *to,
+                                       const uint8_t *from, int64_t channels, const int vectors) {
     const int64_t width = vectors * CIRCLET_LANES, rows = (p->run + 3) / 4;
+    for (int64_t place = 0; place < width; place += 4) {
+        int64_t channel = pack_conv_q8_channel(place, vectors);
+        int64_t count = s_min_i64(channels - channel, 4);
+        for (int64_t tap = 0; tap < p->taps; tap++)
+            pack_conv_q8_run(to + (tap * rows * width + place) * 4, width * 4,
+                             from + channel * p->filter + tap * p->run, p->filter, p->run, count);
+    }
+}
+
+/* Operands: weights, biases (or null), qparams without biases, packed weights, qparams. A task is a
+ * block of channels of one matrix.
+ *
+ * across: Whether channels lie side by side.
+ */
+CIRCLET_INLINE void pack_conv_q8(const struct pack_conv_q8_params *p, void *const *operands,
+                                 void *scratch, int64_t begin, int64_t end, const int vectors,
+                                 const int across) {
+    const int64_t width = vectors * CIRCLET_LANES;
     (void)scratch;
-    for (int64_t block = begin; block < end; block++) {
-        uint8_t *to = (uint8_t *)operands[3] + block * p->block_bytes;
-        for (int64_t place = 0; place < width; place += 4) {
-            int64_t channel = block * width + pack_conv_q8_channel(place, vectors);
-            int64_t count = s_min_i64(p->channels - channel, 4);
-            const uint8_t *from = (const uint8_t *)operands[0] + channel * p->filter;
-            for (int64_t tap = 0; tap < p->taps; tap++)
-                pack_conv_q8_run(to + (tap * rows * width + place) * 4, width * 4,
-                                 from + tap * p->run, p->filter, p->run, count);
-        }
+    for (int64_t task = begin; task < end; task++) {
+        int64_t matrix = task / p->blocks, first = task % p->blocks * width;
+        const uint8_t *from = (const uint8_t *)operands[0] + first * p->filter +
+                              rows_offset(matrix, p->sizes, p->matrices);
+        uint8_t *to = (uint8_t *)operands[3] + task * p->block_bytes;
+        if (across) pack_conv_q8_across(p, to, from, p->channels - first, vectors);
+        else pack_conv_q8_along(p, to, from, p->channels - first, vectors);
         vi sums[8];
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++) sums[n] = v_zero_i32();
         pack_conv_q8_sums(sums, p, (int8_t *)to, vectors);
-        int64_t at = block * vectors * Q8_QPARAM;
-        pack_conv_q8_qparams(p, (int32_t *)operands[4] + at, (const int32_t *)operands[2] + at,
-                             sums, operands[1], block * width, vectors);
+        const int64_t each = vectors * Q8_QPARAM;
+        const int32_t *qparams = (const int32_t *)operands[2] + task % p->blocks * each;
+        pack_conv_q8_qparams(p, (int32_t *)operands[4] + task * each, qparams, sums, operands[1],
+                             first, vectors);
     }
 }
 

@@ -4,6 +4,7 @@
 #define CIRCLET_POOL_H
 
 #include "element.h"
+#include "pool_few.h"
 #include "stop.h"
 #include "strides.h"
 #include "vmath.h"
@@ -79,11 +80,14 @@ CIRCLET_INLINE void pool_f32(const struct pool_params *p, const pool_window *w, 
 CIRCLET_INLINE void pool_channels_f32(const struct pool_params *p, const pool_window *w, float *to,
                                       int kind) {
     int64_t c = 0;
+    if (p->channels < CIRCLET_LANES) {
+        pool_f32(p, w, to, 0, p->channels, kind, 1);
+        return;
+    }
     for (; c + 4 * CIRCLET_LANES <= p->channels; c += 4 * CIRCLET_LANES)
         pool_f32(p, w, to, c, CIRCLET_LANES, kind, 4);
-    for (; c + CIRCLET_LANES <= p->channels; c += CIRCLET_LANES)
-        pool_f32(p, w, to, c, CIRCLET_LANES, kind, 1);
-    if (c < p->channels) pool_f32(p, w, to, c, p->channels - c, kind, 1);
+    for (; c < p->channels; c += CIRCLET_LANES)
+        pool_f32(p, w, to, s_min_i64(c, p->channels - CIRCLET_LANES), CIRCLET_LANES, kind, 1);
 }
 
 /* A whole number over the taps, towards zero. The quotient of two floats below 2**24 never rounds
@@ -169,12 +173,23 @@ CIRCLET_INLINE void pool_max_8bit(const struct pool_params *p, const pool_window
     }
 }
 
+/* Pixels at the end of rows that a whole register from one of them on may leave, where channels
+ * are few; what it reads and writes before them lies in the same row. */
+typedef struct pool_reach {
+    int64_t out; /* 0 where registers are never to reach over a pixel's channels */
+    int64_t in;
+} pool_reach;
+
+CIRCLET_INLINE pool_reach pool_reach_of(const struct pool_params *p) {
+    if (p->channels >= CIRCLET_LANES || p->out.pixel != p->channels) return (pool_reach){0, 0};
+    return (pool_reach){CIRCLET_LANES / p->channels + 1, CIRCLET_LANES / p->in.pixel + 1};
+}
+
 /* Whether few channels may be done as a whole register: what it reads behind them lies in the same
  * row, and so does what it writes, where the next pixels come later. */
-CIRCLET_INLINE int pool_reaches_over(const struct pool_params *p, int64_t column, int64_t stop) {
-    return p->channels < CIRCLET_LANES && p->out.pixel == p->channels &&
-           column + CIRCLET_LANES / p->channels + 1 < p->out_width &&
-           stop + CIRCLET_LANES / p->in.pixel + 1 <= p->in_width;
+CIRCLET_INLINE int pool_reaches_over(const struct pool_params *p, const pool_reach *reach,
+                                     int64_t column, int64_t stop) {
+    return reach->out && column + reach->out < p->out_width && stop + reach->in <= p->in_width;
 }
 
 /* The last register starts where it ends with the channels: it repeats some of them. */
@@ -195,32 +210,66 @@ CIRCLET_INLINE void pool_pixel(const struct pool_params *p, const pool_window *w
     }
 }
 
-/* Operands: input, output, circlet_stop. A task is one row of the output. */
-CIRCLET_INLINE void pool(const struct pool_params *p, void *const *x, void *scratch, int64_t begin,
-                         int64_t end, int kind, int type) {
-    (void)scratch;
+/* Row `y` of the output, by pool_few.h; floats and bytes, whose pixels are dense. */
+CIRCLET_INLINE void pool_few(const struct pool_params *p, const char *in, char *out, int64_t image,
+                             int64_t y, void *line, int type) {
+    const int64_t size = element_size(type);
+    int64_t top = y * p->stride_height - p->pad_top, first = s_max_i64(top, 0);
+    const pool_few_row row = {
+        in + strides_at(&p->in, image, first, 0) * size,
+        out + strides_at(&p->out, image, y, 0) * size,
+        s_min_i64(top + p->window_height, p->in_height) - first,
+        p->in.row * size,
+        p->in_width,
+        p->out_width,
+        p->channels,
+        p->window_width,
+        p->stride_width,
+        -p->pad_left,
+    };
+    if (type == ELEMENT_F32) pool_few_f32(&row, line, p->low, p->high);
+    else if (type == ELEMENT_I8) pool_few_i8(&row, line, (int8_t)p->low_int, (int8_t)p->high_int);
+    else pool_few_u8(&row, line, (uint8_t)p->low_int, (uint8_t)p->high_int);
+}
+
+/* The pixels of row `y` of the output, one by one; false where the run is to stop. */
+CIRCLET_INLINE int pool_row(const struct pool_params *p, void *const *x, int64_t image, int64_t y,
+                            const pool_reach *reach, stop_count *stop, int kind, int type) {
     const int64_t step = stop_rows(p->window_height * p->window_width * p->channels, 1);
+    const int64_t size = element_size(type);
+    int64_t top = y * p->stride_height - p->pad_top, first_y = s_max_i64(top, 0);
+    const char *from = (const char *)x[0] + strides_at(&p->in, image, first_y, 0) * size;
+    char *to = (char *)x[1] + strides_at(&p->out, image, y, 0) * size;
+    for (int64_t column = 0, next; column < p->out_width; column = next) {
+        next = s_min_i64(column + step, p->out_width);
+        for (; column < next; column++) {
+            int64_t left = column * p->stride_width - p->pad_left;
+            int64_t first_x = s_max_i64(left, 0);
+            pool_window w = {from + first_x * p->in.pixel * size,
+                             s_min_i64(top + p->window_height, p->in_height) - first_y,
+                             s_min_i64(left + p->window_width, p->in_width) - first_x,
+                             p->in.row, p->in.pixel};
+            pool_pixel(p, &w, to + column * p->out.pixel * size, kind, type,
+                       pool_reaches_over(p, reach, column, first_x + w.columns));
+        }
+        if (stop_after(stop, STOP_EVERY)) return 0;
+    }
+    return 1;
+}
+
+/* Operands: input, output, circlet_stop. A task is one row of the output. FEW: whether rows of
+ * windows come first, by pool_few.h; scratch memory then holds a line. */
+CIRCLET_INLINE void pool(const struct pool_params *p, void *const *x, void *scratch, int64_t begin,
+                         int64_t end, int kind, int type, const int FEW) {
     stop_count stop = stop_start(x[2]);
-    int64_t size = element_size(type);
+    const pool_reach reach = pool_reach_of(p);
     for (int64_t task = begin; task < end; task++) {
         int64_t image = task / p->out_height, y = task % p->out_height;
-        int64_t top = y * p->stride_height - p->pad_top, first_y = s_max_i64(top, 0);
-        const char *from = (const char *)x[0] +
-                           strides_at(&p->in, image, first_y, 0) * size;
-        char *to = (char *)x[1] + strides_at(&p->out, image, y, 0) * size;
-        for (int64_t column = 0, next; column < p->out_width; column = next) {
-            next = s_min_i64(column + step, p->out_width);
-            for (; column < next; column++) {
-                int64_t left = column * p->stride_width - p->pad_left;
-                int64_t first_x = s_max_i64(left, 0);
-                pool_window w = {from + first_x * p->in.pixel * size,
-                                 s_min_i64(top + p->window_height, p->in_height) - first_y,
-                                 s_min_i64(left + p->window_width, p->in_width) - first_x,
-                                 p->in.row, p->in.pixel};
-                pool_pixel(p, &w, to + column * p->out.pixel * size, kind, type,
-                           pool_reaches_over(p, column, first_x + w.columns));
-            }
+        if (FEW) {
+            pool_few(p, x[0], x[1], image, y, scratch, type);
             if (stop_after(&stop, STOP_EVERY)) return;
+        } else if (!pool_row(p, x, image, y, &reach, &stop, kind, type)) {
+            return;
         }
     }
 }

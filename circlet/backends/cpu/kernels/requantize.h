@@ -44,6 +44,8 @@
 #define Q8_LEAST_AFFINE 32
 /* One product with a float, rounded once, halves to even, as ONNX Runtime rounds: a factor. */
 #define Q8_EVEN (-1)
+/* Results are the sums themselves, int32, over an image with a zero point as with Q8_HYBRID. */
+#define Q8_SUMS (-2)
 
 /* How outputs are bounded; the bounds exclude the zero point. */
 struct q8_bounds {

@@ -1,8 +1,6 @@
-/* Softmax and log-softmax of dense rows.
+/* Softmax and log-softmax of dense rows of 8-bit values.
  *
- * Floats: e^(beta (x - highest)) never overflows, and one term is 1, so that the sum is no less.
- *
- * 8 bits: LiteRT's fixed point (reference/softmax.h), bit for bit. A row has at most 256
+ * Softmax: LiteRT's fixed point (reference/softmax.h), bit for bit. A row has at most 256
  * differences to its highest element: their powers, in Q0.31, and their terms of the sum, in
  * Q12.19, are tables made at compile time, and so is, per row, a table of results. Only the sum
  * goes over elements.
@@ -15,78 +13,6 @@
 #include "lut.h"
 #include "wide.h"
 
-struct softmax_f32_params {
-    int64_t rows;          /* in all */
-    int64_t rows_per_task; /* of a task */
-    int64_t count;         /* elements of a row */
-    float beta;            /* factor of the exponent */
-};
-
-CIRCLET_INLINE float softmax_highest(const float *x, int64_t count) {
-    vf best = v_splat(-__builtin_inff());
-    int64_t i = 0;
-    for (; i + CIRCLET_LANES <= count; i += CIRCLET_LANES) best = v_max(v_load(x + i), best);
-    if (i < count)
-        best = v_max(v_select(v_lane_mask(count - i), v_load_n(x + i, count - i), best), best);
-    return v_fold_max(best);
-}
-
-/* Sum of e^(beta * (x - highest)); the terms are stored in `to` unless it is null. */
-CIRCLET_INLINE float softmax_terms(float *to, const float *x, int64_t count, float highest,
-                                   float beta) {
-    vf sum = v_zero();
-    for (int64_t i = 0; i < count; i += CIRCLET_LANES) {
-        int64_t n = s_min_i64(CIRCLET_LANES, count - i);
-        vf v = element_load_f32(x + i, n, ELEMENT_F32);
-        v = v_exp((v - v_splat(highest)) * v_splat(beta));
-        if (n < CIRCLET_LANES) v = v_select(v_lane_mask(n), v, v_zero());
-        if (to) element_store_f32(to + i, v, n);
-        sum += v;
-    }
-    return v_fold_add(sum);
-}
-
-/* Operands: source, result. */
-CIRCLET_INLINE void softmax_f32(const struct softmax_f32_params *p, void *const *x, void *scratch,
-                                int64_t begin, int64_t end) {
-    (void)scratch;
-    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
-    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
-        const float *from = (const float *)x[0] + row * p->count;
-        float *to = (float *)x[1] + row * p->count;
-        float highest = softmax_highest(from, p->count);
-        vf scale = v_splat(1.0f / softmax_terms(to, from, p->count, highest, p->beta));
-        for (int64_t i = 0; i < p->count; i += CIRCLET_LANES) {
-            int64_t n = s_min_i64(CIRCLET_LANES, p->count - i);
-            element_store_f32(to + i, element_load_f32(to + i, n, ELEMENT_F32) * scale, n);
-        }
-    }
-}
-
-struct log_softmax_f32_params {
-    int64_t rows;          /* in all */
-    int64_t rows_per_task; /* of a task */
-    int64_t count;         /* elements of a row */
-};
-
-/* Operands: source, result. */
-CIRCLET_INLINE void log_softmax_f32(const struct log_softmax_f32_params *p, void *const *x,
-                                    void *scratch, int64_t begin, int64_t end) {
-    (void)scratch;
-    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
-    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
-        const float *from = (const float *)x[0] + row * p->count;
-        float *to = (float *)x[1] + row * p->count;
-        vf highest = v_splat(softmax_highest(from, p->count));
-        vf rest = v_log(v_splat(softmax_terms(0, from, p->count, highest[0], 1.0f)));
-        for (int64_t i = 0; i < p->count; i += CIRCLET_LANES) {
-            int64_t n = s_min_i64(CIRCLET_LANES, p->count - i);
-            vf v = element_load_f32(from + i, n, ELEMENT_F32);
-            element_store_f32(to + i, v - highest - rest, n);
-        }
-    }
-}
-
 #define SOFTMAX_ENTRIES 256
 
 struct softmax_q8_params {
@@ -95,6 +21,7 @@ struct softmax_q8_params {
     int64_t count;         /* elements of a row */
     int32_t kept;          /* largest difference to the highest element that counts */
     int32_t low;           /* smallest stored value */
+    int32_t falls;         /* whether no power is greater than that of a smaller difference */
 };
 
 CIRCLET_INLINE int32_t softmax_saturate(int64_t x) {
@@ -115,30 +42,53 @@ CIRCLET_INLINE int32_t softmax_reciprocal(int32_t fraction) {
     return softmax_saturate((int64_t)x * 2);
 }
 
+#define SOFTMAX_MAX(a, b) (((v16u8)((a) > (b)) & (a)) | (~(v16u8)((a) > (b)) & (b)))
+
+CIRCLET_INLINE uint8_t softmax_fold_max(v16u8 x) {
+    uint8_t best = 0;
+    CIRCLET_UNROLL for (int i = 0; i < 16; i++) best = x[i] > best ? x[i] : best;
+    return best;
+}
+
+/* Sixteen elements at a time, the last of which may be some that were looked at before. */
 CIRCLET_INLINE uint8_t softmax_highest_q8(const uint8_t *x, int64_t count, uint8_t flip) {
     uint8_t best = 0;
-    for (int64_t i = 0; i < count; i++) {
+    if (count >= 16) {
+        v16u8 most = {0};
+        for (int64_t i = 0; i < count; i += 16) {
+            v16u8 some = v16_load(x + s_min_i64(i, count - 16)) ^ flip;
+            most = SOFTMAX_MAX(some, most);
+        }
+        return softmax_fold_max(most) ^ flip;
+    }
+    CIRCLET_NO_UNROLL for (int64_t i = 0; i < count; i++) {
         uint8_t v = x[i] ^ flip;
         best = v > best ? v : best;
     }
     return best ^ flip;
 }
 
-/* The stored result of each difference to the highest element. The sum is shifted to 1 +
- * fraction, whose reciprocal scales all powers; `right` undoes that shift, the sum's 12 integer
- * bits, and brings Q0.31 to the output's bits. */
-CIRCLET_INLINE void softmax_results(const struct softmax_q8_params *p, int16_t *results,
-                                    const int32_t *powers, uint32_t sum, int bits) {
+/* The stored result of each difference to the highest element, up to `last` at least. The sum is shifted to 1 + fraction, whose reciprocal scales all powers; `right` undoes
+ * that shift, the sum's 12 integer bits, and brings Q0.31 to the output's bits. */
+CIRCLET_INLINE void softmax_results(const struct softmax_q8_params *p, void *results,
+                                    const int32_t *powers, uint32_t sum, int last,
+                                    const int bits) {
     int headroom = __builtin_clz(sum), right = 12 - headroom + 31 - bits;
     vi scale = v_splat_i32(softmax_reciprocal((int32_t)((sum << headroom) - (1u << 31))));
     vi low = v_splat_i32(p->low), high = low + ((1 << bits) - 1);
-    for (int i = 0; i < SOFTMAX_ENTRIES; i += CIRCLET_LANES) {
+    int i = 0, goes_on = 1;
+    for (; goes_on && i <= last; i += CIRCLET_LANES) {
         vi v = v_srdhm(v_load_i32(powers + i), scale);
         v = right > 31 ? v_zero_i32() : v_rdbpot(v, v_splat_i32(right));
         v = v_clamp_i32(v + low, low, high);
         vi kept = v_iota() + i <= v_splat_i32(p->kept);
-        v_narrow_i16(results + i, v_select_i32(kept, v, low));
+        v = v_select_i32(kept, v, low);
+        if (bits == 8) v_narrow_u8((uint8_t *)results + i, v);
+        else v_narrow_i16((int16_t *)results + i, v);
+        goes_on = bits != 8 || !p->falls || !v_all((vi)(v == low));
     }
+    for (; bits == 8 && i < SOFTMAX_ENTRIES; i += CIRCLET_LANES)
+        v_narrow_u8((uint8_t *)results + i, low);
 }
 
 #define SOFTMAX_TERM_BYTES 3 /* of terms of the sum: 1 is 2^19 in Q12.19 */
@@ -153,17 +103,18 @@ CIRCLET_INLINE void softmax_planes(uint8_t *planes, const int32_t *terms) {
 /* Sum of the terms of whole vectors of differences; adds how many those are to `done`. */
 CIRCLET_INLINE uint32_t softmax_sum_vectors(const uint8_t *differences, int64_t count,
                                             const uint8_t *planes, int64_t *done) {
-#if LUT_HAS_VECTORS
+#if LUT_HAS_VECTORS && LUT_ROWS == 4
     uint32_t total = 0;
     *done = count / 64 * 64;
     CIRCLET_UNROLL for (int b = 0; b < SOFTMAX_TERM_BYTES; b++) {
         typedef CIRCLET_VECTOR(uint64_t, 64) sums;
-        lut_chars part[4];
+        lut_table plane;
         sums sum = {0};
-        lut_load(part, planes + b * SOFTMAX_ENTRIES);
+        lut_load(&plane, planes + b * SOFTMAX_ENTRIES);
         for (int64_t i = 0; i < *done; i += 64) {
-            lut_chars bytes = (lut_chars)lut_of(part, v_load_u8(differences + i));
-            sum += (sums)__builtin_ia32_psadbw512(bytes, (lut_chars){0});
+            vu8 bytes = v_load_u8(differences + i);
+            lut_of(&plane, &bytes, 1);
+            sum += (sums)__builtin_ia32_psadbw512((lut_chars)bytes, (lut_chars){0});
         }
         for (int k = 0; k < 8; k++) total += (uint32_t)sum[k] << 8 * b;
     }
@@ -178,21 +129,33 @@ CIRCLET_INLINE uint32_t softmax_sum_vectors(const uint8_t *differences, int64_t 
 CIRCLET_INLINE uint32_t softmax_sum(const uint8_t *differences, int64_t count,
                                     const uint8_t *planes, const int32_t *terms) {
     int64_t i;
-    uint32_t sum = softmax_sum_vectors(differences, count, planes, &i);
+    uint32_t sum = softmax_sum_vectors(differences, count, planes, &i), other = 0;
+    CIRCLET_NO_UNROLL for (; i + 4 <= count; i += 4) { /* gathers take longer */
+        sum += (uint32_t)terms[differences[i]] + (uint32_t)terms[differences[i + 1]];
+        other += (uint32_t)terms[differences[i + 2]] + (uint32_t)terms[differences[i + 3]];
+    }
     CIRCLET_NO_UNROLL for (; i < count; i++) sum += (uint32_t)terms[differences[i]];
-    return sum;
+    return sum + other;
 }
 
-/* A row of 8-bit results, in which the differences to the highest element stand meanwhile. */
+/* A row of at least 16 8-bit results, in which the differences to the highest element stand meanwhile. */
 CIRCLET_INLINE void softmax_row_8(const struct softmax_q8_params *p, uint8_t *to,
                                   const uint8_t *from, const int32_t *powers, const int32_t *terms,
                                   const uint8_t *planes, uint8_t highest) {
-    int16_t results[SOFTMAX_ENTRIES];
     uint8_t table[SOFTMAX_ENTRIES];
-    for (int64_t i = 0; i < p->count; i++) to[i] = (uint8_t)(highest - from[i]);
-    softmax_results(p, results, powers, softmax_sum(to, p->count, planes, terms), 8);
-    for (int i = 0; i < SOFTMAX_ENTRIES; i++) table[i] = (uint8_t)results[i];
-    lut_run(to, to, table, p->count);
+    lut_table loaded;
+    v16u8 most = {0};
+    const int64_t count = p->count; /* which stores of bytes might change */
+    for (int64_t i = 0; i < count; i += 16) {
+        int64_t at = s_min_i64(i, count - 16);
+        v16u8 differences = highest - v16_load(from + at);
+        *(v16u8_u *)(to + at) = differences;
+        most = SOFTMAX_MAX(differences, most);
+    }
+    uint32_t sum = softmax_sum(to, count, planes, terms);
+    softmax_results(p, table, powers, sum, softmax_fold_max(most), 8);
+    lut_load(&loaded, table);
+    lut_run(to, to, table, &loaded, count);
 }
 
 CIRCLET_INLINE void softmax_row_16(const struct softmax_q8_params *p, int16_t *to,
@@ -202,7 +165,7 @@ CIRCLET_INLINE void softmax_row_16(const struct softmax_q8_params *p, int16_t *t
     uint32_t sum = 0;
     CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++)
         sum += (uint32_t)terms[(uint8_t)(highest - from[i])];
-    softmax_results(p, results, powers, sum, 16);
+    softmax_results(p, results, powers, sum, SOFTMAX_ENTRIES - 1, 16);
     CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++)
         to[i] = results[(uint8_t)(highest - from[i])];
 }

@@ -49,23 +49,31 @@ CIRCLET_INLINE float svdf_dot_f32(const float *state, const float *time, int64_t
     return v_fold_add(sum);
 }
 
+/* The newest products join the past of an element of the batch, which makes its outputs. */
+CIRCLET_INLINE void svdf_f32_remember(const struct svdf_f32_params *p, const float *newest,
+                                      const float *time, const float *bias, float *state,
+                                      float *out) {
+    const struct svdf_sizes *s = &p->size;
+    const int64_t history = s->rank * s->memory;
+    svdf_shift_f32(state, newest, s->filters, s->memory);
+    for (int64_t unit = 0; unit < s->units; unit++) {
+        int64_t at = unit * history;
+        float sum = bias[unit] + svdf_dot_f32(state + at, time + at, history);
+        sum = sum < p->low ? p->low : sum;
+        out[unit] = sum > p->high ? p->high : sum;
+    }
+}
+
 CIRCLET_INLINE void svdf_f32(const struct svdf_f32_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end, const int vectors) {
     const struct svdf_sizes *s = &p->size;
-    const int64_t history = s->rank * s->memory;
     float *newest = scratch;
     for (int64_t batch = begin; batch < end; batch++) {
-        const float *in = (const float *)x[0] + batch * s->inputs, *time = x[2], *bias = x[3];
+        const float *in = (const float *)x[0] + batch * s->inputs;
         float *state = (float *)x[4] + batch * s->filters * s->memory;
         float *out = (float *)x[5] + batch * s->units;
         matvec_f32(x[1], in, s->inputs, in, 0, newest, s->blocks, vectors);
-        svdf_shift_f32(state, newest, s->filters, s->memory);
-        for (int64_t unit = 0; unit < s->units; unit++) {
-            int64_t at = unit * history;
-            float sum = bias[unit] + svdf_dot_f32(state + at, time + at, history);
-            sum = sum < p->low ? p->low : sum;
-            out[unit] = sum > p->high ? p->high : sum;
-        }
+        svdf_f32_remember(p, newest, x[2], x[3], state, out);
     }
 }
 

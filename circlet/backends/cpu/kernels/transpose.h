@@ -127,6 +127,15 @@ TRANSPOSE_KERNELS(int32_t, 8, wide)
 #define transpose_block_wide transpose_block_4
 #define TRANSPOSE_WIDE 4
 #endif
+/* Whole cache lines of 4-byte elements, read once and written once: where rows are some multiple of
+ * a page apart, a line does not stay in the cache until its other half is used. */
+#if CIRCLET_VBYTES > 32
+TRANSPOSE_KERNELS(int32_t, 16, whole)
+#define TRANSPOSE_WHOLE 16
+#else
+#define transpose_block_whole transpose_block_wide
+#define TRANSPOSE_WHOLE TRANSPOSE_WIDE
+#endif
 
 #define TRANSPOSE_EACH(name, size, ...)              \
     do {                                        \
@@ -153,6 +162,7 @@ CIRCLET_INLINE void transpose_elements(const struct transpose_plane *p, int size
 CIRCLET_INLINE void transpose_block(char *to, int64_t to_stride, const char *from, int64_t from_stride,
                                int64_t loaded, int64_t stored, int size, int n) {
     if (size == 8) transpose_block_8(to, to_stride, from, from_stride, loaded, stored);
+    else if (size == 4 && n > 8) transpose_block_whole(to, to_stride, from, from_stride, loaded, stored);
     else if (size == 4 && n > 4) transpose_block_wide(to, to_stride, from, from_stride, loaded, stored);
     else TRANSPOSE_EACH(transpose_block, size, to, to_stride, from, from_stride, loaded, stored);
 }
@@ -210,6 +220,8 @@ CIRCLET_INLINE void transpose_planes(const struct transpose_plane *p, int size) 
     if (is_run && size < 8 && few == 2) transpose_few(p, size, 2);
     else if (is_run && size < 8 && few == 3) transpose_few(p, size, 3);
     else if (is_run && size < 8 && few == 4) transpose_few(p, size, 4);
+    else if (size == 4 && (few >= 4 * TRANSPOSE_WHOLE || few % TRANSPOSE_WHOLE == 0))
+        transpose_blocks(p, size, TRANSPOSE_WHOLE);
     else if (few >= wide) transpose_blocks(p, size, wide);
     else if (few >= n) transpose_blocks(p, size, n);
     else if (is_run && p->columns < p->inner) transpose_unpack(p, size, n);

@@ -102,6 +102,23 @@ CIRCLET_INLINE vf v_exp(vf x) {
 }
 #endif
 
+/* e^x for x <= 0, 5 ulp: 2^n times e^r, |r| <= ln 2 / 2, where 1 + r q is within 1e-7 of it. One
+ * constant for ln 2 leaves up to 2 ulp where n is large: sums whose largest term is 1 do not see
+ * those. Lanes too low for a normal number are computed in vain, and zero. */
+CIRCLET_INLINE vf v_exp_falling(vf x) {
+    const vf shift = v_splat(V_WHOLE_SHIFT), one = v_splat(1.0f);
+    vf shifted = v_fma(x, v_splat(1.44269504f), shift);
+#if CIRCLET_HAS_FMA
+    vf r = v_fma(shifted - shift, v_splat(-0.693147182f), x);
+#else /* the product must be exact, as in v_exp */
+    vf r = v_fma(shifted - shift, v_splat(-0.693145752f), x);
+    r = v_fma(shifted - shift, v_splat(-1.42860677e-6f), r);
+#endif
+    vf power = (vf)(((vi)shifted << 23) + (vi)one);
+    vf q = V_POLYNOMIAL(r, 0.999999702f, 0.499991477f, 0.166676387f, 0.0418981612f, 0.00829027221f);
+    return v_select((vi)(x < v_splat(V_EXP_LOWEST)), v_zero(), v_fma(r, q, one) * power);
+}
+
 #if CIRCLET_VBYTES == 64
 /* The entry of a table by the low four bits of each lane of k. */
 CIRCLET_INLINE vf v_entry(const float *table, vi k) {

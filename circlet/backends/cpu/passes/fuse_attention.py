@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from circlet.backends.cpu.passes.masks import Masks, masked_scores
+from circlet.backends.cpu.passes.scores import (
+    factor_of,
+    may_have_one_mask,
+    scale_of,
+    with_one_mask,
+)
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.batch_matmul import adjoint
 from circlet.ops.fused import FUSED_ATTENTION, AttentionAttrs
@@ -16,8 +20,8 @@ from circlet.ops.softmax import SoftmaxAttrs
 from circlet.passes import Rewriter
 
 _FEWEST_ROWS = 8
-_ROLES = {"MUL": "MUL", "DIV": "MUL", "ADD": "ADD", "SELECT": "ADD", "SELECT_V2": "ADD"}
 _MOST_AXES = 8
+_FARTHEST = 32  # operators that are looked at between scores and their product
 _MOST_PACKED = 2 << 20  # elements of k and v of one stacked matrix
 
 
@@ -29,7 +33,8 @@ class FuseAttention:
     or without the factor and the mask, reshapes of stacked matrices anywhere. After: one
     `FUSED_ATTENTION(q, k, v, mask)`. Powers are divided by their sum after the second product.
     Scores may be divided instead, and masked by a SELECT of a number so low that finite scores do
-    not change it.
+    not change it. Masks that follow each other are added up first. What is not a number after the
+    softmax may be made 0, as PyTorch does for rows that are masked as a whole.
     """
 
     name = "fuse-attention"
@@ -42,10 +47,11 @@ class FuseAttention:
             if op.kind != "SOFTMAX":
                 continue
             before, after = _before(op, rewriter), _after(op, rewriter)
-            if before and after and _fits((*before, op, *after)):
-                old = (*before, op, *after)
-                parts, made = masks.as_additions(old)
-                rewriter.replace(old, *made, _fused(parts, op))
+            old = (*before, op, *after)
+            if before and after and _fits(old) and may_have_one_mask(before):
+                added, chosen = masks.as_additions(before)
+                scores, made = with_one_mask(added)
+                rewriter.replace(old, *chosen, *made, _fused((*scores, op, *after), op))
         return rewriter.finish()
 
 
@@ -54,30 +60,19 @@ def _fused(parts: tuple[Op, ...], softmax: Op) -> Op:
     made = {part.outputs[0] for part in parts}
     adds = [part for part in parts if part.kind == "ADD"]
     masks = [t for add in adds for t in add.inputs if t not in made]
-    factors = [_scale(part, factor) for part in parts if (factor := _factor_of(part)) is not None]
+    factors = [factor for part in parts if (factor := scale_of(part)) is not None]
     attrs = AttentionAttrs(
         parts,
         scale=factors[0] if factors else 1.0,
         beta=softmax.attributes(SoftmaxAttrs).beta,
         mask_shape=adds[0].outputs[0].static_shape if adds else (),
+        is_guarded=any(part.kind == "NOT_EQUAL" for part in parts),
     )
     inputs = [*first.inputs, last.inputs[1], *masks]
     return Op(FUSED_ATTENTION, inputs, last.outputs, attrs, last.origin)
 
 
-def _factor_of(op: Op) -> Tensor | None:
-    """The constant that a MUL or DIV multiplies with or divides by: a number but 0."""
-    operands = {"MUL": op.inputs, "DIV": op.inputs[1:]}.get(op.kind, [])
-    constants = [t for t in operands if t is not None and t.data is not None and t.elements == 1]
-    return constants[0] if len(constants) == 1 and np.all(constants[0].data) else None
-
-
-def _scale(op: Op, factor: Tensor) -> float:
-    number = float(np.asarray(factor.data).reshape(-1)[0])
-    return 1 / number if op.kind == "DIV" else number
-
-
-def _before(softmax: Op, rewriter: Rewriter) -> list[Op]:
+def _before(softmax: Op, rewriter: Rewriter) -> tuple[Op, ...]:
     """The ops from the first product to a softmax, in order; none where it is another network."""
     parts: list[Op] = []
     tensor = softmax.inputs[0]
@@ -87,15 +82,15 @@ def _before(softmax: Op, rewriter: Rewriter) -> list[Op]:
             break
         parts.insert(0, op)
         if op.kind == "BATCH_MATMUL":
-            return parts
+            return tuple(parts)
         tensor = _scores(op, rewriter)
-    return []
+    return ()
 
 
 def _after(softmax: Op, rewriter: Rewriter) -> list[Op]:
     """The ops after a softmax up to the second product; none where it is another network."""
-    parts: list[Op] = []
-    tensor = softmax.outputs[0]
+    parts = _guard(softmax.outputs[0], rewriter)
+    tensor = parts[-1].outputs[0] if parts else softmax.outputs[0]
     while rewriter.is_private(tensor):
         (op,) = rewriter.readers(tensor)
         parts.append(op)
@@ -107,13 +102,26 @@ def _after(softmax: Op, rewriter: Rewriter) -> list[Op]:
     return []
 
 
+def _guard(tensor: Tensor, rewriter: Rewriter) -> list[Op]:
+    """The ops that put 0 in the place of what is not a number, where these read a tensor."""
+    readers = sorted(rewriter.readers(tensor), key=rewriter.position)
+    if [op.kind for op in readers] != ["NOT_EQUAL", "SELECT_V2"] or tensor in rewriter.boundary:
+        return []
+    test, choice = readers
+    asked, zero, other = choice.inputs
+    is_test = test.inputs == [tensor, tensor] and asked is test.outputs[0] and other is tensor
+    is_zero = zero is not None and zero.data is not None and not zero.data.any()
+    same = choice.outputs[0].shape == tensor.shape
+    return readers if is_test and is_zero and same and rewriter.is_private(test.outputs[0]) else []
+
+
 def _scores(op: Op, rewriter: Rewriter) -> Tensor | None:
     """The operand of an op between product and softmax that the product makes."""
     if _keeps_matrices(op):
         return op.inputs[0]
     if activation_of(op) != "NONE":
         return None
-    factor, masked = _factor_of(op), masked_scores(op)
+    factor, masked = factor_of(op), masked_scores(op)
     if masked is not None:
         return masked if _comes_from_product(masked, rewriter) else None
     if factor is None and op.kind != "ADD":
@@ -125,16 +133,27 @@ def _scores(op: Op, rewriter: Rewriter) -> Tensor | None:
 
 
 def _comes_from_product(tensor: Tensor, rewriter: Rewriter) -> bool:
-    """Whether reshapes and factors alone lie between a product and a tensor."""
-    op = rewriter.producer(tensor)
-    while op is not None and op.kind != "BATCH_MATMUL":
-        factor = _factor_of(op)
-        if not _keeps_matrices(op) and factor is None:
-            return False
-        inputs = op.inputs[:1] if factor is None else op.inputs
-        (source,) = [t for t in inputs if t is not factor]
-        op = rewriter.producer(source)
-    return op is not None
+    """Whether a tensor is a product that was reshaped, multiplied and masked alone."""
+    waiting: list[Tensor | None] = [tensor]
+    for _ in range(_FARTHEST):
+        op = rewriter.producer(waiting.pop()) if waiting else None
+        if op is not None and op.kind == "BATCH_MATMUL":
+            return True
+        waiting += [] if op is None else _may_be_scores(op)
+    return False
+
+
+def _may_be_scores(op: Op) -> list[Tensor | None]:
+    """The operands of an op that scores may be before it."""
+    if _keeps_matrices(op):
+        return op.inputs[:1]
+    factor, masked = factor_of(op), masked_scores(op)
+    if masked is not None:
+        return [masked]
+    if factor is None and op.kind != "ADD":
+        return []
+    shape = op.outputs[0].shape
+    return [t for t in op.inputs if t is not None and t is not factor and t.shape == shape]
 
 
 def _keeps_matrices(op: Op) -> bool:
@@ -148,11 +167,9 @@ def _fits(parts: tuple[Op, ...]) -> bool:
     first, last = parts[0], parts[-1]
     tensors = [t for op in (first, last) for t in (*op.inputs, *op.outputs)]
     floats = all(t is not None and t.dtype is DType.FLOAT32 for t in tensors)
-    kinds = [_ROLES[part.kind] for part in parts if part.kind in _ROLES]
-    ordered = kinds in ([], ["ADD"], ["MUL"], ["MUL", "ADD"])
     shapes = [t.static_shape for t in tensors if t is not None]
     low = all(2 <= len(shape) < _MOST_AXES for shape in shapes)
-    if not floats or not ordered or not low or adjoint(first)[0] or adjoint(last)[0]:
+    if not floats or not low or adjoint(first)[0] or adjoint(last)[0]:
         return False
     rows, keys = first.outputs[0].static_shape[-2:]
     panels = shapes[0][-1] + last.outputs[0].static_shape[-1]

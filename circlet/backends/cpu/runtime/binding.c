@@ -15,6 +15,7 @@ typedef struct port {
 struct circlet_binding {
     uint64_t state; /* 0 while idle, else the token of the running process; bit 0 is cancellation */
     circlet_pool *pool;
+    thread_team *team; /* of the run in progress, where it has several threads */
     circlet_executable *executable;
     bound_step *steps;
     void **operands;
@@ -30,6 +31,7 @@ struct circlet_binding {
     uint32_t step_count;
     uint32_t threads;
     uint32_t missing; /* ports that a step uses and that have no buffer */
+    uint32_t team_place; /* as pool_begin_run has it */
     schedule schedule;
     watch watch;
 };
@@ -122,7 +124,7 @@ static void bind_steps(circlet_binding *binding) {
         }
         bound->kernel = binding->executable->units[step->unit]->kernels[step->kernel];
         bound->params = (const char *)plan + plan->params_offset + step->params_offset;
-        schedule_split(bound, binding->threads, binding->threads * CHUNKS_PER_THREAD);
+        schedule_split(bound, binding->threads, step->work / WORK_PER_CHUNK);
     }
 }
 
@@ -253,7 +255,7 @@ static inline void run_step(circlet_binding *binding, uint32_t index, uint32_t t
     if (busy_ns)
         busy_ns += (uint64_t)index * binding->threads;
     if (threads > 1 && step->chunks > 1 && !step->is_serial) {
-        pool_run_step(binding->pool, step, binding->scratch, threads, &binding->watch, busy_ns);
+        team_run_step(binding->team, step, binding->scratch, threads, &binding->watch, busy_ns);
         return;
     }
     uint64_t start = busy_ns ? sys_now_ns() : 0;
@@ -332,6 +334,19 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
     return binding->watch.status; /* a kernel may have stopped */
 }
 
+/* Takes a team for a run; returns how many threads it has, of which 1 stands for no team. */
+static uint32_t begin_on_team(circlet_binding *binding) {
+    uint32_t threads = binding->threads;
+    binding->team = pool_begin_run(binding->pool, &threads, &binding->team_place);
+    return threads;
+}
+
+static void end_on_team(circlet_binding *binding) {
+    if (binding->team)
+        schedule_record_wait(&binding->schedule, binding->team->late_ns);
+    pool_end_run(binding->pool, binding->team);
+}
+
 /* Kernels rely on the default floating-point state: the caller may flush denormals, or round
  * otherwise, and finds its own state again. */
 static uint32_t run_entered(circlet_binding *binding, uint64_t timeout_ns) {
@@ -340,15 +355,15 @@ static uint32_t run_entered(circlet_binding *binding, uint64_t timeout_ns) {
     uint64_t now = timeout_ns ? sys_now_ns() : 0;
     uint64_t deadline = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
     uint32_t is_serial = binding->threads == 1 || schedule_rests(&binding->schedule);
-    uint32_t threads = is_serial ? 1 : pool_acquire(binding->pool, binding->threads);
+    uint32_t threads = is_serial ? 1 : begin_on_team(binding);
     uint64_t state = cpu_float_state();
     if (state != CPU_FLOAT_DEFAULT)
         cpu_set_float_state(CPU_FLOAT_DEFAULT);
     watch_start(&binding->watch, &binding->state, deadline);
     uint32_t status = run_steps(binding, deadline, threads);
     cpu_set_float_state(state);
-    if (threads > 1)
-        pool_release(binding->pool);
+    if (!is_serial)
+        end_on_team(binding);
     return status;
 }
 

@@ -4,4 +4,5 @@
 #include "pool.c"
 #include "schedule.c"
 #include "support.h"
+#include "team.c"
 #include "watch.c"

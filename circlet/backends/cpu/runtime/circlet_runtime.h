@@ -38,7 +38,8 @@ CIRCLET_EXPORT uint32_t circlet_executable_release(circlet_executable *executabl
 
 /* Gives a plan an arena (zeroed once), scratch memory per thread and the caller's buffers. Buffers
  * may be null until circlet_binding_set_*. `threads` counts the calling thread; trials, at first
- * and ever rarer, find out by the times of runs which steps are worth more than one. */
+ * and ever rarer, find out by the times of runs which steps are worth more than one. Runs of a process
+ * that are in progress side by side get equal parts of the cores, and no more threads than that. */
 CIRCLET_EXPORT uint32_t circlet_binding_create(circlet_executable *executable,
                                                void *const *inputs, void *const *outputs,
                                                uint32_t threads, circlet_binding **out);

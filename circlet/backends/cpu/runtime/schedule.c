@@ -1,9 +1,10 @@
 /* Trials of the modes in which a binding can use its threads. Handing a step to workers takes
  * time of its own, which only measuring can weigh against the work of the step. Of steps the
  * least times count, as what else the machine does only adds to them; of whole runs all but the
- * slowest, as workers that are now and then not scheduled are no gain. A trial that was misled
- * is set right by a later one; trials that agree grow rarer, so that measuring costs next to
- * nothing. Results do not depend on any of this. */
+ * slowest, as workers that are now and then not scheduled are no gain. Where another process has
+ * a core by turns, a trial falls into its turn or between two of them: what earlier trials saw
+ * counts as well, ever less. Trials that agree grow rarer, so that measuring costs next to nothing.
+ * Results do not depend on any of this. */
 #include "schedule.h"
 
 #define CHUNK_NS 2000u      /* shorter chunks are not worth their claim */
@@ -14,15 +15,18 @@
 #define LONG_STEP_NS 20000u /* in long runs, steps as long are taken to be worth all threads */
 #define LONG_RUN_NS 1000000u
 #define COUNTED (SAMPLES - 2) /* runs of a mode whose times are compared */
+#define LATE_RUNS 64u /* over which waits for stopped workers count, those of earlier ones ever less */
 
-/* As many chunks for each thread, where there are tasks enough: shares are then equal. */
-void schedule_split(bound_step *step, uint32_t threads, int64_t most) {
-    int64_t whole = most / threads * threads;
-    if (most == threads * CHUNKS_PER_THREAD && step->tasks < FEW_TASKS * whole)
-        whole *= 2; /* chunks of a few tasks, and tasks of one step, are uneven */
-    int64_t chunks = step->tasks < whole ? step->tasks : whole;
-    if (chunks > threads)
-        chunks -= chunks % threads;
+/* As many chunks for each thread, or one for each task: shares then differ by a task at most. */
+void schedule_split(bound_step *step, uint32_t threads, uint64_t worthwhile) {
+    int64_t most = threads * CHUNKS_PER_THREAD;
+    if (worthwhile < (uint64_t)most)
+        most = worthwhile < 2 ? 2 : (int64_t)worthwhile;
+    else if (step->tasks < FEW_TASKS * most)
+        most *= 2; /* chunks of a few tasks, and tasks of one step, are uneven */
+    if (most > threads)
+        most -= most % threads;
+    int64_t chunks = step->tasks < most ? step->tasks : most;
     step->chunks = (uint32_t)chunks;
     step->quotient = chunks ? step->tasks / chunks : 0;
     step->remainder = chunks ? (uint32_t)(step->tasks % chunks) : 0;
@@ -47,9 +51,15 @@ static void set_mode(schedule *s, bound_step *steps, uint32_t count, uint32_t mo
     }
 }
 
+/* The least time of earlier trials, an eighth longer for each of them; UINT32_MAX for none. */
+static uint32_t faded(uint32_t ns) { return ns / 8 < UINT32_MAX - ns ? ns + ns / 8 : UINT32_MAX; }
+
 static void start_trial(schedule *s, bound_step *steps, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        steps[i].parallel_ns = steps[i].serial_ns = steps[i].mixed_ns = UINT32_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        steps[i].parallel_ns = s->pause ? faded(steps[i].parallel_ns) : UINT32_MAX;
+        steps[i].serial_ns = s->pause ? faded(steps[i].serial_ns) : UINT32_MAX;
+        steps[i].mixed_ns = UINT32_MAX; /* of a choice of steps that each trial makes anew */
+    }
     for (uint32_t mode = 0; mode < MODES; mode++)
         s->ns[mode] = 0;
     set_mode(s, steps, count, PARALLEL);
@@ -79,17 +89,14 @@ void schedule_record_step(const schedule *s, bound_step *step, uint64_t ns) {
 }
 
 /* Steps prefer the calling thread where it takes at most a fifteenth longer, and are cut into no
- * more chunks than are worth their claims. */
+ * more chunks than are worth their claims: short ones are for some of the threads. */
 static void choose_by_step(bound_step *steps, uint32_t count, uint32_t threads) {
     for (uint32_t i = 0; i < count; i++) {
         bound_step *step = &steps[i];
         step->prefers_serial = step->serial_ns / 16 * 15 <= step->parallel_ns;
         if (!step->kernel || step->serial_ns == UINT32_MAX)
             continue;
-        int64_t worthwhile = step->serial_ns / CHUNK_NS;
-        int64_t least = threads, most = least * CHUNKS_PER_THREAD;
-        schedule_split(step, threads,
-                       worthwhile < least ? least : worthwhile < most ? worthwhile : most);
+        schedule_split(step, threads, step->serial_ns / CHUNK_NS);
     }
 }
 
@@ -120,18 +127,27 @@ static uint64_t choose_by_stretch(bound_step *steps, uint32_t count) {
     return saved;
 }
 
-/* The fastest mode; SERIAL where workers gain less than a 32nd, or did so in the last trial: on a
- * busy machine it is chance whether a trial meets them. */
+/* Of a run on several threads, in the mean. */
+static uint64_t late_ns(const schedule *s) {
+    return s->late_runs ? s->late_ns / s->late_runs : 0;
+}
+
+/* The fastest mode; SERIAL where workers gain less than a 32nd, or less than waits for stopped ones
+ * take, which are too rare for trials to tell. */
 static uint32_t best_mode(schedule *s) {
-    uint32_t best = s->ns[MIXED] < s->ns[PARALLEL] ? MIXED : PARALLEL, had_lost = s->has_lost;
-    s->has_lost = s->ns[SERIAL] / 32 * 31 <= s->ns[best];
-    return had_lost || s->has_lost ? SERIAL : best;
+    for (uint32_t mode = 0; mode < MODES; mode++)
+        s->seen_ns[mode] = s->seen_ns[mode] / 2 + s->ns[mode];
+    s->seen_runs = s->seen_runs / 2 + COUNTED;
+    uint32_t best = s->seen_ns[MIXED] < s->seen_ns[PARALLEL] ? MIXED : PARALLEL;
+    uint64_t serial = s->seen_ns[SERIAL] / 32 * 31, gain = serial - s->seen_ns[best];
+    s->gain_ns = serial > s->seen_ns[best] ? gain / s->seen_runs : 0;
+    return s->gain_ns <= late_ns(s) ? SERIAL : best;
 }
 
 static void end_trial(schedule *s, bound_step *steps, uint32_t count) {
     uint32_t best = best_mode(s), longer = s->pause < LONGEST_PAUSE ? 2 * s->pause : s->pause;
     s->pause = s->pause && best == s->chosen ? longer : FIRST_PAUSE;
-    s->runs = best == SERIAL && !s->has_lost ? FIRST_PAUSE : s->pause;
+    s->runs = s->pause;
     s->chosen = best;
     set_mode(s, steps, count, best);
 }
@@ -159,4 +175,14 @@ void schedule_record_run(schedule *s, bound_step *steps, uint32_t count, uint32_
     }
     if (--s->samples_left == 0)
         end_mode(s, steps, count, threads);
+}
+
+void schedule_record_wait(schedule *s, uint64_t late_ns_of_run) {
+    s->late_ns += late_ns_of_run;
+    if (++s->late_runs == LATE_RUNS) {
+        s->late_ns /= 2;
+        s->late_runs /= 2;
+    }
+    if (late_ns_of_run && !s->samples_left && s->chosen != SERIAL && late_ns(s) >= s->gain_ns)
+        s->runs = 0;
 }

@@ -91,10 +91,21 @@ static inline long sys_wipe_on_fork(void *address, size_t bytes) {
     return sys_call(SYS_MADVISE, (long)address, (long)bytes, WIPE_ON_FORK, 0, 0, 0);
 }
 
+struct sys_timespec {
+    long seconds, nanoseconds;
+};
+
 /* Sleeps while the word has this value; may return for no reason. Private: of this process only. */
 static inline void sys_wait(uint32_t *word, uint32_t value) {
     enum { WAIT_PRIVATE = 128 };
     sys_call(SYS_FUTEX, (long)word, WAIT_PRIVATE, (long)value, 0, 0, 0);
+}
+
+/* The same, for less than a second at most. */
+static inline void sys_wait_for(uint32_t *word, uint32_t value, uint32_t ns) {
+    enum { WAIT_PRIVATE = 128 };
+    struct sys_timespec most = {0, (long)ns};
+    sys_call(SYS_FUTEX, (long)word, WAIT_PRIVATE, (long)value, (long)&most, 0, 0);
 }
 
 /* Wakes one thread that sleeps on the word. */
@@ -127,12 +138,35 @@ static inline void sys_name_thread(const char *name) {
     sys_call(SYS_PRCTL, SET_NAME, (long)name, 0, 0, 0, 0);
 }
 
+#define SYS_MASK_WORDS 128
+enum { SYS_WORD_BITS = 8 * sizeof(unsigned long) };
+
+/* Writes the cores that a thread may run on, 0 for the calling one; the words that mean something,
+ * none where that fails. */
+static inline long sys_get_cores(uint32_t thread, unsigned long *mask) {
+    enum { BYTES = SYS_MASK_WORDS * sizeof(unsigned long) };
+    long bytes = sys_call(SYS_GETAFFINITY, (long)thread, BYTES, (long)mask, 0, 0, 0);
+    return bytes > 0 ? bytes / (long)sizeof *mask : 0;
+}
+
+/* Says on which cores a thread may run; 0 where the system does so. One that waits for a core it may
+ * no longer have is put in line at another one before this returns. */
+static inline long sys_set_cores(uint32_t thread, long words, const unsigned long *mask) {
+    long bytes = words * (long)sizeof *mask;
+    return sys_call(SYS_SETAFFINITY, (long)thread, bytes, (long)mask, 0, 0, 0);
+}
+
+static inline uint32_t sys_has_core(const unsigned long *mask, long words, uint32_t core) {
+    long word = (long)(core / SYS_WORD_BITS);
+    return word < words && mask[word] >> core % SYS_WORD_BITS & 1;
+}
+
 /* The number of cores that this thread may run on. */
 static inline uint32_t sys_core_count(void) {
-    unsigned long mask[128];
-    long bytes = sys_call(SYS_GETAFFINITY, 0, sizeof mask, (long)mask, 0, 0, 0);
+    unsigned long mask[SYS_MASK_WORDS];
+    long words = sys_get_cores(0, mask);
     uint32_t count = 0;
-    for (long i = 0; i < bytes / (long)sizeof mask[0]; i++)
+    for (long i = 0; i < words; i++)
         for (unsigned long left = mask[i]; left; left &= left - 1) /* drops the lowest set bit */
             count++;
     return count ? count : 1;
@@ -140,25 +174,37 @@ static inline uint32_t sys_core_count(void) {
 
 /* Moves this thread off a core, if it may run on others, and then lets it run on all as before. */
 static inline void sys_leave_core(uint32_t core) {
-    enum { WORD = 8 * sizeof(unsigned long) };
-    unsigned long mask[128], bit = 1ul << core % WORD, others = 0;
-    long bytes = sys_call(SYS_GETAFFINITY, 0, sizeof mask, (long)mask, 0, 0, 0);
-    long words = bytes / (long)sizeof mask[0];
-    if ((long)(core / WORD) >= words || !(mask[core / WORD] & bit))
+    unsigned long mask[SYS_MASK_WORDS], bit = 1ul << core % SYS_WORD_BITS, others = 0;
+    long words = sys_get_cores(0, mask);
+    if (!sys_has_core(mask, words, core))
         return;
-    mask[core / WORD] ^= bit;
+    mask[core / SYS_WORD_BITS] ^= bit;
     for (long i = 0; i < words; i++)
         others |= mask[i];
-    if (others && sys_call(SYS_SETAFFINITY, 0, bytes, (long)mask, 0, 0, 0) == 0) {
-        mask[core / WORD] ^= bit;
-        sys_call(SYS_SETAFFINITY, 0, bytes, (long)mask, 0, 0, 0);
+    if (others && sys_set_cores(0, words, mask) == 0) {
+        mask[core / SYS_WORD_BITS] ^= bit;
+        sys_set_cores(0, words, mask);
     }
 }
 
+/* Moves another thread to a core, if it may run there, and then lets it run on all as before;
+ * whether it was moved. */
+static inline uint32_t sys_move_thread(uint32_t thread, uint32_t core) {
+    unsigned long mask[SYS_MASK_WORDS];
+    volatile unsigned long only[SYS_MASK_WORDS]; /* volatile: a loop that clears is no memset */
+    long words = sys_get_cores(thread, mask);
+    if (!sys_has_core(mask, words, core))
+        return 0;
+    for (long i = 0; i < words; i++)
+        only[i] = 0;
+    only[core / SYS_WORD_BITS] = 1ul << core % SYS_WORD_BITS;
+    if (sys_set_cores(thread, words, (const unsigned long *)only))
+        return 0;
+    sys_set_cores(thread, words, mask);
+    return 1;
+}
+
 /* These come from the process; every libc of Linux has them. */
-struct sys_timespec {
-    long seconds, nanoseconds;
-};
 extern int clock_gettime(int clock, struct sys_timespec *now);
 extern int pthread_create(void *thread, const void *attributes, void *(*entry)(void *), void *);
 extern int pthread_detach(unsigned long thread);
@@ -169,6 +215,14 @@ static inline uint64_t sys_now_ns(void) {
     struct sys_timespec now = {0, 0};
     clock_gettime(MONOTONIC, &now);
     return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
+}
+
+/* Nanoseconds for which a thread of this process was on a core so far; 0 where nobody tells. */
+static inline uint64_t sys_thread_ns(uint32_t thread) {
+    enum { OF_THREAD = 6 }; /* the clock of a thread, by what it was on a core */
+    struct sys_timespec taken = {0, 0};
+    clock_gettime((int)(~thread << 3 | OF_THREAD), &taken);
+    return (uint64_t)taken.seconds * 1000000000u + (uint64_t)taken.nanoseconds;
 }
 
 static inline void cpu_pause(void) {

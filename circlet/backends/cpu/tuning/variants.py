@@ -162,7 +162,7 @@ _PRODUCTS = (
     _row(
         "pack_conv_q8",
         "pack_conv_q8",
-        "weights of int8 and uint8 that are computed, ahead of conv_q8",
+        "weights and matrices of int8 and uint8 that are computed, ahead of conv_q8",
         _E,
         "q8_computed",
         "",
@@ -239,12 +239,66 @@ _PRODUCTS = (
         target=_VNNI,
     ),
     _row(
+        "block_bits",
+        "block_bits",
+        "MatMulNBits: float rows over weights of 4 or 8 bits with scales per block",
+        _L,
+        "block_bits",
+        "",
+        target=_VNNI,
+    ),
+    _row(
+        "block_bits_split",
+        "block_bits",
+        "rows of floats split into integers of 8 bits, for block_bits",
+        _L,
+        "block_bits",
+        "",
+        target=_VNNI,
+    ),
+    _row(
+        "group_attention",
+        "group_attention",
+        "GroupQueryAttention of few rows",
+        _L,
+        "group_attention",
+        "",
+    ),
+    _row(
+        "group_attention_packed",
+        "group_attention",
+        "GroupQueryAttention of many rows",
+        _L,
+        "group_attention",
+        "",
+    ),
+    _row(
+        "group_attention_append",
+        "group_attention",
+        "turned keys, and values, into caches, ahead of group_attention",
+        _F,
+        "group_attention",
+        "",
+    ),
+    _row(
         "hybrid_image",
         "hybrid_q8",
         "float activations as int8 with a scale per row, ahead of conv_q8 and depthwise_q8",
         _E,
         "q8_hybrid",
         "kws_dscnn_hybrid",
+    ),
+    _row("hybrid_ranges", "hybrid_q8", "ranges of parts of large images", _E, "q8_hybrid", ""),
+    _row(
+        "hybrid_parts", "hybrid_q8", "hybrid_image for parts of large images", _E, "q8_hybrid", ""
+    ),
+    _row(
+        "stored_rows",
+        "stored_rows",
+        "stored rows with a zero point that a run computes, ahead of conv_q8",
+        _E,
+        "integer_sums",
+        "",
     ),
     _row(
         "matmul_f32",
@@ -268,7 +322,7 @@ _PRODUCTS = (
     _row(
         "matmul_int",
         "matmul_int",
-        "integer products of two computed matrices",
+        "int16 products of two computed matrices",
         _E,
         "matmul",
         f"{_LITE}test_testdata_matmul_quant",
@@ -315,7 +369,11 @@ _RECURRENT = (
         "recurrent_cells",
         "",
     ),
+    _row(
+        "rnn_hybrid", "rnn_hybrid", "float plain cells over int8 weights", _L, "recurrent_pairs", ""
+    ),
     _row("svdf_f32", "svdf", "float SVDF cells", _L, "recurrent", ""),
+    _row("svdf_hybrid", "svdf_hybrid", "float SVDF cells over int8 weights", _L, "recurrent", ""),
     _row("svdf_q8", "svdf", "integer SVDF cells", _E, "recurrent", "keyword_scrambled_svdf_int8"),
 )
 
@@ -369,6 +427,7 @@ _ROWS = (
         "reduce",
         "style_transfer_f16_384",
     ),
+    _row("reduce_i64", "reduce_i64", "sums of int64", _E, "reduce", ""),
     _row(
         "arg_min_max",
         "arg_min_max",
@@ -377,10 +436,10 @@ _ROWS = (
         "reduce",
         "deeplabv3_mnv2_dm05_pascal_quant",
     ),
-    _row("softmax_f32", "softmax", "float softmax", _L, "softmax", "kws_dscnn_hybrid"),
+    _row("softmax_f32", "softmax_f32", "float softmax", _L, "softmax", "kws_dscnn_hybrid"),
     _row("softmax_q8", "softmax", "integer softmax", _E, "softmax", "kws_dscnn_int8"),
     _row("softmax_q16", "softmax16", "int16 softmax", _E, "softmax", ""),
-    _row("log_softmax_f32", "softmax", "float", _L, "softmax", f"{_ONE}LogSoftmax_000"),
+    _row("log_softmax_f32", "softmax_f32", "float", _L, "softmax", f"{_ONE}LogSoftmax_000"),
     _row("log_softmax_q8", "softmax", "integer", _E, "softmax", f"{_ONE}LogSoftmax_U8_000"),
     _row("l2_norm", "l2_norm", "L2 normalisation", _L, "norm", f"{_ONE}L2Normalize_000"),
     _row("l2_norm_q8", "l2_norm_q8", "L2 normalisation of bytes", _E, "norm", ""),

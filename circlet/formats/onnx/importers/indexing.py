@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from circlet.formats.onnx.node import Node, NotLoweredError
@@ -10,6 +12,8 @@ from circlet.ir import DType, Tensor
 from circlet.ops.gather import GatherAttrs
 from circlet.ops.order import CumsumAttrs, OneHotAttrs
 from circlet.ops.reduce import ArgAttrs
+
+_MOST_PLACES = 1 << 22
 
 
 def _counted(node: Node, indices: Tensor, size: int | None, x: Tensor, axis: int) -> Tensor:
@@ -40,12 +44,44 @@ def _gather(node: Node) -> Tensor:
     return node.op("GATHER", [x, indices], GatherAttrs(axis))
 
 
+@importer("GatherElements")
+def _gather_elements(node: Node) -> Tensor:
+    """GATHER of what lies flat: the places of a row are known, those along the axis are given."""
+    x, indices = node[0], node[1]
+    axis = node.axis(node.whole("axis"), node.rank(x))
+    if None in (*x.shape, *indices.shape) or 0 in (*x.shape, *indices.shape):
+        raise NotLoweredError("sizes are open, or 0")
+    if indices.elements > _MOST_PLACES:
+        raise NotLoweredError("a table of so many places would be large")
+    sizes = [size or 0 for size in x.shape]
+    pairs = enumerate(zip(indices.static_shape, sizes, strict=True))
+    if any(own > size for at, (own, size) in pairs if at != axis):
+        raise node.wrong("indices are larger than what they point into", f"{indices.shape}")
+    steps = [prod(sizes[at + 1 :]) for at in range(len(sizes))]
+    wide = node.cast(_counted(node, indices, sizes[axis], x, axis), DType.INT32)
+    along = node.op("MUL", [wide, node.const(steps[axis], np.int32)])
+    grid = np.indices(indices.static_shape, np.int32, sparse=True)
+    rest = sum(grid[at] * steps[at] for at in range(len(sizes)) if at != axis)
+    places = node.op("ADD", [along, node.const(rest, np.int32)])
+    return node.op("GATHER", [node.reshape(x, [-1]), places], GatherAttrs(0))
+
+
 @importer("GatherND")
 def _gather_nd(node: Node) -> Tensor:
-    indices = node.known(1)
-    if node.whole("batch_dims") or indices is None or (indices < 0).any():
-        raise NotLoweredError("indices may be negative, or have axes in common")
-    return node.op("GATHER_ND", [node[0], node[1]])
+    x, indices, known = node[0], node[1], node.known(1)
+    if node.whole("batch_dims"):
+        raise NotLoweredError("indices have axes in common")
+    if known is not None and not (known < 0).any():
+        return node.op("GATHER_ND", [x, indices])
+    depth = indices.shape[-1] if indices.has_rank and indices.shape else None
+    if depth is None or None in x.shape[:depth]:
+        raise NotLoweredError("indices may be negative, and sizes are open")
+    zero = node.const(0, indices.dtype.numpy)
+    sizes = node.const([size or 0 for size in x.shape[:depth]], indices.dtype.numpy)
+    is_negative = node.op("LESS", [indices, zero], dtype=DType.BOOL)
+    shifted = node.op("ADD", [indices, sizes])
+    places = node.op("SELECT_V2", [is_negative, shifted, indices], dtype=indices.dtype)
+    return node.op("GATHER_ND", [x, places])
 
 
 def _extreme(node: Node, record: str) -> Tensor:
@@ -97,11 +133,18 @@ def _top_k(node: Node) -> list[Tensor]:
     rank = node.rank(x)
     axis = node.axis(node.whole("axis", -1), rank)
     count = node.known_ints(1) if node.opset >= 10 else (node.whole("k"),)
-    if not node.whole("largest", 1) or count is None or axis != rank - 1:
-        raise NotLoweredError("only the largest along the last axis are an operator of Circle")
+    if count is None:
+        raise NotLoweredError("how many are wanted is computed")
+    is_least = not node.whole("largest", 1)
+    if is_least and x.dtype is not DType.FLOAT32:
+        raise NotLoweredError("only of FLOAT32 are the least those whose negatives are largest")
+    order = [place for place in range(rank) if place != axis] + [axis]
+    back = [int(place) for place in np.argsort(order)]
+    x = node.transpose(node.op("NEG", [x]) if is_least else x, order)
     number = node.const(count[0], np.int32)
     values, places = node.many("TOPK_V2", [x, number], None, [x.dtype, DType.INT32])
-    return [values, node.cast(places, DType.INT64)]
+    values = node.op("NEG", [values]) if is_least else values
+    return [node.transpose(values, back), node.transpose(node.cast(places, DType.INT64), back)]
 
 
 @importer("CumSum")

@@ -13,12 +13,10 @@ import numpy as np
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.table import find_importer, importer
 from circlet.ir import DType, Tensor
-from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.onnx.quantisation import TYPES
 from circlet.ops.onnx.record import PREFIX, OnnxAttrs
 
 MICROSOFT = "com.microsoft"
-_EXACT_SUM = 1 << 24
 _STORED = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT32})
 
 
@@ -100,53 +98,6 @@ def _dynamic_quantize(node: Node) -> list[Tensor]:
         f"{PREFIX}QuantizeLinear",
     )
     return [quantised(node, x, divisor, point, 0), scale, point]
-
-
-@importer("MatMulInteger")
-def _mat_mul_integer(node: Node) -> Tensor:
-    """Sums of whole numbers, which FLOAT32 holds up to 2^24: as many slices of the depth as fit."""
-    x, weights, zeros = node[0], node[1], node.known(3)
-    if weights.data is None or len(weights.shape) != 2 or node.rank(x) < 2 or x.dtype.bits != 8:
-        raise NotLoweredError("only constant weights are cut into slices whose sums are exact")
-    offset = node.optional(2)
-    if offset is not None and offset.elements != 1:
-        raise NotLoweredError("rows have zero points of their own")
-    centred = weights.data.astype(np.float32)
-    if node.optional(3) is not None:
-        if zeros is None:
-            raise NotLoweredError("the zero points of the weights are computed")
-        centred = centred - zeros.astype(np.float32)
-    rows = node.cast(x, DType.FLOAT32)
-    if offset is not None:
-        rows = node.op("SUB", [rows, node.reshape(node.cast(offset, DType.FLOAT32), [])])
-    total: Tensor | None = None
-    for begin, end in _exact_slices(centred):
-        part = _columns(node, rows, begin, end) if (begin, end) != (0, len(centred)) else rows
-        factors = node.const(np.ascontiguousarray(centred[begin:end].T))
-        attrs = FullyConnectedAttrs(keep_num_dims=True)
-        made = node.cast(node.op("FULLY_CONNECTED", [part, factors, None], attrs), DType.INT32)
-        total = made if total is None else node.op("ADD", [total, made])
-    if total is None:
-        raise NotLoweredError("there is nothing to sum")
-    return total
-
-
-def _exact_slices(weights: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of rows whose products with bytes sum up to less than 2^24 in every column."""
-    ends, begin, sums = [], 0, np.zeros(weights.shape[1])
-    for index, row in enumerate(np.abs(weights.astype(np.float64)) * 255):
-        if (sums + row).max(initial=0) >= _EXACT_SUM:
-            ends.append((begin, index))
-            begin, sums = index, np.zeros(weights.shape[1])
-        sums = sums + row
-    return [*ends, (begin, len(weights))] if len(weights) else []
-
-
-def _columns(node: Node, rows: Tensor, begin: int, end: int) -> Tensor:
-    rank = node.rank(rows)
-    starts = node.const([0] * (rank - 1) + [begin], np.int32)
-    sizes = node.const([-1] * (rank - 1) + [end - begin], np.int32)
-    return node.op("SLICE", [rows, starts, sizes])
 
 
 def _between(

@@ -16,7 +16,6 @@ def _run(op: Written, region: Graph, graph: WrittenGraph, given: Sequence[Value]
     """The results of a graph whose operators are put into another one."""
     from circlet.formats.onnx.write import write_op
 
-    graph.look_at(region)
     for tensor, value in zip(region.inputs, given, strict=True):
         graph.make(tensor, value)
     refused: list[str] = []

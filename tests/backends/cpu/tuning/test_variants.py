@@ -24,6 +24,7 @@ from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.bits import BucketizeAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.order import CumsumAttrs
+from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.options import Options
@@ -32,12 +33,16 @@ from circlet.target.targets import parse_target
 from tests import corpora
 from tests.backends.cpu.cases import QUANT, Cases
 from tests.backends.cpu.stablehlo_graphs import joined_windows
+from tests.backends.cpu.test_block_bits import all_forms as block_bits_forms
+from tests.backends.cpu.test_group_attention import all_forms as attention_forms
+from tests.backends.cpu.test_integer_sums import add_sums
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
 from tests.recurrent_layers import Layer, layer_graph
-from tests.windows import depthwise_attrs
+from tests.recurrent_pairs import Pair, pair_graph
+from tests.windows import conv2d_attrs, depthwise_attrs
 
 _STRUCT = re.compile(r"^struct (\w+)_params \{", re.MULTILINE)
 _METHODS = {"method", "fold"}
@@ -135,9 +140,21 @@ def rows_of_int8(name: str) -> Graph:
     return cases.graph()
 
 
+def large_images(name: str) -> Graph:
+    cases = Cases()
+    weights = cases.constant(np.ones((4, 1, 1, 64), np.int8), Quantization.per_tensor(0.1))
+    inputs = [cases.data(DType.FLOAT32, (1, 32, 32, 64)), weights]
+    cases.op("CONV_2D", inputs, conv2d_attrs("SAME", 1, 1))
+    return cases.graph()
+
+
 def recurrent(name: str) -> Graph:
     if name == "svdf_f32":
         return svdf_graph((1, 4, 6, 2, 3), DType.FLOAT32)
+    if name == "svdf_hybrid":
+        return svdf_graph((1, 4, 6, 2, 3), DType.FLOAT32, weights=DType.INT8)
+    if name == "rnn_hybrid":
+        return pair_graph(Pair(weights=DType.INT8))
     return lstm_graph(Lstm(weights=DType.INT8))
 
 
@@ -153,7 +170,31 @@ def of_mediapipe(name: str) -> Graph:
     return MEDIAPIPE[found[name]]
 
 
+def of_decoders(name: str) -> Graph:
+    return (block_bits_forms if name.startswith("block_bits") else attention_forms)().graph()
+
+
+def sums_of_int64(name: str) -> Graph:
+    cases = Cases()
+    axes = cases.constant(np.array([1], np.int32))
+    cases.op("SUM", [cases.data(DType.INT64, (3, 5)), axes], ReducerAttrs(keep_dims=False))
+    return cases.graph()
+
+
+def integer_sums(name: str) -> Graph:
+    cases = Cases()
+    add_sums(cases, (6, 300, 24), DType.UINT8, DType.INT8)
+    return cases.graph()
+
+
 OWN: dict[str, Callable[[str], Graph]] = {
+    "block_bits": of_decoders,
+    "block_bits_split": of_decoders,
+    "group_attention": of_decoders,
+    "group_attention_append": of_decoders,
+    "group_attention_packed": of_decoders,
+    "reduce_i64": sums_of_int64,
+    "stored_rows": integer_sums,
     "bucketize": buckets,
     "cast": halves,
     "copy_reversed": reversed_rows,
@@ -167,7 +208,11 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "segment_reduce": own,
     "slice_at": own,
     "matmul_hybrid": own,
+    "rnn_hybrid": recurrent,
+    "hybrid_ranges": large_images,
+    "hybrid_parts": large_images,
     "svdf_f32": recurrent,
+    "svdf_hybrid": recurrent,
     "lstm_hybrid": recurrent,
     "l2_norm_q8": norms,
     "local_response_norm": norms,

@@ -267,10 +267,13 @@ def _lower_one_hot(op: Op, context: Context) -> None:
     indices, on, off, result = (*(operand(op, i) for i in (0, 2, 3)), op.outputs[0])
     axis = one_hot_axis(op, len(indices.static_shape))
     depth, inner = result.static_shape[axis], prod(result.static_shape[axis + 1 :])
-    params: dict[str, ParamValue] = {"depth": depth, "inner": inner}
+    rows, size = prod(result.static_shape[:axis]), element_bytes(result)
+    fields, tasks = row_tasks(rows, depth * inner * size)
+    chunk = min(depth, max(1, TASK_BYTES // (inner * size)))
+    params: dict[str, ParamValue] = {**fields, "depth": depth, "chunk": chunk, "inner": inner}
     operands = (*(source_ref(context, t) for t in (indices, on, off)), TensorRef(result))
-    kernel = Kernel("gather.h", "one_hot", (element_bytes(indices), element_bytes(result)))
-    context.call(op, kernel, params, operands, (result,), tasks=result.elements // inner)
+    kernel = Kernel("gather.h", "one_hot", (element_bytes(indices), size))
+    context.call(op, kernel, params, operands, (result,), tasks=tasks * -(-depth // chunk))
 
 
 _add("ONE_HOT", _lower_one_hot, _refuses_sizes(1))

@@ -1,7 +1,11 @@
-"""STABLEHLO_GATHER and STABLEHLO_SCATTER: windows that lie where index vectors point."""
+"""STABLEHLO_GATHER and STABLEHLO_SCATTER: windows that lie where index vectors point.
+
+A SLICE from a place that a run computes gathers one such window.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
@@ -14,10 +18,11 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     TensorRef,
 )
 from circlet.ir import Op, Tensor
-from circlet.ops.operands import operand
+from circlet.ops.operands import known_ints, operand
 from circlet.ops.stablehlo.indexed import GatherAttrs, places_of, update_join
 from circlet.target.targets import Target
 
@@ -134,5 +139,26 @@ def _lower_scatter(op: Op, context: Context) -> None:
     context.call(op, kernel, params, operands, (result,))
 
 
+def _as_gather(op: Op) -> Op:
+    """The gather of one window, with all axes, that a SLICE of known sizes is."""
+    sizes = op.outputs[0].static_shape
+    axes = tuple(range(len(sizes)))
+    attrs = GatherAttrs(axes, (), axes, 0, sizes)
+    return replace(op, kind="STABLEHLO_GATHER", inputs=op.inputs[:2], attrs=attrs)
+
+
+def _refuses_slice(op: Op, target: Target) -> str | None:
+    if known_ints(op.input(2)) is None:
+        return "the sizes are not constant"
+    if not op.outputs[0].static_shape:
+        return "a scalar has no windows"
+    return _refuses(_as_gather(op), target)
+
+
+def _lower_slice(op: Op, context: Context) -> None:
+    _lower_gather(_as_gather(op), context)
+
+
+LOWERINGS.add(Lowering("SLICE", "slice_windows", _refuses_slice, _lower_slice, rank=Rank.DENSE))
 LOWERINGS.add(Lowering("STABLEHLO_GATHER", "gather_windows", _refuses, _lower_gather))
 LOWERINGS.add(Lowering("STABLEHLO_SCATTER", "scatter_windows", _refuses, _lower_scatter))

@@ -20,7 +20,6 @@ from circlet.backends.cpu.lower.views import (
 )
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
-    ConstantRef,
     Context,
     Lowering,
     Ref,
@@ -50,7 +49,7 @@ def shifted(context: Context, tensor: Tensor, elements: int) -> Ref:
     ref = source_ref(context, tensor)
     if isinstance(ref, TensorRef):
         return TensorRef(tensor, elements)
-    return ConstantRef(ref.offset + elements * element_bytes(tensor))
+    return ref._replace(offset=ref.offset + elements * element_bytes(tensor))
 
 
 def copy_from(

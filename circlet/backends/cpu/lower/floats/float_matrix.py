@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from circlet.backends.cpu import costs
 from circlet.backends.cpu.lower.floats.amx_bf16 import call_amx_bf16, takes_tiles
 from circlet.backends.cpu.lower.floats.bf16 import call_cast, pairs, registers_for_pairs, rounds
 from circlet.backends.cpu.lower.floats.computed_weights import (
@@ -27,6 +28,8 @@ from circlet.backends.cpu.lowering import Context, Kernel, ParamValue, Ref
 from circlet.backends.cpu.tuning.knobs import joined
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.requantize import activation_of
+
+_DEEP = 64  # steps of depth in which fetching what a tile ends with pays
 
 
 def why_not_float(op: Op, data: int, weights: int, bias: int) -> str | None:
@@ -117,8 +120,15 @@ def _dealt(product: FloatProduct, tile: Tile, block: int) -> tuple[dict[str, Par
         "blocks": blocks,
         "group_blocks": group_blocks,
         "group_channels": filters,
+        "fetches": int(product.depth >= _DEEP and not costs.are_near(_result_bytes(product))),
     }
     return params, -(-tiles // max(1, per_task)) * blocks
+
+
+def _result_bytes(product: FloatProduct) -> int:
+    """Of the result, and of what is added to it."""
+    pixels = product.sizes[0] * product.sizes[1] * product.sizes[2]
+    return pixels * product.filters * FLOAT_BYTES * (1 + product.epilogue.adds)
 
 
 def reach(product: FloatProduct) -> int:

@@ -16,7 +16,9 @@ _MOST_VECTORS = 8
 _DEEP = 1024
 _TASK_INPUT_BYTES, _FAR_TASK_INPUT_BYTES = 96 << 10, 512 << 10
 _TASK_PANEL_STEPS = 4096
+_TASK_PANEL_BYTES = 64 << 10  # of packed columns, which all rows of a task meet
 _TASKS_WANTED = 16
+_DOT_COLUMNS = 4
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,27 @@ def task_tiles(
         cached = _FAR_TASK_INPUT_BYTES * tiles // max(1, input_bytes)
     most = min(tiles, max(1, worthwhile, min(cached, shared)))
     return most if is_near else ceil(tiles / ceil(tiles / most))
+
+
+def task_panels(panels: int, tasks: int, panel_bytes: int) -> int:
+    """Panels of columns that one task packs and takes each tile of rows through.
+
+    They stay near meanwhile, and leave work for every thread; all tasks but the last of a product
+    have as many.
+
+    Args:
+        panels: Of one product.
+        tasks: Of all products, were each of a single panel.
+        panel_bytes: Of a packed panel.
+    """
+    most = max(1, min(panels, _TASK_PANEL_BYTES // panel_bytes, tasks // _TASKS_WANTED))
+    return ceil(panels / ceil(panels / most))
+
+
+def sums_over_lanes(rows: int, depth: int, columns: int, registers: Registers, lanes: int) -> bool:
+    """Whether rows meet columns that lie along sums as they are: registers hold the sums."""
+    fits = rows * _DOT_COLUMNS + _DOT_COLUMNS + 1 <= registers.count
+    return fits and columns >= _DOT_COLUMNS and depth >= lanes
 
 
 def row_cycles(tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:

@@ -20,7 +20,8 @@ from circlet.backends.cpu.lower.integers.requantisation import (
     Requantisation,
     fixed_point,
 )
-from circlet.backends.cpu.lower.products.product import Im2colRow, Product
+from circlet.backends.cpu.lower.products.product import ComputedWeights, Im2colRow, Product
+from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, stride_fields
 from circlet.backends.cpu.lowering import Context, Kernel, ParamValue, TensorRef
 from circlet.ir import DType, Op
 from circlet.ops.operands import limits, operand
@@ -30,9 +31,10 @@ _UNBOUNDED = 1 << 31
 _FLIP = 0x80808080 - (1 << 32)  # the top bit of each byte, as int32
 
 
-def pack_kernel(vectors: int) -> Kernel:
+def pack_kernel(computed: ComputedWeights, vectors: int) -> Kernel:
     """The kernel that packs blocks of so many vectors of channels."""
-    return Kernel("pack_conv_q8.h", "pack_conv_q8", (vectors,))
+    across = int(computed.filter == 1 and computed.channel != 1)
+    return Kernel("pack_conv_q8.h", "pack_conv_q8", (vectors, across))
 
 
 def call_pack(
@@ -51,23 +53,28 @@ def call_pack(
     assert computed is not None
     width = vectors * context.vector_bytes // 4
     blocks, block_bytes = -(-product.filters // width), row.runs * -(-row.length // 4) * 4 * width
-    packed = context.temporary(op, blocks * block_bytes)
-    starts = context.temporary(op, parameters.nbytes)
+    stack = computed.stack
+    packed = context.temporary(op, stack.matrices * blocks * block_bytes)
+    starts = context.temporary(op, stack.matrices * parameters.nbytes)
     params: dict[str, ParamValue] = {
         "filter": computed.filter,
+        "element": computed.channel,
         "taps": row.runs,
         "run": row.length,
         "block_bytes": block_bytes,
         "channels": product.filters,
+        "blocks": blocks,
+        "sizes": outer_fields(stack.sizes, MAX_AXES - 1),
+        "matrices": stride_fields((*stack.strides, 0)),
         **_folding(op, product.depth, product_offset(operand(op, 0), context.target)),
     }
     context.call(
         op,
-        pack_kernel(vectors),
+        pack_kernel(computed, vectors),
         params,
         (computed.weights, computed.bias, context.constant(parameters), packed, starts),
         [packed.tensor, starts.tensor],
-        tasks=blocks,
+        tasks=stack.matrices * blocks,
     )
     return packed, starts
 

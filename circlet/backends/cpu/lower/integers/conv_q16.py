@@ -144,11 +144,13 @@ def _refuses(op: Op, target: Target) -> str | None:
     return reason or ("grouped" if grouped else None)
 
 
-def _stored(op: Op) -> Int16:
+def stored_weights(op: Op) -> Int16:
+    """The weights of an op as the kernel's pairs have them."""
     return np.asarray(operand(op, 1).data, np.int16)
 
 
-def _epilogue(op: Op) -> Q16Epilogue:
+def int16_epilogue(op: Op) -> Q16Epilogue:
+    """What happens to the sums of an op over [data, weights, bias]."""
     filters, bias = operand(op, 1), op.input(2)
     zeros = np.zeros(filters.static_shape[0], np.int64)
     offsets = zeros if bias is None else np.asarray(bias.data, np.int64).reshape(-1)
@@ -160,14 +162,14 @@ def _epilogue(op: Op) -> Q16Epilogue:
 
 def _lower_conv(op: Op, context: Context) -> None:
     filters, rows, columns, depth = operand(op, 1).static_shape
-    weights = (filters, rows, columns, depth), lambda: _stored(op)
-    call_conv_q16(convolution(op, context, weights, _epilogue(op)), context)
+    weights = (filters, rows, columns, depth), lambda: stored_weights(op)
+    call_conv_q16(convolution(op, context, weights, int16_epilogue(op)), context)
 
 
 def _lower_rows(op: Op, context: Context) -> None:
     units, depth = operand(op, 1).static_shape
-    data, result, weights = operand(op, 0), op.outputs[0], lambda: _stored(op)
-    call_conv_q16(of_rows(op, data, result, (units, depth), weights, _epilogue(op)), context)
+    data, result, weights = operand(op, 0), op.outputs[0], lambda: stored_weights(op)
+    call_conv_q16(of_rows(op, data, result, (units, depth), weights, int16_epilogue(op)), context)
 
 
 LOWERINGS.add(

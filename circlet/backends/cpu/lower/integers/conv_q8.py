@@ -10,8 +10,17 @@ import numpy.typing as npt
 
 from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.computed_q8 import call_pack, pack_kernel
+from circlet.backends.cpu.lower.integers.flips import (
+    FLIP_ROWS,
+    FLIP_TILES,
+    NARROW,
+    ROW_ALIGNMENT,
+    are_apart,
+    flip_of,
+    flipped_rows,
+    grouped_bytes,
+)
 from circlet.backends.cpu.lower.integers.i8mm import (
-    dots_of,
     group_of,
     product_offset,
     product_tiles,
@@ -26,7 +35,6 @@ from circlet.backends.cpu.lower.integers.pairs_q8 import (
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
     fold_zero_points,
-    has_dot,
     has_pairs,
     output_bounds,
     refuses_weighted,
@@ -60,13 +68,7 @@ from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
 
-_FEW_VECTORS = 2
-_ROW_ALIGNMENT = 64
 _SUM_BYTES = 16
-_MOST_APART = 4  # runs of pixels, for those between them to be flipped along
-_FLIP_LOADS, _FLIP_ROWS = "CONV_Q8_FLIP_LOADS", "CONV_Q8_FLIP_ROWS"
-_FLIP_TILES = "CONV_Q8_FLIP_TILES"
-_NARROW = " | CONV_Q8_NARROW"
 _NO_SUMS = "CONV_Q8_NO_SUMS"
 _SUMS_IN = "CONV_Q8_SUMS_IN"
 _SUMS_SPLAT = "CONV_Q8_SUMS_SPLAT"
@@ -158,13 +160,14 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         "row_tiles": row_tiles,
         "blocks": blocks,
         "splits": splits,
+        **_stack_strides(product, blocks * block_bytes, blocks * tile.whole),
     }
     scratch_bytes = 0
-    how = _flip(product, row, tile, fact[1], context).removesuffix(_NARROW)
-    if how in (_FLIP_ROWS, _FLIP_TILES):
-        pixels = product.width if how == _FLIP_ROWS else tile.pixels
-        copy = _flipped_rows(product, row, pixels)
-        elements = copy["run_down"] * row.rows + _ROW_ALIGNMENT
+    how = flip_of(product, row, tile, fact[1], context).removesuffix(NARROW)
+    if how in (FLIP_ROWS, FLIP_TILES):
+        pixels = product.width if how == FLIP_ROWS else tile.pixels
+        copy = flipped_rows(product, row, pixels)
+        elements = copy["run_down"] * row.rows + ROW_ALIGNMENT
         params, scratch_bytes = {**params, **copy}, elements * element_bytes
     half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
@@ -182,13 +185,20 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
     )
 
 
+def _stack_strides(product: Q8Product, matrix: int, registers: int) -> dict[str, ParamValue]:
+    """What lies between the packed weights, and their parameters, of one image and the next."""
+    if product.computed is None or product.computed.stack.matrices == 1:
+        return {"weights_batch": 0, "qparams_batch": 0}
+    return {"weights_batch": matrix, "qparams_batch": registers}
+
+
 def _tile(product: Q8Product, row: Im2colRow, context: Context) -> Tile:
     width, vectors = product.width, -(-product.filters // (context.vector_bytes // 4))
     return chosen_tile(
         product.op,
         context,
         f"conv_q8 {product.rows}x{width}",
-        product_tiles(width, vectors, _grouped_bytes(product, row), context.target),
+        product_tiles(width, vectors, grouped_bytes(product, row), context.target),
         lambda tile: row_cycles(tile, width, vectors),
         _use(product, row, context),
     )
@@ -199,23 +209,22 @@ def _use(product: Q8Product, row: Im2colRow, context: Context) -> TileUse:
         lambda tile: _packing(product, row, tile),
         lambda tile, fact: _kernel(product, row, tile, fact, context),
     )
-    if product.computed is None:
+    computed = product.computed
+    if computed is None:
         return use
     lanes, requantise = context.vector_bytes // 4, product.epilogue.requantise
 
     def packer(tile: Tile) -> tuple[Kernel, Fact]:
-        return pack_kernel(tile.whole), (requantise(_UNKNOWN, tile.channels(lanes)).form, "")
+        return pack_kernel(computed, tile.whole), (
+            requantise(_UNKNOWN, tile.channels(lanes)).form,
+            "",
+        )
 
     return use._replace(packer=packer)
 
 
-def _grouped_bytes(product: Q8Product, row: Im2colRow) -> int:
-    """Bytes of a run as groups see them: computed weights are packed by groups of four."""
-    return row.length if product.computed is None else 0
-
-
 def _group(product: Q8Product, row: Im2colRow, context: Context) -> int:
-    return group_of(_grouped_bytes(product, row), context.target)
+    return group_of(grouped_bytes(product, row), context.target)
 
 
 def _packed(
@@ -248,7 +257,7 @@ def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, fact: Fact, context:
     short = row.length if row.length < 4 else 0
     tail = int(product.filters % width != 0)
     form, products = fact
-    ways = [_flip(product, row, tile, products, context), *([products] if products else [])]
+    ways = [flip_of(product, row, tile, products, context), *([products] if products else [])]
     if products == WIDE and not product.epilogue.flip:
         ways.append("CONV_Q8_KEEP_TOPS")
     how = form, " | ".join(ways), short, _sums(product, row, width, context), tail
@@ -273,7 +282,7 @@ def _pack_product(
     if _is_paired(product, context):
         centred = windows.astype(np.int16) - np.int16(product.epilogue.weight_zero)
         kept, excess = bounded(pack(centred, order), Windows(*shape, lanes))
-        if exceed_often(kept, excess, lanes) and not _are_apart(product, row):
+        if exceed_often(kept, excess, lanes) and not are_apart(product, row):
             return [pack(centred, order, 2), scaling.parameters], (scaling.form, WIDE)
         return [kept, scaling.parameters, excess], (scaling.form, PAIRS)
     if sums == _SUMS_IN:
@@ -284,44 +293,9 @@ def _pack_product(
     return arrays, (scaling.form, "")
 
 
-def _flip(product: Q8Product, row: Im2colRow, tile: Tile, products: str, context: Context) -> str:
-    """Rows that several windows read are flipped once, if few products would share a flip."""
-    if products == WIDE:
-        return _FLIP_ROWS if row.rows > 1 else _FLIP_TILES
-    narrow = _NARROW if _is_narrow(product, context.target) else ""
-    if not product.epilogue.flip:
-        run_bytes = _grouped_bytes(product, row)
-        return dots_of(operand(product.op, 0), run_bytes, context.target) + narrow
-    if products == PAIRS:
-        apart = _are_apart(product, row)
-        return _FLIP_ROWS if row.rows > 1 else _FLIP_LOADS if apart else _FLIP_TILES
-    once = row.rows > 1 and tile.vectors <= _FEW_VECTORS
-    return (_FLIP_ROWS if once else _FLIP_LOADS) + narrow
-
-
-def _is_narrow(product: Q8Product, target: Target) -> bool:
-    """Whether no weight is -128, where two products are added in 16 bits (`conv_q8_lanes.h`)."""
-    if target.arch != "aarch64" or has_dot(target) or product.computed is not None:
-        return False
-    return bool(product.weights().min(initial=0) > np.iinfo(np.int8).min)
-
-
-def _are_apart(product: Q8Product, row: Im2colRow) -> bool:
-    """Whether most of what lies between the first and the last pixel of a tile is not read."""
-    return row.rows == 1 and product.source.pixel > _MOST_APART * row.length
-
-
 def _is_paired(product: Q8Product, context: Context) -> bool:
     """Whether products are added in 16 bits (`conv_q8_pairs.h`) or of int16 (`conv_q8_wide.h`)."""
     return product.computed is None and has_pairs(context.target)
-
-
-def _flipped_rows(product: Q8Product, row: Im2colRow, pixels: int) -> dict[str, int]:
-    """Parameters of the flipped copy of the rows that so many outputs of a row read."""
-    window = (row.columns - 1) * row.column_step + row.length
-    row_bytes = (pixels - 1) * product.source.pixel + window
-    apart = -(-row_bytes // _ROW_ALIGNMENT) * _ROW_ALIGNMENT
-    return {"flip_bytes": row_bytes, "flip_down": row.row_step, "run_down": apart}
 
 
 def _sums(product: Q8Product, row: Im2colRow, width: int, context: Context) -> str:

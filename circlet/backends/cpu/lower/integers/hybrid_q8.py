@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlet.backends.cpu.layout import Border, Layout, bordered
+from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES
 from circlet.backends.cpu.lower.integers.conv_q8 import (
     Q8Epilogue,
     Q8Product,
@@ -40,7 +41,7 @@ from circlet.backends.cpu.lower.integers.requantisation import (
 )
 from circlet.backends.cpu.lower.products.product import View, of_rows
 from circlet.backends.cpu.lower.products.windows import conv_border, convolution, window_strides
-from circlet.backends.cpu.lower.views import image_strides
+from circlet.backends.cpu.lower.views import TASK_BYTES, image_strides
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -57,7 +58,7 @@ from circlet.ops.fully_connected import hybrid_is_asymmetric
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
 
-_SCALE_BYTES = 8
+_SCALE_BYTES, _BOUNDS_BYTES = 8, 8
 
 
 @dataclass(frozen=True)
@@ -178,14 +179,30 @@ def quantise_images(op: Op, context: Context, image: Layout) -> QuantisedImages:
 def _quantise(
     op: Op, context: Context, params: dict[str, ParamValue], images: int
 ) -> QuantisedImages:
-    """Append the step that quantises; `params` are those of `struct hybrid_image_params`."""
-    size = params["out_batch"]
-    assert isinstance(size, int)
+    """Append the steps that quantise; `params` are those of `struct hybrid_image_params`.
+
+    Large images are cut into parts of some rows, for threads to share.
+    """
+    size, height = params["out_batch"], params["height"]
+    assert isinstance(size, int) and isinstance(height, int)
     data = context.temporary(op, images * size)
     scales = context.temporary(op, images * _SCALE_BYTES)
-    kernel = Kernel("hybrid_q8.h", "hybrid_image", (int(hybrid_is_asymmetric(op)),))
-    operands = (TensorRef(operand(op, 0)), data, scales)
-    context.call(op, kernel, params, operands, (data.tensor, scales.tensor), tasks=images)
+    source, written = TensorRef(operand(op, 0)), (data.tensor, scales.tensor)
+    image, ranges, cut = (
+        Kernel("hybrid_q8.h", f"hybrid_{name}", (int(hybrid_is_asymmetric(op)),))
+        for name in ("image", "ranges", "parts")
+    )
+    image_bytes = operand(op, 0).elements * FLOAT_BYTES // max(1, images)
+    parts = max(1, min(height, image_bytes // TASK_BYTES))
+    if not (context.has(cut) if context.reuses else parts > 1):
+        context.call(op, image, params, (source, data, scales), written, tasks=images)
+        return QuantisedImages(data, scales, size)
+    tasks = images * parts
+    bounds = context.temporary(op, tasks * _BOUNDS_BYTES)
+    params = {**{f"image_{name}": value for name, value in params.items()}, "parts": parts}
+    context.call(op, ranges, params, (source, bounds), (bounds.tensor,), tasks=tasks)
+    params = {f"ranges_{name}": value for name, value in params.items()}
+    context.call(op, cut, params, (source, bounds, data, scales), written, tasks=tasks)
     return QuantisedImages(data, scales, size)
 
 

@@ -23,6 +23,7 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
 MAX_LEFT_SHIFT = 30
+_MATRIX_KINDS = ("FULLY_CONNECTED", "BATCH_MATMUL")
 
 
 def dot_is_signed(target: Target) -> bool:
@@ -67,7 +68,7 @@ def weights_zero(op: Op) -> int:
     weights = operand(op, 1)
     zero = scalar_quant(weights)[1]
     if weights.dtype is DType.INT8:
-        return zero if op.kind == "FULLY_CONNECTED" else 0
+        return zero if op.kind in _MATRIX_KINDS else 0
     return zero - 128
 
 

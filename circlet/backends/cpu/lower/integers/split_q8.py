@@ -46,8 +46,8 @@ from circlet.target.targets import Target
 _SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
 
 
-class _Source(NamedTuple):
-    """The 8-bit image that products read, and where it lies.
+class Source(NamedTuple):
+    """The image of integers that products read, and where it lies.
 
     Attributes:
         scales: Of each image, where floats were quantised.
@@ -68,7 +68,7 @@ class _Source(NamedTuple):
         return View(self.data.tensor, offset, self.images, row, pixel)
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """One product of an op: an op of its own over some weights, and where it reads and writes."""
 
     op: Op
@@ -79,19 +79,19 @@ class _Part(NamedTuple):
     taps: tuple[int, int]
 
 
-def _source(op: Op, context: Context, border: Border) -> _Source:
+def source_of(op: Op, context: Context, border: Border) -> Source:
     """The input of [data, weights, bias], quantised by a step where it is floats."""
     data = operand(op, 0)
     if data.dtype is not DType.FLOAT32:
         layout = context.layout(data)
-        return _Source(TensorRef(data), NoRef(), layout, layout.batch_stride, 0)
+        return Source(TensorRef(data), NoRef(), layout, layout.batch_stride, 0)
     image = image_layout(op, border)
     quantised = quantise_images(op, context, image)
     start = border.top * image.row_stride + border.left * image.pixel_stride
-    return _Source(quantised.data, quantised.scales, image, quantised.image_bytes, start)
+    return Source(quantised.data, quantised.scales, image, quantised.image_bytes, start)
 
 
-def _call(part: _Part, source: _Source, context: Context) -> None:
+def _call(part: Part, source: Source, context: Context) -> None:
     op = part.op
     filters, rows, columns, depth = operand(op, 1).static_shape
     product = Product(
@@ -139,7 +139,7 @@ def _transposed_border(op: Op) -> dict[int, Border]:
 
 def _lower_transposed(op: Op, context: Context) -> None:
     plain = _as_conv(op)
-    source = _source(plain, context, borders_of(op).get(_DATA, Border()))
+    source = source_of(plain, context, borders_of(op).get(_DATA, Border()))
     rows, columns = phases_of(op)
     for down in rows:
         for across in columns:
@@ -147,8 +147,8 @@ def _lower_transposed(op: Op, context: Context) -> None:
 
 
 def _phase(
-    plain: Op, op: Op, context: Context, source: _Source, phases: tuple[Phase, Phase]
-) -> _Part:
+    plain: Op, op: Op, context: Context, source: Source, phases: tuple[Phase, Phase]
+) -> Part:
     (down, across), window = phases, transposed_window_of(op)
     image, out, weights = source.layout, context.layout(op.outputs[0]), operand(op, _WEIGHTS)
     strides, start = (image.row_stride, image.pixel_stride), 0
@@ -161,7 +161,7 @@ def _phase(
         strides = 0, 0
     first = down.start * out.row_stride + across.start * out.pixel_stride
     row, pixel = window.rows.stride * out.row_stride, window.columns.stride * out.pixel_stride
-    return _Part(
+    return Part(
         replace(plain, inputs=[plain.inputs[0], _kept(weights, kept), plain.inputs[2]]),
         f" {','.join(map(str, down.taps))}/{','.join(map(str, across.taps))}",
         source.view(start, *strides),
@@ -177,12 +177,13 @@ def _kept(weights: Tensor, data: np.ndarray) -> Tensor:
     return replace(weights, shape=held.shape, default_shape=None, data=held)
 
 
-def _group_count(op: Op) -> int:
+def group_count(op: Op) -> int:
+    """Groups of channels of a CONV_2D."""
     return operand(op, 0).static_shape[3] // operand(op, 1).static_shape[3]
 
 
 def _refuses_groups(op: Op, target: Target) -> str | None:
-    if _group_count(op) == 1:
+    if group_count(op) == 1:
         return "has no groups of channels"
     return refuses_weighted(op, target)
 
@@ -191,7 +192,7 @@ def _group_border(op: Op) -> dict[int, Border]:
     return {} if operand(op, 0).dtype is DType.FLOAT32 else conv_border(op)
 
 
-def _together(groups: int, filters: int, lanes: int) -> int:
+def groups_together(groups: int, filters: int, lanes: int) -> int:
     """Groups of one product: the least work, zeros included; then the fewest products.
 
     Args:
@@ -206,17 +207,17 @@ def _together(groups: int, filters: int, lanes: int) -> int:
 
 def _lower_groups(op: Op, context: Context) -> None:
     border = conv_border(op).get(0, Border())
-    source = _source(op, context, border)
-    groups, weights = _group_count(op), operand(op, 1)
+    source = source_of(op, context, border)
+    groups, weights = group_count(op), operand(op, 1)
     filters = weights.static_shape[0] // groups
-    count = _together(groups, filters, context.vector_bytes // 4)
+    count = groups_together(groups, filters, context.vector_bytes // 4)
     for first in range(0, groups, count):
-        _call(_group(op, context, source, (first, first + count), groups), source, context)
+        _call(group_part(op, context, source, (first, first + count), groups), source, context)
 
 
-def _group(
-    op: Op, context: Context, source: _Source, members: tuple[int, int], groups: int
-) -> _Part:
+def group_part(
+    op: Op, context: Context, source: Source, members: tuple[int, int], groups: int
+) -> Part:
     """The groups from the first of `members` to the last as one product, zeros between them."""
     (first, end), window = members, window_of(op)
     image, out = source.layout, context.layout(op.outputs[0])
@@ -227,7 +228,7 @@ def _group(
     offsets = None if bias is None else _sliced(bias, np.asarray(bias.data).reshape(-1)[kept], kept)
     border = conv_border(op).get(0, Border())
     start = first * depth - border.top * image.row_stride - border.left * image.pixel_stride
-    return _Part(
+    return Part(
         replace(op, inputs=[op.inputs[0], dense, offsets]),
         f" groups {first}",
         source.view(start, *window_strides(window, image)[1:]),

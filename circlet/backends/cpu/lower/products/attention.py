@@ -80,9 +80,10 @@ def _lower(op: Op, context: Context) -> None:
     mask: Ref = source_ref(context, operand(op, 3)) if len(op.inputs) > 3 else NoRef()
     q, k, v = (source_ref(context, operand(op, index)) for index in range(3))
     tiles = (scores.pixels, scores.whole, results.pixels, results.whole, results.half)
+    has_mask = int(len(op.inputs) > 3)
     context.call(
         op,
-        Kernel("attention_f32.h", _FUNCTION[rounded], (*tiles, int(len(op.inputs) > 3))),
+        Kernel("attention_f32.h", _FUNCTION[rounded], (*tiles, has_mask, int(attrs.is_guarded))),
         params,
         (q, k, v, TensorRef(op.outputs[0]), mask),
         op.outputs,

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from circlet.backends.cpu.lower.floats.epilogue import clamp_params
 from circlet.backends.cpu.lower.floats.float_matrix import why_not_activation
-from circlet.backends.cpu.lower.floats.tiles import lanes_of, registers_of, tiles_of
-from circlet.backends.cpu.lower.products.matmul import MOST_STACK_AXES, sums_over_lanes
+from circlet.backends.cpu.lower.floats.tiles import (
+    lanes_of,
+    registers_of,
+    sums_over_lanes,
+    tiles_of,
+)
+from circlet.backends.cpu.lower.products.matmul import MOST_STACK_AXES
 from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowered import vector_bytes
 from circlet.backends.cpu.lowering import (
@@ -68,7 +73,7 @@ def _lower(op: Op, context: Context) -> None:
     context.call(
         op,
         Kernel("matmul_f32.h", "matmul_f32", (rows, tile.whole, "MATMUL_DOTS")),
-        params | clamp_params(activation_of(op)),
+        params | {"task_blocks": 1} | clamp_params(activation_of(op)),
         (
             source_ref(context, data),
             source_ref(context, weights),

@@ -22,15 +22,11 @@ from circlet.backends.cpu.lower.floats.tiles import (
     lanes_of,
     registers_of,
     row_cycles,
+    sums_over_lanes,
+    task_panels,
     tiles_of,
 )
 from circlet.backends.cpu.lower.integers.conv_q16 import Q16Epilogue, call_conv_q16, wide_tile
-from circlet.backends.cpu.lower.integers.q8 import output_bounds
-from circlet.backends.cpu.lower.integers.requantisation import (
-    FIXED,
-    fixed_point,
-    in_order,
-)
 from circlet.backends.cpu.lower.integers.sum_int import bounds, column_parameters
 from circlet.backends.cpu.lower.integers.tiles import choose_tile as choose_integer_tile
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
@@ -61,9 +57,7 @@ from circlet.ops.operands import operand, zero_of
 from circlet.target.targets import Target
 
 _MOST_VECTORS = 4
-_MOST_PRODUCT = 255 * 255
 _FEW_ROWS = 8
-_DOT_COLUMNS = 4
 _PACKED, _DIRECT, _DOTS = "MATMUL_PACKED", "MATMUL_DIRECT", "MATMUL_DOTS"
 _WORTH_A_STEP = 1 << 15  # multiply-adds of vectors
 _FEW_COLUMNS = 8  # vectors
@@ -78,7 +72,8 @@ def product_sizes(op: Op) -> tuple[int, int, int]:
     return rows, depth, second[0] if right_transposed else second[1]
 
 
-def _refuses(op: Op, target: Target) -> str | None:
+def refuses_sizes(op: Op, target: Target) -> str | None:
+    """Why no kernel takes operands of these sizes, or None."""
     tensors = [operand(op, 0), operand(op, 1), op.outputs[0]]
     if any(tensor.elements == 0 for tensor in tensors):
         return "a size is 0"
@@ -91,11 +86,12 @@ def _refuses(op: Op, target: Target) -> str | None:
 def _refuses_float(op: Op, target: Target) -> str | None:
     if is_hybrid(op):
         return "float rows over stored integers"
-    return _refuses(op, target) if _is_float(op) else "not float32"
+    return refuses_sizes(op, target) if _is_float(op) else "not float32"
 
 
 def _refuses_integer(op: Op, target: Target) -> str | None:
-    return "float" if _is_float(op) else _refuses(op, target)
+    is_int16 = operand(op, 0).dtype == DType.INT16
+    return refuses_sizes(op, target) if is_int16 else "not int16"
 
 
 def _is_float(op: Op) -> bool:
@@ -111,7 +107,7 @@ def stack_strides(op: Op, index: int) -> list[int]:
     return [0] * (MOST_STACK_AXES - len(steps)) + list(steps) + [0]
 
 
-def _matrix_params(
+def matrix_params(
     op: Op, width: int, *, in_rows: bool = False
 ) -> tuple[dict[str, ParamValue], int]:
     """Sizes and strides, and the tasks.
@@ -168,8 +164,12 @@ def _lower_float(op: Op, context: Context) -> None:
     tile = _tile(op, context, form, whole)
     in_rows = form == _PACKED or not adjoint(op)[0]
     width = tile.channels(lanes)
-    params, tasks = _matrix_params(op, width, in_rows=in_rows)
-    scratch = (depth + 1) * width * FLOAT_BYTES if form == _PACKED else 0
+    params, tasks = matrix_params(op, width, in_rows=in_rows)
+    panel_bytes = (depth + 1) * width * FLOAT_BYTES
+    panels = task_panels(-(-columns // width), tasks, panel_bytes) if form == _PACKED else 1
+    if panels > 1:
+        params, tasks = matrix_params(op, width * panels, in_rows=in_rows)
+    scratch = panels * panel_bytes if form == _PACKED else 0
     kernel = Kernel("matmul_f32.h", "matmul_f32", (tile.pixels, tile.whole, form))
     result = op.outputs[0]
     left = row_major(op, context) if in_rows else source_ref(context, operand(op, 0))
@@ -177,7 +177,7 @@ def _lower_float(op: Op, context: Context) -> None:
     context.call(
         op,
         kernel,
-        params | clamp_params("NONE"),
+        params | {"task_blocks": panels} | clamp_params("NONE"),
         (left, right, TensorRef(result), StopRef(), NoRef()),
         (result,),
         tasks=tasks,
@@ -198,7 +198,7 @@ def _lower_rounded(op: Op, context: Context) -> None:
     registers = registers_for_pairs(registers_of(context.target, context.vector_bytes))
     tile = choose_tile(registers, rows, -(-columns // lanes), depth)
     width = tile.channels(lanes)
-    params, tasks = _matrix_params(op, width)
+    params, tasks = matrix_params(op, width)
     left, right = (source_ref(context, operand(op, index)) for index in (0, 1))
     rounded = call_cast(op, context, left, operand(op, 0).elements)
     context.call(
@@ -255,12 +255,6 @@ def _form(op: Op, registers: Registers, lanes: int) -> str:
     return _DIRECT if choose_tile(registers, rows, columns // lanes).pixels == rows else _PACKED
 
 
-def sums_over_lanes(rows: int, depth: int, columns: int, registers: Registers, lanes: int) -> bool:
-    """Whether rows meet columns that lie along sums as they are: registers hold the sums."""
-    fits = rows * _DOT_COLUMNS + _DOT_COLUMNS + 1 <= registers.count
-    return fits and columns >= _DOT_COLUMNS and depth >= lanes
-
-
 def _packs_once(op: Op, lanes: int) -> bool:
     """Whether one computed matrix is packed for all rows ahead of them.
 
@@ -288,19 +282,15 @@ def _refuses_int16(op: Op, target: Target) -> str | None:
         return "the right operand is not one constant matrix, or the left one is transposed"
     if zero_of(left) or zero_of(right):
         return "a zero point is not 0"
-    return _refuses(op, target)
+    return refuses_sizes(op, target)
 
 
 @dataclass(frozen=True)
 class _Integer:
-    """How an integer product is computed: the form of its sums, its tile, and its results.
-
-    `requantised` is a form of `requantize.h` where sums have 32 bits.
-    """
+    """How a product of int16 is computed: the form of its sums, its tile, and its results."""
 
     form: str
     tile: Tile
-    requantised: str
     parameters: np.ndarray
     bounds: dict[str, ParamValue]
 
@@ -311,23 +301,11 @@ def _wide(op: Op, tile: Tile, lanes: int) -> _Integer:
     tile, columns = wide_tile(tile), product_sizes(op)[2]
     parameters = column_parameters(columns, tile.channels(lanes), None, factors(op), wide=True)
     form = "MATMUL_INT_SPLIT" if both else "MATMUL_INT_WIDE"
-    return _Integer(form, tile, FIXED, parameters, bounds(op))
-
-
-def _narrow(op: Op, tile: Tile, lanes: int) -> _Integer:
-    """Products of int8 or uint8: 32-bit sums."""
-    _, depth, columns = product_sizes(op)
-    zeros = np.zeros(columns, np.int64)
-    order = in_order(columns, tile.channels(lanes), lanes)
-    scaling = fixed_point(op, zeros, zeros + depth * _MOST_PRODUCT, order)
-    limits = output_bounds(op)
-    del limits["out_flip"]
-    return _Integer("MATMUL_INT_NARROW", tile, scaling.form, scaling.parameters, limits)
+    return _Integer(form, tile, parameters, bounds(op))
 
 
 def _lower_integer(op: Op, context: Context) -> None:
-    form = _wide if operand(op, 0).dtype == DType.INT16 else _narrow
-    _call_integer(op, op, lambda tile, lanes: form(op, tile, lanes), context)
+    _call_integer(op, op, lambda tile, lanes: _wide(op, tile, lanes), context)
 
 
 def _lower_rows(op: Op, context: Context) -> None:
@@ -365,11 +343,11 @@ def _call_integer(
     tile = Tile(tile.pixels, min(tile.whole, _MOST_VECTORS))
     chosen = form(tile, lanes)
     pixels, width = chosen.tile.pixels, chosen.tile.channels(lanes)
-    params, tasks = _matrix_params(product, width)
+    params, tasks = matrix_params(product, width)
     per_tensor = right.quant is not None and not right.quant.is_per_channel
     params |= {"x_zero": zero_of(left), "y_zero": zero_of(right) if per_tensor else 0}
     types = ELEMENT_TYPES[left.dtype], ELEMENT_TYPES[right.dtype]
-    arguments = (*types, pixels, chosen.tile.whole, chosen.form, chosen.requantised)
+    arguments = (*types, pixels, chosen.tile.whole, chosen.form)
     refs = (source_ref(context, left), source_ref(context, right))
     even = depth + depth % 2
     context.call(

@@ -110,6 +110,23 @@ class Im2colRow(NamedTuple):
         }
 
 
+class Stack(NamedTuple):
+    """Matrices on the right of a product, one for each image of its source.
+
+    Attributes:
+        sizes: Of the stack, outermost first.
+        strides: Elements between matrices along each of these axes.
+    """
+
+    sizes: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+
+    @property
+    def matrices(self) -> int:
+        """Matrices of the stack."""
+        return prod(self.sizes)
+
+
 class ComputedWeights(NamedTuple):
     """Where weights lie that are known at run time only, as [filters, rows, columns, channels].
 
@@ -120,6 +137,7 @@ class ComputedWeights(NamedTuple):
         channel: Elements between channels; this or `filter` is 1.
         group: Elements between the first filters of groups.
         bias: One value per filter, or nothing.
+        stack: The matrices of which this is the first.
     """
 
     weights: Ref
@@ -128,6 +146,7 @@ class ComputedWeights(NamedTuple):
     channel: int = 1
     group: int = 0
     bias: Ref = NoRef()
+    stack: Stack = Stack()
 
 
 class Product(NamedTuple, Generic[E]):

@@ -15,7 +15,8 @@ from circlet.ops.operands import operand
 E = TypeVar("E")
 
 _SPLIT_BYTES = 1 << 18
-_FEW_TASKS = 16
+_FEW_TASKS, _MANY_TASKS = 16, 48
+_WORTHWHILE_BYTES = 1 << 14
 
 
 def conv_border(op: Op) -> dict[int, Border]:
@@ -93,6 +94,12 @@ def convolution(
 
 
 def splits_of(blocks: int, block_bytes: int, tiles: int) -> int:
-    """Parts of the weights: each stays in the cache, and there is work for every thread."""
-    wanted = max(-(-blocks * block_bytes // _SPLIT_BYTES), -(-_FEW_TASKS // max(tiles, 1)))
-    return min(wanted, blocks)
+    """Parts of the weights: each stays in the cache, and there is work for every thread.
+
+    What a task does once for all of its blocks is done again in each part, so parts for evenly
+    shared work on many threads are not small.
+    """
+    size, tiles = blocks * block_bytes, max(tiles, 1)
+    cached, few, many = -(-size // _SPLIT_BYTES), -(-_FEW_TASKS // tiles), -(-_MANY_TASKS // tiles)
+    even = min(many, blocks // 2, size // _WORTHWHILE_BYTES)
+    return min(max(cached, few, even), blocks)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from circlet.backends.cpu.abi import LINE_BYTES, align
-from circlet.backends.cpu.lower.products.matvec import Blocks, pack_bytes, spread_rows
+from circlet.backends.cpu.lower.products.matvec import spread_rows
+from circlet.backends.cpu.lower.recurrent.hybrid import packed_matrix
 from circlet.backends.cpu.lower.recurrent.lstm import (
     KINDS,
     Placed,
@@ -42,7 +41,7 @@ from circlet.ops.lstm_operands import (
     is_normalised,
     outputs,
 )
-from circlet.ops.operands import operand, scale_of
+from circlet.ops.operands import operand
 from circlet.target.targets import Target
 
 
@@ -50,21 +49,6 @@ def _refuses(op: Op, target: Target) -> str | None:
     if operand(op, OUTPUT.weights).dtype is DType.FLOAT32:
         return "does not take float weights"
     return why_no_lstm(op, DType.FLOAT32)
-
-
-def _packed(
-    op: Op, positions: Sequence[int], stride: int, blocks: Blocks, context: Context
-) -> tuple[Ref, Ref]:
-    """Weights under each other, and the scale and the sum of weights of each output."""
-    stored = [array(op, position).view(np.int8) for position in positions]
-    weights = spread_rows(stored, stride)
-    scales = [np.float32(scale_of(operand(op, position))) for position in positions]
-    columns = np.zeros((2, blocks.slots), np.int32)
-    per_output = np.repeat(np.array(scales, np.float32), stride)
-    columns[0, : per_output.size] = per_output.view(np.int32)
-    columns[1, : len(weights)] = weights.astype(np.int64).sum(axis=1)
-    records = columns.reshape(2, -1, blocks.lanes).transpose(1, 0, 2)
-    return context.constant(pack_bytes(weights, blocks)), context.constant(records)
 
 
 def _gate_bias(op: Op, shape: Shape, context: Context) -> Ref:
@@ -79,7 +63,7 @@ def _projection(op: Op, shape: Shape, context: Context) -> tuple[Ref, Ref, Ref]:
         return NoRef(), NoRef(), NoRef()
     bias = projection_bias(op)
     padded = context.constant(np.pad(bias, (0, shape.projection.slots - bias.size)))
-    return *_packed(op, [PROJECTION], outputs(op), shape.projection, context), padded
+    return *packed_matrix(op, [PROJECTION], outputs(op), shape.projection, context), padded
 
 
 def lower_hybrid(op: Op, context: Context, placed: Placed | None = None) -> None:
@@ -94,8 +78,8 @@ def lower_hybrid(op: Op, context: Context, placed: Placed | None = None) -> None
     params |= {f"floats_{name}": value for name, value in floats.items()}
     kernel = Kernel("lstm_hybrid.h", "lstm_hybrid", float_arguments(op, shape))
     products = (
-        *_packed(op, [g.weights for g in gates(op)], shape.gate, shape.blocks, context),
-        *_packed(op, [g.recurrent for g in gates(op)], shape.gate, shape.blocks, context),
+        *packed_matrix(op, [g.weights for g in gates(op)], shape.gate, shape.blocks, context),
+        *packed_matrix(op, [g.recurrent for g in gates(op)], shape.gate, shape.blocks, context),
         _gate_bias(op, shape, context),
     )
     behind = (table_ref(op, shape, context), *_projection(op, shape, context))

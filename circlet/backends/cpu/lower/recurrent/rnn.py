@@ -20,16 +20,21 @@ from circlet.ops.requantize import activation_of
 from circlet.ops.rnn import AUX_INPUT, Layer, is_hybrid, layers_of, merges, steps_first, units_of
 from circlet.target.targets import Target
 
+KINDS = ("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN")
 
-def _refuses(op: Op, target: Target) -> str | None:
-    if is_hybrid(op):
-        return "does not take 8-bit weights"
+
+def why_no_rnn(op: Op) -> str | None:
+    """Why no kernel takes an op, whatever its weights."""
     if activation_of(op) not in ACTIVATIONS:
         return f"fused activation {activation_of(op)}"
     computed = (operand(op, 0), op.input(AUX_INPUT))
     if any(tensor is not None and tensor.is_constant for tensor in computed):
         return "constant input"
     return "a size is 0" if operand(op, 0).elements == 0 else None
+
+
+def _refuses(op: Op, target: Target) -> str | None:
+    return "does not take 8-bit weights" if is_hybrid(op) else why_no_rnn(op)
 
 
 def _weights(op: Op, layer: Layer) -> Weights:
@@ -42,7 +47,7 @@ def _weights(op: Op, layer: Layer) -> Weights:
     return Weights(*parts, aux=aux)
 
 
-def _time(op: Op) -> tuple[int, int, int, int]:
+def time_of(op: Op) -> tuple[int, int, int, int]:
     """Batches, steps, and how many vectors apart elements of the batch and steps are."""
     sizes = operand(op, 0).static_shape
     if len(sizes) == 2:
@@ -54,7 +59,7 @@ def _time(op: Op) -> tuple[int, int, int, int]:
 
 def _lower_layer(op: Op, context: Context, index: int) -> None:
     layer = layers_of(op)[index]
-    batches, steps, batch, step = _time(op)
+    batches, steps, batch, step = time_of(op)
     result = op.outputs[0 if merges(op) else index]
     width, units = result.static_shape[-1], units_of(op, layer)
     cells = Cells(
@@ -85,5 +90,5 @@ def _lower(op: Op, context: Context) -> None:
         _lower_layer(op, context, index)
 
 
-for _kind in ("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN"):
+for _kind in KINDS:
     LOWERINGS.add(Lowering(_kind, f"{_kind.lower()}_f32", _refuses, _lower))

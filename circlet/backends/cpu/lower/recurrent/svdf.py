@@ -1,10 +1,10 @@
-"""SVDF in float32 and for int8 values with an int8 or int16 past."""
+"""SVDF in float32, over 8-bit weights too, and for int8 values with an int8 or int16 past."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from circlet.backends.cpu.abi import align
+from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.lower.floats.epilogue import CLAMPS
 from circlet.backends.cpu.lower.products.matvec import (
     Blocks,
@@ -14,6 +14,7 @@ from circlet.backends.cpu.lower.products.matvec import (
     records,
     stored_offset,
 )
+from circlet.backends.cpu.lower.recurrent.hybrid import packed_matrix
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -25,9 +26,19 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
 )
 from circlet.ir import DType, Op
+from circlet.ops.lstm_float import real_vector
 from circlet.ops.operands import limits, operand, zero_of
 from circlet.ops.requantize import activation_of, wrap_int32
-from circlet.ops.svdf import BIAS, FEATURES, STATE, TIME, factors_of, sizes_of
+from circlet.ops.svdf import (
+    BIAS,
+    FEATURES,
+    STATE,
+    TIME,
+    SvdfAttrs,
+    factors_of,
+    is_hybrid,
+    sizes_of,
+)
 from circlet.target.targets import Target
 
 
@@ -39,6 +50,14 @@ def _refuses(op: Op, dtype: DType) -> str | None:
 
 
 def _refuses_float(op: Op, target: Target) -> str | None:
+    if is_hybrid(op):
+        return "does not take 8-bit weights"
+    return _refuses(op, DType.FLOAT32)
+
+
+def _refuses_hybrid(op: Op, target: Target) -> str | None:
+    if not is_hybrid(op):
+        return "does not take float weights"
     return _refuses(op, DType.FLOAT32)
 
 
@@ -91,15 +110,34 @@ def _call(
     )
 
 
+def _float_params(op: Op, blocks: Blocks) -> dict[str, ParamValue]:
+    low, high = CLAMPS[activation_of(op)]
+    return _size_params(op, blocks) | {"low": low, "high": high}
+
+
 def _lower_float(op: Op, context: Context) -> None:
     blocks, weights = _blocks(op, context), np.asarray(operand(op, FEATURES).data)
-    low, high = CLAMPS[activation_of(op)]
     packed = pack_floats(weights, np.zeros(len(weights), np.float32), blocks)
     arrays = (packed, np.asarray(operand(op, TIME).data), _bias(op))
     kernel = Kernel("svdf.h", "svdf_f32", (blocks.vectors,))
-    params = _size_params(op, blocks) | {"low": low, "high": high}
     constants = tuple(context.constant(array) for array in arrays)
-    _call(op, context, kernel, params, constants, 4 * blocks.slots)
+    _call(op, context, kernel, _float_params(op, blocks), constants, 4 * blocks.slots)
+
+
+def _lower_hybrid(op: Op, context: Context) -> None:
+    blocks, sizes = _blocks(op, context), sizes_of(op)
+    start = align(4 * blocks.slots, LINE_BYTES)
+    params: dict[str, ParamValue] = {
+        "quantised": start,
+        "asymmetric": int(op.attributes(SvdfAttrs).asymmetric_quantize_inputs),
+    }
+    floats = _float_params(op, blocks)
+    params |= {f"floats_{name}": value for name, value in floats.items()}
+    features = packed_matrix(op, [FEATURES], sizes.filters, blocks, context)
+    time = real_vector(op, TIME, np.asarray(operand(op, TIME).data))
+    constants = (*features, context.constant(time), context.constant(_bias(op)))
+    kernel = Kernel("svdf_hybrid.h", "svdf_hybrid", (blocks.vectors,))
+    _call(op, context, kernel, params, constants, start + sizes.inputs + 64)
 
 
 def _lower_stored(op: Op, context: Context) -> None:
@@ -135,4 +173,5 @@ def _lower_stored(op: Op, context: Context) -> None:
 
 
 LOWERINGS.add(Lowering("SVDF", "svdf_f32", _refuses_float, _lower_float))
+LOWERINGS.add(Lowering("SVDF", "svdf_hybrid", _refuses_hybrid, _lower_hybrid, rank=Rank.HYBRID))
 LOWERINGS.add(Lowering("SVDF", "svdf_q8", _refuses_stored, _lower_stored, rank=Rank.INT8))

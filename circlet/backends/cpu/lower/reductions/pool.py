@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
 from circlet.backends.cpu.lower.views import image_strides, source_ref
 from circlet.backends.cpu.lowering import (
@@ -20,6 +22,7 @@ from circlet.ops.requantize import FLOAT_ACTIVATION_RANGES, activation_of, activ
 from circlet.target.targets import Target
 
 _TAP_LIMIT = 1 << 15  # sums of as many int16 fit int32
+_MOST_TAPS, _LONGEST_LINE = 64, 1 << 16  # of windows whose rows come first
 _KINDS = {
     "AVERAGE_POOL_2D": "POOL_AVERAGE",
     "MAX_POOL_2D": "POOL_MAX",
@@ -43,10 +46,34 @@ def _refuses(op: Op, target: Target) -> str | None:
 def _lower(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
     params = {**_geometry(op, context), **_activation(op)}
-    kernel = Kernel("pool.h", "pool", (_KINDS[op.kind], ELEMENT_TYPES[source.dtype]))
+    few = _is_of_few_channels(op, context)
+    kernel = Kernel("pool.h", "pool", (_KINDS[op.kind], ELEMENT_TYPES[source.dtype], int(few)))
     operands = (source_ref(context, source), TensorRef(result), StopRef())
     layout = context.layout(result)
-    context.call(op, kernel, params, operands, (result,), tasks=layout.batch * layout.height)
+    line = prod(source.static_shape[2:]) * source.dtype.bits // 8 + context.vector_bytes
+    context.call(
+        op,
+        kernel,
+        params,
+        operands,
+        (result,),
+        tasks=layout.batch * layout.height,
+        scratch_bytes=line if few else 0,
+    )
+
+
+def _is_of_few_channels(op: Op, context: Context) -> bool:
+    """Whether `pool_few.h` computes maxima: pixels are dense, and of less than two registers."""
+    source, attrs = operand(op, 0), op.attributes(Pool2DAttrs)
+    if op.kind != "MAX_POOL_2D" or source.dtype == DType.INT16:
+        return False
+    data, result = context.layout(source), context.layout(op.outputs[0])
+    channels, lanes = data.channels, context.vector_bytes * 8 // source.dtype.bits
+    if channels >= 2 * lanes or not lanes <= data.width * channels <= _LONGEST_LINE:
+        return False
+    if prod(attrs.kernel_shape) > _MOST_TAPS:
+        return False
+    return data.pixel_stride == channels and result.pixel_stride == channels
 
 
 def _geometry(op: Op, context: Context) -> dict[str, ParamValue]:

@@ -23,6 +23,7 @@ from circlet.backends.cpu.lowering import (
     Kernel,
     Lowering,
     ParamValue,
+    Rank,
     TensorRef,
 )
 from circlet.ir import DType, Op
@@ -148,6 +149,39 @@ for _kind in _KINDS:
     LOWERINGS.add(
         Lowering(_kind, _kind.lower(), _refuses, _lower, strided_inputs=True, strided_any_rank=True)
     )
+
+
+def _refuses_wide(op: Op, target: Target) -> str | None:
+    if constant_axes(op) is None:
+        return "the axes are not constant"
+    source = operand(op, 0)
+    return not_copyable(source) if source.dtype == DType.INT64 else "is not INT64"
+
+
+def _lower_wide(op: Op, context: Context) -> None:
+    source, result, reduced = operand(op, 0), op.outputs[0], constant_axes(op)
+    assert reduced is not None
+    strides = strides_of(source, layout_of(context, source))
+    axes = _axes(source.static_shape, strides, reduced)
+    loops = _loops(axes, element_bytes(source))
+    params = {f"all_{name}": value for name, value in loops.items()}
+    rows = prod(axis.size for axis in axes[:-1] if not axis.is_reduced)
+    operands = (source_ref(context, source), TensorRef(result))
+    kernel = Kernel("reduce_i64.h", "reduce_i64")
+    context.call(op, kernel, params, operands, (result,), tasks=rows)
+
+
+LOWERINGS.add(
+    Lowering(
+        "SUM",
+        "sum_i64",
+        _refuses_wide,
+        _lower_wide,
+        strided_inputs=True,
+        strided_any_rank=True,
+        rank=Rank.ANY_TYPE,
+    )
+)
 
 
 def _refuses_arg(op: Op, target: Target) -> str | None:

@@ -34,6 +34,8 @@ def _refuses(op: Op, target: Target) -> str | None:
 def _refuses_float(op: Op, target: Target) -> str | None:
     if operand(op, 0).dtype != DType.FLOAT32:
         return f"does not take {operand(op, 0).dtype.name}"
+    if isinstance(op.attrs, SoftmaxAttrs) and op.attrs.beta < 0:
+        return "the factor of the exponent is negative"
     return _refuses(op, target)
 
 
@@ -60,7 +62,7 @@ def _lower_float(op: Op, context: Context) -> None:
     params, tasks = _row_params(op)
     if isinstance(op.attrs, SoftmaxAttrs):
         params["beta"] = float(np.float32(op.attrs.beta))
-    kernel = Kernel("softmax.h", f"{op.kind.lower()}_f32")
+    kernel = Kernel("softmax_f32.h", f"{op.kind.lower()}_f32")
     operands = (source_ref(context, operand(op, 0)), TensorRef(result))
     context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
@@ -77,16 +79,18 @@ def power_tables(op: Op) -> tuple[np.ndarray, np.ndarray, int]:
     return powers.astype(np.int32), terms.astype(np.int32), kept
 
 
-def _packed_powers(op: Op) -> tuple[tuple[np.ndarray, ...], int]:
+def _packed_powers(op: Op) -> tuple[tuple[np.ndarray, ...], tuple[int, bool]]:
+    """The tables; the last difference that counts, and whether powers fall up to it."""
     *tables, kept = power_tables(op)
-    return tuple(tables), kept
+    return tuple(tables), (kept, bool((np.diff(tables[0][: kept + 1]) <= 0).all()))
 
 
 def _lower_stored(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
     packed = context.packed(op, "softmax powers", lambda: _packed_powers(op))
     params, tasks = _row_params(op)
-    params["kept"], params["low"] = packed.fact, limits(result.dtype)[0]
+    params["kept"], params["falls"] = packed.fact
+    params["low"] = limits(result.dtype)[0]
     operands = (source_ref(context, source), TensorRef(result), *packed.refs)
     flip = 128 if source.dtype == DType.INT8 else 0
     kernel = Kernel("softmax.h", "softmax_q8", (flip, result.dtype.bits))

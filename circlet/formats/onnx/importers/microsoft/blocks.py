@@ -14,11 +14,12 @@ from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
 from circlet.ir.packed import unpacked
 from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.onnx.nbits import elements
 
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
 
-_BITS = (2, 4, 8)
+_BITS, _BLOCK = (2, 4, 8), 32
 _ROWS_AT_ONCE = 1 << 10
 
 
@@ -35,15 +36,6 @@ def _stored(node: Node, index: int, what: str) -> np.ndarray:
     return unpacked(tensor) if tensor.dtype.is_small else tensor.data
 
 
-def _elements(stored: Bytes, bits: int, count: int) -> Bytes:
-    """The first `count` elements of each row of bytes, the first of a byte in its low bits."""
-    if bits == 8:
-        return stored[:, :count]
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    parts = (stored[:, :, None] >> shifts) & np.uint8((1 << bits) - 1)
-    return parts.reshape(len(stored), -1)[:, :count]
-
-
 def _sized(node: Node, values: np.ndarray, sizes: Sequence[int], what: str) -> np.ndarray:
     if values.size != int(np.prod(sizes)):
         raise node.wrong(f"the {what} are not of the sizes that N, K and the blocks give")
@@ -52,16 +44,28 @@ def _sized(node: Node, values: np.ndarray, sizes: Sequence[int], what: str) -> n
 
 @importer("MatMulNBits", domain=MICROSOFT)
 def _mat_mul_bits(node: Node) -> Tensor:
-    """A fully connected layer over the real weights, which kernels of 4 bits know again."""
+    """The record of such products where it says all, else a layer over the real weights."""
     x, bits = floats(node), node.whole("bits", 4)
     if bits not in _BITS or node.whole("weight_prepacked"):
         raise NotLoweredError(f"weights of {bits} bits, or packed for a device, are not read")
     rows, depth, block = (node.whole(name) for name in ("N", "K", "block_size"))
     if min(rows, depth, block) < 1 or block % 16:
         raise node.wrong("N, K or block_size is no size", f"{rows}, {depth}, {block}")
+    if _has_record(node, bits, block):
+        return node.graph.own_record(node)[0]
     weights = _real_weights(node, rows, depth, block, bits)
     attrs = FullyConnectedAttrs(keep_num_dims=True)
     return node.op("FULLY_CONNECTED", [x, node.const(weights), node.optional(5)], attrs)
+
+
+def _has_record(node: Node, bits: int, block: int) -> bool:
+    """Whether weights may stay as they are stored."""
+    types = {1: DType.UINT8, 2: DType.FLOAT32, 3: DType.UINT8, 5: DType.FLOAT32}
+    given = {at: node.optional(at) for at in types}
+    stored = all(
+        t is None or (t.data is not None and t.dtype is types[at]) for at, t in given.items()
+    )
+    return stored and node.optional(4) is None and bits in (4, 8) and block % _BLOCK == 0
 
 
 def _real_weights(node: Node, rows: int, depth: int, block: int, bits: int) -> Floats:
@@ -75,7 +79,7 @@ def _real_weights(node: Node, rows: int, depth: int, block: int, bits: int) -> F
     made = np.empty((rows, depth), np.float32)
     for first in range(0, rows, _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)
-        made[part] = _elements(stored[part].view(np.uint8), bits, depth)
+        made[part] = elements(stored[part].view(np.uint8), bits, depth)
         made[part] -= zeros[part][:, group]
         made[part] *= scales[part].astype(np.float32)[:, group]
     return made
@@ -89,7 +93,7 @@ def _zeros(node: Node, rows: int, blocks: int, bits: int) -> Floats:
     if given.dtype != np.uint8:
         return _sized(node, given, (rows, blocks), "zero points").astype(np.float32)
     packed = _sized(node, given, (rows, -(-blocks * bits // 8)), "zero points")
-    return _elements(packed, bits, blocks).astype(np.float32)
+    return elements(packed, bits, blocks).astype(np.float32)
 
 
 def _groups(node: Node, depth: int, block: int, blocks: int) -> npt.NDArray[np.int64]:
@@ -141,7 +145,7 @@ def _values(node: Node, bits: int) -> np.ndarray:
     stored = _stored(node, 0, "data")
     if node[0].dtype is not DType.UINT8:
         return stored.astype(np.int8)
-    return _elements(stored.reshape(-1, stored.shape[-1]), bits, stored.shape[-1] * 8 // bits)
+    return elements(stored.reshape(-1, stored.shape[-1]), bits, stored.shape[-1] * 8 // bits)
 
 
 def _scales(node: Node, sizes: Sequence[int], along: int, block: int) -> Floats:
@@ -158,7 +162,7 @@ def _row_zeros(node: Node, shape: Sequence[int], bits: int) -> Floats:
         return np.full(shape, middle, np.float32)
     given = _stored(node, 3, "zero points")
     if node[0].dtype is DType.UINT8:
-        given = _elements(given.reshape(-1, given.shape[-1]), bits, shape[-1])
+        given = elements(given.reshape(-1, given.shape[-1]), bits, shape[-1])
     return _sized(node, given.astype(np.float32), shape, "zero points")
 
 

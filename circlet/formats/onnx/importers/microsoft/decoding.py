@@ -34,7 +34,7 @@ from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.gather import GatherAttrs
 
 _NORM_EPSILON = 1e-6
-_QUANTISED, _CHUNKED = (12, 13), 16
+_QUANTISED, _NORMS, _CHUNKED = (12, 13), (14, 15), 16
 
 
 def rotated(
@@ -92,9 +92,11 @@ def _rotary_embedding(node: Node) -> Tensor:
 def _group_query_attention(node: Node) -> list[Tensor]:
     """Rows at places of their own in a cache; heads of queries share those of keys and values."""
     _refuse(node)
+    if _has_record(node):
+        return node.graph.own_record(node)
     q, k, v = _operands(node)
     cache = _Cache(node, q)
-    q, k = (_prepared(node, x, cache, at) for x, at in ((q, 14), (k, 15)))
+    q, k = (_prepared(node, x, cache, at) for x, at in zip((q, k), _NORMS, strict=True))
     k, v = cache.extended(k, node.optional(3)), cache.extended(v, node.optional(4))
     return [_grouped(node, q, k, v, cache), k, v]
 
@@ -107,6 +109,15 @@ def _refuse(node: Node) -> None:
         raise NotLoweredError("the cache slides, or chunks are padded")
     if node.wants(3) or node.whole("qk_output"):
         raise NotLoweredError("the scores are asked for")
+
+
+def _has_record(node: Node) -> bool:
+    """Whether one record means all that the node does; others are taken apart."""
+    more = any(node.optional(at) is not None for at in (10, *_NORMS))
+    given = [node.optional(at) for at in range(5)]
+    real = all(t is None or t.dtype is DType.FLOAT32 for t in given)
+    counts = all(node[at].dtype is DType.INT32 for at in (5, 6))
+    return real and counts and not more and bool(node.whole("causal", 1))
 
 
 def _operands(node: Node) -> list[Tensor]:

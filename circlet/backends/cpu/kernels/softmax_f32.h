@@ -1,0 +1,150 @@
+/* Softmax and log-softmax of dense rows of floats.
+ *
+ * e^(beta (x - highest)) never overflows, and one term is 1, so that the sum is no less. Rows of a
+ * few vectors stay in registers; longer ones are read three times, for the highest element, for the
+ * terms, and to divide by their sum.
+ */
+#ifndef CIRCLET_SOFTMAX_F32_H
+#define CIRCLET_SOFTMAX_F32_H
+
+#include "element.h"
+#include "vmath.h"
+
+struct softmax_f32_params {
+    int64_t rows;          /* in all */
+    int64_t rows_per_task; /* of a task */
+    int64_t count;         /* elements of a row */
+    float beta;            /* factor of the exponent */
+};
+
+#define SOFTMAX_FLIGHT 4 /* vectors whose latencies overlap */
+#define SOFTMAX_HELD 4   /* vectors of a row that registers hold from its first pass to its last */
+
+CIRCLET_INLINE float softmax_fold_max(const vf *best) {
+    return v_fold_max(v_max(v_max(best[0], best[1]), v_max(best[2], best[3])));
+}
+
+/* The highest element of at least one vector; the last vector overlaps the one before. */
+CIRCLET_INLINE float softmax_highest_long(const float *x, int64_t count) {
+    const int64_t step = SOFTMAX_FLIGHT * CIRCLET_LANES;
+    vf best[SOFTMAX_FLIGHT];
+    int64_t i = 0;
+    CIRCLET_UNROLL for (int u = 0; u < SOFTMAX_FLIGHT; u++) best[u] = v_splat(-__builtin_inff());
+    for (; i + step <= count; i += step)
+        CIRCLET_UNROLL for (int u = 0; u < SOFTMAX_FLIGHT; u++)
+            best[u] = v_max(v_load(x + i + u * CIRCLET_LANES), best[u]);
+    CIRCLET_NO_UNROLL for (; i < count; i += CIRCLET_LANES)
+        best[0] = v_max(v_load(x + s_min_i64(i, count - CIRCLET_LANES)), best[0]);
+    return softmax_fold_max(best);
+}
+
+CIRCLET_INLINE float softmax_highest(const float *x, int64_t count) {
+    if (CIRCLET_LIKELY(count >= CIRCLET_LANES)) return softmax_highest_long(x, count);
+    return v_fold_max(v_select(v_lane_mask(count), v_load_n(x, count), v_splat(-__builtin_inff())));
+}
+
+CIRCLET_INLINE vf softmax_term(vf x, vf highest, vf beta) {
+    return v_exp_falling((x - highest) * beta);
+}
+
+/* Sum of e^(beta * (x - highest)); the terms are stored in `to` unless it is null. */
+CIRCLET_INLINE float softmax_terms(float *to, const float *x, int64_t count, vf highest,
+                                   vf beta) {
+    const int64_t step = SOFTMAX_FLIGHT * CIRCLET_LANES;
+    vf sums[SOFTMAX_FLIGHT] = {{0}};
+    int64_t i = 0;
+    for (; i + step <= count; i += step)
+        CIRCLET_UNROLL for (int u = 0; u < SOFTMAX_FLIGHT; u++) {
+            vf v = softmax_term(v_load(x + i + u * CIRCLET_LANES), highest, beta);
+            if (to) v_store(to + i + u * CIRCLET_LANES, v);
+            sums[u] += v;
+        }
+    CIRCLET_NO_UNROLL for (; i < count; i += CIRCLET_LANES) {
+        int64_t n = s_min_i64(CIRCLET_LANES, count - i);
+        vf v = softmax_term(element_load_f32(x + i, n, ELEMENT_F32), highest, beta);
+        if (n < CIRCLET_LANES) v = v_select(v_lane_mask(n), v, v_zero());
+        if (to) element_store_f32(to + i, v, n);
+        sums[0] += v;
+    }
+    return v_fold_add((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+CIRCLET_INLINE void softmax_row(float *to, const float *from, int64_t count, vf beta) {
+    vf highest = v_splat(softmax_highest(from, count));
+    vf scale = v_splat(1.0f / softmax_terms(to, from, count, highest, beta));
+    int64_t i = 0;
+    for (; i + CIRCLET_LANES <= count; i += CIRCLET_LANES) v_store(to + i, v_load(to + i) * scale);
+    if (i < count) v_store_n(to + i, v_load_n(to + i, count - i) * scale, count - i);
+}
+
+/* A row of `vectors` vectors, the last of them with `n` elements: it is read and written once. */
+CIRCLET_INLINE void softmax_held_row(float *to, const float *from, int64_t n, vf beta,
+                                     const int vectors) {
+    const int last = vectors - 1;
+    const vi inside = n < CIRCLET_LANES ? v_lane_mask(n) : ~v_zero_i32();
+    vf v[SOFTMAX_HELD], best, sum;
+    CIRCLET_UNROLL for (int k = 0; k < last; k++) v[k] = v_load(from + k * CIRCLET_LANES);
+    v[last] = element_load_f32(from + last * CIRCLET_LANES, n, ELEMENT_F32);
+    best = v_select(inside, v[last], v_splat(-__builtin_inff()));
+    CIRCLET_UNROLL for (int k = 0; k < last; k++) best = v_max(v[k], best);
+    best = v_splat(v_fold_max(best));
+    CIRCLET_UNROLL for (int k = 0; k < vectors; k++) v[k] = softmax_term(v[k], best, beta);
+    sum = v[last] = v_select(inside, v[last], v_zero());
+    CIRCLET_UNROLL for (int k = 0; k < last; k++) sum += v[k];
+    vf scale = v_splat(1.0f / v_fold_add(sum));
+    CIRCLET_UNROLL for (int k = 0; k < last; k++)
+        v_store(to + k * CIRCLET_LANES, v[k] * scale);
+    element_store_f32(to + last * CIRCLET_LANES, v[last] * scale, n);
+}
+
+CIRCLET_INLINE void softmax_held_rows(const struct softmax_f32_params *p, float *to,
+                                      const float *from, int64_t rows, vf beta,
+                                      const int vectors) {
+    const int64_t count = p->count, n = count - (vectors - 1) * CIRCLET_LANES;
+    for (int64_t row = 0; row < rows; row++)
+        softmax_held_row(to + row * count, from + row * count, n, beta, vectors);
+}
+
+/* Operands: source, result. */
+CIRCLET_INLINE void softmax_f32(const struct softmax_f32_params *p, void *const *x, void *scratch,
+                                int64_t begin, int64_t end) {
+    const int64_t row = begin * p->rows_per_task, count = p->count;
+    const int64_t rows = s_min_i64(end * p->rows_per_task, p->rows) - row;
+    const float *from = (const float *)x[0] + row * count;
+    float *to = (float *)x[1] + row * count;
+    const vf beta = v_splat(p->beta);
+    (void)scratch;
+    switch ((count + CIRCLET_LANES - 1) / CIRCLET_LANES) {
+    case 1: softmax_held_rows(p, to, from, rows, beta, 1); return;
+    case 2: softmax_held_rows(p, to, from, rows, beta, 2); return;
+    case 3: softmax_held_rows(p, to, from, rows, beta, 3); return;
+    case 4: softmax_held_rows(p, to, from, rows, beta, 4); return;
+    }
+    for (int64_t i = 0; i < rows; i++) softmax_row(to + i * count, from + i * count, count, beta);
+}
+
+struct log_softmax_f32_params {
+    int64_t rows;          /* in all */
+    int64_t rows_per_task; /* of a task */
+    int64_t count;         /* elements of a row */
+};
+
+/* Operands: source, result. */
+CIRCLET_INLINE void log_softmax_f32(const struct log_softmax_f32_params *p, void *const *x,
+                                    void *scratch, int64_t begin, int64_t end) {
+    (void)scratch;
+    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
+    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
+        const float *from = (const float *)x[0] + row * p->count;
+        float *to = (float *)x[1] + row * p->count;
+        vf highest = v_splat(softmax_highest(from, p->count));
+        vf rest = v_log(v_splat(softmax_terms(0, from, p->count, highest, v_splat(1.0f))));
+        for (int64_t i = 0; i < p->count; i += CIRCLET_LANES) {
+            int64_t n = s_min_i64(CIRCLET_LANES, p->count - i);
+            vf v = element_load_f32(from + i, n, ELEMENT_F32);
+            element_store_f32(to + i, v - highest - rest, n);
+        }
+    }
+}
+
+#endif

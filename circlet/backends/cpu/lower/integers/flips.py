@@ -1,0 +1,73 @@
+"""Where the top bits of activations change, for dot products that want them otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlet.backends.cpu.lower.integers.i8mm import dots_of
+from circlet.backends.cpu.lower.integers.pairs_q8 import WIDE
+from circlet.backends.cpu.lower.integers.q8 import has_dot
+from circlet.backends.cpu.lower.products.product import Im2colRow, Product
+from circlet.backends.cpu.lower.products.tiles import Tile
+from circlet.backends.cpu.lowering import Context
+from circlet.ops.operands import operand
+from circlet.target.targets import Target
+
+ROW_ALIGNMENT = 64
+FLIP_ROWS, FLIP_TILES = "CONV_Q8_FLIP_ROWS", "CONV_Q8_FLIP_TILES"
+NARROW = " | CONV_Q8_NARROW"
+_FLIP_LOADS = "CONV_Q8_FLIP_LOADS"
+_FEW_VECTORS = 2
+_MOST_APART = 4  # runs of pixels, for those between them to be flipped along
+
+
+def flip_of(
+    product: Product[Any], row: Im2colRow, tile: Tile, products: str, context: Context
+) -> str:
+    """Where top bits change: once for all products, unless that reads much that no window has.
+
+    A register of Arm holds sixteen taps of a pixel: there products with many channels share a flip.
+    """
+    if products == WIDE:
+        return FLIP_ROWS if row.rows > 1 else FLIP_TILES
+    narrow = NARROW if _is_narrow(product, context.target) else ""
+    if not product.epilogue.flip:
+        run_bytes = grouped_bytes(product, row)
+        return dots_of(operand(product.op, 0), run_bytes, context.target) + narrow
+    if context.target.arch == "aarch64":
+        once = row.rows > 1 and tile.vectors <= _FEW_VECTORS
+        return (FLIP_ROWS if once else _FLIP_LOADS) + narrow
+    pixels = product.width if row.rows > 1 else tile.pixels
+    is_short = flipped_rows(product, row, pixels)["flip_bytes"] < context.vector_bytes
+    if is_short and tile.vectors > _FEW_VECTORS:
+        return _FLIP_LOADS
+    if row.rows > 1:
+        return FLIP_ROWS
+    return _FLIP_LOADS if is_short or are_apart(product, row) else FLIP_TILES
+
+
+def _is_narrow(product: Product[Any], target: Target) -> bool:
+    """Whether no weight is -128, where two products are added in 16 bits (`conv_q8_lanes.h`)."""
+    if target.arch != "aarch64" or has_dot(target) or product.computed is not None:
+        return False
+    return bool(product.weights().min(initial=0) > np.iinfo(np.int8).min)
+
+
+def are_apart(product: Product[Any], row: Im2colRow) -> bool:
+    """Whether most of what lies between the first and the last pixel of a tile is not read."""
+    return row.rows == 1 and product.source.pixel > _MOST_APART * row.length
+
+
+def flipped_rows(product: Product[Any], row: Im2colRow, pixels: int) -> dict[str, int]:
+    """Parameters of the flipped copy of the rows that so many outputs of a row read."""
+    window = (row.columns - 1) * row.column_step + row.length
+    row_bytes = (pixels - 1) * product.source.pixel + window
+    apart = -(-row_bytes // ROW_ALIGNMENT) * ROW_ALIGNMENT
+    return {"flip_bytes": row_bytes, "flip_down": row.row_step, "run_down": apart}
+
+
+def grouped_bytes(product: Product[Any], row: Im2colRow) -> int:
+    """Bytes of a run as groups see them: computed weights are packed by groups of four."""
+    return row.length if product.computed is None else 0

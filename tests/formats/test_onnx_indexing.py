@@ -1,0 +1,61 @@
+"""Einsum, TopK and gathers of every form run natively, as ONNX Runtime's do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.formats.microsoft import Array, Case, check_together, model, ours
+
+pytest.importorskip("onnx", reason="the package onnx is not installed")
+
+_RNG = np.random.default_rng(31)
+
+
+def some(*sizes: int) -> Array:
+    return _RNG.normal(size=sizes).astype(np.float32)
+
+
+def ints(low: int, high: int, *sizes: int) -> Array:
+    return _RNG.integers(low, high, sizes).astype(np.int64)
+
+
+def einsum(equation: str, *inputs: Array) -> Case:
+    wanted = [np.einsum(equation, *inputs)]
+    return Case("Einsum", inputs, {"equation": equation}, (), (True,), wanted, "", 1e-4)
+
+
+def test_products_by_equations_are_native() -> None:
+    cases = [
+        einsum("bmd,bnd->bmn", some(2, 5, 7), some(2, 6, 7)),
+        einsum("bhid,bhjd->bhij", some(1, 3, 5, 4), some(1, 3, 6, 4)),
+        einsum("bnhd,hde->bne", some(2, 5, 3, 4), some(3, 4, 6)),
+        einsum("nchw,cd->nhwd", some(1, 4, 3, 5), some(4, 6)),
+        einsum("i,j->ij", some(4), some(5)),
+        einsum("ij,ij->i", some(4, 6), some(4, 6)),
+        einsum("abc->ca", some(2, 3, 4)),
+        einsum("bij,jk", some(2, 3, 4), some(4, 5)),
+    ]
+    assert {row["backend"] for row in check_together(cases).placement} == {"cpu"}
+
+
+def test_the_least_and_the_largest_along_any_axis_are_native() -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    count, both = np.array([2]), (True, True)
+    given = [{"axis": 1}, {"axis": 1, "largest": 0}, {"largest": 0}]
+    cases = [Case("TopK", [some(3, 7, 5), count], g, [1], both, domain="") for g in given]
+    assert {row["backend"] for row in check_together(cases).placement} == {"cpu"}
+
+
+def test_gathers_by_elements_and_by_points_are_native() -> None:
+    x = some(3, 4, 5)
+    along, points = ints(-4, 4, 2, 6, 5), ints(-3, 3, 4, 2)
+    rest = np.indices(along.shape)
+    wanted = (x[rest[0], along, rest[2]], x[points[:, 0], points[:, 1]])
+    cases = [
+        Case("GatherElements", [x, along], {"axis": 1}, (), (True,), [wanted[0]], ""),
+        Case("GatherND", [x, points], {}, (), (True,), [wanted[1]], ""),
+    ]
+    assert {row["backend"] for row in check_together(cases).placement} == {"cpu"}
+    (made,) = ours(model([cases[0]], is_open=True), cases[0].feeds(), ["reference"])
+    np.testing.assert_array_equal(made, wanted[0])
