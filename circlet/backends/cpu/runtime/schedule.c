@@ -80,10 +80,11 @@ uint32_t schedule_next(schedule *s, bound_step *steps, uint32_t count, uint32_t 
     return s->samples_left;
 }
 
+/* Steps that stay parallel in mode SERIAL were not seen on one thread. */
 void schedule_record_step(const schedule *s, bound_step *step, uint64_t ns) {
-    uint32_t *least = s->mode == MIXED    ? &step->mixed_ns
-                      : s->mode == SERIAL ? &step->serial_ns
-                                          : &step->parallel_ns;
+    uint32_t *least = s->mode == MIXED                      ? &step->mixed_ns
+                      : s->mode == SERIAL && step->is_serial ? &step->serial_ns
+                                                            : &step->parallel_ns;
     if (s->samples_left < SAMPLES && ns < *least)
         *least = (uint32_t)ns;
 }
