@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from bench.classes import MachineClass
 from bench.ratios import mean_ratio
-from bench.result import FOLDER
+from bench.result import FOLDER, newest_file
 from circlet.comparison.ratios import Interval
 
 
@@ -48,12 +49,12 @@ class Rounded:
         target.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
 
-def newest() -> Rounded | None:
-    """The newest run, None where there is none."""
-    found = sorted(FOLDER.glob("bf16-*.json"))
-    if not found:
+def newest(of: MachineClass | None = None) -> Rounded | None:
+    """The newest run, on a class of machines if that is given; None where there is none."""
+    found = newest_file("bf16", of, FOLDER)
+    if found is None:
         return None
-    data = json.loads(found[-1].read_text(encoding="utf-8"))
+    data = json.loads(found.read_text(encoding="utf-8"))
     rows = [_row(fields) for fields in data["rows"]]
     return Rounded(data["date"], data["machine"], rows)
 

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from bench.result import FOLDER
+from bench.classes import MachineClass
+from bench.result import FOLDER, newest_file
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,12 @@ class CompileTimes:
         target.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
 
-def newest() -> CompileTimes | None:
-    """The newest run, None where there is none."""
-    found = sorted(FOLDER.glob("compile-*.json"))
-    if not found:
+def newest(of: MachineClass | None = None) -> CompileTimes | None:
+    """The newest run, on a class of machines if that is given; None where there is none."""
+    found = newest_file("compile", of, FOLDER)
+    if found is None:
         return None
-    data = json.loads(found[-1].read_text(encoding="utf-8"))
+    data = json.loads(found.read_text(encoding="utf-8"))
     rows = [Row(**fields) for fields in data["rows"]]
     return CompileTimes(data["date"], data["machine"], rows)
 

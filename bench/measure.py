@@ -2,8 +2,8 @@
 
 For every network: latency of the bound call at each number of threads, outputs compared, the
 convenience call, process starts, compile time, memory and artifact size. Writes one JSON file to
-bench/results/; of a run over all of the public corpora it makes docs/performance.md, as
-`python -m bench report FILE` does of any result.
+bench/results/; of a run over all of the public corpora it makes docs/performance.md and the page of
+this class of machines, as `python -m bench report FILE` does of any result.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from statistics import median
 
 from bench import load, machine, report, scaling
 from bench.arguments import COMMANDS, add_loaded, add_networks, add_rounds, add_threads, parser
+from bench.classes import MachineClass
 from bench.explain_rows import explained
 from bench.fresh import Starts, starts
 from bench.result import FOLDER, Latency, Result, Run, to_json
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
     known.add_argument("--json", type=Path, help="file for the result, and no page is made")
     add_loaded(known)
     options = known.parse_args(arguments)
-    paths = options.paths or sorted(CORPUS.glob("*.tflite"))
+    paths = options.paths or [CORPUS]
     networks = chosen(paths, options.models)
     if not networks:
         known.error(f"no network is called {options.models} in {_places(options.paths)}")
@@ -72,7 +73,8 @@ def main(arguments: Sequence[str]) -> None:
         )
         FOLDER.mkdir(exist_ok=True)
         target = options.json or FOLDER / f"run-{run.date.replace(':', '')}.json"
-        for result, engines in _measured(networks, threads, options.rounds, options.starts):
+        how = (threads, options.rounds, options.starts, run.machine_class)
+        for result, engines in _measured(networks, *how):
             run.results.append(result)
             run.engines.update({**engines, **run.engines})
             facts.update(watch.facts())
@@ -112,7 +114,7 @@ def chosen(paths: Iterable[Path], patterns: str) -> list[Path]:
 
 
 def _measured(
-    paths: Sequence[Path], threads: Sequence[int], rounds: int, fresh: int
+    paths: Sequence[Path], threads: Sequence[int], rounds: int, fresh: int, of: MachineClass
 ) -> Iterator[tuple[Result, dict[str, str]]]:
     for number, path in enumerate(paths):
         try:
@@ -120,14 +122,14 @@ def _measured(
         except (CircletError, OSError) as error:
             print(f"{path.stem}: {error}".splitlines()[0])
             continue
-        result, engines = measure(network, threads, rounds, fresh)
-        for line in report.lines(result):
+        result, engines = measure(network, threads, rounds, fresh, of)
+        for line in report.lines(result, of):
             print(f"{number + 1}/{len(paths)} {line}", flush=True)
         yield result, engines
 
 
 def measure(
-    network: Network, threads: Sequence[int], rounds: int, fresh: int
+    network: Network, threads: Sequence[int], rounds: int, fresh: int, of: MachineClass
 ) -> tuple[Result, dict[str, str]]:
     """Everything about one network, and the settings that the engines had."""
     compiled = _compile(network)
@@ -153,7 +155,7 @@ def measure(
         starts={name: _start_facts(one, begun.get("litert")) for name, one in begun.items()},
         compile_s=compiled[0] if compiled else None,
         artifact_bytes=compiled[1] if compiled else None,
-        slow=_reasons(network, latency),
+        slow=_reasons(network, latency, of),
     )
     return result, _settings(network, found)
 
@@ -204,12 +206,12 @@ def _artifacts() -> dict[Path, int]:
     return {path: path.stat().st_size for path in folder.glob("*.circlet")}
 
 
-def _reasons(network: Network, latency: Mapping[int, Latency]) -> dict[int, str]:
+def _reasons(network: Network, latency: Mapping[int, Latency], of: MachineClass) -> dict[int, str]:
     """For each number of threads at which the network misses its bar, what the figures say."""
     first = min(latency)
     reasons = {}
     for threads, row in latency.items():
-        if row.verdict(network.kind) != "missed":
+        if row.verdict(of.bars(threads)) != "missed":
             continue
         gains = [
             f"{name} {latency[first].us[name] / row.us[name]:.2f}"

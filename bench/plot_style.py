@@ -23,10 +23,17 @@ GRID = Colour("#e1e4e8", "#343b46")
 PAPER = Colour("#fefefe", "#1b1f27")
 LITERT = Colour("#d9730d", "#f59e4a")
 OPENVINO = Colour("#2f6fbf", "#6ea8f5")
+ONNXRUNTIME = Colour("#8a4fbf", "#bb8af0")
 CIRCLET = Colour("#138a5e", "#3fcf98")
-_ALL = (INK, FAINT, GRID, PAPER, LITERT, OPENVINO, CIRCLET)
+_ALL = (INK, FAINT, GRID, PAPER, LITERT, OPENVINO, ONNXRUNTIME, CIRCLET)
 
-ENGINES = {"litert": LITERT, "litert_cached": LITERT, "openvino": OPENVINO, "circlet": CIRCLET}
+ENGINES = {
+    "litert": LITERT,
+    "litert_cached": LITERT,
+    "openvino": OPENVINO,
+    "onnxruntime": ONNXRUNTIME,
+    "circlet": CIRCLET,
+}
 _FONTS = ["DejaVu Sans", "Verdana", "Segoe UI", "Helvetica", "Arial", "sans-serif"]
 _SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "circlet",

@@ -45,7 +45,12 @@ def ratios(run: Run, folder: Path, threads: int = 1) -> None:
         _bars(axis, rows)
         mean = run.mean(threads, *_CLASSES[title])
         axis.set_title(f"{title}: geometric mean {mean:.2f}x" if mean else title, weight="bold")
-    _legend(drawn, {"beside LiteRT": LITERT, "beside OpenVINO": OPENVINO})
+    peers = {
+        _PEERS[result.latency[threads].best]: ENGINES[result.latency[threads].best]
+        for kinds in _CLASSES.values()
+        for result in run.compared(threads, *kinds)
+    }
+    _legend(drawn, {f"beside {name}": peers[name] for name in sorted(peers)})
     count = f"{threads} thread{'s' if threads > 1 else ''}"
     title = f"How many times faster than the fastest peer, {count}"
     drawn.supxlabel(
@@ -54,7 +59,12 @@ def ratios(run: Run, folder: Path, threads: int = 1) -> None:
         fontsize=7.5,
         color=FAINT.light,
     )
-    save(drawn, folder / f"ratios{'' if threads == 1 else f'-{threads}-threads'}.svg", title)
+    save(drawn, folder / ratios_file(threads), title)
+
+
+def ratios_file(threads: int) -> str:
+    """The name of the picture of ratios at so many threads."""
+    return "ratios.svg" if threads == 1 else f"ratios-{threads}-threads.svg"
 
 
 def _sorted(run: Run, threads: int, kinds: Sequence[str]) -> list[tuple[str, Latency]]:

@@ -1,67 +1,92 @@
-"""docs/performance.md and its plots, made of one run.
+"""docs/performance.md and a page with pictures for each class of machines, made of the newest runs.
 
-Without a file it takes the newest run in bench/results/.
+With a file, the run in it stands for its class of machines.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import median
-from typing import Protocol
 
-from bench import bf16_result, compile_time_result, load, plots, scaling_result
+from bench import bf16_result, compile_time_result, plots, scaling_result
 from bench.arguments import add_loaded, parser
-from bench.ratios import BARS, MET, SMALL_US, mean_ratio
-from bench.result import Latency, Result, Run, from_json, latest
-from circlet.comparison.outputs import TOLERANCES
+from bench.classes import CLASSES, MachineClass
+from bench.page import SUMMARY, loaded, page, ratio_picture, summary_rows
+from bench.result import FOLDER, Result, Run, from_json, newest_file
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "performance.md"
-NAMES = {
-    "litert": "LiteRT",
-    "litert_cached": "LiteRT (compiled model)",
-    "openvino": "OpenVINO",
-    "onnxruntime": "ONNX Runtime",
-    "circlet": "Circlet",
-}
-GROUPS = {"fp32": ("fp32",), "integer and hybrid": ("integer", "hybrid")}
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Make the page."""
+    """Make the pages."""
     known = parser("report", __doc__)
     known.add_argument("file", type=Path, nargs="?", help="a result; else the newest")
     add_loaded(known)
     options = known.parse_args(arguments)
-    run = from_json((options.file or latest()).read_text(encoding="utf-8"))
-    write(run, options.loaded)
+    file = options.file or newest_file("run", folder=FOLDER)
+    if file is None:
+        known.error(f"no run in {FOLDER}")
+    write(from_json(file.read_text(encoding="utf-8")), options.loaded)
 
 
 def write(run: Run, may_be_loaded: bool = False) -> None:
-    """Write the page and its plots; not of a loaded machine, unless that is allowed."""
-    others = (scaling_result.newest(), bf16_result.newest(), compile_time_result.newest())
-    why = loaded(run, *others)
+    """Write the page of a run's class, and the one of all; not of a loaded machine unless allowed.
+
+    The newest runs on other classes of machines keep their places in the page of all.
+    """
+    of = run.machine_class
+    curves, rounded = scaling_result.newest(of), bf16_result.newest(of)
+    compiling = compile_time_result.newest(of)
+    why = loaded(run, curves, rounded, compiling)
     if why and not may_be_loaded:
         sys.exit(f"no page: measured under load: {why}; measure again, or say --loaded")
-    for threads in sorted({count for result in run.results for count in result.latency}):
-        plots.ratios(run, DOCS / "performance", threads)
-    plots.starts(run, DOCS / "performance")
-    curves = scaling_result.newest()
+    folder = DOCS / "performance" / of.slug
+    for threads in run.threads:
+        plots.ratios(run, folder, threads)
+    plots.starts(run, folder)
     if curves:
-        plots.curves(curves, DOCS / "performance")
-    PAGE.write_text(
-        page(run, curves, bf16_result.newest(), compile_time_result.newest()), encoding="utf-8"
-    )
-    print(f"wrote {PAGE}")
+        plots.curves(curves, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder.with_suffix(".md")
+    target.write_text(page(run, curves, rounded, compiling), encoding="utf-8")
+    overview = DOCS / "performance.md"
+    overview.write_text(page_of_all([run, *_others(run)]), encoding="utf-8")
+    print(f"wrote {target} and {overview}")
 
 
-def lines(result: Result) -> Iterator[str]:
+def _others(run: Run) -> list[Run]:
+    files = [newest_file("run", of, FOLDER) for of in CLASSES if of != run.machine_class]
+    return [from_json(file.read_text(encoding="utf-8")) for file in files if file]
+
+
+def page_of_all(runs: Sequence[Run]) -> str:
+    """What each class of machines has come to, with the way to its page."""
+    parts = [
+        "# Performance",
+        "How many times faster Circlet is than the fastest of LiteRT, OpenVINO and ONNX Runtime on "
+        "the public networks, a class of machines at a time, losses included. Each has a page with "
+        "all networks, the machine, the settings of every engine, start-up, memory and what is "
+        "below its bar and why; [how it is measured](benchmarking.md). Arm is compared [by "
+        "instructions](performance-arm.md).",
+    ]
+    for run in sorted(runs, key=lambda run: CLASSES.index(run.machine_class)):
+        of = run.machine_class
+        cpu = f"{run.machine.get('cpu', 'unknown')}, {run.machine.get('cpus', '?')} CPUs"
+        parts += [
+            f"## {of.name}",
+            f"[All networks](performance/{of.slug}.md); {cpu}, run of {run.date}.",
+            "\n".join([SUMMARY, *summary_rows(run)]),
+            *(ratio_picture(run, threads, "performance/") for threads in run.threads[:1]),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def lines(result: Result, of: MachineClass) -> Iterator[str]:
     """What to print of a network: a line per number of threads, or why there is none."""
     for threads, row in result.latency.items():
         times = "  ".join(f"{name} {us:.1f}" for name, us in row.us.items())
-        ratio, met = row.ratio, row.verdict(result.kind)
+        ratio, met = row.ratio, row.verdict(of.bars(threads))
         head = f"{result.name:44} {result.kind:7} {threads}T  {times} us"
         if ratio:
             yield f"{head}  {ratio.middle:.2f} [{ratio.low:.2f} {ratio.high:.2f}] {met}"
@@ -69,332 +94,3 @@ def lines(result: Result) -> Iterator[str]:
             yield f"{head}  not compared"
     if not result.latency:
         yield f"{result.name:44} {'; '.join(f'{n}: {why}' for n, why in result.refused.items())}"
-
-
-def page(
-    run: Run,
-    curves: scaling_result.Curves | None = None,
-    rounded: bf16_result.Rounded | None = None,
-    compiling: compile_time_result.CompileTimes | None = None,
-) -> str:
-    """The whole page."""
-    threads = sorted({count for result in run.results for count in result.latency})
-    parts = [
-        _head(run),
-        _loaded_note(loaded(run, curves, rounded, compiling)),
-        _summary(run, threads),
-        *(_latency_table(run, count) for count in threads),
-        _slower(run, threads),
-        _small(run, threads),
-        _refusals(run),
-        _differences(run),
-        _further(run),
-        compile_time_result.section(compiling),
-        _starts(run),
-        bf16_result.section(rounded),
-        _curves(curves),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-class Measured(Protocol):
-    """Figures with the facts of the machine that they were measured on."""
-
-    @property
-    def machine(self) -> Mapping[str, object]:
-        """As `bench.machine.facts` and `bench.load.Watch.facts` say."""
-
-
-def loaded(
-    run: Measured, curves: Measured | None, rounded: Measured | None, compiling: Measured | None
-) -> str:
-    """Which figures were measured on a loaded machine, and what it did besides; or ""."""
-    parts = {"latency": run, "scaling": curves, "bf16": rounded, "compiling": compiling}
-    reasons = {name: load.reason(part.machine) for name, part in parts.items() if part}
-    return "; ".join(f"{name}, {why}" for name, why in reasons.items() if why)
-
-
-def _loaded_note(why: str) -> str:
-    return f"**Measured under load, so times may be too long**: {why}." if why else ""
-
-
-def _head(run: Run) -> str:
-    machine = ", ".join(f"{key} {value}" for key, value in run.machine.items())
-    peaks = ", ".join(f"{key} {value}" for key, value in run.peaks.items())
-    settings = ", ".join(f"{key} {value}" for key, value in run.settings.items())
-    return f"""# Performance
-
-Made by `python -m bench` ([how](benchmarking.md)); run of {run.date}.
-
-- Machine: {machine}.
-- Peaks of a core: {peaks}.
-- Settings: {settings}; {_peer_settings(run)}."""
-
-
-def _peer_settings(run: Run) -> str:
-    return (
-        "LiteRT on XNNPACK (the faster of its interpreter and its compiled model with a weight "
-        "cache), OpenVINO with its latency hint, one stream and bound tensors (f32 precision in "
-        "the class fp32, its default elsewhere), Circlet's bound call; every process pinned to "
-        "the same CPUs, rounds alternate. Ratios are the best peer's time over Circlet's: above "
-        "1 Circlet is faster. Intervals are 95 % bootstrap intervals of the median over rounds"
-    )
-
-
-def _summary(run: Run, threads: Sequence[int]) -> str:
-    rows = ["| class | threads | networks | geometric mean | bar | lowest | bar | below it |"]
-    rows.append("|---|---|---|---|---|---|---|---|")
-    for name, kinds in GROUPS.items():
-        for count in threads:
-            compared = run.compared(count, *kinds)
-            if compared:
-                rows.append(_summary_row(run, name, kinds, count, compared))
-    notes = (
-        "The class of a network is that of the arithmetic that does most of its work: fp32 (float "
-        "weights, float16 ones included), integer, hybrid (float activations, integer weights). "
-        "Arithmetic in bf16 has to be asked for and stands apart, at the end of the page."
-    )
-    drawn = [f"{_ratio_picture(count)}\n" for count in threads]
-    return "\n".join(["## Summary", "", *rows, "", notes, "", *drawn]).rstrip()
-
-
-def _ratio_picture(threads: int) -> str:
-    file = "ratios.svg" if threads == 1 else f"ratios-{threads}-threads.svg"
-    count = f"{threads} thread{'s' if threads > 1 else ''}"
-    return f"![The fastest peer's time over Circlet's, {count}](performance/{file})"
-
-
-def _summary_row(
-    run: Run, name: str, kinds: tuple[str, ...], count: int, compared: Sequence[Result]
-) -> str:
-    bar = BARS[kinds[0]]
-    mean = run.mean(count, *kinds)
-    ratios = {r.name: _ratio(r.latency[count]) for r in compared}
-    lowest = min(ratios, key=lambda key: ratios[key])
-    below = sum(r.latency[count].verdict(r.kind) == "missed" for r in compared)
-    return (
-        f"| {name} | {count} | {len(compared)} | {mean or 0:.2f} | {bar.mean} | "
-        f"{ratios[lowest]:.2f} ({lowest}) | {bar.least} | {below} |"
-    )
-
-
-def _ratio(row: Latency) -> float:
-    return row.ratio.middle if row.ratio else 0.0
-
-
-def _table(title: str, text: str, columns: str) -> list[str]:
-    """A section whose table has no rows yet; names of columns are separated by bars."""
-    line = "|" + "---|" * (columns.count("|") + 1)
-    return [f"## {title}", "", text, "", f"| {columns} |", line]
-
-
-def _latency_table(run: Run, threads: int) -> str:
-    rows = _table(
-        f"Latency of the bound call, {threads} thread{'s' if threads > 1 else ''}",
-        "Microseconds, median over rounds.",
-        "network | class | LiteRT | OpenVINO | Circlet | ratio | interval",
-    )
-    for kinds in GROUPS.values():
-        found = run.compared(threads, *kinds)
-        for result in sorted(found, key=lambda r: _ratio(r.latency[threads])):
-            row = result.latency[threads]
-            rows.append(f"| {result.name} | {result.kind} | {_times(row)} | {_interval(row)} |")
-    return "\n".join(rows)
-
-
-def _times(row: Latency) -> str:
-    litert = row.us.get("litert", row.us.get("litert_cached"))
-    return " | ".join(_us(us) for us in (litert, row.us.get("openvino"), row.us.get("circlet")))
-
-
-def _interval(row: Latency) -> str:
-    if row.ratio is None:
-        return " | "
-    return f"{row.ratio.middle:.2f} | {row.ratio.low:.2f} to {row.ratio.high:.2f}"
-
-
-def _us(us: float | None) -> str:
-    if us is None:
-        return "-"
-    return f"{us:.1f}" if us < 1000 else f"{us:.0f}"
-
-
-def _slower(run: Run, threads: Sequence[int]) -> str:
-    rows = _table(
-        "What is below its bar",
-        "A network is listed if the lower end of its interval is not above "
-        f"{MET} of the bar of its class. The reason is where Circlet's time goes, by kernel call "
-        "(`python -m bench explain`).",
-        "network | class | threads | ratio | bar | where the time goes",
-    )
-    count = len(rows)
-    for result in run.results:
-        for threads_, row in result.latency.items():
-            if threads_ in threads and row.verdict(result.kind) == "missed" and not row.is_small:
-                why = result.slow.get(threads_, "")
-                rows.append(
-                    f"| {result.name} | {result.kind} | {threads_} | {_ratio(row):.2f} | "
-                    f"{BARS[result.kind].least} | {why} |"
-                )
-    return "\n".join(rows) if len(rows) > count else "## What is below its bar\n\nNothing."
-
-
-def _small(run: Run, threads: Sequence[int]) -> str:
-    rows = _table(
-        f"Networks that the best peer runs in under {SMALL_US:.0f} us",
-        "Here the cost of a call counts, not kernels: Circlet is to be within 1 us, or faster.",
-        "network | threads | best peer | us | Circlet us | within 1 us",
-    )
-    for result in run.results:
-        for count, row in result.latency.items():
-            if count in threads and row.is_small:
-                met = "yes" if row.verdict(result.kind) == "met" else "no"
-                rows.append(
-                    f"| {result.name} | {count} | {NAMES[row.best]} | {row.us[row.best]:.2f} | "
-                    f"{row.us['circlet']:.2f} | {met} |"
-                )
-    return "\n".join(rows)
-
-
-def _refusals(run: Run) -> str:
-    rows = _table(
-        "What an engine does not run",
-        "ONNX Runtime reads .onnx alone and has no part in networks in .tflite; LiteRT has none in "
-        "those in .onnx.",
-        "network | engine | reason",
-    )
-    count = len(rows)
-    for result in run.results:
-        for engine, why in result.refused.items():
-            if engine not in ("onnxruntime", "litert_cached"):
-                text = why.replace("|", "/").replace("<", "(").replace(">", ")")[:160]
-                rows.append(f"| {result.name} | {NAMES[engine]} | {text} |")
-    return "\n".join(rows) if len(rows) > count else ""
-
-
-def _differences(run: Run) -> str:
-    rows = _table(
-        "How far the outputs of peers are from Circlet's",
-        "The largest difference on random inputs, in steps of the integer type, or in parts of "
-        "the range. Integers of Circlet are those of LiteRT's reference kernels bit for bit "
-        "([conformance.md](conformance.md)); peers round otherwise, or compute in floats. Bold: "
-        "more than is expected of the class.",
-        "network | class | LiteRT | OpenVINO",
-    )
-    for result in run.results:
-        if result.differences:
-            litert = result.differences.get("litert", result.differences.get("litert_cached"))
-            both = (litert, result.differences.get("openvino"))
-            cells = [_difference(one, TOLERANCES[result.kind]) for one in both]
-            rows.append(f"| {result.name} | {result.kind} | {' | '.join(cells)} |")
-    return "\n".join(rows)
-
-
-def _difference(one: dict[str, float | str | None] | None, tolerance: float) -> str:
-    if one is None:
-        return "-"
-    if one.get("note"):
-        return f"**{one['note']}**"
-    part = float(str(one.get("part", 0)))
-    text = f"{part:.1g}" if one.get("steps") is None else _steps(float(str(one["steps"])))
-    return f"**{text}**" if part > tolerance else text
-
-
-def _steps(count: float) -> str:
-    return "1 step" if count == 1 else f"{count:.0f} steps"
-
-
-def _further(run: Run) -> str:
-    rows = _table(
-        "Convenience call, opening, compiling, sizes",
-        "Microseconds of the convenience call at 1 thread (arrays in, arrays out), milliseconds to "
-        "open with nothing cached but the C compiler's own files, seconds to compile, KiB of the "
-        "artifact and of the model file.",
-        "network | LiteRT us | OpenVINO us | Circlet us | LiteRT ms | OpenVINO ms "
-        "| compile s | artifact | file",
-    )
-    for result in run.results:
-        row = result.latency.get(1)
-        if row is None or result.artifact_bytes is None:
-            continue
-        calls, opened = row.convenient_us, result.open_ms
-        litert = calls.get("litert", calls.get("litert_cached"))
-        cells = [_us(us) for us in (litert, calls.get("openvino"), calls.get("circlet"))]
-        cells += [_us(opened.get("litert")), _us(opened.get("openvino"))]
-        cells += [f"{result.compile_s or 0:.2f}", f"{result.artifact_bytes / 1024:.0f}"]
-        rows.append(f"| {result.name} | {' | '.join(cells)} | {result.bytes / 1024:.0f} |")
-    return "\n".join(rows)
-
-
-def _starts(run: Run) -> str:
-    found = [result for result in run.results if "circlet" in result.starts]
-    if not found:
-        return ""
-    rows = _table(
-        "From process start to the first result, and memory",
-        "Milliseconds from the start of a Python process to its first result, with warm caches "
-        "(LiteRT's is its weight cache, which its interpreter has not), and for Circlet with a "
-        "cold one; the ratio is LiteRT's time over Circlet's, round by round, with its interval; "
-        f"MiB at the peak and after the first run. Numpy is imported everywhere.{_picture(found)}",
-        "network | LiteRT ms | LiteRT, cached | OpenVINO ms | Circlet ms | Circlet cold | ratio "
-        "| LiteRT MiB | OpenVINO MiB | Circlet MiB | LiteRT after | Circlet after",
-    )
-    for result in found:
-        cells = [_fact(result, name, "warm_ms") for name in _STARTED]
-        cells += [_fact(result, "circlet", "cold_ms"), _start_ratio(result)]
-        cells += [_fact(result, name, "peak_mib") for name in ("litert", "openvino", "circlet")]
-        cells += [_fact(result, name, "after_mib") for name in ("litert", "circlet")]
-        rows.append(f"| {result.name} | {' | '.join(cells)} |")
-    return "\n".join([*rows, "", _start_summary(found)])
-
-
-def _picture(found: Sequence[Result]) -> str:
-    if not any(map(plots.is_paired, found)):
-        return ""
-    return "\n\n![Memory and start-up beside LiteRT](performance/starts.svg)"
-
-
-_STARTED = ("litert", "litert_cached", "openvino", "circlet")
-
-
-def _fact(result: Result, engine: str, fact: str) -> str:
-    value = result.starts.get(engine, {}).get(fact)
-    return "-" if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"
-
-
-def _start_ratio(result: Result) -> str:
-    facts = result.starts["circlet"]
-    if "ratio" not in facts:
-        return "-"
-    return f"{facts['ratio']:.2f} [{facts['ratio_low']:.2f} {facts['ratio_high']:.2f}]"
-
-
-def _start_summary(found: Sequence[Result]) -> str:
-    pairs = [r.starts for r in found if "ratio" in r.starts["circlet"]]
-    if not pairs:
-        return ""
-    times = [starts["circlet"]["ratio"] for starts in pairs]
-    peaks = [starts["circlet"]["peak_mib"] - starts["litert"]["peak_mib"] for starts in pairs]
-    sure = sum(starts["circlet"]["ratio_high"] < 1 for starts in pairs)
-    worse = sum(ratio < 1 for ratio in times), sum(more > 0 for more in peaks)
-    return (
-        f"LiteRT's start over Circlet's: geometric mean {mean_ratio(times) or 0:.2f}, Circlet is "
-        f"slower on {worse[0]} of {len(pairs)}, on {sure} of them beyond doubt. "
-        f"Peak memory: median difference {median(peaks):+.1f} MiB, Circlet needs more "
-        f"on {worse[1]}."
-    )
-
-
-def _curves(curves: scaling_result.Curves | None) -> str:
-    if curves is None:
-        return ""
-    rows = _table(
-        "Scaling",
-        f"Synthetic networks (`python -m bench scaling`), run of {curves.date}; microseconds."
-        "\n\n![Peers' times over Circlet's as networks grow](performance/scaling.svg)",
-        "network | along | at | LiteRT | OpenVINO | Circlet",
-    )
-    for point in curves.points:
-        cells = [_us(point.us.get(name)) for name in ("litert", "openvino", "circlet")]
-        rows.append(f"| {point.kind} | {point.axis} | {point.at} | {' | '.join(cells)} |")
-    return "\n".join(rows)

@@ -9,6 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from bench.classes import Bars, MachineClass, class_of
 from bench.ratios import SMALL_US, mean_ratio, verdict
 from circlet.comparison.ratios import Interval
 
@@ -37,11 +38,11 @@ class Latency:
         """Whether the best peer is so fast that calls are compared rather than kernels."""
         return bool(self.best) and self.us[self.best] < SMALL_US
 
-    def verdict(self, kind: str) -> str:
+    def verdict(self, bars: Bars) -> str:
         """ "met", "missed", or "" where nothing is compared."""
         if self.ratio is None:
             return ""
-        return verdict(kind, self.us[self.best], self.us["circlet"], self.ratio)
+        return verdict(bars.least, self.us[self.best], self.us["circlet"], self.ratio)
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,20 @@ class Run:
     results: list[Result]
     date: str
     engines: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def threads(self) -> list[int]:
+        """The numbers of threads that were measured."""
+        return sorted({count for result in self.results for count in result.latency})
+
+    @property
+    def machine_class(self) -> MachineClass:
+        """The class of the machine that it ran on."""
+        return class_of(self.machine)
+
+    def verdict(self, result: Result, threads: int) -> str:
+        """Whether a network meets the bar of this class of machines; "" where nothing compares."""
+        return result.latency[threads].verdict(self.machine_class.bars(threads))
 
     def compared(self, threads: int, *kinds: str) -> list[Result]:
         """The networks of some classes that are compared kernel by kernel: not the small ones."""
@@ -150,13 +165,9 @@ def _compact(value: Any) -> Any:
     return value
 
 
-def latest(folder: Path = FOLDER) -> Path:
-    """The newest run in a folder.
-
-    Raises:
-        FileNotFoundError: There is none.
-    """
-    found = sorted(folder.glob("run-*.json"))
-    if not found:
-        raise FileNotFoundError(f"no run in {folder}")
-    return found[-1]
+def newest_file(name: str, of: MachineClass | None = None, folder: Path = FOLDER) -> Path | None:
+    """The newest result of a kind: run, scaling, ..; of one class of machines if that is given."""
+    for path in sorted(folder.glob(f"{name}-*.json"), reverse=True):
+        if of is None or class_of(json.loads(path.read_text(encoding="utf-8"))["machine"]) == of:
+            return path
+    return None

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from bench.result import FOLDER
+from bench.classes import MachineClass
+from bench.result import FOLDER, newest_file
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class Curves:
         target.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
 
 
-def newest() -> Curves | None:
-    """The newest run, None where there is none."""
-    found = sorted(FOLDER.glob("scaling-*.json"))
-    if not found:
+def newest(of: MachineClass | None = None) -> Curves | None:
+    """The newest run, on a class of machines if that is given; None where there is none."""
+    found = newest_file("scaling", of, FOLDER)
+    if found is None:
         return None
-    data = json.loads(found[-1].read_text(encoding="utf-8"))
+    data = json.loads(found.read_text(encoding="utf-8"))
     points = [Point(**fields) for fields in data["points"]]
     return Curves(data["date"], data["machine"], points)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as bench
-from bench import compile_time_result, measure, report, scaling, scaling_result
+from bench import bf16_result, compile_time_result, measure, report, scaling, scaling_result
 from bench.arguments import COMMANDS
 from bench.result import Latency, Result, Run, from_json, to_json
 from bench.scaling_result import newest
@@ -94,7 +94,7 @@ def test_a_network_is_measured_from_end_to_end(
     known = from_json(target.read_text())
     (result,) = known.results
     row = result.latency[1]
-    assert row.best in row.us and row.ratio is not None and row.verdict("fp32")
+    assert row.best in row.us and row.ratio is not None and known.verdict(result, 1)
     start = result.starts["circlet"]
     assert start["peak_mib"] >= start["after_mib"] > 1 and start["cold_ms"] > start["warm_ms"] > 0
     assert result.compile_s and result.artifact_bytes and result.open_ms["circlet"] > 0
@@ -118,14 +118,17 @@ def test_a_network_is_explained(
 def test_the_page_is_made_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="pip install 'circlet[bench]'")
     monkeypatch.setattr(report, "DOCS", tmp_path)
-    monkeypatch.setattr(report, "PAGE", tmp_path / "performance.md")
-    monkeypatch.setattr(scaling_result, "FOLDER", tmp_path)
+    for module in (report, scaling_result, bf16_result, compile_time_result):
+        monkeypatch.setattr(module, "FOLDER", tmp_path / "results")
     row = Latency({"circlet": 2.0}, {})
-    known = Run({}, {}, {}, [Result("net", "fp32", 1, 1, {1: row})], "today")
+    machine = {"isa": "x86_64_v3", "cpu": "one"}
+    known = Run(machine, {}, {}, [Result("net", "fp32", 1, 1, {1: row})], "today")
     (tmp_path / "run.json").write_text(to_json(known))
     run(monkeypatch, "report", tmp_path / "run.json", "--loaded")
-    assert "run of today" in (tmp_path / "performance.md").read_text()
-    assert (tmp_path / "performance" / "ratios.svg").exists()
+    overview = (tmp_path / "performance.md").read_text()
+    assert "[All networks](performance/x86-64.md); one, ? CPUs, run of today." in overview
+    assert "run of today" in (tmp_path / "performance" / "x86-64.md").read_text()
+    assert (tmp_path / "performance" / "x86-64" / "ratios.svg").exists()
 
 
 @pytest.mark.slow

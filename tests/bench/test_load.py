@@ -9,7 +9,7 @@ import pytest
 from bench import bf16, compile_time, load, measure, report, scaling
 from bench.bf16_result import Rounded
 from bench.load import Moment, busy_seconds, reason
-from bench.report import page
+from bench.page import page
 from bench.result import Run
 
 STAT = """\
@@ -57,16 +57,16 @@ def test_a_machine_is_loaded_by_what_others_did_on_it(
 
 def test_no_page_is_made_of_figures_under_load(monkeypatch: pytest.MonkeyPatch) -> None:
     for newest in ("scaling_result", "bf16_result", "compile_time_result"):
-        monkeypatch.setattr(f"bench.{newest}.newest", lambda: None)
+        monkeypatch.setattr(f"bench.{newest}.newest", lambda _: None)
     with pytest.raises(SystemExit, match=r"no page: .*latency, other processes used 1.5 cores"):
         report.write(replace(RUN, machine=LOADED))
 
 
 def test_one_part_under_load_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     for newest in ("scaling_result", "compile_time_result"):
-        monkeypatch.setattr(f"bench.{newest}.newest", lambda: None)
+        monkeypatch.setattr(f"bench.{newest}.newest", lambda _: None)
     rounded = Rounded("today", {"cpus": 2, "load": 9.0}, [])
-    monkeypatch.setattr("bench.bf16_result.newest", lambda: rounded)
+    monkeypatch.setattr("bench.bf16_result.newest", lambda _: rounded)
     with pytest.raises(SystemExit, match="bf16, a load of 9 on 2 CPUs"):
         report.write(RUN)
 

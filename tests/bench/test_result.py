@@ -11,8 +11,10 @@ import pytest
 
 from bench import bf16_result, plots
 from bench.bf16_result import Rounded, Row, newest
-from bench.report import lines, page
-from bench.result import Latency, Result, Run, from_json, latest, to_json
+from bench.classes import CLASSES
+from bench.page import page
+from bench.report import lines, page_of_all
+from bench.result import Latency, Result, Run, from_json, newest_file, to_json
 from bench.scaling_result import Curves, Point
 from circlet.comparison.ratios import Interval
 
@@ -39,7 +41,14 @@ def a_run() -> Run:
         Result("odd", "fp32", 1, 2, refused={"openvino": "no such | operator", "circlet": "no"}),
     ]
     date, engines = "2026-01-01T00:00:00Z", {"litert, fp32, 1 threads": "{}"}
-    return Run({"cpu": "one"}, {"rounds": 3}, {"fp32_gflops": 100.0}, results, date, engines)
+    return Run(
+        {"cpu": "one", "isa": "x86_64_v4+avx512vnni"},
+        {"rounds": 3},
+        {"fp32_gflops": 100.0},
+        results,
+        date,
+        engines,
+    )
 
 
 LONG_NAME = "a_network_with_a_name_of_more_than_forty_letters_v2"
@@ -68,12 +77,32 @@ def test_results_of_another_version_are_refused() -> None:
         from_json(json.dumps(data))
 
 
-def test_the_newest_run_is_found(tmp_path: Path) -> None:
-    for day in ("02", "01"):
-        (tmp_path / f"run-2026-01-{day}.json").write_text("{}")
-    assert latest(tmp_path).name == "run-2026-01-02.json"
-    with pytest.raises(FileNotFoundError):
-        latest(tmp_path / "absent")
+def test_the_newest_run_of_a_class_of_machines_is_found(tmp_path: Path) -> None:
+    for day, isa in (
+        ("03", "x86_64_v3"),
+        ("02", "x86_64_v4+amx_int8"),
+        ("01", "x86_64_v4+amx_int8"),
+    ):
+        run = json.dumps({"machine": {"isa": isa}})
+        (tmp_path / f"run-2026-01-{day}.json").write_text(run)
+    found = [newest_file("run", of, tmp_path) for of in (None, *CLASSES)]
+    days = [path and path.stem.removeprefix("run-2026-01-") for path in found]
+    assert days == ["03", "02", None, "03", None]
+    assert newest_file("run", folder=tmp_path / "absent") is None
+
+
+def test_the_overview_has_each_class_of_machines_with_its_bars() -> None:
+    machines = ({"isa": "aarch64", "cpu": "small"}, {"isa": "x86_64_v4+avx512vnni"})
+    text = page_of_all([replace(a_run(), machine=machine) for machine in machines])
+    assert text.index("## AVX-512 with VNNI") < text.index("## other processors")
+    assert "| fp32 | 1 | 1 | 2.00 | 2.0 | 2.00 (fast) | 1.1 | 0 |" in text
+    assert "| fp32 | 1 | 1 | 2.00 | 1.2 | 2.00 (fast) | 0.9 | 0 |" in text
+    assert "(performance/other.md); small" in text
+
+
+def test_more_threads_have_bars_of_their_own() -> None:
+    amx = CLASSES[0]
+    assert [amx.bars(threads).least for threads in (1, 2, 4, 16)] == [1.0, 1.0, 0.9, 0.9]
 
 
 def test_means_leave_small_networks_and_other_classes_out() -> None:
@@ -85,16 +114,16 @@ def test_means_leave_small_networks_and_other_classes_out() -> None:
 
 def test_the_page_says_what_is_slower_and_why() -> None:
     text = page(a_run())
-    assert "| slow | integer | 1 | 1.00 | 1.2 | 90 % CONV_2D in conv_q8 |" in text
+    assert "| slow | integer | 1 | 1.00 | 1.1 | 90 % CONV_2D in conv_q8 |" in text
     assert "| tiny | 1 | LiteRT | 1.00 | 1.60 | yes |" in text
     assert "| odd | OpenVINO | no such / operator |" in text
-    assert "| slow | integer | 2 steps | - |" in text
-    assert "| fp32 | 1 | 1 | 2.00 | 1.3 | 2.00 (fast) | 1.0 | 0 |" in text
+    assert "| slow | integer | 2 steps | - | - |" in text
+    assert "| fp32 | 1 | 1 | 2.00 | 2.0 | 2.00 (fast) | 1.1 | 0 |" in text
 
 
 def test_a_large_difference_stands_out() -> None:
     far = replace(a_run().results[1], differences={"openvino": {"part": 0.5, "steps": 60}})
-    assert "| slow | integer | - | **60 steps** |" in page(replace(a_run(), results=[far]))
+    assert "| slow | integer | - | - | **60 steps** |" in page(replace(a_run(), results=[far]))
 
 
 def test_plots_are_the_same_for_the_same_figures(tmp_path: Path) -> None:
@@ -142,7 +171,8 @@ def test_the_page_shows_curves() -> None:
 
 
 def test_a_line_is_printed_for_every_network() -> None:
-    shown = [line for result in a_run().results for line in lines(result)]
+    run = a_run()
+    shown = [line for result in run.results for line in lines(result, run.machine_class)]
     assert len(shown) == 5 and shown[2].endswith("missed") and "no such" in shown[-1]
 
 
