@@ -106,7 +106,7 @@ def onnx_kind(
     required: int | None = None,
     cost: Callable[[Op], Cost] = element_work,
     scalar: Callable[[Op], Scalar] | None = None,
-    caches: tuple[tuple[int, int], ...] = (),
+    continues: tuple[tuple[int, int], ...] = (),
 ) -> OpDef:
     """Register a kind; `evaluate(attrs, *arrays)` gives one array or a tuple of them.
 
@@ -134,7 +134,7 @@ def onnx_kind(
             numerics="tolerance",
             cost=cost,
             scalar=scalar,
-            caches=caches,
+            continues=continues,
         )
     )
 
