@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from circlet.formats import save
+from circlet.formats.registry import storing_passes
 from circlet.ir import Model
 from circlet.passes import PassManager, make
-from circlet.passes.pipelines import STORABLE, STORABLE_IN_ONNX
 
 
 def make_storable(model: Model, format: str = "circle") -> None:
     """Rewrite what files of a format cannot say, in place, without changing a result."""
-    names = STORABLE_IN_ONNX if format == "onnx" else STORABLE
-    PassManager(tuple(make(name) for name in names)).run(model)
+    PassManager(tuple(map(make, storing_passes(format)))).run(model)
 
 
 def store(model: Model, path: Path, format: str) -> None:

@@ -15,12 +15,24 @@ import numpy as np
 from circlet.errors import FormatError
 from circlet.ir import DType, Tensor
 
+COMPRESSION = "compression_type"  # the field of the schema's tensors
+_HUFFMAN = "HUFFMAN"
 _HEAD_BYTES, _BYTE = 16, 8
 _MOST_TREE_BITS = 256 * (1 + _BYTE) + 255
 _LOOKED_AT = 16  # bits at a time
 _AT_ONCE = 1 << 16  # bytes
 
 Codes = dict[int, tuple[int, ...]]
+
+
+def ask_for_codes(tensor: Tensor) -> None:
+    """Have files that can do so hold a constant as codes, where these take less."""
+    tensor.extra[COMPRESSION] = _HUFFMAN
+
+
+def is_compressed(tensor: Tensor) -> bool:
+    """Whether a file holds a constant as codes, or is asked to."""
+    return bool(tensor.extra.get(COMPRESSION))
 
 
 def is_compressible(tensor: Tensor) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.errors import FormatError, GraphError, LimitError
 from circlet.formats.flatbuffer import Reader, Table, Value
-from circlet.formats.huffman import huffman_decoded
+from circlet.formats.huffman import huffman_decoded, is_compressed
 from circlet.ir import DType, OpaqueQuant, Quantization, Sparsity, Tensor
 from circlet.ir.quant import BlockIndices, QuantDetails
 from circlet.limits import Limits
@@ -129,7 +129,7 @@ def _attach(tensor: Tensor, size_bytes: int, raw: np.ndarray, file: Reader, wher
     if tensor.sparsity is not None or not dtype.bits:
         tensor.data = raw
         return
-    if tensor.extra.get("compression_type"):
+    if is_compressed(tensor):
         raw = _decompressed(raw, tensor, file, where)
     if raw.size < size_bytes:
         raise FormatError(

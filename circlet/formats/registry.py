@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 GROUP = "circlet.formats"
 HEAD_BYTES = 512
+# Passes that say what most kinds have no words for: paddings by their amounts, layers without bias.
+STORING = ("split-padding", "add-biases")
 _ONNX_FIELDS = (b"\x12", b"\x1a", b"\x22", b"\x32", b"\x3a", b"\x42", b"\x72")
 
 
@@ -41,6 +43,9 @@ class Format:
             a reader would give the operators anyway.
         read_beside: As `read`, for formats that keep parts of a model in files beside it; it is
             given the folder of the file too.
+        has: Whether it has an operator of a label (`Op.label`): passes then make that operator of
+            several where a file is written.
+        storing: Names of the passes that say otherwise what it has no words for.
     """
 
     name: str
@@ -50,6 +55,8 @@ class Format:
     write: Callable[[Model, bool], bytes | bytearray] | None = None
     stores_origins: bool = False
     read_beside: Callable[[memoryview, Limits, Path], Model] | None = None
+    has: Callable[[str], bool] = lambda label: False
+    storing: tuple[str, ...] = STORING
 
 
 _FORMATS: dict[str, Format] = {}
@@ -77,6 +84,12 @@ def all_formats() -> list[Format]:
 def format_named(name: str) -> Format | None:
     """The kind of this name."""
     return _FORMATS.get(name) or next((f for f in all_formats() if f.name == name), None)
+
+
+def storing_passes(name: str) -> tuple[str, ...]:
+    """Names of the passes that say otherwise what files of a kind have no words for."""
+    known = format_named(name)
+    return STORING if known is None else known.storing
 
 
 def format_of_suffix(suffix: str) -> Format | None:
@@ -140,7 +153,10 @@ def _tables(name: str) -> Format:
     def recognises(head: bytes) -> bool:
         return head[4:8] == schema.IDENTIFIERS[name]
 
-    return Format(name, (f".{name}",), recognises, read, write, name == "circle")
+    def has(label: str) -> bool:
+        return label in schema.by_name(name).enums["BuiltinOperator"].values
+
+    return Format(name, (f".{name}",), recognises, read, write, name == "circle", has=has)
 
 
 def _text() -> Format:
@@ -181,7 +197,13 @@ def _onnx() -> Format:
         # An ir_version of one byte, then a field of bytes: a text, the graph or an operator set.
         return head[:1] == b"\x08" and head[2:3] in _ONNX_FIELDS
 
-    return Format("onnx", (".onnx",), recognises, read, write, True, read_beside)
+    def has(label: str) -> bool:
+        return label.startswith("CUSTOM:onnx.")
+
+    # Operators that are made of others.
+    storing = ("inline-composite", "decompose", "legalize-stablehlo")
+    suffixes = (".onnx",)
+    return Format("onnx", suffixes, recognises, read, write, True, read_beside, has, storing)
 
 
 def _nnapi() -> Format:

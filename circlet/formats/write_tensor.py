@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.errors import FormatError
 from circlet.formats.flatbuffer_writer import Outside
-from circlet.formats.huffman import huffman_encoded, is_compressible
+from circlet.formats.huffman import COMPRESSION, huffman_encoded, is_compressible
 from circlet.formats.schema import Schema
 from circlet.ir import OpaqueQuant, Quantization, Tensor
 from circlet.ir.quant import BlockwiseQuant, QuantDetails
@@ -95,9 +95,9 @@ def tensor_values(
 def _stored(tensor: Tensor, schema: Schema) -> tuple[np.ndarray | None, Values]:
     """What is stored of a constant, compressed where it asks for that, and its other fields."""
     data, extra = tensor.data, dict(tensor.extra)
-    if data is None or not extra.pop("compression_type", None):
+    if data is None or not extra.pop(COMPRESSION, None):
         return data, dict(tensor.extra)
-    known = "compression_type" in schema.tables["Tensor"].fields
+    known = COMPRESSION in schema.tables["Tensor"].fields
     codes = huffman_encoded(data) if known and is_compressible(tensor) else data
     return (codes, dict(tensor.extra)) if codes.nbytes < data.nbytes else (data, extra)
 

@@ -147,8 +147,7 @@ class OpDef:
             of both agree; None for kinds that never give back their input.
         view: For ops that repeat elements of an input, which ones output number so-and-so holds.
         joins: For ops whose inputs lie one after the other in the output, along which axis.
-        destination: The input that the output is an updated copy of.
-        caches: Outputs that continue an input each, as (output, input): both may be one array, of
+        continues: Outputs that are an input updated, as (output, input): both may be one array, of
             which then only what is new is written.
         shape_inputs: Inputs that say sizes, axes or places and give no elements.
         numerics: How results compare with LiteRT's BUILTIN_REF kernel: "exact", "tolerance".
@@ -185,8 +184,7 @@ class OpDef:
     identity: Callable[[Op], bool] | None = None
     view: Callable[[Op, int], View | None] | None = None
     joins: Callable[[Op], int] | None = None
-    destination: int | None = None
-    caches: tuple[tuple[int, int], ...] = ()
+    continues: tuple[tuple[int, int], ...] = ()
     shape_inputs: tuple[int, ...] = ()
     c_function: CFunction | None = None
     fused: bool = False

@@ -120,8 +120,7 @@ register(
         dtypes=("* * INT32 -> *", "* * INT64 -> *"),
         infer=infer_ranked(same_as_first),
         evaluate=_evaluate_update,
-        destination=0,
-        caches=((0, 0),),
+        continues=((0, 0),),
         shape_inputs=(2,),
         rules=(
             same_dtypes(0, 1),

@@ -62,7 +62,7 @@ def continued_inputs(graph: Graph) -> dict[Tensor, Tensor]:
     found: dict[Tensor, Tensor] = {}
     for op in graph.ops:
         record = find(op.label)
-        for result, source in () if record is None else record.caches:
+        for result, source in () if record is None else record.continues:
             given, made = op.input(source), op.outputs[result : result + 1]
             if given in graph.inputs and made and made[0] in graph.outputs and given is not None:
                 alone = readers[given] == 1 == op.inputs.count(given) and given not in graph.outputs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from circlet.formats.huffman import ask_for_codes, is_compressed
 from circlet.ir import DType, Graph, Tensor
 
 _TYPES = (DType.INT8, DType.UINT8)
-_HUFFMAN = "HUFFMAN"  # CompressionType of the schema
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class CompressWeights:
 
 
 def _mark(tensor: Tensor) -> bool:
-    marked = tensor.extra.get("compression_type")
-    if tensor.data is None or tensor.dtype not in _TYPES or marked or tensor.sparsity is not None:
+    is_stored_plainly = not is_compressed(tensor) and tensor.sparsity is None
+    if tensor.data is None or tensor.dtype not in _TYPES or not is_stored_plainly:
         return False
-    tensor.extra["compression_type"] = _HUFFMAN
+    ask_for_codes(tensor)
     return True

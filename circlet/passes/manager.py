@@ -23,8 +23,10 @@ _NAMED = 8  # operators of one failure
 class Pass(Protocol):
     """A rewrite of one graph; its dataclass fields are its options.
 
-    A pass may have an attribute `needs`, kinds of ops: it is not run on graphs that have none. What
-    it promises less than others is in its `contract`; `is_exact = False` alone is short for one.
+    A pass may have an attribute `needs`, kinds of ops: it is not run on graphs that have none, and
+    `makes`, labels of ops of which files hold some: where a file is written, it runs for formats
+    that have one. What it promises less than others is in its `contract`; `is_exact = False` alone
+    is short for one.
     """
 
     @property

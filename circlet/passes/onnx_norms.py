@@ -8,10 +8,11 @@ from circlet.ir import Op, Origin, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import NoAttrs
 from circlet.ops.circle_norm import InstanceNormAttrs, RmsNormAttrs
-from circlet.ops.onnx.record import PREFIX, OnnxAttrs
+from circlet.ops.onnx.record import PREFIX, onnx_op
 from circlet.passes.cone import Reals
 
-LAYER_NORM = "CUSTOM:onnx.LayerNormalization"
+LAYER_NORM = f"CUSTOM:{PREFIX}LayerNormalization"
+INSTANCE_NORM = f"CUSTOM:{PREFIX}InstanceNormalization"
 _OPSET = 17  # the first that has LayerNormalization
 _CHANNELS_FIRST, _CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 Attrs = InstanceNormAttrs | RmsNormAttrs
@@ -19,11 +20,11 @@ Attrs = InstanceNormAttrs | RmsNormAttrs
 
 def layer_normalization(
     source: Tensor, result: Tensor, gamma: Reals, beta: Reals, attrs: Attrs, origin: Origin
-) -> Op:
+) -> list[Op]:
     """The node that normalises rows along the last axis."""
     inputs = [source, *_of_channels(source, result, gamma, beta)]
-    values = (("axis", -1), ("epsilon", attrs.epsilon))
-    return _node("LayerNormalization", inputs, result, values, origin)
+    values = {"axis": -1, "epsilon": attrs.epsilon}
+    return [onnx_op("LayerNormalization", inputs, [result], origin, opset=_OPSET, **values)]
 
 
 def instance_normalization(
@@ -32,10 +33,10 @@ def instance_normalization(
     """The node that normalises images [n, h, w, c], and the transposes around it."""
     first, made = (_first(tensor) for tensor in (source, result))
     inputs = [first, *_of_channels(source, result, gamma, beta)]
-    values = (("epsilon", attrs.epsilon),)
+    kind, epsilon = "InstanceNormalization", attrs.epsilon
     return [
         _transpose(source, first, _CHANNELS_FIRST, origin),
-        _node("InstanceNormalization", inputs, made, values, origin),
+        onnx_op(kind, inputs, [made], origin, opset=_OPSET, epsilon=epsilon),
         _transpose(made, result, _CHANNELS_LAST, origin),
     ]
 
@@ -48,17 +49,6 @@ def _of_channels(source: Tensor, result: Tensor, gamma: Reals, beta: Reals) -> l
         constant(f"{result.name}/{name}", np.broadcast_to(values.reshape(-1), channels).copy())
         for name, values in pairs
     ]
-
-
-def _node(
-    kind: str,
-    inputs: list[Tensor],
-    result: Tensor,
-    values: tuple[tuple[str, object], ...],
-    origin: Origin,
-) -> Op:
-    attrs = OnnxAttrs(values, _OPSET)
-    return Op("CUSTOM", [*inputs], [result], attrs, origin, custom_code=f"{PREFIX}{kind}")
 
 
 def _first(tensor: Tensor) -> Tensor:

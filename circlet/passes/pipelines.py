@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from circlet.errors import InputError
+from circlet.formats.registry import STORING, Format, format_named, storing_passes
 from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.passes.manager import PassManager
 from circlet.passes.registry import PASSES
@@ -41,11 +42,8 @@ FAST = (
     "remove-dead-ops",
 )
 
-# What .tflite and .circle files have no words for, and what engines that read them want besides.
-STORABLE = ("split-padding", "add-biases")
-# What .onnx files have no words for: operators that are made of others.
-STORABLE_IN_ONNX = ("inline-composite", "decompose", "legalize-stablehlo")
-FOR_TFLITE_ENGINES = (*STORABLE, "state-sizes")
+# What engines that read .tflite files want besides.
+FOR_TFLITE_ENGINES = (*STORING, "state-sizes")
 
 # What files gain by, too: operators that formats can say, and that other runtimes have kernels of.
 # Native code does without some of it, as it fuses the same itself.
@@ -64,12 +62,14 @@ EXACT_FOR_FILES = (
     "merge-reshapes",
     "fuse-squared-difference",
     "clamp-to-relu",
-    *STORABLE,
+    *STORING,
     "fuse-pad",
     "fuse-activation",
     "remove-dead-ops",
 )
 FAST_FOR_FILES = (
+    "recognise-norms",
+    "recognise-rope",
     *EXACT_FOR_FILES[:-3],
     "fuse-rsqrt",
     "recognise-activations",
@@ -83,7 +83,6 @@ FAST_FOR_FILES = (
     "join-layers",
     *EXACT_FOR_FILES[-3:],
 )
-_CIRCLE = ("recognise-norms", "recognise-rope")  # make operators that only .circle files hold
 _NATIVE: Mapping[str, Mapping[str, object]] = {
     # Only what operators compare by: sharing storage gains nothing, and hashing it takes time.
     "remove-duplicates": {"most_bytes": 1 << 10},
@@ -141,23 +140,32 @@ def file_pipeline(
     Args:
         level: O1 keeps results bit for bit; O2 and Os round some floats otherwise.
         format: Name of the format the network is saved in, such as "tflite" or "circle"; passes
-            that make operators which only one of them holds run for that one.
+            that make operators which only some have run for those.
         check: Whether to verify the network before the first and after every pass.
         options: Options by names of passes.
 
     Raises:
         InputError: There is no such level.
     """
-    chosen = _chosen(FILE_PIPELINES, level)
-    if format == "circle" and chosen.passes == FAST_FOR_FILES:
-        chosen = Pipeline((*_CIRCLE, *chosen.passes), chosen.rounds)
-    usual = _FOR_FILES
-    if format == "onnx" and chosen.passes:
-        kept = [name for name in chosen.passes if name not in STORABLE]
-        norms = ["recognise-norms"] if chosen.passes == FAST_FOR_FILES else []
-        chosen = Pipeline((*STORABLE_IN_ONNX, *norms, *kept), chosen.rounds)
-        usual = {**_FOR_FILES, "recognise-norms": {"format": "onnx"}}
-    return _manager(chosen, check, _joined(usual, options or {}))
+    chosen, usual = _chosen(FILE_PIPELINES, level), {"recognise-norms": {"format": format}}
+    if chosen.passes:
+        chosen = Pipeline(_for_format(chosen.passes, format), chosen.rounds)
+    return _manager(chosen, check, _joined({**_FOR_FILES, **usual}, options or {}))
+
+
+def _for_format(names: tuple[str, ...], format: str) -> tuple[str, ...]:
+    """The passes of a list that files of a format gain by, behind what it has no words for."""
+    known, storing = format_named(format), storing_passes(format)
+    left_out = {name for name in STORING if name not in storing}
+    left_out |= {name for name in names if not _is_had(PASSES.find(name), known)}
+    first = (name for name in storing if name not in names)
+    return (*first, *(name for name in names if name not in left_out))
+
+
+def _is_had(kind: object, format: Format | None) -> bool:
+    """Whether a format has an operator that a pass makes; most passes make what all have."""
+    makes: frozenset[str] = getattr(kind, "makes", frozenset())
+    return not makes or (format is not None and any(map(format.has, makes)))
 
 
 def _joined(usual: _Options, given: _Options) -> _Options:

@@ -9,7 +9,7 @@ import numpy as np
 from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ir.builder import constant
 from circlet.ops.gather import GatherAttrs
-from circlet.ops.onnx.record import PREFIX, OnnxAttrs
+from circlet.ops.onnx.record import onnx_op
 from circlet.ops.operands import known_ints
 from circlet.ops.shape import ReshapeAttrs
 from circlet.passes.contract import Contract
@@ -212,9 +212,8 @@ def _operators(loop: Op, places: _Places, weights: Weights) -> list[Op]:
         starts.append(start)
     results = [loop.outputs[place] for place in (places.stack, places.shown, places.state)]
     made = [_one_more(tensor, axis) for tensor, axis in zip(results, (1, 0, 0), strict=True)]
-    attrs = OnnxAttrs((("hidden_size", weights.recurrent.shape[1]),), _OPSET)
-    inputs = [data, *constants, None, *starts]
-    layer = Op("CUSTOM", inputs, made, attrs, loop.origin, custom_code=f"{PREFIX}LSTM")
+    inputs, cells = [data, *constants, None, *starts], weights.recurrent.shape[1]
+    layer = onnx_op("LSTM", inputs, made, loop.origin, opset=_OPSET, hidden_size=cells)
     after = [_reshape(*pair, loop.origin) for pair in zip(made, results, strict=True)]
     return [*reshapes, layer, *after]
 

@@ -11,14 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from circlet.errors import InputError
+from circlet.formats.registry import all_formats, format_named
 from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ir.builder import constant
-from circlet.ops import get
 from circlet.ops.circle_norm import InstanceNormAttrs, RmsNormAttrs
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.reduce import constant_axes
+from circlet.passes import onnx_norms
 from circlet.passes.cone import ELEMENTWISE, Cone, Reals, apart, cones
 from circlet.passes.match import scalar_of
-from circlet.passes.onnx_norms import LAYER_NORM, instance_normalization, layer_normalization
 from circlet.passes.rewriter import Rewriter
 
 TOLERANCE = 1e-5
@@ -31,22 +32,24 @@ _SMALL_IMAGE = (5, 7)
 
 
 class Kinds(NamedTuple):
-    """What a file has for normalisations over images and over rows."""
+    """Labels of what a file has for normalisations over images and over rows."""
 
-    of_images: str
-    of_rows: str
+    of_images: str | None
+    of_rows: str | None
 
 
-_KINDS_BY_FORMAT = {
-    "circle": Kinds("INSTANCE_NORM", "RMS_NORM"),
-    "onnx": Kinds("INSTANCE_NORM", LAYER_NORM),
+_OF_IMAGES = ("INSTANCE_NORM", onnx_norms.INSTANCE_NORM)
+_OF_ROWS = ("RMS_NORM", onnx_norms.LAYER_NORM)
+_MADE_IN_ONNX = {
+    onnx_norms.INSTANCE_NORM: onnx_norms.instance_normalization,
+    onnx_norms.LAYER_NORM: onnx_norms.layer_normalization,
 }
 _MAGNITUDES = (1e-3, 0.03, 30.0, 5.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Norm:
-    """A normalisation: its kind and attributes, and the constants that scale and move it.
+    """A normalisation: its label and attributes, and the constants that scale and move it.
 
     Attributes:
         gamma: Of channels, or of one element.
@@ -58,25 +61,20 @@ class Norm:
     gamma: Reals
     beta: Reals
 
-    def over(self, source: Tensor, result: Tensor, origin: Origin) -> Op:
-        """The op that computes it; an RMS_NORM that moves nothing has no third input."""
-        if self.kind == LAYER_NORM:
-            return layer_normalization(source, result, self.gamma, self.beta, self.attrs, origin)
+    def ops(self, source: Tensor, result: Tensor, origin: Origin) -> list[Op]:
+        """The ops that compute it; an RMS_NORM that moves nothing has no third input."""
+        made = _MADE_IN_ONNX.get(self.kind)
+        if made is not None:
+            return made(source, result, self.gamma, self.beta, self.attrs, origin)
         inputs: list[Tensor | None] = [source, constant(f"{result.name}/gamma", self.gamma)]
         if self.kind == "INSTANCE_NORM" or self.beta.any():
             inputs.append(constant(f"{result.name}/beta", self.beta))
-        return Op(self.kind, inputs, [result], self.attrs, origin)
-
-    def in_file(self, source: Tensor, result: Tensor, origin: Origin, format: str) -> list[Op]:
-        """What a file has for it: in .onnx files images that are normalised have channels first."""
-        if format == "onnx" and self.kind == "INSTANCE_NORM":
-            return instance_normalization(source, result, self.gamma, self.beta, self.attrs, origin)
-        return [self.over(source, result, origin)]
+        return [Op(self.kind, inputs, [result], self.attrs, origin)]
 
 
 @dataclass(frozen=True)
 class RecogniseNorms:
-    """Make an INSTANCE_NORM or RMS_NORM of ops that compute the same; .circle files hold these.
+    """Make an INSTANCE_NORM or RMS_NORM of ops that compute the same, where files have these.
 
     Before: `MUL(x, RSQRT(ADD(MEAN(SQUARE(x)), e)))`, `MUL(gamma)`. After: `RMS_NORM(x, gamma)`. In
     whatever order a file has it: what the ops compute is compared with the normalisation over
@@ -85,31 +83,42 @@ class RecogniseNorms:
     [n, h, w, c]; RMS_NORM is over the last axis.
 
     Attributes:
-        format: "onnx" for InstanceNormalization and LayerNormalization, which .onnx files hold.
+        format: The kind of file, which says what it has: "onnx" for .onnx files'
+            InstanceNormalization and LayerNormalization.
     """
 
     name = "recognise-norms"
     needs = _REDUCTIONS
+    makes = frozenset({*_OF_IMAGES, *_OF_ROWS})
     is_exact = False
     format: str = "circle"
 
     def __post_init__(self) -> None:
-        if self.format not in _KINDS_BY_FORMAT:
+        if not any(_kinds_of(self.format)):
+            choices = [known.name for known in all_formats() if any(_kinds_of(known.name))]
             raise InputError(
                 "no normalisation is recognised for files of this format",
                 where=self.format,
-                fix=f"choose {' or '.join(_KINDS_BY_FORMAT)}",
+                fix=f"choose {' or '.join(choices)}",
             )
 
     def run(self, graph: Graph) -> bool:
         """Replace the largest groups of ops that are normalisations."""
         rewriter = Rewriter(graph)
-        near, kinds = _near_reductions(graph, rewriter), _KINDS_BY_FORMAT[self.format]
+        near, kinds = _near_reductions(graph, rewriter), _kinds_of(self.format)
         recognise = _Norms(kinds).recognise
         for cone, norm in apart(near, lambda op: _candidates(op, rewriter, kinds), recognise):
             origin = cone.ops[-1].origin
-            rewriter.replace(cone.ops, *norm.in_file(cone.source, cone.result, origin, self.format))
+            rewriter.replace(cone.ops, *norm.ops(cone.source, cone.result, origin))
         return rewriter.finish()
+
+
+def _kinds_of(format: str) -> Kinds:
+    """The first normalisations that a format has, of images and of rows."""
+    known = format_named(format)
+    if known is None:
+        return Kinds(None, None)
+    return Kinds(*(next(filter(known.has, kinds), None) for kinds in (_OF_IMAGES, _OF_ROWS)))
 
 
 def _near_reductions(graph: Graph, rewriter: Rewriter) -> list[Op]:
@@ -207,7 +216,7 @@ class _Norms:
 def _made(kind: str, roles: _Roles, lists: Sequence[Reals]) -> Norm:
     """The normalisation of some roles; the number after the last list's is no list."""
     epsilon, one, zero = roles.epsilon, np.ones(1, np.float32), np.zeros(1, np.float32)
-    attrs = InstanceNormAttrs(epsilon) if kind == "INSTANCE_NORM" else RmsNormAttrs(epsilon)
+    attrs = InstanceNormAttrs(epsilon) if kind in _OF_IMAGES else RmsNormAttrs(epsilon)
     return Norm(kind, attrs, [*lists, one][roles.gamma], [*lists, zero][roles.beta])
 
 
@@ -263,9 +272,10 @@ def _samples(sizes: tuple[int, ...]) -> Reals:
 
 
 def _evaluated(norm: Norm, samples: Reals) -> Reals:
-    source = constant("samples", samples)
-    op = norm.over(source, source.like(), Origin.of(0, "samples"))
-    (values,) = get(op).evaluate(op, [None if t is None else t.data for t in op.inputs])
+    source = Tensor("samples", DType.FLOAT32, samples.shape)
+    result = source.like("normalised")
+    ops = norm.ops(source, result, Origin.of(0, "samples"))
+    (values,) = evaluate_graph(Graph("norm", [source], [result], ops), [samples])
     return np.asarray(values, np.float32)
 
 

@@ -27,6 +27,7 @@ class RecogniseRope:
 
     name = "recognise-rope"
     needs = frozenset({"NEG"})
+    makes = frozenset({"ROPE"})
 
     def run(self, graph: Graph) -> bool:
         """Replace every embedding."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -32,6 +32,14 @@ class PassTable:
         Raises:
             InputError: There is no such pass, or it has no such option.
         """
+        kind = self.find(name)
+        try:
+            return kind(**options)
+        except TypeError as error:
+            raise InputError("a pass has no such option", where=name, why=str(error)) from None
+
+    def find(self, name: str) -> Callable[..., Pass]:
+        """The class of the pass of a name; InputError where there is none."""
         known = self.classes
         if name not in known:
             near = get_close_matches(name, known, 1)
@@ -39,11 +47,7 @@ class PassTable:
             raise InputError("there is no such pass", where=name, fix=fix)
         module, _, class_name = known[name].partition(":")
         place = module if "." in module else f"{self.package}.{module}"
-        made = getattr(import_module(place), class_name)
-        try:
-            return cast(Pass, made(**options))
-        except TypeError as error:
-            raise InputError("a pass has no such option", where=name, why=str(error)) from None
+        return cast("Callable[..., Pass]", getattr(import_module(place), class_name))
 
     def made(
         self, names: Iterable[str], options: Mapping[str, Mapping[str, object]] = _NO_OPTIONS

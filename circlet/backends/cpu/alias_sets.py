@@ -69,8 +69,8 @@ def _holds_inputs(op: Op) -> bool:
     record = find(op.label)
     if record is None:
         return False
-    moves = record.view is not None or record.joins is not None or record.destination is not None
-    return moves or record.effects in _VARIABLES
+    moves = record.view is not None or record.joins is not None
+    return moves or bool(record.continues) or record.effects in _VARIABLES
 
 
 def _root(parents: dict[Tensor, Tensor], tensor: Tensor) -> Tensor:

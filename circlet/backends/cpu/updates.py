@@ -13,7 +13,7 @@ def updated_operands(ops: Sequence[Op], readers: Mapping[Tensor, Sequence[Op]]) 
 
     Holds for ops that run once each, in order.
     """
-    changed = ((op, _destination(op)) for op in ops)
+    changed = ((op, _changed(op)) for op in ops)
     return {tensor for op, tensor in changed if tensor is not None and readers[tensor] == [op]}
 
 
@@ -32,10 +32,13 @@ def living_updates(
     return {value: v for value, v in found if v is not None and _returns(value, v, readers)}
 
 
-def _destination(op: Op) -> Tensor | None:
-    """The operand that an op's result is an updated copy of."""
+def _changed(op: Op) -> Tensor | None:
+    """The operand that an op does nothing but update."""
     record = find(op.label)
-    return None if record is None or record.destination is None else op.input(record.destination)
+    if record is None or not record.continues or len(op.outputs) != 1:
+        return None
+    ((_, source),) = record.continues
+    return op.input(source)
 
 
 def _has(op: Op, effects: Effects) -> bool:

@@ -207,5 +207,11 @@ def _cost(op: Op) -> Cost:
 
 
 onnx_kind(
-    KIND, _attention, infer=_infer, inputs=(7, 12), required=1, cost=_cost, caches=((1, 3), (2, 4))
+    KIND,
+    _attention,
+    infer=_infer,
+    inputs=(7, 12),
+    required=1,
+    cost=_cost,
+    continues=((1, 3), (2, 4)),
 )

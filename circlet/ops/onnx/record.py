@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ir import DType, Op, Shape, Tensor
+from circlet.ir import DType, Op, Origin, Shape, Tensor
 from circlet.ir.packed import unpacked
 from circlet.ops.expr import Scalar
 from circlet.ops.opdef import Arrays, Cost, OpDef, TensorType, moves_bytes, register
@@ -52,6 +52,20 @@ class OnnxAttrs:
 def attributes(op: Op) -> OnnxAttrs:
     """The attributes of an op of the domain `onnx`."""
     return op.attributes(OnnxAttrs)
+
+
+def onnx_op(
+    kind: str,
+    inputs: Sequence[Tensor | None],
+    outputs: Sequence[Tensor],
+    origin: Origin,
+    *,
+    opset: int,
+    **values: object,
+) -> Op:
+    """A node with attributes as an operator set has them."""
+    attrs, code = OnnxAttrs(tuple(sorted(values.items())), opset), f"{PREFIX}{kind}"
+    return Op("CUSTOM", [*inputs], [*outputs], attrs, origin, custom_code=code)
 
 
 def stated(op: Op) -> list[TensorType]:
@@ -106,7 +120,7 @@ def onnx_kind(
     required: int | None = None,
     cost: Callable[[Op], Cost] = element_work,
     scalar: Callable[[Op], Scalar] | None = None,
-    caches: tuple[tuple[int, int], ...] = (),
+    continues: tuple[tuple[int, int], ...] = (),
 ) -> OpDef:
     """Register a kind; `evaluate(attrs, *arrays)` gives one array or a tuple of them.
 
@@ -134,7 +148,7 @@ def onnx_kind(
             numerics="tolerance",
             cost=cost,
             scalar=scalar,
-            caches=caches,
+            continues=continues,
         )
     )
 
