@@ -12,7 +12,10 @@ import numpy as np
 from circlet.formats import load
 from circlet.formats.arrays import Wanted, random_array
 from circlet.ir import DType, Graph, Model, Op, Tensor
+from circlet.ir.copy import copy_of_main
 from circlet.ops import find
+from circlet.ops.onnx.quantisation import DEQUANTIZE
+from circlet.passes.fuse_qdq import FuseQdq
 
 CLASSES = ("fp32", "integer", "hybrid")
 SUFFIXES = (".tflite", ".circle", ".onnx")
@@ -68,8 +71,12 @@ def class_of(model: Model) -> str:
 
     fp32 where activations and weights are floats (float16 weights and weights behind DEQUANTIZE
     are), hybrid where only the weights are integers, integer where both are. A network without
-    such operators is integer where most of its quantised or float tensors are quantised.
+    such operators is integer where most of its quantised or float tensors are quantised. Products
+    between QuantizeLinear and DequantizeLinear are those of integers.
     """
+    if any(op.label == DEQUANTIZE for op in model.main.ops):
+        model = copy_of_main(model)
+        FuseQdq().run(model.main)
     work: Counter[str] = Counter()
     for op in _ops(model.main):
         kind = _arithmetic(op)
@@ -113,7 +120,7 @@ def _storage(tensor: Tensor) -> str:
 
 def _macs(op: Op) -> int:
     record = find(op.label)
-    return 0 if record is None else record.cost(op).computing
+    return 0 if record is None else record.cost(op).macs
 
 
 def random_inputs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,12 @@ from circlet.ops.shape import ReshapeAttrs
 from tests.bench.files import small_file
 
 SCALE = Quantization(np.array([0.1], np.float32), np.array([0], np.int64), 0)
+
+
+def onnx_array(array: np.ndarray, name: str) -> Any:
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(array, name)
 
 
 def dense(data: DType, weights: np.ndarray, *, dequantised: bool = False) -> Model:
@@ -46,6 +53,31 @@ FLOATS, BYTES = np.ones((8, 32), np.float32), np.ones((8, 32), np.int8)
 )
 def test_the_class_is_that_of_the_arithmetic(model: Model, kind: str) -> None:
     assert class_of(model) == kind
+
+
+def test_products_between_quantisations_are_those_of_integers(tmp_path: Path) -> None:
+    helper = pytest.importorskip("onnx", reason="pip install 'circlet[onnx]'").helper
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["v"]),
+        helper.make_node("MatMul", ["d", "v"], ["p"]),
+        helper.make_node("QuantizeLinear", ["p", "s", "z"], ["r"]),
+        helper.make_node("DequantizeLinear", ["r", "s", "z"], ["y"]),
+    ]
+    constants = {"s": np.float32(0.1), "z": np.int8(0), "w": np.ones((32, 8), np.int8)}
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", 1, (4, 32))],
+        [helper.make_tensor_value_info("y", 1, (4, 8))],
+        [onnx_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    network = described(path)
+    assert (network.kind, network.macs) == ("integer", 4 * 32 * 8)
 
 
 def test_a_network_without_weights_goes_by_its_tensors() -> None:

@@ -108,7 +108,7 @@ def _spread(left: Shape, right: Shape, op: Op) -> Shape:
 def element_work(op: Op) -> Cost:
     """Some operations for each element that is read or made."""
     moved = moves_bytes(op).bytes
-    return Cost(macs=moved, bytes=moved)
+    return Cost(arithmetic=moved, bytes=moved)
 
 
 def onnx_kind(
