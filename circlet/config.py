@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from circlet.errors import InputError
 from circlet.struct import Struct
 
 DEFAULT_CACHE_BYTES = 2 << 30
-# Settings of ONE's runtime that say where operators run, and how those of single operators begin.
-_ONE_SETTINGS = frozenset({"BACKENDS", "EXECUTOR", "USE_SCHEDULER", "PROFILING_MODE"})
-_ONE_OPERATIONS = "OP_BACKEND_"
 _MOST_DIGITS = 18
 
 
@@ -28,7 +25,7 @@ class Config(Struct):
     | `CIRCLET_LOG` | level of the logger: debug, info, warning, error | warning |
     | `CIRCLET_THREADS` | threads of a session that names no number | cores that may be used |
     | `CIRCLET_OPENCL_DEVICE` | index of an OpenCL device, or a part of its name | the first GPU |
-    | `CIRCLET_ONE_ENV` | 1 to heed the variables of ONE's runtime, `one_settings` | 0 |
+    | `CIRCLET_ONE_ENV` | 1 to heed the variables of ONE's runtime, `heeds_one` | 0 |
     | `CIRCLET_EXECUTOR` | executor of a session that names none | linear, or the artifact's |
     """
 
@@ -61,30 +58,30 @@ class Config(Struct):
         return os.fspath(self.cache_dir) if self.cache_dir else temporary_cache_folder()
 
 
-def one_settings(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of ONE's runtime that say where operators run.
+def variables(
+    wanted: Callable[[str], bool], environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The variables of some names that are set and not empty, in this process's environment."""
+    env = os.environ if environment is None else environment
+    return {name: text for name, text in env.items() if text and wanted(name)}
 
-    Their names are common words, so that they are heeded only where `CIRCLET_ONE_ENV` is 1.
+
+def heeds_one(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the variables of ONE's runtime count, whose names are common words.
 
     Raises:
         InputError: `CIRCLET_ONE_ENV` is neither 0 nor 1.
     """
     env = os.environ if environment is None else environment
     wanted = env.get("CIRCLET_ONE_ENV", "").strip() or "0"
-    if wanted == "0":
-        return {}
-    if wanted != "1":
+    if wanted not in ("0", "1"):
         raise InputError(
             "CIRCLET_ONE_ENV is a switch",
             where="environment variable CIRCLET_ONE_ENV",
             why=f"its value is {wanted[:80]!r}",
             fix="set it to 1 to heed ONE's variables, or to 0",
         )
-    return {
-        name: text
-        for name, text in env.items()
-        if text and (name in _ONE_SETTINGS or name.startswith(_ONE_OPERATIONS))
-    }
+    return wanted == "1"
 
 
 def temporary_folder() -> str:

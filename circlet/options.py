@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from circlet.errors import InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.struct import Struct
 
@@ -45,9 +44,6 @@ class Options(Struct):
         backend_of_source: Pairs of what operators are in the user's file and a backend: a position
             in its first graph, a kind, or "*" for all. `backend_of` goes before them, the first
             that matches holds, and one that matches nothing is left out.
-        scheduling: Whether operators are to be placed by what they cost before anything is planned,
-            which commands see to: "" for no, "known" by costs that are kept, "measure" after
-            measuring what is missing.
     """
 
     backends: tuple[str, ...] = DEFAULT_BACKENDS
@@ -66,7 +62,6 @@ class Options(Struct):
     fallback: tuple[str, ...] = ()
     failed: Failures = ()
     backend_of_source: PlacementRules = ()
-    scheduling: str = ""
 
     @property
     def preferred(self) -> tuple[str, ...]:
@@ -81,12 +76,3 @@ class Options(Struct):
 
 
 DEFAULT_OPTIONS = Options()
-
-
-def unscheduled() -> InputError:
-    """The error of options whose `scheduling` nobody saw to."""
-    return InputError(
-        "nothing here measures what operators cost",
-        where="USE_SCHEDULER",
-        fix="let circlet place -o FILE write the placement, or use circlet.pareto",
-    )

@@ -202,6 +202,22 @@ def as_strings(array: np.ndarray, name: str) -> np.ndarray:
     return strings
 
 
+def check_buffers(
+    values: Sequence[Value],
+    given: Sequence[object] | Mapping[str, object],
+    role: str,
+    *,
+    writable: bool,
+) -> list[np.ndarray]:
+    """Arrays in the order of `values`, from a sequence or by name, that code can use in place.
+
+    Raises:
+        InputError: As `by_position` and `Value.check_buffer`.
+    """
+    pairs = zip(values, by_position(values, given, role), strict=True)
+    return [value.check_buffer(array, role, writable) for value, array in pairs]
+
+
 def by_position(
     values: Sequence[Value], given: Sequence[object] | Mapping[str, object], role: str
 ) -> list[object]:

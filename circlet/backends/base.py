@@ -317,7 +317,8 @@ class Backend(Protocol):
         """What runs a partition of an artifact; `shared` is what its partitions share.
 
         Raises:
-            ArtifactError: The code is damaged.
+            ArtifactError: The code is damaged. What is no `CircletError` is told as a failure of
+                the backend.
         """
         ...
 

@@ -137,12 +137,13 @@ def options_of(picked: dict[str, object]) -> Options:
     chosen = DEFAULT_OPTIONS._replace(**{name: picked.pop(name) for name in names})
     from circlet.runtime.one_options import with_one_settings
 
-    chosen = with_one_settings(chosen, picked.pop("one_config", None))  # type: ignore[arg-type]
-    if not chosen.scheduling:
-        return chosen
-    from circlet.commands.scheduling import schedule
+    def scheduled(options: Options, scheduling: str) -> Options:
+        from circlet.commands.scheduling import schedule
 
-    return schedule(chosen, picked.get("model"), picked.get("threads"))
+        return schedule(options, scheduling, picked.get("model"), picked.get("threads"))
+
+    one_config = picked.pop("one_config", None)
+    return with_one_settings(chosen, one_config, scheduled)  # type: ignore[arg-type]
 
 
 def given_options() -> list[str]:

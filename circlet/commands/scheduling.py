@@ -1,19 +1,22 @@
-"""Options of a command with a schedule in place of the wish for one."""
+"""Options of a command, with ONE's settings and the schedule that these may ask for."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from circlet.options import Options, unscheduled
+from circlet.options import Options
 from circlet.pareto.one_scheduler import scheduled
+from circlet.placement.one_options import MEASURE
 from circlet.runtime.arguments import thread_count
+from circlet.runtime.one_options import unscheduled
 from circlet.sample import Sample
 
 
-def schedule(options: Options, model: object, threads: object) -> Options:
+def schedule(options: Options, scheduling: str, model: object, threads: object) -> Options:
     """Options that place the operators of a command's model as `scheduled` says.
 
     Args:
+        scheduling: As `OneConfig.scheduling` has it.
         model: A path; None for the embedded sample.
         threads: A number; None for those of a run that names none.
 
@@ -24,4 +27,5 @@ def schedule(options: Options, model: object, threads: object) -> Options:
     if not isinstance(model, Path | None):
         raise unscheduled()
     count = thread_count(threads if isinstance(threads, int) else None)
-    return scheduled(model or Sample().model_path, options, count)
+    path = model or Sample().model_path
+    return scheduled(path, options, count, measures=scheduling == MEASURE)

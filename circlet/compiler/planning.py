@@ -20,7 +20,7 @@ from circlet.limits import MemoryBudget
 from circlet.ops.shape import copy_op
 from circlet.ops.state import initial_bytes, variables
 from circlet.ops.work import check_work
-from circlet.options import PRECISIONS, Options, Shapes, unscheduled
+from circlet.options import PRECISIONS, Options, Shapes
 from circlet.passes import Rewriter, pipeline
 from circlet.passes.add_states import add_states
 from circlet.passes.fold_constants import FoldLedger
@@ -105,8 +105,6 @@ def plan(
         LimitError: A tensor, or all inputs, outputs and what passes between partitions, are larger
             than allowed; or a run does more work.
     """
-    if options.scheduling:
-        raise unscheduled()
     refused = refused or {}
     budget = template.budget.copy()
     most_work = options.limits.allowed_work(budget.file_bytes)

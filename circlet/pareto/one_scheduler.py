@@ -23,7 +23,6 @@ from circlet.placement.problem import Setting
 from circlet.placement.search.schedule import list_schedule
 
 TIMES = "exec_time.json"
-MEASURE = "measure"
 LOGGER = logging.getLogger(__name__)
 
 
@@ -32,6 +31,7 @@ def scheduled(
     options: Options,
     threads: int,
     *,
+    measures: bool = False,
     folder: Path | None = None,
     effort: Effort = DEFAULT_EFFORT,
 ) -> Options:
@@ -40,8 +40,8 @@ def scheduled(
     Rules of `backend_of` go before the schedule, those of `backend_of_source` behind it.
 
     Args:
-        options: Their `scheduling` says whether what is not known is measured first.
         threads: Of a run.
+        measures: Whether what is not known is measured first.
         folder: Where the file of times lies; by default the working folder.
 
     Raises:
@@ -50,20 +50,20 @@ def scheduled(
     """
     path = (folder or Path()) / TIMES
     asked = options
-    options = options._replace(scheduling="", backend_of=(), backend_of_source=(), strict=False)
+    options = options._replace(backend_of=(), backend_of_source=(), strict=False)
     costs = open_costs(options)
     try:
         if path.exists():
             import_times(costs, ExecTime.read(path), threads)
         network = Network.read(model, costs, options.backends)
-        if asked.scheduling == MEASURE:
+        if measures:
             measure(costs, network, options.backends, (threads,), effort)
             exported(costs, options.backends, threads).write(path)
         placement = _placement(costs, network, options, threads)
     finally:
         costs.close()
     rules = (*asked.backend_of, *rules_of(placement))
-    return asked._replace(scheduling="", backend_of=rules)
+    return asked._replace(backend_of=rules)
 
 
 def _placement(costs: Costs, network: Network, options: Options, threads: int) -> dict[str, str]:

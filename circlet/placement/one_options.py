@@ -16,7 +16,9 @@ from circlet.placement.by_source import EVERY
 from circlet.placement.one_operations import KINDS, MADE_BY_ONE
 from circlet.regular_files import StrPath, open_regular
 
+NAMES = frozenset({"BACKENDS", "EXECUTOR", "USE_SCHEDULER", "PROFILING_MODE"})
 PREFIX = "OP_BACKEND_"
+MEASURE = "measure"
 _FALSE = frozenset({"0", "OFF", "FALSE", "N", "NO"})
 _MOST_BYTES = 1 << 20
 LOGGER = logging.getLogger(__name__)
@@ -30,8 +32,9 @@ class OneConfig:
         backends: Backends in order of preference; empty where BACKENDS is not set.
         rules: For `Options.backend_of_source`.
         executor: The EXECUTOR as `Options.executor` names it; "" where it is not set.
-        scheduling: As `Options.scheduling` has it: "known" for USE_SCHEDULER alone, "measure" with
-            PROFILING_MODE.
+        scheduling: Whether operators are to be placed by what they cost: "" for no, "known" by
+            costs that are kept, for USE_SCHEDULER alone, "measure" after measuring what is
+            missing, with PROFILING_MODE.
     """
 
     backends: tuple[str, ...] = ()
@@ -106,6 +109,11 @@ def one_config(
         _executor(reading),
         _scheduling(reading),
     )
+
+
+def is_setting(name: str) -> bool:
+    """Whether a setting is one that `one_config` looks at."""
+    return name in NAMES or name.startswith(PREFIX)
 
 
 def read_one_config(path: StrPath) -> dict[str, str]:
@@ -185,7 +193,7 @@ def _executor(reading: _Reading) -> str:
 def _scheduling(reading: _Reading) -> str:
     measures = reading.is_true("PROFILING_MODE")
     if reading.is_true("USE_SCHEDULER"):
-        return "measure" if measures else "known"
+        return MEASURE if measures else "known"
     if measures:
         raise InputError(
             "only a scheduler profiles",

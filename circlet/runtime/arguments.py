@@ -12,7 +12,7 @@ from circlet.config import Config
 from circlet.deadline import NANOSECONDS
 from circlet.errors import InputError, check_type
 from circlet.limits import DEFAULT_LIMITS, Limits
-from circlet.options import EXECUTORS, VERIFY, Options, PlacementRules, Shapes, unscheduled
+from circlet.options import EXECUTORS, VERIFY, Options, PlacementRules, Shapes
 
 _LONGEST_NS = 1 << 62
 _MOST_THREADS = 64  # CIRCLET_MAX_THREADS of the runtime library
@@ -31,8 +31,6 @@ def check_options(options: Options) -> None:
     """See that options which nothing else looks at first are what they may be; else InputError."""
     for name, (kind, wanted) in _TYPES.items():
         check_type(getattr(options, name), kind, name, wanted)
-    if options.scheduling:
-        raise unscheduled()
     if options.verify not in VERIFY:
         what, why = "weights are verified once or always", repr(options.verify)
         raise InputError(what, where="verify", why=why, fix=f"give one of {', '.join(VERIFY)}")
@@ -57,11 +55,12 @@ def check_options(options: Options) -> None:
                 check_type(value, Integral, f"limits.{name}", "a whole number")
 
 
-def with_settings(options: Options) -> Options:
-    """The options with what the environment says where they say nothing."""
-    if options.executor is not None:
-        return options
-    return options._replace(executor=Config.from_environment().executor or None)
+def checked_options(options: Options) -> Options:
+    """The options with what the environment says where they say nothing, as `check_options`."""
+    if options.executor is None:
+        options = options._replace(executor=Config.from_environment().executor or None)
+    check_options(options)
+    return options
 
 
 def checked_names(backends: Sequence[str], where: str = "backends") -> tuple[str, ...]:

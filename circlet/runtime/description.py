@@ -36,6 +36,9 @@ def check_description(facts: Mapping[str, Any]) -> None:
         for role in ("inputs", "outputs"):
             if not all(_is_integer(number, 0, count - 1) for number in _list(entry[role])):
                 raise ValueError(f"{role} are no numbers of values")
+    for entry in facts["partitions"]:
+        if not all(isinstance(row, list) and len(row) == 2 for row in _list(entry["ops"])):
+            raise ValueError("operators are no pairs of kinds and names")
     if not all(isinstance(row, list) and len(row) == _ROW for row in _list(facts["placement"])):
         raise ValueError("the placement is no table")
 

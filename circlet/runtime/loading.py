@@ -64,6 +64,7 @@ def load_code(artifact: Artifact, limits: Limits) -> Opened:
     Raises:
         ArtifactError: It is damaged.
         LimitError: Its arrays and arenas take more memory than allowed.
+        BackendError: A backend fails to load what is not damaged.
     """
     code = artifact.select()
     facts = artifact.metadata
@@ -72,27 +73,27 @@ def load_code(artifact: Artifact, limits: Limits) -> Opened:
         values = [Value.from_json(fields) for fields in facts["values"]]
         budget = limits.memory_budget(int(facts.get("file_bytes", 0)))
         _charge_run(values, facts, budget)
-        rest = limits.with_memory(budget.left)
-        codes = [
-            _loaded(part, code.shared.get(part.backend, b""), rest, entry)
-            for part, entry in zip(code.partitions, facts["partitions"], strict=True)
-        ]
-        return opened_plan(facts, codes, values)._replace(target=code.target)
+        parts = list(zip(code.partitions, facts["partitions"], strict=True))
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(
             "an artifact is damaged or is none", where=artifact.name, why=f"metadata: {error!r}"
         ) from error
+    rest = limits.with_memory(budget.left)
+    codes = [
+        _loaded(part, code.shared.get(part.backend, b""), rest, entry) for part, entry in parts
+    ]
+    return opened_plan(facts, codes, values)._replace(target=code.target)
 
 
 def _loaded(part: PartitionCode, shared: Blob, limits: Limits, entry: dict[str, Any]) -> Executable:
-    """The code of a partition, ready to be bound; errors that data may cause stay as they are."""
+    """The code of a partition, ready to be bound; a backend says of damaged code what it is."""
     try:
         return find_backend(part.backend).load(part, shared, limits)
     except CircletError as error:
         is_engines = isinstance(error, BackendError)
         error.backend = error.backend or (part.backend if is_engines else "")
         raise
-    except (KeyError, TypeError, ValueError, MemoryError):
+    except MemoryError:
         raise
     except Exception as error:
         ops = [str(name) for _, name in entry["ops"]]

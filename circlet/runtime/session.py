@@ -11,26 +11,27 @@ from circlet.artifact.values import (
     as_array,
     by_position,
     check_apart,
+    check_buffers,
     unique_names,
 )
-from circlet.config import one_settings
 from circlet.errors import InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.options import DEFAULT_BACKENDS, Options
 from circlet.runtime.arguments import (
     check_options,
     checked_names,
+    checked_options,
     checked_rules,
     checked_seconds,
     checked_shapes,
     nanoseconds,
     thread_count,
-    with_settings,
 )
 from circlet.runtime.artifacts import ArtifactSource
 from circlet.runtime.calls import BoundCall, Given, form_of, plain_arrays
 from circlet.runtime.loading import Opened
 from circlet.runtime.network import LoadedNetwork
+from circlet.runtime.one_options import with_one_settings
 from circlet.runtime.opening import ModelSource, open_source
 
 if TYPE_CHECKING:
@@ -132,19 +133,13 @@ class Session:
             executor,
             checked_names(fallback, "fallback"),
         )
-        if one_config is not None or one_settings():
-            from circlet.runtime.one_options import with_one_settings
-
-            options = with_one_settings(options, one_config)
-        options = with_settings(options)
-        check_options(options)
+        options = checked_options(with_one_settings(options, one_config))
         self._set_up(source, options, open_source(source, options))
 
     @classmethod
     def of(cls, source: Source, options: Options, *, threads: int | None = None) -> Session:
         """A session whose options are one object; raises as `Session`."""
-        options = with_settings(options)
-        check_options(options)
+        options = checked_options(options)
         session = object.__new__(cls)
         session.threads = thread_count(threads)
         session._set_up(source, options, open_source(source, options))
@@ -267,19 +262,11 @@ class Session:
                 where=", ".join(changing),
                 fix="use `run`",
             )
-        given = by_position(self.inputs, inputs, "input")
-        sources = [
-            value.check_buffer(array, "input", writable=False)
-            for value, array in zip(self.inputs, given, strict=True)
-        ]
+        sources = check_buffers(self.inputs, inputs, "input", writable=False)
         if outputs is None:
             results = [value.empty() for value in self.outputs]
         else:
-            wanted = by_position(self.outputs, outputs, "output")
-            results = [
-                value.check_buffer(array, "output", writable=True)
-                for value, array in zip(self.outputs, wanted, strict=True)
-            ]
+            results = check_buffers(self.outputs, outputs, "output", writable=True)
         network = self._network
         continued = [value.continues for value in self.outputs]
         check_apart(sources, results, unique_names(self.outputs), continued)

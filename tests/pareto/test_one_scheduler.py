@@ -20,7 +20,7 @@ from circlet.sample import Sample
 from tests.cli.call import as_json, circlet
 
 MODEL = Sample().model_path
-BOTH = Options(backends=("cpu", "reference"), scheduling="known")
+BOTH = Options(backends=("cpu", "reference"))
 KINDS = ("CONV_2D", "DEPTHWISE_CONV_2D", "RESHAPE", "FULLY_CONNECTED", "SOFTMAX")
 
 
@@ -52,7 +52,6 @@ def placed(options: Options) -> dict[str, str]:
 def test_each_operator_goes_where_the_file_of_times_says_that_it_is_cheap() -> None:
     write_times(Path(TIMES), SOFTMAX="reference", DEPTHWISE_CONV_2D="reference")
     found = scheduled(MODEL, BOTH, 1)
-    assert found.scheduling == ""
     wanted = dict.fromkeys(KINDS, "cpu")
     assert placed(found) == {**wanted, "SOFTMAX": "reference", "DEPTHWISE_CONV_2D": "reference"}
 
@@ -81,8 +80,9 @@ def test_where_nothing_is_known_at_all_it_is_said_what_to_do() -> None:
 
 
 def test_profiling_measures_and_writes_the_file_that_the_scheduler_reads() -> None:
-    options = Options(backends=("reference",), scheduling="measure")
-    found = scheduled(MODEL, options, 1, effort=Effort(Meter(budget_ns=0), seconds=0.0))
+    options = Options(backends=("reference",))
+    effort = Effort(Meter(budget_ns=0), seconds=0.0)
+    found = scheduled(MODEL, options, 1, measures=True, effort=effort)
     assert {name for _, name in found.backend_of} == {"reference"}
     names = {record.name for record in ExecTime.read(Path(TIMES)).records()}
     assert {one_name(kind) for kind in KINDS} <= names

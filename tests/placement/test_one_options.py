@@ -10,14 +10,14 @@ import pytest
 from circlet import Session
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
-from circlet.config import one_settings
+from circlet.config import heeds_one, variables
 from circlet.errors import InputError
 from circlet.ir import Model, Origin
 from circlet.ops.opdef import all_records
 from circlet.options import Options
 from circlet.placement.by_source import chosen_by_source, words_of_sources
 from circlet.placement.one_operations import KINDS, MADE_BY_ONE
-from circlet.placement.one_options import OneConfig, one_config, read_one_config
+from circlet.placement.one_options import OneConfig, is_setting, one_config, read_one_config
 from circlet.runtime.one_options import with_one_settings
 from circlet.sample import Sample
 from tests.cli.call import as_json, circlet, in_shell
@@ -230,13 +230,19 @@ def test_a_file_of_settings_is_read_as_one_reads_it(
     assert caught.value.where == str(path)
 
 
-def test_variables_are_heeded_only_where_that_is_asked_for() -> None:
+def test_variables_are_heeded_only_where_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     names = {"BACKENDS": "cpu", "OP_BACKEND_MAP": "0=cpu", "EXECUTOR": "", "HOME": "/"}
-    assert one_settings(names) == one_settings({**names, "CIRCLET_ONE_ENV": "0"}) == {}
-    heeded = {"BACKENDS": "cpu", "OP_BACKEND_MAP": "0=cpu"}
-    assert one_settings({**names, "CIRCLET_ONE_ENV": "1"}) == heeded
+    assert variables(is_setting, names) == {"BACKENDS": "cpu", "OP_BACKEND_MAP": "0=cpu"}
+    assert [heeds_one({"CIRCLET_ONE_ENV": text}) for text in ("", "0", "1")] == [False, False, True]
+    for name in ("BACKENDS", "OP_BACKEND_ALLOPS"):
+        monkeypatch.setenv(name, "reference")
+    assert with_one_settings(Options()) == Options()
+    monkeypatch.setenv("CIRCLET_ONE_ENV", "1")
+    assert with_one_settings(Options()).backends == ("reference",)
     with pytest.raises(InputError, match="CIRCLET_ONE_ENV"):
-        one_settings({"CIRCLET_ONE_ENV": "yes"})
+        heeds_one({"CIRCLET_ONE_ENV": "yes"})
 
 
 def test_the_environment_goes_before_a_file_and_the_caller_before_both(

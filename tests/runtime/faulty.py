@@ -32,6 +32,7 @@ class Behaviour:
 
     Attributes:
         fails: The stages at which it raises an error of its own.
+        raises: The class of that error.
         hangs: Whether runs wait until `gate` opens.
         shape: What each result is made of instead of its own shape.
         kinds: What it takes.
@@ -42,6 +43,7 @@ class Behaviour:
     """
 
     fails: set[str] = field(default_factory=set)
+    raises: type[Exception] = OSError
     hangs: bool = False
     shape: tuple[int, ...] | None = None
     kinds: tuple[str, ...] = ("TANH",)
@@ -53,7 +55,7 @@ class Behaviour:
 
     def check(self, stage: str) -> None:
         if stage in self.fails:
-            raise OSError(f"the device is on fire in {stage}")
+            raise self.raises(f"the device is on fire in {stage}")
 
 
 class FaultyBackend:

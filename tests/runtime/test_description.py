@@ -66,6 +66,8 @@ WRONG: dict[str, Callable[[Facts], object]] = {
     "a partition of one input more": lambda f: f["partitions"][0]["inputs"].append(0),
     "a partition of one output less": lambda f: f["partitions"][0]["outputs"].pop(),
     "one partition more": lambda f: f["partitions"].append(f["partitions"][0]),
+    "a partition of nothing": lambda f: f["partitions"][0].pop("ops"),
+    "an operator without a name": lambda f: f["partitions"][0]["ops"].append(["ADD"]),
     "a partition that is a number": lambda f: f["partitions"].append(1),
     "a placement that is none": lambda f: f["placement"].append(["ADD"]),
     "no metadata": lambda f: f.clear(),

@@ -75,6 +75,17 @@ def test_an_error_names_the_backend_and_its_operators(
     assert f"OSError: the device is on fire in {stage}" in caught.value.why
 
 
+@pytest.mark.parametrize("raises", [KeyError, TypeError, ValueError])
+def test_what_a_backend_raises_while_it_loads_is_no_damage_of_the_artifact(
+    faulty: Behaviour, wanted: np.ndarray, raises: type[Exception]
+) -> None:
+    faulty.fails, faulty.raises = {"load"}, raises
+    with pytest.raises(BackendError, match=f"{raises.__name__}: .*on fire in load") as caught:
+        opened()
+    assert caught.value.backend == "faulty" and "layer1" in caught.value.where
+    assert_answers(opened(("reference",)), wanted)
+
+
 @pytest.mark.parametrize("stage", [*PREPARING, "run"])
 def test_another_backend_takes_over_and_the_table_says_why(
     faulty: Behaviour, wanted: np.ndarray, stage: str, caplog: pytest.LogCaptureFixture
