@@ -51,11 +51,15 @@ class Parts:
         attrs: object = None,
         results: Sequence[Tensor | None] = (),
     ) -> list[Tensor]:
-        """Append an op with an output for each of `results`, None for a new tensor."""
+        """Append an op with an output for each of `results`, None for a new tensor.
+
+        The kind of a custom operator is "CUSTOM:" and its code.
+        """
         given = default_attrs(kind) if attrs is None else attrs
         name = f"{self._op.name} ({kind.lower()} {len(self.ops)})"
+        base, _, code = kind.partition(":")
         made = [Tensor(name, DType.FLOAT32, ()) if r is None else r for r in results]
-        op = Op(kind, [*inputs], made, given, self._op.origin)
+        op = Op(base, [*inputs], made, given, self._op.origin, custom_code=code)
         for tensor, result, inferred in zip(made, results, infer_types(op), strict=False):
             if result is None:
                 tensor.dtype, tensor.shape = inferred.dtype, inferred.shape

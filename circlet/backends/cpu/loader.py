@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _ALIGNMENT = 64  # LINE_BYTES of abi.py, which a start does without
 _ARENA, _INPUT = 1, 3  # of `enum circlet_space`
-_INTERRUPTED = 9  # of `enum circlet_status`
+_INTERRUPTED, _BAD_OPERAND = 9, 11  # of `enum circlet_status`
 _PLAN_HEADER_BYTES, _STEP_WORDS, _CONTROL = 80, 10, 0xFFFFFFFF  # of `circlet_abi.h`
 _MOST_THREADS = 64  # CIRCLET_MAX_THREADS of `circlet_runtime.h`
 _LONG_WORK = 1 << 20  # in the units of steps
@@ -361,9 +361,21 @@ def _run_function(native: Callable[..., int], handle: int, bound: _Bound) -> Cal
         if status or _keep.observing is not None:
             if _keep.observing is not None:
                 _keep.observing.raise_error()
+            if status == _BAD_OPERAND:
+                raise _refused(address, _keep.executable)
             check(status)
 
     return run
+
+
+def _refused(handle: ctypes.c_void_p, executable: Executable) -> InputError:
+    """The error of a run in which a kernel refused what an operand holds."""
+    from circlet.backends.cpu.observation import operator_of
+    from circlet.backends.cpu.status import refused_operand
+
+    told = executable.runtime.library.function("circlet_binding_refused_step", ctypes.c_void_p)
+    step, values = told(handle), executable.values
+    return refused_operand(operator_of(values() if callable(values) else values, step))
 
 
 def address_of(array: Array) -> int:

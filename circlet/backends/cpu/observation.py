@@ -99,6 +99,18 @@ class Observing:
         )
 
 
+def operator_of(table: bytes | memoryview, step: int) -> str:
+    """The operator that a step belongs to, by its name in the user's file; "" if none is told."""
+    owners, rows = _parsed(table) if table else ([], {})
+    named = (
+        f"{row['name']} ({row['kind']})"
+        for last, ended in rows.items()
+        for row in ended
+        if step < len(owners) and owners[last] == owners[step]
+    )
+    return next(named, "")
+
+
 def _parsed(table: bytes | memoryview) -> tuple[list[int], dict[int, list[dict[str, Any]]]]:
     """The owner of each step, and the ops that each step ends."""
     rows: dict[int, list[dict[str, Any]]] = {}

@@ -30,14 +30,33 @@ class Status(IntEnum):
     NO_TILES = 8
     INTERRUPTED = 9
     TOO_MUCH_WORK = 10
+    BAD_OPERAND = 11
+
+
+_STOPPED = {
+    Status.CANCELLED: "the run was cancelled",
+    Status.INTERRUPTED: "the run was interrupted",
+}
+
+
+def refused_operand(where: str = "") -> InputError:
+    """The error of BAD_OPERAND; `where` is the operator that refused what it was given."""
+    return InputError(
+        "an operand holds what the operation does not allow",
+        where=where,
+        why="its native code found boxes, regions or indices that break the operator's rules",
+        fix='the backend "reference" says which rule of the operator it is',
+    )
 
 
 def error_of(status: Status) -> CircletError:
     """The error of a status other than OK."""
+    if status is Status.BAD_OPERAND:
+        return refused_operand()
     if status is Status.TIMEOUT:
         return DeadlineError.passed()
-    if status is Status.CANCELLED:
-        return CancelledError("the run was cancelled")
+    if status in _STOPPED:
+        return CancelledError(_STOPPED[status])
     if status is Status.BUSY:
         return BackendError(
             "a binding is already running",
@@ -51,8 +70,6 @@ def error_of(status: Status) -> CircletError:
             "a loop of the network did not end",
             why="it passed the number of turns that circlet.limits allows in one run",
         )
-    if status is Status.INTERRUPTED:
-        return CancelledError("the run was interrupted")
     if status is Status.TOO_MUCH_WORK:
         return LimitError(
             "the network has more work to do than allowed",

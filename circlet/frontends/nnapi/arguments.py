@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TypeGuard
 
 import numpy as np
 
@@ -65,13 +66,22 @@ class Place:
         self.is_sized = is_known(self.dims) and (operand.code.is_scalar or bool(self.dims))
 
 
-def plain_argument(place: Place, buffer: object, is_written: bool) -> Argument | None:
-    """The argument that an array is which has the operand's type and sizes; None for others."""
+Given = Argument | np.ndarray  # an array that has its operand's type and sizes stands for itself
+
+
+def is_plain(buffer: object, place: Place, is_written: bool) -> TypeGuard[np.ndarray]:
+    """Whether a buffer is an array that has the operand's type and sizes, and serves as it is."""
     if type(buffer) is not np.ndarray or buffer.shape != place.dims or not place.is_sized:
-        return None
+        return False
+    if buffer.dtype != place.dtype:
+        return False
     flags = buffer.flags
-    fits = flags.carray if is_written else flags.c_contiguous and flags.aligned
-    return Argument(place.dims, None, buffer) if fits and buffer.dtype == place.dtype else None
+    return flags.carray if is_written else flags.c_contiguous and flags.aligned
+
+
+def as_argument(given: Given) -> Argument:
+    """What was given, as an argument."""
+    return given if isinstance(given, Argument) else Argument(given.shape, None, given)
 
 
 def argument_of(

@@ -10,10 +10,11 @@ from circlet.errors import CircletError, LimitError, NNAPIError
 from circlet.formats.nnapi.description import Dims
 from circlet.frontends.nnapi.arguments import (
     Argument,
+    Given,
     Place,
     argument_of,
+    is_plain,
     omitted_argument,
-    plain_argument,
 )
 from circlet.frontends.nnapi.burst import Burst
 from circlet.frontends.nnapi.codes import NO_DURATION, DurationCode, ResultCode
@@ -26,7 +27,8 @@ from circlet.frontends.nnapi.run import InsufficientError, Run, run_of
 from circlet.frontends.nnapi.states import EXECUTION, REUSABLE_EXECUTION, Phase
 
 _PREFIX = "ANeuralNetworksExecution_"
-_COMPUTE = _PREFIX + "compute"
+_CREATE, _COMPUTE = _PREFIX + "create", _PREFIX + "compute"
+_SET_INPUT, _SET_OUTPUT = _PREFIX + "setInput", _PREFIX + "setOutput"
 
 
 class Execution(NNAPIObject):
@@ -44,12 +46,12 @@ class Execution(NNAPIObject):
 
     def __init__(self, compilation: Compilation) -> None:
         super().__init__(Phase.PREPARATION)
-        call = _PREFIX + "create"
-        present(compilation, Compilation, call)
-        self._network = network = compilation.network(call)
+        present(compilation, Compilation, _CREATE)
+        self._network = network = compilation.network(_CREATE)
         self._has_one_device = compilation.has_one_device
-        self._inputs: list[Argument | None] = [None] * len(network.inputs)
-        self._outputs: list[Argument | None] = [None] * len(network.outputs)
+        self._inputs: list[Given | None] = [None] * len(network.inputs)
+        self._outputs: list[Given | None] = [None] * len(network.outputs)
+        self._left = len(network.inputs) + len(network.outputs)  # that are not given yet
         self._may_pad = self._is_timed = False
         self._timeout_ns = 0
         self._duration = NO_DURATION
@@ -63,12 +65,15 @@ class Execution(NNAPIObject):
 
         `type` states the sizes that the model leaves open.
         """
-        call = _PREFIX + "setInput"
+        call = _SET_INPUT
         with self._lock:
             self._enter(call)
             place = self._free_place(self._network.inputs, self._inputs, index, call)
-            given = plain_argument(place, buffer, False) if type is None else None
-            self._inputs[index] = given or self._given(place, type, buffer, call, False)
+            if type is None and is_plain(buffer, place, False):
+                self._inputs[index] = buffer
+            else:
+                self._inputs[index] = self._given(place, type, buffer, call, False)
+            self._left -= 1
 
     def set_output(self, index: int, buffer: object, type: OperandType | None = None) -> None:
         """Give the buffer of an output; None for one that is not wanted.
@@ -76,12 +81,15 @@ class Execution(NNAPIObject):
         Where sizes are open, any buffer is taken; one that turns out to be too small ends the
         computation in OUTPUT_INSUFFICIENT_SIZE.
         """
-        call = _PREFIX + "setOutput"
+        call = _SET_OUTPUT
         with self._lock:
             self._enter(call)
             place = self._free_place(self._network.outputs, self._outputs, index, call)
-            given = plain_argument(place, buffer, True) if type is None else None
-            self._outputs[index] = given or self._given(place, type, buffer, call, True)
+            if type is None and is_plain(buffer, place, True):
+                self._outputs[index] = buffer
+            else:
+                self._outputs[index] = self._given(place, type, buffer, call, True)
+            self._left -= 1
 
     def set_input_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, type: OperandType | None = None
@@ -94,6 +102,7 @@ class Execution(NNAPIObject):
             present(memory, Memory, call)
             held = memory.region(offset, length, call)
             self._inputs[index] = self._given(place, type, held, call, False)
+            self._left -= 1
 
     def set_output_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, type: OperandType | None = None
@@ -106,13 +115,14 @@ class Execution(NNAPIObject):
             present(memory, Memory, call)
             held = memory.region(offset, length, call)
             self._outputs[index] = self._given(place, type, held, call, True)
+            self._left -= 1
 
     def enable_input_and_output_padding(self, enable: bool) -> None:
         """Whether buffers may be longer than their operands; before any is given."""
         call = _PREFIX + "enableInputAndOutputPadding"
         with self._lock:
             self._enter(call)
-            if any((*self._inputs, *self._outputs)):
+            if self._left < len(self._inputs) + len(self._outputs):
                 raise refused("a buffer is given already", ResultCode.BAD_STATE, where=call)
             self._may_pad = bool(enable)
 
@@ -225,7 +235,7 @@ class Execution(NNAPIObject):
             run.give_back()
 
     def _free_place(
-        self, places: list[Place], given: list[Argument | None], index: int, call: str
+        self, places: list[Place], given: list[Given | None], index: int, call: str
     ) -> Place:
         if not 0 <= index < len(places):
             raise refused("there is no such input or output", where=call, why=str(index))
@@ -298,15 +308,14 @@ class Execution(NNAPIObject):
         return None
 
     def _made(self) -> Run:
-        inputs, outputs = self._inputs, self._outputs
-        if None in inputs or None in outputs:
+        if self._left:
             raise self._missing()
-        return run_of(self._network, inputs, outputs)  # type: ignore[arg-type]
+        return run_of(self._network, self._inputs, self._outputs)  # type: ignore[arg-type]
 
     def _missing(self) -> NNAPIError:
         sides = (("input", self._inputs), ("output", self._outputs))
         places = [
-            f"{what} {i}" for what, given in sides for i, each in enumerate(given) if not each
+            f"{what} {i}" for what, given in sides for i, each in enumerate(given) if each is None
         ]
         return refused("an input or output is not given", where=", ".join(places))
 

@@ -50,10 +50,8 @@ class Prepared:
         call.rebind(inputs, outputs)
         return call
 
-    def take_same(
-        self, inputs: Sequence[np.ndarray | None], outputs: Sequence[np.ndarray | None]
-    ) -> BoundCall | None:
-        """The call that was given back last, where it reads and writes the same arrays."""
+    def take_same(self, inputs: Sequence[object], outputs: Sequence[object]) -> BoundCall | None:
+        """The call that was given back last, where it reads and writes the very same arrays."""
         try:
             call = self._idle.pop()
         except IndexError:

@@ -11,7 +11,9 @@ from circlet.errors import NNAPIError
 from circlet.formats.nnapi.description import Dims
 from circlet.frontends.nnapi.arguments import (
     Argument,
+    Given,
     Ready,
+    as_argument,
     check_stated,
     has_room,
     ready_inputs,
@@ -116,7 +118,7 @@ class DynamicRun:
 Run = StaticRun | DynamicRun
 
 
-def run_of(network: Network, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> Run:
+def run_of(network: Network, inputs: Sequence[Given], outputs: Sequence[Given]) -> Run:
     """A run on some buffers.
 
     Raises:
@@ -125,11 +127,13 @@ def run_of(network: Network, inputs: Sequence[Argument], outputs: Sequence[Argum
     """
     main = network.main
     if main is not None and main.is_static:
-        read = [argument.array for argument in inputs]
-        written = [argument.array for argument in outputs]
-        same = main.take_same(read, written)  # nothing is bound to None
+        same = main.take_same(inputs, outputs)
         if same is not None:
             return StaticRun(main, same)
+    return _new_run(network, [*map(as_argument, inputs)], [*map(as_argument, outputs)])
+
+
+def _new_run(network: Network, inputs: list[Argument], outputs: list[Argument]) -> Run:
     dims = tuple(argument.dims or () for argument in inputs)
     omitted = frozenset(i for i, argument in enumerate(inputs) if argument.dims is None)
     prepared = network.variant(dims, omitted)

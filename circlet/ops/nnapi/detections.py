@@ -8,6 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.ir import DType, Op
+from circlet.ops.decomposition import Parts
+from circlet.ops.detection import KIND as DETECTION_KIND
+from circlet.ops.detection import DetectionAttrs, classes_per_box
 from circlet.ops.guard import look
 from circlet.ops.nnapi.boxes import check_boxes, overlaps
 from circlet.ops.nnapi.record import (
@@ -21,6 +24,7 @@ from circlet.ops.nnapi.record import (
 )
 from circlet.ops.opdef import Arrays, Cost, Rule, TensorType
 from circlet.ops.operands import moves_bytes, operand, present, sizes_agree, when_ranked
+from circlet.ops.quantize import CastAttrs
 
 Places = npt.NDArray[np.int64]
 Weaken = Callable[[Floats], Floats]
@@ -259,6 +263,59 @@ def _detect_cost(op: Op) -> Cost:
     return Cost(bytes=moves_bytes(op).bytes, operations=scores.elements * (_BOX + _PAIR * turns))
 
 
+def _of_one_image(op: Op) -> DetectionAttrs | None:
+    """Attributes of TFLite_Detection_PostProcess, which finds the same; None where it cannot.
+
+    There scores count from a threshold on, and here above it; boxes are too close above a
+    threshold, and here from it on.
+    """
+    attrs, classes = attributes(op), (operand(op, 0).shape[2] or 1) - 1
+    up, down = np.float32(np.inf), np.float32(-np.inf)
+    score = float(np.nextafter(attrs.real("score_threshold"), up))
+    overlap = float(np.nextafter(attrs.real("iou_threshold"), down))
+    regular = bool(attrs.whole("regular_nms"))
+    counts = _rows(attrs), classes
+    scales = tuple(float(attrs.real(f"scale_{side}")) for side in "yxhw")
+    if not np.isfinite((score, overlap, *scales)).all() or overlap < 0:
+        return None
+    if not all(1 <= count <= _MOST for count in counts):
+        return None
+    return DetectionAttrs(
+        attrs.whole("max_detections"),
+        1 if regular else attrs.whole("max_classes_per_detection"),
+        attrs.whole("max_detections_per_class") if regular else 1,
+        regular,
+        score,
+        overlap,
+        classes,
+        *scales,
+    )
+
+
+def _detect_decomposed(op: Op) -> list[Op]:
+    """The detection of one image by LiteRT's operator, whose numbers are floats."""
+    attrs = _of_one_image(op)
+    sizes = [operand(op, index).shape for index in range(3)]
+    if attrs is None or sizes[0][0] != 1 or any(None in shape for shape in sizes):
+        return []
+    parts, (scores, boxes, labels, counts) = Parts(op), op.outputs
+    inputs = [operand(op, index) for index in (1, 0, 2)]
+    made = parts.make_many(DETECTION_KIND, inputs, attrs, [boxes, None, scores, None])
+    per_box = parts.scalar(float(classes_per_box(attrs)))
+    found, rows = parts.make("MUL", [made[3], per_box]), _rows(attributes(op))
+    label = made[1]
+    if attributes(op).whole("background_in_label"):
+        places = parts.constant(np.arange(rows, dtype=np.float32))
+        is_found = parts.make("LESS", [places, found])
+        label = parts.make(
+            "ADD", [label, parts.make("CAST", [is_found], CastAttrs("BOOL", "FLOAT32"))]
+        )
+    whole = CastAttrs("FLOAT32", "INT32")
+    parts.make("CAST", [label], whole, labels)
+    parts.make("CAST", [found], whole, counts)
+    return parts.ops
+
+
 nnapi_kind(
     "DETECTION_POSTPROCESSING",
     _detect,
@@ -272,4 +329,5 @@ nnapi_kind(
         Rule("counts", _counts_hold, f"counts must be between 1 and {_MOST}", sized=False),
         Rule("scales", _scales_hold, "the scales of deltas must be positive", sized=False),
     ),
+    decompose=_detect_decomposed,
 )

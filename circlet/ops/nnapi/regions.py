@@ -115,9 +115,14 @@ def _align(op: Op, arrays: Arrays) -> list[np.ndarray]:
     return [_in_layout(op, made)]
 
 
+def stored_factor(op: Op) -> float:
+    """From a sum of weighted pixels, in their steps, to steps of the result."""
+    return scale_of(operand(op, 0)) / float(_STEPS) / scale_of(op.outputs[0])
+
+
 def _mean_as_stored(op: Op, sums: np.ndarray, samples: int) -> np.ndarray:
-    tensor, result = operand(op, 0), op.outputs[0]
-    factor = scale_of(tensor) / float(_STEPS) / scale_of(result) / samples
+    result = op.outputs[0]
+    factor = stored_factor(op) / samples
     scaled = np.sign(sums) * np.floor(np.abs(sums) * factor + 0.5) + zero_of(result)
     stored: np.ndarray = np.clip(scaled, *limits(result.dtype))
     return stored

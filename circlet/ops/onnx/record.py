@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from circlet.errors import GraphError
+from circlet.errors import GraphError, InputError
 from circlet.ir import DType, Op, Origin, Shape, Tensor
 from circlet.ir.packed import unpacked
 from circlet.ops.expr import Scalar
@@ -131,7 +131,11 @@ def onnx_kind(
 
     def run(op: Op, arrays: Arrays) -> list[np.ndarray]:
         given = [_read(*pair) for pair in zip(op.inputs, arrays, strict=True)]
-        made = evaluate(attributes(op), *given)
+        try:
+            made = evaluate(attributes(op), *given)
+        except InputError as error:
+            where = error.where or f"{op.name} ({op.label})"
+            raise InputError(error.what, where=where, why=error.why, fix=error.fix) from error
         results = made if isinstance(made, tuple) else (made,)
         return [_typed(r, t.dtype) for r, t in zip(results, op.outputs, strict=False)]
 

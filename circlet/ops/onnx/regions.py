@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from circlet.errors import GraphError
-from circlet.ops.onnx.record import OnnxAttrs, onnx_kind
+from circlet.errors import GraphError, InputError
+from circlet.ops.onnx.record import MANY, OnnxAttrs, onnx_kind
 
 Array = np.ndarray
+_FAR = 1e9  # pixels from the first one, where no region may reach
+
+
+def _refused(why: str) -> InputError:
+    return InputError("an operand holds what the operation does not allow", why=why)
 
 
 def _corners(place: Array, size: int) -> list[tuple[Array, Array]]:
@@ -22,16 +27,25 @@ def _corners(place: Array, size: int) -> list[tuple[Array, Array]]:
 
 def _grid(start: Any, extent: Any, bins: int, ratio: int) -> tuple[Array, int]:
     """Places of the samples of all bins along an axis, and how many a bin has."""
-    count = ratio if ratio > 0 else int(np.ceil(extent / bins))
+    count = ratio if ratio > 0 else max(int(np.ceil(extent / bins)), 0)
+    if count > MANY:
+        raise _refused(f"a part of a region has {count} samples along an axis, and {MANY} may be")
     steps = (np.arange(bins)[:, None] + (np.arange(count) + 0.5) / max(count, 1)).reshape(-1)
     return start + steps * (extent / bins), count
 
 
+def is_half_pixel(attrs: OnnxAttrs) -> bool:
+    """Whether pixel 0 of a RoiAlign's image has its middle at 0, as from operator set 16 on."""
+    mode = attrs.get("coordinate_transformation_mode", "half_pixel")
+    return bool(attrs.opset >= 16 and mode == "half_pixel")
+
+
 def _aligned(attrs: OnnxAttrs, image: Array, roi: Array) -> Array:
     """One region of an image [channels, height, width], sampled between pixels."""
-    half = attrs.opset >= 16 and attrs.get("coordinate_transformation_mode", "half_pixel")
-    is_half = half == "half_pixel"
+    is_half = is_half_pixel(attrs)
     bins = attrs.get("output_height", 1), attrs.get("output_width", 1)
+    if not (np.abs(roi) < _FAR).all():
+        raise _refused("a region is not near the image")
     left, top, right, bottom = roi.astype(np.float64) * attrs.get("spatial_scale", 1.0) - (
         0.5 if is_half else 0.0
     )
@@ -58,7 +72,7 @@ def _aligned(attrs: OnnxAttrs, image: Array, roi: Array) -> Array:
 
 def _roi_align(attrs: OnnxAttrs, x: Array, rois: Array, batches: Array) -> Array:
     if np.any((batches < 0) | (batches >= len(x))):
-        raise GraphError("a region lies in an image that is not in the batch")
+        raise _refused("a region lies in an image that is not in the batch")
     bins = attrs.get("output_height", 1), attrs.get("output_width", 1)
     made = [_aligned(attrs, x[int(n)], roi) for n, roi in zip(batches, rois, strict=True)]
     return np.array(made).reshape(len(rois), x.shape[1], *bins)
@@ -80,8 +94,10 @@ def _max_roi_pool(attrs: OnnxAttrs, x: Array, rois: Array) -> Array:
     height, width = attrs.get("pooled_shape")
     made = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
     for index, roi in enumerate(rois):
-        if not 0 <= int(roi[0]) < len(x):
-            raise GraphError("a region lies in an image that is not in the batch")
+        if not 0 <= roi[0] < len(x):
+            raise _refused("a region lies in an image that is not in the batch")
+        if not (np.abs(roi) < _FAR).all():
+            raise _refused("a region is not near the image")
         image = x[int(roi[0])]
         left, top, right, bottom = (
             int(np.floor(v * attrs.get("spatial_scale", 1.0) + 0.5)) for v in roi[1:]

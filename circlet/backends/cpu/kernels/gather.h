@@ -276,6 +276,36 @@ CIRCLET_INLINE void dynamic_update_slice(const struct dynamic_update_slice_param
                  (const char *)x[0] + row * p->run_bytes, p->run_bytes);
 }
 
+struct hashtable_lookup_params {
+    int64_t keys;      /* in rising order */
+    int64_t run_bytes; /* of a value */
+};
+
+/* The place of an id among keys, by halving; -1 for none. */
+CIRCLET_INLINE int64_t hashtable_place(const int32_t *keys, int64_t count, int32_t id) {
+    int64_t low = 0, high = count;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (keys[middle] == id) return middle;
+        if (id < keys[middle]) high = middle;
+        else low = middle + 1;
+    }
+    return -1;
+}
+
+/* Operands: ids, keys, values, result, whether there was a value. A task is an id. */
+CIRCLET_INLINE void hashtable_lookup(const struct hashtable_lookup_params *p, void *const *x,
+                                     void *scratch, int64_t begin, int64_t end) {
+    (void)scratch;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t place = hashtable_place(x[1], p->keys, ((const int32_t *)x[0])[i]);
+        char *to = (char *)x[3] + i * p->run_bytes;
+        if (place < 0) fill_run(to, 0, p->run_bytes);
+        else copy_run(to, (const char *)x[2] + place * p->run_bytes, p->run_bytes);
+        ((uint8_t *)x[4])[i] = place >= 0;
+    }
+}
+
 struct one_hot_params {
     int64_t rows;          /* positions in front of the new axis */
     int64_t rows_per_task; /* of a task */

@@ -43,6 +43,8 @@ FAMILIES = (
     "data_movement.diagonal",
     "detection.postprocess",
     "detection.non_max_suppression",
+    "detection.boxes",
+    "detection.regions",
     "products.matmul",
     "products.matmul_hybrid",
     "products.matmul_q8",

@@ -249,9 +249,14 @@ CIRCLET_EXPORT uint32_t circlet_binding_observe(circlet_binding *binding,
     return CIRCLET_OK;
 }
 
+CIRCLET_EXPORT uint32_t circlet_binding_refused_step(const circlet_binding *binding) {
+    return binding->watch.refused_step;
+}
+
 static inline void run_step(circlet_binding *binding, uint32_t index, uint32_t threads) {
     const bound_step *step = &binding->steps[index];
     uint64_t *busy_ns = binding->busy_ns;
+    binding->watch.step = index;
     if (busy_ns)
         busy_ns += (uint64_t)index * binding->threads;
     if (threads > 1 && step->chunks > 1 && !step->is_serial) {

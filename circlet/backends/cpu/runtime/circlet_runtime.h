@@ -72,6 +72,10 @@ typedef void circlet_observer(void *context, uint32_t step, uint64_t ns);
 CIRCLET_EXPORT uint32_t circlet_binding_observe(circlet_binding *binding,
                                                 circlet_observer *observer, void *context);
 
+/* Which step of the last run refused what an operand holds, where that ended in
+ * CIRCLET_BAD_OPERAND. */
+CIRCLET_EXPORT uint32_t circlet_binding_refused_step(const circlet_binding *binding);
+
 /* Runs all steps. With a timeout other than 0 the run ends soon after it, inside of long steps too;
  * the outputs are then undefined. The floating-point state of the caller is kept. */
 CIRCLET_EXPORT uint32_t circlet_run(circlet_binding *binding, uint64_t timeout_ns);

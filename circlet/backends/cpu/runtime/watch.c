@@ -50,4 +50,15 @@ uint32_t watch_look(watch *watch) {
 
 static uint32_t stop_is_due(circlet_stop *stop) { return watch_look((watch *)stop) != CIRCLET_OK; }
 
-void watch_init(watch *watch) { watch->stop.is_due = stop_is_due; }
+static void stop_refuse(circlet_stop *stop) {
+    watch *this = (watch *)stop;
+    uint32_t none = CIRCLET_OK;
+    if (__atomic_compare_exchange_n(&this->status, &none, CIRCLET_BAD_OPERAND, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED))
+        this->refused_step = this->step;
+}
+
+void watch_init(watch *watch) {
+    watch->stop.is_due = stop_is_due;
+    watch->stop.refuse = stop_refuse;
+}

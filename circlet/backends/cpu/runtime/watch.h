@@ -16,6 +16,8 @@ typedef struct watch {
     uint64_t deadline_ns;  /* 0 for none */
     uint64_t next_ask_ns;  /* when the interrupt is asked next; 0 before the first look */
     uint32_t status;       /* why the run is to end; CIRCLET_OK while it goes on */
+    uint32_t step;         /* that runs */
+    uint32_t refused_step; /* that refused an operand */
 } watch;
 
 /* Resets a watch for a run; costs next to nothing. */

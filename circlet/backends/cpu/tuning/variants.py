@@ -504,6 +504,11 @@ _DATA_MOVEMENT = (
         "detection",
         f"{_ONE}NonMaxSuppressionV4_001",
     ),
+    _row("bbox_transform", "boxes", "boxes moved by deltas", _F, "regions", ""),
+    _row("heatmap_max_keypoint", "heatmap", "keypoints of maps", _F, "regions", ""),
+    _row("roi_align", "regions", "regions of images, sampled", _O, "regions", ""),
+    _row("roi_pool", "regions", "maxima of regions of images", _E, "regions", ""),
+    _row("hashtable_lookup", "gather", "values of keys", _E, "gather", ""),
     _row("user_op", "user_op", "the user's operators", _F, "frontends/test_user_ops", ""),
 )
 

@@ -37,6 +37,7 @@ from tests.backends.cpu.test_block_bits import all_forms as block_bits_forms
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import add_sums
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
+from tests.backends.cpu.test_regions import all_regions
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
@@ -75,6 +76,10 @@ def reversed_rows(name: str) -> Graph:
     axis = cases.constant(np.array([1], np.int32))
     cases.op("REVERSE_V2", [cases.data(DType.FLOAT32, (3, 5)), axis])
     return cases.graph()
+
+
+def regions(name: str) -> Graph:
+    return all_regions().graph()
 
 
 def own(name: str) -> Graph:
@@ -197,6 +202,11 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "stored_rows": integer_sums,
     "bucketize": buckets,
     "cast": halves,
+    "bbox_transform": regions,
+    "heatmap_max_keypoint": regions,
+    "roi_align": regions,
+    "roi_pool": regions,
+    "hashtable_lookup": regions,
     "copy_reversed": reversed_rows,
     "cumsum": own,
     "embedding_lookup": own,

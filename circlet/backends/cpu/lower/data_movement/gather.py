@@ -130,6 +130,18 @@ def _lower_embedding_lookup(op: Op, context: Context) -> None:
 _add("EMBEDDING_LOOKUP", _lower_embedding_lookup, lambda op: None)
 
 
+def _lower_hashtable(op: Op, context: Context) -> None:
+    ids, keys, values = inputs = [operand(op, index) for index in range(3)]
+    run_bytes = prod(values.static_shape[1:]) * element_bytes(values)
+    params: dict[str, ParamValue] = {"keys": keys.elements, "run_bytes": run_bytes}
+    operands = [*(source_ref(context, each) for each in inputs), *map(TensorRef, op.outputs)]
+    kernel = Kernel("gather.h", "hashtable_lookup")
+    context.call(op, kernel, params, operands, op.outputs, tasks=ids.elements)
+
+
+_add("HASHTABLE_LOOKUP", _lower_hashtable, lambda op: None)
+
+
 def _lower_slice_at(op: Op, context: Context) -> None:
     source, starts, result, axis = operand(op, 0), operand(op, 1), op.outputs[0], moving_axis(op)
     assert axis is not None
