@@ -104,23 +104,26 @@ def read_inputs(
         )
     facts = about.get("inputs", ())
     facts = facts if len(facts) == len(values) else [{}] * len(values)
-    arrays: list[np.ndarray] = []
-    origins: list[str] = []
-    pixels: list[PixelMapping | None] = []
-    for path, value, known in zip(files, values, facts, strict=True):
-        wanted = wanted_of(value)
-        mapping, origin = None, str(path)
-        if path.suffix.lower() in SOUNDS:
-            array, origin = read_sound_input(path, wanted, options.sound, options.memory_bytes)
-        elif is_picture(path, wanted):
-            array, mapping = _read_picture(path, wanted, options, known, classes)
-        else:
-            array = read_array(path, wanted, None, options.memory_bytes)
-        arrays.append(array)
-        origins.append(origin)
-        pixels.append(mapping)
-    pictures = (path for path, mapping in zip(files, pixels, strict=True) if mapping)
-    return Given(arrays, tuple(origins), (), tuple(pixels), next(pictures, None))
+    rows = [
+        _read_input(path, wanted_of(value), options, known, classes)
+        for path, value, known in zip(files, values, facts, strict=True)
+    ]
+    pixels = tuple(mapping for _, _, mapping in rows)
+    picture = next((path for path, mapping in zip(files, pixels, strict=True) if mapping), None)
+    origins = tuple(origin for _, origin, _ in rows)
+    return Given([array for array, _, _ in rows], origins, (), pixels, picture)
+
+
+def _read_input(
+    path: Path, wanted: Wanted, options: InputOptions, known: Mapping[str, Any], classes: int
+) -> tuple[np.ndarray, str, PixelMapping | None]:
+    """The array of a file, where it is from, and how its pixels were mapped if it is a picture."""
+    if path.suffix.lower() in SOUNDS:
+        return *read_sound_input(path, wanted, options.sound, options.memory_bytes), None
+    if is_picture(path, wanted):
+        array, mapping = _read_picture(path, wanted, options, known, classes)
+        return array, str(path), mapping
+    return read_array(path, wanted, None, options.memory_bytes), str(path), None
 
 
 def wanted_of(value: Value) -> Wanted:

@@ -26,7 +26,7 @@ from circlet.commands.inputs import (
 from circlet.commands.labels import NO_LABELS, Labels, read_labels
 from circlet.commands.objects import Detection
 from circlet.commands.poses import Pose
-from circlet.commands.reading import ReadingOptions, draw, read_outputs
+from circlet.commands.reading import Reading, ReadingOptions, draw, read_outputs
 from circlet.commands.timing import RunTimes, time_runs
 from circlet.errors import InputError
 from circlet.formats.arrays import random_array
@@ -158,19 +158,9 @@ class RunReport:
 def run_network(request: RunRequest) -> RunReport:
     """Open, feed, run, time and describe a network."""
     sample = Sample() if request.model is None else None
-    labels = NO_LABELS
-    if request.labels:
-        labels = read_labels(request.labels)
-    elif sample:
-        labels = Labels(tuple(sample.labels), "the sample's")
+    labels = _labels(request, sample)
     source = request.trust.source(sample.model_path if sample else request.model or Path())
-    if request.output:
-        check_replaceable(request.output, "the outputs")
-        check_output_suffix(request.output)
-        check_apart(request.output, [*request.inputs, request.model, request.labels])
-    if request.draw:
-        check_replaceable(request.draw, "the drawing")
-        check_apart(request.draw, [*request.inputs, request.model, request.labels, request.output])
+    _check_written(request)
     options = with_placement(request.options, request.placement_file)
     session = Session.of(source, options, threads=request.threads)
     if request.output:
@@ -180,13 +170,44 @@ def run_network(request: RunRequest) -> RunReport:
     times = time_runs(call, request.repeat, request.warmup, request.delay)
     if request.output:
         write_outputs(request.output, session.outputs, results)
-    about, shape = _about(session), _picture_shape(session, given)
     wanted = ReadingOptions(labels, request.top, request.least_score)
-    reading = read_outputs(session.outputs, results, wanted, about, shape)
+    shape = _picture_shape(session, given)
+    reading = read_outputs(session.outputs, results, wanted, _about(session), shape)
     if request.draw:
         pairs = zip(session.outputs, results, strict=True)
         real = [dequantised(value, array) for value, array in pairs if not value.is_text]
         draw(request.draw, given.picture, reading, real)
+    return _report(request, session, sample, given, reading, times)
+
+
+def _labels(request: RunRequest, sample: Sample | None) -> Labels:
+    """What classes are called: as a file says, or the sample."""
+    if request.labels:
+        return read_labels(request.labels)
+    return Labels(tuple(sample.labels), "the sample's") if sample else NO_LABELS
+
+
+def _check_written(request: RunRequest) -> None:
+    """See that what is to be written can be, and is not read besides."""
+    read = [*request.inputs, request.model, request.labels]
+    if request.output:
+        check_replaceable(request.output, "the outputs")
+        check_output_suffix(request.output)
+        check_apart(request.output, read)
+    if request.draw:
+        check_replaceable(request.draw, "the drawing")
+        check_apart(request.draw, [*read, request.output])
+
+
+def _report(
+    request: RunRequest,
+    session: Session,
+    sample: Sample | None,
+    given: Given,
+    reading: Reading,
+    times: RunTimes,
+) -> RunReport:
+    about = _about(session)
     backends = [str(row["backend"]) for row in session.placement]
     return RunReport(
         model=sample.title if sample else str(request.model),

@@ -80,12 +80,12 @@ def compare(
         return found
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
-        np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
-        extra = ["--class", network.kind, "--inputs", str(folder / "inputs.npz")]
+        given = folder / "inputs.npz"
+        np.savez(given, **inputs)  # type: ignore[arg-type]
+        extra = ["--class", network.kind, "--inputs", str(given)]
         extra += ["--cpus", ",".join(map(str, chosen_cpus(threads)))]
+        extra += ["--target", target, "--continued", *continued]
         extra += ["--cache", str(cache)] if cache else []
-        extra += ["--target", target] if target != "native" else []
-        extra += ["--continued", *continued] if continued[0] else []
         workers: dict[str, Worker] = {}
         try:
             _open(workers, found, engines, (network.path, threads, extra, folder))

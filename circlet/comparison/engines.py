@@ -119,44 +119,56 @@ def litert_cached(task: Task) -> Engine:
     weights = "" if task.cache is None else str(task.cache / f"{task.model.stem}.xnnpack")
     options = CpuOptions(num_threads=task.threads, xnnpack_weight_cache_path=weights)
     model = CompiledModel.from_file(str(task.model), options=Options(cpu_options=options))
-    key, names = next(iter(model.get_signature_list().items()))
-    wanted = list(model.get_input_tensor_details(key).values())
-    results = [
-        (name, tuple(row["shape"]), np.dtype(row["dtype"]))
-        for name, row in model.get_output_tensor_details(key).items()
-    ]
-    sources, targets = model.create_input_buffers(0), model.create_output_buffers(0)
-    given = _in_order(names["inputs"], task)
-    for array, row in zip(given, wanted, strict=True):
-        if tuple(row["shape"]) != array.shape:
-            raise CannotRunError("its compiled model leaves the sizes of an input open")
+    buffers = _LiteRtBuffers(model, task)
+    settings = {"num_threads": str(task.threads), "xnnpack_weight_cache_path": "a file"}
+    version = ai_edge_litert.__version__
+    return Engine(
+        buffers.run, buffers.convenient, buffers.outputs, settings, version, keep=(model,)
+    )
 
-    def bind() -> None:
-        for buffer, array in zip(sources, given, strict=True):
+
+class _LiteRtBuffers:
+    """A compiled model between buffers of its own, which hold the task's inputs.
+
+    Raises:
+        CannotRunError: The sizes of an input are open.
+    """
+
+    def __init__(self, model: Any, task: Task) -> None:
+        key, names = next(iter(model.get_signature_list().items()))
+        self._model, self._given = model, _in_order(names["inputs"], task)
+        self._results = [
+            (name, tuple(row["shape"]), np.dtype(row["dtype"]))
+            for name, row in model.get_output_tensor_details(key).items()
+        ]
+        self._sources, self._targets = model.create_input_buffers(0), model.create_output_buffers(0)
+        wanted = model.get_input_tensor_details(key).values()
+        for array, row in zip(self._given, wanted, strict=True):
+            if tuple(row["shape"]) != array.shape:
+                raise CannotRunError("its compiled model leaves the sizes of an input open")
+        self._write()
+
+    def run(self) -> None:
+        """One run, on what the buffers hold."""
+        self._model.run_by_index(0, self._sources, self._targets)
+
+    def convenient(self) -> Arrays:
+        """A run that writes the inputs and reads the outputs."""
+        self._write()
+        self.run()
+        return self._read()
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """What the last run made, by name."""
+        return _named([name for name, _, _ in self._results], self._read())
+
+    def _write(self) -> None:
+        for buffer, array in zip(self._sources, self._given, strict=True):
             buffer.write(array)
 
-    def read() -> Arrays:
-        pairs = zip(targets, results, strict=True)
+    def _read(self) -> Arrays:
+        pairs = zip(self._targets, self._results, strict=True)
         return [b.read(int(np.prod(s)), t.type).reshape(s) for b, (_, s, t) in pairs]
-
-    def bound() -> None:
-        model.run_by_index(0, sources, targets)
-
-    def convenient() -> Arrays:
-        bind()
-        bound()
-        return read()
-
-    bind()
-    settings = {"num_threads": str(task.threads), "xnnpack_weight_cache_path": "a file"}
-    return Engine(
-        bound,
-        convenient,
-        lambda: _named([name for name, _, _ in results], read()),
-        settings,
-        ai_edge_litert.__version__,
-        keep=(model,),
-    )
 
 
 def openvino(task: Task) -> Engine:
@@ -178,27 +190,19 @@ def openvino(task: Task) -> Engine:
         settings["INFERENCE_PRECISION_HINT"] = _PRECISIONS[task.kind]
     compiled = core.compile_model(model, "CPU", settings)
     request = compiled.create_infer_request()
-    keep: list[object] = [compiled]
-    pairs = [
-        (port, np.ascontiguousarray(array)) for port, array in _ports(compiled.inputs, task).items()
-    ]
-    for port, array in pairs:
-        tensor = ov.Tensor(array, shared_memory=True)
+    named = _ports(compiled.inputs, task)
+    given = {port: np.ascontiguousarray(array) for port, array in named.items()}
+    static = [port for port in compiled.outputs if port.partial_shape.is_static]
+    made = [np.empty(tuple(port.shape), port.element_type.to_dtype()) for port in static]
+    pairs = [*given.items(), *zip(static, made, strict=True)]
+    tensors = [ov.Tensor(array, shared_memory=True) for _, array in pairs]
+    for (port, _), tensor in zip(pairs, tensors, strict=True):
         request.set_tensor(port, tensor)
-        keep += [array, tensor]
-    results = []
-    for port in compiled.outputs:
-        if port.partial_shape.is_static:
-            target = np.empty(tuple(port.shape), port.element_type.to_dtype())
-            tensor = ov.Tensor(target, shared_memory=True)
-            request.set_tensor(port, tensor)
-            keep += [target, tensor]
-        results.append(port)
-    given = dict(pairs)
 
     def outputs() -> dict[str, np.ndarray]:
-        names = [port.any_name if port.names else "" for port in results]
-        return _named(names, [np.array(request.get_tensor(port).data) for port in results])
+        ends = list(compiled.outputs)
+        names = [port.any_name if port.names else "" for port in ends]
+        return _named(names, [np.array(request.get_tensor(port).data) for port in ends])
 
     return Engine(
         partial(request.infer, share_outputs=True),
@@ -206,7 +210,7 @@ def openvino(task: Task) -> Engine:
         outputs,
         {key: str(value) for key, value in settings.items()},
         ov.__version__,
-        keep=tuple(keep),
+        keep=(compiled, pairs, tensors),
     )
 
 

@@ -14,7 +14,7 @@ from circlet.backends.cpu.abi import Jump, Operand, PlanBuilder, Space
 from circlet.backends.cpu.alias_sets import aliases_of
 from circlet.backends.cpu.arrangement import COMPACT, Arrangement
 from circlet.backends.cpu.constants import Constants
-from circlet.backends.cpu.control import Goto, flatten
+from circlet.backends.cpu.control import Flat, Goto, flatten
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
 from circlet.backends.cpu.loops import Loops
 from circlet.backends.cpu.lowered import Lowered
@@ -132,33 +132,35 @@ def compile_partition(
     chosen = {op: known.get((op, target)) or _row(op, target) for op in flat.ops}
     constants = Constants(arrangement, Signatures(names or {}), reuse, budget)
     lowered = Lowered(partition, flat, chosen, target, constants, reuse, settings, precision)
-    memory, offsets, blocks = _plan_arena(lowered, arrangement)
-    largest = max(blocks, key=lambda block: block.size_bytes, default=_NO_BLOCK)
-    budget.charge(memory.arena_bytes, largest.name, "working memory, most of it here")
+    memory, offsets, blocks = _plan_arena(lowered, arrangement, budget)
     needed, locations = _needed_kernels(lowered, reuse or NO_REUSE)
     units = _emit(needed, locations, unit_count, reuse or NO_REUSE)
-    positions = {op: index for index, op in enumerate(partition.ops)}
-    sources = {op: positions[owner] for op, owner in flat.owners.items()} | positions
+    sources = _positions(partition, flat)
     kept = lowered.reuse(locations, units)
     plan = _assemble(partition, lowered, memory, offsets, locations, kept, sources, bounds)
-
-    def locate(tensor: Tensor) -> Operand:
-        return _operand(TensorRef(tensor), lowered.storage, offsets, {})
-
-    steps = tuple((sources[step.op], _step_name(step)) for step in lowered.steps)
     return LoweredPartition(
         units=units,
         plan=plan,
         constants=b"" if lowered.reuses else lowered.constants,
         memory=memory,
-        steps=steps,
+        steps=tuple((sources[step.op], _step_name(step)) for step in lowered.steps),
         lowerings=tuple(chosen[op].name if op in chosen else "jumps" for op in partition.ops),
         blocks=blocks,
         calls=tuple(step if isinstance(step, KernelCall) else None for step in lowered.steps),
         reuse=kept,
-        values=partial(observation_table, lowered, locate),
+        values=partial(observation_table, lowered, partial(_place, lowered.storage, offsets)),
         firsts=tuple(sorted(min(sources[op] for op in ops) for ops in needed.values())),
     )
+
+
+def _positions(partition: Partition, flat: Flat) -> dict[Op, int]:
+    """For each op that runs the position of the partition's op that it is of."""
+    positions = {op: index for index, op in enumerate(partition.ops)}
+    return {op: positions[owner] for op, owner in flat.owners.items()} | positions
+
+
+def _place(storage: Storage, offsets: Mapping[Buffer, int], tensor: Tensor) -> Operand:
+    return _operand(TensorRef(tensor), storage, offsets, {})
 
 
 def _step_name(step: KernelCall | Goto) -> str:
@@ -173,7 +175,7 @@ def _row(op: Op, target: Target) -> Lowering:
 
 
 def _plan_arena(
-    lowered: Lowered, arrangement: Arrangement
+    lowered: Lowered, arrangement: Arrangement, budget: MemoryBudget
 ) -> tuple[MemoryPlan, dict[Buffer, int], tuple[Block, ...]]:
     touched: dict[Buffer, list[int]] = {}
     tensors = [_tensors(step) for step in lowered.steps]
@@ -187,6 +189,8 @@ def _plan_arena(
     align = arrangement.alignment
     blocks = [Block(b.name, b.size_bytes, touched[b][0], touched[b][-1], align) for b in buffers]
     memory = arrangement.plan_arena(blocks)
+    largest = max(blocks, key=lambda block: block.size_bytes, default=_NO_BLOCK)
+    budget.charge(memory.arena_bytes, largest.name, "working memory, most of it here")
     validate_plan(blocks, memory)
     validate_aliases(aliases_of(lowered.ops, lowered.storage.allocations, tensors))
     return memory, dict(zip(buffers, memory.offsets, strict=True)), tuple(blocks)

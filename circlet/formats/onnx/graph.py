@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from circlet.errors import FormatError, GraphError, LimitError, UnsupportedOp
 from circlet.formats.onnx.attributes import attribute_value, stored_attributes
+from circlet.formats.onnx.halves import OTHER_TYPES, TYPED, Halves
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.rank import UnknownRankError
 from circlet.formats.onnx.schema import check_attributes
 from circlet.formats.onnx.sequences import TensorList, tensor_list
-from circlet.formats.onnx.table import Import, find_importer
+from circlet.formats.onnx.table import find_importer
 from circlet.formats.onnx.tensors import TensorStore, dtype_of
 from circlet.ir import DType, Graph, Op, Origin, Tensor
 from circlet.ir.builder import constant
@@ -23,15 +22,10 @@ from circlet.ops import find
 from circlet.ops.onnx.record import PREFIX, OnnxAttrs
 from circlet.ops.shape import copy_op
 
-# Half precision by the numbers of onnx.TensorProto.DataType, and kinds that state element types.
-_HALF = {DType.FLOAT16: 10, DType.BFLOAT16: 16}
-_TYPED = frozenset({"BitCast", "Cast", "CastLike"})
 # Kinds whose importers take elements of any type, stored in whatever form.
-_PASSING = _TYPED | {"Identity", "If", "Loop", "Scan", "Shape", "Size", "SequenceConstruct"}
+_PASSING = TYPED | {"Identity", "If", "Loop", "Scan", "Shape", "Size", "SequenceConstruct"}
 _PASSING |= {"Optional", "OptionalGetElement", "OptionalHasElement", "SequenceInsert"}
 _PASSING |= {"GatherBlockQuantized"}
-
-_OTHER_TYPES = "no record takes operands of these types"
 
 
 @dataclass
@@ -78,7 +72,7 @@ class GraphImporter:
         self.fixed: set[Tensor] = set()
         self._scope: dict[str, Tensor] = {}
         self._unknown: set[Tensor | None] = set()
-        self._widened: dict[Tensor, Tensor] = {}
+        self._halves = Halves()
         self._is_inlined = False
         self._stated = {v.name: v for v in (*proto.value_info, *proto.output)}
 
@@ -278,67 +272,23 @@ class GraphImporter:
         why = "Circlet does not know this kind of operator"
         cause: UnknownRankError | None = None
         function = find_importer(node.domain, node.kind, node.opset)
-        attempts = [] if function is None else [function, self.widened(function)]
+        attempts = [] if function is None else [function, self._halves.widened(function)]
         if node.kind not in _PASSING and any(
             t is not None and t.dtype.is_small for t in node.inputs
         ):
             attempts = attempts[1:]  # importers look at elements as numpy has them
-        elif not self._widened.keys().isdisjoint(node.inputs):
+        elif self._halves.are_wide(node.inputs):
             attempts.reverse()  # what was not rounded before need not be now
         for attempt in attempts:
             try:
                 made = attempt(node)
                 return made if isinstance(made, list) else [made]
             except NotLoweredError as error:
-                why = why if error.args[0] == _OTHER_TYPES else str(error.args[0])
+                why = why if error.args[0] == OTHER_TYPES else str(error.args[0])
             except UnknownRankError as error:
                 why, cause = error.what, error
             node.ops.clear()
         raise NotLoweredError(why) from cause
-
-    def widened(self, function: Import) -> Import:
-        """An importer over FLOAT32 operands for one over FLOAT16 or BFLOAT16 ones.
-
-        What half precision would round between two nodes stays as it is; results that are kept as
-        FLOAT16 are rounded once.
-        """
-
-        def run(node: Node) -> Tensor | list[Tensor]:
-            given = node.inputs
-            half = next((t.dtype for t in given if t is not None and t.dtype in _HALF), None)
-            other = any(t is not None and t.dtype.is_small and t.dtype not in _HALF for t in given)
-            if half is None or other or node.kind in _TYPED:
-                raise NotLoweredError(_OTHER_TYPES)
-            node.inputs = [self._wide(node, t) for t in given]
-            try:
-                made = function(node)
-            finally:
-                node.inputs = given
-            results = made if isinstance(made, list) else [made]
-            return [self._narrow(node, tensor, half) for tensor in results]
-
-        return run
-
-    def _wide(self, node: Node, tensor: Tensor | None) -> Tensor | None:
-        if tensor is None or tensor.dtype not in _HALF:
-            return tensor
-        known = self._widened.get(tensor)
-        if known is None and tensor.dtype is DType.FLOAT16:
-            return node.op("DEQUANTIZE", [tensor], None, DType.FLOAT32)
-        if known is None:
-            known = self._widened[tensor] = _wide_copy(node, tensor)
-        return known
-
-    def _narrow(self, node: Node, tensor: Tensor, half: DType) -> Tensor:
-        if tensor.dtype is not DType.FLOAT32:
-            return tensor
-        if half is DType.FLOAT16:
-            made = node.cast(tensor, half)
-        else:
-            attrs = OnnxAttrs((("to", _HALF[half]),), node.opset)
-            made = node.op("CUSTOM", [tensor], attrs, half, f"{PREFIX}Cast")
-        self._widened[made] = tensor
-        return made
 
     def own_record(self, node: Node) -> list[Tensor]:
         """A node as the operator of domain `onnx` that means exactly what the node does."""
@@ -393,12 +343,3 @@ class GraphImporter:
 def _label(node: Node) -> str:
     """An operator's kind, behind its domain where that is not the default one."""
     return f"{node.domain}.{node.kind}" if node.domain else node.kind
-
-
-def _wide_copy(node: Node, tensor: Tensor) -> Tensor:
-    """A BFLOAT16 tensor as FLOAT32, of which its elements are the upper half."""
-    if tensor.data is None:
-        attrs = OnnxAttrs((("to", 1),), node.opset)
-        return node.op("CUSTOM", [tensor], attrs, DType.FLOAT32, f"{PREFIX}Cast")
-    bits = tensor.data.view(np.uint16).astype(np.uint32) << 16
-    return constant(tensor.name, bits.view(np.float32).reshape(tensor.static_shape))

@@ -108,43 +108,58 @@ def decompose_lstm(op: Op, aux: int) -> list[Op]:
     widths = (*operand(op, OUTPUT.weights).shape, *operand(op, OUTPUT.recurrent).shape)
     if steps_of(op) is None or None in widths:
         return []
-    parts, attrs = Parts(op), attributes(op)
-    state, cell = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
-    activation = attrs.text("activation")
+    cell = _LstmCell(op, aux)
+    last = run_steps(op, cell.parts, op.input(aux), cell.step)
+    copied(cell.parts, last, op.outputs[1])
+    copied(cell.parts, cell.state, op.outputs[2])
+    return cell.parts.ops
 
-    def seen(gate: Gate, x: Tensor, extra: Tensor | None) -> Tensor:
+
+class _LstmCell:
+    """An LSTM from step to step.
+
+    Attributes:
+        parts: The ops of the steps so far.
+        shown, state: The output and the cell state behind these.
+    """
+
+    def __init__(self, op: Op, aux: int) -> None:
+        self.parts = Parts(op)
+        self.shown, self.state = operand(op, OUTPUT_STATE), operand(op, CELL_STATE)
+        self._op, self._aux, self._attrs = op, aux, attributes(op)
+
+    def step(self, x: Tensor, extra: Tensor | None) -> Tensor:
+        """The output for what a step is given, the second of it optional."""
+        op, parts, attrs = self._op, self.parts, self._attrs
+        activation = attrs.text("activation")
+        kept = parts.make("LOGISTIC", [self._seen(FORGET, x, extra)])
+        update = shaped(parts, self._seen(CELL, x, extra), activation)
+        if INPUT in gates(op):
+            taken = parts.make("LOGISTIC", [self._seen(INPUT, x, extra)])
+        else:
+            taken = parts.make("SUB", [parts.scalar(1.0), kept])
+        both = [parts.make("MUL", [kept, self.state]), parts.make("MUL", [taken, update])]
+        self.state = _clipped(parts, parts.make("ADD", both), attrs.real("cell_clip"))
+        given = parts.make("LOGISTIC", [self._seen(OUTPUT, x, extra)])
+        self.shown = parts.make("MUL", [given, shaped(parts, self.state, activation)])
+        if op.input(PROJECTION) is not None:
+            made = product(parts, self.shown, operand(op, PROJECTION), op.input(PROJECTION_BIAS))
+            self.shown = _clipped(parts, made, attrs.real("proj_clip"))
+        return self.shown
+
+    def _seen(self, gate: Gate, x: Tensor, extra: Tensor | None) -> Tensor:
         """What a gate sees, before its activation."""
+        op, parts = self._op, self.parts
         norm, bias = op.input(gate.norm), operand(op, gate.bias)
         first = product(parts, x, operand(op, gate.weights), None if norm else bias)
-        terms = [first, product(parts, state, operand(op, gate.recurrent))]
+        terms = [first, product(parts, self.shown, operand(op, gate.recurrent))]
         if extra is not None:
-            terms.append(product(parts, extra, operand(op, aux + 1 + GATES.index(gate))))
+            weights = operand(op, self._aux + 1 + GATES.index(gate))
+            terms.append(product(parts, extra, weights))
         look = None if gate.peephole is None else op.input(gate.peephole)
         if look is not None:
-            terms.append(parts.make("MUL", [cell, look]))
+            terms.append(parts.make("MUL", [self.state, look]))
         total = summed(parts, terms)
         if norm is None:
             return total
         return parts.make("ADD", [parts.make("MUL", [_normalised(parts, total), norm]), bias])
-
-    def step(x: Tensor, extra: Tensor | None) -> Tensor:
-        nonlocal state, cell
-        kept = parts.make("LOGISTIC", [seen(FORGET, x, extra)])
-        update = shaped(parts, seen(CELL, x, extra), activation)
-        if INPUT in gates(op):
-            taken = parts.make("LOGISTIC", [seen(INPUT, x, extra)])
-        else:
-            taken = parts.make("SUB", [parts.scalar(1.0), kept])
-        both = [parts.make("MUL", [kept, cell]), parts.make("MUL", [taken, update])]
-        cell = _clipped(parts, parts.make("ADD", both), attrs.real("cell_clip"))
-        given = parts.make("LOGISTIC", [seen(OUTPUT, x, extra)])
-        state = parts.make("MUL", [given, shaped(parts, cell, activation)])
-        if op.input(PROJECTION) is not None:
-            made = product(parts, state, operand(op, PROJECTION), op.input(PROJECTION_BIAS))
-            state = _clipped(parts, made, attrs.real("proj_clip"))
-        return state
-
-    last = run_steps(op, parts, op.input(aux), step)
-    copied(parts, last, op.outputs[1])
-    copied(parts, cell, op.outputs[2])
-    return parts.ops

@@ -179,15 +179,19 @@ def _attention(
         )
     keys, values = _extended(past_k, key, before, length), _extended(past_v, value, before, length)
     grouped = query.reshape(len(x), groups, heads // groups, rows, -1)
-    scale = attrs.get("scale", 0) or 1 / np.sqrt(np.float32(query.shape[-1]))
-    scores = np.matmul(grouped, keys[:, :, None].swapaxes(-1, -2)) * np.float32(scale)
-    cap = attrs.get("softcap", 0)
-    if cap:
-        scores = np.tanh(scores / np.float32(cap)) * np.float32(cap)
+    scores = _scores(attrs, grouped, keys)
     shares = _shares(attrs, scores, _seen(attrs, own, length), sink)
     made = np.matmul(shares.astype(x.dtype), values[:, :, None])
     shaped = made.reshape(len(x), heads, rows, -1).transpose(0, 2, 1, 3)
     return shaped.reshape(len(x), rows, -1), keys, values
+
+
+def _scores(attrs: OnnxAttrs, grouped: Array, keys: Array) -> Array:
+    """How well queries [batch, groups, heads of one, rows, size] fit keys, scaled and capped."""
+    scale = attrs.get("scale", 0) or 1 / np.sqrt(np.float32(grouped.shape[-1]))
+    scores = np.matmul(grouped, keys[:, :, None].swapaxes(-1, -2)) * np.float32(scale)
+    cap = attrs.get("softcap", 0)
+    return np.tanh(scores / np.float32(cap)) * np.float32(cap) if cap else scores
 
 
 def _seen(attrs: OnnxAttrs, own: Array, length: int) -> Array:
