@@ -106,6 +106,7 @@ def onnx_kind(
     required: int | None = None,
     cost: Callable[[Op], Cost] = element_work,
     scalar: Callable[[Op], Scalar] | None = None,
+    destination: int | None = None,
     caches: tuple[tuple[int, int], ...] = (),
 ) -> OpDef:
     """Register a kind; `evaluate(attrs, *arrays)` gives one array or a tuple of them.
@@ -134,6 +135,7 @@ def onnx_kind(
             numerics="tolerance",
             cost=cost,
             scalar=scalar,
+            destination=destination,
             caches=caches,
         )
     )
