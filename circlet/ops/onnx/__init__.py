@@ -15,6 +15,7 @@ from circlet.ops.onnx import (  # noqa: F401  (families register when they are i
     reductions,
     regions,
     resize,
+    scatters,
     signal,
     stacks,
     windows,

@@ -1,4 +1,4 @@
-"""Kinds that move elements: slices, gathers, scatters, pads, and what finds places."""
+"""Kinds that move elements: slices, gathers, pads, and what finds places."""
 
 from __future__ import annotations
 
@@ -192,50 +192,7 @@ def _gather_elements(attrs: OnnxAttrs, x: Array, indices: Array) -> Array:
     return x[tuple(grid)]
 
 
-_UPDATES = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-
-
-def _updated(made: Array, at: tuple[Any, ...], updates: Array, how: str) -> Array:
-    if how == "none":
-        made[at] = updates
-    else:
-        _UPDATES[how].at(made, at, updates)
-    return made
-
-
-def _scatter_elements(attrs: OnnxAttrs, x: Array, indices: Array, updates: Array) -> Array:
-    axis = axis_of(attrs.get("axis", 0), x.ndim)
-    grid = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
-    grid[axis] = np.where(indices < 0, indices + x.shape[axis], indices)
-    return _updated(x.copy(), tuple(grid), updates, attrs.get("reduction", "none"))
-
-
-def _scatter_nd(attrs: OnnxAttrs, x: Array, indices: Array, updates: Array) -> Array:
-    at = tuple(np.moveaxis(indices, -1, 0))
-    return _updated(x.copy(), at, updates, attrs.get("reduction", "none"))
-
-
-def _tensor_scatter(attrs: OnnxAttrs, past: Array, update: Array, at: Any = None) -> Array:
-    """Rows put into a cache, each batch from a place of its own on."""
-    axis = axis_of(attrs.get("axis", -2), past.ndim)
-    made, size = past.copy(), past.shape[axis]
-    starts = np.zeros(past.shape[0], np.int64) if at is None else at
-    for batch in range(past.shape[0]):
-        places = int(starts[batch]) + np.arange(update.shape[axis])
-        if attrs.get("mode", "linear") == "circular":
-            places = places % size
-        row = np.moveaxis(made[batch], axis - 1, 0)
-        row[places] = np.moveaxis(update[batch], axis - 1, 0)
-    return made
-
-
 kinds({"GatherND": _gather_nd, "GatherElements": _gather_elements}, inputs=(2, 2))
-kinds(
-    {"ScatterElements": _scatter_elements, "Scatter": _scatter_elements, "ScatterND": _scatter_nd},
-    inputs=(3, 3),
-    infer=same,
-)
-onnx_kind("TensorScatter", _tensor_scatter, inputs=(2, 3), infer=same)
 onnx_kind(
     "Gather",
     lambda attrs, x, i: np.take(x, i.astype(np.int64), attrs.get("axis", 0)),

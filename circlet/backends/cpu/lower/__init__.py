@@ -37,6 +37,7 @@ FAMILIES = (
     "data_movement.copy_indirect",
     "data_movement.gather",
     "data_movement.indexed",
+    "data_movement.scatter",
     "data_movement.spread",
     "data_movement.select",
     "data_movement.along_axis",

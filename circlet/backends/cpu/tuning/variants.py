@@ -484,6 +484,8 @@ _DATA_MOVEMENT = (
     _row("dynamic_update_slice", "gather", "updates of slices", _E, "updates", "while_dynamic"),
     _row("gather_windows", "indexed", "windows at indices", _E, "stablehlo", ""),
     _row("scatter_windows", "indexed", "updates of windows at indices", _O, "stablehlo", ""),
+    _row("scatter_vectors", "scatter", "updates at index vectors", _O, "scatter", ""),
+    _row("scatter_elements", "scatter", "updates at indices along an axis", _O, "scatter", ""),
     _row("reduce_window", "reduce_window", "joins of windows", _O, "stablehlo", ""),
     _row("bucketize", "bucketize", "buckets of many boundaries", _O, "bits", ""),
     _row("cast", "cast", "changes of type", _E, "cast", ""),

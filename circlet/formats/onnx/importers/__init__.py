@@ -19,6 +19,7 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     recurrent,
     reductions,
     resizing,
+    sampling,
     sequences,
     shapes,
     spectra,

@@ -38,6 +38,7 @@ from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import add_sums
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
 from tests.backends.cpu.test_regions import all_regions
+from tests.backends.cpu.test_scatter import elements, vectors
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
@@ -192,6 +193,13 @@ def integer_sums(name: str) -> Graph:
     return cases.graph()
 
 
+def scatters(name: str) -> Graph:
+    cases = Cases()
+    vectors(cases, DType.FLOAT32, "add")
+    elements(cases, DType.FLOAT32, "add")
+    return cases.graph()
+
+
 OWN: dict[str, Callable[[str], Graph]] = {
     "block_bits": of_decoders,
     "block_bits_split": of_decoders,
@@ -229,6 +237,8 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "gather_windows": joined_windows,
     "scatter_windows": joined_windows,
     "reduce_window": joined_windows,
+    "scatter_vectors": scatters,
+    "scatter_elements": scatters,
     "recurrent_f32": lambda name: layer_graph(Layer("GRU"))[0],
     "argmax_pool": of_mediapipe,
     "max_unpool": of_mediapipe,
