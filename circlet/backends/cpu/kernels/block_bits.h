@@ -7,7 +7,15 @@
  * point adds, and are scaled.
  *
  * Of 4-bit weights a byte holds two of an output: the low half belongs to input i, the high half to
- * input i + 16 of a block. Sums of 32 products fit 32 bits: 15 * 32 * 2^22 and 255 * 32 * 2^18.
+ * input i + 16 of a block. Where three digits meet them in a dot product of four (BLOCK_BITS_IS_WHOLE),
+ * the high half is never taken out of its byte: with x[i + 16] = 16 * q and x[i] = p + q,
+ *
+ *     low * x[i] + high * x[i + 16] = low * p + (low + 16 * high) * q
+ *
+ * so the low half meets digits of p and the whole byte digits of q.
+ *
+ * Sums of 32 products of weights less the middle of their range fit 32 bits: 8 * 32 * 2^23 and
+ * 128 * 32 * 2^18. Parts of them may not: they wrap, and the whole comes out right.
  */
 #ifndef CIRCLET_BLOCK_BITS_H
 #define CIRCLET_BLOCK_BITS_H
@@ -23,6 +31,8 @@ struct block_bits_params {
     int64_t blocks;    /* of inputs of a row */
     int64_t units;     /* outputs */
     int64_t per_scale; /* blocks that share a scale of the weights */
+    float low;         /* smallest result */
+    float high;        /* largest result */
 };
 
 #define BLOCK_BITS 32
@@ -49,8 +59,13 @@ struct block_bits_scale {
 #define BLOCK_BITS_IS_NARROW(BITS) (BLOCK_BITS_PAIRS(BITS) && (BITS) == 4)
 #define BLOCK_BITS_DIGIT(BITS) (BLOCK_BITS_PAIRS(BITS) && (BITS) == 8 ? 7 : 8)
 
+#define BLOCK_BITS_IS_WHOLE(BITS, DIGITS) (!BLOCK_BITS_PAIRS(BITS) && (BITS) == 4 && (DIGITS) == 3)
+
+/* The greatest input in steps: p and q are of three digits together with what they share. */
 CIRCLET_INLINE float block_bits_most(const int BITS, const int DIGITS) {
-    return DIGITS < 3 ? 127.0f : BITS == 4 ? 4194303.0f : 262143.0f;
+    if (DIGITS < 3) return 127.0f;
+    if (BITS == 8) return 262143.0f;
+    return BLOCK_BITS_IS_WHOLE(BITS, DIGITS) ? 7864000.0f : 4194303.0f;
 }
 
 /* The greatest magnitude; infinite or NaN where one is. */
@@ -64,29 +79,51 @@ CIRCLET_INLINE float block_bits_peak(const float *x) {
     return peak;
 }
 
-/* A block as digits, the low ones of all inputs first. */
-CIRCLET_INLINE struct block_bits_scale block_bits_digits(const float *x, int8_t *split,
-                                                         const int BITS, const int DIGITS) {
-    const float peak = block_bits_peak(x), most = block_bits_most(BITS, DIGITS);
-    const int is_finite = peak * 0 == 0;
-    vf inverse = v_splat(is_finite && peak >= BLOCK_BITS_LEAST ? most / peak : 0);
-    vi sum = v_zero_i32();
-    CIRCLET_UNROLL for (int i = 0; i < BLOCK_BITS; i += CIRCLET_LANES) {
-        vi rest = v_round_i32(v_load(x + i) * inverse);
-        sum += rest;
-        CIRCLET_UNROLL for (int d = 0; d < DIGITS; d++) {
-            vi digit = rest;
-            const int bits = BLOCK_BITS_DIGIT(BITS), half = 1 << (bits - 1);
-            if (d < DIGITS - 1) digit = ((rest + half) & (2 * half - 1)) - half;
-            v_narrow_i8(split + d * BLOCK_BITS + i, digit);
-            rest = (rest - digit) >> bits;
-        }
+/* Digits of integers, the low ones first, each BLOCK_BITS behind the one before. */
+CIRCLET_INLINE void block_bits_digits(vi rest, int8_t *split, const int BITS, const int DIGITS) {
+    CIRCLET_UNROLL for (int d = 0; d < DIGITS; d++) {
+        vi digit = rest;
+        const int bits = BLOCK_BITS_DIGIT(BITS), half = 1 << (bits - 1);
+        if (d < DIGITS - 1) digit = ((rest + half) & (2 * half - 1)) - half;
+        v_narrow_i8(split + d * BLOCK_BITS, digit);
+        rest = (rest - digit) >> bits;
     }
-    const int32_t total = v_fold_add_i32(sum);
-    const int32_t middle = BLOCK_BITS_IS_CENTRED(BITS) ? 0 : BITS == 4 ? 8 : 128;
-    return (struct block_bits_scale){peak >= BLOCK_BITS_LEAST || !is_finite
-                                         ? peak / most + peak * 0 : 0,
-                                     (float)total, -middle * total};
+}
+
+/* What weights are stored plus, times the inputs that meet them. `all` are the steps of a block,
+ * `second` those of q, which are a sixteenth of the steps of its second half. */
+CIRCLET_INLINE int32_t block_bits_correction(int32_t all, int32_t second, const int BITS,
+                                             const int DIGITS) {
+    if (BLOCK_BITS_IS_CENTRED(BITS)) return 0;
+    /* Whole signed bytes are stored less 128. */
+    if (BLOCK_BITS_IS_WHOLE(BITS, DIGITS) && CIRCLET_DOT_SIGNED) return 8 * (16 * second - all);
+    return BITS == 4 ? -8 * all : -128 * all;
+}
+
+/* A block as digits. */
+CIRCLET_INLINE struct block_bits_scale block_bits_block(const float *x, int8_t *split,
+                                                        const int BITS, const int DIGITS) {
+    const float peak = block_bits_peak(x), most = block_bits_most(BITS, DIGITS);
+    const int is_finite = peak * 0 == 0, is_whole = BLOCK_BITS_IS_WHOLE(BITS, DIGITS);
+    const float inverse = is_finite && peak >= BLOCK_BITS_LEAST ? most / peak : 0;
+    /* Rounded to 2 and to 16 steps: what is rounded stays below 2^22. */
+    const vf first_scale = v_splat(is_whole ? inverse * 0.5f : inverse);
+    const vf second_scale = v_splat(is_whole ? inverse * 0.0625f : inverse);
+    vi first_sum = v_zero_i32(), second_sum = v_zero_i32();
+    CIRCLET_UNROLL for (int i = 0; i < BLOCK_BITS / 2; i += CIRCLET_LANES) {
+        vi first = v_round_i32(v_load(x + i) * first_scale);
+        vi second = v_round_i32(v_load(x + i + BLOCK_BITS / 2) * second_scale);
+        if (is_whole) first <<= 1;
+        first_sum += first, second_sum += second;
+        if (is_whole) first -= second;
+        block_bits_digits(first, split + i, BITS, DIGITS);
+        block_bits_digits(second, split + i + BLOCK_BITS / 2, BITS, DIGITS);
+    }
+    const int32_t second = v_fold_add_i32(second_sum);
+    const int32_t all = v_fold_add_i32(first_sum) + (is_whole ? 16 * second : second);
+    return (struct block_bits_scale){
+        peak >= BLOCK_BITS_LEAST || !is_finite ? peak / most + peak * 0 : 0, (float)all,
+        block_bits_correction(all, second, BITS, DIGITS)};
 }
 
 /* Operands: input, digits, scales. A task is a row; behind its last input there are zeros. */
@@ -101,20 +138,19 @@ CIRCLET_INLINE void block_bits_split(const struct block_bits_split_params *p,
         int8_t *split = (int8_t *)operands[1] + row * blocks * BLOCK_BITS * DIGITS;
         struct block_bits_scale *scales = (struct block_bits_scale *)operands[2] + row * blocks;
         CIRCLET_NO_UNROLL for (int64_t b = 0; b < whole; b++)
-            scales[b] = block_bits_digits(x + b * BLOCK_BITS, split + b * BLOCK_BITS * DIGITS,
-                                          BITS, DIGITS);
+            scales[b] = block_bits_block(x + b * BLOCK_BITS, split + b * BLOCK_BITS * DIGITS,
+                                         BITS, DIGITS);
         if (left) {
             float last[BLOCK_BITS];
             CIRCLET_NO_UNROLL for (int i = 0; i < BLOCK_BITS; i++)
                 last[i] = i < left ? x[whole * BLOCK_BITS + i] : 0;
-            scales[whole] = block_bits_digits(last, split + whole * BLOCK_BITS * DIGITS, BITS,
-                                              DIGITS);
+            scales[whole] = block_bits_block(last, split + whole * BLOCK_BITS * DIGITS, BITS,
+                                             DIGITS);
         }
     }
 }
 
-CIRCLET_INLINE vi block_bits_add(vi sum, vu8 weights, const int8_t *digits, const int BITS) {
-    vi8 data = (vi8)v_splat_4u8((const uint8_t *)digits);
+CIRCLET_INLINE vi block_bits_add(vi sum, vu8 weights, vi8 data, const int BITS) {
 #if CIRCLET_HAS_PAIRS
     if (BLOCK_BITS_IS_NARROW(BITS)) return (vi)((vi16)sum + v_pairs(weights, data));
     return v_add_pairs(sum, v_pairs(weights, data));
@@ -125,104 +161,160 @@ CIRCLET_INLINE vi block_bits_add(vi sum, vu8 weights, const int8_t *digits, cons
 }
 
 /* Digits' sums as one, modulo 2^32. */
-CIRCLET_INLINE vi block_bits_joined(const vi *sums, const int BITS, const int DIGITS) {
+CIRCLET_INLINE vi block_bits_joined(const vi *sums, int32_t correction, const int BITS,
+                                    const int DIGITS) {
     vu all = (vu)v_zero_i32();
-    (void)BITS;
     CIRCLET_UNROLL for (int d = DIGITS - 1; d >= 0; d--) {
         vi sum = sums[d];
         if (BLOCK_BITS_IS_NARROW(BITS)) sum = v_madd_i16((vi16)sum, (vi16){0} + 1);
         all = (all << BLOCK_BITS_DIGIT(BITS)) + (vu)sum;
     }
+    if (BLOCK_BITS_IS_NARROW(BITS)) all += (vu)v_splat_i32(correction);
     return (vi)all;
 }
 
-/* What a block of inputs of MR rows adds to a vector of outputs, in steps. */
-CIRCLET_INLINE void block_bits_sums(vi *made, const uint8_t *w, const int8_t *digits, int64_t step,
-                                    const int BITS, const int DIGITS, const int MR) {
-    vi sums[8][3];
-    CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-        CIRCLET_UNROLL for (int d = 0; d < DIGITS; d++) sums[m][d] = v_zero_i32();
+/* A splat that several products share, which the compiler would load again for each of them. */
+CIRCLET_INLINE vi8 block_bits_splat(const int8_t *digits, const int NV) {
+    vi8 data = (vi8)v_splat_4u8((const uint8_t *)digits);
+#if CIRCLET_VBYTES == 64
+    if (NV > 1) __asm__("" : "+v"(data));
+#else
+    (void)NV;
+#endif
+    return data;
+}
+
+/* What a block of inputs of MR rows adds to NV vectors of outputs, in steps. */
+CIRCLET_INLINE void block_bits_sums(vi (*sums)[4][3], const uint8_t *w, const int8_t *digits,
+                                    int64_t step, const int BITS, const int DIGITS, const int MR,
+                                    const int NV) {
     CIRCLET_UNROLL for (int j = 0; j < BITS; j++) {
-        vu8 both = v_load_u8(w + j * CIRCLET_VBYTES);
-        if (BITS == 8) {
-            CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-                CIRCLET_UNROLL for (int d = 0; d < DIGITS; d++)
-                    sums[m][d] = block_bits_add(
-                        sums[m][d], both, digits + m * step + d * BLOCK_BITS + 4 * j, BITS);
-            continue;
+        vu8 low[4], high[4];
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+            low[v] = high[v] = v_load_u8(w + (v * BITS + j) * CIRCLET_VBYTES);
+            if (BITS == 8) continue;
+            if (!BLOCK_BITS_IS_WHOLE(BITS, DIGITS)) high[v] = (vu8)((vu16)low[v] >> 4) & 15;
+            low[v] &= 15;
         }
-        vu8 low = both & 15, high = (vu8)((vu16)both >> 4) & 15;
         CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
             CIRCLET_UNROLL for (int d = 0; d < DIGITS; d++) {
                 const int8_t *at = digits + m * step + d * BLOCK_BITS + 4 * j;
-                sums[m][d] = block_bits_add(sums[m][d], low, at, BITS);
-                sums[m][d] = block_bits_add(sums[m][d], high, at + BLOCK_BITS / 2, BITS);
+                vi8 data = block_bits_splat(at, NV);
+                CIRCLET_UNROLL for (int v = 0; v < NV; v++)
+                    sums[m][v][d] = block_bits_add(sums[m][v][d], low[v], data, BITS);
+                if (BITS == 8) continue;
+                data = block_bits_splat(at + BLOCK_BITS / 2, NV);
+                CIRCLET_UNROLL for (int v = 0; v < NV; v++)
+                    sums[m][v][d] = block_bits_add(sums[m][v][d], high[v], data, BITS);
             }
         }
     }
+}
+
+/* Where the weights of a task stand: packed bytes, scales, and zero points or null. */
+struct block_bits_weights {
+    const uint8_t *bytes;
+    const float *factors;
+    const int8_t *zeros;
+};
+
+/* A block of inputs of MR rows times NV vectors of outputs, scaled and added. */
+CIRCLET_INLINE void block_bits_tile(vf (*acc)[4], struct block_bits_weights w,
+                                    const int8_t *digits, const struct block_bits_scale *scales,
+                                    int64_t blocks, const int BITS, const int DIGITS,
+                                    const int ZEROS, const int MR, const int NV) {
+    vi sums[8][4][3];
+    CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+            CIRCLET_UNROLL for (int d = 0; d < DIGITS; d++) sums[m][v][d] = v_zero_i32();
+            if (!BLOCK_BITS_IS_NARROW(BITS))
+                sums[m][v][0] = v_splat_i32(scales[m * blocks].correction);
+        }
+    }
+    block_bits_sums(sums, w.bytes, digits, blocks * BLOCK_BITS * DIGITS, BITS, DIGITS, MR, NV);
+    CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
+        vf factor = v_load(w.factors + v * CIRCLET_LANES), zero = v_zero();
+        if (ZEROS) zero = v_to_f32(v_widen_i8(w.zeros + v * CIRCLET_LANES));
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
+            const struct block_bits_scale *s = scales + m * blocks;
+            vf sum = v_to_f32(block_bits_joined(sums[m][v], s->correction, BITS, DIGITS));
+            if (ZEROS) sum = v_fma(zero, v_splat(-s->total), sum);
+            acc[m][v] = v_fma(sum, factor * v_splat(s->step), acc[m][v]);
+        }
+    }
+}
+
+CIRCLET_INLINE void block_bits_store(const struct block_bits_params *p, float *out,
+                                     int64_t channel, vf (*acc)[4], const int MR, const int NT) {
+    CIRCLET_UNROLL for (int m = 0; m < MR; m++, out += p->units) {
+        CIRCLET_UNROLL for (int v = 0; v < NT; v++) {
+            const int64_t at = channel + v * CIRCLET_LANES, left = p->units - at;
+            vf y = v_clamp(acc[m][v], v_splat(p->low), v_splat(p->high));
+            if (left >= CIRCLET_LANES) v_store(out + at, y);
+            else if (left > 0) v_store_n(out + at, y, left);
+        }
+    }
+}
+
+/* Asks for weights that are needed a little later, where they come the first time. */
+CIRCLET_INLINE void block_bits_fetch(const uint8_t *w, int64_t bytes) {
+    CIRCLET_UNROLL for (int64_t line = 0; line < bytes; line += 64)
+        __builtin_prefetch(w + BLOCK_BITS_AHEAD + line);
+}
+
+/* MR rows of a task, NV of its NT vectors of outputs at a time. */
+CIRCLET_INLINE void block_bits_rows(const struct block_bits_params *p, void *const *operands,
+                                    int64_t task, int64_t row, int is_first, const int BITS,
+                                    const int DIGITS, const int ZEROS, const int MR, const int NT,
+                                    const int NV) {
+    const int64_t width = NT * CIRCLET_LANES, bytes = BITS * CIRCLET_VBYTES;
+    const int64_t groups = (p->blocks + p->per_scale - 1) / p->per_scale, first = task * width;
+    const struct block_bits_scale *scales = operands[5];
+    const int8_t *digits = operands[0];
+    struct block_bits_weights w = {
+        (const uint8_t *)operands[1] + task * p->blocks * NT * bytes,
+        (const float *)operands[2] + first * groups,
+        ZEROS ? (const int8_t *)operands[6] + first * groups : 0,
+    };
+    int64_t done = 0; /* blocks of those that share a scale of weights */
+    vf acc[8][4];
+    digits += row * p->blocks * BLOCK_BITS * DIGITS, scales += row * p->blocks;
     CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-        made[m] = block_bits_joined(sums[m], BITS, DIGITS);
+        CIRCLET_UNROLL for (int v = 0; v < NT; v++)
+            acc[m][v] = v_load((const float *)operands[3] + first + v * CIRCLET_LANES);
+    CIRCLET_NO_UNROLL for (int64_t b = 0; b < p->blocks; b++) {
+        if (is_first) block_bits_fetch(w.bytes, NT * bytes);
+        CIRCLET_UNROLL for (int v = 0; v < NT; v += NV) {
+            vf part[8][4];
+            struct block_bits_weights at = {w.bytes + v * bytes, w.factors + v * CIRCLET_LANES,
+                                            ZEROS ? w.zeros + v * CIRCLET_LANES : 0};
+            CIRCLET_UNROLL for (int m = 0; m < MR; m++)
+                CIRCLET_UNROLL for (int i = 0; i < NV; i++) part[m][i] = acc[m][v + i];
+            block_bits_tile(part, at, digits, scales + b, p->blocks, BITS, DIGITS, ZEROS, MR, NV);
+            CIRCLET_UNROLL for (int m = 0; m < MR; m++)
+                CIRCLET_UNROLL for (int i = 0; i < NV; i++) acc[m][v + i] = part[m][i];
+        }
+        w.bytes += NT * bytes, digits += BLOCK_BITS * DIGITS;
+        if (++done == p->per_scale) {
+            w.factors += width, done = 0;
+            if (ZEROS) w.zeros += width;
+        }
+    }
+    block_bits_store(p, (float *)operands[4] + row * p->units, first, acc, MR, NT);
 }
 
 /* Operands: digits, packed weights, scales of weights, biases, output, scales of the input, zero
- * points of the weights (less the middle of their range; null where all are there). A task is NV
- * registers of outputs; their weights stand together, block by block, and meet MR rows at a time. */
+ * points of the weights (less the middle of their range; null where all are there). A task is NT
+ * vectors of outputs, whose weights stand together, block by block, and meet MR rows at a time. */
 CIRCLET_INLINE void block_bits(const struct block_bits_params *p, void *const *operands,
                                void *scratch, int64_t begin, int64_t end, const int BITS,
-                               const int DIGITS, const int ZEROS, const int MR, const int NV) {
+                               const int DIGITS, const int ZEROS, const int MR, const int NT,
+                               const int NV) {
     (void)scratch;
-    const int64_t width = NV * CIRCLET_LANES, bytes = BITS * CIRCLET_VBYTES;
-    const int64_t groups = (p->blocks + p->per_scale - 1) / p->per_scale;
-    const int64_t digits_of_row = p->blocks * BLOCK_BITS * DIGITS;
-    for (int64_t task = begin; task < end; task++) {
-        for (int64_t next = 0; next < p->rows; next += MR) {
-            const int64_t row = s_min_i64(next, p->rows - MR);
-            const int8_t *digits = (const int8_t *)operands[0] + row * digits_of_row;
-            const struct block_bits_scale *scales = operands[5];
-            const uint8_t *w = (const uint8_t *)operands[1] + task * p->blocks * NV * bytes;
-            const float *factors = (const float *)operands[2] + task * groups * width;
-            const int8_t *zeros = operands[6];
-            int64_t done = 0; /* blocks of those that share a scale of weights */
-            vf acc[8][4];
-            scales += row * p->blocks;
-            if (ZEROS) zeros += task * groups * width;
-            CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-                CIRCLET_UNROLL for (int v = 0; v < NV; v++)
-                    acc[m][v] = v_load((const float *)operands[3] + task * width +
-                                       v * CIRCLET_LANES);
-            CIRCLET_NO_UNROLL for (int64_t b = 0; b < p->blocks; b++) {
-                CIRCLET_UNROLL for (int v = 0; v < NV; v++, w += bytes) {
-                    vi sums[8];
-                    if (next == 0) {
-                        CIRCLET_UNROLL for (int line = 0; line < bytes; line += 64)
-                            __builtin_prefetch(w + BLOCK_BITS_AHEAD + line);
-                    }
-                    block_bits_sums(sums, w, digits, digits_of_row, BITS, DIGITS, MR);
-                    vf factor = v_load(factors + v * CIRCLET_LANES), zero = v_zero();
-                    if (ZEROS) zero = v_to_f32(v_widen_i8(zeros + v * CIRCLET_LANES));
-                    CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
-                        const struct block_bits_scale *s = scales + m * p->blocks + b;
-                        vf sum = v_to_f32(sums[m] + v_splat_i32(s->correction));
-                        if (ZEROS) sum = v_fma(zero, v_splat(-s->total), sum);
-                        acc[m][v] = v_fma(sum, factor * v_splat(s->step), acc[m][v]);
-                    }
-                }
-                digits += BLOCK_BITS * DIGITS;
-                if (++done == p->per_scale) {
-                    factors += width, done = 0;
-                    if (ZEROS) zeros += width;
-                }
-            }
-            CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
-                float *out = (float *)operands[4] + (row + m) * p->units + task * width;
-                CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
-                    const int64_t left = p->units - task * width - v * CIRCLET_LANES;
-                    if (left >= CIRCLET_LANES) v_store(out + v * CIRCLET_LANES, acc[m][v]);
-                    else if (left > 0) v_store_n(out + v * CIRCLET_LANES, acc[m][v], left);
-                }
-            }
-        }
-    }
+    for (int64_t task = begin; task < end; task++)
+        for (int64_t row = 0; row < p->rows; row += MR)
+            block_bits_rows(p, operands, task, s_min_i64(row, p->rows - MR), row == 0, BITS,
+                            DIGITS, ZEROS, MR, NT, NV);
 }
 
 #endif

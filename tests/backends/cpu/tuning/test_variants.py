@@ -33,7 +33,6 @@ from circlet.target.targets import parse_target
 from tests import corpora
 from tests.backends.cpu.cases import QUANT, Cases
 from tests.backends.cpu.stablehlo_graphs import joined_windows
-from tests.backends.cpu.test_block_bits import all_forms as block_bits_forms
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import add_sums
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
@@ -177,7 +176,7 @@ def of_mediapipe(name: str) -> Graph:
 
 
 def of_decoders(name: str) -> Graph:
-    return (block_bits_forms if name.startswith("block_bits") else attention_forms)().graph()
+    return attention_forms().graph()
 
 
 def sums_of_int64(name: str) -> Graph:
@@ -201,8 +200,6 @@ def scatters(name: str) -> Graph:
 
 
 OWN: dict[str, Callable[[str], Graph]] = {
-    "block_bits": of_decoders,
-    "block_bits_split": of_decoders,
     "group_attention": of_decoders,
     "group_attention_append": of_decoders,
     "group_attention_packed": of_decoders,

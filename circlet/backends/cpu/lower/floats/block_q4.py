@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from circlet.backends.cpu.lower.floats.block_products import BLOCK, BlockProduct, BlockWeights
 from circlet.backends.cpu.lower.floats.epilogue import CLAMPS
 from circlet.backends.cpu.lower.floats.float_matrix import constant_floats, why_not_float
-from circlet.backends.cpu.lower.integers.q8 import dot_is_signed, has_dot
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, Rank, TensorRef
+from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
+from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, Rank, TensorRef
 from circlet.ir import Op
 from circlet.ops.operands import operand
 from circlet.ops.requantize import activation_of
@@ -22,15 +23,11 @@ from circlet.target.targets import Target
 Floats = npt.NDArray[np.float32]
 Int8 = npt.NDArray[np.int8]
 
-BLOCK = 32
 _BLOCKS = (256, 128, 64, BLOCK)
 _MOST_ROWS = 4
 _LEAST_WEIGHTS = 1 << 14
-_FREE_BROADCAST_LANES = 16  # instructions of this width repeat their operand themselves
 _CLOSE = np.float32(2.0**-22)
-_LEAST_PEAK, _MOST_PEAK = 1e-30, 1e25  # sums of a group of blocks stay finite
-_BYTES_OF_SCALE = 8
-_BYTES_OF_BLOCK = 80
+_LEAST_PEAK, _MOST_PEAK = 1e-30, 1e25  # sums of a block stay finite
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ def _refuses(op: Op, target: Target) -> str | None:
     reason = why_not_float(op, 0, 1, 2)
     if reason is not None:
         return reason
-    if not has_dot(target):
+    if not (has_dot(target) or has_pairs(target)):
         return "the target has no dot product of bytes"
     units, depth = operand(op, 1).static_shape
     rows = operand(op, 0).elements // depth
@@ -93,67 +90,28 @@ def _refuses(op: Op, target: Target) -> str | None:
     return None if block_form(stored) is not None else "the weights have more than 4 bits"
 
 
-def _pack(values: Int8, vectors: int, lanes: int, *, is_signed: bool) -> npt.NDArray[np.uint8]:
-    """[units, depth] to [tasks, blocks, vectors, 4, lanes, 4] of two weights, 16 inputs apart.
-
-    Signed bytes hold the high weight as it is, not plus 8.
-    """
-    padded = np.pad(values + np.int8(8), ((0, -len(values) % (vectors * lanes)), (0, 0)))
-    shaped = padded.astype(np.uint8).reshape(-1, vectors, lanes, values.shape[1] // BLOCK, 2, 4, 4)
-    halves = shaped.transpose(0, 3, 1, 5, 2, 6, 4)
-    flip = np.uint8(128 * is_signed)
-    return np.ascontiguousarray((halves[..., 0] | halves[..., 1] << 4) ^ flip)
-
-
-def _pack_scales(scales: Floats, vectors: int, lanes: int) -> Floats:
-    """[units, blocks] to [tasks, blocks, vectors, lanes]."""
-    padded = np.pad(scales, ((0, -len(scales) % (vectors * lanes)), (0, 0)))
-    shaped = padded.reshape(-1, vectors, lanes, scales.shape[1])
-    return np.ascontiguousarray(shaped.transpose(0, 3, 1, 2))
-
-
 def _lower(op: Op, context: Context) -> None:
     form = block_form(np.asarray(operand(op, 1).data, np.float32))
     assert form is not None
     units, depth = form.values.shape
-    lanes = context.vector_bytes // 4
-    vectors = 1 if lanes == _FREE_BROADCAST_LANES else 2
-    width, signed = vectors * lanes, dot_is_signed(context.target)
-    bias = constant_floats(op.input(2))
-    biases = np.zeros(units, np.float32) if bias is None else bias.reshape(-1)
-    low, high = CLAMPS[activation_of(op)]
-    rows = operand(op, 0).elements // depth
-    split = context.temporary(op, rows * depth // BLOCK * _BYTES_OF_BLOCK)
-    steps = context.temporary(op, rows * (depth // BLOCK + 1) * _BYTES_OF_SCALE)
-    context.call(
-        op,
-        Kernel("block_q4.h", "block_q4_split"),
-        {"depth": depth},
-        (TensorRef(operand(op, 0)), split, steps),
-        (split.tensor, steps.tensor),
-        tasks=rows,
+    product = BlockProduct(
+        rows=operand(op, 0).elements // depth,
+        units=units,
+        depth=depth,
+        block=form.block,
+        bits=4,
+        clamp=CLAMPS[activation_of(op)],
     )
-    context.call(
-        op,
-        Kernel("block_q4.h", "block_q4", (vectors,)),
-        {
-            "rows": rows,
-            "depth": depth,
-            "units": units,
-            "per_scale": form.block // BLOCK,
-            "low": low,
-            "high": high,
-        },
-        (
-            split,
-            context.constant(_pack(form.values, vectors, lanes, is_signed=signed)),
-            context.constant(_pack_scales(form.scales, vectors, lanes)),
-            context.constant(np.pad(biases, (0, -units % width))),
-            TensorRef(op.outputs[0]),
-            steps,
-        ),
-        (op.outputs[0],),
-        tasks=-(-units // width),
+    product.lower(op, context, TensorRef(operand(op, 0)), lambda: _weights(op, form))
+
+
+def _weights(op: Op, form: BlockForm) -> BlockWeights:
+    bias, units = constant_floats(op.input(2)), len(form.values)
+    return BlockWeights(
+        values=(form.values + np.int8(8)).astype(np.uint8),
+        scales=form.scales,
+        offsets=np.zeros_like(form.scales, np.int8),
+        biases=np.zeros(units, np.float32) if bias is None else bias.reshape(-1),
     )
 
 
