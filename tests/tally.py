@@ -6,9 +6,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Found = TypeVar("Found")
 
 
 class TallyError(Exception):
@@ -64,20 +67,38 @@ def go_on(
     tally: Tally,
     total: int,
     size: int,
-    attempt: Callable[[int, int], None],
+    attempt: Callable[[int, int], Found],
+    *,
+    add: Callable[[Found], None] = lambda found: None,
     seconds: float | None = None,
+    jobs: int = 1,
 ) -> None:
     """Try the parts that are left, each of `size` cases, and save after each.
 
+    Parts count in their order: what ends early waits for those before it, and is tried again by
+    the next run where one of them raises.
+
     Args:
-        attempt: Tries so many cases from a number on, and adds to `tally.found`; what it raises
-            ends the run, and its part is tried again by the next.
+        attempt: Tries so many cases from a number on; what it raises ends the run.
+        add: Adds what a part found to `tally.found`.
         seconds: No part starts after that much wall time.
+        jobs: How many parts are tried at a time, each on a thread.
     """
-    start = time.monotonic()
-    while tally.done < total and (seconds is None or time.monotonic() - start < seconds):
-        begin, count = time.monotonic(), min(size, total - tally.done)
-        attempt(tally.done, count)
-        tally.done += count
-        tally.seconds += time.monotonic() - begin
-        tally.save()
+    begin = time.monotonic()
+
+    def part(first: int) -> tuple[int, Found] | None:
+        if seconds is not None and time.monotonic() - begin >= seconds:
+            return None
+        count = min(size, total - first)
+        return count, attempt(first, count)
+
+    before, firsts = tally.seconds, range(tally.done, total, size)
+    with ThreadPoolExecutor(jobs) as pool:
+        for tried in pool.map(part, firsts) if jobs > 1 else map(part, firsts):
+            if tried is None:
+                break
+            count, found = tried
+            add(found)
+            tally.done += count
+            tally.seconds = before + time.monotonic() - begin
+            tally.save()

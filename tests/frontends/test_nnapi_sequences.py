@@ -1,16 +1,21 @@
 """Any sequence of calls, sensible or not: each ends in a result code, and none ends the process.
 
-`python -m tests.frontends.test_nnapi_sequences --sequences 100000` tries more of them; with
-`--tally FILE`, the next run goes on where this one ended.
+`python -m tests.frontends.test_nnapi_sequences --sequences 100000` tries more of them, with
+`--jobs N` in so many processes; with `--tally FILE`, the next run goes on where this one ended.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -261,6 +266,29 @@ def test_sequences_of_several_runs_add_up(tmp_path: Path) -> None:
         main(["--sequences", "x"], attempt)
 
 
+def end_process(first: int, count: int) -> None:
+    os._exit(7)
+
+
+def test_sequences_in_several_processes_add_up_and_one_that_dies_is_told(tmp_path: Path) -> None:
+    given = ["--sequences", str(3 * PART), "--tally", str(tmp_path / "tally"), "--jobs", "2"]
+    with pytest.raises(BrokenProcessPool):
+        main(given, end_process)
+    main(given, print)
+    assert '"done": 300' in (tmp_path / "tally").read_text()
+
+
+def in_process(
+    pool: ProcessPoolExecutor, attempt: Callable[[int, int], None], first: int, count: int
+) -> None:
+    """An attempt in a process of a pool.
+
+    Raises:
+        BrokenProcessPool: The process died of it.
+    """
+    pool.submit(attempt, first, count).result()
+
+
 def main(
     arguments: Sequence[str] | None = None, attempt: Callable[[int, int], None] = try_sequences
 ) -> None:
@@ -269,11 +297,16 @@ def main(
     parser.add_argument("--sequences", type=int, default=1000)
     parser.add_argument("--seconds", type=float, help="start no part after that time")
     parser.add_argument("--tally", type=Path, help="JSON file of what earlier runs tried")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     options = parser.parse_args(arguments)
-    about = {"proof": "nnapi sequences"}
-    with tempfile.TemporaryDirectory() as folder:
+    about, jobs = {"proof": "nnapi sequences"}, options.jobs
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(jobs, get_context("spawn")) as pool,
+    ):
         tally = Tally.opened(options.tally or Path(folder) / "tally", about)
-        go_on(tally, options.sequences, PART, attempt, options.seconds)
+        tried = partial(in_process, pool, attempt) if jobs > 1 else attempt
+        go_on(tally, options.sequences, PART, tried, seconds=options.seconds, jobs=jobs)
     sys.stdout.write(
         f"{tally.done} sequences in {tally.seconds:.0f} s: "
         "no crash, no hang, no error without a code\n"

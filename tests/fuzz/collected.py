@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.engine import CASES_PER_WORKER, Report, Request, fuzz, fuzz_side_by_side
+from tests.fuzz.engine import CASES_PER_WORKER, Report, Request, fuzz
 from tests.tally import Tally, go_on
 
 
@@ -23,12 +23,17 @@ def collect(request: Request, jobs: int, path: Path) -> Report:
     tally = Tally.opened(path, about)
     whole = from_json(tally.found)
 
-    def attempt(first: int, count: int) -> None:
-        own = replace(request, start=request.start + first, count=count, seconds=None)
-        whole.add(fuzz_side_by_side(own, jobs) if jobs > 1 else fuzz(own))
+    def attempt(first: int, count: int) -> Report:
+        start = request.start + first
+        folder = request.folder / str(start)
+        return fuzz(replace(request, folder=folder, start=start, count=count, seconds=None))
+
+    def add(part: Report) -> None:
+        whole.add(part)
         tally.found = as_json(whole)
 
-    go_on(tally, request.count, CASES_PER_WORKER * jobs, attempt, request.seconds)
+    size, seconds = CASES_PER_WORKER, request.seconds
+    go_on(tally, request.count, size, attempt, add=add, seconds=seconds, jobs=jobs)
     whole.seconds = tally.seconds
     return whole
 
