@@ -7,7 +7,8 @@ from pathlib import Path
 
 from bench.arguments import add_target, parser
 from bench.steps import profile
-from circlet.backends.cpu.tuning.variants import VARIANTS, Variant
+from circlet.backends.cpu.tuning.variant import Variant
+from circlet.backends.cpu.tuning.variants import VARIANTS
 from circlet.profiling.roofline import TimedWork
 from circlet.target.targets import missing_on_host, parse_target
 

@@ -14,7 +14,7 @@ from circlet.errors import InputError
 from circlet.pareto.evaluate import evaluate
 from circlet.pareto.find import Evaluate, SearchRequest, identity, space_of
 from circlet.pareto.journal import Journal
-from circlet.placement.problem import Crossing, Problem, Setting, Step, Unit
+from circlet.placement.problem import Crossing, Group, Problem, Setting, Step
 from circlet.placement.search.front import Point
 from circlet.placement.search.space import Genome, Space
 from circlet.regular_files import write_file
@@ -88,15 +88,15 @@ def names_in(folder: Path) -> list[str]:
 
 
 def _space_dict(space: Space) -> dict[str, object]:
-    return {"groups": space.groups, "problems": [_problem_dict(p) for p in space.problems]}
+    return {"groups": space.genes, "problems": [_problem_dict(p) for p in space.problems]}
 
 
 def _problem_dict(problem: Problem) -> dict[str, object]:
     return {
-        "units": [unit._asdict() for unit in problem.units],
+        "units": [group._asdict() for group in problem.groups],
         "backends": problem.backends,
         "setting": problem.setting._asdict(),
-        "steps": [step._asdict() for step in problem.steps],
+        "steps": [{"unit": step.group, "after": step.after} for step in problem.steps],
         "values": [value._asdict() for value in problem.values],
         "base_bytes": problem.base_bytes,
         **{name: getattr(problem, name).tolist() for name in _ARRAYS},
@@ -104,8 +104,8 @@ def _problem_dict(problem: Problem) -> dict[str, object]:
 
 
 def _space(found: dict[str, Any]) -> Space:
-    groups = tuple(tuple(group) for group in found["groups"])
-    return Space(tuple(map(_problem, found["problems"])), groups)
+    genes = tuple(tuple(gene) for gene in found["groups"])
+    return Space(tuple(map(_problem, found["problems"])), genes)
 
 
 def _problem(entry: dict[str, Any]) -> Problem:
@@ -113,10 +113,10 @@ def _problem(entry: dict[str, Any]) -> Problem:
     count = len(entry["backends"])
     arrays["transfer_ns"] = arrays["transfer_ns"].reshape(len(entry["values"]), count, count)
     return Problem(
-        units=tuple(Unit(**{**u, "sources": tuple(u["sources"])}) for u in entry["units"]),
+        groups=tuple(Group(**{**u, "sources": tuple(u["sources"])}) for u in entry["units"]),
         backends=tuple(entry["backends"]),
         setting=Setting(**entry["setting"]),
-        steps=tuple(Step(**{**s, "after": tuple(s["after"])}) for s in entry["steps"]),
+        steps=tuple(Step(s["unit"], tuple(s["after"])) for s in entry["steps"]),
         values=tuple(Crossing(**{**v, "readers": tuple(v["readers"])}) for v in entry["values"]),
         base_bytes=entry["base_bytes"],
         **arrays,

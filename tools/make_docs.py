@@ -17,7 +17,8 @@ from circlet import errors
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.control import is_control
 from circlet.backends.cpu.lowering import LOWERINGS
-from circlet.backends.cpu.tuning.variants import VARIANTS, Numerics, Variant
+from circlet.backends.cpu.tuning.variant import Numerics, Variant
+from circlet.backends.cpu.tuning.variants import VARIANTS
 from circlet.errors import CircletError
 from circlet.ir import Op, Origin
 from circlet.limits import DEFAULT_LIMITS, Limits

@@ -93,5 +93,5 @@ def _point(trial: FrozenTrial, space: Space) -> Point:
 
 
 def _space(about: Mapping[str, Any]) -> Space:
-    units = tuple((tuple(sources), tuple(choices)) for sources, choices in about["units"])
-    return Space(units, tuple(about["backends"]), tuple(about["threads"]), tuple(about["levels"]))
+    groups = tuple((tuple(sources), tuple(choices)) for sources, choices in about["units"])
+    return Space(groups, tuple(about["backends"]), tuple(about["threads"]), tuple(about["levels"]))

@@ -1,4 +1,4 @@
-"""What a search may choose: a backend for each unit of a network, threads and level."""
+"""What a search may choose: a backend for each group of a network, threads and level."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
 from circlet.errors import InputError
 from circlet.options import Options
-from circlet.pareto.units import sources_of, units_of
+from circlet.pareto.groups import groups_of, sources_of
 from circlet.placement.interface import Supported
 from circlet.placement.problem import Configuration, Setting
 from circlet.struct import Struct
@@ -26,21 +26,21 @@ class Space(Struct):
     """The configurations of a network on one class of machines.
 
     Attributes:
-        units: Names of source operators that are placed together, and the backends that take them.
+        groups: Names of source operators that are placed together, and the backends that take them.
         backends: Backends in order of preference.
         threads, levels: What a session may be given; the first of each is where a search starts.
     """
 
-    units: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    groups: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     backends: tuple[str, ...]
     threads: tuple[int, ...]
     levels: tuple[str, ...]
 
     def parameters(self) -> dict[str, tuple[object, ...]]:
         """The choices by name, without those that leave nothing to choose."""
-        units = {f"unit{n}": choices for n, (_, choices) in enumerate(self.units)}
+        groups = {f"unit{n}": choices for n, (_, choices) in enumerate(self.groups)}
         every: dict[str, tuple[object, ...]] = {
-            **units,
+            **groups,
             "threads": self.threads,
             "level": self.levels,
         }
@@ -50,7 +50,7 @@ class Space(Struct):
         """The configuration of one choice for each parameter."""
         placement = {
             source: str(chosen.get(f"unit{n}", choices[0]))
-            for n, (sources, choices) in enumerate(self.units)
+            for n, (sources, choices) in enumerate(self.groups)
             for source in sources
             if choices
         }
@@ -93,15 +93,15 @@ def space_of(model: Path, options: Options, threads: Sequence[int], levels: Sequ
         plan(Template.read(model, options), options._replace(backend_of=(), level=level))
         for level in levels
     ]
-    names = units_of([[row.op for row in each.placed] for each in planned])
-    number_of = {source: number for number, unit in enumerate(names) for source in unit}
+    names = groups_of([[row.op for row in each.placed] for each in planned])
+    number_of = {source: number for number, group in enumerate(names) for source in group}
     refused: list[set[str]] = [set() for _ in names]
     for each in planned:
         for row in each.placed:
-            unit = number_of[sources_of(row.op)[0]]
+            group = number_of[sources_of(row.op)[0]]
             for compiler in each.compilers:
                 if not isinstance(compiler.supports(row.op), Supported):
-                    refused[unit].add(compiler.name)
+                    refused[group].add(compiler.name)
     takers = [tuple(n for n in options.backends if n not in out) for out in refused]
-    units = tuple(zip(names, takers, strict=True))
-    return Space(units, options.backends, tuple(threads), tuple(levels))
+    groups = tuple(zip(names, takers, strict=True))
+    return Space(groups, options.backends, tuple(threads), tuple(levels))

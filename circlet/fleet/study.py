@@ -241,7 +241,8 @@ def _sampler(name: str, seed: int) -> BaseSampler:
 
 
 def _plain(space: Space) -> object:
-    return json.loads(json.dumps(space._asdict()))
+    fields = space._asdict()
+    return json.loads(json.dumps({"units": fields.pop("groups"), **fields}))
 
 
 def _finite(found: dict[str, object]) -> dict[str, object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from circlet.errors import InputError, check_type
 from circlet.frontends.builtin_errors import also, raised_as
@@ -173,12 +172,7 @@ class Environment:
     def __enter__(self) -> Environment:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

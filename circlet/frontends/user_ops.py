@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from types import TracebackType
 
 from circlet.errors import InputError, check_type
 from circlet.formats.options import register_custom_options, unregister_custom_options
@@ -28,12 +27,7 @@ class Registration:
     def __enter__(self) -> Registration:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.unregister()
 
 

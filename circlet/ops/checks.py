@@ -23,6 +23,16 @@ def rank_is(index: int, rank: int, name: str) -> Rule:
     return Rule(f"{name}_rank", holds, f"the {name} must have {rank} dimensions")
 
 
+def has_last_axis(index: int) -> Rule:
+    """Rule: input `index` is no scalar, where the file says how many dimensions it has."""
+
+    def holds(op: Op) -> bool:
+        tensor = operand(op, index)
+        return not tensor.has_rank or len(tensor.shape) > 0
+
+    return Rule("last-axis", holds, "the input needs a last axis")
+
+
 def image_shape(tensor: Tensor) -> Shape:
     """The four sizes of an image tensor, all unknown where its rank is."""
     return tensor.shape if tensor.has_rank else (None,) * 4

@@ -21,22 +21,11 @@ from circlet.ops.weighted import (
     factor_in_reach,
     has_float_weights_as_bytes,
     real_weights,
+    weighted_forms,
 )
 
 _DEPTHWISE_FILTERS = 3  # the axis of filters
-FORMS = tuple(
-    f"{data} {weights} {bias} -> {data}"
-    for data, weights, wide in (
-        ("FLOAT32", "FLOAT32", "FLOAT32"),
-        ("UINT8", "UINT8", "INT32"),
-        ("INT8", "INT8", "INT32"),
-        ("INT16", "INT8", "INT64"),
-        ("INT16", "INT8", "INT32"),
-        ("FLOAT32", "INT8", "FLOAT32"),
-        ("FLOAT32", "UINT8", "FLOAT32"),
-    )
-    for bias in (wide, "_")
-)
+FORMS = weighted_forms("{data} {weights} {bias} -> {data}", ("FLOAT32", "UINT8", "FLOAT32"))
 
 
 @dataclass(frozen=True)

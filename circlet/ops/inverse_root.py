@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
-from circlet.ops import lut16
+from circlet.ops import checks, lut16
 from circlet.ops.elementwise import element_cost, evaluate_scalar, unary
 from circlet.ops.expr import Scalar, Var, call
 from circlet.ops.gemmlowp import high_mul, wrap
@@ -211,11 +211,7 @@ register(
         infer=same_as_first,
         evaluate=_evaluate_norm,
         rules=(
-            Rule(
-                "last-axis",
-                lambda op: not operand(op, 0).has_rank or len(operand(op, 0).shape) > 0,
-                "the input needs a last axis",
-            ),
+            checks.has_last_axis(0),
             Rule(
                 "activation",
                 lambda op: activation_of(op) == "NONE",

@@ -99,35 +99,21 @@ _PAD_RULES = (
     Rule("fill-scale", _fill_shares_scale, "the value must share the input's scale"),
 )
 
-register(
-    OpDef(
-        kind="PAD",
-        arity=(2, 2),
-        required=2,
-        dtypes=("* INT32 -> *", "* INT64 -> *"),
-        infer=infer_ranked(_infer_pad),
-        evaluate=_evaluate_pad,
-        identity=holds_only(1, 0),
-        shape_inputs=(1,),
-        rules=_PAD_RULES,
-        quant=QuantRule(same_as_input=True),
+for _kind, _most, _fill in (("PAD", 2, ""), ("PADV2", 3, " *")):
+    register(
+        OpDef(
+            kind=_kind,
+            arity=(2, _most),
+            required=2,
+            dtypes=tuple(f"* {sizes}{_fill} -> *" for sizes in ("INT32", "INT64")),
+            infer=infer_ranked(_infer_pad),
+            evaluate=_evaluate_pad,
+            identity=holds_only(1, 0),
+            shape_inputs=(1,),
+            rules=_PAD_RULES,
+            quant=QuantRule(same_as_input=True),
+        )
     )
-)
-
-register(
-    OpDef(
-        kind="PADV2",
-        arity=(2, 3),
-        required=2,
-        dtypes=("* INT32 * -> *", "* INT64 * -> *"),
-        infer=infer_ranked(_infer_pad),
-        evaluate=_evaluate_pad,
-        identity=holds_only(1, 0),
-        shape_inputs=(1,),
-        rules=_PAD_RULES,
-        quant=QuantRule(same_as_input=True),
-    )
-)
 
 
 def permutation(op: Op) -> tuple[int, ...] | None:

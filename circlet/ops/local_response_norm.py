@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.ir import Op
+from circlet.ops import checks
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, moves_bytes, register
 from circlet.ops.operands import operand, present, same_as_first
 
@@ -61,11 +62,7 @@ register(
         dtypes=("FLOAT32 -> FLOAT32",),
         infer=same_as_first,
         rules=(
-            Rule(
-                "last-axis",
-                lambda op: not operand(op, 0).has_rank or len(operand(op, 0).shape) > 0,
-                "the input needs a last axis",
-            ),
+            checks.has_last_axis(0),
             Rule(
                 "radius",
                 lambda op: op.attributes(LocalResponseNormAttrs).radius >= 0,

@@ -14,7 +14,7 @@ from circlet.ops.convolve import convolve_transposed
 from circlet.ops.geometry import UNPADDED, Padding, Window, Window2D
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import affine, known_ints, moves_bytes, operand, present
-from circlet.ops.weighted import centred_int16, evaluate_weighted, factor_in_reach
+from circlet.ops.weighted import centred_int16, evaluate_weighted, factor_in_reach, weighted_forms
 
 _SHAPE, _WEIGHTS, _DATA, _BIAS = range(4)
 
@@ -110,18 +110,7 @@ TRANSPOSE_CONV = register(
         attrs=TransposeConvAttrs,
         arity=(3, 4),
         required=3,
-        dtypes=tuple(
-            f"INT32 {weights} {data} {bias} -> {data}"
-            for data, weights, wide in (
-                ("FLOAT32", "FLOAT32", "FLOAT32"),
-                ("UINT8", "UINT8", "INT32"),
-                ("INT8", "INT8", "INT32"),
-                ("INT16", "INT8", "INT64"),
-                ("INT16", "INT8", "INT32"),
-                ("FLOAT32", "INT8", "FLOAT32"),
-            )
-            for bias in (wide, "_")
-        ),
+        dtypes=weighted_forms("INT32 {weights} {data} {bias} -> {data}"),
         infer=_infer,
         rules=(
             checks.rank_is(_DATA, 4, "input"),

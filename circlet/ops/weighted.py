@@ -29,6 +29,28 @@ from circlet.ops.requantize import (
 
 _STEPS = 16  # of a sum that is requantised
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
+_TYPES = (  # of the data and the result, the weights, and a bias
+    ("FLOAT32", "FLOAT32", "FLOAT32"),
+    ("UINT8", "UINT8", "INT32"),
+    ("INT8", "INT8", "INT32"),
+    ("INT16", "INT8", "INT64"),
+    ("INT16", "INT8", "INT32"),
+    ("FLOAT32", "INT8", "FLOAT32"),
+)
+
+
+def weighted_forms(form: str, *more: tuple[str, str, str]) -> tuple[str, ...]:
+    """Forms as `OpDef.dtypes` has them of a kind that sums by weights, with a bias and without.
+
+    Args:
+        form: With `{data}`, `{weights}` and `{bias}` in it.
+        more: Types of data, weights and bias beside the usual ones.
+    """
+    return tuple(
+        form.format(data=data, weights=weights, bias=bias)
+        for data, weights, wide in (*_TYPES, *more)
+        for bias in (wide, "_")
+    )
 
 
 def real_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray[np.float64]:

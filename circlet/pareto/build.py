@@ -10,8 +10,8 @@ import numpy as np
 from circlet.errors import PlacementError, UnsupportedOp, UnsupportedOpsError
 from circlet.ir import Op, Tensor
 from circlet.ops import dtype_text
-from circlet.pareto.units import dependencies, sources_of, units_of
-from circlet.placement.problem import Costs, Crossing, Problem, Setting, Step, Unit
+from circlet.pareto.groups import dependencies, groups_of, sources_of
+from circlet.placement.problem import Costs, Crossing, Group, Problem, Setting, Step
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def problems_of(
     settings: Sequence[Setting],
     fixed_bytes: Callable[[str], float] = lambda _: 0.0,
 ) -> list[Problem]:
-    """A problem for each setting, all over the same units.
+    """A problem for each setting, all over the same groups.
 
     Args:
         levels: One for each level that the settings name.
@@ -44,7 +44,7 @@ def problems_of(
     Raises:
         UnsupportedOpsError: Ops that none of the backends takes, all in one report.
     """
-    names = units_of([level.ops for level in levels])
+    names = groups_of([level.ops for level in levels])
     by_name = {level.name: _Builder(level, names, backends) for level in levels}
     fixed = np.array([fixed_bytes(backend) for backend in backends], float)
     return [by_name[setting.level].problem(setting, fixed) for setting in settings]
@@ -58,10 +58,10 @@ class _Builder:
     ) -> None:
         self._level, self._backends = level, tuple(backends)
         number_of = {source: number for number, names_ in enumerate(names) for source in names_}
-        self._unit_of = {op: number_of[sources_of(op)[0]] for op in level.ops}
+        self._group_of = {op: number_of[sources_of(op)[0]] for op in level.ops}
         self._names = names
-        self._values = _values(level.ops, self._unit_of)
-        self._steps = _steps(level.ops, self._unit_of)
+        self._values = _values(level.ops, self._group_of)
+        self._steps = _steps(level.ops, self._group_of)
 
     def problem(self, setting: Setting, fixed: np.ndarray) -> Problem:
         """The problem of a setting."""
@@ -75,7 +75,7 @@ class _Builder:
                         cost = costs.transfer_ns(value.size_bytes, writer, reader)
                         transfer[number, i, j] = cost
         return Problem(
-            self._units(time),
+            self._groups(time),
             backends,
             setting,
             time,
@@ -93,34 +93,34 @@ class _Builder:
     def _operators(
         self, threads: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[tuple[int, int], str]]:
-        """Times, bytes, whether times were measured, and why backends refuse units."""
+        """Times, bytes, whether times were measured, and why backends refuse groups."""
         shape = len(self._names), len(self._backends)
         time, held = np.zeros(shape), np.zeros(shape)
         measured = np.ones(shape, bool)
         reasons: dict[tuple[int, int], str] = {}
         costs = self._level.costs
-        for op, unit in self._unit_of.items():
+        for op, group in self._group_of.items():
             for number, backend in enumerate(self._backends):
                 try:
                     found = costs.operator_ns(op, backend, threads)
                 except PlacementError as error:
-                    reasons.setdefault((unit, number), f"{op.name} ({op.label}): {error.why}")
-                    time[unit, number] = np.inf
+                    reasons.setdefault((group, number), f"{op.name} ({op.label}): {error.why}")
+                    time[group, number] = np.inf
                     continue
-                time[unit, number] += max(found.ns, 0.0)
-                measured[unit, number] &= found.measured
-                held[unit, number] += costs.operator_bytes(op, backend, threads)
+                time[group, number] += max(found.ns, 0.0)
+                measured[group, number] &= found.measured
+                held[group, number] += costs.operator_bytes(op, backend, threads)
         self._check(time, reasons)
-        absent = [unit for unit in range(shape[0]) if unit not in set(self._unit_of.values())]
+        absent = [group for group in range(shape[0]) if group not in set(self._group_of.values())]
         time[absent, 1:] = np.inf  # passes of this level left nothing of them to place
         return time, held, measured, reasons
 
     def _check(self, time: np.ndarray, reasons: dict[tuple[int, int], str]) -> None:
-        """See that each unit has a backend that takes all of it."""
+        """See that each group has a backend that takes all of it."""
         homeless = set(np.flatnonzero(~np.isfinite(time).any(1)).tolist())
         if homeless:
-            ops = [op for op, unit in self._unit_of.items() if unit in homeless]
-            why = {unit: [r for (u, _), r in reasons.items() if u == unit] for unit in homeless}
+            ops = [op for op, group in self._group_of.items() if group in homeless]
+            why = {group: [r for (u, _), r in reasons.items() if u == group] for group in homeless}
             raise UnsupportedOpsError(
                 [
                     UnsupportedOp(
@@ -128,18 +128,18 @@ class _Builder:
                         op.label,
                         op.version,
                         dtype_text(op),
-                        "; ".join(dict.fromkeys(why[self._unit_of[op]])),
+                        "; ".join(dict.fromkeys(why[self._group_of[op]])),
                     )
                     for op in ops
                 ]
             )
 
-    def _units(self, time: np.ndarray) -> tuple[Unit, ...]:
+    def _groups(self, time: np.ndarray) -> tuple[Group, ...]:
         ops: list[list[Op]] = [[] for _ in self._names]
-        for op, unit in self._unit_of.items():
-            ops[unit].append(op)
+        for op, group in self._group_of.items():
+            ops[group].append(op)
         return tuple(
-            Unit(names, members[0].label if members else "", _bytes_of(members))
+            Group(names, members[0].label if members else "", _bytes_of(members))
             for names, members in zip(self._names, ops, strict=True)
         )
 
@@ -150,33 +150,33 @@ def _bytes_of(ops: Sequence[Op]) -> int:
     return sum(tensor.size_bytes for tensor in tensors)
 
 
-def _steps(ops: Sequence[Op], unit_of: dict[Op, int]) -> tuple[Step, ...]:
-    """The ops by their units, in the order of the network; by units where that is none."""
+def _steps(ops: Sequence[Op], group_of: dict[Op, int]) -> tuple[Step, ...]:
+    """The ops by their groups, in the order of the network; by groups where that is none."""
     position = {op: number for number, op in enumerate(ops)}
     in_order = all(position[a] < position[b] for a, b in dependencies(ops))
-    order = ops if in_order else sorted(ops, key=lambda op: unit_of[op])
+    order = ops if in_order else sorted(ops, key=lambda op: group_of[op])
     place = {op: number for number, op in enumerate(order)}
     after: list[set[int]] = [set() for _ in order]
     for first, second in dependencies(ops):
         after[place[second]].add(place[first])
     return tuple(
-        Step(unit_of[op], tuple(sorted(before))) for op, before in zip(order, after, strict=True)
+        Step(group_of[op], tuple(sorted(before))) for op, before in zip(order, after, strict=True)
     )
 
 
-def _values(ops: Sequence[Op], unit_of: dict[Op, int]) -> tuple[Crossing, ...]:
-    """What units hand on to others, in the order in which it is made."""
+def _values(ops: Sequence[Op], group_of: dict[Op, int]) -> tuple[Crossing, ...]:
+    """What groups hand on to others, in the order in which it is made."""
     readers: dict[Tensor, set[int]] = {}
     for op in ops:
         for tensor in op.inputs:
             if tensor is not None:
-                readers.setdefault(tensor, set()).add(unit_of[op])
+                readers.setdefault(tensor, set()).add(group_of[op])
     found = []
     for op in ops:
         for tensor in op.outputs:
-            others = tuple(sorted(readers.get(tensor, set()) - {unit_of[op]}))
+            others = tuple(sorted(readers.get(tensor, set()) - {group_of[op]}))
             if others and not tensor.is_variable:
-                found.append(Crossing(unit_of[op], others, tensor.size_bytes))
+                found.append(Crossing(group_of[op], others, tensor.size_bytes))
     return tuple(found)
 
 

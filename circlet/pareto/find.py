@@ -268,7 +268,7 @@ class _Search:
         return ParetoFront(
             name,
             names,
-            tuple(unit.sources for unit in self.space.problems[0].units),
+            tuple(group.sources for group in self.space.problems[0].groups),
             tuple(front),
             tuple(others),
             single,

@@ -20,6 +20,7 @@ from circlet.struct import Struct
 
 FORMAT = "circlet-front"
 VERSION = 1
+_KEYS = {"groups": "units"}  # fields that have another name in files
 BEST = ("time", "memory")
 
 
@@ -53,7 +54,7 @@ class ParetoFront:
     Attributes:
         model: Name of the network.
         backends: What operators could be placed on.
-        units: Source names that are placed together.
+        groups: Source names that are placed together.
         points: The front, by rising time.
         others: All other points that were measured, failures included.
         best_single: The fastest single backend.
@@ -69,7 +70,7 @@ class ParetoFront:
 
     model: str
     backends: tuple[str, ...]
-    units: tuple[tuple[str, ...], ...]
+    groups: tuple[tuple[str, ...], ...]
     points: tuple[FrontPoint, ...]
     others: tuple[FrontPoint, ...] = ()
     best_single: FrontPoint | None = None
@@ -133,7 +134,7 @@ def as_dict(front: ParetoFront) -> dict[str, object]:
         "version": VERSION,
         "model": front.model,
         "backends": list(front.backends),
-        "units": [list(unit) for unit in front.units],
+        _KEYS["groups"]: [list(group) for group in front.groups],
         "points": [_point_dict(point) for point in front.points],
         "others": [_point_dict(point) for point in front.others],
         "best_single": None if best is None else _point_dict(best),
@@ -183,13 +184,13 @@ def read_front(path: Path) -> ParetoFront:
 
 def _front(found: Mapping[str, object]) -> ParetoFront:
     check_format(found, FORMAT, VERSION)
-    fields = {name: found[name] for name in ParetoFront.__dataclass_fields__}
+    fields = {name: found[_KEYS.get(name, name)] for name in ParetoFront.__dataclass_fields__}
     fields["points"] = tuple(map(_point_of, fields["points"]))  # type: ignore[call-overload]
     fields["others"] = tuple(map(_point_of, fields["others"]))  # type: ignore[call-overload]
     best = fields["best_single"]
     fields["best_single"] = None if best is None else _point_of(best)  # type: ignore[arg-type]
     fields["backends"] = tuple(fields["backends"])  # type: ignore[arg-type]
-    fields["units"] = tuple(tuple(unit) for unit in fields["units"])  # type: ignore[attr-defined]
+    fields["groups"] = tuple(tuple(group) for group in fields["groups"])  # type: ignore[attr-defined]
     fields["reference"] = tuple(map(_number, fields["reference"]))  # type: ignore[call-overload]
     return ParetoFront(**fields)  # type: ignore[arg-type]
 

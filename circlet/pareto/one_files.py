@@ -27,11 +27,11 @@ MODES = ("index", "name")
 
 
 def symbols_of(problem: Problem, mode: str = "index") -> tuple[list[int], list[str]]:
-    """The symbol of each unit, and the name of each symbol, in the order of the network."""
+    """The symbol of each group, and the name of each symbol, in the order of the network."""
     names: dict[tuple[object, ...], int] = {}
     found = []
-    for unit in problem.units:
-        key = (unit.kind,) if mode == "name" else (unit.kind, unit.size_bytes)
+    for group in problem.groups:
+        key = (group.kind,) if mode == "name" else (group.kind, group.size_bytes)
         found.append(names.setdefault(key, len(names)))
     return found, [str(key[0]) for key in names]
 
@@ -58,7 +58,7 @@ def number_of(vector: Sequence[int], backends: int) -> int:
 
 
 def one_dump(front: ParetoFront, *, sampled: bool = False) -> dict[str, object]:
-    """A front as ONE's files have it: each unit is a symbol of its own.
+    """A front as ONE's files have it: each group is a symbol of its own.
 
     Args:
         sampled: Whether in the shape of its samplers, rather than in that of its brute force.
@@ -67,13 +67,13 @@ def one_dump(front: ParetoFront, *, sampled: bool = False) -> dict[str, object]:
     solutions, configs = [], {}
     for point in front.points:
         placement = point.configuration.placement
-        vector = [front.backends.index(placement[unit[0]]) for unit in front.units]
+        vector = [front.backends.index(placement[group[0]]) for group in front.groups]
         number = number_of(vector, len(front.backends))
         values = point.point[0] / 1e6, point.point[1] / 1024, number
         solutions.append(dict(zip(keys, values, strict=True)))
         configs[str(number)] = _environment(front.backends, vector)
-    opmap = list(range(len(front.units)))
-    names = [";".join(unit) for unit in front.units]
+    opmap = list(range(len(front.groups)))
+    names = [";".join(group) for group in front.groups]
     dump: dict[str, object] = {"solutions": solutions, "oplist": names}
     if sampled:
         return {**dump, "mode": "index", "configs": configs, "oplist": opmap}
@@ -115,7 +115,7 @@ def read_one(path: Path, request: SearchRequest) -> ParetoFront:
     return ParetoFront(
         path.name,
         problem.backends,
-        tuple(unit.sources for unit in problem.units),
+        tuple(group.sources for group in problem.groups),
         tuple(front),
         tuple(others),
         strategy="read",
@@ -138,7 +138,7 @@ def _solution(row: Mapping[str, float]) -> tuple[float, float, int]:
 
 
 def _symbols(found: Mapping[str, object], problem: Problem, path: Path) -> list[int]:
-    """The symbol of each unit, by the map of the file, or by kinds where it has none."""
+    """The symbol of each group, by the map of the file, or by kinds where it has none."""
     listed = found.get("opmap")
     if listed is None and found.get("mode") == "index":
         listed = found.get("oplist")
@@ -146,11 +146,11 @@ def _symbols(found: Mapping[str, object], problem: Problem, path: Path) -> list[
         symbols = [int(number) for number in listed]
     else:
         symbols, _ = symbols_of(problem, "name")
-    if len(symbols) != len(problem.units) or min(symbols) < 0:
+    if len(symbols) != len(problem.groups) or min(symbols) < 0:
         raise InputError(
             "solutions are of another network",
             where=str(path),
-            why=f"{len(symbols)} operators instead of {len(problem.units)}",
+            why=f"{len(symbols)} operators instead of {len(problem.groups)}",
             fix="give the network and the level that they were found for",
         )
     return symbols

@@ -131,7 +131,7 @@ class Measurement(Struct):
         return self.time_ns, self.memory_bytes
 
 
-class Unit(Struct):
+class Group(Struct):
     """Operators that are placed together, because they share operators of the user's file.
 
     Attributes:
@@ -146,11 +146,11 @@ class Unit(Struct):
 
 
 class Crossing(Struct):
-    """A value that units hand on.
+    """A value that groups hand on.
 
     Attributes:
-        writer: The unit that computes it, -1 for an input of the network.
-        readers: Other units that read it, in order.
+        writer: The group that computes it, -1 for an input of the network.
+        readers: Other groups that read it, in order.
         size_bytes: Its size.
     """
 
@@ -163,11 +163,11 @@ class Step(Struct):
     """One op of the optimised network.
 
     Attributes:
-        unit: The unit that it belongs to.
+        group: The group that it belongs to.
         after: Steps that run before it.
     """
 
-    unit: int
+    group: int
     after: tuple[int, ...]
 
 
@@ -175,24 +175,24 @@ class Step(Struct):
 class Problem:
     """A network to be placed at one setting.
 
-    Units and steps stand in an order in which they may run. With U units, B backends, V values:
+    Groups and steps stand in an order in which they may run. With G groups, B backends, V values:
 
     Attributes:
-        units, backends: What is placed, and where.
+        groups, backends: What is placed, and where.
         setting: Threads, level and the like.
-        time_ns: (U, B) times, infinite where the backend does not take the unit.
-        held_bytes: (U, B) what the unit holds in memory beyond activations.
-        steps: The ops of the units.
-        values: What units hand on.
+        time_ns: (G, B) times, infinite where the backend does not take the group.
+        held_bytes: (G, B) what the group holds in memory beyond activations.
+        steps: The ops of the groups.
+        values: What groups hand on.
         transfer_ns: (V, B, B) the time of handing a value from one backend to another.
         partition_ns: (B,) what one partition of the backend costs a run.
         fixed_bytes: (B,) what a backend holds as soon as it is used at all.
         base_bytes: What any placement needs: activations at their peak, inputs and outputs.
-        reasons: Why a backend does not take a unit, by the numbers of both.
-        measured: (U, B) whether times were measured rather than predicted.
+        reasons: Why a backend does not take a group, by the numbers of both.
+        measured: (G, B) whether times were measured rather than predicted.
     """
 
-    units: tuple[Unit, ...]
+    groups: tuple[Group, ...]
     backends: tuple[str, ...]
     setting: Setting
     time_ns: np.ndarray
@@ -208,19 +208,19 @@ class Problem:
 
     @property
     def allowed(self) -> np.ndarray:
-        """(U, B) which backend takes which unit."""
+        """(G, B) which backend takes which group."""
         return np.isfinite(self.time_ns)
 
     def placement(self, choice: np.ndarray) -> dict[str, str]:
-        """A backend for each source operator, from (U,) numbers of backends."""
-        pairs = zip(self.units, choice, strict=True)
-        return {s: self.backends[int(b)] for unit, b in pairs for s in unit.sources}
+        """A backend for each source operator, from (G,) numbers of backends."""
+        pairs = zip(self.groups, choice, strict=True)
+        return {s: self.backends[int(b)] for group, b in pairs for s in group.sources}
 
     def configuration(self, choice: np.ndarray) -> Configuration:
-        """The placement of (U,) numbers of backends with the setting of the problem."""
+        """The placement of (G,) numbers of backends with the setting of the problem."""
         return Configuration(self.placement(choice), self.setting)
 
     def choice(self, placement: Mapping[str, str]) -> np.ndarray:
-        """(U,) numbers of backends of a placement; raises KeyError where it lacks a unit's."""
+        """(G,) numbers of backends of a placement; raises KeyError where it lacks a group's."""
         numbers = {name: number for number, name in enumerate(self.backends)}
-        return np.array([numbers[placement[unit.sources[0]]] for unit in self.units], np.int64)
+        return np.array([numbers[placement[group.sources[0]]] for group in self.groups], np.int64)

@@ -45,7 +45,7 @@ def with_front(report: Report, front: ParetoFront) -> Report:
         InputError: The front is of another network: none of its operators is in the report.
     """
     names = tuple(operator.name for operator in report.source.operators)
-    known = {name for unit in front.units for name in unit}
+    known = {name for group in front.groups for name in group}
     if not known & set(names):
         raise InputError(
             "a front is of another network",

@@ -27,11 +27,11 @@ def files(tmp_path: Path) -> tuple[str, str]:
     model, path = tmp_path / "net.tflite", tmp_path / "front.json"
     model.write_bytes(branches())
     points = (point(10.0, 4.0, "cpu", "O2"), point(20.0, 2.0, "reference", "O0"))
-    units = tuple((name,) for name in NAMES)
+    groups = tuple((name,) for name in NAMES)
     failed = Measurement(float("inf"), float("inf"), error="the outputs are wrong: by 2")
     bad = FrontPoint(Configuration(dict.fromkeys(NAMES, "cpu"), Setting(1, "O0")), failed)
     front = ParetoFront(
-        "net", ("cpu", "reference"), units, points, (bad,), points[0], "auto",
+        "net", ("cpu", "reference"), groups, points, (bad,), points[0], "auto",
         space=64, evaluations=3, reference=(21e3, 5e6), hypervolume=1e9,
     )  # fmt: skip
     write_front(path, front)

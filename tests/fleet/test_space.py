@@ -25,13 +25,13 @@ SPACE = Space(
 
 
 @pytest.mark.smoke
-def test_a_network_has_a_unit_for_each_operator_with_the_backends_that_take_it() -> None:
+def test_a_network_has_a_group_for_each_operator_with_the_backends_that_take_it() -> None:
     found = space_of(MODEL, Options(backends=("cpu", "reference")), [1, 2], ["O2", "O0"])
-    sources = [name for names, _ in found.units for name in names]
+    sources = [name for names, _ in found.groups for name in names]
     assert sorted(sources) == sorted(
         ["conv", "depthwise", "pointwise", "features", "flatten", "classifier", "probabilities"]
     )
-    assert {choices for _, choices in found.units} == {("cpu", "reference")}
+    assert {choices for _, choices in found.groups} == {("cpu", "reference")}
     assert found.parameters()["level"] == ("O2", "O0")
 
 
@@ -68,8 +68,8 @@ def test_what_is_untried_is_found_until_nothing_is_left() -> None:
 
 
 def test_a_large_space_is_drawn_from() -> None:
-    unit = (("x",), ("cpu", "reference"))
-    large = SPACE._replace(units=(unit,) * 64)
+    group = (("x",), ("cpu", "reference"))
+    large = SPACE._replace(groups=(group,) * 64)
     first, second = large.untried(set(), 1), large.untried(set(), 2)
     assert first is not None and second is not None and first != second
     assert large.untried(set(), 1) == first

@@ -24,7 +24,7 @@ from circlet.placement.problem import Configuration, Measurement
 from tests.fleet.test_space import SPACE
 
 SMALL = SPACE._replace(threads=(1,))
-SMALLEST = SMALL._replace(units=SPACE.units[:3])
+SMALLEST = SMALL._replace(groups=SPACE.groups[:3])
 HERE = Machine("here", {"cpu": "x", "cores": "2"})
 THERE = Machine("there", {"cpu": "y", "cores": "2"})
 

@@ -11,6 +11,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
 OPSET, IR_VERSION = 17, 8
+# What the tests give the network `scaled`, and its first output.
+ROWS = np.array([[-1, 2], [3, -4], [5, 6]], np.float32)
+Y = ROWS * np.array([2, -1], np.float32)
 
 
 def floats(name: str, shape: Sequence[object] | None) -> Any:

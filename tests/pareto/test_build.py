@@ -1,4 +1,4 @@
-"""Networks as problems: the units, what they hand on, and partitions as the compiler cuts them."""
+"""Networks as problems: the groups, what they hand on, and partitions as the compiler cuts them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlet.ir import DType, Op
 from circlet.ops.build import builder
 from circlet.options import Options
 from circlet.pareto.build import Level, problems_of
-from circlet.pareto.units import units_of
+from circlet.pareto.groups import groups_of
 from circlet.placement.file import rules_of
 from circlet.placement.problem import Problem, Setting
 from circlet.placement.search.objective import Objective
@@ -42,7 +42,7 @@ def problem_of(model: bytes, **costs: object) -> Problem:
 @pytest.mark.smoke
 def test_values_and_steps_are_those_of_the_network() -> None:
     problem = problem_of(branches())
-    names = [unit.sources[0] for unit in problem.units]
+    names = [group.sources[0] for group in problem.groups]
     assert len(names) == 6 and names[0] == "stem" and names[-1] == "end"
     stem, left = names.index("stem"), names.index("left")
     handed = {(v.writer, v.readers): v.size_bytes for v in problem.values}
@@ -53,7 +53,7 @@ def test_values_and_steps_are_those_of_the_network() -> None:
 
 def test_costs_add_up_as_worked_out_by_hand() -> None:
     problem = problem_of(branches())
-    names = [unit.sources[0] for unit in problem.units]
+    names = [group.sources[0] for group in problem.groups]
     choice = np.zeros(6, np.int64)
     assert Objective(problem).point(choice) == (6 * 1000 + 10, 3 * 256 + 600)
     choice[names.index("left")] = 1  # stem, the right branch and the rest stay: two partitions more
@@ -64,7 +64,7 @@ def test_costs_add_up_as_worked_out_by_hand() -> None:
 
 def test_what_a_backend_refuses_it_is_not_given_and_says_why() -> None:
     problem = problem_of(branches(), refused={"other": {"TANH"}})
-    left = [unit.sources[0] for unit in problem.units].index("left")
+    left = [group.sources[0] for group in problem.groups].index("left")
     assert not problem.allowed[left, 1] and problem.allowed.sum() == 11
     assert "refused by a table" in problem.reasons[left, 1]
 
@@ -87,7 +87,7 @@ def test_partitions_and_transfers_are_those_of_circlet_place(
     names = ("reference", "litert")
     table = TableCosts({"reference": 1.0, "litert": 1.0})
     (problem,) = problems_of([Level("O0", ops_at(branches()), table)], names, [Setting(level="O0")])
-    choice = np.random.default_rng(seed).integers(0, 2, len(problem.units))
+    choice = np.random.default_rng(seed).integers(0, 2, len(problem.groups))
     rules = rules_of(problem.placement(choice))
     placed = place_network(
         PlaceRequest(path, Options(backends=names, level="O0", backend_of=rules))
@@ -100,15 +100,15 @@ def test_partitions_and_transfers_are_those_of_circlet_place(
     assert objective.transfers(choice[None])[0] == sum(each.bytes or 0 for each in between)
 
 
-def test_units_are_the_same_at_all_levels_and_sources_stay_together() -> None:
+def test_groups_are_the_same_at_all_levels_and_sources_stay_together() -> None:
     networks = [ops_at(dense(), level) for level in ("O0", "O2")]
-    units = units_of(networks)
-    assert sorted(itertools.chain(*units)) == sorted(
+    groups = groups_of(networks)
+    assert sorted(itertools.chain(*groups)) == sorted(
         {source.name for ops in networks for op in ops for source in op.origin.sources}
     )
     for ops in networks:
         for op in ops:
-            homes = [u for u in units if u and {s.name for s in op.origin.sources} & set(u)]
+            homes = [u for u in groups if u and {s.name for s in op.origin.sources} & set(u)]
             assert len(homes) == 1
 
 
@@ -116,7 +116,7 @@ def test_threads_make_problems_of_their_own() -> None:
     level = Level("O0", ops_at(branches()), TableCosts(dict.fromkeys(BACKENDS, 1000.0)))
     settings = [Setting(1, "O0"), Setting(2, "O0")]
     one, two = problems_of([level], BACKENDS, settings)
-    assert (one.time_ns == 2 * two.time_ns).all() and one.units == two.units
+    assert (one.time_ns == 2 * two.time_ns).all() and one.groups == two.groups
 
 
 @corpora.each("name", corpora.models(), ("kws_dscnn_int8.tflite", "person_detect.tflite"))
@@ -130,14 +130,14 @@ def test_real_networks_make_problems(name: str) -> None:
         [Level("O2", ops, TableCosts(dict.fromkeys(BACKENDS, 1.0)))], BACKENDS, [Setting()]
     )
     assert len(problem.steps) == len(ops)
-    assert sorted({step.unit for step in problem.steps}) == list(range(len(problem.units)))
+    assert sorted({step.group for step in problem.steps}) == list(range(len(problem.groups)))
     assert all(value.writer < min(value.readers) for value in problem.values)
 
 
-def test_units_that_wait_for_each_other_are_one() -> None:
+def test_groups_that_wait_for_each_other_are_one() -> None:
     b = builder()
     first = b.op("RELU", [b.input("x", DType.FLOAT32, (1, 4))], name="shared")
     second = b.op("TANH", [first], name="between")
     third = b.op("EXP", [second], name="shared")
     b.op("LOGISTIC", [third], name="behind")
-    assert units_of([b.graph.ops]) == [("shared", "between"), ("behind",)]
+    assert groups_of([b.graph.ops]) == [("shared", "between"), ("behind",)]

@@ -216,7 +216,7 @@ def test_symbols_are_kinds_or_pairs_of_kind_and_size() -> None:
     kinds, names = symbols_of(PROBLEM, "name")
     assert kinds == [0, 1, 2, 0, 1, 2] and names == ["KIND_0", "KIND_1", "KIND_2"]
     pairs, _ = symbols_of(PROBLEM)
-    assert pairs == [0, 1, 2, 3, 4, 5]  # the sizes of units alternate, so no pair comes twice
+    assert pairs == [0, 1, 2, 3, 4, 5]  # the sizes of groups alternate, so no pair comes twice
 
 
 @pytest.mark.parametrize("sampled", [False, True])

@@ -69,7 +69,7 @@ def test_a_report_holds_the_front_and_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_front_of_another_network_is_refused(tmp_path: Path) -> None:
-    other = replace(FRONT, units=(("elsewhere",),))
+    other = replace(FRONT, groups=(("elsewhere",),))
     with pytest.raises(InputError, match="another network"):
         make_report(request(tmp_path, other))
 

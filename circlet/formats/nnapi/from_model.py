@@ -43,7 +43,7 @@ def describe(model: Model) -> Description:
 
 
 def _write(op: Op, operands: Operands) -> None:
-    writer = WRITERS.get(op.label)
+    writer = WRITERS.find(op.label)
     if writer is None:
         raise NotWrittenError("no operation does this")
     if any(tensor is not None and tensor.is_variable for tensor in op.inputs):

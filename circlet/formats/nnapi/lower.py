@@ -6,7 +6,7 @@ from circlet.errors import FormatError, GraphError, UnsupportedOp, UnsupportedOp
 from circlet.formats.nnapi import operations  # noqa: F401  fills the table
 from circlet.formats.nnapi.call import Call, NotLoweredError
 from circlet.formats.nnapi.description import Description, Operand
-from circlet.formats.nnapi.table import find_lowering
+from circlet.formats.nnapi.table import LOWERINGS
 from circlet.ir import DType, Graph, Model, Op, Origin, Quantization, Tensor
 from circlet.ir.builder import constant
 from circlet.ops.quantize import CastAttrs
@@ -60,7 +60,7 @@ class Lowerer:
 
     def _lower(self, index: int) -> None:
         call = Call(self, index)
-        lowering = find_lowering(call.kind)
+        lowering = LOWERINGS.find(call.kind)
         try:
             if lowering is None:
                 raise NotLoweredError("the operation has no lowering")

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from circlet.formats.by_kind import ByKind
 from circlet.formats.nnapi.codes import FuseCode, OperandCode
 from circlet.formats.nnapi.description import Description, Operand, Operation
 from circlet.ir import DType, Op, Quantization, Tensor
@@ -154,21 +155,8 @@ class Written:
 
 
 Writer = Callable[[Written], None]
-Row = TypeVar("Row", bound=Writer)
-WRITERS: dict[str, Writer] = {}
-
-
-def writes(*kinds: str) -> Callable[[Row], Row]:
-    """Have a function write operators of some kinds."""
-
-    def add(function: Row) -> Row:
-        for kind in kinds:
-            if kind in WRITERS:
-                raise ValueError(f"{kind} has a writer already")
-            WRITERS[kind] = function
-        return function
-
-    return add
+WRITERS: ByKind[Writer] = ByKind("writer")
+writes = WRITERS.row
 
 
 def operand_of(tensor: Tensor) -> Operand:

@@ -67,7 +67,7 @@ def write_op(op: Op, graph: WrittenGraph, refused: list[str]) -> None:
     graph.origin = op.origin
     graph.count_op()
     try:
-        writer = WRITERS.get(op.label) or WRITERS.get(op.label.partition(":")[0])
+        writer = WRITERS.find(op.label) or WRITERS.find(op.label.partition(":")[0])
         if writer is None:
             raise NotWrittenError("no operator of ONNX does this")
         _check(op)

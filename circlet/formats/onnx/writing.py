@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from circlet.formats.by_kind import ByKind
 from circlet.formats.onnx.written_graph import (
     NotWrittenError,
     Order,
@@ -213,18 +214,5 @@ class Written:
 
 
 Writer = Callable[[Written], None]
-Row = TypeVar("Row", bound=Writer)
-WRITERS: dict[str, Writer] = {}
-
-
-def writes(*kinds: str) -> Callable[[Row], Row]:
-    """Have a function write operators of some kinds."""
-
-    def add(function: Row) -> Row:
-        for kind in kinds:
-            if kind in WRITERS:
-                raise ValueError(f"{kind} has a writer already")
-            WRITERS[kind] = function
-        return function
-
-    return add
+WRITERS: ByKind[Writer] = ByKind("writer")
+writes = WRITERS.row

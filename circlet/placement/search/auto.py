@@ -85,14 +85,14 @@ def _around(
     gains = _gains(model, done, near)
     best = [near[i] for i in np.argsort(-gains, kind="stable")[:_BATCH]]
     further = [other for genome in best for other in space.neighbours(genome)]
-    if len(space.groups) * _POOL <= _POOL_GENES:
+    if len(space.genes) * _POOL <= _POOL_GENES:
         return near + further
     return near + _some(further, _most(space), rng)
 
 
 def _most(space: Space) -> int:
     """How many genomes are thought about at a time."""
-    return min(_POOL, max(_BATCH, _POOL_GENES // len(space.groups)))
+    return min(_POOL, max(_BATCH, _POOL_GENES // len(space.genes)))
 
 
 def _some(genomes: list[Genome], most: int, rng: np.random.Generator) -> list[Genome]:

@@ -1,6 +1,6 @@
 """A model of costs that learns from measurements: Bayesian linear regression of its residuals.
 
-What each unit takes on each backend, each setting as a whole, partitions, transfers and what
+What each group takes on each backend, each setting as a whole, partitions, transfers and what
 backends hold are believed only so far. A measurement moves those that it is about, and so the
 prediction of every other genome that shares them.
 """
@@ -96,15 +96,15 @@ class Correction:
         return np.stack([self._predicted[genome] for genome in genomes])
 
     def _rows(self, setting: int, choices: np.ndarray, edges: np.ndarray, axis: int) -> np.ndarray:
-        """(N, K) features of genomes of one setting, of their choices (N, U) of backends."""
+        """(N, K) features of genomes of one setting, of their choices (N, G) of backends."""
         problem = self.space.problems[setting]
-        rows, units = np.arange(len(choices))[:, None], np.arange(choices.shape[1])
+        rows, groups = np.arange(len(choices))[:, None], np.arange(choices.shape[1])
         count, settings = len(problem.backends), len(self.space.problems)
-        costs = (problem.time_ns, problem.held_bytes)[axis][units, choices].astype(float)
-        by_unit = np.zeros((*choices.shape, count))
-        by_unit[rows, units, choices] = costs
+        costs = (problem.time_ns, problem.held_bytes)[axis][groups, choices].astype(float)
+        by_group = np.zeros((*choices.shape, count))
+        by_group[rows, groups, choices] = costs
         by_backend = np.zeros((len(choices), settings, count))
-        by_backend[:, setting] = by_unit.sum(1)
+        by_backend[:, setting] = by_group.sum(1)
         if axis == 0:
             shared = edges[:, :count] * np.maximum(problem.partition_ns, 1.0)
             rest = edges[:, count]
@@ -114,12 +114,12 @@ class Correction:
             rest = edges[:, count + 1] - costs.sum(1)
         whole = np.zeros((len(choices), settings))
         whole[:, setting] = _WHOLE * costs.sum(1)
-        flat = _UNIT * by_unit.reshape(len(choices), -1)
+        flat = _UNIT * by_group.reshape(len(choices), -1)
         by_backend = _BACKEND * by_backend.reshape(len(choices), -1)
         edge = _EDGES * np.column_stack([shared, rest])
         return np.concatenate([flat, by_backend, edge, whole], 1)
 
 
 def _used(choices: np.ndarray, count: int) -> np.ndarray:
-    """(N, B) whether each of some backends has any unit."""
+    """(N, B) whether each of some backends has any group."""
     return np.stack([(choices == backend).any(1) for backend in range(count)], 1)

@@ -34,7 +34,7 @@ def _evolved(space: Space, seed: int, kind: Any) -> Strategy:
     from pymoo.operators.crossover.ux import UniformCrossover
     from pymoo.problems.static import StaticProblem
 
-    genes = 1 + len(space.groups)
+    genes = 1 + len(space.genes)
     upper = [len(space.problems) - 1, *[len(space.backends) - 1] * (genes - 1)]
     task = Task(n_var=genes, n_obj=2, xl=np.zeros(genes), xu=np.array(upper), vtype=int)
     rng = np.random.default_rng(seed)

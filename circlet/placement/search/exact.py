@@ -19,9 +19,9 @@ from circlet.placement.search.objective import Objective
 from circlet.placement.search.segments import Segment, costs_of, segments_of
 
 State = tuple[int, int]
-"""The backend of the open partition at a cut, and that of the unit at the cut."""
+"""The backend of the open partition at a cut, and that of the group at the cut."""
 _START: State = (-1, -1)
-_WIDE = 40  # units of a segment from which on not even a part of its placements is tried in turn
+_WIDE = 40  # groups of a segment from which on not even a part of its placements is tried in turn
 _RATIOS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
@@ -30,7 +30,7 @@ class ModelFront:
     """Placements that no other beats on the model.
 
     Attributes:
-        choices: (F, U) numbers of backends, by rising time.
+        choices: (F, G) numbers of backends, by rising time.
         points: (F, 2) time in nanoseconds, memory in bytes.
         is_exact: Whether no placement was left out: all segments were enumerated, and no labels
             thinned out.
@@ -128,7 +128,7 @@ class _Labels:
         costs: (L, 2) time and memory.
         origins: (L,) numbers of the states before, by the order of the cut before.
         before: (L,) numbers of the labels there.
-        rows: (L, I) the backends of the segment between, as `Segment.involved` lists its units.
+        rows: (L, I) the backends of the segment between, as `Segment.involved` lists its groups.
     """
 
     costs: np.ndarray
@@ -140,7 +140,7 @@ class _Labels:
 def _solved(
     problem: Problem, segments: Sequence[Segment], allowed: np.ndarray, effort: Effort
 ) -> tuple[np.ndarray, bool]:
-    """(F, U) the front's placements over some backends, and whether it is exact."""
+    """(F, G) the front's placements over some backends, and whether it is exact."""
     none = np.zeros(1, np.int64)
     start = _Labels(np.zeros((1, 2)), none, none, np.zeros((1, 0), np.int64))
     cuts: list[dict[State, _Labels]] = [{_START: start}]
@@ -160,13 +160,13 @@ def _rows(
     states: Sequence[State],
     effort: Effort,
 ) -> tuple[np.ndarray, bool]:
-    """(N, 1 + I) the open partition's backend and those of a segment's units, and whether all."""
+    """(N, 1 + I) the open partition's backend and those of a segment's groups, and whether all."""
     if len(segment.inner) > _WIDE:
         return _likely(problem, segment, allowed, states), False
     rows = np.array(sorted({s if segment.head >= 0 else (s[0],) for s in states}), np.int64)
     whole = True
-    for unit in segment.involved[1 if segment.head >= 0 else 0 :]:
-        choices = np.flatnonzero(allowed[unit])
+    for group in segment.involved[1 if segment.head >= 0 else 0 :]:
+        choices = np.flatnonzero(allowed[group])
         if len(rows) * len(choices) > effort.assignments:
             rows, whole = _best(problem, segment, rows, effort.assignments // 4), False
         rows = np.concatenate(
@@ -202,11 +202,11 @@ def _best(problem: Problem, segment: Segment, rows: np.ndarray, most: int) -> np
     most = max(most, 16)
     costs, _ = costs_of(problem, segment, rows[:, 0], rows[:, 1:])
     heads = rows[:, : 2 if segment.head >= 0 else 1]
-    groups = np.unique(heads, axis=0)
+    alike = np.unique(heads, axis=0)
     kept: list[np.ndarray] = []
-    for group in groups:
-        mine = np.flatnonzero((heads == group).all(1))
-        share = max(1, most // len(groups))
+    for head in alike:
+        mine = np.flatnonzero((heads == head).all(1))
+        share = max(1, most // len(alike))
         front = mine[non_dominated(costs[mine])][:share]
         rest = mine[np.argsort(costs[mine, 0], kind="stable")][:share]
         kept.append(np.unique(np.concatenate([front, rest])))
@@ -282,9 +282,9 @@ def _spread(count: int, most: int) -> np.ndarray:
 def _traced(
     problem: Problem, segments: Sequence[Segment], cuts: Sequence[Mapping[State, _Labels]]
 ) -> np.ndarray:
-    """(F, U) the placements behind the labels at the end."""
+    """(F, G) the placements behind the labels at the end."""
     (ending,) = cuts[-1].values()
-    choices = np.full((len(ending.costs), len(problem.units)), -1, np.int64)
+    choices = np.full((len(ending.costs), len(problem.groups)), -1, np.int64)
     where = np.zeros(len(choices), np.int64)
     labels = np.arange(len(choices))
     for segment, cut in zip(reversed(segments), reversed(cuts), strict=False):

@@ -28,7 +28,7 @@ def hlps(space: Space, seed: int = 0, *, iterations: int = _ITERATIONS) -> Strat
     for _ in range(iterations):
         yield from state.routine(starts, coarse)
         starts = state.done.front
-    fine = [[gene] for gene in range(len(space.groups))]
+    fine = [[gene] for gene in range(len(space.genes))]
     marked = -1
     while marked < len(state.marked):
         marked = len(state.marked)
@@ -37,10 +37,10 @@ def hlps(space: Space, seed: int = 0, *, iterations: int = _ITERATIONS) -> Strat
 
 def _genes_of(space: Space, kinds: Space) -> list[list[int]]:
     """The genes of a space for each kind."""
-    kind_of = {unit: number for number, group in enumerate(kinds.groups) for unit in group}
-    found: list[list[int]] = [[] for _ in kinds.groups]
-    for gene, group in enumerate(space.groups):
-        found[kind_of[group[0]]].append(gene)
+    kind_of = {group: number for number, kind in enumerate(kinds.genes) for group in kind}
+    found: list[list[int]] = [[] for _ in kinds.genes]
+    for number, gene in enumerate(space.genes):
+        found[kind_of[gene[0]]].append(number)
     return [genes for genes in found if genes]
 
 

@@ -22,23 +22,23 @@ class Objective:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self._unit_of = np.array([step.unit for step in problem.steps], np.int64)
+        self._group_of = np.array([step.group for step in problem.steps], np.int64)
 
     def points(self, choices: np.ndarray) -> np.ndarray:
-        """(N, 2) time in nanoseconds and memory in bytes of (N, U) numbers of backends."""
+        """(N, 2) time in nanoseconds and memory in bytes of (N, G) numbers of backends."""
         chunks = [choices[at : at + _CHUNK] for at in range(0, len(choices), _CHUNK)]
         found = [np.stack([self._times(c), self.memory(c)], 1) for c in chunks]
         return np.concatenate(found) if found else np.empty((0, 2))
 
     def point(self, choice: np.ndarray) -> tuple[float, float]:
-        """Time and memory of (U,) numbers of backends."""
+        """Time and memory of (G,) numbers of backends."""
         time, memory = self.points(np.asarray(choice)[None])[0]
         return float(time), float(memory)
 
     def memory(self, choices: np.ndarray) -> np.ndarray:
-        """(N,) bytes: what any placement needs, units and backends hold, and lies between them."""
+        """(N,) bytes: what any placement needs, groups and backends hold, and lies between them."""
         problem = self.problem
-        held = problem.held_bytes[np.arange(len(problem.units)), choices].sum(1)
+        held = problem.held_bytes[np.arange(len(problem.groups)), choices].sum(1)
         used = np.stack([(choices == b).any(1) for b in range(len(problem.backends))], 1)
         total = problem.base_bytes + held + used @ problem.fixed_bytes
         for value in problem.values:
@@ -53,7 +53,7 @@ class Objective:
 
     def operators(self, choices: np.ndarray) -> np.ndarray:
         """(N,) nanoseconds of all operators."""
-        return self.problem.time_ns[np.arange(len(self.problem.units)), choices].sum(1)
+        return self.problem.time_ns[np.arange(len(self.problem.groups)), choices].sum(1)
 
     def transfers(self, choices: np.ndarray) -> np.ndarray:
         """(N,) nanoseconds of all transfers."""
@@ -71,7 +71,7 @@ class Objective:
         """(N, B) how many partitions of each backend there are."""
         start = np.full(len(choices), -1)
         steps = self.problem.steps
-        counts, _ = cut(steps, choices[:, self._unit_of], start, len(self.problem.backends))
+        counts, _ = cut(steps, choices[:, self._group_of], start, len(self.problem.backends))
         return counts
 
 

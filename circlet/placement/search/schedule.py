@@ -1,4 +1,4 @@
-"""List scheduling: units by descending rank, each to the backend where it ends earliest.
+"""List scheduling: groups by descending rank, each to the backend where it ends earliest.
 
 Heterogeneous Earliest Finish Time (Topcuoglu, Hariri and Wu, 2002), with gaps of the backends'
 timelines used where backends overlap, and with one common timeline where they take turns.
@@ -14,20 +14,20 @@ from circlet.placement.problem import Problem
 
 
 def upward_ranks(problem: Problem) -> np.ndarray:
-    """(U,) the mean time from the start of each unit to the end of the network."""
+    """(G,) the mean time from the start of each group to the end of the network."""
     mean = np.array([row[np.isfinite(row)].mean() for row in problem.time_ns])
     ranks = mean.copy()
-    after: list[list[tuple[int, float]]] = [[] for _ in problem.units]
+    after: list[list[tuple[int, float]]] = [[] for _ in problem.groups]
     for value, cost in zip(problem.values, problem.transfer_ns, strict=True):
         after[value.writer] += [(reader, float(cost.mean())) for reader in value.readers]
-    for unit in reversed(range(len(problem.units))):
-        behind = [ranks[reader] + cost for reader, cost in after[unit]]
-        ranks[unit] = mean[unit] + max(behind, default=0.0)
+    for group in reversed(range(len(problem.groups))):
+        behind = [ranks[reader] + cost for reader, cost in after[group]]
+        ranks[group] = mean[group] + max(behind, default=0.0)
     return ranks
 
 
 def list_schedule(problem: Problem, *, overlapping: bool | None = None) -> np.ndarray:
-    """(U,) the backend of each unit.
+    """(G,) the backend of each group.
 
     Args:
         overlapping: Whether backends run at the same time; by default as the executor has it.
@@ -36,43 +36,43 @@ def list_schedule(problem: Problem, *, overlapping: bool | None = None) -> np.nd
         overlapping = problem.setting.executor == "parallel"
     timelines = _Timelines(problem, overlapping)
     ranks = upward_ranks(problem)
-    for unit in sorted(range(len(ranks)), key=lambda unit: (-ranks[unit], unit)):
-        timelines.place(unit)
+    for group in sorted(range(len(ranks)), key=lambda group: (-ranks[group], group)):
+        timelines.place(group)
     return timelines.choice
 
 
 class _Timelines:
-    """When backends are busy, as far as units are placed."""
+    """When backends are busy, as far as groups are placed."""
 
     def __init__(self, problem: Problem, overlapping: bool) -> None:
         self._problem, self._overlapping = problem, overlapping
-        self.choice = np.full(len(problem.units), -1, np.int64)
-        self._end = np.zeros(len(problem.units))
+        self.choice = np.full(len(problem.groups), -1, np.int64)
+        self._end = np.zeros(len(problem.groups))
         self._busy: list[list[tuple[float, float]]] = [[] for _ in problem.backends]
-        self._read: list[list[int]] = [[] for _ in problem.units]
+        self._read: list[list[int]] = [[] for _ in problem.groups]
         for number, value in enumerate(problem.values):
             for reader in value.readers:
                 self._read[reader].append(number)
 
-    def place(self, unit: int) -> None:
-        """Give a unit to the backend where it ends first."""
+    def place(self, group: int) -> None:
+        """Give a group to the backend where it ends first."""
         problem = self._problem
         offers = []
-        for backend in np.flatnonzero(problem.allowed[unit]).tolist():
-            start, added = self._start(unit, backend)
-            takes = problem.time_ns[unit, backend] + added
+        for backend in np.flatnonzero(problem.allowed[group]).tolist():
+            start, added = self._start(group, backend)
+            takes = problem.time_ns[group, backend] + added
             begin = self._gap(backend, start, takes) if self._overlapping else start
             offers.append((begin + takes, backend, begin))
         end, backend, begin = min(offers)
-        self.choice[unit], self._end[unit] = backend, end
+        self.choice[group], self._end[group] = backend, end
         if self._overlapping:
             insort(self._busy[backend], (begin, end))
 
-    def _start(self, unit: int, backend: int) -> tuple[float, float]:
-        """When what the unit reads is there, and what it costs besides to begin there."""
+    def _start(self, group: int, backend: int) -> tuple[float, float]:
+        """When what the group reads is there, and what it costs besides to begin there."""
         problem, ready, added = self._problem, 0.0, 0.0
-        changes = not self._read[unit]
-        for number in self._read[unit]:
+        changes = not self._read[group]
+        for number in self._read[group]:
             value = problem.values[number]
             writer = int(self.choice[value.writer])
             moved = float(problem.transfer_ns[number, writer, backend])
@@ -96,7 +96,7 @@ class _Timelines:
 def partitions_of(problem: Problem, choice: np.ndarray) -> list[tuple[int, list[int]]]:
     """Backend and steps of each partition, in the order in which they run."""
     steps = problem.steps
-    chosen = [int(choice[step.unit]) for step in steps]
+    chosen = [int(choice[step.group]) for step in steps]
     left, done = list(range(len(steps))), [False] * len(steps)
     parts: list[tuple[int, list[int]]] = []
     while left:
@@ -119,23 +119,23 @@ def makespan_ns(problem: Problem, choice: np.ndarray) -> float:
     ends: list[float] = []
     counted: set[int] = set()
     moved: set[tuple[int, int]] = set()
-    reads: list[list[int]] = [[] for _ in problem.units]
+    reads: list[list[int]] = [[] for _ in problem.groups]
     for number, value in enumerate(problem.values):
         for reader in value.readers:
             reads[reader].append(number)
     for position, (backend, steps) in enumerate(partitions_of(problem, choice)):
         start, takes = free[backend], float(problem.partition_ns[backend])
         for step in steps:
-            unit = problem.steps[step].unit
+            group = problem.steps[step].group
             before = {owner[s] for s in problem.steps[step].after if s in owner}
             start = max([start, *(ends[part] for part in before)])
-            for number in () if unit in counted else reads[unit]:
+            for number in () if group in counted else reads[group]:
                 writer = int(choice[problem.values[number].writer])
                 if writer != backend and (number, backend) not in moved:
                     moved.add((number, backend))
                     takes += float(problem.transfer_ns[number, writer, backend])
-            takes += 0.0 if unit in counted else float(problem.time_ns[unit, backend])
-            counted.add(unit)
+            takes += 0.0 if group in counted else float(problem.time_ns[group, backend])
+            counted.add(group)
         owner.update(dict.fromkeys(steps, position))
         ends.append(start + takes)
         free[backend] = ends[-1]

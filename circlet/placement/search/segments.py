@@ -1,4 +1,4 @@
-"""A problem cut at the units that everything before leads to and everything behind comes from.
+"""A problem cut at the groups that everything before leads to and everything behind comes from.
 
 What a placement costs is the sum of what its segments cost, once the backends at the cuts are
 known, so that segments can be solved by themselves.
@@ -18,14 +18,14 @@ from circlet.placement.search.objective import cut, transfers_of
 
 @dataclass(frozen=True)
 class Segment:
-    """The units from one cut up to the next.
+    """The groups from one cut up to the next.
 
     Attributes:
-        head: The unit at the cut; -1 where the network starts without one.
-        inner: The units behind it, in order.
-        next: The unit at the next cut, -1 at the end of the network.
-        steps: The ops of head and inner units; `unit` is a position in `own`.
-        values: Numbers of the values that these units make.
+        head: The group at the cut; -1 where the network starts without one.
+        inner: The groups behind it, in order.
+        next: The group at the next cut, -1 at the end of the network.
+        steps: The ops of head and inner groups; `group` is a position in `own`.
+        values: Numbers of the values that these groups make.
     """
 
     head: int
@@ -36,48 +36,48 @@ class Segment:
 
     @property
     def own(self) -> tuple[int, ...]:
-        """The units that run in this segment."""
+        """The groups that run in this segment."""
         return (*(() if self.head < 0 else (self.head,)), *self.inner)
 
     @property
     def involved(self) -> tuple[int, ...]:
-        """Its own units, and the one at the next cut."""
+        """Its own groups, and the one at the next cut."""
         return (*self.own, *(() if self.next < 0 else (self.next,)))
 
 
 def segments_of(problem: Problem) -> list[Segment]:
     """The segments of a problem, in order."""
     cuts = _cuts(problem)
-    ends = [*cuts, len(problem.units)]
+    ends = [*cuts, len(problem.groups)]
     found = [_segment(problem, -1, range(ends[0]), cuts[0] if cuts else -1)]
     for head, end in pairwise(ends):
         inner = range(head + 1, end)
-        found.append(_segment(problem, head, inner, end if end < len(problem.units) else -1))
+        found.append(_segment(problem, head, inner, end if end < len(problem.groups) else -1))
     return found
 
 
 def _cuts(problem: Problem) -> list[int]:
-    """Units that wait for every step of those before, and that every later step waits for."""
-    count, steps = len(problem.units), problem.steps
+    """Groups that wait for every step of those before, and that every later step waits for."""
+    count, steps = len(problem.groups), problem.steps
     before = _ancestors(steps)
     own = [0] * count
     for index, step in enumerate(steps):
-        own[step.unit] |= 1 << index
+        own[step.group] |= 1 << index
     earlier = 0
     found = []
     crossed = {
-        unit
+        group
         for value in problem.values
-        for unit in range(value.writer + 1, max(value.readers, default=0))
+        for group in range(value.writer + 1, max(value.readers, default=0))
     }
-    for unit in range(count):
-        mine = [i for i in range(len(steps)) if own[unit] >> i & 1]
-        later = [i for i, step in enumerate(steps) if step.unit > unit]
+    for group in range(count):
+        mine = [i for i in range(len(steps)) if own[group] >> i & 1]
+        later = [i for i, step in enumerate(steps) if step.group > group]
         waits = all(before[i] & earlier == earlier for i in mine)
-        is_awaited = all(before[i] & own[unit] for i in later)
-        if waits and is_awaited and unit not in crossed:
-            found.append(unit)
-        earlier |= own[unit]
+        is_awaited = all(before[i] & own[group] for i in later)
+        if waits and is_awaited and group not in crossed:
+            found.append(group)
+        earlier |= own[group]
     return found
 
 
@@ -94,12 +94,12 @@ def _ancestors(steps: Sequence[Step]) -> list[int]:
 
 def _segment(problem: Problem, head: int, inner: Sequence[int], following: int) -> Segment:
     own = [*([] if head < 0 else [head]), *inner]
-    position = {unit: number for number, unit in enumerate(own)}
-    mine = [i for i, step in enumerate(problem.steps) if step.unit in position]
+    position = {group: number for number, group in enumerate(own)}
+    mine = [i for i, step in enumerate(problem.steps) if step.group in position]
     place = {index: number for number, index in enumerate(mine)}
     steps = [
         Step(
-            position[problem.steps[index].unit],
+            position[problem.steps[index].group],
             tuple(place[before] for before in problem.steps[index].after if before in place),
         )
         for index in mine
@@ -118,14 +118,14 @@ def costs_of(
         chosen: (N, I) backends of `segment.involved`, or of the first few of them.
 
     Returns:
-        (N, 2) time and memory of its own units, and (N,) the backend of its last partition.
+        (N, 2) time and memory of its own groups, and (N,) the backend of its last partition.
     """
-    place = {unit: number for number, unit in enumerate(segment.involved[: chosen.shape[1]])}
-    own = [unit for unit in segment.own if unit in place]
-    at = chosen[:, [place[unit] for unit in own]]
-    units = np.array(own, np.int64)
-    time = problem.time_ns[units, at].sum(1)
-    memory = problem.held_bytes[units, at].sum(1).astype(float)
+    place = {group: number for number, group in enumerate(segment.involved[: chosen.shape[1]])}
+    own = [group for group in segment.own if group in place]
+    at = chosen[:, [place[group] for group in own]]
+    groups = np.array(own, np.int64)
+    time = problem.time_ns[groups, at].sum(1)
+    memory = problem.held_bytes[groups, at].sum(1).astype(float)
     for number in segment.values:
         value = problem.values[number]
         known = [place[reader] for reader in value.readers if reader in place]
@@ -134,17 +134,17 @@ def costs_of(
             time += transfers_of(problem.transfer_ns[number], writer, readers)
             memory += value.size_bytes * (readers != writer[:, None]).any(1)
     steps = _steps_up_to(segment.steps, len(own))
-    backends = np.array([step.unit for step in steps], np.int64)
+    backends = np.array([step.group for step in steps], np.int64)
     begun, last = cut(steps, at[:, backends], before, len(problem.backends))
     time += begun @ problem.partition_ns
     return np.stack([time, memory], 1), last
 
 
-def _steps_up_to(steps: Sequence[Step], units: int) -> list[Step]:
-    """The steps of the first units."""
-    kept = [index for index, step in enumerate(steps) if step.unit < units]
+def _steps_up_to(steps: Sequence[Step], groups: int) -> list[Step]:
+    """The steps of the first groups."""
+    kept = [index for index, step in enumerate(steps) if step.group < groups]
     place = {index: number for number, index in enumerate(kept)}
     return [
-        Step(steps[i].unit, tuple(place[before] for before in steps[i].after if before in place))
+        Step(steps[i].group, tuple(place[before] for before in steps[i].after if before in place))
         for i in kept
     ]

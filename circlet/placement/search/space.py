@@ -1,6 +1,6 @@
 """What a search goes over: a backend for each gene, and a setting for the network as a whole.
 
-A gene is a unit, or all units of one kind of operator where placements are to be coarse.
+A gene is a group, or all groups of one kind of operator where placements are to be coarse.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ _ENUMERATED = 20_000
 
 @dataclass(frozen=True)
 class Space:
-    """Problems of one network at several settings, over the same units and backends.
+    """Problems of one network at several settings, over the same groups and backends.
 
     Attributes:
         problems: One for each setting.
-        groups: The units of each gene.
+        genes: The groups of each.
     """
 
     problems: tuple[Problem, ...]
-    groups: tuple[tuple[int, ...], ...]
+    genes: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, problems: Sequence[Problem], by: str = "operator") -> Space:
-        """The space of some problems; a gene is a unit, or a kind of units where `by` is "kind"."""
-        units = problems[0].units
+        """The space of some problems; genes are groups, or kinds of these where `by` is "kind"."""
+        groups = problems[0].groups
         if by == "operator":
-            return cls(tuple(problems), tuple((number,) for number in range(len(units))))
+            return cls(tuple(problems), tuple((number,) for number in range(len(groups))))
         kinds: dict[str, list[int]] = {}
-        for number, unit in enumerate(units):
-            kinds.setdefault(unit.kind, []).append(number)
+        for number, group in enumerate(groups):
+            kinds.setdefault(group.kind, []).append(number)
         return cls(tuple(problems), tuple(map(tuple, kinds.values())))
 
     @property
     def is_fine(self) -> bool:
-        """Whether every unit is placed by itself."""
-        return all(len(group) == 1 for group in self.groups)
+        """Whether every group is placed by itself."""
+        return all(len(gene) == 1 for gene in self.genes)
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -57,13 +57,13 @@ class Space:
         return self.problems[0].backends
 
     def allowed(self, setting: int) -> list[list[int]]:
-        """For each gene the backends that take any of its units."""
+        """For each gene the backends that take any of its groups."""
         return self._allowed[setting]
 
     @cached_property
     def _allowed(self) -> list[list[list[int]]]:
         return [
-            [np.flatnonzero(table[list(group)].any(0)).tolist() for group in self.groups]
+            [np.flatnonzero(table[list(gene)].any(0)).tolist() for gene in self.genes]
             for table in (problem.allowed for problem in self.problems)
         ]
 
@@ -100,11 +100,11 @@ class Space:
         return (setting, *(int(g) if int(g) in allowed else allowed[0] for g, allowed in pairs))
 
     def choice(self, genome: Genome) -> np.ndarray:
-        """(U,) backends of units; the first one that takes it where that of its gene does not."""
+        """(G,) backends of groups; the first one that takes it where that of its gene does not."""
         return self.choices([genome])[0]
 
     def choices(self, genomes: Sequence[Genome]) -> np.ndarray:
-        """(N, U) backends of units, of genomes of one setting."""
+        """(N, G) backends of groups, of genomes of one setting."""
         allowed = self.problems[genomes[0][0]].allowed
         wanted = np.array([genome[1:] for genome in genomes], np.int64)[:, self._gene_of]
         takes = allowed[np.arange(len(allowed)), wanted]
@@ -112,10 +112,10 @@ class Space:
 
     @cached_property
     def _gene_of(self) -> np.ndarray:
-        """(U,) the gene of each unit."""
-        found = np.empty(len(self.problems[0].units), np.int64)
-        for gene, group in enumerate(self.groups):
-            found[list(group)] = gene
+        """(G,) the gene of each group."""
+        found = np.empty(len(self.problems[0].groups), np.int64)
+        for number, gene in enumerate(self.genes):
+            found[list(gene)] = number
         return found
 
     def configuration(self, genome: Genome) -> Configuration:
@@ -123,8 +123,8 @@ class Space:
         return self.problems[genome[0]].configuration(self.choice(genome))
 
     def genome_of(self, setting: int, choice: np.ndarray) -> Genome:
-        """The genome of (U,) backends; of a gene's first unit where they differ."""
-        return self.mended((setting, *(int(choice[group[0]]) for group in self.groups)))
+        """The genome of (G,) backends; of a gene's first group where they differ."""
+        return self.mended((setting, *(int(choice[gene[0]]) for gene in self.genes)))
 
     def predicted(self, genomes: Sequence[Genome]) -> np.ndarray:
         """(N, 2) time and memory on the model."""
@@ -139,7 +139,7 @@ class Space:
     def single_backends(self) -> list[Genome]:
         """For each setting and backend: on it what it takes, the rest on the first that does."""
         found = [
-            self.mended((setting, *[backend] * len(self.groups)))
+            self.mended((setting, *[backend] * len(self.genes)))
             for setting in range(len(self.problems))
             for backend in range(len(self.backends))
         ]

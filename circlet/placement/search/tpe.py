@@ -24,7 +24,7 @@ def tpe(space: Space, seed: int = 0) -> Strategy:
         genes = [trial.suggest_categorical("setting", settings)]
         genes += [
             trial.suggest_categorical(f"gene {number}", backends)
-            for number in range(len(space.groups))
+            for number in range(len(space.genes))
         ]
         (point,) = yield [space.mended(genes)]
         study.tell(trial, [float(value) for value in np.minimum(point, _FAILED)])

@@ -22,7 +22,7 @@ def test_the_front_is_that_of_all_placements(seed: int, shape: str) -> None:
     assert found.is_exact
     np.testing.assert_allclose(found.points, points[non_dominated(points)])
     np.testing.assert_allclose(Objective(problem).points(found.choices), found.points)
-    assert problem.allowed[np.arange(len(problem.units)), found.choices].all()
+    assert problem.allowed[np.arange(len(problem.groups)), found.choices].all()
 
 
 def test_a_front_that_was_thinned_out_says_so_and_is_near() -> None:

@@ -22,8 +22,8 @@ from tests.placement.search.problems import random_problem
 QUICK = [name for name in STRATEGIES if name != "tpe"]
 
 
-def space_of(units: int = 5, by: str = "operator") -> Space:
-    first = random_problem(1, units, 3, "residual")
+def space_of(groups: int = 5, by: str = "operator") -> Space:
+    first = random_problem(1, groups, 3, "residual")
     faster = replace(first, time_ns=0.6 * first.time_ns, held_bytes=1.5 * first.held_bytes)
     return Space.of([first, faster], by)
 
@@ -145,7 +145,7 @@ def test_a_model_learns_from_what_it_predicted_wrongly() -> None:
 
 def test_coarse_genes_place_kinds() -> None:
     space = space_of(7, "kind")
-    assert len(space.groups) == 3 and not space.is_fine
+    assert len(space.genes) == 3 and not space.is_fine
     genome = space.mended((1, 2, 0, 1))
     choice = space.choice(genome)
     assert all(space.problems[1].allowed[np.arange(7), choice])

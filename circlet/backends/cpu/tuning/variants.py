@@ -3,94 +3,24 @@
 A row says what the variant computes and for whom, how its results relate to the records, which
 test reaches it and which public network measures it (`python -m bench kernels`). Questions that
 lowerings have (`knobs.py`) are named by rows, and the candidates of a knob of method are rows.
+Products and recurrent cells stand here, all others in `row_variants.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
-from typing import NamedTuple
 
-
-class Numerics(Enum):
-    """How close a variant's float results are; integers are exact in all of them.
-
-    The value is the bound of single operators on max|difference| / max(1, max|golden|).
-    """
-
-    EXACT = "exact", 0.0
-    ELEMENT = "by element", 1e-5
-    ORDERED = "in order", 1e-5
-    LANES = "by lanes", 1e-5
-    WINOGRAD = "transformed", 1e-5
-    BF16 = "rounded operands", 2e-2
-
-    @property
-    def label(self) -> str:
-        """Its name for people."""
-        return self.value[0]
-
-    @property
-    def bound(self) -> float:
-        """What errors stay within."""
-        return self.value[1]
-
-
-class Variant(NamedTuple):
-    """One kernel function.
-
-    Attributes:
-        name: The C function.
-        header: Its file in `kernels/`.
-        computes: Operators, for people.
-        numerics: The class of its results.
-        test: The file below `tests/` that compares it with the records.
-        network: The file of the public corpora that measures it; "" where none of them has it.
-        target: What to compile for to meet it.
-        precision: What to compile with to meet it.
-        knobs: What its lowering chooses by knobs: "tile", "method", "fold".
-    """
-
-    name: str
-    header: str
-    computes: str
-    numerics: Numerics
-    test: str
-    network: str
-    target: str = "x86_64+v3"
-    precision: str = "f32"
-    knobs: tuple[str, ...] = ()
-
+from circlet.backends.cpu.tuning.row_variants import ROW_VARIANTS
+from circlet.backends.cpu.tuning.variant import LITE as _LITE
+from circlet.backends.cpu.tuning.variant import ONE as _ONE
+from circlet.backends.cpu.tuning.variant import Numerics, Variant
+from circlet.backends.cpu.tuning.variant import row as _row
 
 _TILE = ("tile",)
-_TESTS = "backends/cpu/test_"
-_ONE = "singleop/models/ONE_recipe__"
-_SOUND = "audio_preprocessor_int8"
-_LITE = "singleop/models/LiteRT__"
 _E, _F, _O, _L = Numerics.EXACT, Numerics.ELEMENT, Numerics.ORDERED, Numerics.LANES
 _W, _B = Numerics.WINOGRAD, Numerics.BF16
 _VNNI, _BF16 = "x86_64+v4+avx512vnni", "x86_64+v4+avx512bf16"
 _AMX = f"{_VNNI}+amx_int8"
-
-
-def _row(
-    name: str,
-    header: str,
-    computes: str,
-    numerics: Numerics,
-    test: str,
-    network: str,
-    *,
-    target: str = "x86_64+v3",
-    precision: str = "f32",
-    knobs: tuple[str, ...] = (),
-) -> Variant:
-    path = network if not network or "/" in network else f"models/{network}"
-    file = f"{path}.tflite" if path else ""
-    checked = f"{test}.py" if "/" in test else f"{_TESTS}{test}.py"
-    places = f"{header}.h", computes, numerics, checked, file
-    return Variant(name, *places, target, precision, knobs)
-
 
 _PRODUCTS = (
     _row(
@@ -359,144 +289,7 @@ _RECURRENT = (
     _row("svdf_q8", "svdf", "integer SVDF cells", _E, "recurrent", "keyword_scrambled_svdf_int8"),
 )
 
-_ROWS = (
-    _row(
-        "elementwise",
-        "elementwise",
-        "element-wise operators, also fused",
-        _F,
-        "elementwise",
-        "yamnet_audio_classifier",
-    ),
-    _row(
-        "fused_rows",
-        "fused_rows",
-        "fused row-wise operators: normalisations",
-        _L,
-        "fused_rows",
-        "torchaudio_conformer",
-    ),
-    _row(
-        "quantize",
-        "quantize",
-        "floats to int8 and uint8",
-        _E,
-        "quantize",
-        "partly_quantized_mnist",
-    ),
-    _row(
-        "lut",
-        "lut",
-        "8-bit functions by tables",
-        _E,
-        "elementwise",
-        "coco_ssd_mobilenet_v1_1.0_quant",
-    ),
-    _row("lut_pairs", "lut", "8-bit quotients by tables", _E, "bits", ""),
-    _row(
-        "lut16",
-        "lut16",
-        "int16 functions by tables",
-        _E,
-        "math",
-        f"{_LITE}test_testdata_single_rsqrt_default_a16w8_recipe_quantized",
-    ),
-    _row(
-        "reduce",
-        "reduce",
-        "sums, means, products, maxima, minima",
-        _L,
-        "reduce",
-        "style_transfer_f16_384",
-    ),
-    _row("reduce_i64", "reduce_i64", "sums of int64", _E, "reduce", ""),
-    _row(
-        "arg_min_max",
-        "arg_min_max",
-        "arg-max and arg-min",
-        _E,
-        "reduce",
-        "deeplabv3_mnv2_dm05_pascal_quant",
-    ),
-    _row("softmax_f32", "softmax_f32", "float softmax", _L, "softmax", "kws_dscnn_hybrid"),
-    _row("softmax_q8", "softmax", "integer softmax", _E, "softmax", "kws_dscnn_int8"),
-    _row("softmax_q16", "softmax16", "int16 softmax", _E, "softmax", ""),
-    _row("log_softmax_f32", "softmax_f32", "float", _L, "softmax", f"{_ONE}LogSoftmax_000"),
-    _row("log_softmax_q8", "softmax", "integer", _E, "softmax", f"{_ONE}LogSoftmax_U8_000"),
-    _row("l2_norm", "l2_norm", "L2 normalisation", _L, "norm", f"{_ONE}L2Normalize_000"),
-    _row("l2_norm_q8", "l2_norm_q8", "L2 normalisation of bytes", _E, "norm", ""),
-    _row("local_response_norm", "local_response_norm", "local response norms", _O, "norm", ""),
-    _row("pool", "pool", "pooling", _L, "pool", "face_detection_short_range"),
-    _row("cumsum", "cumsum", "cumulative sums", _O, "gather", ""),
-    _row("rfft", "fft", "real Fourier transforms", _L, "fft", "yamnet_audio_classifier"),
-    _row(
-        "complex_part",
-        "fft",
-        "parts and moduli of complex numbers",
-        _F,
-        "fft",
-        "yamnet_audio_classifier",
-    ),
-    _row("fixed_fft", "fixed_fft", "transforms of integers", _E, "signal", _SOUND),
-    _row("signal", "signal", "windows, energies and bands of sound", _E, "signal", _SOUND),
-    _row("argmax_pool", "mediapipe", "MediaPipe's pooling with places", _E, "mediapipe", ""),
-    _row("max_unpool", "mediapipe", "MediaPipe's unpooling", _E, "mediapipe", ""),
-    _row("transform_image", "mediapipe", "images through matrices", _F, "mediapipe", ""),
-    _row("resize_bilinear", "resize", "images", _F, "resize", "deeplabv3_257_float"),
-    _row("resize_nearest", "resize", "images", _E, "resize", "style_transfer_f16_384"),
-)
-
-_DATA_MOVEMENT = (
-    _row("copy_elements", "copy", "elements at strides", _E, "shape", "torchaudio_conformer"),
-    _row("copy_rows", "copy", "rows", _E, "shape", "torchaudio_conformer"),
-    _row("copy_reversed", "copy", "rows backwards", _E, "slices", ""),
-    _row("fill_border", "copy", "borders around images", _E, "storage", "vww_96_float"),
-    _row("pad_rows", "copy", "padding", _E, "shape", "yamnet_audio_classifier"),
-    _row("copy_indirect", "copy", "blocks and mirrors", _E, "slices", "style_transfer_f16_384"),
-    _row("select_elements", "select", "selection", _E, "slices", "torchaudio_conformer"),
-    _row("reverse_sequence", "gather", "sequences", _E, "gather", f"{_ONE}ReverseSequence_000"),
-    _row("gather", "gather", "gathers", _E, "gather", "movie_review"),
-    _row("embedding_lookup", "gather", "8-bit embeddings", _E, "gather", ""),
-    _row("one_hot", "gather", "one-hot rows", _E, "gather", f"{_ONE}OneHot_000"),
-    _row("scatter_nd", "gather", "scatters", _O, "gather", f"{_ONE}ScatterNd_000"),
-    _row("slice_at", "gather", "slices from computed starts", _E, "gather", ""),
-    _row("matmul_hybrid", "matmul_hybrid", "float rows over 8 bits", _L, "computed_weights", ""),
-    _row("segment_reduce", "gather", "segment reductions", _O, "bits", ""),
-    _row("sparse_to_dense", "gather", "scatters", _E, "gather", f"{_ONE}SparseToDense_000"),
-    _row("dynamic_update_slice", "gather", "updates of slices", _E, "updates", "while_dynamic"),
-    _row("gather_windows", "indexed", "windows at indices", _E, "stablehlo", ""),
-    _row("scatter_windows", "indexed", "updates of windows at indices", _O, "stablehlo", ""),
-    _row("scatter_vectors", "scatter", "updates at index vectors", _O, "scatter", ""),
-    _row("scatter_elements", "scatter", "updates at indices along an axis", _O, "scatter", ""),
-    _row("reduce_window", "reduce_window", "joins of windows", _O, "stablehlo", ""),
-    _row("bucketize", "bucketize", "buckets of many boundaries", _O, "bits", ""),
-    _row("cast", "cast", "changes of type", _E, "cast", ""),
-    _row("top_k", "top_k", "the largest of rows", _E, "gather", f"{_ONE}TopKV2_001"),
-    _row(
-        "detection_postprocess",
-        "detection_postprocess",
-        "detection boxes",
-        _F,
-        "detection",
-        "coco_ssd_mobilenet_v1_1.0_quant",
-    ),
-    _row(
-        "non_max_suppression",
-        "non_max_suppression",
-        "detection boxes",
-        _F,
-        "detection",
-        f"{_ONE}NonMaxSuppressionV4_001",
-    ),
-    _row("bbox_transform", "boxes", "boxes moved by deltas", _F, "regions", ""),
-    _row("heatmap_max_keypoint", "heatmap", "keypoints of maps", _F, "regions", ""),
-    _row("roi_align", "regions", "regions of images, sampled", _O, "regions", ""),
-    _row("roi_pool", "regions", "maxima of regions of images", _E, "regions", ""),
-    _row("hashtable_lookup", "gather", "values of keys", _E, "gather", ""),
-    _row("user_op", "user_op", "the user's operators", _F, "frontends/test_user_ops", ""),
-)
-
-VARIANTS = {row.name: row for row in (*_PRODUCTS, *_RECURRENT, *_ROWS, *_DATA_MOVEMENT)}
+VARIANTS = {row.name: row for row in (*_PRODUCTS, *_RECURRENT, *ROW_VARIANTS)}
 
 
 def stays_in_class(default: str, other: str) -> bool:

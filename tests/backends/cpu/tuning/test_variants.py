@@ -13,7 +13,8 @@ from circlet.backends.cpu.compile import LoweredPartition, compile_partition
 from circlet.backends.cpu.lowering import KernelRef
 from circlet.backends.cpu.toolchain import KERNELS_DIR
 from circlet.backends.cpu.tuning.knobs import KnobSettings
-from circlet.backends.cpu.tuning.variants import VARIANTS, Numerics, Variant, stays_in_class
+from circlet.backends.cpu.tuning.variant import Numerics, Variant
+from circlet.backends.cpu.tuning.variants import VARIANTS, stays_in_class
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
 from circlet.errors import CircletError

@@ -1,7 +1,7 @@
 """Which operators are placed together: those that share operators of the user's file.
 
 A placement speaks of source operators. Where passes of some level join several into one op, all of
-them go to one backend; so do units that would have to wait for each other.
+them go to one backend; so do groups that would have to wait for each other.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ def sources_of(op: Op) -> tuple[str, ...]:
     return tuple(dict.fromkeys(source.name for source in op.origin.sources))
 
 
-def units_of(networks: Sequence[Sequence[Op]]) -> list[tuple[str, ...]]:
-    """Source names of each unit, the same for networks that several levels made of one file.
+def groups_of(networks: Sequence[Sequence[Op]]) -> list[tuple[str, ...]]:
+    """Source names of each group, the same for networks that several levels made of one file.
 
-    Units stand in an order in which they may run at every level.
+    Groups stand in an order in which they may run at every level.
     """
     parent: dict[str, str] = {}
     for ops in networks:
@@ -57,7 +57,7 @@ def _join(parent: dict[str, str], first: str, second: str) -> None:
 
 
 def _edges(parent: dict[str, str], networks: Sequence[Sequence[Op]]) -> dict[str, dict[str, None]]:
-    """For each unit those that it waits for."""
+    """For each group those that it waits for."""
     found: dict[str, dict[str, None]] = {}
     for ops in networks:
         for op in ops:
@@ -70,7 +70,7 @@ def _edges(parent: dict[str, str], networks: Sequence[Sequence[Op]]) -> dict[str
 
 
 def _rings(edges: dict[str, dict[str, None]]) -> list[list[str]]:
-    """Units that wait for each other: strongly connected components, by Kosaraju's algorithm."""
+    """Groups that wait for each other: strongly connected components, by Kosaraju's algorithm."""
     behind: dict[str, dict[str, None]] = {name: {} for name in edges}
     for name, before in edges.items():
         for other in before:
@@ -82,7 +82,7 @@ def _rings(edges: dict[str, dict[str, None]]) -> list[list[str]]:
 
 
 def _finished(start: str, edges: dict[str, dict[str, None]], seen: set[str]) -> list[str]:
-    """What is reached from a unit and was not seen, each after all that it leads to."""
+    """What is reached from a group and was not seen, each after all that it leads to."""
     if start in seen:
         return []
     seen.add(start)
