@@ -42,17 +42,38 @@ def image_result(
     call.result("TRANSPOSE", [made, call.const(CHANNELS_FIRST, "i4")])
 
 
-def signed(call: Call, source: Tensor) -> Tensor:
-    """UINT8 values as INT8 ones that mean the same."""
-    return call.op("QUANTIZE", [source], dtype=DType.INT8, quant=as_signed(call, source))
+def record_types(call: Call, data: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, DType | None]:
+    """Activations and weights in types that records have together.
+
+    Weights of INT8 meet activations of INT8, unless they have a zero point: then both are UINT8.
+    The third is the type of the result, None where it is the one that is declared.
+    """
+    if weights.dtype is not DType.INT8:
+        return data, weights, None
+    if weights.quant is not None and weights.quant.zero_point.any():
+        whole = DType.UINT8
+        return stored_as(call, data, whole), stored_as(call, weights, whole), whole
+    if data.dtype is DType.UINT8:
+        return stored_as(call, data, DType.INT8), weights, DType.INT8
+    return data, weights, None
 
 
-def as_signed(call: Call, tensor: Tensor) -> Quantization:
-    """The quantisation of INT8 values that mean the same as those of a UINT8 tensor."""
+def stored_as(call: Call, source: Tensor, dtype: DType) -> Tensor:
+    """8-bit values in the other type of 8 bits; they mean the same."""
+    if source.dtype is dtype:
+        return source
+    return call.op("QUANTIZE", [source], dtype=dtype, quant=quant_as(call, source, dtype))
+
+
+def quant_as(call: Call, tensor: Tensor, dtype: DType) -> Quantization:
+    """The quantisation that values of an 8-bit tensor have in UINT8 or in INT8."""
     quant = tensor.quant
     if quant is None:
         raise call.wrong("a quantised operand has no scale", tensor.name)
-    return Quantization.per_tensor(float(quant.scale[0]), int(quant.zero_point[0]) - 128)
+    if tensor.dtype is dtype:
+        return quant
+    shift = -128 if dtype is DType.INT8 else 128
+    return Quantization.per_tensor(float(quant.scale[0]), int(quant.zero_point[0]) + shift)
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,8 @@ def test_channels_of_groups_take_turns(axis: int) -> None:
 
 def test_a_scalar_that_is_computed_is_named() -> None:
     network = Network()
-    width = network.operand("INT32", (), "INPUT")
-    network.found["inputs"].append(width)
-    operands = [network.input(IMAGE), width, network.scalar(2)]
-    network.operation("RESIZE_BILINEAR", operands, (1, 2, 4, 1))
+    block = network.operand("INT32", (), "INPUT")
+    network.found["inputs"].append(block)
+    network.operation("DEPTH_TO_SPACE", [network.input(IMAGE), block], (1, 2, 4, 1))
     with pytest.raises(UnsupportedOpsError, match=r"its input 1 \(operand0\) is no constant"):
         network.model()

@@ -9,9 +9,22 @@ from circlet.ir import DType, Shape, Tensor
 _KINDS = {"RELU1": "RELU_N1_TO_1"}
 
 
-@lowers("LOGISTIC", "RELU", "RELU1", "RELU6", "TANH")
+@lowers("HARD_SWISH", "LOGISTIC", "RELU", "RELU1", "RELU6", "TANH")
 def _activation(call: Call) -> None:
     call.result(_KINDS.get(call.kind, call.kind), [call[0]])
+
+
+@lowers("ELU")
+def _elu(call: Call) -> None:
+    """The factor is of what lies below zero, which a record has as 1."""
+    alpha = call[1]
+    if alpha.data is not None and call.real(1) == 1.0:
+        call.result("ELU", [call[0]])
+        return
+    zero = call.const(0.0, "f4")
+    below = call.op("ELU", [call.op("MINIMUM", [call[0], zero])])
+    scaled = call.op("MUL", [below, alpha])
+    call.result("ADD", [call.op("MAXIMUM", [call[0], zero]), scaled])
 
 
 @lowers("PRELU", "PRELU_EX")

@@ -6,11 +6,11 @@ from circlet.formats.nnapi.call import Call
 from circlet.formats.nnapi.table import lowers
 from circlet.formats.nnapi.windows import (
     CHANNELS_FIRST,
-    as_signed,
     has_explicit_padding,
     image,
     image_result,
-    signed,
+    quant_as,
+    record_types,
     steps,
 )
 from circlet.ir import DType, Tensor
@@ -76,18 +76,25 @@ def _size(tensor: Tensor, axis: int) -> int | None:
 
 def convolve(call: Call, kind: str, attrs: object, *, is_nchw: bool) -> None:
     """Make a convolution of operands 0 to 2 in the types that records have."""
-    data, weights, bias = image(call, call[_DATA], is_nchw), call[_WEIGHTS], call[_BIAS]
-    if data.dtype is DType.UINT8 and weights.dtype is DType.INT8:
-        signed_convolution(call, kind, [signed(call, data), weights, bias], attrs, is_nchw)
-        return
-    image_result(call, kind, [data, weights, bias], attrs, is_nchw=is_nchw)
+    data = image(call, call[_DATA], is_nchw)
+    data, weights, dtype = record_types(call, data, call[_WEIGHTS])
+    inputs: list[Tensor | None] = [data, weights, call[_BIAS]]
+    image_result_of(call, kind, inputs, attrs, is_nchw, dtype)
 
 
-def signed_convolution(
-    call: Call, kind: str, inputs: list[Tensor | None], attrs: object, is_nchw: bool
+def image_result_of(
+    call: Call,
+    kind: str,
+    inputs: list[Tensor | None],
+    attrs: object,
+    is_nchw: bool,
+    dtype: DType | None,
 ) -> None:
-    """Weights of INT8 meet activations of INT8; what is stored as UINT8 differs by 128."""
-    made = call.op(kind, inputs, attrs, DType.INT8, as_signed(call, call.output()))
+    """As `image_result`, by way of a result of another type of 8 bits; None for the declared."""
+    if dtype is None:
+        image_result(call, kind, inputs, attrs, is_nchw=is_nchw)
+        return
+    made = call.op(kind, inputs, attrs, dtype, quant_as(call, call.output(), dtype))
     if is_nchw:
         order = call.const(CHANNELS_FIRST, "i4")
         made = call.op("TRANSPOSE", [made, order], quant=made.quant)

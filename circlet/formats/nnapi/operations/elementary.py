@@ -34,7 +34,12 @@ _COMPARISONS_EX = {
 @lowers("ABS", "EXP", "FLOOR", "LOG", "LOGICAL_NOT", "NEG", "RSQRT", "SIN", "SQRT")
 @lowers(*_EXTENSIONS)
 def _unary(call: Call) -> None:
-    call.result(_EXTENSIONS.get(call.kind, call.kind), [call[0]])
+    kind = _EXTENSIONS.get(call.kind, call.kind)
+    if call[0].dtype is not DType.UINT8:
+        call.result(kind, [call[0]])
+        return
+    real = call.op("DEQUANTIZE", [call[0]], dtype=DType.FLOAT32)  # no record has it over bytes
+    call.result("QUANTIZE", [call.op(kind, [real])])
 
 
 @lowers("LOGICAL_AND", "LOGICAL_OR", "POW")

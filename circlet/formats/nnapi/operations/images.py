@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.formats.nnapi.call import Call, NotLoweredError
 from circlet.formats.nnapi.codes import OperandCode
+from circlet.formats.nnapi.operations.movement import as_list
 from circlet.formats.nnapi.table import lowers
 from circlet.formats.nnapi.windows import image, image_result
 from circlet.ir import DType, Tensor
@@ -36,7 +37,7 @@ def _coordinates(align_corners: bool, half_pixel_centres: bool) -> str:
 def _target(call: Call, data: Tensor) -> Tensor:
     """Height and width; as numbers, or as factors whose products are rounded down."""
     if call.code(_HEIGHT) is OperandCode.INT32:
-        return call.const([call.whole(_HEIGHT), call.whole(_WIDTH)], "i4")
+        return _stated_target(call)
     factors = [np.float32(call.real(index)) for index in (_HEIGHT, _WIDTH)]
     if not np.isfinite(factors).all():
         raise call.wrong("a factor of the sizes is no number")
@@ -45,6 +46,14 @@ def _target(call: Call, data: Tensor) -> Tensor:
         return _computed_target(call, data, factors)
     known = zip(data.static_shape[1:3], factors, strict=True)
     return call.const([floor(np.float32(size) * factor) for size, factor in known], "i4")
+
+
+def _stated_target(call: Call) -> Tensor:
+    """The same as numbers, which a run may compute."""
+    sides = [call[_HEIGHT], call[_WIDTH]]
+    if all(side.data is not None for side in sides):
+        return call.const([call.whole(_HEIGHT), call.whole(_WIDTH)], "i4")
+    return call.op("CONCATENATION", [as_list(call, side) for side in sides])
 
 
 def _computed_target(call: Call, data: Tensor, factors: list[np.float32]) -> Tensor:

@@ -65,7 +65,7 @@ def _one_hot(call: Call) -> None:
     call.result("ONE_HOT", inputs, OneHotAttrs(call.whole(4) if call.optional(4) else -1))
 
 
-@lowers("FILL_EX")
+@lowers("FILL", "FILL_EX")
 def _fill(call: Call) -> None:
     call.result("FILL", [as_list(call, call[0]), as_scalar(call, call[1])])
 
@@ -80,9 +80,24 @@ def _shape(call: Call) -> None:
     call.result("SHAPE", [call[0]], out_type=call.output().dtype.name)
 
 
-@lowers("BATCH_MATMUL_EX")
+@lowers("RANK")
+def _rank(call: Call) -> None:
+    call.result("RANK", [call[0]])
+
+
+@lowers("BATCH_MATMUL", "BATCH_MATMUL_EX")
 def _batch_matmul(call: Call) -> None:
-    call.result("BATCH_MATMUL", [call[0], call[1]], adj_x=call.flag(2), adj_y=call.flag(3))
+    left, right = call.flag(2), call.flag(3)
+    if call[0].dtype is not DType.INT32:
+        call.result("BATCH_MATMUL", [call[0], call[1]], adj_x=left, adj_y=right)
+        return
+    first, second = "ki" if left else "ik", "jk" if right else "kj"
+    _sum_of_products(call, [call[0], call[1]], f"...{first},...{second}->...ij")
+
+
+def _sum_of_products(call: Call, inputs: list[Tensor], equation: str) -> None:
+    attrs = OnnxAttrs((("equation", equation),), _EINSUM_SINCE)
+    call.result("CUSTOM:onnx.Einsum", inputs, attrs)
 
 
 @lowers("EINSUM_EX")
@@ -90,8 +105,7 @@ def _einsum(call: Call) -> None:
     """The equation comes last, its characters as bytes."""
     last = len(call) - 1
     equation = call.known(last).tobytes().decode("ascii", "replace").replace("\0", "")
-    attrs = OnnxAttrs((("equation", equation),), _EINSUM_SINCE)
-    call.result("CUSTOM:onnx.Einsum", [call[index] for index in range(last)], attrs)
+    _sum_of_products(call, [call[index] for index in range(last)], equation)
 
 
 @lowers("MATRIX_BAND_PART_EX")

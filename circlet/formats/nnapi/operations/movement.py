@@ -11,6 +11,7 @@ from circlet.formats.nnapi.table import lowers
 from circlet.ir import Shape, Tensor
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.quantize import CastAttrs
+from circlet.ops.repeat import MirrorPadAttrs
 from circlet.ops.shape import ReshapeAttrs, SqueezeAttrs
 from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
@@ -138,12 +139,28 @@ def _pack(call: Call) -> None:
     call.result("PACK", parts, attrs)
 
 
+@lowers("PACK")
+def _pack_along(call: Call) -> None:
+    """The axis comes first."""
+    parts = [call[index] for index in range(1, len(call))]
+    call.result("PACK", parts, PackAttrs(len(parts), call.whole(0)))
+
+
+@lowers("MIRROR_PAD")
+def _mirror_pad(call: Call) -> None:
+    mode = call.whole(2)
+    if mode not in (0, 1):
+        raise call.wrong("a way of mirroring is unknown", f"mode {mode}")
+    modes = ("REFLECT", "SYMMETRIC")
+    call.result("MIRROR_PAD", [call[0], call[1]], MirrorPadAttrs(modes[mode]))
+
+
 @lowers("UNPACK_EX")
 def _unpack(call: Call) -> None:
     call.many("UNPACK", [call[0]], _outputs(call), UnpackAttrs(call.whole(1), call.whole(2)))
 
 
-@lowers("REVERSE_EX")
+@lowers("REVERSE", "REVERSE_EX")
 def _reverse(call: Call) -> None:
     call.result("REVERSE_V2", [call[0], as_list(call, call[1])])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from circlet.formats.nnapi.call import Call, NotLoweredError
+from circlet.formats.nnapi.operations.movement import as_list
 from circlet.formats.nnapi.table import lowers
 from circlet.formats.nnapi.windows import image, image_result, transposed
 from circlet.ir import DType, Quantization, Tensor
@@ -17,14 +18,18 @@ from circlet.ops.softmax import SoftmaxAttrs
 
 @lowers("SOFTMAX")
 def _softmax(call: Call) -> None:
-    _along_axis(call, "SOFTMAX", call[0], SoftmaxAttrs(call.real(1)), 2)
+    source = call[0]
+    if call[1].data is not None or source.dtype is not DType.FLOAT32:
+        _along_axis(call, "SOFTMAX", source, SoftmaxAttrs(call.real(1)), 2)
+        return
+    _along_axis(call, "SOFTMAX", call.op("MUL", [source, call[1]]), SoftmaxAttrs(1.0), 2)
 
 
 @lowers("LOG_SOFTMAX")
 def _log_softmax(call: Call) -> None:
-    source, beta = call[0], call.real(1)
-    if beta != 1.0:
-        source = call.op("MUL", [source, call.const(beta, "f4")])
+    source, beta = call[0], call[1]
+    if beta.data is None or call.real(1) != 1.0:
+        source = call.op("MUL", [source, beta])
     _along_axis(call, "LOG_SOFTMAX", source, NoAttrs(), 2)
 
 
@@ -65,7 +70,7 @@ def _along_axis(call: Call, kind: str, source: Tensor, attrs: object, position: 
 @lowers("INSTANCE_NORMALIZATION")
 def _instance_norm(call: Call) -> None:
     is_nchw = call.flag(4)
-    gamma, beta = (call.const([call.real(index)], "f4") for index in (1, 2))
+    gamma, beta = (as_list(call, call[index]) for index in (1, 2))
     inputs: list[Tensor | None] = [image(call, call[0], is_nchw), gamma, beta]
     attrs = InstanceNormAttrs(call.real(3))
     image_result(call, "INSTANCE_NORM", inputs, attrs, is_nchw=is_nchw)

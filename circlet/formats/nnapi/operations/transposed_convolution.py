@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from circlet.formats.nnapi.call import Call, NotLoweredError
-from circlet.formats.nnapi.operations.convolution import signed_convolution
+from circlet.formats.nnapi.operations.convolution import image_result_of
 from circlet.formats.nnapi.table import lowers
-from circlet.formats.nnapi.windows import CHANNELS_LAST, Steps, image, image_result, signed, steps
+from circlet.formats.nnapi.windows import CHANNELS_LAST, Steps, image, record_types, steps
 from circlet.ir import DType, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs
 from circlet.ops.geometry import SAME_UPPER, Padding
@@ -24,11 +24,9 @@ def _transpose_conv(call: Call) -> None:
     data, weights, bias = image(call, call[0], is_nchw), call[1], call[2]
     sizes = _explicit_sizes(call, data, given) if explicit else _given_sizes(call, is_nchw)
     attrs = TransposeConvAttrs(_padding(given), given.strides, call.activation(given.end))
-    if data.dtype is DType.UINT8 and weights.dtype is DType.INT8:
-        inputs: list[Tensor | None] = [sizes, weights, signed(call, data), bias]
-        signed_convolution(call, "TRANSPOSE_CONV", inputs, attrs, is_nchw)
-        return
-    image_result(call, "TRANSPOSE_CONV", [sizes, weights, data, bias], attrs, is_nchw=is_nchw)
+    data, weights, dtype = record_types(call, data, weights)
+    inputs: list[Tensor | None] = [sizes, weights, data, bias]
+    image_result_of(call, "TRANSPOSE_CONV", inputs, attrs, is_nchw, dtype)
 
 
 @lowers("TRANSPOSE_CONV_EX")
