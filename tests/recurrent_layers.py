@@ -12,6 +12,7 @@ from circlet.ir.builder import constant
 from circlet.ops import get
 from circlet.ops.build import builder
 from circlet.ops.onnx.record import PREFIX, OnnxAttrs
+from circlet.ops.onnx.recurrent import DYNAMIC_LSTM
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
@@ -71,3 +72,27 @@ def layer_graph(layer: Layer) -> tuple[Graph, list[np.ndarray]]:
     for tensor, inferred in zip(outputs, get(op).infer(op), strict=False):
         tensor.shape = inferred.shape
     return made.output(*outputs).build(), given
+
+
+def dynamic_graph(depth: int = 5, hidden: int = 20) -> tuple[Graph, list[np.ndarray]]:
+    """A graph of one DynamicQuantizeLSTM of both directions, and its inputs."""
+    random, made = np.random.default_rng(hidden), builder()
+    x, rows = (random.standard_normal((4, 1, depth)) * 0.4).astype(np.float32), 4 * hidden
+
+    def stored(values: np.ndarray) -> Tensor:
+        return constant("constant", values)
+
+    weights = [random.integers(-99, 99, (2, n, rows)).astype(np.int8) for n in (depth, hidden)]
+    bias = (random.standard_normal((2, 2 * rows)) * 0.4).astype(np.float32)
+    scale, zero = np.full((2, rows), 0.01, np.float32), np.zeros((2, rows), np.int8)
+    operands: list[Tensor | None] = [made.input("in1", DType.FLOAT32, x.shape)]
+    operands += [*map(stored, weights), stored(bias), None, None, None, None]
+    operands += [stored(array) for array in (scale, zero, scale, zero)]
+    outputs = [Tensor(f"out{i}", DType.FLOAT32, ()) for i in range(3)]
+    attrs = OnnxAttrs((("direction", "bidirectional"), ("hidden_size", hidden)), 1)
+    code = DYNAMIC_LSTM.removeprefix("CUSTOM:")
+    made.op_many("CUSTOM", operands, outputs, attrs, custom_code=code)
+    (op,) = made.graph.ops
+    for tensor, inferred in zip(outputs, get(op).infer(op), strict=True):
+        tensor.shape = inferred.shape
+    return made.output(*outputs).build(), [x]

@@ -268,20 +268,40 @@ def test_the_kernel_of_4_bits_takes_real_weights_around_zero() -> None:
     assert form is not None and form.block == 32
 
 
+def dynamic_lstm(batch: int, steps: int, depth: int, hidden: int, *, wide: bool = True) -> Case:
+    """Both directions from a first state on, by scales of outputs or of directions."""
+    outputs = 4 * hidden
+    stored = [_RNG.integers(-100, 100, (2, n, outputs)).astype(np.int8) for n in (depth, hidden)]
+    start = [some(2, batch, hidden), some(2, batch, hidden)]
+    sizes = (2, outputs) if wide else (2,)
+    scales, zeros = np.full(sizes, 0.01, np.float32), np.full(sizes, 0 if wide else 3, np.int8)
+    inputs = [some(steps, batch, depth), *stored, some(2, 2 * outputs), None, *start, None]
+    given = {"hidden_size": hidden, "direction": "bidirectional"}
+    constants, read = [1, 2, 3, 8, 9, 10, 11], (True, True, True)
+    inputs += [scales, zeros, scales, zeros]
+    return Case("DynamicQuantizeLSTM", inputs, given, constants, read)
+
+
 def test_a_dynamic_lstm_quantises_its_operand_and_its_state() -> None:
     """As ONNX Runtime with one thread, or one sequence, does: with more it cuts the batch."""
-    hidden, depth, scales = 8, 5, np.full((2, 32), 0.01, np.float32)
-    stored = [_RNG.integers(-100, 100, (2, n, 32)).astype(np.int8) for n in (depth, hidden)]
-    start = [some(2, 1, hidden), some(2, 1, hidden)]
-    zeros = np.zeros((2, 32), np.int8)
-    inputs = [some(6, 1, depth), *stored, some(2, 64), None, *start, None]
-    given = {"hidden_size": hidden, "direction": "bidirectional"}
-    check(
-        Case(
-            "DynamicQuantizeLSTM",
-            [*inputs, scales, zeros, scales, zeros],
-            given,
-            [1, 2, 3, 8, 9, 10, 11],
-            (True, True, True),
-        )
+    check(dynamic_lstm(1, 6, 5, 8))
+    cases = [dynamic_lstm(1, 6, 5, 8), dynamic_lstm(1, 3, 40, 33, wide=False)]
+    assert {row["backend"] for row in check_together(cases).placement} == {"cpu"}
+    several = circlet.Session(
+        model([dynamic_lstm(2, 3, 5, 8)]), backends=["cpu", "reference"], cache=False
     )
+    assert {row["backend"] for row in several.placement} == {"reference"}
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int16])
+def test_integers_of_16_bits_are_stored_and_read_natively(dtype: type[np.integer]) -> None:
+    """Rows behind whole registers, halves between two steps, and what lies beyond the limits."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    zero, step = np.array(low + 1000, dtype), np.array(0.25, np.float32)
+    real = np.concatenate([some(3, 37).reshape(-1) * 4000, [1e9, -1e9, 0.125, 0.375, -0.125]])
+    stored = _RNG.integers(low, high, (5, 19), endpoint=True).astype(dtype)
+    cases = [
+        Case("QuantizeLinear", [real.astype(np.float32), step, zero], {}, [1, 2]),
+        Case("DequantizeLinear", [stored, step, zero], {}, [1, 2]),
+    ]
+    assert {row["backend"] for row in check_together(cases).placement} == {"cpu"}

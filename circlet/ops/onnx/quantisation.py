@@ -21,8 +21,9 @@ _LIMITS = {
     DType.INT8: (-128.0, 127.0),
     DType.UINT8: (0.0, 255.0),
     DType.INT16: (-32768.0, 32767.0),
+    DType.UINT16: (0.0, 65535.0),
 }
-_EXPRESSED = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT32})
+_EXPRESSED = frozenset({*_LIMITS, DType.INT32})
 
 
 def _spread(values: Any, x: Array, attrs: OnnxAttrs) -> Any:

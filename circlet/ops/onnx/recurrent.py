@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.ir import Op, Shape
 from circlet.ops.guard import look
-from circlet.ops.onnx.record import OnnxAttrs, attributes, onnx_kind, stated
+from circlet.ops.onnx.record import PREFIX, OnnxAttrs, attributes, onnx_kind, stated
 from circlet.ops.opdef import Cost, TensorType, moves_bytes
 from circlet.ops.operands import operand
 
@@ -20,6 +20,7 @@ State = tuple[Array, ...]
 Step = Callable[[Array, State], State]
 
 ACTIVATIONS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+DYNAMIC_LSTM = f"CUSTOM:{PREFIX}com.microsoft.DynamicQuantizeLSTM"
 _FUNCTION_COST = 16  # operations of a gate's functions for each cell
 
 
@@ -47,9 +48,14 @@ def _function(name: str, alpha: float | None, beta: float | None) -> Function:
     return table[name.lower()]
 
 
+def layer_kind(op: Op) -> str:
+    """LSTM, GRU or RNN."""
+    return "LSTM" if op.label == DYNAMIC_LSTM else op.label.rpartition(".")[2]
+
+
 def activation_names(op: Op) -> list[tuple[str, ...]]:
     """The activation functions of each direction, in lower case."""
-    attrs, names = attributes(op), ACTIVATIONS[op.label.rpartition(".")[2]]
+    attrs, names = attributes(op), ACTIVATIONS[layer_kind(op)]
     given = [str(name).lower() for name in attrs.get("activations") or (*names, *names)]
     starts = (len(names) * index for index in range(len(directions_of(attrs))))
     return [tuple(given[start : start + len(names)]) for start in starts]
@@ -242,7 +248,7 @@ def _as_bytes(x: Array) -> Array:
     return np.asarray((np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale, np.float32)
 
 
-def _weights(stored: Array, scale: Array, zero: Any) -> Array:
+def real_weights(stored: Array, scale: Array, zero: Any) -> Array:
     """[directions, gates, operand] of weights that are stored as [directions, operand, gates]."""
     at = (len(stored), 1, -1)
     offset = np.float32(0) if zero is None else zero.reshape(at).astype(np.float32)
@@ -254,7 +260,7 @@ def _dynamic_lstm(attrs: OnnxAttrs, x: Array, w: Array, r: Array, *others: Any) 
     """LSTM whose operand, and whose state at each step, are quantised for 8-bit weights."""
     given: list[Any] = [*others, *[None] * (9 - len(others))]
     b, lengths, h, c, p = given[:5]
-    w_real, r_real = _weights(w, given[5], given[6]), _weights(r, given[7], given[8])
+    w_real, r_real = real_weights(w, given[5], given[6]), real_weights(r, given[7], given[8])
     data = _as_bytes(x)
     return _lstm(attrs, data, w_real, r_real, b, lengths, h, c, p, seen=_as_bytes)
 
@@ -298,7 +304,7 @@ onnx_kind("RNN", _rnn, inputs=(3, 6), infer=_infer, cost=_cost)
 onnx_kind("GRU", _gru, inputs=(3, 6), infer=_infer, cost=_cost)
 onnx_kind("LSTM", _lstm, inputs=(3, 8), infer=_infer, cost=_cost)
 onnx_kind(
-    "com.microsoft.DynamicQuantizeLSTM",
+    DYNAMIC_LSTM.removeprefix(f"CUSTOM:{PREFIX}"),
     _dynamic_lstm,
     inputs=(3, 12),
     infer=_infer_dynamic,

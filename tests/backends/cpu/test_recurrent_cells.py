@@ -12,7 +12,7 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import SideBySide, each_width
-from tests.recurrent_layers import GATES, Layer, layer_graph
+from tests.recurrent_layers import GATES, Layer, dynamic_graph, layer_graph
 
 CASES = (
     *(Layer(kind, (5, 1, 7, 20)) for kind in GATES),
@@ -42,6 +42,11 @@ def test_a_layer_gives_what_its_record_gives(index: int, target: str) -> None:
 def test_tasks_of_directions_and_batches_run_on_two_threads() -> None:
     layer = Layer("GRU", both=True, lengths=(4, 1, 2), first=True)
     SideBySide([0], lambda _: layer_graph(layer), threads=2).check(0, "native")
+
+
+@each_width
+def test_weights_of_8_bits_see_what_8_bits_leave(target: str) -> None:
+    SideBySide([0], lambda _: dynamic_graph()).check(0, target)
 
 
 def _op(layer: Layer) -> Op:

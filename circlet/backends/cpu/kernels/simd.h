@@ -62,6 +62,7 @@ typedef CIRCLET_UNALIGNED(int8_t, CIRCLET_VBYTES) vi8_u;
 typedef CIRCLET_UNALIGNED(uint8_t, CIRCLET_VBYTES) vu8_u;
 typedef CIRCLET_UNALIGNED(int16_t, CIRCLET_VBYTES) vi16_u;
 typedef CIRCLET_UNALIGNED(int16_t, CIRCLET_VBYTES / 2) vhi16_u;
+typedef CIRCLET_UNALIGNED(uint16_t, CIRCLET_VBYTES / 2) vhu16_u;
 typedef CIRCLET_UNALIGNED(int8_t, CIRCLET_VBYTES / 4) vqi8_u;
 typedef CIRCLET_UNALIGNED(uint8_t, CIRCLET_VBYTES / 4) vqu8_u;
 
@@ -84,6 +85,9 @@ CIRCLET_INLINE vi v_widen_i8(const int8_t *p) {
 }
 CIRCLET_INLINE vi v_widen_i16(const int16_t *p) {
     return __builtin_convertvector(*(const vhi16_u *)p, vi);
+}
+CIRCLET_INLINE vi v_widen_u16(const uint16_t *p) {
+    return __builtin_convertvector(*(const vhu16_u *)p, vi);
 }
 CIRCLET_INLINE void v_narrow_u8(uint8_t *p, vi x) {
     *(vqu8_u *)p = __builtin_convertvector(x, vqu8);

@@ -13,7 +13,7 @@ from circlet.ops.operands import data_inputs
 from circlet.ops.scalars import element_scalar
 
 _COMPUTED = frozenset({DType.FLOAT32, DType.INT32, DType.BOOL})
-_STORED = frozenset({DType.INT8, DType.UINT8, DType.INT16})
+_STORED = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.UINT16})
 _CHANGES = frozenset({"QUANTIZE", "DEQUANTIZE", "CAST", QUANTIZE, DEQUANTIZE})
 _MOST_AXES = 6
 _MOST_PARTS = 24

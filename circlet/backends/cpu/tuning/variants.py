@@ -281,6 +281,7 @@ _RECURRENT = (
         "recurrent_cells",
         "",
     ),
+    _row("recurrent_bytes", "recurrent_f32", "inputs of 8-bit LSTMs", _F, "recurrent_cells", ""),
     _row(
         "rnn_hybrid", "rnn_hybrid", "float plain cells over int8 weights", _L, "recurrent_pairs", ""
     ),

@@ -17,7 +17,7 @@ from circlet.ops.onnx.quantisation import TYPES
 from circlet.ops.onnx.record import PREFIX, OnnxAttrs
 
 MICROSOFT = "com.microsoft"
-_STORED = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT32})
+_STORED = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32})
 
 
 def _along(node: Node, values: Tensor, x: Tensor, axis: int) -> Tensor:

@@ -42,7 +42,7 @@ from tests.backends.cpu.test_scatter import elements, vectors
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
-from tests.recurrent_layers import Layer, layer_graph
+from tests.recurrent_layers import Layer, dynamic_graph, layer_graph
 from tests.recurrent_pairs import Pair, pair_graph
 from tests.windows import conv2d_attrs, depthwise_attrs
 
@@ -237,6 +237,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "reduce_window": joined_windows,
     "scatter_vectors": scatters,
     "scatter_elements": scatters,
+    "recurrent_bytes": lambda name: dynamic_graph()[0],
     "recurrent_f32": lambda name: layer_graph(Layer("GRU"))[0],
     "argmax_pool": of_mediapipe,
     "max_unpool": of_mediapipe,

@@ -20,6 +20,7 @@ from circlet.backends.cpu.lower.products.matvec import (
     whole_registers,
 )
 from circlet.backends.cpu.lower.products.product import View, of_rows
+from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowering import (
     Context,
     Kernel,
@@ -85,6 +86,8 @@ class Cells:
         activation: Of cells and candidates, one of `ACTIVATIONS`.
         clip: The largest magnitude that activations of gates see.
         looks: Whether gates have peepholes.
+        in_bytes: Whether weights meet the input and the state as 8 bits leave them, by scales that
+            a run finds.
         part: Tells layers of one op apart.
     """
 
@@ -98,6 +101,7 @@ class Cells:
     activation: str = "TANH"
     clip: float = inf
     looks: bool = False
+    in_bytes: bool = False
     part: str = ""
 
     @property
@@ -198,6 +202,15 @@ def _input_products(op: Op, context: Context, cells: Cells, operands: Operands) 
     return _product(op, context, cells, operands.aux, weights.aux, joined, "aux")
 
 
+def _as_bytes(op: Op, context: Context, data: Tensor, width: int) -> View:
+    """Rows of a copy of the input as 8 bits leave it, by one scale for all of it."""
+    copy = context.temporary(op, FLOAT_BYTES * data.elements)
+    kernel = Kernel("recurrent_f32.h", "recurrent_bytes")
+    params: dict[str, ParamValue] = {"count": data.elements}
+    context.call(op, kernel, params, (source_ref(context, data), copy), (copy.tensor,))
+    return View(copy.tensor, 0, 0, 0, width)
+
+
 def _product(
     op: Op,
     context: Context,
@@ -212,6 +225,8 @@ def _product(
     result = context.temporary(op, FLOAT_BYTES * cells.batches * cells.steps * len(matrix))
     product = of_rows(op, data, data, matrix.shape, lambda: matrix, epilogue)
     view = View(result.tensor, 0, 0, 0, len(matrix))
+    if cells.in_bytes:
+        product = product._replace(source=_as_bytes(op, context, data, width))
     call_conv_f32(product._replace(result=view, part=f"{name}{cells.part}"), context)
     return result
 
@@ -248,6 +263,7 @@ def _kernel(cells: Cells, shape: _Shape) -> Kernel:
         ACTIVATIONS[cells.activation],
         int(cells.looks),
         int(cells.clip < inf),
+        int(cells.in_bytes),
     )
     return Kernel("recurrent_f32.h", "recurrent_f32", arguments)
 

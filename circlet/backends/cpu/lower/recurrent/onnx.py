@@ -1,4 +1,8 @@
-"""ONNX's LSTM, GRU and RNN over constant weights, in float32."""
+"""ONNX's LSTM, GRU and RNN over constant weights, in float32.
+
+An LSTM over 8-bit weights, DynamicQuantizeLSTM, is one of floats whose weights see the input and
+the state as 8 bits leave them.
+"""
 
 from __future__ import annotations
 
@@ -16,40 +20,49 @@ from circlet.backends.cpu.lower.recurrent.cells import (
 )
 from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, NoRef, Ref
-from circlet.ir import DType, Op
+from circlet.ir import DType, Op, Tensor
 from circlet.ops.onnx.record import PREFIX, attributes
-from circlet.ops.onnx.recurrent import activation_names, directions_of
+from circlet.ops.onnx.recurrent import (
+    DYNAMIC_LSTM,
+    activation_names,
+    directions_of,
+    layer_kind,
+    real_weights,
+)
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
 
 _DATA, _WEIGHTS, _STATES, _BIAS, _LENGTHS, _FIRST, _FIRST_CELLS, _PEEPHOLES = range(8)
+_SCALES = {_WEIGHTS: (8, 9), _STATES: (10, 11)}
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}
 _PEEPHOLE_ORDER = (0, 2, 1)
 _CELL_ACTIVATIONS = {"tanh": "TANH", "relu": "RELU"}
 
 
-def _name(op: Op) -> str:
-    return op.label.rpartition(".")[2]
+def _in_bytes(op: Op) -> bool:
+    return op.label == DYNAMIC_LSTM
 
 
 def _activation(op: Op) -> str | None:
     """What cells and candidates go through, None where gates or directions have others."""
     names = {name for row in activation_names(op) for name in row[-1:]}
     name = names.pop() if len(names) == 1 else ""
-    usual = {"RNN": (name,), "GRU": ("sigmoid", name), "LSTM": ("sigmoid", name, name)}[_name(op)]
-    fits = all(row == usual for row in activation_names(op))
+    usual = {"RNN": (name,), "GRU": ("sigmoid", name), "LSTM": ("sigmoid", name, name)}
+    fits = all(row == usual[layer_kind(op)] for row in activation_names(op))
     return _CELL_ACTIVATIONS.get(name) if fits else None
 
 
 def _wanted_shapes(op: Op) -> dict[int, tuple[int, ...]]:
     """The shapes of the operands behind the first that fit each other."""
-    data, states = operand(op, _DATA).static_shape, operand(op, _STATES).static_shape
-    directions, hidden, gates = _directions(op), states[2], len(_ORDER[_name(op)])
+    data, hidden = operand(op, _DATA).static_shape, _hidden(op)
+    directions, gates = _directions(op), len(_ORDER[layer_kind(op)])
     batches = data[0] if _batch_first(op) else data[1]
     first = (batches, directions, hidden) if _batch_first(op) else (directions, batches, hidden)
+    inputs, outputs = (data[2], hidden), gates * hidden
+    by_operand = [(n, outputs) if _in_bytes(op) else (outputs, n) for n in inputs]
     return {
-        _WEIGHTS: (directions, gates * hidden, data[2]),
-        _STATES: (directions, gates * hidden, hidden),
+        _WEIGHTS: (directions, *by_operand[0]),
+        _STATES: (directions, *by_operand[1]),
         _BIAS: (directions, 2 * gates * hidden),
         _LENGTHS: (batches,),
         _FIRST: first,
@@ -61,16 +74,31 @@ def _wanted_shapes(op: Op) -> dict[int, tuple[int, ...]]:
 def _refuses(op: Op, target: Target) -> str | None:
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
     lengths = op.input(_LENGTHS)
-    if any(t.dtype is not DType.FLOAT32 for t in tensors if t is not lengths):
+    others = [lengths, *_stored(op)]
+    if any(t.dtype is not DType.FLOAT32 for t in tensors if t not in others):
         return "not float32"
     if lengths is not None and lengths.dtype is not DType.INT32:
         return "lengths are not int32"
     if operand(op, _DATA).is_constant:
         return "constant input"
-    constants = (op.input(index) for index in (_WEIGHTS, _STATES, _BIAS, _PEEPHOLES))
+    constants = [op.input(index) for index in (_WEIGHTS, _STATES, _BIAS, _PEEPHOLES, *range(8, 12))]
     if any(t is not None and (t.data is None or t.sparsity is not None) for t in constants):
-        return "weights and biases must be constant"
+        return "weights, their scales and biases must be constant"
     return _refuses_sizes(op) or _refuses_functions(op)
+
+
+def _stored(op: Op) -> list[Tensor | None]:
+    """The operands of an LSTM over 8-bit weights that are no floats: weights and zero points."""
+    places = (_WEIGHTS, _STATES, *(zero for _, zero in _SCALES.values())) if _in_bytes(op) else ()
+    return [op.input(index) for index in places]
+
+
+def _refuses_dynamic(op: Op, target: Target) -> str | None:
+    if any(op.input(scale) is None for scale, _ in _SCALES.values()):
+        return "a scale is omitted"
+    if len(operand(op, _DATA).shape) == 3 and operand(op, _DATA).static_shape[1] != 1:
+        return "several sequences are quantised by one scale"
+    return _refuses(op, target)
 
 
 def _refuses_sizes(op: Op) -> str | None:
@@ -89,6 +117,10 @@ def _refuses_functions(op: Op) -> str | None:
     return None if _activation(op) else "activation functions other than the usual ones"
 
 
+def _hidden(op: Op) -> int:
+    return operand(op, _STATES).static_shape[1 if _in_bytes(op) else 2]
+
+
 def _directions(op: Op) -> int:
     return len(directions_of(attributes(op)))
 
@@ -99,7 +131,7 @@ def _batch_first(op: Op) -> bool:
 
 def _strides(op: Op) -> Strides:
     data, directions = operand(op, _DATA).static_shape, _directions(op)
-    hidden = operand(op, _STATES).static_shape[2]
+    hidden = _hidden(op)
     wide = directions * hidden
     if _batch_first(op):
         steps = data[1]
@@ -114,18 +146,28 @@ def _ordered(op: Op, values: np.ndarray, order: tuple[int, ...]) -> Floats:
     Where input and forget gate are coupled, forget is 1 - input: the logistic of what the input
     gate sees, negated.
     """
-    hidden = operand(op, _STATES).static_shape[2]
+    hidden = _hidden(op)
     parts = np.asarray(values, np.float32).reshape(values.shape[0], -1, hidden, *values.shape[2:])
-    if not (_name(op) == "LSTM" and attributes(op).get("input_forget", 0)):
+    if not (layer_kind(op) == "LSTM" and attributes(op).get("input_forget", 0)):
         return parts[:, order]
     made: Floats = parts[:, (0, 0, *order[2:])]
     made[:, 1] *= -1
     return made
 
 
+def _real(op: Op, index: int) -> np.ndarray:
+    """Weights, [directions, gates * hidden, operand]; those of 8 bits by scale and zero point."""
+    stored = np.asarray(operand(op, index).data)
+    if not _in_bytes(op):
+        return stored
+    scale, zero = (op.input(at) for at in _SCALES[index])
+    assert scale is not None
+    return real_weights(stored, np.asarray(scale.data), None if zero is None else zero.data)
+
+
 def _weights(op: Op) -> Weights:
-    order, hidden = _ORDER[_name(op)], operand(op, _STATES).static_shape[2]
-    inputs, states = (np.asarray(operand(op, index).data) for index in (_WEIGHTS, _STATES))
+    order, hidden = _ORDER[layer_kind(op)], _hidden(op)
+    inputs, states = (_real(op, index) for index in (_WEIGHTS, _STATES))
     bias, peepholes = op.input(_BIAS), op.input(_PEEPHOLES)
     none = np.zeros((len(inputs), 2 * len(order) * hidden), np.float32)
     halves = np.split(none if bias is None else np.asarray(bias.data), 2, axis=1)
@@ -140,7 +182,7 @@ def _weights(op: Op) -> Weights:
 def _cells(op: Op) -> Cells:
     attrs, data = attributes(op), operand(op, _DATA).static_shape
     batches, steps = data[:2] if _batch_first(op) else data[1::-1]
-    kind = {"LSTM": "LSTM", "RNN": "PLAIN", "GRU": "GRU"}[_name(op)]
+    kind = {"LSTM": "LSTM", "RNN": "PLAIN", "GRU": "GRU"}[layer_kind(op)]
     after = kind == "GRU" and attrs.get("linear_before_reset", 0)
     limit = attrs.get("clip")
     return Cells(
@@ -148,12 +190,13 @@ def _cells(op: Op) -> Cells:
         tuple(directions_of(attributes(op))),
         batches,
         steps,
-        operand(op, _STATES).static_shape[2],
+        _hidden(op),
         _strides(op),
         lambda: _weights(op),
         _activation(op) or "",
         inf if limit is None else float(limit),
         op.input(_PEEPHOLES) is not None,
+        _in_bytes(op),
     )
 
 
@@ -173,5 +216,6 @@ def _lower(op: Op, context: Context) -> None:
     call_cells(op, context, _cells(op), operands)
 
 
+LOWERINGS.add(Lowering(DYNAMIC_LSTM, "onnx_dynamic_lstm", _refuses_dynamic, _lower))
 for _kind in _ORDER:
     LOWERINGS.add(Lowering(f"CUSTOM:{PREFIX}{_kind}", f"onnx_{_kind.lower()}", _refuses, _lower))
