@@ -245,9 +245,9 @@ CIRCLET_INLINE void block_bits_tile(vf (*acc)[4], struct block_bits_weights w,
 }
 
 CIRCLET_INLINE void block_bits_store(const struct block_bits_params *p, float *out,
-                                     int64_t channel, vf (*acc)[4], const int MR, const int NT) {
+                                     int64_t channel, vf (*acc)[4], const int MR, const int NV) {
     CIRCLET_UNROLL for (int m = 0; m < MR; m++, out += p->units) {
-        CIRCLET_UNROLL for (int v = 0; v < NT; v++) {
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
             const int64_t at = channel + v * CIRCLET_LANES, left = p->units - at;
             vf y = v_clamp(acc[m][v], v_splat(p->low), v_splat(p->high));
             if (left >= CIRCLET_LANES) v_store(out + at, y);
@@ -262,59 +262,54 @@ CIRCLET_INLINE void block_bits_fetch(const uint8_t *w, int64_t bytes) {
         __builtin_prefetch(w + BLOCK_BITS_AHEAD + line);
 }
 
-/* MR rows of a task, NV of its NT vectors of outputs at a time. */
+/* MR rows of NV vectors of outputs. The weights of a block are NT vectors behind the last one's. */
 CIRCLET_INLINE void block_bits_rows(const struct block_bits_params *p, void *const *operands,
-                                    int64_t task, int64_t row, int is_first, const int BITS,
-                                    const int DIGITS, const int ZEROS, const int MR, const int NT,
-                                    const int NV) {
+                                    struct block_bits_weights w, int64_t row, int64_t channel,
+                                    const int BITS, const int DIGITS, const int ZEROS,
+                                    const int MR, const int NT, const int NV) {
     const int64_t width = NT * CIRCLET_LANES, bytes = BITS * CIRCLET_VBYTES;
-    const int64_t groups = (p->blocks + p->per_scale - 1) / p->per_scale, first = task * width;
     const struct block_bits_scale *scales = operands[5];
     const int8_t *digits = operands[0];
-    struct block_bits_weights w = {
-        (const uint8_t *)operands[1] + task * p->blocks * NT * bytes,
-        (const float *)operands[2] + first * groups,
-        ZEROS ? (const int8_t *)operands[6] + first * groups : 0,
-    };
     int64_t done = 0; /* blocks of those that share a scale of weights */
     vf acc[8][4];
     digits += row * p->blocks * BLOCK_BITS * DIGITS, scales += row * p->blocks;
     CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-        CIRCLET_UNROLL for (int v = 0; v < NT; v++)
-            acc[m][v] = v_load((const float *)operands[3] + first + v * CIRCLET_LANES);
+        CIRCLET_UNROLL for (int v = 0; v < NV; v++)
+            acc[m][v] = v_load((const float *)operands[3] + channel + v * CIRCLET_LANES);
     CIRCLET_NO_UNROLL for (int64_t b = 0; b < p->blocks; b++) {
-        if (is_first) block_bits_fetch(w.bytes, NT * bytes);
-        CIRCLET_UNROLL for (int v = 0; v < NT; v += NV) {
-            vf part[8][4];
-            struct block_bits_weights at = {w.bytes + v * bytes, w.factors + v * CIRCLET_LANES,
-                                            ZEROS ? w.zeros + v * CIRCLET_LANES : 0};
-            CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-                CIRCLET_UNROLL for (int i = 0; i < NV; i++) part[m][i] = acc[m][v + i];
-            block_bits_tile(part, at, digits, scales + b, p->blocks, BITS, DIGITS, ZEROS, MR, NV);
-            CIRCLET_UNROLL for (int m = 0; m < MR; m++)
-                CIRCLET_UNROLL for (int i = 0; i < NV; i++) acc[m][v + i] = part[m][i];
-        }
+        if (row == 0) block_bits_fetch(w.bytes, NV * bytes);
+        block_bits_tile(acc, w, digits, scales + b, p->blocks, BITS, DIGITS, ZEROS, MR, NV);
         w.bytes += NT * bytes, digits += BLOCK_BITS * DIGITS;
         if (++done == p->per_scale) {
             w.factors += width, done = 0;
             if (ZEROS) w.zeros += width;
         }
     }
-    block_bits_store(p, (float *)operands[4] + row * p->units, first, acc, MR, NT);
+    block_bits_store(p, (float *)operands[4] + row * p->units, channel, acc, MR, NV);
 }
 
 /* Operands: digits, packed weights, scales of weights, biases, output, scales of the input, zero
  * points of the weights (less the middle of their range; null where all are there). A task is NT
- * vectors of outputs, whose weights stand together, block by block, and meet MR rows at a time. */
+ * vectors of outputs, whose weights stand together, block by block; NV of them meet MR rows. */
 CIRCLET_INLINE void block_bits(const struct block_bits_params *p, void *const *operands,
                                void *scratch, int64_t begin, int64_t end, const int BITS,
                                const int DIGITS, const int ZEROS, const int MR, const int NT,
                                const int NV) {
     (void)scratch;
-    for (int64_t task = begin; task < end; task++)
+    const int64_t bytes = BITS * CIRCLET_VBYTES;
+    const int64_t groups = (p->blocks + p->per_scale - 1) / p->per_scale;
+    for (int64_t v = begin * NT; v < end * NT; v += NV) {
+        const int64_t task = v / NT, within = v % NT;
+        const int64_t scale = (task * groups * NT + within) * CIRCLET_LANES;
+        const struct block_bits_weights w = {
+            (const uint8_t *)operands[1] + (task * p->blocks * NT + within) * bytes,
+            (const float *)operands[2] + scale,
+            ZEROS ? (const int8_t *)operands[6] + scale : 0,
+        };
         for (int64_t row = 0; row < p->rows; row += MR)
-            block_bits_rows(p, operands, task, s_min_i64(row, p->rows - MR), row == 0, BITS,
+            block_bits_rows(p, operands, w, s_min_i64(row, p->rows - MR), v * CIRCLET_LANES, BITS,
                             DIGITS, ZEROS, MR, NT, NV);
+    }
 }
 
 #endif

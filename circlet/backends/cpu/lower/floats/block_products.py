@@ -116,9 +116,8 @@ class BlockProduct:
         together = -(-self.rows // -(-self.rows // most))  # the last rows are not computed twice
         wanted = -(-self.units * 4 // context.vector_bytes)
         vectors = _MOST_VECTORS if has_many and wanted % _MOST_VECTORS in (0, 3) else 2
-        if together == 1:
-            return together, vectors, vectors
-        return together, vectors, 2 if has_many else 1
+        at_once = 1 if not has_many else vectors if together == 1 else 2
+        return together, vectors, at_once
 
     def _packed(
         self, op: Op, context: Context, vectors: int, weights: Callable[[], BlockWeights]
