@@ -112,8 +112,10 @@ def read_inputs(
         mapping, origin = None, str(path)
         if path.suffix.lower() in SOUNDS:
             array, origin = read_sound_input(path, wanted, options.sound, options.memory_bytes)
+            origin += _open_sizes(wanted, array)
         elif is_picture(path, wanted):
             array, mapping = _read_picture(path, wanted, options, known, classes)
+            origin += _open_sizes(wanted, array)
         else:
             array = read_array(path, wanted, None, options.memory_bytes)
         arrays.append(array)
@@ -123,9 +125,17 @@ def read_inputs(
     return Given(arrays, tuple(origins), (), tuple(pixels), next(pictures, None))
 
 
+def _open_sizes(wanted: Wanted, array: np.ndarray) -> str:
+    """What to say of sizes that the network's file leaves open, beside its batch."""
+    if not any(wanted.open):
+        return ""
+    sizes = "x".join(map(str, array.shape))
+    return f" (as {sizes}: the file leaves sizes open, --shape {wanted.name}=... has others)"
+
+
 def wanted_of(value: Value) -> Wanted:
     """What a file is to be read as."""
-    return Wanted(value.name, value.dtype, value.shape, value.scale, value.zero_point)
+    return Wanted(value.name, value.dtype, value.shape, value.scale, value.zero_point, value.open)
 
 
 def is_picture(path: Path, wanted: Wanted) -> bool:
