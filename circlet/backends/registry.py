@@ -60,10 +60,13 @@ def check_backend(name: str) -> None:
         InputError: There is no such backend, or its engine is not installed.
     """
     if name in _OWN and not _is_there(name):
-        fix = f"pip install {_ENGINES[name][1]}, or 'circlet[engines]' for all"
+        others = "" if name == "opencl" else ", or 'circlet[engines]' for all engines"
+        fix = f"pip install {_ENGINES[name][1]}{others}"
         raise InputError("the engine of a backend is not installed", where=name, fix=fix)
     if name not in _OWN and all(entry.name != name for entry in _installed()):
-        fix = f"choose among {', '.join(backend_names())}"
+        absent = [name for name in _OWN if not _is_there(name)]
+        more = f"; with other packages also {', '.join(absent)}" if absent else ""
+        fix = f"choose among {', '.join(backend_names())}{more}"
         raise InputError("there is no such backend", where=name, fix=fix)
 
 

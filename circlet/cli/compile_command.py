@@ -26,6 +26,7 @@ from circlet.cli.common import (
 from circlet.cli.console import say
 from circlet.cli.progress import working
 from circlet.cli.render_artifact import show_tuning
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.compile import CompileRequest, compile_to_file
 
@@ -62,10 +63,11 @@ from circlet.commands.compile import CompileRequest, compile_to_file
     is_flag=True,
     help="Where there is no C compiler, make an artifact whose operators run in numpy.",
 )
+@shapes_option()
 @max_memory_option
 @json_option
 def command(as_json: bool, tune: bool, tune_seconds: float, **options: object) -> None:
-    """Compile MODEL (.tflite or .circle; without one, the embedded sample) to an artifact."""
+    """Compile MODEL (.tflite, .circle, .onnx; without one, the embedded sample) to an artifact."""
     if not tune and "--tune-seconds" in given_options():
         raise click.UsageError("--tune-seconds needs --tune")
     options["tune_seconds"] = tune_seconds if tune else 0.0

@@ -37,7 +37,11 @@ def command(
     constants: bool,
     as_json: bool,
 ) -> None:
-    """Print MODEL (.tflite or .circle) in the layout of ONE's tfldump and circledump."""
+    """Print what MODEL holds.
+
+    The tables of a .tflite or .circle file are printed in the layout of ONE's tfldump and
+    circledump; --text and --stage print .onnx files as well.
+    """
     _check_usage(as_text, data, stage, format, constants)
     if stage is not None:
         found = dump_stage(StageRequest(model, stage, format or "text", constants))

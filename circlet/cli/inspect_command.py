@@ -56,7 +56,7 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> None:
-    """Say what MODEL (.tflite or .circle) costs: operators, memory, weights and placement.
+    """Say what MODEL (.tflite, .circle or .onnx) costs: operators, memory, weights, placement.
 
     Nothing is compiled or run. Operators, tensors and weights are those of the file; memory and
     placement are those of the optimised network. MODEL may also be an artifact, which tells its

@@ -16,6 +16,7 @@ from circlet.cli.common import (
     size_of,
 )
 from circlet.cli.progress import working
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.memory import MemoryRequest, memory_of
 
@@ -41,6 +42,7 @@ from circlet.commands.memory import MemoryRequest, memory_of
 @click.option("--target", default="native", show_default=True, help="What to plan for.")
 @precision_option(default="f32", show_default=True)
 @click.option("--no-cache", is_flag=True, help="Compile anew and keep nothing.")
+@shapes_option()
 @max_memory_option
 @json_option
 def command(as_json: bool, **options: object) -> None:

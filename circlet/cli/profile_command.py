@@ -18,6 +18,7 @@ from circlet.cli.common import (
     print_json,
 )
 from circlet.cli.progress import working
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.profile import ProfileRequest, profile_network
 from circlet.profiling.export import FORMATS
@@ -62,6 +63,7 @@ from circlet.profiling.export import FORMATS
 @level_option(default="O2", show_default=True)
 @precision_option(default="f32", show_default=True)
 @click.option("--no-cache", is_flag=True, help="Compile anew and keep nothing.")
+@shapes_option()
 @max_memory_option
 @json_option
 def command(as_json: bool, top: int | None, **options: object) -> None:

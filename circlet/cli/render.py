@@ -33,7 +33,12 @@ def show_run(report: RunReport) -> None:
 
 
 def _show_time(out: Console, report: RunReport) -> None:
-    names = {"compile": "compiled in", "cache": "found in the cache in", "load": "loaded in"}
+    names = {
+        "compile": "compiled in",
+        "cache": "found in the cache in",
+        "resize": "made ready for these sizes in",
+        "load": "loaded in",
+    }
     parts = [f"{names[key]} {duration(value)}" for key, value in report.seconds.items()]
     times = report.times
     parts.append(f"first run {duration(times.first_ms / 1e3)}")

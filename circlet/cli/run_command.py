@@ -24,6 +24,7 @@ from circlet.cli.common import (
 )
 from circlet.cli.picture_options import picture_options, pixels_of
 from circlet.cli.progress import working
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.run import RunRequest, Trust, run_network
 from circlet.formats.features import NAMES
@@ -106,6 +107,7 @@ from circlet.options import VERIFY
     type=click.Path(path_type=Path),
     help="Place operators as this file says, which `circlet place -o` wrote.",
 )
+@shapes_option()
 @max_memory_option
 @json_option
 def command(as_json: bool, placement: bool, **options: object) -> None:

@@ -8,7 +8,8 @@ import click
 
 from circlet.artifact.file import open_artifact
 from circlet.artifact.signing import SUFFIX, sign
-from circlet.cli.common import CircletCommand
+from circlet.cli.common import CircletCommand, json_option, print_json
+from circlet.cli.console import say
 from circlet.regular_files import write_file
 
 
@@ -17,9 +18,13 @@ from circlet.regular_files import write_file
 @click.option(
     "--key", required=True, type=click.Path(path_type=Path), help="The private key, a PEM file."
 )
-def command(artifact: Path, key: Path) -> None:
+@json_option
+def command(artifact: Path, key: Path, as_json: bool) -> None:
     """Check every hash of ARTIFACT and write a signature of it to ARTIFACT.sig."""
     opened = open_artifact(artifact)
     target = Path(f"{artifact}{SUFFIX}")
     write_file(target, sign(opened, key).encode(), 0o644)
-    click.echo(f"{target}: signs digest {opened.digest}")
+    if as_json:
+        print_json({"signature": str(target), "digest": opened.digest})
+        return
+    say(f"{target}: signs digest {opened.digest}")

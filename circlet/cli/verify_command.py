@@ -27,7 +27,7 @@ from circlet.ops.verification import Verification, verification
 @json_option
 @click.pass_context
 def command(ctx: click.Context, model: Path, limits: Limits, as_json: bool) -> None:
-    """Check MODEL (.tflite or .circle); exit code 1 if it breaks a rule or cannot be run."""
+    """Check MODEL (.tflite, .circle or .onnx); exit code 1 if it breaks a rule or cannot be run."""
     found = verification(load(model, limits), limits)
     if as_json:
         unsupported = [entry._asdict() for entry in found.unsupported]

@@ -9,11 +9,13 @@ import numpy as np
 
 from circlet.artifact.values import Value
 from circlet.commands.labels import NO_LABELS, Labels
+from circlet.formats.pixels import picture_layout
 
 _MANY_CLASSES = 1 << 20
 _PART_ELEMENTS = 1 << 20
 _MOST_MAP_CLASSES = 1024
 _LEAST_MAP_SIDE = 16
+_COARSEST_MAP = 8  # pixels of the picture beside each other that one place of a map stands for
 _COLOURS = (3, 4)
 _HALF = 0.5
 
@@ -34,6 +36,17 @@ class Share:
     index: int
     label: str
     share: float
+
+
+@dataclass(frozen=True)
+class ClassMap:
+    """A map of classes: the class of each place [height, width].
+
+    `count` is how many classes it tells apart, 0 where it does not say.
+    """
+
+    classes: np.ndarray
+    count: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,12 +77,12 @@ def answer(
     labels: Labels,
     count: int,
     *,
-    classes: np.ndarray | None = None,
+    classes: ClassMap | None = None,
 ) -> Answer:
     """The summary of an output, with the `count` best classes where it is a list of scores.
 
-    Labels that do not fit are left out. `classes` is the label map that the output is, if it is
-    one, as `class_map` has it.
+    Labels that do not fit are left out. `classes` is the map of classes that the output is, if it
+    is one, as `class_map` has it.
     """
     if value.is_text:
         text = tuple(element.decode(errors="replace") for element in array.reshape(-1)[:5])
@@ -82,26 +95,24 @@ def answer(
         top = _top(dequantised(value, array).reshape(-1), names, count)
         return Answer(*facts, top=top, labels=said[0], labels_are_guessed=said[1])
     if classes is not None:
-        if array.dtype.kind in "iu" and not names:
+        if not classes.count and not names:
             names = labels.names
-        shares = _shares(classes, names, count)
+        shares = _shares(classes.classes, names, count)
         return Answer(*facts, shares=shares, labels=said[0], labels_are_guessed=said[1])
     return Answer(*facts)
 
 
-def class_count(array: np.ndarray, classes: np.ndarray | None = None) -> int:
+def class_count(array: np.ndarray, classes: ClassMap | None = None) -> int:
     """How many classes an output tells apart, 0 where it does not say."""
     if is_score_list(array):
         return array.size
-    if classes is None:
-        return 0
-    if array.dtype.kind in "iu" and array.shape[-1] == classes.shape[-1]:
-        return 0
-    return max(2, array.shape[-1])
+    return classes.count if classes else 0
 
 
 def is_score_list(array: np.ndarray) -> bool:
-    """Whether an output of shape [N] or [1, ..., 1, N], N > 1, is a score for each class."""
+    """Whether an output [N], [1, ..., 1, N] or [1, N, 1, 1], N > 1, has a score for each class."""
+    if array.ndim == 4 and array.shape[2:] == (1, 1):
+        array = array[..., 0, 0]
     classes = array.shape[-1] if array.ndim else 1
     return array.size == classes and 1 < classes <= _MANY_CLASSES
 
@@ -111,38 +122,64 @@ def class_map(
     array: np.ndarray,
     siblings: Sequence[tuple[int, ...]] = (),
     *,
-    is_labelled: bool = False,
-) -> np.ndarray | None:
-    """The class of each place [height, width], where an output is a map of classes.
+    labels: Labels = NO_LABELS,
+    input_shape: Sequence[int] = (),
+) -> ClassMap | None:
+    """The class of each place, where an output is a map of classes.
 
     That is an integer map without scale, the scores of more than 4 classes for each place, or one
     probability for each place. Maps beside which another output has two channels for each of
-    theirs are heat maps of key points, not of classes. Few channels, or places, are classes where
-    labels are given for just so many (`is_labelled`).
+    theirs are heat maps of key points, not of classes; those of other proportions than the picture,
+    or far coarser, are what detectors compute with. Few channels, or places, are classes where
+    `labels` are given for just so many. Channels lie where those of `input_shape` do.
     """
     if value.is_text or array.ndim not in (2, 3, 4) or not array.size:
         return None
     if array.dtype.kind in "iu" and not value.scale:
         sizes = [size for size in array.shape if size != 1]
         is_map = len(sizes) == 2 and min(sizes) > 1
-        return array.reshape(sizes) if is_map else None
+        return ClassMap(array.reshape(sizes)) if is_map else None
     if array.ndim != 4 or array.shape[0] != 1:
         return None
-    channels = array.shape[3]
-    if is_labelled and channels > 1:
-        return np.asarray(array[0].argmax(-1))
-    if min(array.shape[1:3]) < _LEAST_MAP_SIDE:
+    is_first = picture_layout(input_shape) == "NCHW"
+    scores = np.moveaxis(array, 1, -1) if is_first else array
+    pixels = _pixels_of_a_place(scores.shape, input_shape)
+    if is_score_list(array) or pixels is None:
         return None
-    if (*array.shape[:3], 2 * channels) in siblings:
+    channels = scores.shape[3]
+    if labels.fitted(channels) and channels > 1:
+        return _best_of_each(scores)
+    doubled = tuple(2 * n if n == channels else n for n in array.shape)
+    is_coarse = min(scores.shape[1:3]) < _LEAST_MAP_SIDE or pixels > _COARSEST_MAP
+    if is_coarse or doubled in siblings:
         return None
     if channels == 1:
         least, most, _ = _summary(value, array)
         is_probability = least >= 0 and _HALF < most <= 1
-        map_ = dequantised(value, array)[0, :, :, 0] >= _HALF
-        return np.asarray(map_, np.uint8) if is_probability else None
+        map_ = dequantised(value, scores)[0, :, :, 0] >= _HALF
+        return ClassMap(np.asarray(map_, np.uint8), 2) if is_probability else None
     if channels in _COLOURS or channels > _MOST_MAP_CLASSES:
         return None
-    return np.asarray(array[0].argmax(-1))
+    return _best_of_each(scores)
+
+
+def _best_of_each(scores: np.ndarray) -> ClassMap:
+    """The best class of each place, of scores [1, height, width, classes]."""
+    return ClassMap(np.asarray(scores[0].argmax(-1)), max(2, scores.shape[-1]))
+
+
+def _pixels_of_a_place(shape: Sequence[int], input_shape: Sequence[int]) -> int | None:
+    """How many pixels beside each other a place of a map [1, height, width, ...] stands for.
+
+    0 where the network takes no picture, None where the map has other proportions.
+    """
+    layout = picture_layout(input_shape)
+    if not layout:
+        return 0
+    high, wide = input_shape[2:4] if layout == "NCHW" else input_shape[1:3]
+    down, across = high / shape[1], wide / shape[2]
+    rounded = 1 / min(shape[1:3])  # how far apart they may be where sizes were rounded
+    return round(min(down, across)) if abs(down / across - 1) <= rounded else None
 
 
 def _summary(value: Value, array: np.ndarray) -> tuple[float, float, float]:

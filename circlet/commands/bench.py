@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from circlet.comparison.compare import Compared, compare
+from circlet.comparison.engines import IN_NUMPY
 from circlet.comparison.load import Watch, reason
 from circlet.comparison.networks import described
 from circlet.comparison.outputs import TOLERANCES
@@ -70,7 +71,7 @@ class EngineRow:
         convenient_us: The call that its documentation shows first: arrays in, arrays out.
         open_ms: What it took to open the network.
         difference: The largest difference of its outputs from Circlet's, in parts of their range.
-        note: What is odd about its outputs, or "".
+        note: What is odd about its outputs, or that it ran in numpy; "" where nothing is.
         version, settings: Its release, and all that is not its default.
     """
 
@@ -157,8 +158,11 @@ def _rows(found: Compared, kind: str) -> Iterable[EngineRow]:
         settings = about.get("settings")
         part = None if difference is None else difference.part
         note = "" if difference is None else difference.note
+        settings = settings if isinstance(settings, dict) else {}
         if not note and part is not None and part > TOLERANCES[kind]:
             note = "its outputs differ by more than rounding explains"
+        if IN_NUMPY in settings:
+            note = f"{settings[IN_NUMPY]} ran in numpy; `circlet place` says which and why"
         yield EngineRow(
             engine=engine,
             us=interval(found.rounds[engine]),
@@ -168,7 +172,7 @@ def _rows(found: Compared, kind: str) -> Iterable[EngineRow]:
             difference=part,
             note=note,
             version=str(about.get("version", "")),
-            settings=settings if isinstance(settings, dict) else {},
+            settings=settings,
         )
 
 

@@ -14,6 +14,7 @@ from circlet.commands.answers import Class, Share
 from circlet.commands.objects import Detection, KeyPoint
 from circlet.commands.poses import LIMBS, Pose
 from circlet.errors import FileError, InputError
+from circlet.formats.pixels import picture_layout
 from circlet.regular_files import write_file
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ _LEAST_SIDE = 320  # smaller pictures are enlarged, so that what is written can 
 _MASK_PART = 0.55
 _BLACK, _WHITE = (0, 0, 0), (255, 255, 255)
 _LEAST_POINT_SCORE = 0.2
-_COLOURS = (1, 3, 4)
 
 
 class Drawing:
@@ -137,14 +137,18 @@ def colour_of(number: int) -> tuple[int, int, int]:
 
 
 def output_picture(numbers: np.ndarray) -> Image | None:
-    """An output [1, height, width, channels] of real numbers as a picture; None where it is none.
+    """An output of real numbers as a picture; None where it is none.
 
-    Numbers in 0..1, -1..1 or 0..255 become pixels, by the range that holds them.
+    It is [1, height, width, channels] or [1, channels, height, width]. Numbers in 0..1, -1..1 or
+    0..255 become pixels, by the range that holds them.
     """
     from PIL import Image
 
-    if numbers.ndim != 4 or numbers.shape[0] != 1 or numbers.shape[3] not in _COLOURS:
+    layout = picture_layout(numbers.shape) if numbers.ndim == 4 else ""
+    if not layout:
         return None
+    if layout == "NCHW":
+        numbers = np.moveaxis(numbers, 1, -1)
     least, most = float(np.nanmin(numbers)), float(np.nanmax(numbers))
     unit = (numbers + 1) * 127.5 if least < -0.05 else numbers * 255
     pixels = numbers if most > 2 else unit

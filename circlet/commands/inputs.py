@@ -119,16 +119,25 @@ def _read_input(
 ) -> tuple[np.ndarray, str, PixelMapping | None]:
     """The array of a file, where it is from, and how its pixels were mapped if it is a picture."""
     if path.suffix.lower() in SOUNDS:
-        return *read_sound_input(path, wanted, options.sound, options.memory_bytes), None
+        array, origin = read_sound_input(path, wanted, options.sound, options.memory_bytes)
+        return array, origin + _open_sizes(wanted, array), None
     if is_picture(path, wanted):
         array, mapping = _read_picture(path, wanted, options, known, classes)
-        return array, str(path), mapping
+        return array, f"{path}{_open_sizes(wanted, array)}", mapping
     return read_array(path, wanted, None, options.memory_bytes), str(path), None
+
+
+def _open_sizes(wanted: Wanted, array: np.ndarray) -> str:
+    """What to say of sizes that the network's file leaves open, beside its batch."""
+    if not any(wanted.open):
+        return ""
+    sizes = "x".join(map(str, array.shape))
+    return f" (as {sizes}: the file leaves sizes open, --shape {wanted.name}=... has others)"
 
 
 def wanted_of(value: Value) -> Wanted:
     """What a file is to be read as."""
-    return Wanted(value.name, value.dtype, value.shape, value.scale, value.zero_point)
+    return Wanted(value.name, value.dtype, value.shape, value.scale, value.zero_point, value.open)
 
 
 def is_picture(path: Path, wanted: Wanted) -> bool:

@@ -16,8 +16,13 @@ _RELATIVE = 2.0  # the largest coordinate of boxes that are parts of the picture
 # MediaPipe's face detectors: (cells a side, boxes in each cell) in the order of their outputs.
 _FACE_GRIDS = {896: ((16, 2), (8, 6)), 2304: ((48, 1),)}
 _FACE_NUMBERS = 16
-_FACE_POINTS = ("right eye", "left eye", "nose", "mouth", "right ear", "left ear")
-_YOLO_STRIDES = (8, 16, 32)
+_EYES_AND_NOSE = ("right eye", "left eye", "nose")
+_FACE_POINTS = {
+    5: (*_EYES_AND_NOSE, "right mouth corner", "left mouth corner"),
+    6: (*_EYES_AND_NOSE, "mouth", "right ear", "left ear"),
+}
+_STRIDES = (8, 16, 32)  # of YOLO's and YuNet's grids
+_ALWAYS = 0.01  # how far chances that are of all classes may be from a sum of 1
 
 
 @dataclass(frozen=True)
@@ -68,10 +73,17 @@ def candidates(arrays: Sequence[Array], input_shape: Sequence[int] = ()) -> Cand
     """What the outputs, as real numbers, offer; None where they are not a detector's.
 
     Known are TFLite's detection post-processing in any order of its outputs, MediaPipe's face
-    detectors, and YOLO from version 5 on. `input_shape` is that of the picture, by which the
-    last are recognised.
+    detectors, YuNet, YOLO from version 5 on, and chances of classes beside finished boxes, as
+    PyTorch's SSDs and UltraFace have them. `input_shape` is that of the picture, by which most
+    are recognised.
     """
-    return _post_processed(arrays) or _faces(arrays, input_shape) or _yolo(arrays, input_shape)
+    return (
+        _post_processed(arrays)
+        or _faces(arrays, input_shape)
+        or _yunet(arrays, input_shape)
+        or _yolo(arrays, input_shape)
+        or _scored_boxes(arrays)
+    )
 
 
 def detections(
@@ -89,7 +101,7 @@ def _detection(found: Candidates, i: int, labels: Sequence[str]) -> Detection:
     if found.kind == "face detector":
         label = label or "face"
         assert found.points is not None
-        named = zip(_FACE_POINTS, found.points[i], strict=True)
+        named = zip(_FACE_POINTS[len(found.points[i])], found.points[i], strict=True)
         points = tuple(KeyPoint(name, float(y), float(x)) for name, (y, x) in named)
     box = tuple(map(float, found.boxes[i]))
     return Detection(index, label, float(found.scores[i]), box, points)  # type: ignore[arg-type]
@@ -146,12 +158,71 @@ def _cells(rows: int, columns: int, repeats: int) -> Array:
     return centres.repeat(repeats, 0)
 
 
+def _picture_size(input_shape: Sequence[int]) -> tuple[int, int]:
+    """Height and width of a picture with its channels first or last."""
+    height, width = input_shape[2:] if input_shape[1] in (1, 3) else input_shape[1:3]
+    return height, width
+
+
+def _yunet(arrays: Sequence[Array], input_shape: Sequence[int]) -> Candidates | None:
+    """For each of three grids of N cells: two chances [1, N, 1], boxes and points [1, N, 4 and 10].
+
+    These are relative to the cells, in units of them; the geometric mean of both chances is the
+    face's.
+    """
+    if len(arrays) != 12 or len(input_shape) != 4:
+        return None
+    height, width = _picture_size(input_shape)
+    by_shape: dict[tuple[int, ...], list[Array]] = {}
+    for array in arrays:
+        by_shape.setdefault(array.shape, []).append(array)
+    found = []
+    for stride in _STRIDES:
+        rows, columns = height // stride, width // stride
+        chances, boxes, points = (
+            by_shape.get((1, rows * columns, numbers), []) for numbers in (1, 4, 10)
+        )
+        if (len(chances), len(boxes), len(points)) != (2, 1, 1):
+            return None
+        scores = np.sqrt(np.prod(np.clip([chance[0, :, 0] for chance in chances], 0, 1), 0))
+        found.append((scores, *_in_cells(boxes[0][0], points[0][0], rows, columns)))
+    scores, corners, places = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    faces = Candidates(corners, np.zeros(len(scores), int), scores, places, "face detector")
+    return _taken(faces, _suppressed(corners, scores, faces.classes, _FACE_OVERLAP))
+
+
+def _in_cells(boxes: Array, points: Array, rows: int, columns: int) -> tuple[Array, Array]:
+    """Corners [N, 4] and places [N, 5, 2] of YuNet's boxes (x, y, log size) and points (x, y)."""
+    first = _cells(rows, columns, 1) - 0.5 / np.array([rows, columns])
+    unit = np.array([rows, columns])
+    centre = first + boxes[:, 1::-1] / unit
+    half = np.exp(np.minimum(boxes[:, 3:1:-1], 10)) / unit / 2
+    places = first[:, None] + points.reshape(len(points), -1, 2)[..., ::-1] / unit
+    return np.concatenate([centre - half, centre + half], 1), places
+
+
+def _scored_boxes(arrays: Sequence[Array]) -> Candidates | None:
+    """Chances [1, N, 1 + classes], the background's first, and boxes [1, N, 4] (x, y, x, y)."""
+    if len(arrays) != 2 or any(a.ndim != 3 or a.shape[0] != 1 for a in arrays):
+        return None
+    chances, boxes = arrays if arrays[1].shape[-1] == 4 else arrays[::-1]
+    if chances.shape[1] != boxes.shape[1] or boxes.shape[-1] != 4 or chances.shape[-1] < 2:
+        return None
+    are_chances = chances.min() >= 0 and np.all(np.abs(chances[0].sum(-1) - 1) < _ALWAYS)
+    if not are_chances or not np.abs(boxes).max() < _RELATIVE:
+        return None
+    classes, scores = chances[0, :, 1:].argmax(1) + 1, chances[0, :, 1:].max(1)
+    corners = boxes[0][:, [1, 0, 3, 2]]
+    found = Candidates(corners, classes, scores)
+    return _taken(found, _suppressed(corners, scores, classes, _OVERLAP))
+
+
 def _yolo(arrays: Sequence[Array], input_shape: Sequence[int]) -> Candidates | None:
     """One output of [1, N, 5 + classes], or [1, 4 + classes, N] from version 8 on."""
     if len(arrays) != 1 or arrays[0].ndim != 3 or len(input_shape) != 4:
         return None
-    height, width = input_shape[2:] if input_shape[1] in (1, 3) else input_shape[1:3]
-    cells = sum((height // stride) * (width // stride) for stride in _YOLO_STRIDES)
+    height, width = _picture_size(input_shape)
+    cells = sum((height // stride) * (width // stride) for stride in _STRIDES)
     _, rows, columns = arrays[0].shape
     if columns == cells and rows > 4:
         numbers = arrays[0][0].T

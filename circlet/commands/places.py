@@ -115,6 +115,6 @@ def _unknown(graph: Graph, name: str) -> InputError:
     return InputError(
         "nothing in the network has this name",
         where=name,
-        why=f"similar are {', '.join(map(repr, near))}" if near else "nothing is called so",
+        why=f"similar are {', '.join(map(repr, near))}" if near else "",
         fix="`circlet inspect --operators --tensors` lists all names; '#3' is the fourth operator",
     )

@@ -12,6 +12,7 @@ import numpy as np
 from circlet.artifact.values import Value
 from circlet.commands.answers import (
     Answer,
+    ClassMap,
     answer,
     class_count,
     class_map,
@@ -52,7 +53,7 @@ class Reading:
     least_score: float = 0.0
     best_left_out: float | None = None
     labels: str = ""
-    maps: tuple[np.ndarray | None, ...] = field(default=(), repr=False)
+    maps: tuple[ClassMap | None, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -136,13 +137,12 @@ def _each(
     """Every output for itself: classes, maps, numbers."""
     shapes = [array.shape for array in arrays]
     answers: list[Answer] = []
-    maps: list[np.ndarray | None] = []
+    maps: list[ClassMap | None] = []
     warnings: list[str] = []
     counts: list[int] = []
     for value, array, fact in zip(values, arrays, facts, strict=True):
         given = options.labels if options.labels is not NO_LABELS else _packed(fact)
-        is_labelled = bool(array.ndim and given.fitted(array.shape[-1]))
-        map_ = class_map(value, array, shapes, is_labelled=is_labelled)
+        map_ = class_map(value, array, shapes, labels=given, input_shape=input_shape)
         count = class_count(array, map_)
         labels, warning = _labels_for(options.labels, _packed(fact), input_shape, count, map_)
         warnings += filter(None, [warning])
@@ -155,7 +155,7 @@ def _each(
     return Reading(tuple(answers), warnings=tuple(warnings), maps=tuple(maps))
 
 
-def _no_classes(options: ReadingOptions, maps: Sequence[np.ndarray | None]) -> str:
+def _no_classes(options: ReadingOptions, maps: Sequence[ClassMap | None]) -> str:
     """What to warn of where labels were given and no output tells classes apart."""
     if any(map_ is not None for map_ in maps):
         return ""
@@ -175,21 +175,23 @@ def _labels_for(
     packed: Labels,
     input_shape: Sequence[int],
     count: int,
-    map_: np.ndarray | None,
+    map_: ClassMap | None,
 ) -> tuple[Labels, str]:
     """The labels of an output, and a warning where packed ones do not fit."""
     if given is not NO_LABELS:
         return given, ""
     if packed is not NO_LABELS and (packed.fitted(count) or not count):
         return packed, ""
-    largest = int(map_.max()) + 1 if map_ is not None else 0
+    largest = int(map_.classes.max()) + 1 if map_ is not None else 0
     guess_count = count or (21 if largest <= 21 and map_ is not None else 0)
     guessed = guessed_labels(input_shape, guess_count, map_ is not None)
     return guessed, no_labels_fit(packed, [count] if count else [])
 
 
-def draw(path: Path, picture: Path | None, reading: Reading, values: Sequence[np.ndarray]) -> None:
+def draw(path: Path, picture: Path | None, reading: Reading, values: Sequence[np.ndarray]) -> bool:
     """Draw a reading over the picture that it is about; an output that is a picture is written.
+
+    Tells whether there was anything to draw; else no file is written.
 
     Raises:
         InputError: No picture was given, or the name's ending is that of no format.
@@ -203,13 +205,14 @@ def draw(path: Path, picture: Path | None, reading: Reading, values: Sequence[np
         made = next(filter(None, map(output_picture, values)), None)
         if made is not None:
             save_picture(made, path)
-            return
+        return made is not None
     drawing = Drawing(decoded_picture(picture))
     drawing.detections(reading.detections)
     drawing.poses(reading.poses)
-    for item, classes in zip(reading.answers, reading.maps, strict=False):
-        if classes is not None:
-            drawing.class_map(classes, item.shares)
+    for item, map_ in zip(reading.answers, reading.maps, strict=False):
+        if map_ is not None:
+            drawing.class_map(map_.classes, item.shares)
         elif item.top:
             drawing.caption(item.top[:3])
     drawing.save(path)
+    return True

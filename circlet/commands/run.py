@@ -46,6 +46,8 @@ from circlet.runtime.artifacts import ArtifactSource, artifact_source
 from circlet.runtime.session import Session
 from circlet.sample import Sample
 
+_NOTHING = "the outputs hold no classes, boxes, poses, map or picture that are known"
+
 
 @dataclass(frozen=True)
 class Trust:
@@ -116,9 +118,9 @@ class RunReport:
         best_left_out: The best score below it.
         labels: Where the labels of objects are from.
         signature: The entry point that ran, of all `signatures`; "" where the file names none.
-        drawing: Where the answer was drawn.
+        drawing: Where the answer was drawn, "" where it was not.
         alternative: The command to try where the mapping of a picture was guessed.
-        seconds: Wall time by part: "load", and "compile" or "cache".
+        seconds: Wall time by part: "load", and "compile", "cache" or "resize".
         times: Wall time of the runs.
         threads: Threads of each run.
         native_ops, ops: Operators in generated code, and in all.
@@ -166,18 +168,16 @@ def run_network(request: RunRequest) -> RunReport:
     if request.output:
         check_output_count(request.output, unique_names(session.outputs))
     given = _given(request, session, sample)
-    call, results = _ready(session, given.arrays)
+    session, arrays = session.fitting(given.arrays)
+    call, results = _ready(session, arrays)
     times = time_runs(call, request.repeat, request.warmup, request.delay)
     if request.output:
         write_outputs(request.output, session.outputs, results)
     wanted = ReadingOptions(labels, request.top, request.least_score)
     shape = _picture_shape(session, given)
     reading = read_outputs(session.outputs, results, wanted, _about(session), shape)
-    if request.draw:
-        pairs = zip(session.outputs, results, strict=True)
-        real = [dequantised(value, array) for value, array in pairs if not value.is_text]
-        draw(request.draw, given.picture, reading, real)
-    return _report(request, session, sample, given, reading, times)
+    drawing = _drawn(request.draw, given, session, results, reading) if request.draw else ""
+    return _report(request, session, sample, given, reading, drawing, times)
 
 
 def _labels(request: RunRequest, sample: Sample | None) -> Labels:
@@ -205,9 +205,11 @@ def _report(
     sample: Sample | None,
     given: Given,
     reading: Reading,
+    drawing: str,
     times: RunTimes,
 ) -> RunReport:
     about = _about(session)
+    undrawn = f"{request.draw} is not written: {_NOTHING}" if request.draw and not drawing else ""
     backends = [str(row["backend"]) for row in session.placement]
     return RunReport(
         model=sample.title if sample else str(request.model),
@@ -223,7 +225,7 @@ def _report(
         least_score=reading.least_score,
         best_left_out=reading.best_left_out,
         labels=reading.labels,
-        drawing=str(request.draw or ""),
+        drawing=drawing,
         seconds=session.opened.seconds,
         times=times,
         threads=session.threads,
@@ -231,7 +233,12 @@ def _report(
         ops=len(backends),
         placement=session.placement,
         expected=sample.expected if sample and not request.inputs else "",
-        warnings=(*given.warnings, *map(str, about.get("warnings", ())), *reading.warnings),
+        warnings=(
+            *given.warnings,
+            *map(str, about.get("warnings", ())),
+            *reading.warnings,
+            *filter(None, [undrawn]),
+        ),
         precision=session.opened.metadata.get("precision", "f32"),
         executor=str(session.options.executor),
         partitions=len(session.opened.partitions),
@@ -260,13 +267,19 @@ def _given(request: RunRequest, session: Session, sample: Sample | None) -> Give
     check_used(request.inputs, options)
     if sample and not request.inputs:
         return Given([sample.image()], (sample.image_title,))
-    wanted = [wanted_of(value) for value in session.inputs]
+    settled = dict(request.options.shapes)
+    names = unique_names(session.inputs)
+    values = [
+        value._replace(open=()) if name in settled else value
+        for name, value in zip(names, session.inputs, strict=True)
+    ]
     if not request.inputs:
+        wanted = [wanted_of(value) for value in values]
         arrays = [random_array(spec, request.seed) for spec in wanted]
         warning = f"no --input: the network ran on random data (seed {request.seed})"
         return Given(arrays, ("random data",) * len(wanted), (warning,))
     classes = max((value.shape[-1] for value in session.outputs if value.shape), default=0)
-    return read_inputs(request.inputs, session.inputs, options, _about(session), classes)
+    return read_inputs(request.inputs, values, options, _about(session), classes)
 
 
 def _about(session: Session) -> Mapping[str, Any]:
@@ -285,6 +298,8 @@ def _alternative(request: RunRequest, pixels: Sequence[PixelMapping | None]) -> 
         words += ["--input", str(path)]
     if request.labels:
         words += ["--labels", str(request.labels)]
+    for name, sizes in request.options.shapes:
+        words += ["--shape", f"{name}={'x'.join(map(str, sizes))}"]
     if guessed.alternative:
         words.append(f"--pixels={guessed.alternative}")
     elif guessed.is_signed:
@@ -299,6 +314,19 @@ def _picture_shape(session: Session, given: Given) -> tuple[int, ...]:
     pairs = zip(session.inputs, given.pixels, strict=False)
     named = (value.shape for value, mapping in pairs if mapping is not None)
     return next(named, session.inputs[0].shape if session.inputs else ())
+
+
+def _drawn(
+    path: Path,
+    given: Given,
+    session: Session,
+    results: Sequence[np.ndarray],
+    reading: Reading,
+) -> str:
+    """Where the answer was drawn, "" where there is nothing to draw."""
+    pairs = zip(session.outputs, results, strict=True)
+    real = [dequantised(value, array) for value, array in pairs if not value.is_text]
+    return str(path) if draw(path, given.picture, reading, real) else ""
 
 
 def write_outputs(path: Path, values: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:

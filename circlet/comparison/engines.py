@@ -57,6 +57,10 @@ class Task:
         return list(self.inputs.values())
 
 
+IN_NUMPY = "in numpy"
+"""The setting that says how many of Circlet's operators are no native code."""
+
+
 @dataclass(frozen=True)
 class Engine:
     """A network that is ready to run.
@@ -251,6 +255,7 @@ def circlet(task: Task) -> Engine:
     """Circlet's bound call."""
     from circlet import __version__
     from circlet.artifact.values import unique_names
+    from circlet.backends.registry import native_count
     from circlet.runtime.session import Session
 
     precision = _PRECISIONS.get(task.kind, "f32")
@@ -262,6 +267,10 @@ def circlet(task: Task) -> Engine:
         session = session.resized({name: array.shape for name, array in given.items()})
     arrays = task.arrays
     settings = {"threads": str(task.threads), "precision": precision, "target": target}
+    backends = [str(row["backend"]) for row in session.placement]
+    if native_count(backends) < len(backends):
+        slow = len(backends) - native_count(backends)
+        settings[IN_NUMPY] = f"{slow} of {len(backends)} operators"
     results = unique_names(session.outputs)
     if any(value.is_dynamic for value in session.outputs):
         settings["call"] = "Session.run, as shapes of outputs depend on the data"

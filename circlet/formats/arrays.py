@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -37,8 +37,11 @@ NO_PICTURES = frozenset({".npy", ".npz", ".raw", ".bin", *SOUNDS})
 _FILE = "an input file"
 _PICTURE_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _BILINEAR = 2  # PIL.Image.Resampling.BILINEAR
+_NO_PICTURE = "it is no picture of a format that Pillow reads"
 _PIXEL_BYTES = 8  # as decoded, and as converted
 _PART_ELEMENTS = 1 << 20
+_OPEN_STEP = 32  # of sides that a network leaves open
+_LONGEST_OPEN_SIDE = 640
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Wanted:
         shape: Sizes; a picture is [1, height, width, channels], [1, channels, height, width], or
             [1, size, size] where it is grey; channels are 1, 3 or 4.
         scale, zero_point: Quantisation, empty where the input is not quantised.
+        open: Dimensions that the network's file leaves open: a file decides about them.
     """
 
     name: str
@@ -58,11 +62,44 @@ class Wanted:
     shape: tuple[int, ...]
     scale: tuple[float, ...] = ()
     zero_point: tuple[int, ...] = ()
+    open: tuple[int, ...] = ()
 
     @property
     def layout(self) -> str:
         """How a picture lies in it, as `pixels.picture_layout` has it; "" if none does."""
-        return picture_layout(self.shape)
+        open_sides = [index for index in self.open if index]
+        return picture_layout(
+            [_OPEN_STEP if i in open_sides else size for i, size in enumerate(self.shape)]
+        )
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """The dimensions of a picture's height and width."""
+        return (2, 3) if self.layout == "NCHW" else (1, 2)
+
+    def of_shape(self, shape: Sequence[int]) -> Wanted:
+        """The same input at other sizes, none of which are open."""
+        return replace(self, shape=tuple(shape), open=())
+
+    def for_picture(self, width: int, height: int) -> Wanted:
+        """The same input at the sizes that a picture of so many pixels gets.
+
+        Where both of its sides are open they keep the picture's proportions, the longer one being
+        at most 640, and where one is, it follows from the other. Networks halve their pictures up
+        to five times, so that open sides are multiples of 32.
+        """
+        shape, sides = list(self.shape), self.sides
+        pairs = zip(sides, (height, width), strict=True)
+        free = [(side, pixels) for side, pixels in pairs if side in self.open]
+        if not free:
+            return self.of_shape(shape)
+        part = min(1.0, _LONGEST_OPEN_SIDE / max(width, height))
+        if len(free) == 1:
+            fixed = sides[0] if free[0][0] == sides[1] else sides[1]
+            part = shape[fixed] / (height if fixed == sides[0] else width)
+        for side, pixels in free:
+            shape[side] = max(1, round(part * pixels / _OPEN_STEP)) * _OPEN_STEP
+        return self.of_shape(shape)
 
     @property
     def mapping(self) -> PixelMapping:
@@ -110,7 +147,10 @@ def _readable(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         fix = "give a picture, or .npy, .npz, .raw, .wav, .mp3, by these endings"
-        raise FileError.unreadable(_FILE, path, error, fix) from error
+        found = FileError.unreadable(_FILE, path, error, fix)
+        if "cannot identify image" in found.why:  # what Pillow says goes on with an object of ours
+            found = FileError(found.what, where=found.where, why=_NO_PICTURE, fix=fix)
+        raise found from error
 
 
 def check_unpacked(size_bytes: int, memory_bytes: int, path: Path) -> None:
@@ -129,8 +169,7 @@ def _check(wanted: Wanted, path: Path, memory_bytes: int, array: Header) -> None
     is_text = wanted.dtype == "object" and array.dtype.kind in "SU"
     if array.dtype != dtype_named(wanted.dtype) and not is_text:
         raise _misfit(path, wanted, f"it holds {array.dtype}")
-    significant = [size for size in wanted.shape if size != 1]
-    if [size for size in array.shape if size != 1] != significant:
+    if _sizes_of(array.shape, wanted) is None:
         raise _misfit(path, wanted, f"its shape is {list(array.shape)}")
     check_unpacked(prod(array.shape) * array.dtype.itemsize, memory_bytes, path)
 
@@ -139,7 +178,19 @@ def _fitted(array: np.ndarray, wanted: Wanted) -> np.ndarray:
     """The array with the wanted shape; sizes of 1 may be missing or extra."""
     if array.dtype.kind in "SU":
         array = array.astype(object)
-    return np.ascontiguousarray(array).reshape(wanted.shape)
+    return np.ascontiguousarray(array).reshape(_sizes_of(array.shape, wanted) or wanted.shape)
+
+
+def _sizes_of(shape: Sequence[int], wanted: Wanted) -> tuple[int, ...] | None:
+    """The sizes that an array of a shape gets as an input, None where it does not fit."""
+    sizes = tuple(
+        given if index in wanted.open else size
+        for index, (given, size) in enumerate(zip(shape, wanted.shape, strict=False))
+    )
+    if sizes == tuple(shape):
+        return sizes
+    significant = [size for size in wanted.shape if size != 1]
+    return wanted.shape if [size for size in shape if size != 1] == significant else None
 
 
 def _read_lines(path: Path, wanted: Wanted, memory_bytes: int) -> np.ndarray:
@@ -179,8 +230,9 @@ def picture_for(
     Tells also whether the bytes of its grey tones were taken as signed; `is_signed` None leaves
     that to their looks.
     """
-    height, width, channels = _picture_sizes(path, wanted)
+    _check_layout(path, wanted)
     shown = decoded_picture(path, None, memory_bytes)
+    height, width, channels = _picture_sizes(wanted.for_picture(*shown.size))
     if is_signed is None:
         is_signed = shown.mode == "L" and has_signed_bytes(np.asarray(shown))
     if is_signed:
@@ -189,11 +241,14 @@ def picture_for(
     return np.asarray(sized, np.uint8).reshape(height, width, channels), is_signed
 
 
-def _picture_sizes(path: Path, wanted: Wanted) -> tuple[int, int, int]:
+def _check_layout(path: Path, wanted: Wanted) -> None:
+    if not wanted.layout:
+        raise _misfit(path, wanted, "a picture cannot have that shape")
+
+
+def _picture_sizes(wanted: Wanted) -> tuple[int, int, int]:
     """Height, width and channels of the picture that an input takes."""
     layout, shape = wanted.layout, wanted.shape
-    if not layout:
-        raise _misfit(path, wanted, "a picture cannot have that shape")
     if layout == "HW":
         return shape[1], shape[2], 1
     return shape[1:4] if layout == "NHWC" else (*shape[2:4], shape[1])  # type: ignore[return-value]
@@ -260,7 +315,8 @@ def from_picture(
     found = mapped(picture, pixels or wanted.mapping, dtype, wanted.scale, wanted.zero_point)
     if wanted.layout == "NCHW":
         found = np.moveaxis(found, -1, 0)
-    return np.ascontiguousarray(found).reshape(wanted.shape)
+    height, width, _ = picture.shape
+    return np.ascontiguousarray(found).reshape(wanted.for_picture(width, height).shape)
 
 
 def random_array(wanted: Wanted, seed: int = 0) -> np.ndarray:

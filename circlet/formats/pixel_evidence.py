@@ -187,10 +187,13 @@ def _of_arithmetic(reached: _Reached) -> PixelMapping | None:
 
 
 def _strangeness(known: PixelMapping, reached: _Reached) -> float:
-    """How far what a range becomes is from what networks compute with: -1..1, 0..1, or +-2.6."""
+    """How far what a range becomes is from what networks compute with.
+
+    That is -1..1, 0..1, +-2.6, or pixel values less their mean, as in Caffe's networks.
+    """
     ends = [float(np.mean(end * reached.gain + reached.offset)) for end in _ends(known)]
     least, most = min(ends), max(ends)
-    usual = ((-1.0, 1.0), (0.0, 1.0), (-2.118, 2.64), (-0.5, 0.5))
+    usual = ((-1.0, 1.0), (0.0, 1.0), (-2.118, 2.64), (-0.5, 0.5), (-115.0, 140.0))
     return min((abs(least - low) + abs(most - high)) / (high - low) for low, high in usual)
 
 
@@ -222,6 +225,10 @@ def _of_family(graph: Graph) -> PixelMapping | None:
 
 def _guess(tensor: Tensor, reached: _Reached) -> PixelMapping:
     filters = _filters(reached.op)
+    is_first = picture_layout(tensor.static_shape) == "NCHW" and 3 in tensor.static_shape
+    if filters is None and is_first:
+        why = "most networks of colour pictures with the channels first want it"
+        return RANGES["imagenet"].because(GUESSED, why, "0..1")
     if filters is None:
         why = "most small networks without scaling of their own want it"
         return RANGES["0..1"].because(GUESSED, why, "-1..1")
@@ -230,7 +237,6 @@ def _guess(tensor: Tensor, reached: _Reached) -> PixelMapping:
     if np.median(np.abs(weights).sum(1)) < _SMALL_WEIGHTS:
         why = "the first convolution's weights are as small as for pixel values"
         return RANGES["0..255"].because(GUESSED, why, "0..1")
-    is_first = picture_layout(tensor.static_shape) == "NCHW" and 3 in tensor.static_shape
     centre = "imagenet" if is_first else "-1..1"
     is_grey = _ONE_CHANNEL in tensor.static_shape[1::2]
     if is_grey or len(sums) < _FEWEST_CHANNELS or biases.std() < _TRAINED_BIAS:

@@ -34,6 +34,23 @@ _VERSIONS = {"tflite": (3,), "circle": (0, 3)}
 # How the fields of an .onnx file that may come second begin, each a text or a message.
 _ARTIFACT = b"CIRCLETA"  # as circlet.artifact.file, a room above, has it
 _ONNX_FIELDS = (b"\x12", b"\x1a", b"\x22", b"\x32", b"\x3a", b"\x42")
+_EXPORT = "export the network as .tflite or .onnx"
+_OTHERS: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
+    (
+        _ARTIFACT,
+        "it is an artifact: code that was compiled already, which runs only where asked for",
+    ),
+    (b"\x89HDF", f"it is an .h5 file, as Keras writes them: {_EXPORT}"),
+    (b"PK\x03\x04", f"it is a zip archive: unpack it; of a .keras or .pt file, {_EXPORT}"),
+    (b"\x80", f"it is a pickle, as PyTorch writes them: {_EXPORT}"),
+    (b"GGUF", f"it is a .gguf file, as llama.cpp reads them: {_EXPORT}"),
+    ((b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM"), "it is a picture, which --input takes"),
+    ((b"RIFF", b"fLaC", b"OggS", b"ID3"), "it is a sound, which --input takes"),
+    ((b"<!doctype", b"<html", b"<head", b"<?xml"), "it is a web page; the download went wrong"),
+    (b"version https://git-lfs", "it is a Git LFS pointer; fetch the file with git lfs pull"),
+    ((b"\x1f\x8b", b"BZh", b"\xfd7zXZ"), "it is compressed; unpack it first"),
+)
+"""How other files begin, and what is said of them."""
 OriginOf = Callable[[int, str], Origin]
 
 
@@ -86,34 +103,36 @@ def unknown_file(data: memoryview) -> FormatError:
 def _fix_of(head: bytes) -> str:
     if head.startswith(_ARTIFACT):
         return (
-            "if you trust who made it, circlet.load_artifact(path), `circlet run --artifact`, or a "
-            "file name that ends in .circlet"
+            "if you trust who made it, run it: `circlet run`, with --artifact where its name does "
+            "not end in .circlet, or circlet.load_artifact(path); else give the model itself"
+        )
+    if _is_onnx(head):
+        return (
+            "`circlet dump --text` and `--stage` print it, `circlet convert` makes a .circle of it"
         )
     return "give the model file itself"
 
 
 def _looks_like(head: bytes) -> str:
     """What a file that is no model seems to be."""
-    text = head.lstrip().lower()
     if not head:
         return "it is empty"
-    if head.startswith(_ARTIFACT):
-        return (
-            "it is an artifact: code that was compiled already, which is run only where asked for"
-        )
-    if head[:1] == b"\x08" and head[2:3] in _ONNX_FIELDS:
+    if _is_onnx(head):
         return "it is an .onnx file, which has no tables"
-    if head.startswith(b"\x89HDF"):
-        return "it is an .h5 file, as Keras writes them: export the network as .tflite"
-    if head.startswith(b"PK\x03\x04"):
-        return "it is a zip archive: unpack it, or export a .keras or .pt network as .tflite"
-    if text.startswith((b"<!doctype", b"<html", b"<head", b"<?xml")):
-        return "it is a web page; the download went wrong"
-    if text.startswith(b"version https://git-lfs"):
-        return "it is a Git LFS pointer; fetch the file itself with git lfs pull"
-    if head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
-        return "it is compressed; unpack it first"
-    return f"bytes 4 to 8 are {head[4:8]!r}, not TFL3 of a .tflite file or CIR0 of a .circle file"
+    if head[8:10] == b'{"':
+        return f"it is a .safetensors file, which holds weights and no network: {_EXPORT}"
+    text = head.lstrip().lower()
+    for beginnings, said in _OTHERS:
+        if head.startswith(beginnings) or text.startswith(beginnings):
+            return said
+    return (
+        f"bytes 4 to 8 are {head[4:8]!r}, not TFL3 of a .tflite file or CIR0 of a .circle file, "
+        "and it does not begin as .onnx files do"
+    )
+
+
+def _is_onnx(head: bytes) -> bool:
+    return head[:1] == b"\x08" and head[2:3] in _ONNX_FIELDS
 
 
 class _Importer:

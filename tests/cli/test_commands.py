@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from circlet import __version__, config
 from circlet.artifact.cache import TAG, cache_key
 from circlet.artifact.folder import PrivateFolder
+from circlet.cli import group
 from circlet.errors import FileError
 from tests.cli.call import as_json, circlet, in_shell
 from tests.runtime import networks
@@ -154,3 +157,43 @@ def test_help_lists_the_commands() -> None:
     text = circlet("--help").stdout
     assert all(name in text for name in ("run", "compile", "doctor"))
     assert "--input" in circlet("run", "-h").stdout
+
+
+def commands(found: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, by its name; groups hold others."""
+    if not isinstance(found, click.Group):
+        yield name, found
+        return
+    ctx = click.Context(found)
+    for part in found.list_commands(ctx):
+        command = found.get_command(ctx, part)
+        assert command is not None
+        yield from commands(command, f"{name} {part}".strip())
+
+
+COMMANDS = dict(commands(group))
+SERVERS = {"fleet serve", "fleet work"}  # which run until they are stopped
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_json_and_names_all_formats_or_none(name: str) -> None:
+    command = COMMANDS[name]
+    options = [option for param in command.params for option in param.opts]
+    assert "--json" in options or name in SERVERS
+    assert ".tflite or .circle)" not in (command.help or "")
+
+
+def test_keys_and_signatures_are_told_as_json(tmp_path: Path) -> None:
+    artifact, key = tmp_path / "a.circlet", tmp_path / "key"
+    assert circlet("compile", "-o", artifact).exit_code == 0
+    made = as_json("keygen", key)
+    assert Path(made["private_key"]) == key and Path(made["public_key"]).exists()
+    signed = as_json("sign", artifact, "--key", key)
+    assert Path(signed["signature"]).exists()
+    assert signed["digest"] == as_json("inspect", artifact)["digest"]
+
+
+def test_a_backend_that_is_not_there_is_answered_with_all_that_could_be() -> None:
+    error = as_json("run", "--backend", "gpu", code=1)["error"]
+    for name in ("cpu", "reference", "litert", "openvino", "opencl", "onnxruntime"):
+        assert name in error["fix"]

@@ -16,9 +16,13 @@ from circlet.formats.flatbuffer_writer import Writer
 from circlet.formats.pixels import has_signed_bytes
 from circlet.formats.schema.metadata import metadata_schema
 from circlet.formats.tflite_metadata import read_graph_facts
-from circlet.ir import Model
+from circlet.ir import DType, Model
+from circlet.ops.build import builder
 from circlet.sample import Sample
 from tests.cli.call import as_json, circlet
+from tests.windows import conv2d_attrs
+
+REFERENCE = ("--backend", "reference")
 
 
 def metadata(mean: float, std: float, labels: str = "") -> bytes:
@@ -178,6 +182,46 @@ def test_what_cannot_be_drawn_is_refused(
     arguments = ("run", Sample("int8").model_path, *inputs, "--draw", tmp_path / name)
     assert as_json(*arguments, code=1)["error"]["code"] == code
     assert not (tmp_path / name).exists()
+
+
+def test_nothing_is_written_where_there_is_nothing_to_draw(tmp_path: Path) -> None:
+    b, drawn = builder(), tmp_path / "drawn.png"
+    picture = b.input("x", DType.FLOAT32, (1, 8, 8, 3))
+    weights = b.constant("w", np.zeros((8, 1, 1, 3), np.float32))
+    output = b.op("CONV_2D", [picture, weights, None], conv2d_attrs("SAME"), name="y")
+    save(b.output(output).model(), tmp_path / "features.circle")
+    Image.new("RGB", (64, 32)).save(tmp_path / "in.png")
+    arguments = ("--input", tmp_path / "in.png", "--draw", drawn)
+    report = as_json("run", tmp_path / "features.circle", *REFERENCE, *arguments)
+    assert report["drawing"] == "" and not drawn.exists()
+    assert str(drawn) in report["warnings"][-1]
+
+
+def test_the_picture_decides_about_sizes_that_the_file_leaves_open(tmp_path: Path) -> None:
+    model, drawn = open_network(tmp_path / "open.circle"), tmp_path / "drawn.png"
+    Image.new("RGB", (96, 64)).save(tmp_path / "in.png")
+    arguments = ("run", model, *REFERENCE, "--input", tmp_path / "in.png")
+    report = as_json(*arguments, "--draw", drawn)
+    assert report["answers"][0]["shape"] == [1, 64, 96, 3]
+    assert "1x64x96x3" in report["inputs"][0] and "--shape x=" in report["inputs"][0]
+    with Image.open(drawn) as shown:
+        assert shown.size == (96, 64)
+    said = as_json(*arguments, "--shape", "x=1x40x50x3")
+    assert said["answers"][0]["shape"] == [1, 40, 50, 3]
+    assert said["inputs"] == [str(tmp_path / "in.png")]
+    assert said["alternative"].endswith("--shape x=1x40x50x3 --pixels=-1..1")
+    shown_text = circlet(*arguments)
+    assert shown_text.exit_code == 0 and "made ready for these sizes in" in shown_text.stdout
+
+
+def open_network(path: Path) -> Path:
+    """A network that takes pictures of any size, and gives such."""
+    b = builder()
+    model = b.output(b.op("ABS", [b.input("x", DType.FLOAT32, (1, 1, 1, 3))], name="y")).model()
+    for tensor in (*model.main.inputs, *model.main.outputs):
+        tensor.shape, tensor.default_shape = (1, None, None, 3), (1, 1, 1, 3)
+    save(model, path)
+    return path
 
 
 @pytest.mark.parametrize("given", ["1,x", "nan", "", "inf"])

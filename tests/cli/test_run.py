@@ -198,6 +198,7 @@ def test_a_bad_input_file_is_an_error_that_names_it(name: str, tmp_path: Path) -
     error = as_json("run", "--input", path, code=1)["error"]
     assert error["code"] in ("E-FILE", "E-INPUT")
     assert name in error["where"]
+    assert " at 0x" not in error["why"] and "<_io." not in error["why"]
 
 
 @pytest.mark.parametrize(

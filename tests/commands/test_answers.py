@@ -19,7 +19,7 @@ def value(array: np.ndarray, scale: float = 0.0, zero_point: int = 0) -> Value:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("shape", [(3,), (1, 3), (1, 1, 1, 3)])
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (1, 1, 1, 3), (1, 3, 1, 1)])
 def test_scores_are_ranked_and_labelled(shape: tuple[int, ...]) -> None:
     scores = np.array([0.2, 0.7, 0.1], np.float32).reshape(shape)
     top = answer(value(scores), scores, LABELS, 2).top

@@ -25,6 +25,15 @@ def test_a_network_is_timed_by_circlet_alone(tmp_path: Path) -> None:
     assert found.threads == 1 and found.kind == "fp32" and not found.refused
 
 
+def test_a_network_that_runs_in_numpy_is_not_timed_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CIRCLET_CC", str(tmp_path / "no_compiler"))
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(tmp_path / "cache"))
+    result = circlet("bench", small_file(tmp_path), "--threads", 1, "--rounds", 2, "--runs", 2)
+    assert result.exit_code == 0 and "operators ran in numpy" in result.stdout
+
+
 @pytest.mark.slow
 def test_peers_run_the_same_network_in_turn(tmp_path: Path) -> None:
     need("litert")

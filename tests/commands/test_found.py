@@ -88,8 +88,61 @@ def test_heat_maps_are_no_maps_of_classes_and_probabilities_are() -> None:
     value = Value("out", "float32", heat.shape)
     assert class_map(value, heat, [(1, 32, 32, 34)]) is None
     found = class_map(value, heat, [])
-    assert found is not None and found.shape == (32, 32)
+    assert found is not None and found.classes.shape == (32, 32)
     mask = heat[..., :1]
     shown = class_map(Value("out", "float32", mask.shape), mask, [])
-    assert shown is not None and set(np.unique(shown)) == {0, 1}
+    assert shown is not None and set(np.unique(shown.classes)) == {0, 1}
     assert class_map(Value("out", "float32", (1, 32, 32, 3)), heat[..., :3], []) is None
+
+
+def test_yunet_gives_faces_with_points_on_three_grids() -> None:
+    """A face in the second row and third column of the middle grid, two cells high."""
+    outputs = []
+    for stride in (8, 16, 32):
+        cells = (SIZE // stride) ** 2
+        outputs += [np.zeros((1, cells, n)) for n in (1, 1, 4, 10)]
+    cell = 1 * (SIZE // 16) + 2
+    outputs[4][0, cell], outputs[5][0, cell] = 0.9, 0.4
+    outputs[6][0, cell] = (0.5, 0.5, 0, np.log(2))  # x, y, and logarithms of width and height
+    outputs[7][0, cell, :2] = (0.25, 0.75)
+    offered = candidates(outputs, (1, 3, SIZE, SIZE))
+    assert offered is not None
+    (face,) = detections(offered, [], 5, 0.5)
+    assert face.label == "face" and face.score == pytest.approx(0.6)
+    assert face.box == pytest.approx((0.5 / 4, 2 / 4, 2.5 / 4, 3 / 4))
+    eye = face.points[0]
+    assert eye.name == "right eye" and (eye.y, eye.x) == pytest.approx((1.75 / 4, 2.25 / 4))
+    assert candidates(outputs[:-1], (1, 3, SIZE, SIZE)) is None
+
+
+def test_chances_beside_finished_boxes_are_a_detector_whose_first_class_is_the_background() -> None:
+    boxes = np.tile(np.array([0.1, 0.2, 0.3, 0.6]), (1, 5, 1))  # x, y, x, y
+    chances = np.tile(np.array([0.9, 0.1, 0.0]), (1, 5, 1))
+    chances[0, 3] = (0.2, 0.1, 0.7)
+    for outputs in ([chances, boxes], [boxes, chances]):
+        offered = candidates(outputs, PICTURE)
+        assert offered is not None
+        (found,) = detections(offered, ["background", "a", "b"], 5, 0.5)
+        assert (found.label, found.score) == ("b", 0.7)
+        assert found.box == pytest.approx((0.2, 0.1, 0.6, 0.3))
+    assert candidates([chances * 3, boxes], PICTURE) is None  # no chances
+    assert candidates([chances, boxes * 320], PICTURE) is None  # boxes in pixels
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_maps_of_classes_are_read_along_the_dimension_that_holds_channels(is_first: bool) -> None:
+    scores = np.zeros((1, 32, 48, 21), np.float32)
+    scores[0, :, :24, 7] = 1
+    picture = (1, 3, 128, 192) if is_first else (1, 128, 192, 3)
+    array = np.moveaxis(scores, -1, 1) if is_first else scores
+    found = class_map(Value("out", "float32", array.shape), array, input_shape=picture)
+    assert found is not None and found.count == 21
+    assert (found.classes == np.where(np.arange(48) < 24, 7, 0)).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 85, 22, 22), (1, 22, 22, 85), (1, 40, 22, 85)])
+def test_what_detectors_compute_with_is_no_map_of_classes(shape: tuple[int, ...]) -> None:
+    """It is coarse beside the picture, or of other proportions."""
+    output = np.random.default_rng(0).uniform(size=shape)
+    for picture in ((1, 352, 352, 3), (1, 3, 352, 352)):
+        assert class_map(Value("out", "float32", shape), output, input_shape=picture) is None

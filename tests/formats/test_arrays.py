@@ -68,6 +68,34 @@ def test_channels_follow_the_network(tmp_path: Path) -> None:
     assert read_array(path, Wanted("x", "uint8", (1, 2, 3, 3))).shape == (1, 2, 3, 3)
 
 
+@pytest.mark.parametrize(
+    ("shape", "sides", "wanted"),
+    [
+        ((1, 1, 1, 3), (1, 2), (1, 448, 640, 3)),  # as the picture, but not above 640
+        ((1, 3, 1, 1), (0, 2, 3), (1, 3, 448, 640)),
+        ((1, 3, 48, 1), (3,), (1, 3, 48, 64)),  # by the side that the network has
+        ((1, 1, 192, 1), (1,), (1, 128, 192, 1)),
+        ((1, 224, 224, 3), (0,), (1, 224, 224, 3)),
+    ],
+)
+def test_a_picture_decides_about_sizes_that_are_open(
+    tmp_path: Path, shape: tuple[int, ...], sides: tuple[int, ...], wanted: tuple[int, ...]
+) -> None:
+    path = picture(tmp_path / "p.png", [[0] * 1000] * 700)
+    assert read_array(path, Wanted("x", "uint8", shape, open=sides)).shape == wanted
+
+
+def test_an_array_decides_about_sizes_that_are_open(tmp_path: Path) -> None:
+    wanted = Wanted("x", "float32", (1, 3, 32, 32), open=(0, 2, 3))
+    for shape, fits in (((2, 3, 5, 7), True), ((1, 4, 32, 32), False), ((3, 5, 7), False)):
+        np.save(tmp_path / "x.npy", np.zeros(shape, np.float32))
+        if fits:
+            assert read_array(tmp_path / "x.npy", wanted).shape == shape
+        else:
+            with pytest.raises(InputError, match="does not fit"):
+                read_array(tmp_path / "x.npy", wanted)
+
+
 @pytest.mark.parametrize("shape", [(6,), (1, 2, 3, 2), (2, 2, 3, 1)])
 def test_a_picture_does_not_fit_other_shapes(tmp_path: Path, shape: tuple[int, ...]) -> None:
     path = picture(tmp_path / "p.png", PIXELS)

@@ -141,6 +141,11 @@ def test_a_missing_file_a_directory_and_a_pipe_are_file_errors(tmp_path: Path) -
         (b"\x08\x07\x12\x07pytorch", "onnx"),
         (b"\x89HDF\r\n\x1a\n", "h5"),
         (b"CIRCLETA and what it holds", "artifact"),
+        (b"\x80\x02}q\x00X", "pickle"),
+        (b"GGUF\x03\0\0\0", "gguf"),
+        (b'\x40\0\0\0\0\0\0\0{"weight"', "safetensors"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "a picture, which --input takes"),
+        (b"RIFF\x24\x08\0\0WAVE", "a sound, which --input takes"),
         (b"something else entirely", "TFL3"),
     ],
 )

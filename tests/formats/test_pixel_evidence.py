@@ -63,6 +63,7 @@ def test_a_folded_normalisation_tells_the_range(mean: float, gain: float, name: 
         ((("MUL", 2.0), ("SUB", 1.0)), "0..1"),
         ((("SUB", 0.45), ("DIV", 0.226)), "0..1"),
         ((("ADD", 1.0), ("MUL", 0.5)), "-1..1"),
+        ((("SUB", 114.8),), "0..255"),
     ],
 )
 def test_arithmetic_on_the_picture_tells_the_range(
@@ -117,3 +118,11 @@ def test_constants_that_are_no_numbers_leave_a_guess() -> None:
     assert found(("MUL", float("nan"))).certainty == "guessed"
     assert found(("MUL", 0.0)).certainty == "guessed"
     assert found(gain=float("nan")).certainty == "guessed"
+
+
+def test_colours_that_come_first_are_guessed_to_be_normalised_as_imagenets() -> None:
+    picture = Tensor("x", DType.FLOAT32, (1, 3, 96, 96))
+    out = Tensor("y", DType.FLOAT32, picture.shape)
+    mapping = pixel_mapping(Graph("g", [picture], [out], [_op("ABS", [picture], out)]), picture)
+    assert (mapping.range, mapping.certainty) == ("imagenet", "guessed")
+    assert mapping.alternative == "0..1"

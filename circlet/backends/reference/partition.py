@@ -165,4 +165,6 @@ def _other_shape(name: str, planned: tuple[int, ...], got: tuple[int, ...]) -> B
         "a result has another shape than planned",
         where=name,
         why=f"it is {list(got)}, planned were {list(planned)}; the shape depends on the data",
+        fix="give inputs whose sizes belong together, or plan for theirs: `shapes` of "
+        "circlet.Session, --shape of commands",
     )
