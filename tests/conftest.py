@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = shared / "circlet-cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CIRCLET_CACHE_DIR", str(folder))
+        if sys.dont_write_bytecode:  # then programs that tests start share what each would compile
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "bytecode"))
         for name in ("CIRCLET_THREADS", "CIRCLET_LOG", "CIRCLET_CACHE_BYTES"):
             patch.delenv(name, raising=False)
         yield folder
@@ -63,6 +67,16 @@ def kept_units_of_earlier_tests(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(toolchain, "_compile_one", kept_units.keeping(folder, private_cache))
         yield folder
+
+
+@pytest.fixture
+def units_for_any_cache(
+    kept_units_of_earlier_tests: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept units serve tests of artifacts in caches of their own too."""
+    if kept_units_of_earlier_tests is not None:
+        keeping = kept_units.keeping(kept_units_of_earlier_tests, Path("/"))
+        monkeypatch.setattr(toolchain, "_compile_one", keeping)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,7 +2,7 @@
 
 What a compiler makes follows from the text, the command, and the headers, which are all in the key;
 comments, which name the operators of a network, are not. A test that brings a cache folder or a
-configuration of its own compiles anew.
+configuration of its own compiles anew, unless it uses the fixture `units_for_any_cache`.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from circlet import Session
 from circlet.artifact.values import check_apart
 from circlet.errors import InputError, PlacementError
 from circlet.limits import Limits
+from tests.tiers import quick_of
 
 BACKENDS = ("cpu", "reference")
 MOST_RATIO = 2.4  # of the work for twice the network
@@ -27,11 +28,7 @@ LARGE_BYTES = 4 << 30
 HANG_S = 140
 # The file of a distinct convolution grows with its number, and so does its window.
 QUICK = ("chain", "fan_out")
-LINEAR = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-    for name in FORMS
-    if name != "distinct_convolutions"
-]
+LINEAR = quick_of([name for name in FORMS if name != "distinct_convolutions"], QUICK)
 
 
 def calls_of(work: Callable[[], object]) -> int:

@@ -21,6 +21,8 @@ from circlet.options import Options
 from circlet.stored import StoredFile
 from tests.runtime import networks
 
+pytestmark = pytest.mark.usefixtures("units_for_any_cache")
+
 X = np.linspace(-1, 1, 6, dtype=np.float32)
 USERS = ("production_model.circlet", "draft.tmp", "checksums.digest", ".old.tmp", "a.lock")
 

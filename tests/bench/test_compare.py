@@ -13,6 +13,7 @@ from circlet.comparison.networks import described
 from circlet.comparison.workers import EngineError, Worker
 from tests.bench.files import need, small_file
 from tests.corpora import corpus
+from tests.tiers import slow
 
 
 @pytest.fixture
@@ -29,16 +30,9 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     return started
 
 
-def slowly(value: str) -> object:
-    """A case of the slow tier: the process of another engine takes seconds to start."""
-    return pytest.param(value, marks=pytest.mark.slow)
-
-
-PEERS = ("litert", slowly("openvino"))
-
-
-@pytest.mark.parametrize("kind", ["int8", slowly("fp32")])
-@pytest.mark.parametrize("peer", PEERS)
+# The process of another engine takes seconds to start.
+@pytest.mark.parametrize("kind", ["int8", *slow("fp32")])
+@pytest.mark.parametrize("peer", ["litert", *slow("openvino")])
 def test_a_peer_and_circlet_agree_on_a_small_network(tmp_path: Path, kind: str, peer: str) -> None:
     need(peer)
     network = described(small_file(tmp_path, kind))
@@ -49,7 +43,7 @@ def test_a_peer_and_circlet_agree_on_a_small_network(tmp_path: Path, kind: str, 
     assert found.convenient_us.keys() == found.rounds.keys()
 
 
-@pytest.mark.parametrize("peer", ["circlet", *(slowly(peer) for peer in ("litert", "openvino"))])
+@pytest.mark.parametrize("peer", ["circlet", *slow("litert", "openvino")])
 def test_inputs_may_have_other_sizes_than_the_file(tmp_path: Path, peer: str) -> None:
     need(peer)
     network = described(small_file(tmp_path))

@@ -15,6 +15,8 @@ from circlet.errors import FileError
 from tests.cli.call import as_json, circlet, in_shell
 from tests.runtime import networks
 
+pytestmark = pytest.mark.usefixtures("units_for_any_cache")
+
 KEY = cache_key("network")
 
 

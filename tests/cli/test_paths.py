@@ -26,6 +26,7 @@ from circlet.formats.sound_files import read_sound
 from tests import child
 from tests.cli.call import in_shell
 from tests.runtime import networks
+from tests.tiers import quick_of
 
 BAD = ("nul", "surrogate", "long", "folder", "pipe", "socket", "device", "missing", "loop", "below")
 HANG_S = 120
@@ -179,10 +180,7 @@ QUICK = {"broken-pipe", "closed-output", "all-closed", "ascii", "no-home", "dele
 QUICK |= MAY_FAIL.keys()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SCRIPTS],
-)
+@pytest.mark.parametrize("name", quick_of(SCRIPTS, QUICK))
 def test_the_program_stands_in_odd_surroundings(name: str, tmp_path: Path) -> None:
     program = f"{sys.executable} -m circlet"
     source = model(tmp_path)

@@ -22,15 +22,12 @@ from tests.corpora import corpus, each, models
 from tests.evaluate import evaluate, random_inputs
 from tests.passes.networks import F32, conv, image
 from tests.test_growth import calls_of
+from tests.tiers import quick_of
 
 MOST_RATIO = 2.4  # of the work for twice the network
 SMALL = 100
 QUICK = ("chain", "fan_out", "reshapes", "graphs")
-LINEAR = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-    for name in FORMS
-    if name != "distinct_convolutions"
-]
+LINEAR = quick_of([name for name in FORMS if name != "distinct_convolutions"], QUICK)
 
 
 @dataclass(frozen=True)

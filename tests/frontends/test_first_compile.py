@@ -9,6 +9,8 @@ import pytest
 
 from tests.frontends.interpreters import chain, circlet
 
+pytestmark = pytest.mark.usefixtures("units_for_any_cache")
+
 LOGGER = "circlet.frontends.first_compile"
 
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import circlet as circlet_package
-from circlet.backends.cpu.c_compiler import find_compiler
+from circlet.backends.cpu.toolchain import compile_unit
 from circlet.errors import CircletError
 from circlet.formats import dumps
 from circlet.ir import DType, Quantization
 from circlet.ops.build import builder
+from circlet.target.targets import native_target
 from tests.corpora import corpus
 from tests.frontends.interpreters import ROWS, Make, chain, circlet
 
@@ -262,18 +263,15 @@ def test_a_library_without_delegates_is_an_attribute_error(module: Any) -> None:
 @pytest.fixture(scope="module")
 def failing_delegate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A delegate's library that makes none, as one whose device is not there."""
-    import subprocess
-
-    folder = tmp_path_factory.mktemp("delegate")
-    source = folder / "delegate.c"
-    source.write_text(
-        "void *tflite_plugin_create_delegate(void *k, void *v, int n, void (*tell)(const char *))"
+    source = (
+        '#define EXPORT __attribute__((visibility("default")))\n'
+        "EXPORT void *tflite_plugin_create_delegate("
+        "void *keys, void *values, int count, void (*tell)(const char *))"
         '{ tell("there is no device"); return 0; }\n'
-        "void tflite_plugin_destroy_delegate(void *delegate) {}\n"
+        "EXPORT void tflite_plugin_destroy_delegate(void *delegate) {}\n"
     )
-    library = folder / "libdelegate.so"
-    command = [*find_compiler().command, "-shared", "-fPIC", str(source), "-o", str(library)]
-    subprocess.run(command, check=True, capture_output=True)
+    library = tmp_path_factory.mktemp("delegate") / "libdelegate.so"
+    library.write_bytes(compile_unit(source, native_target()))
     return library
 
 

@@ -12,6 +12,8 @@ from circlet import Session
 from circlet.errors import CacheError
 from tests.runtime import networks
 
+pytestmark = pytest.mark.usefixtures("units_for_any_cache")
+
 X = np.linspace(-1, 1, 6, dtype=np.float32)
 
 

@@ -13,6 +13,8 @@ from circlet import Session
 from circlet.errors import CircletError
 from tests.frontends.onnx_models import with_data_beside
 
+pytestmark = pytest.mark.usefixtures("units_for_any_cache")
+
 X = np.ones((3, 2), np.float32)
 
 

@@ -19,6 +19,7 @@ from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.guard import Guard
 from tests import child
 from tests.runtime.long_operators import CASES
+from tests.tiers import quick_of
 
 # Processor time, which other work on the machine does not lengthen.
 TIMEOUT_S, LATE_S, THREADS = 0.2, 1.0, 2
@@ -38,10 +39,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
-every_case = pytest.mark.parametrize(
-    "case",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
-)
+every_case = pytest.mark.parametrize("case", quick_of(CASES, QUICK))
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -26,6 +26,35 @@ QUANT = Quantization.per_tensor(0.05, 3)
 
 each_target = pytest.mark.parametrize("target", TARGETS)
 each_width = pytest.mark.parametrize("target", AND_V3)
+
+
+def each_width_of(
+    arguments: str,
+    cases: Iterable[object],
+    at_256_bits: Collection[object],
+    slow_targets: Sequence[str] = ("generic",),
+) -> pytest.MarkDecorator:
+    """`each_width` for some cases of a table, `each_target` for the others.
+
+    Cases that are tuples have an argument for each element.
+    """
+
+    def marks(case: object, target: str) -> list[pytest.MarkDecorator]:
+        is_quick = target == "native" or (target == "x86_64+v3" and case in at_256_bits)
+        return [] if is_quick else [pytest.mark.slow]
+
+    return pytest.mark.parametrize(
+        f"{arguments}, target",
+        [
+            pytest.param(*_values(case), target, marks=marks(case, target))
+            for case in cases
+            for target in ("native", "x86_64+v3", *slow_targets)
+        ],
+    )
+
+
+def _values(case: object) -> tuple[object, ...]:
+    return case if isinstance(case, tuple) else (case,)
 
 
 class Cases:
@@ -95,37 +124,43 @@ Case = TypeVar("Case", bound=Hashable)
 
 
 class SideBySide(Generic[Case]):
-    """Networks that are compiled as one for each target and checked one by one."""
+    """Networks that are compiled as one for each target and checked one by one.
+
+    Those that stand `apart`, because other runs of the tests try them, are compiled as another one.
+    """
 
     def __init__(
         self,
         cases: Iterable[Case],
         make: Callable[[Case], Network],
         *,
+        apart: Collection[Case] = (),
         threads: int = 1,
         precision: str = "f32",
     ) -> None:
-        self._cases, self._make = list(cases), make
+        self._cases, self._make, self._apart = list(cases), make, apart
         self._threads, self._precision = threads, precision
-        self._results: dict[str, dict[Case, list[np.ndarray]]] = {}
+        self._results: dict[tuple[str, bool], dict[Case, list[np.ndarray]]] = {}
 
     def outputs(self, case: Case, target: str) -> list[np.ndarray]:
         """What native code gives for a case; skips where this CPU cannot run the target."""
         if runnable(target) is None:
             pytest.skip(f"this CPU cannot run {target}")
-        if target not in self._results:
-            self._results[target] = self._run(target)
-        return self._results[target][case]
+        group = target, case in self._apart
+        if group not in self._results:
+            self._results[group] = self._run(*group)
+        return self._results[group][case]
 
     def check(self, case: Case, target: str, tolerance: float = 1e-5) -> None:
         """Compare a case's results with the records'."""
         graph, inputs = self._make(case)
         check_results(graph, inputs, self.outputs(case, target), tolerance)
 
-    def _run(self, target: str) -> dict[Case, list[np.ndarray]]:
+    def _run(self, target: str, is_apart: bool) -> dict[Case, list[np.ndarray]]:
+        cases = [case for case in self._cases if (case in self._apart) == is_apart]
         whole, given = Graph("side by side"), list[np.ndarray]()
         counts = []
-        for graph, inputs in map(self._make, self._cases):
+        for graph, inputs in map(self._make, cases):
             for part in ("inputs", "outputs", "ops", "tensors"):
                 getattr(whole, part).extend(getattr(graph, part))
             given.extend(inputs)
@@ -133,5 +168,5 @@ class SideBySide(Generic[Case]):
         results = iter(run_native(whole, given, target, self._threads, self._precision))
         return {
             case: [next(results) for _ in range(count)]
-            for case, count in zip(self._cases, counts, strict=True)
+            for case, count in zip(cases, counts, strict=True)
         }

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import pytest
 
 from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.loader import Binding, Executable, Runtime
@@ -16,17 +15,13 @@ from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.state import initial_value, variables
 from circlet.plan.partition import partition
 from circlet.target.targets import Target, missing_on_host, parse_target
-
-
-def _slowly(*targets: str) -> list[object]:
-    return [pytest.param(target, marks=pytest.mark.slow) for target in targets]
-
+from tests.tiers import slow
 
 # The quick run tries each family of kernels at 256 bits too (AND_V3), and what only puts kernels
 # together in other ways on this machine alone.
-TARGETS = ("native", *_slowly("x86_64+v3", "generic"))
-AND_V3 = ("native", "x86_64+v3", *_slowly("generic"))
-AND_V4 = (*AND_V3, *_slowly("x86_64+v4"))  # 512 bits without VNNI
+TARGETS = ("native", *slow("x86_64+v3", "generic"))
+AND_V3 = ("native", "x86_64+v3", *slow("generic"))
+AND_V4 = (*AND_V3, *slow("x86_64+v4"))  # 512 bits without VNNI
 
 
 @lru_cache(maxsize=4)

@@ -16,8 +16,8 @@ from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.quotient import DivAttrs
 from circlet.ops.softmax import SoftmaxAttrs
-from tests.backends.cpu.cases import Cases, Network, SideBySide
-from tests.backends.cpu.harness import AND_V3, run_native
+from tests.backends.cpu.cases import Cases, Network, SideBySide, each_width_of
+from tests.backends.cpu.harness import run_native
 
 F32 = DType.FLOAT32
 
@@ -140,11 +140,12 @@ def _network(case: str) -> Network:
     return _fused(cases.graph()), cases.inputs
 
 
-LAYERS = SideBySide(CASES, _network, threads=2)
+# One of each part of the kernels; the others put these together.
+PARTS = ("one", "heads", "row_mask", "turned", "chosen", "two_masks", "guarded", "long")
+LAYERS = SideBySide(CASES, _network, apart=PARTS, threads=2)
 
 
-@pytest.mark.parametrize("target", AND_V3)
-@pytest.mark.parametrize("case", CASES)
+@each_width_of("case", CASES, PARTS)
 def test_attention_equals_its_parts(case: str, target: str) -> None:
     fused, inputs = _network(case)
     assert fused.ops[-1].kind == "FUSED_ATTENTION"

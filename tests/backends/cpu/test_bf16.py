@@ -14,11 +14,13 @@ from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from tests.backends.cpu import test_attention as attention
 from tests.backends.cpu.cases import Cases, SideBySide
-from tests.backends.cpu.harness import AND_V4, run_native, runnable
+from tests.backends.cpu.harness import AND_V4, TARGETS, run_native, runnable
 from tests.backends.cpu.test_float_conv import CASES, _network, _values
+from tests.tiers import quick_of, slow
 
 Floats = np.ndarray
 each_target = pytest.mark.parametrize("target", AND_V4)
+AND_512 = (*TARGETS, *slow("x86_64+v4"))
 
 
 @pytest.fixture(autouse=True)
@@ -65,11 +67,12 @@ def test_sums_of_vectors_are_those_of_the_rule(
     np.testing.assert_array_equal(got, sums_of(graph, x))
 
 
-CONVOLUTIONS = SideBySide(CASES, _network, precision="bf16")
+FORMS = ("point", "point_strided", "three", "first_layer", "dilated", "few_filters", "grouped")
+CONVOLUTIONS = SideBySide(CASES, _network, apart=FORMS, precision="bf16")
 
 
 @each_target
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", quick_of(CASES, FORMS))
 def test_convolutions_equal_the_record_over_rounded_operands(case: str, target: str) -> None:
     graph, (x,) = _network(case)
     (got,) = CONVOLUTIONS.outputs(case, target)
@@ -100,11 +103,13 @@ def test_products_of_computed_matrices_equal_the_record_over_rounded_ones(target
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
-ATTENTION = SideBySide(attention.CASES, attention._network, threads=2, precision="bf16")
+ATTENTION = SideBySide(
+    attention.CASES, attention._network, apart=attention.PARTS, threads=2, precision="bf16"
+)
 
 
-@each_target
-@pytest.mark.parametrize("case", attention.CASES)
+@pytest.mark.parametrize("target", AND_512)
+@pytest.mark.parametrize("case", quick_of(attention.CASES, attention.PARTS))
 def test_attention_is_near_the_record_over_rounded_operands(case: str, target: str) -> None:
     cases, _ = attention._attention(attention.CASES[case])
     graph = cases.graph()

@@ -11,6 +11,7 @@ from circlet.ops.conv3d import Conv3DAttrs
 from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.transpose_conv import TransposeConvAttrs
 from tests.backends.cpu.cases import Cases, each_target
+from tests.tiers import quick_of
 
 FINE, WIDE = Quantization.per_tensor(0.01), Quantization.per_tensor(0.7, 3)
 PADS = (((0, 1), (2, 0)), ((2, 1), (0, 3)), ((1, 0), (1, 2)))
@@ -26,7 +27,7 @@ def weights(cases: Cases, dtype: DType, shape: tuple[int, ...]) -> Tensor:
 
 
 @each_target
-@pytest.mark.parametrize("dtype", FAMILIES)
+@pytest.mark.parametrize("dtype", quick_of(FAMILIES, (DType.FLOAT32, DType.INT8)))
 def test_convolutions_equal_the_records(dtype: DType, target: str) -> None:
     cases = Cases()
     quant = OUTPUTS.get(dtype, WIDE)

@@ -11,6 +11,7 @@ from circlet.ops.arithmetic import MulAttrs
 from circlet.ops.build import builder
 from circlet.ops.scalars import element_scalar
 from tests.backends.cpu.harness import AND_V3, check_native, runnable
+from tests.tiers import slow
 
 # Scales of operands and result. With powers of two many results lie half way between integers.
 SCALES = [(0.05, 0.002, 0.05), (0.013, 0.7, 0.9), (1.0, 0.5, 1.0), (0.25, 0.25, 0.125), (3.0, 3, 1)]
@@ -36,7 +37,7 @@ def _all_values(dtype: DType) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", AND_V3)
-@pytest.mark.parametrize("dtype", [DType.INT8, pytest.param(DType.UINT8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", [DType.INT8, *slow(DType.UINT8)])
 @pytest.mark.parametrize("kind", ["MUL", "PRELU"])
 def test_every_pair_is_exact(kind: str, dtype: DType, name: str) -> None:
     target = runnable(name)

@@ -7,14 +7,12 @@ import pytest
 from circlet.backends.cpu.toolchain import compile_unit
 from circlet.errors import CompileError
 from circlet.target.targets import parse_target
+from tests.tiers import slow
 
 _TARGETS = (
     "x86_64",
     "aarch64+neon",
-    *(
-        pytest.param(name, marks=pytest.mark.slow)
-        for name in ("x86_64+v4", "armv7", "armv7+neon", "riscv64")
-    ),
+    *slow("x86_64+v4", "armv7", "armv7+neon", "riscv64"),
 )
 _HEADERS = ("conv_f32", "winograd_f32", "attention_f32", "depthwise_f32", "vmath")
 _CALLS = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
@@ -12,8 +10,9 @@ from circlet.ir import DType, Quantization
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.operands import limits
 from circlet.target.targets import parse_target
-from tests.backends.cpu.cases import Cases, each_target, each_width
+from tests.backends.cpu.cases import Cases, each_target, each_width, each_width_of
 from tests.backends.cpu.harness import run_native
+from tests.tiers import slow
 
 SHAPES = (
     ((5, 7), (7, 3), False, False),
@@ -69,17 +68,18 @@ SHORT_SUMS = (
 )
 
 
-@each_width
-@pytest.mark.parametrize(
-    "shapes",
-    [SHAPES, FEW_ROWS, ONE_COLUMN, SHORT_SUMS],
-    ids=["any", "few_rows", "one_column", "short_sums"],
-)
-def test_float_products_equal_the_record(
-    shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...], bool, bool]], target: str
-) -> None:
+TABLES = {
+    "any": SHAPES,
+    "few_rows": FEW_ROWS,
+    "one_column": ONE_COLUMN,
+    "short_sums": SHORT_SUMS,
+}
+
+
+@each_width_of("table", TABLES, ["any"])
+def test_float_products_equal_the_record(table: str, target: str) -> None:
     cases = Cases()
-    for first, second, adj_x, adj_y in shapes:
+    for first, second, adj_x, adj_y in TABLES[table]:
         x = cases.data(DType.FLOAT32, first, scale=1)
         y = cases.data(DType.FLOAT32, second, scale=1)
         fixed = cases.constant(cases.values(DType.FLOAT32, second, 1))
@@ -88,11 +88,12 @@ def test_float_products_equal_the_record(
     cases.check(target, threads=2)
 
 
-@each_width
-@pytest.mark.parametrize("types", [("INT8", "INT8"), ("INT16", "INT16"), ("INT16", "INT8")])
-def test_integer_products_equal_the_record(types: tuple[str, str], target: str) -> None:
+BYTES, WORDS = (DType.INT8, DType.INT8), (DType.INT16, DType.INT16)
+
+
+@each_width_of("left, right", [BYTES, WORDS, (DType.INT16, DType.INT8)], [BYTES])
+def test_integer_products_equal_the_record(left: DType, right: DType, target: str) -> None:
     cases = Cases()
-    left, right = map(DType, types)
     zeros = (3, -5, 7) if left is DType.INT8 else (0, 0, 0)
     scale = 0.03 if left is DType.INT8 else 0.0001
     for first, second, adj_x, adj_y in SHAPES:
@@ -104,9 +105,12 @@ def test_integer_products_equal_the_record(types: tuple[str, str], target: str) 
 
 
 @each_target
-def test_products_of_bytes_equal_the_record_whichever_operand_is_constant(target: str) -> None:
+@pytest.mark.parametrize("table", ["any", *slow("few_rows", "one_column")])
+def test_products_of_bytes_equal_the_record_whichever_operand_is_constant(
+    table: str, target: str
+) -> None:
     cases = Cases()
-    for first, second, adj_x, adj_y in (*SHAPES, *FEW_ROWS, *ONE_COLUMN):
+    for first, second, adj_x, adj_y in TABLES[table]:
         quants = Quantization.per_tensor(0.03, 3), Quantization.per_tensor(0.02, -5)
         pair = [cases.data(DType.INT8, s, q) for s, q in zip((first, second), quants, strict=True)]
         fixed = [

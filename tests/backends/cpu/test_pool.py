@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
-import pytest
 
 from circlet.ir import DType
-from tests.backends.cpu.cases import QUANT, Cases, each_width
+from tests.backends.cpu.cases import QUANT, Cases, each_width, each_width_of
 from tests.windows import pool_attrs
 
 CHANNELS = (1, 3, 16, 67, 130)
@@ -18,9 +19,17 @@ WINDOWS = (
 )
 
 
-@each_width
-@pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
-@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16])
+@each_width_of(
+    "kind, dtype",
+    product(
+        ("AVERAGE_POOL_2D", "MAX_POOL_2D"), (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16)
+    ),
+    [
+        ("AVERAGE_POOL_2D", DType.FLOAT32),
+        ("AVERAGE_POOL_2D", DType.INT8),
+        ("MAX_POOL_2D", DType.UINT8),
+    ],
+)
 def test_pooling_equals_the_record(kind: str, dtype: DType, target: str) -> None:
     cases = Cases()
     for channels in CHANNELS:

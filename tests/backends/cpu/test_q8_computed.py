@@ -14,6 +14,7 @@ from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.operands import limits
 from tests.backends.cpu.cases import QUANT, Cases, each_target
+from tests.tiers import slow
 from tests.windows import conv2d_attrs
 
 ROWS = (((1, 7), 5), ((37, 33), 20), ((2, 3, 8), 17), ((2, 2, 3, 9), 70), ((3, 2), 33))
@@ -24,7 +25,6 @@ CONVOLUTIONS = (
     ((1, 9, 9, 20), (17, 3, 3, 20), conv2d_attrs("VALID", 1, 1, "NONE", 2, 2)),
     ((1, 6, 5, 1), (130, 2, 2, 1), conv2d_attrs("VALID", 1, 1)),
 )
-TYPES = (DType.INT8, DType.UINT8)
 
 
 def bias_of(cases: Cases, form: str, count: int) -> list[Tensor]:
@@ -35,7 +35,7 @@ def bias_of(cases: Cases, form: str, count: int) -> list[Tensor]:
 
 
 @each_target
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", [DType.UINT8, *slow(DType.INT8)])
 def test_rows_times_computed_weights_equal_the_record(dtype: DType, target: str) -> None:
     cases, result = Cases(), Quantization.per_tensor(1.7, 4)
     for form in ("none", "constant", "computed"):
@@ -56,7 +56,7 @@ def scales_of(dtype: DType, channels: int, *, own: bool) -> Quantization:
 
 
 @each_target
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", [DType.INT8, *slow(DType.UINT8)])
 def test_convolutions_over_computed_weights_equal_the_record(dtype: DType, target: str) -> None:
     cases, result = Cases(), Quantization.per_tensor(0.9, 5)
     for form in ("none", "constant", "computed"):

@@ -33,15 +33,15 @@ def test_fully_connected_layers_are_bit_identical_to_the_record(name: str) -> No
     check_native(graph, inputs, target)
 
 
-@pytest.mark.parametrize("name", AND_V3)
-def test_a_fixed_point_policy_is_kept_bit_for_bit(name: str) -> None:
-    target = runnable(name)
-    if target is None:
-        pytest.skip(f"this CPU cannot run {name}")
+@each_target
+def test_a_fixed_point_policy_is_kept_bit_for_bit(target: str) -> None:
+    chosen = runnable(target)
+    if chosen is None:
+        pytest.skip(f"this CPU cannot run {target}")
     graph, inputs = rows_graph(CASES, np.random.default_rng(6))
     for op in graph.ops:
         op.requantization = DOUBLE
-    check_native(graph, inputs, target)
+    check_native(graph, inputs, chosen)
 
 
 @each_target

@@ -12,6 +12,7 @@ from circlet.ir import DType
 from circlet.target.targets import parse_target
 from tests.backends.cpu.harness import AND_V4, check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, Rows, conv_graph, rows_graph
+from tests.tiers import slow
 
 _LANES, _VECTORS = 8, 2
 WINDOWS = [Windows(1, 1, 3, _LANES), Windows(1, 1, 19, _LANES), Windows(2, 3, 12, _LANES)]
@@ -82,7 +83,7 @@ def test_targets_add_in_16_bits_where_they_have_no_dot_product() -> None:
 
 
 @pytest.mark.parametrize("name", AND_V4)
-@pytest.mark.parametrize("dtype", [DType.INT8, pytest.param(DType.UINT8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", [DType.INT8, *slow(DType.UINT8)])
 @pytest.mark.parametrize("products", [PAIRS, WIDE])
 def test_any_weights_are_exact_in_either_form(
     products: str, dtype: DType, name: str, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,6 @@ from circlet.ir import DType, Quantization, Tensor
 from tests.backends.cpu.cases import Cases, each_target
 from tests.windows import conv2d_attrs, transpose_conv_attrs
 
-DTYPES = [DType.INT8, DType.UINT8, DType.FLOAT32]
 OUTPUT = Quantization.per_tensor(0.9, 5)
 # Input sizes, filters, window, strides, output sizes, padding.
 TRANSPOSED = [
@@ -56,7 +55,13 @@ class Layers(Cases):
         return self.constant(np.arange(count, dtype=np.int32) * 311 - 900)
 
 
-FORMS = [(dtype, False) for dtype in DTYPES] + [(DType.INT8, True), (DType.FLOAT32, True)]
+FORMS = [
+    (DType.UINT8, False),
+    (DType.INT8, True),
+    (DType.FLOAT32, True),
+    pytest.param(DType.INT8, False, marks=pytest.mark.slow),
+    pytest.param(DType.FLOAT32, False, marks=pytest.mark.slow),
+]
 
 
 @each_target

@@ -11,7 +11,7 @@ from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.target.targets import parse_target
-from tests.backends.cpu.cases import SideBySide, each_width
+from tests.backends.cpu.cases import SideBySide, each_width, each_width_of
 from tests.recurrent_layers import GATES, Layer, dynamic_graph, layer_graph
 
 CASES = (
@@ -28,13 +28,15 @@ CASES = (
 )
 
 
+BOTH = range(2 * len(GATES), 3 * len(GATES))  # both directions, and lengths
+
+
 @lru_cache(maxsize=2)
 def _compiled() -> SideBySide[int]:
-    return SideBySide(range(len(CASES)), lambda index: layer_graph(CASES[index]))
+    return SideBySide(range(len(CASES)), lambda index: layer_graph(CASES[index]), apart=BOTH)
 
 
-@each_width
-@pytest.mark.parametrize("index", range(len(CASES)), ids=lambda i: f"{CASES[i].kind}{i}")
+@each_width_of("index", range(len(CASES)), BOTH)
 def test_a_layer_gives_what_its_record_gives(index: int, target: str) -> None:
     _compiled().check(index, target)
 

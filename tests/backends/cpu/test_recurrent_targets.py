@@ -6,14 +6,12 @@ import pytest
 
 from circlet.backends.cpu.toolchain import compile_unit
 from circlet.target.targets import parse_target
+from tests.tiers import slow
 
 _TARGETS = (
     "x86_64",
     "aarch64",
-    *(
-        pytest.param(name, marks=pytest.mark.slow)
-        for name in ("aarch64+dotprod", "armv7", "armv7+neon", "riscv64")
-    ),
+    *slow("aarch64+dotprod", "armv7", "armv7+neon", "riscv64"),
 )
 _CALLS = {
     "lstm_f32": "8, 2, 0, 3, 1, 1",
