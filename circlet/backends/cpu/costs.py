@@ -12,8 +12,12 @@ _STEP = 1.0  # what a step of depth takes besides
 _LOAD, _HALF_LOAD = 1.0, 0.8  # of a vector or a broadcast input; where tiles are half a vector wide
 _LANE_LOAD, _LANE_STEP = 0.5, 1.5  # where one load brings a pixel's inputs of four steps
 _DOT_LOAD = 0.4  # loads of 8-bit kernels, over a dot product
+_PAIR_LOAD, _PAIR_STEP = 0.2, 0.6  # where two instructions and more make a sum of it
+_PAIR_FAR_LOAD = 0.6  # of weights from the second-level cache
+_PAIR_TEMPORARIES, _PAIR_SPILL = 6, 0.2
 _WINDOW_TILE = 8.0  # what a tile of a float depthwise convolution takes besides its products
 _NEAR_BYTES, _FAR_BYTES = 16.0, 4.0  # of weights a cycle, from the second-level cache and beyond
+_FIRST_LEVEL_BYTES = 32 << 10
 _SECOND_LEVEL_BYTES = 768 << 10  # of weights that the second-level cache keeps
 
 
@@ -38,9 +42,26 @@ def dot_tile(pixels: int, vectors: int) -> float:
     return pixels * vectors + _DOT_LOAD * (pixels + vectors)
 
 
+def paired_tile(pixels: int, vectors: int, registers: int, is_near: bool) -> float:
+    """The same where products are added in 16 bits: temporaries take registers of sums.
+
+    Args:
+        is_near: Whether weights stay in the first-level cache from tile to tile.
+    """
+    sums = pixels * vectors
+    spilled = max(0, sums + vectors + _PAIR_TEMPORARIES - registers)
+    loads = _PAIR_LOAD * pixels + (_PAIR_LOAD if is_near else _PAIR_FAR_LOAD) * vectors
+    return sums + loads + _PAIR_STEP + _PAIR_SPILL * spilled
+
+
 def window(pixels: int, taps: int) -> float:
     """Cycles of a tile of a float depthwise convolution, per vector of channels."""
     return taps * pixels + _WINDOW_TILE
+
+
+def are_nearest(count_bytes: float) -> bool:
+    """Whether weights stay in the first-level cache while they are used again."""
+    return count_bytes <= _FIRST_LEVEL_BYTES
 
 
 def are_near(count_bytes: float) -> bool:

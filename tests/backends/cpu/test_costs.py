@@ -18,6 +18,15 @@ def test_a_dot_tile_takes_its_products_and_part_of_its_loads() -> None:
     assert costs.dot_tile(4, 2) == pytest.approx(8 + 0.4 * 6)
 
 
+def test_sums_that_leave_their_registers_take_longer() -> None:
+    def per_sum(pixels: int, vectors: int, registers: int, *, is_near: bool = True) -> float:
+        return costs.paired_tile(pixels, vectors, registers, is_near) / (pixels * vectors)
+
+    assert per_sum(4, 2, 16) < per_sum(6, 2, 16)
+    assert per_sum(4, 2, 32) > per_sum(6, 2, 32)
+    assert per_sum(4, 2, 16, is_near=False) > per_sum(6, 2, 16, is_near=False)
+
+
 def test_windows_and_weights_count_their_parts() -> None:
     assert costs.window(5, 9) == 53
     assert costs.weights(96) == 6

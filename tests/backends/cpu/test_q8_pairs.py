@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.lower.integers import pairs_q8
 from circlet.backends.cpu.lower.integers.pairs_q8 import PAIRS, WIDE, Windows, bounded
 from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
 from circlet.ir import DType
+from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests.backends.cpu.harness import AND_V4, check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, Rows, conv_graph, rows_graph
@@ -16,6 +18,14 @@ from tests.tiers import slow
 
 _LANES, _VECTORS = 8, 2
 WINDOWS = [Windows(1, 1, 3, _LANES), Windows(1, 1, 19, _LANES), Windows(2, 3, 12, _LANES)]
+
+
+_GATHERED = (
+    ((1, 7, 9, 3), (3, 3)),
+    ((1, 6, 8, 1), (5, 5)),
+    ((1, 4, 5, 1), (2, 2)),
+    ((2, 5, 4, 8), (3, 2)),
+)
 
 
 def _packed(windows: Windows, spread: float) -> np.ndarray:
@@ -82,6 +92,30 @@ def test_targets_add_in_16_bits_where_they_have_no_dot_product() -> None:
     assert has_dot(parse_target("x86_64+v3+avxvnni"))
 
 
+@pytest.mark.parametrize(
+    "channels, taps, target, applies",
+    [
+        (3, (3, 3), "x86_64+v3", True),
+        (5, (3, 3), "x86_64+v3", True),
+        (6, (3, 3), "x86_64+v3", False),
+        (3, (1, 3), "x86_64+v3", False),
+        (3, (3, 3), "x86_64+v3+avxvnni", False),
+    ],
+)
+def test_windows_of_short_rows_are_gathered(
+    channels: int, taps: tuple[int, int], target: str, applies: bool
+) -> None:
+    graph, _ = conv_graph([Conv((1, 7, 9, channels), 9, taps)], np.random.default_rng(3))
+    (part,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    calls = compile_partition(part, parse_target(target), 1).calls
+    ways = [
+        str(call.kernel.arguments[3])
+        for call in calls
+        if call and call.kernel.function == "conv_q8"
+    ]
+    assert [("CONV_Q8_GATHER" in way) for way in ways] == [applies]
+
+
 @pytest.mark.parametrize("name", AND_V4)
 @pytest.mark.parametrize("dtype", [DType.INT8, *slow(DType.UINT8)])
 @pytest.mark.parametrize("products", [PAIRS, WIDE])
@@ -97,6 +131,7 @@ def test_any_weights_are_exact_in_either_form(
         Conv((1, 5, 6, 13), 20, (3, 3), dtype=dtype, zeros=zeros),
         Conv((1, 3, 5, 2), 9, (1, 1), dtype=dtype, zeros=zeros),
         Conv((1, 4, 9, 24), 17, (1, 1), (1, 3), dtype=dtype, zeros=zeros),
+        *(Conv(image, 9, taps, dtype=dtype, zeros=zeros) for image, taps in _GATHERED),
     ]
     graph, inputs = conv_graph(convs, np.random.default_rng(3))
     check_native(graph, inputs, target)

@@ -142,7 +142,7 @@ CIRCLET_INLINE void amx_conv_q8_store(const struct amx_conv_q8_params *p, const 
                                       const int32_t *window_sums, const int32_t *qparams,
                                       uint8_t *to, int64_t left, const int pixels,
                                       const int vectors, const int form, const int tail) {
-    struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
+    struct q8_bounds bounds = q8_bounds_of(p->low, p->high, p->zero, p->out_flip, form);
     vi acc[AMX_TOGETHER * 16];
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
         vi bias = v_load_i32(qparams + n * Q8_QPARAM);

@@ -32,6 +32,7 @@ struct conv_q8_params {
     int64_t qparams_batch; /* registers of channels between their qparams */
     int64_t flip_down;     /* flipped rows: bytes between runs of two rows of taps in the input */
     int64_t flip_bytes;    /* flipped rows: bytes of the input that a row of outputs (tile) reads */
+    int64_t gather_pixel;  /* gathered windows: elements between those of two pixels */
     int32_t image_rows;    /* output rows of one image */
     int32_t rows;          /* output rows of all images */
     int32_t row_pixels;    /* pixels of an output row */
@@ -39,6 +40,7 @@ struct conv_q8_params {
     int32_t runs_down;     /* rows of taps */
     int32_t runs_across;   /* runs of one row of taps */
     int32_t run_bytes;     /* bytes of a run */
+    int32_t gather_rows;   /* gathered windows: their rows of taps */
     int32_t channels;      /* output channels */
     int32_t blocks;        /* blocks of output channels */
     int32_t splits;        /* parts of the blocks that are separate tasks */
@@ -50,11 +52,6 @@ struct conv_q8_params {
     float float_low;       /* hybrid: least output */
     float float_high;      /* hybrid: greatest output */
 };
-
-#include "conv_q8_lanes.h"
-#include "conv_q8_matrix.h"
-#include "conv_q8_pairs.h"
-#include "conv_q8_wide.h"
 
 /* Whether the top bit of activations changes on its way into v_dot4: never, at each load, or once
  * for each row of outputs or each tile, in scratch, where few dot products share a load. */
@@ -74,6 +71,19 @@ struct conv_q8_params {
 #define CONV_Q8_FLIPS(flip) ((flip) & 3)
 /* Besides: no weight is -128, which conv_q8_lanes.h gains by. */
 #define CONV_Q8_NARROW 128
+/* Besides: a window is one run. */
+#define CONV_Q8_ONE_RUN 256
+/* Besides: it is gathered in scratch, for each tile, as its rows of taps are short. */
+#define CONV_Q8_GATHER 512
+/* Runs of rows of taps, and of columns. */
+#define CONV_Q8_DOWN(p, flip) ((flip) & CONV_Q8_ONE_RUN ? 1 : (p)->runs_down)
+#define CONV_Q8_ACROSS(p, flip) ((flip) & CONV_Q8_ONE_RUN ? 1 : (p)->runs_across)
+
+#include "conv_q8_gather.h"
+#include "conv_q8_lanes.h"
+#include "conv_q8_matrix.h"
+#include "conv_q8_pairs.h"
+#include "conv_q8_wide.h"
 
 /* How the sums of windows are found: not needed, by a pass over weights of one, 16 bytes at a
  * time, or in the last lane of the tile, whose weights are one. */
@@ -105,37 +115,35 @@ CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, con
                                     const int flip, const int short_run) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
     if (flip & CONV_Q8_MATRIX) {
-        conv_q8_matrix(acc, p, in, w, pixels, vectors, flip & CONV_Q8_UNSIGNED);
+        conv_q8_matrix(acc, p, in, w, pixels, vectors, flip);
         return;
     }
 #endif
     if (flip & CONV_Q8_WIDE) {
-        conv_q8_wide(acc, p, (const int16_t *)in, w, pixels, vectors);
+        conv_q8_wide(acc, p, (const int16_t *)in, w, pixels, vectors, flip);
         return;
     }
 #if CIRCLET_HAS_PAIRS
     if (flip & CONV_Q8_PAIRS) {
-        const int flip_loads = CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS;
-        conv_q8_pairs(acc, p, in, w, pixels, vectors, flip_loads, short_run);
+        conv_q8_pairs(acc, p, in, w, pixels, vectors, flip, short_run);
         return;
     }
 #endif
 #if CONV_Q8_HAS_HALVES
-    const int flip_each = CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS;
-    conv_q8_halves(acc, p, in, w, pixels, vectors, flip_each, short_run, flip & CONV_Q8_NARROW);
+    conv_q8_halves(acc, p, in, w, pixels, vectors, flip, short_run);
     return;
 #endif
     int64_t in_pixel = p->in.pixel, length = p->run_bytes, whole = length & ~3ll;
     const int64_t step = vectors * CIRCLET_VBYTES;
-    for (int y = 0; y < p->runs_down; y++)
-        for (int x = 0; x < p->runs_across; x++) {
+    for (int y = 0; y < CONV_Q8_DOWN(p, flip); y++)
+        for (int x = 0; x < CONV_Q8_ACROSS(p, flip); x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
             int64_t k = 0;
 #if CONV_Q8_HAS_LANES
             for (; !(flip & CONV_Q8_UNSIGNED) && k + CONV_Q8_LANE_BYTES <= whole;
                  k += CONV_Q8_LANE_BYTES, w += 4 * step)
                 conv_q8_lanes(acc, run + k, in_pixel, w, pixels, vectors,
-                              flip == CONV_Q8_FLIP_LOADS);
+                              CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS);
 #endif
             for (; k < whole; k += 4, w += step)
                 conv_q8_step(acc, run + k, in_pixel, w, pixels, vectors, flip, 0);
@@ -154,8 +162,8 @@ CIRCLET_INLINE vi conv_q8_sum_along(const struct conv_q8_params *p, const uint8_
     const int is_signed = CIRCLET_DOT_SIGNED && !(flip & CONV_Q8_UNSIGNED);
     uint8_t change = (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS) != is_signed ? 0x80 : 0;
     int64_t last = p->run_bytes - 16;
-    for (int y = 0; y < p->runs_down; y++)
-        for (int x = 0; x < p->runs_across; x++) {
+    for (int y = 0; y < CONV_Q8_DOWN(p, flip); y++)
+        for (int x = 0; x < CONV_Q8_ACROSS(p, flip); x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
             for (int64_t k = 0; k < last; k += 16)
                 sum = v16_sum_4(sum, v16_load(run + k) ^ change, (v16u8){0} + 1);
@@ -246,13 +254,53 @@ CIRCLET_INLINE void conv_q8_flip_rows(const struct conv_q8_params *p, const uint
     }
 }
 
-/* Rows of taps in scratch: top bits changed, or widened. */
+/* Rows of taps in scratch: gathered, top bits changed, or widened. */
 CIRCLET_INLINE void conv_q8_copy_rows(const struct conv_q8_params *p, const uint8_t *in,
-                                      void *scratch, const int flip) {
-    if (flip & CONV_Q8_WIDE)
-        conv_q8_widen_rows(p, in, scratch, flip & CONV_Q8_KEEP_TOPS ? 0 : 0x80);
+                                      void *scratch, const int pixels, const int flip,
+                                      const int run) {
+    const int flips = CONV_Q8_FLIPS(flip) && !(flip & CONV_Q8_KEEP_TOPS);
+    if (flip & CONV_Q8_GATHER)
+        conv_q8_gather(p, in, scratch, pixels, run, flips ? 0x80 : 0, flip & CONV_Q8_WIDE);
+    else if (flip & CONV_Q8_WIDE)
+        conv_q8_widen_rows(p, in, scratch, flips ? 0x80 : 0);
     else
         conv_q8_flip_rows(p, in, scratch);
+}
+
+/* All blocks from `block` to `last` of the tile at `in`, whose outputs are `to` elements from the
+ * first. */
+CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x, const uint8_t *in,
+                                 int32_t image, int64_t to, int64_t block, int64_t last,
+                                 const struct hybrid_scale *scales, const int pixels,
+                                 const int vectors, const int form, const int flip,
+                                 const int short_run, const int sums, const int tail) {
+    const int hybrid = form == Q8_HYBRID || form == Q8_HYBRID_ROWS || form == Q8_SUMS;
+    const struct q8_bounds bounds = q8_bounds_of(p->low, p->high, p->zero, p->out_flip, form);
+    const int8_t *weights = (const int8_t *)x[1] + image * p->weights_batch;
+    const int32_t *first_qparams = (const int32_t *)x[2] + image * p->qparams_batch * Q8_QPARAM;
+    vi corrections[16];
+    if (sums && sums != CONV_Q8_SUMS_IN)
+        conv_q8_corrections(corrections, p, in, x[4], pixels, flip, short_run, sums);
+    for (; block < last; block++) {
+        vi acc[32];
+        const int32_t *qparams = first_qparams + block * vectors * Q8_QPARAM;
+        conv_q8_start(acc, qparams, corrections, scales, pixels, vectors, form, sums);
+        conv_q8_product(acc, p, in, weights + block * p->block_bytes, pixels, vectors, flip,
+                        short_run);
+#if CIRCLET_HAS_PAIRS
+        if (flip & CONV_Q8_PAIRS)
+            conv_q8_pairs_excess(acc, p, in, x[4], block, pixels, vectors,
+                                 CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS, short_run);
+#endif
+        if (sums == CONV_Q8_SUMS_IN) conv_q8_correct(acc, p->weight_zero, pixels, vectors);
+        int64_t first = block * vectors * CIRCLET_LANES, left = p->channels - first;
+        if (hybrid)
+            conv_q8_store_floats(acc, p, qparams, (float *)x[3] + to + first, left, scales, pixels,
+                                 vectors, form, tail);
+        else
+            q8_finish_tile((uint8_t *)x[3] + to + first, p->out.pixel, acc, qparams, bounds, left,
+                           pixels, vectors, form, tail);
+    }
 }
 
 /* Operands: input, packed weights, qparams, output, weights of one (with CONV_Q8_SUMS_SPLAT) or what
@@ -262,70 +310,53 @@ CIRCLET_INLINE void conv_q8_copy_rows(const struct conv_q8_params *p, const uint
  * pixels, vectors: The tile.
  * form: How outputs are scaled (requantize.h).
  * flip: Where the top bits of activations change.
- * short_run: Length of the runs where they are shorter than 4 bytes, else 0.
+ * run: Length of the runs where they are shorter than 4 bytes, or of the rows of taps that are
+ *     gathered; else 0.
  * sums: How the sums of windows are found.
  * tail: Whether the last block of channels is not whole.
  */
-CIRCLET_INLINE void conv_q8(const struct conv_q8_params *p, void *const *x, void *scratch,
+CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x, void *scratch,
                             int64_t begin, int64_t end, const int pixels, const int vectors,
-                            const int form, const int flip, const int short_run, const int sums,
+                            const int form, const int flip, const int run, const int sums,
                             const int tail) {
     const int hybrid = form == Q8_HYBRID || form == Q8_HYBRID_ROWS || form == Q8_SUMS;
-    const int element = flip & CONV_Q8_WIDE ? 2 : 1; /* bytes of one in scratch */
-    int32_t tiles = p->rows * p->row_tiles, row_ready = -1;
-    int32_t split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
+    const int by_tiles = CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_TILES || flip & CONV_Q8_GATHER;
+    const int by_rows = !by_tiles && CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_ROWS;
+    const int element = by_rows && flip & CONV_Q8_WIDE ? 2 : 1; /* bytes of one in scratch */
+    struct conv_q8_params tile_params = *params; /* no store of outputs can change these */
+    const struct conv_q8_params *p = &tile_params;
+    if (flip & CONV_Q8_GATHER) tile_params.in.pixel = params->gather_pixel;
+    const int64_t tiles = (int64_t)p->rows * p->row_tiles;
+    int32_t row_ready = -1, split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
     int32_t line = tile / p->row_tiles, place = tile % p->row_tiles;
     int32_t image = line / p->image_rows, row = line % p->image_rows;
-    const struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
+    int64_t block = (int64_t)p->blocks * split / p->splits;
+    int64_t last = (int64_t)p->blocks * (split + 1) / p->splits;
     for (int64_t task = begin; task < end; task++) {
         int32_t column = place * pixels;
         if (column > p->row_pixels - pixels) column = p->row_pixels - pixels;
         const struct hybrid_scale *scales = hybrid ? x[5] : 0;
         if (hybrid) scales += form == Q8_HYBRID_ROWS ? column : image;
         const uint8_t *in = (const uint8_t *)x[0] + image * p->in.batch + row * p->in.row;
-        if (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_ROWS) {
-            if (line != row_ready) conv_q8_copy_rows(p, in, scratch, flip);
+        if (by_rows) {
+            if (line != row_ready) conv_q8_copy_rows(params, in, scratch, pixels, flip, run);
             row_ready = line;
             in = scratch;
         }
-        in += column * p->in.pixel * (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_ROWS ? element : 1);
-        if (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_TILES) {
-            conv_q8_copy_rows(p, in, scratch, flip);
+        in += column * params->in.pixel * element;
+        if (by_tiles) {
+            conv_q8_copy_rows(params, in, scratch, pixels, flip, run);
             in = scratch;
         }
-        int64_t to = strides_at(&p->out, image, row, column);
-        const int8_t *weights = (const int8_t *)x[1] + image * p->weights_batch;
-        const int32_t *first_qparams =
-            (const int32_t *)x[2] + image * p->qparams_batch * Q8_QPARAM;
-        vi corrections[16];
-        if (sums && sums != CONV_Q8_SUMS_IN)
-            conv_q8_corrections(corrections, p, in, x[4], pixels, flip, short_run, sums);
-        int64_t block = (int64_t)p->blocks * split / p->splits;
-        int64_t last = (int64_t)p->blocks * (split + 1) / p->splits;
-        for (; block < last; block++) {
-            vi acc[32];
-            const int32_t *qparams = first_qparams + block * vectors * Q8_QPARAM;
-            conv_q8_start(acc, qparams, corrections, scales, pixels, vectors, form, sums);
-            conv_q8_product(acc, p, in, weights + block * p->block_bytes, pixels, vectors, flip,
-                            short_run);
-#if CIRCLET_HAS_PAIRS
-            if (flip & CONV_Q8_PAIRS)
-                conv_q8_pairs_excess(acc, p, in, x[4], block, pixels, vectors,
-                                     CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS, short_run);
-#endif
-            if (sums == CONV_Q8_SUMS_IN) conv_q8_correct(acc, p->weight_zero, pixels, vectors);
-            int64_t first = block * vectors * CIRCLET_LANES, left = p->channels - first;
-            if (hybrid)
-                conv_q8_store_floats(acc, p, qparams, (float *)x[3] + to + first, left, scales,
-                                     pixels, vectors, form, tail);
-            else
-                q8_finish_tile((uint8_t *)x[3] + to + first, p->out.pixel, acc, qparams, bounds,
-                               left, pixels, vectors, form, tail);
-        }
+        conv_q8_tile(p, x, in, image, strides_at(&p->out, image, row, column), block, last, scales,
+                     pixels, vectors, form, flip, flip & CONV_Q8_GATHER ? 0 : run, sums, tail);
         if (++place < p->row_tiles) continue;
         place = 0, line++;
         if (++row == p->image_rows) row = 0, image++;
-        if (line == p->rows) line = row = image = 0, split++;
+        if (line < p->rows) continue;
+        line = row = image = 0, split++;
+        block = (int64_t)p->blocks * split / p->splits;
+        last = (int64_t)p->blocks * (split + 1) / p->splits;
     }
 }
 

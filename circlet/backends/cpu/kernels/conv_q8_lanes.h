@@ -144,17 +144,18 @@ CIRCLET_INLINE const int8_t *conv_q8_halves_run(struct conv_q8_halves *sums, con
 /* All runs of a tile of at most sixteen registers of sums. */
 CIRCLET_INLINE void conv_q8_halves(vi *acc, const struct conv_q8_params *p, const uint8_t *in,
                                    const int8_t *w, const int pixels, const int vectors,
-                                   const int flip, const int short_run, const int narrow) {
-    const uint8_t change = flip ? 0x80 : 0;
+                                   const int flip, const int short_run) {
+    const int flip_each = CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS;
+    const uint8_t change = flip_each ? 0x80 : 0;
     const int64_t length = p->run_bytes, whole = length & ~3ll;
     struct conv_q8_halves sums[32];
     CIRCLET_UNROLL for (int i = 0; i < pixels * vectors; i++)
         sums[i] = (struct conv_q8_halves){{0}, {0}};
-    for (int y = 0; y < p->runs_down; y++)
-        for (int x = 0; x < p->runs_across; x++) {
+    for (int y = 0; y < CONV_Q8_DOWN(p, flip); y++)
+        for (int x = 0; x < CONV_Q8_ACROSS(p, flip); x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
-            w = conv_q8_halves_run(sums, run, p->in.pixel, whole, w, pixels, vectors, flip,
-                                   narrow);
+            w = conv_q8_halves_run(sums, run, p->in.pixel, whole, w, pixels, vectors, flip_each,
+                                   flip & CONV_Q8_NARROW);
             if (whole == length) continue;
             vu8 group[16];
             CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {

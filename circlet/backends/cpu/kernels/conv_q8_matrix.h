@@ -51,7 +51,8 @@ CIRCLET_INLINE void conv_q8_matrix_step(vi *sums, const uint8_t *at, int64_t in_
 /* Runs of at least eight bytes; `acc` is [pixels][vectors]. */
 CIRCLET_INLINE void conv_q8_matrix(vi *acc, const struct conv_q8_params *p, const uint8_t *in,
                                    const int8_t *w, const int pixels, const int vectors,
-                                   const int is_unsigned) {
+                                   const int flip) {
+    const int is_unsigned = flip & CONV_Q8_UNSIGNED;
     const int64_t whole = p->run_bytes & ~7, step = 2 * vectors * CIRCLET_VBYTES;
     vi sums[32];
     CIRCLET_UNROLL for (int i = 0; i < pixels * vectors; i++) sums[i] = acc[i];
@@ -61,8 +62,8 @@ CIRCLET_INLINE void conv_q8_matrix(vi *acc, const struct conv_q8_params *p, cons
     CIRCLET_UNROLL for (int m = 0; m < pixels; m += 2)
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++)
             conv_q8_matrix_transpose(&sums[m * vectors + n], &sums[(m + 1) * vectors + n]);
-    for (int y = 0; y < p->runs_down; y++)
-        for (int x = 0; x < p->runs_across; x++) {
+    for (int y = 0; y < CONV_Q8_DOWN(p, flip); y++)
+        for (int x = 0; x < CONV_Q8_ACROSS(p, flip); x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
             CIRCLET_NO_UNROLL for (int64_t k = 0; k < whole; k += 8, w += step)
                 conv_q8_matrix_step(sums, run + k, p->in.pixel, w, pixels, vectors, is_unsigned);

@@ -45,11 +45,12 @@ CIRCLET_INLINE void conv_q8_pairs_step(vi *acc, const uint8_t *at, int64_t in_pi
 
 CIRCLET_INLINE void conv_q8_pairs(vi *acc, const struct conv_q8_params *p, const uint8_t *in,
                                   const int8_t *w, const int pixels, const int vectors,
-                                  const int flip_loads, const int short_run) {
+                                  const int flip, const int short_run) {
+    const int flip_loads = CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS;
     int64_t in_pixel = p->in.pixel, length = p->run_bytes, whole = length & ~3ll;
     const int64_t step = vectors * CIRCLET_VBYTES;
-    for (int y = 0; y < p->runs_down; y++)
-        for (int x = 0; x < p->runs_across; x++) {
+    for (int y = 0; y < CONV_Q8_DOWN(p, flip); y++)
+        for (int x = 0; x < CONV_Q8_ACROSS(p, flip); x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
             int64_t k = 0;
             for (; k + 8 <= whole; k += 8, w += 2 * step)

@@ -42,10 +42,11 @@ CIRCLET_INLINE void conv_q8_wide_step(vi *acc, const int16_t *at, int64_t in_pix
 /* Runs of an odd length end with their last two elements, the first of which counts nothing; behind
  * a run of one element lies more of the scratch. */
 CIRCLET_INLINE void conv_q8_wide(vi *acc, const struct conv_q8_params *p, const int16_t *in,
-                                 const int8_t *w, const int pixels, const int vectors) {
+                                 const int8_t *w, const int pixels, const int vectors,
+                                 const int flip) {
     const int64_t in_pixel = p->in.pixel, length = p->run_bytes, step = vectors * CIRCLET_VBYTES;
-    for (int y = 0; y < p->runs_down; y++)
-        for (int x = 0; x < p->runs_across; x++) {
+    for (int y = 0; y < CONV_Q8_DOWN(p, flip); y++)
+        for (int x = 0; x < CONV_Q8_ACROSS(p, flip); x++) {
             const int16_t *run = in + y * p->run_down + x * p->run_across;
             int64_t k = 0;
             for (; k + 4 <= length; k += 4, w += 2 * step) {

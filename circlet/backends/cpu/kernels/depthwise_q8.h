@@ -229,7 +229,8 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
     const int64_t block_bytes =
         (int64_t)groups * s.width * s.rows * s.channels * depthwise_q8_tap_bytes(s.parts);
     const int stored = s.narrow ? s.narrow : s.channels;
-    struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
+    struct q8_bounds bounds =
+        q8_bounds_of(p->low, p->high, p->zero, p->out_flip, s.form);
     for (int64_t next = 0; next < p->row_pixels; next += s.pixels) {
         int64_t column = s_min_i64(next, p->row_pixels - s.pixels);
         const int8_t *w = weights;

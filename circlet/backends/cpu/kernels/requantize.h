@@ -47,11 +47,27 @@
 /* Results are the sums themselves, int32, over an image with a zero point as with Q8_HYBRID. */
 #define Q8_SUMS (-2)
 
+/* Besides one of the forms from 0 on: saturation to the type of outputs is all that bounds them; and
+ * the type is uint8. */
+#define Q8_SATURATED 64
+#define Q8_UNSIGNED 128
+#define Q8_FORM(form) ((form) < 0 ? (form) : (form) & (Q8_SATURATED - 1))
+
 /* How outputs are bounded; the bounds exclude the zero point. */
 struct q8_bounds {
     int32_t low, high, zero;
     uint8_t flip;
+    uint8_t are_saturated;
 };
+
+/* What `form` tells of bounds is known to the compiler. */
+CIRCLET_INLINE struct q8_bounds q8_bounds_of(int32_t low, int32_t high, int32_t zero, int32_t flip,
+                                             const int form) {
+    const int saturated = form >= 0 && form & Q8_SATURATED;
+    const int known_flip = form & Q8_UNSIGNED ? 0x80 : 0;
+    return (struct q8_bounds){low, high, zero, (uint8_t)(saturated ? known_flip : flip),
+                              saturated != 0};
+}
 
 /* x * multiplier * 2^shift + zero point, rounded twice, for any x. */
 CIRCLET_INLINE vi q8_scale_general(vi x, const int32_t *qparam, struct q8_bounds bounds) {
@@ -152,6 +168,7 @@ CIRCLET_INLINE vi q8_scale(vi x, const int32_t *qparam, struct q8_bounds bounds,
 }
 
 CIRCLET_INLINE vu8 q8_bound(vi8 bytes, struct q8_bounds bounds) {
+    if (bounds.are_saturated) return (vu8)bytes ^ bounds.flip;
     bytes = v_max_i8(bytes, v_splat_i8((int8_t)(bounds.low + bounds.zero)));
     bytes = v_min_i8(bytes, v_splat_i8((int8_t)(bounds.high + bounds.zero)));
     return (vu8)bytes ^ bounds.flip;
@@ -159,16 +176,17 @@ CIRCLET_INLINE vu8 q8_bound(vi8 bytes, struct q8_bounds bounds) {
 
 /* Whether parameters are those of a map in floats, in a form that may have both. */
 CIRCLET_INLINE int q8_is_affine(const int32_t *qparam, const int form) {
-    const int is_mixed = form >= Q8_AFFINE_FIXED_RELU;
+    const int is_mixed = Q8_FORM(form) >= Q8_AFFINE_FIXED_RELU;
     return is_mixed ? qparam[4 * CIRCLET_LANES] >= Q8_LEAST_AFFINE
-                    : form == Q8_AFFINE || form == Q8_PIECEWISE;
+                    : Q8_FORM(form) == Q8_AFFINE || Q8_FORM(form) == Q8_PIECEWISE;
 }
 
 /* Requantises a tile in place: `vectors` <= 4 registers of each of `pixels` pixels, which are
  * `pitch` apart. All of one register's first, so that its parameters are loaded once. */
 CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *qparams, struct q8_bounds bounds,
                                   const int pixels, const int pitch, const int vectors,
-                                  const int form) {
+                                  const int bounded_form) {
+    const int form = Q8_FORM(bounded_form);
     const int mixed = form >= Q8_AFFINE_FIXED_RELU, usual = mixed ? Q8_AFFINE + form % 2 : form;
     const int other = form >= Q8_AFFINE_GENERAL   ? Q8_GENERAL
                       : form == Q8_PIECEWISE_FIXED ? Q8_FIXED

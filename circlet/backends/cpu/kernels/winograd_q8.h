@@ -152,7 +152,7 @@ CIRCLET_INLINE vi winograd_q8_sum(vu product) {
 CIRCLET_INLINE void winograd_q8_output(const struct winograd_q8_params *p, const int32_t *sums,
                                       const int32_t *qparam, uint8_t *out, int64_t left,
                                       const int form, const int tail) {
-    const struct q8_bounds bounds = {p->low, p->high, p->zero, (uint8_t)p->out_flip};
+    const struct q8_bounds bounds = q8_bounds_of(p->low, p->high, p->zero, p->out_flip, form);
     const int is_affine = q8_is_affine(qparam, form);
     vi start = v_load_i32(qparam);
     vu half[4][6];

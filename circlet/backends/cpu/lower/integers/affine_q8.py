@@ -6,6 +6,7 @@ An affine map in floats takes a multiply-add and a rounding where fixed point ta
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, prod
 
 import numpy as np
@@ -26,6 +27,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
 from circlet.backends.cpu.lower.integers.requantisation import (
     ChannelOrder,
     Requantisation,
+    bounded_form,
     fixed_point,
     known_outputs,
     single_precision,
@@ -62,8 +64,10 @@ def integer_requantisation(
     """
     if rounds_to_even(op):
         return single_precision(op, folded[0], order)
-    integer = fixed_point(op, *folded, order)
-    return _affine(op, folded, integer, order, floats) if _rounds(target) else integer
+    found = fixed_point(op, *folded, order)
+    if _rounds(target):
+        found = _affine(op, folded, found, order, floats)
+    return replace(found, form=bounded_form(op, found.form))
 
 
 def _rounds(target: Target) -> bool:

@@ -20,6 +20,7 @@ from circlet.backends.cpu.lower.integers.flips import (
     flipped_rows,
     grouped_bytes,
 )
+from circlet.backends.cpu.lower.integers.gathered import gathered_windows, gathers, runs_of
 from circlet.backends.cpu.lower.integers.i8mm import (
     group_of,
     product_offset,
@@ -144,7 +145,7 @@ def _order(width: int, lanes: int, form: str) -> npt.NDArray[np.intp]:
 
 def call_conv_q8(product: Q8Product, context: Context) -> None:
     """Append the call of the kernel for a product."""
-    op, row = product.op, product.im2col.joined()
+    op, row = product.op, runs_of(product, context.target)
     lanes = context.vector_bytes // 4
     tile = _tile(product, row, context)
     width = tile.channels(lanes)
@@ -156,19 +157,15 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
     splits = splits_of(blocks, block_bytes, product.rows * row_tiles)
     params: dict[str, ParamValue] = {
         **product_params(product),
+        **row.params(),
+        "run_bytes": row.length,
         "block_bytes": block_bytes,
         "row_tiles": row_tiles,
         "blocks": blocks,
         "splits": splits,
         **_stack_strides(product, blocks * block_bytes, blocks * tile.whole),
     }
-    scratch_bytes = 0
-    how = flip_of(product, row, tile, fact[1], context).removesuffix(NARROW)
-    if how in (FLIP_ROWS, FLIP_TILES):
-        pixels = product.width if how == FLIP_ROWS else tile.pixels
-        copy = flipped_rows(product, row, pixels)
-        elements = copy["run_down"] * row.rows + ROW_ALIGNMENT
-        params, scratch_bytes = {**params, **copy}, elements * element_bytes
+    copy, elements = _copied(product, row, tile, fact, context)
     half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
         context.precompile(op, _kernel(product, row, half, fact, context))
@@ -177,12 +174,25 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
     context.call(
         op,
         _kernel(product, row, tile, fact, context),
-        params,
+        params | copy,
         (*operands, more[0] if more else NoRef(), product.epilogue.scales),
         (product.result.tensor,),
         tasks=product.rows * row_tiles * splits,
-        scratch_bytes=scratch_bytes,
+        scratch_bytes=elements * element_bytes,
     )
+
+
+def _copied(
+    product: Q8Product, row: Im2colRow, tile: Tile, fact: Fact, context: Context
+) -> tuple[dict[str, ParamValue], int]:
+    """Parameters of what is copied to scratch for a row or a tile, and its elements."""
+    if gathers(product, context.target):
+        return gathered_windows(product, tile)
+    how = flip_of(product, row, tile, fact[1], context).removesuffix(NARROW)
+    if how not in (FLIP_ROWS, FLIP_TILES):
+        return {}, 0
+    copy = flipped_rows(product, row, product.width if how == FLIP_ROWS else tile.pixels)
+    return {**copy}, copy["run_down"] * row.rows + ROW_ALIGNMENT
 
 
 def _stack_strides(product: Q8Product, matrix: int, registers: int) -> dict[str, ParamValue]:
@@ -194,12 +204,13 @@ def _stack_strides(product: Q8Product, matrix: int, registers: int) -> dict[str,
 
 def _tile(product: Q8Product, row: Im2colRow, context: Context) -> Tile:
     width, vectors = product.width, -(-product.filters // (context.vector_bytes // 4))
+    target, weight_bytes = context.target, product.depth * product.filters
     return chosen_tile(
         product.op,
         context,
         f"conv_q8 {product.rows}x{width}",
-        product_tiles(width, vectors, grouped_bytes(product, row), context.target),
-        lambda tile: row_cycles(tile, width, vectors),
+        product_tiles(width, vectors, grouped_bytes(product, row), target, weight_bytes),
+        lambda tile: row_cycles(tile, width, vectors, target, weight_bytes),
         _use(product, row, context),
     )
 
@@ -254,14 +265,22 @@ def _ones(product: Q8Product, row: Im2colRow, context: Context) -> Int8:
 
 def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, fact: Fact, context: Context) -> Kernel:
     width = tile.channels(context.vector_bytes // 4)
-    short = row.length if row.length < 4 else 0
+    is_gathered = gathers(product, context.target)
+    taps = product.im2col.joined() if is_gathered else row
+    length = taps.length if is_gathered or row.length < 4 else 0
     tail = int(product.filters % width != 0)
     form, products = fact
-    ways = [flip_of(product, row, tile, products, context), *([products] if products else [])]
-    if products == WIDE and not product.epilogue.flip:
-        ways.append("CONV_Q8_KEEP_TOPS")
-    how = form, " | ".join(ways), short, _sums(product, row, width, context), tail
-    return Kernel("conv_q8.h", "conv_q8", (tile.pixels, tile.whole, *how))
+    ways = {
+        flip_of(product, row, tile, products, context): True,
+        products: products != "",
+        "CONV_Q8_KEEP_TOPS": products == WIDE and not product.epilogue.flip,
+        "CONV_Q8_ONE_RUN": row.runs == 1,
+        "CONV_Q8_GATHER": is_gathered,
+    }
+    how = " | ".join(way for way, applies in ways.items() if applies)
+    sums = _sums(product, row, width, context)
+    arguments = (tile.pixels, tile.whole, form, how, length, sums, tail)
+    return Kernel("conv_q8.h", "conv_q8", arguments)
 
 
 def _packing(product: Q8Product, row: Im2colRow, tile: Tile) -> str:

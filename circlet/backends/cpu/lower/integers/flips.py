@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from circlet.backends.cpu.lower.integers.gathered import gathers
 from circlet.backends.cpu.lower.integers.i8mm import dots_of
 from circlet.backends.cpu.lower.integers.pairs_q8 import WIDE
 from circlet.backends.cpu.lower.integers.q8 import has_dot
@@ -30,6 +31,8 @@ def flip_of(
 
     A register of Arm holds sixteen taps of a pixel: there products with many channels share a flip.
     """
+    if gathers(product, context.target) and (products == WIDE or product.epilogue.flip):
+        return FLIP_TILES
     if products == WIDE:
         return FLIP_ROWS if row.rows > 1 else FLIP_TILES
     narrow = NARROW if _is_narrow(product, context.target) else ""

@@ -37,9 +37,11 @@ def dots_of(data: Tensor, run_bytes: int, target: Target) -> str:
     return f"{how} | CONV_Q8_MATRIX" if group_of(run_bytes, target) == _DEPTH else how
 
 
-def product_tiles(width: int, vectors: int, run_bytes: int, target: Target) -> tuple[Tile, ...]:
+def product_tiles(
+    width: int, vectors: int, run_bytes: int, target: Target, weight_bytes: int
+) -> tuple[Tile, ...]:
     """Tiles of `conv_q8.h`, the least predicted time first."""
-    tiles = tiles_of(width, vectors, target)
+    tiles = tiles_of(width, vectors, target, weight_bytes)
     if group_of(run_bytes, target) != _DEPTH:
         return tiles
     return _even_tiles(tiles, width, vectors)

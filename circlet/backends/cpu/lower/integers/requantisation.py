@@ -22,8 +22,8 @@ from circlet.backends.cpu.lower.integers.q8 import (
     float_bias_of,
     stored_zero,
 )
-from circlet.ir import Op
-from circlet.ops.operands import operand
+from circlet.ir import DType, Op
+from circlet.ops.operands import limits, operand
 from circlet.ops.requantize import (
     INT32_MAX,
     activation_of,
@@ -136,6 +136,15 @@ def fixed_point(op: Op, bias: Int64, reach: Int64, order: ChannelOrder) -> Requa
     right = np.maximum(np.where(mantissa == 0, 1, -shift), 0)
     rows = {0: wrap_int32(bias), 1: mantissa, 2: np.maximum(shift, 0), 3: right}
     return Requantisation(GENERAL, order.table(rows))
+
+
+def bounded_form(op: Op, form: str) -> str:
+    """A form with what saturation makes of bounds: most activations have those of their type."""
+    result = op.outputs[0]
+    if activation_range(activation_of(op), result) != limits(result.dtype):
+        return form
+    is_unsigned = result.dtype is DType.UINT8
+    return f"{form} | Q8_SATURATED{' | Q8_UNSIGNED' if is_unsigned else ''}"
 
 
 def _is_relu(op: Op) -> bool:

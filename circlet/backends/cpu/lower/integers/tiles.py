@@ -20,25 +20,40 @@ def choose_tile(width: int, channels: int, target: Target, lanes: int) -> Tile:
 
 
 @lru_cache(maxsize=4096)
-def tiles_of(width: int, vectors: int, target: Target) -> tuple[Tile, ...]:
+def tiles_of(width: int, vectors: int, target: Target, weight_bytes: int = 0) -> tuple[Tile, ...]:
     """All tiles for rows of `width` pixels by `vectors` vectors, the least predicted time first.
 
+    Targets that add products in 16 bits take account of `weight_bytes`, those of all channels.
     Only short rows get tiles of many vectors: fewer distinct tiles are fewer functions to compile.
     """
-    wide = target.arch == "x86_64" and target.has("avx512f")
+    registers = _registers(target)
     widest = 4 if width >= _WIDE_ROW else 7
     if target.arch == "aarch64":
         candidates = _tiles_by_lane(has_dot(target), widest)
+    elif has_pairs(target):
+        candidates = _paired_tiles(registers, widest, costs.are_nearest(weight_bytes))
     else:
-        spare = _SPARE if has_dot(target) or has_pairs(target) else _EMULATED_SPARE
-        candidates = _tiles_of_registers((32 if wide else 16) - spare, widest)
+        spare = _SPARE if has_dot(target) else _EMULATED_SPARE
+        candidates = _tiles_of_registers(registers - spare, widest)
     fitting = [row for row in candidates if row[0].pixels <= max(width, 1)]
     return best_first(fitting, width, vectors)
 
 
-def row_cycles(tile: Tile, width: int, vectors: int) -> float:
+def row_cycles(
+    tile: Tile, width: int, vectors: int, target: Target, weight_bytes: int = 0
+) -> float:
     """Predicted cycles of a row of outputs that tiles cover, per group of four taps."""
-    return tile.covering(width, vectors) * costs.dot_tile(tile.pixels, tile.whole)
+    if has_pairs(target):
+        is_near = costs.are_nearest(weight_bytes)
+        cycles = costs.paired_tile(tile.pixels, tile.whole, _registers(target), is_near)
+    else:
+        cycles = costs.dot_tile(tile.pixels, tile.whole)
+    return tile.covering(width, vectors) * cycles
+
+
+def _registers(target: Target) -> int:
+    """Vector registers of x86-64."""
+    return 32 if target.arch == "x86_64" and target.has("avx512f") else 16
 
 
 @lru_cache(maxsize=64)
@@ -52,6 +67,15 @@ def _tiles_of_registers(registers: int, widest: int) -> tuple[tuple[Tile, float]
         most = min((registers + 1 - vectors) // vectors, _MOST_PIXELS)
         found += [Tile(pixels, vectors) for pixels in range(1, most + 1)]
     return tuple([(tile, costs.dot_tile(tile.pixels, tile.whole)) for tile in reversed(found)])
+
+
+@lru_cache(maxsize=8)
+def _paired_tiles(registers: int, widest: int, is_near: bool) -> tuple[tuple[Tile, float], ...]:
+    """The same where products are added in 16 bits, or are of int16."""
+    tiles = [tile for tile, _ in _tiles_of_registers(registers - _SPARE, widest)]
+    return tuple(
+        [(tile, costs.paired_tile(tile.pixels, tile.whole, registers, is_near)) for tile in tiles]
+    )
 
 
 @lru_cache(maxsize=8)

@@ -215,7 +215,7 @@ def _cycles(sizes: _Sizes, lanes: int, target: Target) -> float:
 
 def _direct_cycles(sizes: _Sizes, lanes: int, target: Target) -> float:
     tile = choose_tile(sizes.width, sizes.filters, target, lanes)
-    row = row_cycles(tile, sizes.width, sizes.vectors(lanes))
+    row = row_cycles(tile, sizes.width, sizes.vectors(lanes), target)
     groups = 3 * -(-3 * sizes.channels // 4)
     return _DIRECT_CYCLES[has_dot(target)] * sizes.images * sizes.height * row * groups
 
