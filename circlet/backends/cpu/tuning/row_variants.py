@@ -1,4 +1,4 @@
-"""Variants of recurrent cells, and those that work on rows, images and elements."""
+"""Variants that work on rows, images and elements where they lie: arithmetic, and moves."""
 
 from __future__ import annotations
 
@@ -9,26 +9,6 @@ from circlet.backends.cpu.tuning.variant import row as _row
 
 _SOUND = "audio_preprocessor_int8"
 _E, _F, _O, _L = Numerics.EXACT, Numerics.ELEMENT, Numerics.ORDERED, Numerics.LANES
-
-_RECURRENT = (
-    _row("lstm_f32", "lstm", "float LSTM cells", _L, "recurrent", "mnist_lstm_float"),
-    _row("lstm_hybrid", "lstm_hybrid", "float LSTM over int8 weights", _L, "recurrent", ""),
-    _row("lstm_q8", "lstm_q8", "integer LSTM cells", _E, "recurrent", "mnist_lstm_int8"),
-    _row(
-        "recurrent_f32",
-        "recurrent_f32",
-        "float plain, GRU and LSTM cells over products made ahead",
-        _L,
-        "recurrent_cells",
-        "",
-    ),
-    _row(
-        "rnn_hybrid", "rnn_hybrid", "float plain cells over int8 weights", _L, "recurrent_pairs", ""
-    ),
-    _row("svdf_f32", "svdf", "float SVDF cells", _L, "recurrent", ""),
-    _row("svdf_hybrid", "svdf_hybrid", "float SVDF cells over int8 weights", _L, "recurrent", ""),
-    _row("svdf_q8", "svdf", "integer SVDF cells", _E, "recurrent", "keyword_scrambled_svdf_int8"),
-)
 
 _ROWS = (
     _row(
@@ -117,4 +97,47 @@ _ROWS = (
     _row("resize_nearest", "resize", "images", _E, "resize", "style_transfer_f16_384"),
 )
 
-ROW_VARIANTS = (*_RECURRENT, *_ROWS)
+_DATA_MOVEMENT = (
+    _row("copy_elements", "copy", "elements at strides", _E, "shape", "torchaudio_conformer"),
+    _row("copy_rows", "copy", "rows", _E, "shape", "torchaudio_conformer"),
+    _row("copy_reversed", "copy", "rows backwards", _E, "slices", ""),
+    _row("fill_border", "copy", "borders around images", _E, "storage", "vww_96_float"),
+    _row("pad_rows", "copy", "padding", _E, "shape", "yamnet_audio_classifier"),
+    _row("copy_indirect", "copy", "blocks and mirrors", _E, "slices", "style_transfer_f16_384"),
+    _row("select_elements", "select", "selection", _E, "slices", "torchaudio_conformer"),
+    _row("reverse_sequence", "gather", "sequences", _E, "gather", f"{_ONE}ReverseSequence_000"),
+    _row("gather", "gather", "gathers", _E, "gather", "movie_review"),
+    _row("embedding_lookup", "gather", "8-bit embeddings", _E, "gather", ""),
+    _row("one_hot", "gather", "one-hot rows", _E, "gather", f"{_ONE}OneHot_000"),
+    _row("scatter_nd", "gather", "scatters", _O, "gather", f"{_ONE}ScatterNd_000"),
+    _row("slice_at", "gather", "slices from computed starts", _E, "gather", ""),
+    _row("matmul_hybrid", "matmul_hybrid", "float rows over 8 bits", _L, "computed_weights", ""),
+    _row("segment_reduce", "gather", "segment reductions", _O, "bits", ""),
+    _row("sparse_to_dense", "gather", "scatters", _E, "gather", f"{_ONE}SparseToDense_000"),
+    _row("dynamic_update_slice", "gather", "updates of slices", _E, "updates", "while_dynamic"),
+    _row("gather_windows", "indexed", "windows at indices", _E, "stablehlo", ""),
+    _row("scatter_windows", "indexed", "updates of windows at indices", _O, "stablehlo", ""),
+    _row("reduce_window", "reduce_window", "joins of windows", _O, "stablehlo", ""),
+    _row("bucketize", "bucketize", "buckets of many boundaries", _O, "bits", ""),
+    _row("cast", "cast", "changes of type", _E, "cast", ""),
+    _row("top_k", "top_k", "the largest of rows", _E, "gather", f"{_ONE}TopKV2_001"),
+    _row(
+        "detection_postprocess",
+        "detection_postprocess",
+        "detection boxes",
+        _F,
+        "detection",
+        "coco_ssd_mobilenet_v1_1.0_quant",
+    ),
+    _row(
+        "non_max_suppression",
+        "non_max_suppression",
+        "detection boxes",
+        _F,
+        "detection",
+        f"{_ONE}NonMaxSuppressionV4_001",
+    ),
+    _row("user_op", "user_op", "the user's operators", _F, "frontends/test_user_ops", ""),
+)
+
+ROW_VARIANTS = (*_ROWS, *_DATA_MOVEMENT)
