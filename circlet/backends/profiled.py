@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from circlet.plan.memory import Block, MemoryPlan
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
 
@@ -130,6 +131,17 @@ class LinearPlan:
     blocks: tuple[PlannedBlock, ...]
     arena_bytes: int
     planner: str
+
+    @classmethod
+    def of(
+        cls, steps: tuple[PlannedStep, ...], blocks: Sequence[Block], memory: MemoryPlan
+    ) -> LinearPlan:
+        """Steps over the blocks that a memory plan gave their places."""
+        placed = tuple(
+            PlannedBlock(block.name, offset, block.size_bytes, block.first, block.last)
+            for block, offset in zip(blocks, memory.offsets, strict=True)
+        )
+        return cls(steps, placed, memory.arena_bytes, memory.planner)
 
 
 @runtime_checkable

@@ -8,18 +8,38 @@ without sharing code with this module.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from circlet.plan.free_list import FreeList
 
 # Pairs of blocks that are alive together: with more, blocks are placed by birth alone, as each
 # is then compared with none that is alive no more.
 _MOST_PAIRS = 1 << 21
+Life = TypeVar("Life", bound="Living")
 Extent = tuple[int, int, int]  # first byte, byte behind the last, block
 Planner = Callable[[Sequence["Block"]], list[int]]
+
+
+class Living(Protocol):
+    """Memory that is needed from one step to another, both included."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How much."""
+        ...
+
+    @property
+    def first(self) -> int:
+        """The first of the steps."""
+        ...
+
+    @property
+    def last(self) -> int:
+        """The last of the steps."""
+        ...
 
 
 class Block(NamedTuple):
@@ -131,16 +151,30 @@ def best_plan(blocks: Sequence[Block]) -> MemoryPlan:
 
 
 def lower_bound(blocks: Sequence[Block]) -> int:
-    """Largest sum of sizes alive in one step."""
+    """Largest sum of sizes alive in one step: no plan can be smaller."""
+    return peak_of(blocks)[1]
+
+
+def peak_of(blocks: Sequence[Living]) -> tuple[int, int]:
+    """The first step in which most bytes are alive, and how many.
+
+    A peak begins where a block is born, so only steps are looked at in which something changes.
+    """
     changes: dict[int, int] = {}
     for block in blocks:
         changes[block.first] = changes.get(block.first, 0) + block.size_bytes
         changes[block.last + 1] = changes.get(block.last + 1, 0) - block.size_bytes
-    live = peak = 0
+    live = most = at = 0
     for step in sorted(changes):
         live += changes[step]
-        peak = max(peak, live)
-    return peak
+        if live > most:
+            most, at = live, step
+    return at, most
+
+
+def alive_in(blocks: Iterable[Life], step: int) -> list[Life]:
+    """The blocks that are alive in a step."""
+    return [block for block in blocks if block.first <= step <= block.last]
 
 
 def pairs_alive(blocks: Sequence[Block]) -> int:

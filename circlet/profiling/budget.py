@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from circlet.backends.profiled import PlannedBlock
 from circlet.compiler.template import Source
 from circlet.errors import CircletError, LimitError
 from circlet.options import Options
+from circlet.plan.memory import alive_in, peak_of
 from circlet.profiling.memory import MemoryReport, plan_memory
 
 _LEVELS = ("O2", "Os", "O1")
@@ -111,12 +112,12 @@ def _split(report: MemoryReport, budget_bytes: int) -> Iterator[tuple[str, str, 
     rest = report.planned_bytes - peak.arena_bytes
     parts: dict[str, int] = {}
     blocks = list(peak.map.blocks)
-    size, alive = _peak_of(blocks)
+    step, size = peak_of(blocks)
     while size + rest > budget_bytes and len(parts) <= _MOST_TENSORS:
-        largest = max(alive, key=lambda block: block.size_bytes)
+        largest = max(alive_in(blocks, step), key=lambda block: block.size_bytes)
         count = 2 * parts.get(largest.name, 1)
         halved = [_halved(block, largest.name) for block in blocks]
-        less, alive = _peak_of(halved)
+        step, less = peak_of(halved)
         if less >= size or count > _MOST_PARTS:
             break
         parts[largest.name], blocks, size = count, halved, less
@@ -130,17 +131,3 @@ def _halved(block: PlannedBlock, name: str) -> PlannedBlock:
     if block.name != name:
         return block
     return replace(block, size_bytes=-(-block.size_bytes // 2))
-
-
-def _peak_of(blocks: Sequence[PlannedBlock]) -> tuple[int, list[PlannedBlock]]:
-    """The most bytes alive in one step, and what is alive then."""
-    changes: dict[int, int] = {}
-    for block in blocks:
-        changes[block.first] = changes.get(block.first, 0) + block.size_bytes
-        changes[block.last + 1] = changes.get(block.last + 1, 0) - block.size_bytes
-    most = alive = at = 0
-    for step in sorted(changes):
-        alive += changes[step]
-        if alive > most:
-            most, at = alive, step
-    return most, [block for block in blocks if block.first <= at <= block.last]

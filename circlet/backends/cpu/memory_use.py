@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from circlet.backends.base import MemoryUse
 from circlet.backends.cpu.compile import LoweredPartition
-from circlet.backends.profiled import LinearPlan, PlannedBlock, PlannedStep
-from circlet.plan.memory import Block
+from circlet.backends.profiled import LinearPlan, PlannedStep
+from circlet.plan.memory import alive_in, peak_of
 from circlet.plan.partition import Partition
 
 
 def memory_use(partition: Partition, compiled: LoweredPartition) -> MemoryUse:
     """The arena of a partition and its peak."""
-    step, alive = _peak(compiled.blocks)
+    step, _ = peak_of(compiled.blocks)
     op = partition.ops[compiled.steps[step][0] if compiled.steps else 0]
-    largest = sorted(alive, key=lambda block: -block.size_bytes)
+    largest = sorted(alive_in(compiled.blocks, step), key=lambda block: -block.size_bytes)
     return MemoryUse(
         arena_bytes=compiled.memory.arena_bytes,
         lower_bound_bytes=compiled.memory.lower_bound_bytes,
@@ -41,33 +40,10 @@ def linear_plan(compiled: LoweredPartition) -> LinearPlan:
         else PlannedStep(op, kernel, 1)
         for (op, kernel), call in zip(compiled.steps, compiled.calls, strict=True)
     )
-    memory = compiled.memory
-    blocks = tuple(
-        PlannedBlock(block.name, offset, block.size_bytes, block.first, block.last)
-        for block, offset in zip(compiled.blocks, memory.offsets, strict=True)
-    )
-    return LinearPlan(steps, blocks, memory.arena_bytes, memory.planner)
+    return LinearPlan.of(steps, compiled.blocks, compiled.memory)
 
 
 def _stripes(compiled: LoweredPartition) -> Iterator[tuple[str, int, int]]:
     for call in compiled.calls:
         if call is not None and call.kernel.function == "stripe":
             yield call.op.name, call.tasks, int(np.asarray(call.params["buffers_bytes"]))
-
-
-def _peak(blocks: Iterable[Block]) -> tuple[int, list[Block]]:
-    """The first step at which most bytes are alive, and what is alive then.
-
-    A peak begins where a block is born, so only those steps are looked at.
-    """
-    changes: Counter[int] = Counter()
-    known = list(blocks)
-    for block in known:
-        changes[block.first] += block.size_bytes
-        changes[block.last + 1] -= block.size_bytes
-    live, best, at = 0, 0, 0
-    for step in sorted(changes):
-        live += changes[step]
-        if live > best:
-            best, at = live, step
-    return at, [block for block in known if block.first <= at <= block.last]

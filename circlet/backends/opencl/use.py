@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from circlet.backends.base import MemoryUse
 from circlet.backends.opencl.compile import CompiledKernels
 from circlet.backends.opencl.table import Launch
-from circlet.backends.profiled import LinearPlan, PlannedBlock, PlannedStep, Work
+from circlet.backends.profiled import LinearPlan, PlannedStep, Work
 from circlet.ir import DType, Op
 from circlet.ops import find
+from circlet.plan.memory import alive_in, peak_of
 
 _COPIES = ("copy_", "gather_", "fill_")
 _UNITS = {DType.INT16: "int16", DType.INT8: "int8", DType.UINT8: "int8"}
@@ -17,16 +18,9 @@ _UNITS = {DType.INT16: "int16", DType.INT8: "int8", DType.UINT8: "int8"}
 
 def memory_use(made: CompiledKernels) -> MemoryUse:
     """The arena of a partition and its peak."""
-    alive = [
-        sum(block.size_bytes for block in made.blocks if block.first <= number <= block.last)
-        for number in range(len(made.launches))
-    ]
-    at = alive.index(max(alive)) if alive else 0
-    largest = sorted(
-        (block for block in made.blocks if block.first <= at <= block.last),
-        key=lambda block: -block.size_bytes,
-    )
-    peak = made.table.steps[made.launches[at][0] if alive else 0]
+    at, _ = peak_of(made.blocks)
+    largest = sorted(alive_in(made.blocks, at), key=lambda block: -block.size_bytes)
+    peak = made.table.steps[made.launches[at][0] if made.launches else 0]
     return MemoryUse(
         arena_bytes=made.memory.arena_bytes,
         lower_bound_bytes=made.memory.lower_bound_bytes,
@@ -49,11 +43,7 @@ def linear_plan(made: CompiledKernels) -> LinearPlan:
         )
         for number, launch in made.launches
     )
-    blocks = tuple(
-        PlannedBlock(block.name, offset, block.size_bytes, block.first, block.last)
-        for block, offset in zip(made.blocks, made.memory.offsets, strict=True)
-    )
-    return LinearPlan(steps, blocks, made.memory.arena_bytes, made.memory.planner)
+    return LinearPlan.of(steps, made.blocks, made.memory)
 
 
 def works_of(made: CompiledKernels) -> list[Work | None]:
