@@ -37,7 +37,8 @@ FAST = (
     "fuse-activation",
     "fold-transposes",
     "recognise-softmax",
-    "recognise-lstm",
+    "recognise-recurrent",
+    "recognise-unrolled",
     "remove-dead-ops",
 )
 
