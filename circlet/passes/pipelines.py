@@ -38,7 +38,8 @@ FAST = (
     "fuse-activation",
     "fold-transposes",
     "recognise-softmax",
-    "recognise-lstm",
+    "recognise-recurrent",
+    "recognise-unrolled",
     "remove-dead-ops",
 )
 
