@@ -8,7 +8,7 @@ from circlet.backends.cpu.passes.stripes import Edge, StripeFusion, row_macs, st
 from circlet.ir import DType, Graph
 from circlet.passes import Rewriter
 
-_AGAIN = 7  # how often shared rows are made again where threads take turns at stripes
+_AGAIN = 10  # how often shared rows are made again where threads take turns at stripes
 _FLOAT_MACS = 2  # multiply-adds in the time that a byte takes to and from memory
 _BYTE_MACS = 8
 
@@ -22,12 +22,13 @@ class FuseStripes:
     them give, and so on. Each row is computed as before, so results stay equal bit for bit.
 
     Attributes:
-        cache_bytes: Smaller images stay in the cache anyway, or next to it.
+        cache_bytes: Two smaller images, the one that is read and the one that is written, stay in
+            the cache anyway, or next to it.
         buffer_bytes: What the rows of one stripe should fit.
         most_parts: Layers that run together.
     """
 
-    cache_bytes: int = 1 << 21
+    cache_bytes: int = 1 << 20
     buffer_bytes: int = 1 << 19
     most_parts: int = 4
 
