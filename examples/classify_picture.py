@@ -28,4 +28,6 @@ def main(model: str, picture: str, labels: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

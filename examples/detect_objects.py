@@ -43,4 +43,6 @@ def main(model: str, picture: str, labels: str, output: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

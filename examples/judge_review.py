@@ -30,4 +30,6 @@ def main(model: str, vocabulary: str, text: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

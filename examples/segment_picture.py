@@ -35,4 +35,6 @@ def palette(classes: np.ndarray) -> np.ndarray:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

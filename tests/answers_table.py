@@ -31,13 +31,15 @@ DIGITS = (
     "mnist_lstm_float",
     "mnist_lstm_int8",
     "keras_lstm_mnist_ptq",
+    "mnist-8.onnx",
 )
 PERSONS = ("vww_96_float", "vww_96_int8", "person_detect")
 CIFAR = ("resnet8_cifar10_float", "resnet8_cifar10_int8")
 POSES = ("movenet_single_pose_lightning_ptq", "posenet_mobilenet_v1_075_353_481_quant")
 MAPS = ("deeplabv3_257_float", "deeplabv3_mnv2_dm05_pascal_quant")
 OBJECTS = ("coco_ssd_mobilenet_v1_1.0_quant",)
-FACES = ("face_detection_short_range",)
+FACES = ("face_detection_short_range", "yunet_n_320.onnx", "yunet_s_dynamic.onnx")
+BOXES = ("ultraface_rfb_320.onnx",)
 PHOTOS = (
     *("bird.bmp", "bird_segmentation.bmp", "burger.jpg", "cat.bmp", "cats_and_dogs.jpg"),
     *("grace_hopper.bmp", "kite_and_cold.jpg", "missvickie_potato_chips.bmp", "parrot.jpg"),
@@ -50,6 +52,9 @@ PAIRS = (
     *((model, file) for model in PERSONS for file in (*GREY, *PHOTOS)),
     *((model, file) for model in CIFAR for file in PHOTOS),
     *((model, file) for model in (*OBJECTS, *FACES, *POSES, *MAPS) for file in PHOTOS),
+    ("mobilenet_v2_qdq_int8.onnx", "grace_hopper.bmp"),
+    ("SqueezeNet_fp16.onnx", "grace_hopper.bmp"),
+    *((model, file) for model in BOXES for file in PHOTOS),
     ("automl_labeler_model", "sunflower.bmp"),
     ("yamnet_audio_classifier", "speech.wav"),
     ("yamnet_audio_classifier", "silence_1000ms.wav"),
@@ -58,9 +63,14 @@ PAIRS = (
 )
 
 
+def model_path(model: str) -> str:
+    """A network's file in the corpora; names without an ending are those of .tflite files."""
+    return f"models/{model}" if model.endswith(".onnx") else f"models/{model}.tflite"
+
+
 def answered(model: str, file: str, labels: Path | None = None) -> RunReport:
     """What the command reports, without any option but `labels`."""
-    path = ROOT / "models" / f"{model}.tflite"
+    path = ROOT / model_path(model)
     return run_network(RunRequest(path, (ROOT / "data" / file,), labels))
 
 
@@ -70,7 +80,7 @@ def in_words(report: RunReport) -> str:
         sure = sum(point.score > 0.3 for pose in report.poses for point in pose.points)
         return f"{len(report.poses)} person, {sure} key points" if report.poses else "nobody"
     if report.kind:
-        found = [f"{item.label} {item.score:.2f}" for item in report.detections]
+        found = [f"{item.label or item.index} {item.score:.2f}" for item in report.detections]
         return ", ".join(found) or "nothing"
     item = report.answers[0]
     shares = [f"{part.label or part.index} {part.share:.0%}" for part in item.shares]

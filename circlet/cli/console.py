@@ -13,6 +13,7 @@ from circlet.escape import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
 _UNBOUNDED = 100_000
@@ -80,9 +81,19 @@ def show_table(
         table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
     for row in rows[:_SHOWN_ROWS]:
         table.add_row(*map(cell, row))
-    out.print(table)
+    print_table(out, table)
     if len(rows) > _SHOWN_ROWS:
         line(out, f"and {len(rows) - _SHOWN_ROWS:,} more; --json, or a pipe, shows all")
+
+
+def print_table(out: Console, table: Table) -> None:
+    """Print a table; in files and pipes without the blanks that fill its last column."""
+    if out.is_terminal:
+        out.print(table)
+        return
+    with out.capture() as captured:
+        out.print(table)
+    click.echo("\n".join(text.rstrip() for text in captured.get().splitlines()))
 
 
 def _print_plain(

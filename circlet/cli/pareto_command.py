@@ -20,7 +20,7 @@ from circlet.cli.common import (
 from circlet.cli.console import console, say, show_table
 from circlet.cli.progress import working
 from circlet.cli.standard_input import InputFile
-from circlet.commands.pareto import ParetoReport, ParetoRequest, pareto, point_row
+from circlet.commands.pareto import ParetoReport, ParetoRequest, mib_text, pareto, point_row
 from circlet.pareto.find import BY, MODES, SearchRequest
 from circlet.pareto.front import as_dict
 from circlet.pareto.settings import MEMORY, EvaluationSettings
@@ -132,7 +132,7 @@ def _show(found: ParetoReport) -> None:
     time, memory = front.reference
     say(
         f"hypervolume: {front.hypervolume:.4g} ns x bytes, from "
-        f"{time / 1e3:,.1f} us and {memory / 2**20:,.2f} MiB"
+        f"{time / 1e3:,.1f} us and {mib_text(memory / 2**20)} MiB"
     )
     for why in dict.fromkeys(each.error for each in failed):
         say(f"failed: {why}")

@@ -25,6 +25,7 @@ from circlet.cli.common import (
 from circlet.cli.console import console, say, show_table
 from circlet.cli.progress import working
 from circlet.cli.standard_input import InputFile
+from circlet.commands.pareto import mib_text
 from circlet.commands.place import Placement, PlaceRequest, place_network
 from circlet.pareto.find import SearchRequest
 from circlet.pareto.settings import EvaluationSettings
@@ -103,7 +104,7 @@ def _show(found: Placement) -> None:
     for moved in found.moved:
         say(f"{moved.source}: {moved.before or 'nowhere'} -> {moved.after or 'nowhere'}")
     if found.chosen is not None:
-        say(f"as measured: {found.chosen.us:,.1f} us, {found.chosen.mib:,.2f} MiB")
+        say(f"as measured: {found.chosen.us:,.1f} us, {mib_text(found.chosen.mib)} MiB")
     if found.output:
         say(f"written: {found.output}")
         if found.chosen is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
-from circlet.cli.console import cell, line
+from circlet.cli.console import cell, line, print_table
 from circlet.commands.answers import Answer
 from circlet.commands.run import RunReport
 
@@ -40,13 +41,16 @@ def show_answer(out: Console, item: Answer) -> None:
         table.add_column("first strings")
         for text in item.text:
             table.add_row(cell(text))
+    elif math.prod(item.shape) == 1:
+        table.add_column("value", justify="right")
+        table.add_row(f"{item.first[0]:.5g}")
     else:
         for heading in ("least", "most", "mean", "first values"):
             table.add_column(heading, justify="right")
         numbers = (item.minimum, item.maximum, item.mean)
         first = " ".join(f"{x:.4g}" for x in item.first)
         table.add_row(*(f"{x:.5g}" for x in numbers), first)
-    out.print(table)
+    print_table(out, table)
     if item.labels_are_guessed:
         line(out, f"labels are {item.labels}, guessed by the network's sizes; --labels has others")
 
@@ -58,7 +62,7 @@ def show_detections(out: Console, report: RunReport) -> None:
         for item in report.detections
     ]
     if rows:
-        out.print(_classes(("score", "top", "left", "bottom", "right"), rows))
+        print_table(out, _classes(("score", "top", "left", "bottom", "right"), rows))
     else:
         line(out, f"nothing is found with a score of {report.least_score:g} or more{_best(report)}")
 
@@ -78,7 +82,7 @@ def show_poses(out: Console, report: RunReport) -> None:
             table.add_column(heading, justify="right")
         for point in pose.points:
             table.add_row(cell(point.name), *(f"{n:.3f}" for n in (point.score, point.y, point.x)))
-        out.print(table)
+        print_table(out, table)
 
 
 def _best(report: RunReport) -> str:

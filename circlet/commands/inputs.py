@@ -188,8 +188,9 @@ def _read_picture(
 def chosen_mapping(wanted: Wanted, options: PixelOptions, known: Mapping[str, Any]) -> PixelMapping:
     """How pixels are mapped: as the user says, else as the network's file says or implies."""
     found = PixelMapping.from_json(known["pixels"]) if known.get("pixels") else wanted.mapping
-    if options.range:
-        found = RANGES[options.range].because(KNOWN, "--pixels says so")
+    if options.range:  # what quantisation implies of a range of this name is exacter than the name
+        named = found if found.range == options.range else RANGES[options.range]
+        found = named.because(KNOWN, "--pixels says so")
     elif options.mean or options.std:
         said = mapping_of(options.mean or found.mean, options.std or found.std)
         found = said.because(KNOWN, "--mean and --std say so")

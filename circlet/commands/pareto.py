@@ -93,13 +93,18 @@ def point_row(front: ParetoFront, point: FrontPoint) -> tuple[str, ...]:
         f"{time / 1e3:,.1f}",
         interval,
         predicted,
-        f"{memory / 2**20:,.2f}",
+        mib_text(memory / 2**20),
         str(setting.threads),
         setting.level,
         setting.executor,
         shares(point),
         gain,
     )
+
+
+def mib_text(mib: float) -> str:
+    """MiB with two decimals, small amounts with three digits."""
+    return f"{mib:,.2f}" if mib >= 0.1 or not mib else f"{mib:.3g}"
 
 
 def shares(point: FrontPoint) -> str:

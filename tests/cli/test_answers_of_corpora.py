@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.answers_table import (
+    BOXES,
     CIFAR,
     DIGITS,
     FACES,
@@ -16,6 +17,7 @@ from tests.answers_table import (
     answered,
     in_words,
     mapping,
+    model_path,
 )
 from tests.corpora import corpus
 
@@ -56,6 +58,8 @@ EXPECTED = (
     (OBJECTS, "burger.jpg", ("sandwich ",)),
     (OBJECTS, "parrot.jpg", ("bird ",)),
     (OBJECTS, "squat.bmp", ("person ",)),
+    (BOXES, "grace_hopper.bmp", ("1 1.00",)),
+    (BOXES, "sunflower.bmp", ("nothing",)),
     (FACES, "grace_hopper.bmp", ("face ",)),
     (FACES, "squat.bmp", ("face ",)),
     (FACES, "cat.bmp", ("nothing",)),
@@ -83,6 +87,8 @@ MAPPED = {
     "mobilenet_v1_0.25_224_quant": "-1..1 known",
     "face_detection_short_range": "-1..1 guessed",
     "deeplabv3_257_float": "-1..1 known",
+    "mobilenet_v2_qdq_int8.onnx": "imagenet guessed",
+    "fns_candy.onnx": "0..255 implied",
     "movenet_single_pose_lightning_ptq": "0..255 implied",
 }
 
@@ -92,7 +98,7 @@ MAPPED = {
 def test_the_answer_is_what_a_person_would_say(
     model: str, file: str, words: tuple[str, ...]
 ) -> None:
-    corpus(f"models/{model}.tflite")
+    corpus(model_path(model))
     said = in_words(answered(model, file))
     assert said.startswith(words), said
 
@@ -100,7 +106,7 @@ def test_the_answer_is_what_a_person_would_say(
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "mapped"), MAPPED.items())
 def test_the_mapping_is_told(model: str, mapped: str) -> None:
-    corpus(f"models/{model}.tflite")
+    corpus(model_path(model))
     file = "mnist_nine.bmp" if "mnist" in model else "grace_hopper.bmp"
     assert mapping(answered(model, file)) == mapped
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from circlet.commands.pareto import point_row
+from circlet.commands.pareto_plot import front_svg
 from circlet.pareto.front import FrontPoint, ParetoFront, write_front
 from circlet.placement.problem import Configuration, Measurement, Setting
 from tests.cli.call import circlet as call
@@ -51,6 +54,24 @@ def test_a_front_is_shown_drawn_and_written(files: tuple[str, str], tmp_path: Pa
     assert [row["id"] for row in json.loads(Path(one).read_text())["solutions"]] == [0, 63]
     found = json.loads(call("pareto", model, "--front", front, "--json").output)
     assert len(found["points"]) == 2 and found["others"][0]["measurement"]["time_ns"] is None
+
+
+@pytest.mark.parametrize(
+    ("us", "mib", "units"), [(20.0, 2.0, ("us", "MiB")), (3e4, 0.002, ("ms", "KiB"))]
+)
+def test_a_front_is_drawn_in_units_of_its_size(
+    us: float, mib: float, units: tuple[str, str]
+) -> None:
+    both = (point(us / 2, mib, "cpu", "O2"), point(us, mib / 2, "reference", "O0"))
+    picture = front_svg(ParetoFront("net", ("cpu",), ((NAMES[0],),), both, (), both[0], "auto"))
+    assert f">time, {units[0]}<" in picture and f">memory, {units[1]}<" in picture
+    assert ">one backend<" in picture and ">other placements<" not in picture
+    texts = re.findall(r'<text x="[\d.]+" y="([\d.]+)">([^<]+)</text>', picture)
+    places = {text: float(y) for y, text in texts}
+    title = next(y for text, y in places.items() if text.startswith("net: "))
+    assert places["one backend"] >= title + 15  # below it, whatever its length
+    tiny = point_row(ParetoFront("net", ("cpu",), (), both, (), both[0], "auto"), both[0])[3]
+    assert float(tiny) == pytest.approx(mib)
 
 
 def test_a_placement_is_taken_from_a_front_and_run(files: tuple[str, str], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from circlet.formats.flatbuffer_writer import Writer
 from circlet.formats.pixels import has_signed_bytes
 from circlet.formats.schema.metadata import metadata_schema
 from circlet.formats.tflite_metadata import read_graph_facts
-from circlet.ir import DType, Model
+from circlet.ir import DType, Model, Quantization
 from circlet.ops.build import builder
 from circlet.sample import Sample
 from tests.cli.call import as_json, circlet
@@ -115,6 +115,19 @@ def test_hostile_metadata_are_warned_of_and_the_network_runs(
     report = as_json("run", model_with(tmp_path / "m.tflite", blob, archive), "--input", picture)
     assert any(warning in told for told in report["warnings"])
     assert len(report["answers"][0]["top"]) == 5
+
+
+def test_a_range_that_is_said_and_known_is_one_range(picture: Path, tmp_path: Path) -> None:
+    """Bytes of the scale 1/128 are -1..1 as they are, by whatever name they come to be so."""
+    model = load(Sample("int8").model_path)
+    (image,) = model.main.inputs
+    image.quant = Quantization(np.array([1 / 128], np.float32), np.array([0]))
+    save(model, tmp_path / "m.circle")
+    arguments = ("run", tmp_path / "m.circle", *REFERENCE, "--input", picture)
+    implied, said = as_json(*arguments), as_json(*arguments, "--pixels=-1..1")
+    assert implied["pixels"][0]["range"] == said["pixels"][0]["range"] == "-1..1"
+    assert implied["pixels"][0]["mean"] == said["pixels"][0]["mean"]
+    assert implied["answers"] == said["answers"]
 
 
 @pytest.mark.parametrize("mean", [float("nan"), float("inf")])

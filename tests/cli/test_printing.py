@@ -85,3 +85,22 @@ def test_labels_name_the_classes_of_an_image_of_scores(tmp_path: Path) -> None:
     ).stdout.split()
     assert shown[shown.index("land") + 1] == "75.0%"
     assert "sea" not in shown
+
+
+@pytest.mark.parametrize(
+    "arguments", [("run", "--placement"), ("inspect", "--operators"), ("memory", "--no-process")]
+)
+def test_lines_for_programs_end_without_blanks(model: Path, arguments: tuple[str, ...]) -> None:
+    command, *options = arguments
+    text = circlet(command, model, *options).stdout
+    assert text and [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+def test_one_number_is_shown_once(tmp_path: Path) -> None:
+    b = builder()
+    b.output(b.op("ABS", [b.input("x", DType.FLOAT32, (1, 1))], name="y"))
+    path, given = tmp_path / "one.tflite", tmp_path / "x.npy"
+    path.write_bytes(networks.tflite(b))
+    np.save(given, np.array([[-0.25]], np.float32))
+    text = circlet("run", path, "--backend", "reference", "--input", given).stdout
+    assert text.count("0.25") == 1 and "value" in text

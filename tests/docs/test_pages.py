@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -109,3 +110,15 @@ def test_the_page_about_bf16_opens_a_session_as_it_says() -> None:
     model = str(Sample("float").model_path)
     exec(compile(block.replace("model.tflite", model), "page", "exec"), names)
     assert isinstance(names["session"], circlet.Session)
+
+
+def test_every_file_of_the_how_tos_is_said_where_to_find() -> None:
+    """Names of the corpora's networks and data that pages use; what pages write has other names."""
+    known = json.loads(corpus("index.json").read_text(encoding="utf-8"))
+    public = {name for part in ("models", "data") for name in known[part]}
+    index = text_of(ROOT / "docs" / "how-to" / "index.md")
+    told = set(re.findall(r"^\| `(\S+)` \| \[", index, re.MULTILINE))
+    pages = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "docs" / "answers.md"]
+    used = {name for page in pages for name in re.findall(r"[\w.-]+\.\w+", text_of(page))}
+    assert told and told <= public
+    assert used & public <= told

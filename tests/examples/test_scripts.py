@@ -86,6 +86,18 @@ def test_an_example_runs_on_files(script: str, tmp_path: Path) -> None:
     assert len(made) == words.count("> a") and all(path.stat().st_size > 10_000 for path in made)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("script", WITH_FILES)
+def test_an_example_that_lacks_files_says_how_it_is_called(script: str) -> None:
+    pytest.importorskip("PIL", reason="examples open pictures")
+    command = [sys.executable, str(FOLDER / script)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=child.environment()
+    )
+    assert done.returncode == 1 and f"python examples/{script} " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def found(word: str, folder: Path) -> str:
     """A file of the corpora, a place for a result, or the word itself."""
     if word == "> a":
