@@ -97,13 +97,14 @@ def test_doctor_says_what_is_missing() -> None:
     assert "ok  reference" in done.stdout
 
 
-def test_doctor_finds_damaged_artifacts(tmp_path: Path) -> None:
+def test_doctor_finds_damaged_artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
     (folder / TAG).touch()
     (folder / f"{KEY}.circlet").write_bytes(b"CIRCLETA damaged")
-    done = in_shell("doctor", CIRCLET_CACHE_DIR=str(folder))
-    assert done.returncode == 1
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(folder))
+    done = circlet("doctor")
+    assert done.exit_code == 1
     assert f"{KEY}.circlet" in done.stdout
 
 

@@ -164,7 +164,7 @@ SCRIPTS = {
     "closed-input": "{circlet} run --no-cache <&-",
     "all-closed": "{circlet} run <&- >&- 2>&-",
     "ascii": "LC_ALL=C LANG=C PYTHONUTF8=0 PYTHONIOENCODING=ascii {circlet} run {model}",
-    "no-home": "env -u HOME -u CIRCLET_CACHE_DIR TMPDIR={folder} {circlet} run",
+    "no-home": "env -u HOME -u CIRCLET_CACHE_DIR TMPDIR={folder} {circlet} run {model}",
     "deleted-folder": "mkdir {folder}/d && cd {folder}/d && rmdir ../d && {circlet} run",
     "deleted-folder-of-the-cache": "mkdir {folder}/e && cd {folder}/e && rmdir ../e && "
     "CIRCLET_CACHE_DIR=x {circlet} run",

@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
     path for room in ("circlet", "bench", "tools") for path in (ROOT / room).rglob("*.py")
 )
+_DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_NAMES = ("id", "attr", "arg", "name")
 _QUOTED = re.compile(r"`([^`\s]+)`")
 _FILE = re.compile(r"[\w./-]+\.(?:py|h|c|md|json|toml)")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
@@ -21,15 +23,14 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 def _documented(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of the docstrings of a file, those of its definitions included."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(_tree(path)):
-        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
+    for node in _nodes(path):
+        if isinstance(node, _DEFINITIONS) and (text := ast.get_docstring(node)):
             yield getattr(node, "lineno", 1), text
 
 
 @cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def _nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 @cache
@@ -38,11 +39,10 @@ def _names() -> frozenset[str]:
     found = {"circlet"}
     for path in SOURCES:
         found |= {path.stem, path.parent.name}
-        for node in ast.walk(_tree(path)):
-            for field in ("id", "attr", "arg", "name"):
-                name = getattr(node, field, None)
-                found |= {name} if isinstance(name, str) else set()
-    return frozenset(found)
+        for node in _nodes(path):
+            named = vars(node)
+            found.update(named[field] for field in _NAMES if field in named)
+    return frozenset(filter(None, found))
 
 
 @cache

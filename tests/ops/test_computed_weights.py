@@ -17,6 +17,7 @@ from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.decomposition import decomposed
 from circlet.ops.geometry import SAME_UPPER, UNPADDED
 from circlet.ops.transpose_conv import TransposeConvAttrs
+from tests.tiers import quick_of
 
 TYPES = pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
 
@@ -97,13 +98,13 @@ def arrays_of(op: Op, given: Sequence[np.ndarray]) -> list[np.ndarray | None]:
     return [None if t is None else by_name.get(t.name, t.data) for t in op.inputs]
 
 
-def test_the_parts_run_natively() -> None:
-    for layer, dtype in zip(LAYERS, (DType.INT8, DType.UINT8) * len(LAYERS), strict=False):
-        model, given = layer.build(dtype)
-        native = Session(model, strict=True, cache=False).run(given)
-        expected = Session(model, backends=("reference",), cache=False).run(given)
-        for made, right in zip(native.values(), expected.values(), strict=True):
-            np.testing.assert_array_equal(made, right)
+@pytest.mark.parametrize("index", quick_of(range(len(LAYERS)), (1, 2, 7)))
+def test_the_parts_run_natively(index: int) -> None:
+    model, given = LAYERS[index].build((DType.INT8, DType.UINT8)[index % 2])
+    native = Session(model, strict=True, cache=False).run(given)
+    expected = Session(model, backends=("reference",), cache=False).run(given)
+    for made, right in zip(native.values(), expected.values(), strict=True):
+        np.testing.assert_array_equal(made, right)
 
 
 def test_many_groups_and_weights_that_are_constant_stay_whole() -> None:

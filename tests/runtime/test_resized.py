@@ -23,6 +23,7 @@ from circlet.ops.split import PackAttrs
 from circlet.options import Options
 from circlet.target.targets import parse_targets
 from tests.runtime import networks
+from tests.tiers import slow
 
 
 @pytest.mark.smoke
@@ -74,7 +75,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resizer, "compile_units", refuse)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["int8", *slow("fp32")])
 @pytest.mark.usefixtures("no_compiler")
 def test_a_resize_compiles_nothing_and_gives_the_bits_of_a_fresh_session(kind: str) -> None:
     source = network(kind, 2, 64)
@@ -110,7 +111,7 @@ def _without_amx() -> str:
     return str(target._replace(features=tuple(f for f in target.features if "amx" not in f)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["fp32", *slow("int8")])
 def test_kernels_that_lack_are_compiled_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[int] = []
 

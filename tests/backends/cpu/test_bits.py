@@ -6,7 +6,7 @@ import numpy as np
 
 from circlet.ir import DType, Quantization
 from circlet.ops.bits import BucketizeAttrs
-from tests.backends.cpu.cases import QUANT, Cases, each_width
+from tests.backends.cpu.cases import QUANT, Cases, each_target, each_width
 
 INTEGERS = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)
 
@@ -40,7 +40,7 @@ def test_quotients_of_bytes_equal_the_record(target: str) -> None:
     cases.check(target, threads=2)
 
 
-@each_width
+@each_target
 def test_joined_rows_equal_the_record(target: str) -> None:
     cases, random = Cases(), np.random.default_rng(2)
     count = cases.constant(np.array(9, np.int32))
@@ -54,7 +54,7 @@ def test_joined_rows_equal_the_record(target: str) -> None:
     cases.check(target, threads=2)
 
 
-@each_width
+@each_target
 def test_parts_of_complex_numbers_equal_the_record(target: str) -> None:
     cases = Cases()
     lengths = cases.constant(np.array((1, 32), np.int32))

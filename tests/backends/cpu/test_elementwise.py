@@ -14,7 +14,14 @@ from circlet.ir import DType, Quantization, Tensor
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.opdef import find
-from tests.backends.cpu.cases import Cases, Network, SideBySide, each_width, each_width_of
+from tests.backends.cpu.cases import (
+    Cases,
+    Network,
+    SideBySide,
+    each_target,
+    each_width,
+    each_width_of,
+)
 from tests.backends.cpu.harness import run_native, runnable
 
 OUT = Quantization.per_tensor(0.11, -7)
@@ -60,7 +67,7 @@ def test_binary_arithmetic_equals_the_record(kind: str, dtype: DType, target: st
     ARITHMETIC.check((kind, dtype), target)
 
 
-@each_width
+@each_target
 def test_int16_addition_equals_the_record(target: str) -> None:
     cases = Cases()
     quant = Quantization.per_tensor(0.0031)
@@ -79,7 +86,7 @@ def test_division_and_extremes_equal_the_records(target: str) -> None:
     cases.check(target)
 
 
-@each_width
+@each_target
 def test_a_constant_operand_is_read_from_the_packed_constants(target: str) -> None:
     cases = Cases()
     x = cases.data(DType.FLOAT32, (2, 3, 3, 21))
@@ -93,7 +100,7 @@ def test_a_constant_operand_is_read_from_the_packed_constants(target: str) -> No
     cases.check(target)
 
 
-@each_width
+@each_target
 def test_constants_of_short_rows_are_repeated(target: str) -> None:
     cases = Cases()
     x = cases.data(DType.FLOAT32, (2, 9, 11, 3))
@@ -185,7 +192,7 @@ def test_int16_functions_equal_the_record(target: str) -> None:
     cases.check(target, threads=2)
 
 
-@each_width
+@each_target
 def test_int8_squared_differences_equal_the_record(target: str) -> None:
     cases = Cases()
     for first, second in SHAPES:

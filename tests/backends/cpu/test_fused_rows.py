@@ -16,7 +16,7 @@ from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.quotient import DivAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.shape import ReshapeAttrs
-from tests.backends.cpu.cases import Cases, each_width
+from tests.backends.cpu.cases import Cases, each_target, each_width
 from tests.backends.cpu.harness import run_native, runnable
 
 ROWS = "FUSED_ROWS"
@@ -70,7 +70,7 @@ def test_layer_norm_with_what_surrounds_it_is_one_kernel(
     assert op.outputs[0] is cases.outputs[-1]
 
 
-@each_width
+@each_target
 def test_rms_norm_that_drops_its_axis_is_one_kernel(target: str) -> None:
     cases = Cases()
     make = cases.builder.op
@@ -120,7 +120,7 @@ def test_variance_by_the_mean_of_squares_is_one_kernel(target: str) -> None:
     check_rows(cases, target, [ROWS])
 
 
-@each_width
+@each_target
 def test_powers_that_others_read_are_kept_in_their_result(target: str) -> None:
     cases = Cases()
     x = cases.data(DType.FLOAT32, (5, 50))

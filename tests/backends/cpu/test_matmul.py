@@ -155,7 +155,7 @@ def test_sums_of_extremes_keep_all_bits(right: DType, target: str) -> None:
     cases.check(target)
 
 
-@each_width
+@each_target
 def test_scales_per_column_reach_their_columns(target: str) -> None:
     cases = Cases()
     for columns in (3, 16, 70):

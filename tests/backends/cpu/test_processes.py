@@ -21,6 +21,7 @@ from circlet.errors import CompileError, CompilerMissingError
 from circlet.scratch import folder_of_process, scratch_folder
 from circlet.target.targets import native_target
 from tests import child
+from tests.runtime import networks
 
 ROOT = Path(__file__).parents[3]
 UNIT = '__attribute__((visibility("default"))) int g = 1;\n'
@@ -119,7 +120,9 @@ def test_a_user_without_a_home_runs_beside_a_folder_of_somebody_else(temporary: 
     environment = child.environment()
     for name in ("HOME", "CIRCLET_CACHE_DIR", "XDG_CACHE_HOME"):
         environment.pop(name, None)
-    command = [sys.executable, "-m", "circlet", "run"]
+    model = temporary / "model.tflite"
+    model.write_bytes(networks.relu())
+    command = [sys.executable, "-m", "circlet", "run", str(model)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("for this process only") == 1
@@ -177,8 +180,9 @@ def test_no_processes_to_be_had_are_not_blamed_on_the_disk(
 def test_without_a_cache_no_folder_of_it_is_made(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     program = (
-        "from circlet import Session\nfrom circlet.sample import Sample\n"
-        "s = Session(Sample().model_path, cache=False)\ns.run([Sample().image()])\n"
+        "from circlet import Session\nfrom tests.runtime import networks\n"
+        "s = Session(networks.relu(), cache=False)\n"
+        "s.run([networks.np.zeros(v.shape, 'f4') for v in s.inputs])\n"
         "s.resized({v.name: v.shape for v in s.inputs})\n"
     )
     environment = child.environment(CIRCLET_CACHE_DIR=str(folder))

@@ -26,7 +26,8 @@ from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.ops.requantize import multiply_by_quantized_multiplier
 from circlet.target.targets import Target
-from tests.backends.cpu.harness import AND_V3, check_native, runnable
+from tests.backends.cpu.cases import each_width_of
+from tests.backends.cpu.harness import check_native, runnable
 from tests.windows import conv2d_attrs
 
 LEAST_AFFINE = 32
@@ -110,33 +111,34 @@ def test_multiples_that_leave_32_bits_have_no_map() -> None:
     assert fits[[0, 2]].all() and not fits[1]
 
 
-@pytest.mark.parametrize(
-    "activation, odd, form",
-    [
-        ("NONE", "same", "Q8_PIECEWISE"),
-        ("RELU", "same", "Q8_AFFINE"),
-        ("NONE", "", "Q8_PIECEWISE_FIXED"),
-        ("RELU", "", "Q8_AFFINE_FIXED_RELU"),
-        ("NONE", "far", "Q8_PIECEWISE_FIXED"),
-        ("RELU", "far", "Q8_AFFINE_FIXED_RELU"),
-        ("NONE", "steep", "Q8_PIECEWISE_GENERAL"),
-        ("RELU", "steep", "Q8_AFFINE_GENERAL"),
-    ],
+PIECES = ("NONE", "", "Q8_PIECEWISE_FIXED")
+LINE = ("RELU", "", "Q8_AFFINE_FIXED_RELU")
+MAPS = (
+    PIECES,
+    LINE,
+    ("NONE", "same", "Q8_PIECEWISE"),
+    ("RELU", "same", "Q8_AFFINE"),
+    ("NONE", "far", "Q8_PIECEWISE_FIXED"),
+    ("RELU", "far", "Q8_AFFINE_FIXED_RELU"),
+    ("NONE", "steep", "Q8_PIECEWISE_GENERAL"),
+    ("RELU", "steep", "Q8_AFFINE_GENERAL"),
 )
-@pytest.mark.parametrize("name", AND_V3)
+
+
+@each_width_of("activation, odd, form", MAPS, [PIECES, LINE])
 def test_kernels_run_affine_maps_beside_vectors_that_have_none(
-    name: str, odd: str, activation: str, form: str
+    activation: str, odd: str, form: str, target: str
 ) -> None:
-    target = runnable(name)
-    if target is None:
-        pytest.skip(f"this CPU cannot run {name}")
+    chosen = runnable(target)
+    if chosen is None:
+        pytest.skip(f"this CPU cannot run {target}")
     graph = _graph(np.random.default_rng(4), odd, activation)
     scaling = _requantised(graph, FLOATS)
     assert scaling.form == f"{form} | Q8_SATURATED"
     are_affine = scaling.parameters[:, 4, 0] >= LEAST_AFFINE
     assert are_affine[1:-1].all() and are_affine[0] == are_affine[-1] == (odd in ("", "same"))
     values = np.random.default_rng(5).integers(-128, 128, (1, 9, 11, 3)).astype(np.int8)
-    check_native(graph, [values], target)
+    check_native(graph, [values], chosen)
 
 
 def test_targets_without_fused_products_keep_integers() -> None:

@@ -11,7 +11,7 @@ from circlet.ir import DType, Graph, Model, Quantization
 from circlet.ops.build import builder
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from tests.backends.cpu.cases import Network, SideBySide
+from tests.backends.cpu.cases import Network, SideBySide, each_width_of
 from tests.backends.cpu.harness import AND_V3, check_native
 from tests.backends.cpu.q8_graphs import Conv, conv_op, random_bytes
 
@@ -45,11 +45,10 @@ def _convolution(case: Conv) -> Network:
     return _conv_graph(case, data, rng), [data]
 
 
-CONVOLUTIONS = SideBySide(CASES, _convolution)
+CONVOLUTIONS = SideBySide(CASES, _convolution, apart=CASES[1::2])
 
 
-@pytest.mark.parametrize("target", AND_V3)
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_width_of("case", CASES, CASES[1::2])
 def test_hybrid_convolution_follows_the_record(case: Conv, target: str) -> None:
     CONVOLUTIONS.check(case, target)
 

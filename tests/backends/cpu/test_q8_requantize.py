@@ -78,7 +78,14 @@ def test_the_high_half_of_one_product_rounds_twice_above_zero() -> None:
 
 @pytest.mark.parametrize("name", AND_V4)
 @pytest.mark.parametrize(
-    "least_shift, activation", [(1, "NONE"), (-4, "NONE"), (2, "RELU"), (1, "RELU"), (-4, "RELU")]
+    "least_shift, activation",
+    [
+        (1, "NONE"),
+        (-4, "NONE"),
+        (2, "RELU"),
+        pytest.param(1, "RELU", marks=pytest.mark.slow),
+        pytest.param(-4, "RELU", marks=pytest.mark.slow),
+    ],
 )
 def test_ties_and_extremes_round_as_the_record_of_the_operator_does(
     name: str, least_shift: int, activation: str

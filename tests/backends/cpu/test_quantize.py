@@ -7,7 +7,7 @@ import pytest
 
 from circlet.ir import DType, Quantization
 from circlet.ops.quantize import CastAttrs
-from tests.backends.cpu.cases import QUANT, Cases, each_width
+from tests.backends.cpu.cases import QUANT, Cases, each_width, each_width_of
 
 STORED = (DType.INT8, DType.UINT8, DType.INT16)
 EDGES = np.array(
@@ -65,8 +65,7 @@ def test_dequantising_equals_the_record(target: str) -> None:
     cases.check(target)
 
 
-@each_width
-@pytest.mark.parametrize("source", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32])
+@each_width_of("source", (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT32), [DType.FLOAT32])
 def test_casts_equal_the_record(source: DType, target: str) -> None:
     cases = Cases()
     for result in (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16, DType.INT32):

@@ -28,17 +28,18 @@ CASES = (
 )
 
 
-BOTH = range(2 * len(GATES), 3 * len(GATES))  # both directions, and lengths
+NAMED = {f"{layer.kind}{index}": layer for index, layer in enumerate(CASES)}
+BOTH = list(NAMED)[2 * len(GATES) : 3 * len(GATES)]  # both directions, and lengths
 
 
 @lru_cache(maxsize=2)
-def _compiled() -> SideBySide[int]:
-    return SideBySide(range(len(CASES)), lambda index: layer_graph(CASES[index]), apart=BOTH)
+def _compiled() -> SideBySide[str]:
+    return SideBySide(NAMED, lambda name: layer_graph(NAMED[name]), apart=BOTH)
 
 
-@each_width_of("index", range(len(CASES)), BOTH)
-def test_a_layer_gives_what_its_record_gives(index: int, target: str) -> None:
-    _compiled().check(index, target)
+@each_width_of("name", NAMED, BOTH)
+def test_a_layer_gives_what_its_record_gives(name: str, target: str) -> None:
+    _compiled().check(name, target)
 
 
 def test_tasks_of_directions_and_batches_run_on_two_threads() -> None:

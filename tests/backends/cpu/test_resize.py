@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
-import pytest
 
 from circlet.ir import DType
 from circlet.ops.resize import ResizeAttrs
-from tests.backends.cpu.cases import QUANT, Cases, each_width
+from tests.backends.cpu.cases import QUANT, Cases, each_width_of
 
 COORDINATES = ("asymmetric", "align_corners", "half_pixel")
+KINDS = ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
 SIZES = ((1, 1), (3, 17), (10, 14), (23, 9), (5, 7))
 
 
-@each_width
-@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16])
-@pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
+@each_width_of(
+    "kind, dtype",
+    product(KINDS, (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16)),
+    [("RESIZE_BILINEAR", DType.FLOAT32), ("RESIZE_NEAREST_NEIGHBOR", DType.INT8)],
+)
 def test_resizing_equals_the_record(kind: str, dtype: DType, target: str) -> None:
     cases = Cases()
     for channels in (1, 3, 21, 64):

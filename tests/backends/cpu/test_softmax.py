@@ -9,7 +9,7 @@ from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.ir import DType, Quantization
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.target.targets import parse_target
-from tests.backends.cpu.cases import Cases, each_width
+from tests.backends.cpu.cases import Cases, each_target, each_width
 from tests.backends.cpu.harness import run_native, runnable
 
 SHAPES = ((1, 10), (3, 1001), (2, 5, 7, 21), (1917, 2), (1, 4095))
@@ -95,7 +95,7 @@ def test_16_bit_results_of_bytes_equal_the_record(target: str) -> None:
     cases.check(target)
 
 
-@each_width
+@each_target
 def test_log_softmax_of_bytes_equals_the_record(target: str) -> None:
     cases = Cases()
     for shape in ((1, 3, 3, 2), (3, 5, 40), (2, 300)):

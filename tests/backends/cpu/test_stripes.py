@@ -21,6 +21,7 @@ from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import Cases, Network, SideBySide, each_target
 from tests.backends.cpu.harness import run_native
+from tests.tiers import slow
 from tests.windows import conv2d_attrs, depthwise_attrs
 
 F32, I8, U8 = DType.FLOAT32, DType.INT8, DType.UINT8
@@ -183,12 +184,12 @@ def _either(is_striped: bool) -> Network:
     return _in_stripes(F32) if is_striped else _network(F32)
 
 
-BYTES = {n: SideBySide((I8, U8), _in_stripes, threads=n) for n in (1, 2, 3)}
+BYTES = {n: SideBySide((I8, U8), _in_stripes, apart=[U8], threads=n) for n in (1, 2, 3)}
 FLOATS = {n: SideBySide((False, True), _either, threads=n) for n in (1, 2)}
 
 
 @each_target
-@pytest.mark.parametrize("dtype", [I8, U8])
+@pytest.mark.parametrize("dtype", [I8, *slow(U8)])
 def test_stripes_of_bytes_equal_the_records(dtype: DType, target: str) -> None:
     striped, inputs = _in_stripes(dtype)
     assert {op.kind for op in striped.ops} == {FUSED_STRIPE, "CONCATENATION"}

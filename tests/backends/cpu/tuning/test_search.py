@@ -30,6 +30,7 @@ from tests.backends.cpu.cases import Cases
 from tests.windows import conv2d_attrs, depthwise_attrs
 
 pytest.importorskip("ziglang", reason="candidates are compiled")
+pytestmark = pytest.mark.usefixtures("units_for_any_cache")
 OPTIONS = Options(tune_seconds=60.0)
 
 
