@@ -7,8 +7,6 @@
 
 #include "simd_int.h"
 
-#define CONV_Q8_WIDE_AHEAD 2048 /* bytes between the weights at work and those that are fetched */
-
 /* Copies rows as conv_q8_flip_rows does, as int16; `run_down` counts elements. */
 CIRCLET_INLINE void conv_q8_widen_rows(const struct conv_q8_params *p, const uint8_t *in,
                                        int16_t *scratch, const uint8_t change) {
@@ -52,8 +50,7 @@ CIRCLET_INLINE void conv_q8_wide(vi *acc, const struct conv_q8_params *p, const 
             const int16_t *run = in + y * p->run_down + x * p->run_across;
             int64_t k = 0;
             for (; k + 4 <= length; k += 4, w += 2 * step) {
-                CIRCLET_UNROLL for (int line = 0; line < 2 * step; line += 64)
-                    __builtin_prefetch(w + CONV_Q8_WIDE_AHEAD + line);
+                conv_q8_fetch(w, 2 * step);
                 conv_q8_wide_step(acc, run + k, in_pixel, w, pixels, vectors);
                 conv_q8_wide_step(acc, run + k + 2, in_pixel, w + step, pixels, vectors);
             }
