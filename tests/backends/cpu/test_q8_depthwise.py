@@ -3,6 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.lower.integers import depthwise_q8
+from circlet.backends.cpu.lower.integers.depthwise_q8 import paired_parts
 from circlet.ir import DType
 from tests.backends.cpu.cases import each_width_of
 from tests.backends.cpu.harness import check_native, runnable
@@ -41,3 +43,27 @@ def test_depthwise_convolutions_are_bit_identical_to_the_record(first: int, targ
         pytest.skip(f"this CPU cannot run {target}")
     graph, inputs = conv_graph(CASES[first::2], np.random.default_rng(11))
     check_native(graph, inputs, chosen)
+
+
+@pytest.mark.parametrize("name", ["x86_64+v3", pytest.param("x86_64+v4", marks=pytest.mark.slow)])
+def test_any_weights_are_exact_in_paired_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    monkeypatch.setattr(depthwise_q8, "_RARE", 1e9)
+    cases = [case for case in CASES if case.multiplier == 1]
+    graph, inputs = conv_graph(cases, np.random.default_rng(12))
+    check_native(graph, [np.full_like(x, np.iinfo(x.dtype).max) for x in inputs], target)
+    check_native(graph, inputs, target)
+
+
+@pytest.mark.parametrize("height", [1, 3, 5])
+def test_paired_parts_are_the_weights_and_fit_16_bits(height: int) -> None:
+    weights = np.random.default_rng(2).integers(-255, 256, (height, 3, 40))
+    parts = paired_parts(weights)
+    np.testing.assert_array_equal(np.sum(parts, axis=0, dtype=np.int64), weights)
+    for part in parts:
+        wide = np.pad(part.astype(np.int64), ((0, 2), (0, 0), (0, 0)))
+        above, below = np.maximum(wide, 0), np.minimum(wide, 0)
+        assert (above[:-2] + above[2:]).max() <= 128
+        assert (below[:-2] + below[2:]).min() >= -128

@@ -79,6 +79,15 @@ struct conv_q8_params {
 #define CONV_Q8_DOWN(p, flip) ((flip) & CONV_Q8_ONE_RUN ? 1 : (p)->runs_down)
 #define CONV_Q8_ACROSS(p, flip) ((flip) & CONV_Q8_ONE_RUN ? 1 : (p)->runs_across)
 
+#define CONV_Q8_AHEAD 2048 /* bytes between the weights at work and those that are fetched */
+#define CONV_Q8_LINE 64
+
+/* Fetches weights that a step of so many bytes, a constant, will meet: packed ones lie in order. */
+CIRCLET_INLINE void conv_q8_fetch(const int8_t *w, const int64_t bytes) {
+    CIRCLET_UNROLL for (int64_t line = 0; line < bytes; line += CONV_Q8_LINE)
+        __builtin_prefetch(w + CONV_Q8_AHEAD + line);
+}
+
 #include "conv_q8_gather.h"
 #include "conv_q8_lanes.h"
 #include "conv_q8_matrix.h"

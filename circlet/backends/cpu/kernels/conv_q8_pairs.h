@@ -53,8 +53,10 @@ CIRCLET_INLINE void conv_q8_pairs(vi *acc, const struct conv_q8_params *p, const
         for (int x = 0; x < CONV_Q8_ACROSS(p, flip); x++) {
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
             int64_t k = 0;
-            for (; k + 8 <= whole; k += 8, w += 2 * step)
+            for (; k + 8 <= whole; k += 8, w += 2 * step) {
+                conv_q8_fetch(w, 2 * step);
                 conv_q8_pairs_step(acc, run + k, in_pixel, w, pixels, vectors, flip_loads, 0, 1);
+            }
             if (k < whole) {
                 conv_q8_pairs_step(acc, run + k, in_pixel, w, pixels, vectors, flip_loads, 0, 0);
                 w += step;

@@ -50,6 +50,7 @@ CIRCLET_INLINE void conv_q8_wide(vi *acc, const struct conv_q8_params *p, const 
             const int16_t *run = in + y * p->run_down + x * p->run_across;
             int64_t k = 0;
             for (; k + 4 <= length; k += 4, w += 2 * step) {
+                conv_q8_fetch(w, 2 * step);
                 conv_q8_wide_step(acc, run + k, in_pixel, w, pixels, vectors);
                 conv_q8_wide_step(acc, run + k + 2, in_pixel, w + step, pixels, vectors);
             }

@@ -11,7 +11,8 @@
  * Neighbouring output pixels share interleaved columns, and so do two rows of outputs where the
  * taps of both fit four rows: a window of three rows alone wastes a quarter. Weights of uint8 may
  * need nine bits after their zero point is taken off: they come as a sum of two parts. Without dot
- * products, weights are int16, and quads fall into even and odd taps once for all windows.
+ * products, parts are of weights whose products fit 16 bits two by two, where that is mostly one part;
+ * other weights are int16, and quads fall into even and odd taps once for all windows.
  */
 #ifndef CIRCLET_DEPTHWISE_Q8_H
 #define CIRCLET_DEPTHWISE_Q8_H
@@ -105,13 +106,16 @@ CIRCLET_INLINE void depthwise_q8_interleave(vu8 *quads, const uint8_t *const *ro
 }
 
 /* Four rows of pixels at one column, from row 4 * group on; rows that no window has repeat the
- * last one that one has. */
+ * last one that one has. Where two products are added in 16 bits, they are of every other row: the
+ * middle one of three often has great weights. */
 CIRCLET_INLINE void depthwise_q8_column(vu8 *quads, const uint8_t *at, int64_t tap_down,
                                         const int group, const struct depthwise_q8_shape s) {
     const uint8_t *rows[4];
     const int last = s.height + s.rows - 2;
-    CIRCLET_UNROLL for (int i = 0; i < 4; i++)
-        rows[i] = at + (4 * group + i < last ? 4 * group + i : last) * tap_down;
+    CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
+        const int row = 4 * group + (CIRCLET_HAS_PAIRS && s.parts ? i % 2 * 2 + i / 2 : i);
+        rows[i] = at + (row < last ? row : last) * tap_down;
+    }
     depthwise_q8_interleave(quads, rows, s.channels, s.narrow);
     if (s.flip)
         CIRCLET_UNROLL for (int n = 0; n < s.channels / CIRCLET_LANES; n++) quads[n] ^= 0x80;
@@ -137,6 +141,16 @@ CIRCLET_INLINE vi depthwise_q8_add_wide(vi acc, vu8 quads, const int8_t *w, cons
     return acc;
 }
 
+/* acc + the sum over each lane's four bytes. Without a dot product, weights are such that two products
+ * fit 16 bits (lower/integers/depthwise_q8.py). */
+CIRCLET_INLINE vi depthwise_q8_dot(vi acc, vu8 quads, const int8_t *w) {
+#if CIRCLET_HAS_PAIRS
+    return v_add_pairs(acc, v_pairs(quads, v_load_i8(w)));
+#else
+    return v_dot4(acc, quads, v_load_i8(w));
+#endif
+}
+
 /* Adds an interleaved column to the sums of one pixel of each row; they are `apart` apart. Parts of
  * the weights behind the first are rare: `more` says whether this column has any. */
 CIRCLET_INLINE void depthwise_q8_add(vi *acc, const int apart, const vu8 *quads, const int8_t *w,
@@ -154,7 +168,7 @@ CIRCLET_INLINE void depthwise_q8_add(vi *acc, const int apart, const vu8 *quads,
             int row = i / vectors, n = i % vectors;
             vi *sum = acc + row * apart + n;
             const int8_t *at = w + ((row * s.parts + part) * vectors + n) * CIRCLET_VBYTES;
-            *sum = v_dot4(*sum, quads[n], v_load_i8(at));
+            *sum = depthwise_q8_dot(*sum, quads[n], at);
         }
     }
 }

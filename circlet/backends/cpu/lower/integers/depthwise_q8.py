@@ -26,6 +26,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
     activation_offset,
     bias_of,
     has_dot,
+    has_pairs,
     output_bounds,
     refuses_weighted,
     signed_weights,
@@ -54,6 +55,7 @@ from circlet.target.targets import Target
 _MOST_EXPANDED_BYTES = 1 << 22
 _LAST_COLUMN = 31
 _MOST_EACH = 3
+_RARE = 0.4  # of columns of blocks
 _NO_COLUMNS = np.zeros(1, np.uint32)
 
 Weights = npt.NDArray[np.int8] | npt.NDArray[np.int16]
@@ -93,11 +95,40 @@ def split_weights(op: Op) -> tuple[Int8, ...]:
     return tuple(parts)
 
 
-def pack_depthwise(parts: Sequence[Weights], tiling: Tiling, lanes: int) -> Weights:
+def paired_parts(weights: Int64) -> tuple[Int8, ...]:
+    """Weights [h, w, channels] as a sum of parts of which two products of a column fit 16 bits.
+
+    Activations are bytes from 0 to 255: neither those above zero of a tap and of the next but one
+    below it, nor those below zero, add up to more than 128.
+    """
+    parts: list[Int8] = []
+    while not parts or weights.any():
+        part = np.zeros(weights.shape, np.int64)
+        for row, taps in enumerate(weights):
+            other = part[row - 2] if row > 1 else np.zeros_like(taps)
+            least, most = -128 - np.minimum(other, 0), 128 - np.maximum(other, 0)
+            part[row] = np.clip(taps, least, np.minimum(most, 127))
+        parts.append(part.astype(np.int8))
+        weights = weights - part
+    return tuple(parts)
+
+
+def _are_rare(parts: tuple[Int8, ...], tiling: Tiling, target: Target) -> bool:
+    """Whether parts behind the first take less time than products of int16."""
+    if not has_pairs(target):
+        return False
+    masks, width = columns_of_parts(parts, tiling), parts[0].shape[1]
+    columns = np.unpackbits(masks.view(np.uint8)).sum(dtype=np.int64) * (len(parts) - 1)
+    return bool(columns <= _RARE * masks.size * min(width, _LAST_COLUMN + 1))
+
+
+def pack_depthwise(
+    parts: Sequence[Weights], tiling: Tiling, lanes: int, *, are_paired: bool = False
+) -> Weights:
     """[h, w, channels] parts to, per block, [w, groups of four rows, rows, parts, channels, 4].
 
     Row r of the rows done together sees the taps r places further down. Of int16 each register of
-    channels has its even taps first.
+    channels has its even taps first; paired ones have those of every other row side by side.
     """
     (height, width, channels), rows = parts[0].shape, tiling.rows
     groups = -(-(height + rows - 1) // 4)
@@ -106,6 +137,8 @@ def pack_depthwise(parts: Sequence[Weights], tiling: Tiling, lanes: int) -> Weig
     for row in range(rows):
         taps[row, :, row : row + height, :, :channels] = np.stack(parts)
     split = taps.reshape(rows, len(parts), groups, 4, width, -1).transpose(4, 2, 0, 1, 5, 3)
+    if are_paired:
+        split = split[..., [0, 2, 1, 3]]
     packed = []
     for start, size in tiling.blocks.starts:
         block = split[..., start + interleaved_lanes(size // lanes, lanes), :]
@@ -228,10 +261,13 @@ def _pack_call(
     """Weights and requantisation parameters; the number of parts (0 for int16) and the form."""
     parts, lanes = call.parts(), context.vector_bytes // 4
     scaling = call.requantise(parts, tiling.blocks)
-    if not has_dot(context.target):
+    are_paired = has_pairs(context.target)
+    if are_paired:
+        parts = paired_parts(_real(parts))
+    if not has_dot(context.target) and not _are_rare(parts, tiling, context.target):
         wide = pack_depthwise([_real(parts).astype(np.int16)], tiling, lanes)
         return [wide, scaling.parameters, _NO_COLUMNS], (0, scaling.form)
-    packed = pack_depthwise(parts, tiling, lanes)
+    packed = pack_depthwise(parts, tiling, lanes, are_paired=are_paired)
     return [packed, scaling.parameters, columns_of_parts(parts, tiling)], (len(parts), scaling.form)
 
 
