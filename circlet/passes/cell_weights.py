@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlet.errors import CircletError
-from circlet.ir import DType, Graph, Tensor
+from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.evaluate import evaluate_graph
 from circlet.passes.cone import Reals
 from circlet.passes.recurrent_cell import Cell, Producers, leading_to
@@ -74,8 +74,24 @@ def _graph(made: Producers, gates: Sequence[Tensor], data: Tensor, shown: Tensor
         return None
     if any(t.dtype is not DType.FLOAT32 for op in ops for t in op.outputs):
         return None
-    places = {op: place for place, op in enumerate(dict.fromkeys(made.values()))}
-    return Graph("cell", [data, shown], [*gates], sorted(ops, key=places.__getitem__))
+    return Graph("cell", [data, shown], [*gates], _in_order(ops, {data, shown}))
+
+
+def _in_order(ops: Sequence[Op], known: set[Tensor]) -> list[Op]:
+    """A few ops, each behind those that it reads from."""
+    done: list[Op] = []
+    waiting = [*ops]
+    while waiting:
+        ready = [op for op in waiting if known.issuperset(_computed(op))]
+        assert ready, "the graph has no cycles"
+        known.update(tensor for op in ready for tensor in op.outputs)
+        waiting = [op for op in waiting if op not in ready]
+        done += ready
+    return done
+
+
+def _computed(op: Op) -> list[Tensor]:
+    return [tensor for tensor in op.inputs if tensor is not None and not tensor.is_constant]
 
 
 def _measured(graph: Graph | None) -> Weights | None:

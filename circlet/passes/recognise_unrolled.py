@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,16 +108,16 @@ def _step(
     cell: Cell, made: Producers, elements: dict[Tensor, Element], before: dict[Tensor, _Step]
 ) -> _Step | None:
     """The step that a cell is, if it reads one element and one output [images, cells]."""
-    known = frozenset({*elements, *before} if cell.last is None else {*elements, cell.last})
+    known = before if cell.last is None else (cell.last, cell.reset)
     sums = [*cell.gates, *([] if cell.candidate is None else [cell.candidate])]
-    _, leaves = leading_to(made, sums, known | frozenset(filter(None, [cell.reset])))
+    _, leaves = leading_to(made, sums, elements, known)
     leaves = [tensor for tensor in leaves if tensor is not cell.reset]
     data = [tensor for tensor in leaves if tensor in elements]
-    others = [tensor for tensor in leaves if tensor not in elements]
-    if len(data) != 1 or len(others) != 1 or cell.last not in (None, others[0]):
+    rest = [tensor for tensor in leaves if tensor not in elements]
+    if len(data) != 1 or len(rest) != 1 or cell.last not in (None, rest[0]):
         return None
-    fits = others[0].shape == cell.shown.shape and None not in cell.shown.shape
-    return _Step(cell, data[0], elements[data[0]], others[0]) if fits else None
+    fits = rest[0].shape == cell.shown.shape and None not in cell.shown.shape
+    return _Step(cell, data[0], elements[data[0]], rest[0]) if fits else None
 
 
 def _runs(steps: dict[Tensor, _Step]) -> Iterator[list[_Step]]:
@@ -209,7 +209,7 @@ def _inside(step: _Step, made: Producers) -> list[Op]:
     return [*found]
 
 
-def _operators(run: _Run, origin: Origin, gone: Collection[Op], rewriter: Rewriter) -> list[Op]:
+def _operators(run: _Run, origin: Origin, gone: Mapping[Op, None], rewriter: Rewriter) -> list[Op]:
     """The layer; all outputs are taken apart where others than the last are read."""
     first, last = run.steps[0].cell, run.steps[-1].cell
     is_batch_first = run.element.is_batch_first
@@ -241,12 +241,12 @@ def _operators(run: _Run, origin: Origin, gone: Collection[Op], rewriter: Rewrit
 
 
 def _are_read(
-    parts: Sequence[Tensor], last: Tensor, gone: Collection[Op], rewriter: Rewriter
+    parts: Sequence[Tensor], last: Tensor, gone: Mapping[Op, None], rewriter: Rewriter
 ) -> bool:
     """Whether outputs of other steps than the last are read by ops that stay."""
     others = [tensor for tensor in parts if tensor is not last]
     return any(
-        tensor in rewriter.boundary or not set(rewriter.readers(tensor)) <= set(gone)
+        tensor in rewriter.boundary or not gone.keys() >= set(rewriter.readers(tensor))
         for tensor in others
     )
 

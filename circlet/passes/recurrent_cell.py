@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from circlet.ir import DType, Op, Tensor
@@ -115,7 +115,7 @@ def _difference(tensor: Tensor, made: Producers) -> tuple[Tensor | None, Tensor 
 
 def _reset_product(made: Producers, argument: Tensor, last: Tensor) -> Tensor | None:
     """A product with the output before among what sums lead to an argument."""
-    found = leading_to(made, [argument], frozenset())
+    found = leading_to(made, [argument])
     return next((t for t in found[1] if any(v is last for _, v in _gated(t, made))), None)
 
 
@@ -149,11 +149,12 @@ def _argument(tensor: Tensor | None, kind: str, made: Producers) -> Tensor | Non
 
 
 def leading_to(
-    made: Producers, results: list[Tensor], given: frozenset[Tensor]
+    made: Producers, results: list[Tensor], *given: Container[Tensor | None]
 ) -> tuple[list[Op], list[Tensor]]:
     """The affine ops that lead to results, and the tensors that these are computed of.
 
-    Those that are given are gone behind no further; constants do not count. Many ops count as none.
+    Tensors that are given are gone behind no further, and constants do not count. Where there are
+    many ops the answer is none.
     """
     order: dict[Op, None] = {}
     leaves: dict[Tensor, None] = {}
@@ -162,7 +163,7 @@ def leading_to(
         tensor = waiting.pop()
         if tensor is None or tensor.is_constant:
             continue
-        op = None if tensor in given else made.get(tensor)
+        op = None if any(tensor in each for each in given) else made.get(tensor)
         if op is None or op.kind not in AFFINE:
             leaves[tensor] = None
         elif len(order) > _MOST_OPS:
