@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.errors import GraphError
-from circlet.ir import DType, Op
+from circlet.ir import DType, Op, Tensor
 from circlet.ops.opdef import (
     Arrays,
     Cost,
@@ -53,6 +53,13 @@ def _signed(seed: int) -> int:
 
 # Kinds, and at which place the state of a seeded generator stands among their operands.
 STATE_PLACES = {"RANDOM_UNIFORM": 1, "RANDOM_STANDARD_NORMAL": 1, "MULTINOMIAL": 2}
+
+
+def state_variable(name: str, generator: Philox) -> Tensor:
+    """The variable that holds where the generator of an op of this name is, which starts there."""
+    state = Tensor(f"{name} state", DType.UINT32, (STATE_SIZE,), is_variable=True)
+    state.initial = generator.state()
+    return state
 
 
 def _has_state(op: Op) -> bool:

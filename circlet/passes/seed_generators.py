@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from circlet.ir import DType, Graph, Op, Tensor
-from circlet.ops.philox import STATE_SIZE, Philox
-from circlet.ops.random import STATE_PLACES, RandomAttrs
+from circlet.ir import Graph
+from circlet.ops.random import STATE_PLACES, RandomAttrs, state_variable
 from circlet.passes.rewriter import Rewriter
 
 
@@ -23,12 +22,6 @@ def seed_generators(graph: Graph) -> bool:
         if place != len(op.inputs) or not isinstance(op.attrs, RandomAttrs):
             continue
         if op.attrs.generator is not None:
-            state = _state(op, op.attrs.generator)
+            state = state_variable(op.name, op.attrs.generator)
             rewriter.replace([op], replace(op, inputs=[*op.inputs, state]))
     return rewriter.finish()
-
-
-def _state(op: Op, generator: Philox) -> Tensor:
-    state = Tensor(f"{op.name} state", DType.UINT32, (STATE_SIZE,), is_variable=True)
-    state.initial = generator.state()
-    return state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.formats.microsoft import Array, Case, check_together, model, ours
+from tests.formats.microsoft import Array, Case, check, check_together, model, ours
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
 
@@ -59,3 +59,16 @@ def test_gathers_by_elements_and_by_points_are_native() -> None:
     assert {row["backend"] for row in check_together(cases).placement} == {"cpu"}
     (made,) = ours(model([cases[0]], is_open=True), cases[0].feeds(), ["reference"])
     np.testing.assert_array_equal(made, wanted[0])
+
+
+@pytest.mark.parametrize(("count", "is_centred"), [(1000, 0), (20, 1)])
+def test_boxes_are_suppressed_as_onnx_runtime_does_it(count: int, is_centred: int) -> None:
+    """More boxes than are looked at together, with and without a least score."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    places, sizes = _RNG.uniform(0, 1, (2, 150, 2)), _RNG.uniform(0.1, 0.4, (2, 150, 2))
+    ends = sizes if is_centred else places + sizes
+    boxes = np.concatenate([places, ends], -1).astype(np.float32)
+    scores = _RNG.uniform(0, 1, (2, 3, 150)).astype(np.float32)
+    bars = [np.array([0.4], np.float32), np.array([0.2], np.float32)][: 1 + is_centred]
+    given = [boxes, scores, np.array([count]), *bars]
+    check(Case("NonMaxSuppression", given, {"center_point_box": is_centred}, domain=""))

@@ -23,7 +23,9 @@ from circlet.backends.cpu.shared_buffers import SharedBuffers
 from circlet.backends.cpu.updates import living_updates, updated_operands
 from circlet.ir import DType, Op, Tensor
 from circlet.ops import find
+from circlet.ops.fused import FUSED_ELEMENTWISE
 from circlet.ops.operands import is_reshape
+from circlet.ops.scalars import element_scalar
 from circlet.plan.partition import Partition
 
 _LONG_RUN_BYTES = 64
@@ -294,7 +296,10 @@ class Storage:
         """Whether all consumers take wider pixels, and runs are long or consumers few."""
         rows = [self._rows[op] for op in self._readers.get(tensor, ())]
         takes = (r.strided_inputs if len(tensor.shape) == 4 else r.strided_any_rank for r in rows)
-        run_bytes = tensor.static_shape[-1] * tensor.dtype.bits // 8 if tensor.shape else 0
+        run = tensor.static_shape[-1] if tensor.shape else 0
+        if run == 1 and any(map(_computes_elements, self._readers.get(tensor, ()))):
+            return False  # loops over rows of one element cost more than a copy
+        run_bytes = run * tensor.dtype.bits // 8
         return all(takes) and (len(rows) <= 2 or run_bytes >= _LONG_RUN_BYTES)
 
     def _may_live_in(self, tensor: Tensor, buffer: Buffer) -> bool:
@@ -304,6 +309,10 @@ class Storage:
     def _in_arena(self, tensor: Tensor, layout: Layout) -> Allocation:
         size_bytes = layout.buffer_elements * tensor.dtype.bits // 8
         return Allocation(Buffer(tensor.name, "arena", 0, size_bytes), layout)
+
+
+def _computes_elements(op: Op) -> bool:
+    return op.kind == FUSED_ELEMENTWISE or element_scalar(op) is not None
 
 
 def _readers(ops: Sequence[Op]) -> dict[Tensor, list[Op]]:

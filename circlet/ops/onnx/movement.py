@@ -12,6 +12,7 @@ from circlet.ops.onnx.record import MANY, OnnxAttrs, axis_of, kinds, onnx_kind, 
 from circlet.ops.onnx.windows import after_channels
 
 Array = np.ndarray
+_BOXES_AT_ONCE = 64  # that NonMaxSuppression compares with all behind them
 
 
 def _ints(array: Any) -> list[int]:
@@ -314,20 +315,33 @@ def _suppressed(
 ) -> Array:
     """The boxes that are kept, best first, of each class of each batch."""
     count = 0 if most is None else _ints(most)[0]
-    limit = 0.0 if overlap is None else float(np.asarray(overlap).reshape(-1)[0])
-    bar = None if least is None else float(np.asarray(least).reshape(-1)[0])
+    limit = np.float32(0 if overlap is None else np.asarray(overlap).reshape(-1)[0])
     found = []
     for batch, group in product(range(scores.shape[0]), range(scores.shape[1])):
         corners = _corners(boxes[batch], attrs.get("center_point_box", 0))
         ranked = np.argsort(-scores[batch, group], kind="stable")
-        kept: list[int] = []
-        for place in ranked:
-            if len(kept) >= count or (bar is not None and scores[batch, group, place] <= bar):
-                break
-            if all(_overlap(corners[place], corners[other]) <= limit for other in kept):
-                kept.append(int(place))
+        if least is not None:
+            bar = np.asarray(least).reshape(-1)[0]
+            ranked = ranked[scores[batch, group, ranked] > bar]
+        kept = ranked[_kept(corners[ranked], count, limit)]
         found += [(batch, group, place) for place in kept]
     return np.array(found, np.int64).reshape(-1, 3)
+
+
+def _kept(corners: Array, count: int, limit: Any) -> list[int]:
+    """Places of at most so many boxes, in order, that overlap none before them by more."""
+    kept: list[int] = []
+    alive = np.ones(len(corners), bool)
+    for start in range(0, len(corners), _BOXES_AT_ONCE):
+        if len(kept) >= count:
+            break
+        block = start + np.flatnonzero(alive[start : start + _BOXES_AT_ONCE])
+        apart = ~(_overlaps(corners[block], corners[start:]) > limit)
+        for place, others in zip(block, apart, strict=True):
+            if alive[place] and len(kept) < count:
+                kept.append(int(place))
+                alive[start:] &= others
+    return kept
 
 
 def _corners(boxes: Array, centred: int) -> Array:
@@ -338,15 +352,14 @@ def _corners(boxes: Array, centred: int) -> Array:
     return np.concatenate([low, high], 1)
 
 
-def _overlap(left: Array, right: Array) -> float:
-    sides = np.minimum(left[2:], right[2:]) - np.maximum(left[:2], right[:2])
-    common = float(np.prod(np.maximum(sides, 0)))
-    areas = float(np.prod(left[2:] - left[:2]) + np.prod(right[2:] - right[:2]))
-    if common <= 0:
-        return 0.0
-    if areas == common:
-        raise GraphError("two boxes have no area")
-    return common / (areas - common)
+def _overlaps(left: Array, right: Array) -> Array:
+    """What each box of one list has in common with each of another, of what both cover."""
+    low = np.maximum(left[:, None, :2], right[None, :, :2])
+    high = np.minimum(left[:, None, 2:], right[None, :, 2:])
+    common = np.maximum(high - low, 0).prod(-1)
+    areas = [(boxes[:, 2:] - boxes[:, :2]).prod(-1) for boxes in (left, right)]
+    union = areas[0][:, None] + areas[1] - common
+    return np.asarray(np.divide(common, union, out=np.zeros_like(common), where=common > 0))
 
 
 onnx_kind("NonMaxSuppression", _suppressed, inputs=(2, 5))

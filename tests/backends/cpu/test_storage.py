@@ -287,6 +287,11 @@ def columns_of_a_matrix(n: Net) -> Graph:
     return n.graph(n.relu(n.slice(x, (0, 2), (7, 5))))
 
 
+def single_columns_of_a_matrix(n: Net) -> Graph:
+    x = n.relu(n.input(7, 12))
+    return n.graph(n.relu(n.slice(x, (0, 2), (7, 1))))
+
+
 def parts_of_rows(n: Net) -> Graph:
     first, second, third = n.split(n.relu(n.input(6, 10)), 0, 3)
     return n.graph(n.add(first, third), n.relu(second))
@@ -385,6 +390,7 @@ def test_there_are_arrangements() -> None:
         (rows_of_an_input, 0),
         (rows_of_a_computed_tensor_outlive_it, 1),
         (columns_of_a_matrix, 0),
+        (single_columns_of_a_matrix, 1),
         (channels_of_an_image, 0),
         (channels_that_are_reshaped, 1),
         (parts_of_rows, 0),

@@ -16,6 +16,7 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     normalisation,
     pooling,
     quantisation,
+    random,
     recurrent,
     reductions,
     resizing,

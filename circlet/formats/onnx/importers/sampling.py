@@ -41,8 +41,8 @@ class _Axis:
         """Where -1 to 1 lies, in elements."""
         moved = self._with("ADD", unit, 1)
         if self.aligned:
-            return self._with("MUL", self._with("DIV", moved, 2), self.size - 1)
-        return self._with("DIV", self._with("SUB", self._with("MUL", moved, self.size), 1), 2)
+            return self._with("MUL", self._with("MUL", moved, 0.5), self.size - 1)
+        return self._with("MUL", self._with("SUB", self._with("MUL", moved, self.size), 1), 0.5)
 
     def taps(self, place: Tensor, mode: str) -> list[tuple[Tensor, Tensor | None]]:
         """Whole places of elements, and the share of each; None for the whole."""
