@@ -3,6 +3,7 @@
  * A tile is MR output pixels of one row of one vector of channels. The last tile of a row and the
  * last vector of channels overlap the ones before; only fewer channels than lanes are masked.
  * Every output is one chain of multiply-adds over rows and columns of the window in that order.
+ * Where windows of neighbouring rows lie a row apart, two rows are computed together.
  *
  * Operands: input, packed weights, output. Weights are packed per vector of channels: the bias,
  * then one vector per tap.
@@ -31,7 +32,7 @@ struct depthwise_f32_params {
 };
 
 /* Rows of a vector of channels that follow each other, so that windows meet their input again. */
-#define DEPTHWISE_F32_ROWS 16
+#define DEPTHWISE_F32_ROWS 8
 
 /* Tap vectors that stay in registers beside the sums of a tile. */
 #if CIRCLET_VBYTES == 64 || defined(__aarch64__)
@@ -39,6 +40,10 @@ struct depthwise_f32_params {
 #else
 #define CIRCLET_HELD_TAPS 9
 #endif
+
+/* Whether taps and the sums of two rows fit 32 registers, with some to load ahead. */
+#define DEPTHWISE_F32_CAN_PAIR(TAPS, SW, MR) \
+    (CIRCLET_HELD_TAPS == 25 && (SW) != 0 && (TAPS) <= 9 && (MR) <= 5)
 
 CIRCLET_INLINE vf depthwise_f32_load(const float *p, int64_t channels, const int MASKED) {
     return MASKED ? v_load_n(p, channels) : v_load(p);
@@ -98,26 +103,57 @@ CIRCLET_INLINE void depthwise_f32_sums(vf *acc, const struct depthwise_f32_param
     }
 }
 
-/* One output row of one vector of channels. */
+/* Sums of the tiles of two rows, of which the second starts a row of the window below the first:
+ * what windows share is loaded once, and twice as many chains hide the latency of multiply-adds. */
+CIRCLET_INLINE void depthwise_f32_pair(vf *upper, vf *lower, const struct depthwise_f32_params *p,
+                                       const float *in, const vf *taps, const int KH, const int KW,
+                                       const int SW, const int DW, const int MR,
+                                       const int MASKED) {
+    CIRCLET_UNROLL for (int y = 0; y <= KH; y++) {
+        const float *row = in + y * p->tap_row;
+        CIRCLET_UNROLL for (int column = 0; column <= (MR - 1) * SW + (KW - 1) * DW; column++) {
+            vf x = depthwise_f32_load(row + column * p->column, p->channels, MASKED);
+            CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
+                int offset = column - m * SW;
+                if (offset < 0 || offset % DW != 0 || offset / DW >= KW) continue;
+                if (y < KH) upper[m] = v_fma(x, taps[y * KW + offset / DW], upper[m]);
+                if (y > 0) lower[m] = v_fma(x, taps[(y - 1) * KW + offset / DW], lower[m]);
+            }
+        }
+    }
+}
+
+CIRCLET_INLINE void depthwise_f32_store(const struct depthwise_f32_params *p, float *to,
+                                        const vf *acc, const int MR, const int MASKED) {
+    vf low = v_splat(p->low), high = v_splat(p->high);
+    CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
+        vf y = v_clamp(acc[m], low, high);
+        if (MASKED)
+            v_store_n(to + m * p->out.pixel, y, p->channels);
+        else
+            v_store(to + m * p->out.pixel, y);
+    }
+}
+
+/* One output row of one vector of channels, or two in pairs. */
 CIRCLET_INLINE void depthwise_f32_row(const struct depthwise_f32_params *p, const float *in,
                                       const float *w, const vf *held, float *out, const int KH,
                                       const int KW, const int SW, const int DW, const int MR,
-                                      const int MASKED) {
-    vf low = v_splat(p->low), high = v_splat(p->high), bias = v_load(w);
+                                      const int MASKED, const int PAIR) {
+    vf bias = v_load(w);
     for (int64_t tile = 0; tile < p->width; tile += MR) {
         int64_t x = s_min_i64(tile, p->width - MR);
-        vf acc[8];
-        CIRCLET_UNROLL for (int m = 0; m < MR; m++) acc[m] = bias;
-        depthwise_f32_sums(acc, p, in + x * p->in.pixel, w + CIRCLET_LANES, held, KH, KW, SW, DW,
-                           MR, MASKED);
-        CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
-            float *to = out + (x + m) * p->out.pixel;
-            vf y = v_clamp(acc[m], low, high);
-            if (MASKED)
-                v_store_n(to, y, p->channels);
-            else
-                v_store(to, y);
-        }
+        vf acc[8], below[8];
+        CIRCLET_UNROLL for (int m = 0; m < MR; m++) acc[m] = below[m] = bias;
+        if (PAIR)
+            depthwise_f32_pair(acc, below, p, in + x * p->in.pixel, held, KH, KW, SW, DW, MR,
+                               MASKED);
+        else
+            depthwise_f32_sums(acc, p, in + x * p->in.pixel, w + CIRCLET_LANES, held, KH, KW, SW,
+                               DW, MR, MASKED);
+        depthwise_f32_store(p, out + x * p->out.pixel, acc, MR, MASKED);
+        if (PAIR)
+            depthwise_f32_store(p, out + p->out.row + x * p->out.pixel, below, MR, MASKED);
     }
 }
 
@@ -126,16 +162,23 @@ CIRCLET_INLINE void depthwise_f32_block(const struct depthwise_f32_params *p, co
                                         const float *w, float *out, int64_t first, int64_t last,
                                         const int KH, const int KW, const int SW, const int DW,
                                         const int MR, const int MASKED) {
+    const int CAN_PAIR = DEPTHWISE_F32_CAN_PAIR(KH * KW, SW, MR);
     vf held[CIRCLET_HELD_TAPS];
     if (KH * KW <= CIRCLET_HELD_TAPS)
         CIRCLET_UNROLL for (int tap = 0; tap < KH * KW; tap++)
             held[tap] = v_load(w + (tap + 1) * CIRCLET_LANES);
-    for (int64_t row = first; row < last; row++) {
+    for (int64_t row = first; row < last;) {
         int64_t batch = (uint32_t)row / (uint32_t)p->height;
         int64_t y = (uint32_t)row % (uint32_t)p->height;
-        depthwise_f32_row(p, in + strides_at(&p->in, batch, y, 0), w, held,
-                          out + strides_at(&p->out, batch, y, 0), KH, KW, SW, DW, MR,
-                          MASKED);
+        const float *from = in + strides_at(&p->in, batch, y, 0);
+        float *to = out + strides_at(&p->out, batch, y, 0);
+        if (CAN_PAIR && p->in.row == p->tap_row && row + 1 < last && y + 1 < p->height) {
+            depthwise_f32_row(p, from, w, held, to, KH, KW, SW, DW, MR, MASKED, 1);
+            row += 2;
+        } else {
+            depthwise_f32_row(p, from, w, held, to, KH, KW, SW, DW, MR, MASKED, 0);
+            row++;
+        }
     }
 }
 

@@ -35,6 +35,8 @@ from circlet.ops.requantize import activation_of
 from circlet.target.targets import Target
 
 _MOST_PIXELS = 7
+_PAIR_PIXELS = 5  # of each of two rows that are computed together
+_PAIR_TAPS = 9
 _MOST_UNROLLED = 200
 _MOST_COLUMNS = 16
 _TASKS_WANTED = 64
@@ -187,11 +189,19 @@ def _shapes(rows: Rows, registers: Registers) -> list[tuple[int, ...]]:
     height, width = rows.window.rows.size, rows.window.columns.size
     if height * width > _MOST_UNROLLED or width > _MOST_COLUMNS:
         return [(0, 0, 0, 1, pixels) for pixels in range(min(4, rows.width), 0, -1)]
-    most = _MOST_PIXELS if registers.count > 16 else 5
+    most = _PAIR_PIXELS
+    if registers.count > 16 and not _has_pairs(rows):
+        most = _MOST_PIXELS
     limit = max(1, min(most, rows.width, _MOST_UNROLLED // (height * width)))
 
     counts = sorted(range(limit, 0, -1), key=partial(_row_cycles, rows))
     return [_shape(rows, pixels) for pixels in counts]
+
+
+def _has_pairs(rows: Rows) -> bool:
+    """Whether windows of neighbouring rows share what they read, all but a row of it."""
+    taps = rows.window.rows.size * rows.window.columns.size
+    return rows.height > 1 and rows.source.row == rows.taps[0] and taps <= _PAIR_TAPS
 
 
 def _row_cycles(rows: Rows, pixels: int) -> float:
