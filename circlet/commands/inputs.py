@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from circlet.artifact.values import Value
+from circlet.artifact.values import Value, unique_names
 from circlet.errors import InputError
 from circlet.formats.arrays import (
     NO_PICTURES,
@@ -21,6 +21,7 @@ from circlet.formats.arrays import (
 )
 from circlet.formats.pixels import GUESSED, KNOWN, RANGES, PixelMapping, mapping_of
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
+from circlet.runtime.session import Session
 
 _LARGEST_DIGIT_SIDE = 32
 _DIGITS = 10
@@ -133,6 +134,15 @@ def _open_sizes(wanted: Wanted, array: np.ndarray) -> str:
         return ""
     sizes = "x".join(map(str, array.shape))
     return f" (as {sizes}: the file leaves sizes open, --shape {wanted.name}=... has others)"
+
+
+def inputs_of(session: Session) -> list[Value]:
+    """A session's inputs; sizes that were asked for, or that an artifact has, are open no more."""
+    named, is_fixed = dict(session.options.shapes), session.source is None
+    return [
+        value._replace(open=()) if is_fixed or name in named else value
+        for name, value in zip(unique_names(session.inputs), session.inputs, strict=True)
+    ]
 
 
 def wanted_of(value: Value) -> Wanted:

@@ -12,6 +12,7 @@ from circlet.commands.inputs import (
     DEFAULT_PIXELS,
     InputOptions,
     check_used,
+    inputs_of,
     read_inputs,
 )
 from circlet.errors import InputError
@@ -135,7 +136,7 @@ def _inputs(request: ProfileRequest, session: Session) -> Sequence[np.ndarray]:
     about = session.opened.metadata.get("about")
     facts = about if isinstance(about, dict) else {}
     classes = max((value.shape[-1] for value in session.outputs if value.shape), default=0)
-    return read_inputs(request.inputs, session.inputs, options, facts, classes).arrays
+    return read_inputs(request.inputs, inputs_of(session), options, facts, classes).arrays
 
 
 def _saved(path: Path, tensors: Sequence[Intermediate]) -> bytes:

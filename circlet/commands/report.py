@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from circlet.commands.inputs import InputOptions, check_used, read_inputs, wanted_of
+from circlet.artifact.values import unique_names
+from circlet.commands.inputs import InputOptions, check_used, inputs_of, read_inputs, wanted_of
 from circlet.commands.inspect import is_open, settled
 from circlet.compiler.planning import plan
 from circlet.compiler.template import Template
@@ -118,6 +119,9 @@ def _report(path: Path, request: ReportRequest) -> Report:
         return with_plan(report, planned)
     session = Session.of(path, options, threads=request.threads)
     arrays, origin = _arrays(session, request)
+    shapes = tuple(zip(unique_names(session.inputs), (a.shape for a in arrays), strict=True))
+    if any(value.shape != a.shape for value, a in zip(session.inputs, arrays, strict=True)):
+        return _report(path, replace(request, options=options._replace(shapes=shapes)))
     return with_plan(report, planned, measure(session, planned, arrays, request.runs, origin))
 
 
@@ -130,5 +134,5 @@ def _arrays(session: Session, request: ReportRequest) -> tuple[list[np.ndarray],
     about = session.opened.metadata.get("about")
     known = about if isinstance(about, dict) else {}
     classes = max((value.shape[-1] for value in session.outputs if value.shape), default=0)
-    given = read_inputs(request.inputs, session.inputs, options, known, classes)
+    given = read_inputs(request.inputs, inputs_of(session), options, known, classes)
     return list(given.arrays), ", ".join(given.origins)

@@ -20,6 +20,7 @@ from circlet.commands.inputs import (
     InputOptions,
     PixelOptions,
     check_used,
+    inputs_of,
     read_inputs,
     wanted_of,
 )
@@ -267,12 +268,7 @@ def _given(request: RunRequest, session: Session, sample: Sample | None) -> Give
     check_used(request.inputs, options)
     if sample and not request.inputs:
         return Given([sample.image()], (sample.image_title,))
-    settled = dict(request.options.shapes)
-    names = unique_names(session.inputs)
-    values = [
-        value._replace(open=()) if name in settled else value
-        for name, value in zip(names, session.inputs, strict=True)
-    ]
+    values = inputs_of(session)
     if not request.inputs:
         wanted = [wanted_of(value) for value in values]
         arrays = [random_array(spec, request.seed) for spec in wanted]

@@ -104,6 +104,11 @@ class Database:
         """Let go of the file."""
         self._connection.close()
 
+    def __del__(self) -> None:
+        connection = getattr(self, "_connection", None)  # None where it could not be opened
+        if connection is not None and os.getpid() == self._pid:
+            connection.close()
+
     def context(self, wanted: Context) -> int:
         """The number of a context, made where it is new."""
 

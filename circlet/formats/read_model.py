@@ -94,7 +94,7 @@ def unknown_file(data: memoryview) -> FormatError:
     """The error for bytes that are no model file; it says what they seem to be."""
     head = bytes(data[:512])
     return FormatError(
-        "this is no model file",
+        "this is no .tflite or .circle file" if _is_onnx(head) else "this is no model file",
         why=_looks_like(head),
         fix=_fix_of(head),
     )
@@ -107,9 +107,7 @@ def _fix_of(head: bytes) -> str:
             "not end in .circlet, or circlet.load_artifact(path); else give the model itself"
         )
     if _is_onnx(head):
-        return (
-            "`circlet dump --text` and `--stage` print it, `circlet convert` makes a .circle of it"
-        )
+        return "`circlet dump --text` or --stage prints it, `circlet convert` makes a .circle of it"
     return "give the model file itself"
 
 

@@ -55,7 +55,10 @@ def profile(
         raise InputError("so many runs cannot be timed", where="runs", why=str(runs), fix=fix)
     session = model if isinstance(model, Session) else Session(model, threads=threads)
     given = random_inputs(session) if inputs is None else inputs
-    session, arrays = session.fitting(given)
+    fitting, arrays = session.fitting(given)
+    if fitting is not session and session.source is not None:
+        # Its code was made for other sizes: what is planned for these is what is profiled.
+        session = Session.of(session.source, fitting.options, threads=session.threads)
     planned = planned_again(session)
     assert session.source is not None
     sources = source_operators(session.source, session.options)

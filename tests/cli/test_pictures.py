@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from pathlib import Path
 
@@ -225,6 +226,31 @@ def test_the_picture_decides_about_sizes_that_the_file_leaves_open(tmp_path: Pat
     assert said["alternative"].endswith("--shape x=1x40x50x3 --pixels=-1..1")
     shown_text = circlet(*arguments)
     assert shown_text.exit_code == 0 and "made ready for these sizes in" in shown_text.stdout
+
+
+def test_artifacts_keep_their_sizes_whatever_the_picture_has(tmp_path: Path) -> None:
+    model, artifact = open_network(tmp_path / "open.circle"), tmp_path / "open.circlet"
+    Image.new("RGB", (96, 64)).save(tmp_path / "in.png")
+    as_json("compile", model, "-o", artifact, "--shape", "x=1,40,50,3", *REFERENCE)
+    report = as_json("run", artifact, "--input", tmp_path / "in.png")
+    assert report["answers"][0]["shape"] == [1, 40, 50, 3]
+    assert report["inputs"] == [str(tmp_path / "in.png")]
+
+
+@pytest.mark.parametrize("sizes", ["", "1x40x50x3"])
+def test_profiles_and_reports_are_of_the_sizes_that_the_picture_has(
+    sizes: str, tmp_path: Path
+) -> None:
+    model, page = open_network(tmp_path / "open.circle"), tmp_path / "page.html"
+    Image.new("RGB", (96, 64)).save(tmp_path / "in.png")
+    given = ("--input", tmp_path / "in.png", "--runs", 2)
+    said = ("--shape", f"x={sizes}") if sizes else ()
+    profile = as_json("profile", model, *given, *said, "--tensors", "y", "--no-roofline")
+    assert profile["tensors"][0]["shape"] == ([1, 40, 50, 3] if sizes else [1, 64, 96, 3])
+
+    if not sizes:
+        report = as_json("report", model, *given, "-o", page)
+        assert "1x64x96x3" in json.dumps(report).replace(", ", "x") and page.exists()
 
 
 def open_network(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -222,3 +223,13 @@ def test_without_a_cache_costs_stay_in_memory(caplog: pytest.LogCaptureFixture) 
     assert database.path == ":memory:"
     assert "for this process only" in caplog.text
     assert database.operators(database.context(CONTEXT)) == []
+
+
+def test_a_database_that_nobody_holds_lets_go_of_the_file(tmp_path: Path) -> None:
+    """From Python 3.13 on a connection that is not closed is warned of."""
+    database = Database(str(tmp_path / "costs.sqlite"))
+    connection = database._connection
+    del database
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")

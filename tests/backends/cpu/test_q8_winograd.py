@@ -19,11 +19,13 @@ from tests.windows import conv2d_attrs
 U8 = DType.UINT8
 ZEROS = (17, 151, 120)
 WINOGRAD = "winograd_q8"
+TILED_WIDTH = 8  # of the least images that tiles of AMX take
 
 
-def takes_winograd(target: Target) -> bool:
-    """Tiles of AMX are faster, and without AVX2 there is no kernel."""
-    return target.has("avx2") and not target.has("amx_int8")
+def takes_winograd(target: Target, width: int) -> bool:
+    """Tiles of AMX are faster where images fill them, and without AVX2 there is no kernel."""
+    is_tiled = target.has("amx_int8") and width >= TILED_WIDTH
+    return target.has("avx2") and not is_tiled
 
 
 CASES = {
@@ -61,7 +63,8 @@ CONVOLUTIONS = [SideBySide(CASES, _network, threads=threads) for threads in (1, 
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_bit_identical_to_the_record(case: str, target: str) -> None:
     graph, _ = _network(case)
-    assert (_kernels(graph, target) == {WINOGRAD}) == takes_winograd(parse_target(target))
+    is_taken = takes_winograd(parse_target(target), graph.outputs[0].static_shape[2])
+    assert (_kernels(graph, target) == {WINOGRAD}) == is_taken
     for convolutions in CONVOLUTIONS:
         convolutions.check(case, target)
 
@@ -73,7 +76,7 @@ def test_the_largest_sums_that_are_taken_are_exact(target: str) -> None:
         pytest.skip(f"this CPU cannot run {target}")
     images = np.stack([np.full((8, 8, 229), value) for value in (-128, 127)]).astype(np.int8)
     graph = _uniform(229)
-    assert (_kernels(graph, target) == {WINOGRAD}) == takes_winograd(chosen)
+    assert (_kernels(graph, target) == {WINOGRAD}) == takes_winograd(chosen, 8)
     check_native(graph, [images], chosen)
 
 
