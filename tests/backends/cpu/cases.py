@@ -46,15 +46,16 @@ def each_width_of(
     return pytest.mark.parametrize(
         f"{arguments}, target",
         [
-            pytest.param(*_values(case), target, marks=marks(case, target))
+            pytest.param(*values, target, marks=marks(case, target), id=_name(*values, target))
             for case in cases
+            for values in [case if isinstance(case, tuple) else (case,)]
             for target in ("native", "x86_64+v3", *slow_targets)
         ],
     )
 
 
-def _values(case: object) -> tuple[object, ...]:
-    return case if isinstance(case, tuple) else (case,)
+def _name(*values: object) -> str:
+    return "-".join(map(str, values))
 
 
 class Cases:

@@ -16,8 +16,9 @@ from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.quotient import DivAttrs
 from circlet.ops.softmax import SoftmaxAttrs
-from tests.backends.cpu.cases import Cases, Network, SideBySide, each_width_of
+from tests.backends.cpu.cases import Cases, Network, SideBySide, each_width
 from tests.backends.cpu.harness import run_native
+from tests.tiers import quick_of
 
 F32 = DType.FLOAT32
 
@@ -145,7 +146,8 @@ PARTS = ("one", "heads", "row_mask", "turned", "chosen", "two_masks", "guarded",
 LAYERS = SideBySide(CASES, _network, apart=PARTS, threads=2)
 
 
-@each_width_of("case", CASES, PARTS)
+@each_width
+@pytest.mark.parametrize("case", quick_of(CASES, PARTS))
 def test_attention_equals_its_parts(case: str, target: str) -> None:
     fused, inputs = _network(case)
     assert fused.ops[-1].kind == "FUSED_ATTENTION"

@@ -6,9 +6,10 @@ import pytest
 from circlet.ir import DType, Quantization
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.requantization import DOUBLE
-from tests.backends.cpu.cases import QUANT, Cases, each_target
-from tests.backends.cpu.harness import AND_V3, check_native, runnable
+from tests.backends.cpu.cases import QUANT, Cases, each_target, each_width_of
+from tests.backends.cpu.harness import check_native, runnable
 from tests.backends.cpu.q8_graphs import Rows, rows_graph
+from tests.tiers import slow
 
 SIZES = [(1, 1, 1), (1, 5, 3), (1, 640, 128), (3, 17, 40), (9, 64, 10), (1, 1030, 1001)]
 CASES = [
@@ -24,21 +25,22 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("name", AND_V3)
-def test_fully_connected_layers_are_bit_identical_to_the_record(name: str) -> None:
-    target = runnable(name)
-    if target is None:
-        pytest.skip(f"this CPU cannot run {name}")
-    graph, inputs = rows_graph(CASES, np.random.default_rng(5))
-    check_native(graph, inputs, target)
-
-
-@each_target
-def test_a_fixed_point_policy_is_kept_bit_for_bit(target: str) -> None:
+@each_width_of("first", (0, 1), [0])
+def test_fully_connected_layers_are_bit_identical_to_the_record(first: int, target: str) -> None:
     chosen = runnable(target)
     if chosen is None:
         pytest.skip(f"this CPU cannot run {target}")
-    graph, inputs = rows_graph(CASES, np.random.default_rng(6))
+    graph, inputs = rows_graph(CASES[first::2], np.random.default_rng(5))
+    check_native(graph, inputs, chosen)
+
+
+@each_target
+@pytest.mark.parametrize("first", [0, *slow(1)])
+def test_a_fixed_point_policy_is_kept_bit_for_bit(first: int, target: str) -> None:
+    chosen = runnable(target)
+    if chosen is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    graph, inputs = rows_graph(CASES[first::2], np.random.default_rng(6))
     for op in graph.ops:
         op.requantization = DOUBLE
     check_native(graph, inputs, chosen)

@@ -13,11 +13,18 @@ from circlet.formats import load
 from circlet.ir import Graph
 from circlet.options import Options
 from circlet.passes import PassLog
-from tests.corpora import corpus, each, models
+from tests.corpora import REPRESENTATIVE, corpus, each, models
 from tests.evaluate import evaluate, random_inputs
 from tests.passes.harness import source_names
 
 MOST_ELEMENTS = 400_000
+LARGE = (
+    "deeplabv3_257_float.tflite",
+    "movenet_single_pose_lightning_ptq.tflite",
+    "torchaudio_conformer.tflite",
+    "vww_96_float.tflite",
+)
+QUICK = (*REPRESENTATIVE, *LARGE)
 # Float sums in another order, or products that are rounded elsewhere.
 REORDERING = {"fold-scales", "conv3d-to-conv2d", "split-broadcast-pixel"}
 
@@ -40,7 +47,7 @@ def is_exact(log: PassLog) -> bool:
 
 
 @pytest.mark.parametrize("level", ["O2", "Os"])
-@each("name", models())
+@each("name", models(), QUICK)
 def test_native_passes_keep_rules_origins_and_results(name: str, level: str) -> None:
     for graph in native_graphs(name):
         small = sum(t.elements for op in graph.ops for t in op.outputs) < MOST_ELEMENTS
