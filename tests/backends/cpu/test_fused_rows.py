@@ -13,6 +13,7 @@ from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fused import FusedRowsAttrs
 from circlet.ops.layout import ConcatenationAttrs
+from circlet.ops.onnx.record import OnnxAttrs
 from circlet.ops.quotient import DivAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.shape import ReshapeAttrs
@@ -68,6 +69,20 @@ def test_layer_norm_with_what_surrounds_it_is_one_kernel(
     cases.op("LOGISTIC", [layer_norm(cases, x)])
     (op,) = check_rows(cases, target, [ROWS]).ops
     assert op.outputs[0] is cases.outputs[-1]
+
+
+@each_target
+def test_stored_rows_are_normalised_around_their_zero_point(target: str) -> None:
+    """The zero point is a whole number that all rows share, beside values of floats."""
+    cases = Cases()
+    for dtype, zero in ((DType.UINT8, 128), (DType.INT8, -7), (DType.UINT16, 40000)):
+        stored, point = cases.data(dtype, (3, 40), None), np.array(zero, dtype.numpy)
+        given = [stored, cases.constant(np.float32(0.02)), cases.constant(point)]
+        real = cases.builder.op(
+            "CUSTOM", given, OnnxAttrs(), dtype=DType.FLOAT32, custom_code="onnx.DequantizeLinear"
+        )
+        cases.outputs.append(layer_norm(cases, real))
+    check_rows(cases, target, [ROWS] * 3)
 
 
 @each_target

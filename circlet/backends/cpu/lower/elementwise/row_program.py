@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from circlet.backends.cpu.elementwise_limits import ROW_REDUCTIONS
-from circlet.backends.cpu.lower.printer import Printer
+from circlet.backends.cpu.lower.printer import VECTORS, Printer
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.expr import Call, Expr, Number
 from circlet.ops.operands import data_inputs, is_reshape
@@ -178,7 +178,7 @@ class RowProgram:
             made |= set(order)
             if not index:
                 begin += ["ROWS_open(v, at, row);", self._run_pass(0)]
-                others += [f"vf x{n} = row[{n}]; (void)x{n};" for n in sorted(known)]
+                others += [f"{self._taken(n)} (void)x{n};" for n in sorted(known)]
             elif index < len(self._orders) - 1 or not self._overlaps:
                 others.append(self._run_pass(index))
         others.append(self._start_of_next())
@@ -215,7 +215,8 @@ class RowProgram:
         fresh = {n for n, ready in self._ready.items() if ready <= index and n not in known}
         for number in sorted(fresh):
             lines.append(self._texts[number])
-            lines.append(f"row[{number}] = {self._printer.variable(number, 'f32')};")
+            own = self._printer.kinds[number]
+            lines.append(f"row[{number}] = (vf){self._printer.variable(number, own)};")
         known |= fresh
 
     def _run_pass(self, index: int) -> str:
@@ -246,7 +247,7 @@ class RowProgram:
     ) -> str:
         lines = ["(void)v, (void)row, (void)sum;"]
         used = {o for n in order for o in self._operands[n] if o in known}
-        lines.extend(f"vf x{number} = row[{number}];" for number in sorted(used))
+        lines.extend(map(self._taken, sorted(used)))
         for number in order:
             if self._is_kept(number, made):
                 lines.append(self._printer.loaded(number, self._place(number), DType.FLOAT32))
@@ -262,6 +263,11 @@ class RowProgram:
             lines.append(f"sum[{position}] = reduce_join_f32(sum[{position}], {value}, {kind});")
         parameters = f"{_SIGNATURE}, const vf *row, vf *sum, int64_t i, int64_t n"
         return _function(str(index), parameters, lines)
+
+    def _taken(self, number: int) -> str:
+        """The C statement that takes a row's value from where its bits are kept."""
+        vector = VECTORS[self._printer.kinds[number]]
+        return f"{vector} x{number} = ({vector})row[{number}];"
 
     def _stored(self, number: int, dtype: DType) -> str:
         at = f"{self._place(number)} + i * {dtype.bits // 8}"
