@@ -52,6 +52,7 @@ class Execution(NNAPIObject):
         self._inputs: list[Given | None] = [None] * len(network.inputs)
         self._outputs: list[Given | None] = [None] * len(network.outputs)
         self._left = len(network.inputs) + len(network.outputs)  # that are not given yet
+        self._is_plain = True  # all that is given are arrays of their operands' sizes
         self._may_pad = self._is_timed = False
         self._timeout_ns = 0
         self._duration = NO_DURATION
@@ -73,6 +74,7 @@ class Execution(NNAPIObject):
                 self._inputs[index] = buffer
             else:
                 self._inputs[index] = self._given(place, type, buffer, call, False)
+                self._is_plain = False
             self._left -= 1
 
     def set_output(self, index: int, buffer: object, type: OperandType | None = None) -> None:
@@ -89,6 +91,7 @@ class Execution(NNAPIObject):
                 self._outputs[index] = buffer
             else:
                 self._outputs[index] = self._given(place, type, buffer, call, True)
+                self._is_plain = False
             self._left -= 1
 
     def set_input_from_memory(
@@ -102,6 +105,7 @@ class Execution(NNAPIObject):
             present(memory, Memory, call)
             held = memory.region(offset, length, call)
             self._inputs[index] = self._given(place, type, held, call, False)
+            self._is_plain = False
             self._left -= 1
 
     def set_output_from_memory(
@@ -115,6 +119,7 @@ class Execution(NNAPIObject):
             present(memory, Memory, call)
             held = memory.region(offset, length, call)
             self._outputs[index] = self._given(place, type, held, call, True)
+            self._is_plain = False
             self._left -= 1
 
     def enable_input_and_output_padding(self, enable: bool) -> None:
@@ -310,7 +315,7 @@ class Execution(NNAPIObject):
     def _made(self) -> Run:
         if self._left:
             raise self._missing()
-        return run_of(self._network, self._inputs, self._outputs)  # type: ignore[arg-type]
+        return run_of(self._network, self._inputs, self._outputs, self._is_plain)  # type: ignore[arg-type]
 
     def _missing(self) -> NNAPIError:
         sides = (("input", self._inputs), ("output", self._outputs))

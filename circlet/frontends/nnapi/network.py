@@ -18,7 +18,7 @@ from circlet.formats.nnapi.lower import lower
 from circlet.frontends.nnapi.arguments import Place
 from circlet.ir import Model
 from circlet.options import Options
-from circlet.runtime.calls import BoundCall
+from circlet.runtime.calls import BoundCall, is_copied
 from circlet.runtime.opening import ModelSource
 from circlet.runtime.session import Session
 
@@ -33,6 +33,7 @@ class Prepared:
         session: The session.
         shapes: Those of the outputs, -1 where only a run tells a size.
         is_static: Whether the sizes of all outputs are known before a run.
+        is_small: Whether copying what it reads and writes costs less than binding it.
     """
 
     def __init__(self, session: Session) -> None:
@@ -40,6 +41,22 @@ class Prepared:
         self.is_static = not any(value.is_dynamic for value in session.outputs)
         self.shapes = [value.shape for value in session.outputs]
         self._idle: list[BoundCall] = []
+        self._copying: list[BoundCall] = []
+        values = [*session.inputs, *session.outputs]
+        self.is_small = self.is_static and all(map(is_copied, values))
+
+    def take_copying(self) -> BoundCall:
+        """A call on arrays of its own, for executions that copy theirs."""
+        try:
+            return self._copying.pop()
+        except IndexError:
+            inputs, outputs = self.session.inputs, self.session.outputs
+            arrays = [[value.empty() for value in side] for side in (inputs, outputs)]
+            return self.session.bind(*arrays)
+
+    def give_copying(self, call: BoundCall) -> None:
+        """Have such a call be taken up by another execution."""
+        self._copying.append(call)
 
     def take(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> BoundCall:
         """A call that reads and writes these arrays, which fit and lie apart."""
@@ -83,6 +100,7 @@ class Network:
     Attributes:
         inputs, outputs: What callers give and get.
         main: The network at the sizes that the model states; None where too few are stated.
+        copied: The same where it is small and its outputs have just the sizes that are stated.
     """
 
     def __init__(
@@ -102,6 +120,7 @@ class Network:
         self._lock = allocate_lock()
         self._variants: dict[Variant, Prepared] = {}
         self.main = self._stated(lowered)
+        self.copied = self._copied()
 
     def variant(self, dims: tuple[Dims, ...], omitted: frozenset[int]) -> Prepared:
         """The network for some sizes of its inputs, where those at some places are left out.
@@ -118,6 +137,12 @@ class Network:
             while len(self._variants) > _MOST_VARIANTS:
                 del self._variants[next(iter(self._variants))]
             return found
+
+    def _copied(self) -> Prepared | None:
+        main = self.main
+        if main is None or not main.is_small:
+            return None
+        return main if [place.dims for place in self.outputs] == main.shapes else None
 
     def _stated(self, lowered: Callable[[], Model]) -> Prepared | None:
         try:
