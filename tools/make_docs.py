@@ -87,7 +87,9 @@ arguments of kernels:
 | Arm's i8mm (`CONV_Q8_MATRIX`) | products of matrices of 2 x 8 by 8 x 2 bytes | as above |
 | AVX2 and AVX-512 without VNNI | by layer: bytes, four products added in 16 bits where \
 weights allow it and the excess apart (`CONV_Q8_PAIRS`), or int16, widened once for each tile \
-(`CONV_Q8_WIDE`), where it is above 0.3 of the steps | int16 weights, even and odd taps |
+(`CONV_Q8_WIDE`), where it is above 0.3 of the steps; windows of short rows are gathered to one \
+run (`CONV_Q8_GATHER`) | two taps of every other row added in 16 bits, where what exceeds that is \
+rare; else int16 weights, even and odd taps |
 | others | int16, of even and of odd bytes | int16 weights, even and odd taps |
 
 | kernel | header | computes | class | knobs | needs | test | measured by |
