@@ -38,6 +38,8 @@ def check_description(facts: Mapping[str, Any]) -> None:
                 raise ValueError(f"{role} are no numbers of values")
     if not all(isinstance(row, list) and len(row) == _ROW for row in _list(facts["placement"])):
         raise ValueError("the placement is no table")
+    if not _is_integer(facts.get("file_bytes", 0), 0, _LARGEST_SIZE):
+        raise ValueError("the size of the file is no number of bytes")
 
 
 def _check_value(fields: Mapping[str, Any]) -> None:

@@ -70,7 +70,7 @@ def load_code(artifact: Artifact, limits: Limits) -> Opened:
     try:
         check_description(facts)
         values = [Value.from_json(fields) for fields in facts["values"]]
-        budget = limits.memory_budget(int(facts.get("file_bytes", 0)))
+        budget = limits.memory_budget(facts.get("file_bytes", 0))
         _charge_run(values, facts, budget)
         rest = limits.with_memory(budget.left)
         codes = [

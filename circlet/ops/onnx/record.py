@@ -119,6 +119,9 @@ def onnx_kind(
         given = [_read(*pair) for pair in zip(op.inputs, arrays, strict=True)]
         made = evaluate(attributes(op), *given)
         results = made if isinstance(made, tuple) else (made,)
+        if len(results) < len(op.outputs):
+            why = f"{len(results)} of {len(op.outputs)}"
+            raise GraphError("an operator gives fewer outputs", where=op.name, why=why)
         return [_typed(r, t.dtype) for r, t in zip(results, op.outputs, strict=False)]
 
     return register(
