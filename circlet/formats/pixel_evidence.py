@@ -258,7 +258,7 @@ def _filters(op: Op | None) -> tuple[np.ndarray, np.ndarray] | None:
     if op is None or op.kind not in _CONVOLUTIONS:
         return None
     weights, biases = _real(op.input(1)), _real(op.input(2))
-    if weights is None or weights.ndim != 4:
+    if weights is None or weights.ndim != 4 or not weights.size:
         return None
     if op.kind == "DEPTHWISE_CONV_2D":
         weights = np.moveaxis(weights, -1, 0)

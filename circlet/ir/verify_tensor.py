@@ -123,6 +123,16 @@ TENSOR_RULES: tuple[TensorRule, ...] = (
         lambda tensor: not (tensor.is_constant and tensor.is_variable),
         "a variable tensor has constant data",
     ),
+    TensorRule(
+        "variable-rank",
+        lambda tensor: tensor.has_rank or not tensor.is_variable,
+        "a variable tensor has no rank",
+    ),
+    TensorRule(
+        "variable-type",
+        lambda tensor: tensor.dtype is not DType.STRING or not tensor.is_variable,
+        "a variable tensor holds strings",
+    ),
     TensorRule("quant-sizes", _quant_sizes_hold, "a tensor has not one zero point for each scale"),
     TensorRule("quant-axis", _axis_holds, "a quantisation axis is not a dimension of its tensor"),
     TensorRule(

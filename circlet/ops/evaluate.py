@@ -18,6 +18,9 @@ from circlet.ops.state import initial_value, split_results, variables
 from circlet.ops.strings import unpack_strings
 from circlet.ops.work import work_at
 
+# What a record's `evaluate` may raise of operands that its operator is not defined for.
+FAILURES = (ValueError, LookupError, TypeError, ArithmeticError)
+
 
 def evaluate_graph(
     graph: Graph, inputs: Sequence[np.ndarray], guard: Guard | None = None
@@ -102,7 +105,7 @@ def _evaluate(op: Op, values: Mapping[Tensor, np.ndarray], guard: Guard) -> list
         raise LimitError(
             "there is not enough memory", where=f"{op.name} ({op.label})", why=str(error)
         ) from error
-    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+    except FAILURES as error:
         raise BackendError(
             f"{op.label} failed in the reference backend", where=op.name, why=str(error)
         ) from error

@@ -118,12 +118,14 @@ def zero_of(tensor: Tensor) -> int:
 
 
 def is_affine(tensor: Tensor) -> bool:
-    """Whether one scale of 2**-70 to 2**121 and one zero point are present.
+    """Whether integers have one scale of 2**-70 to 2**121 and one zero point.
 
     Files exist whose uint8 zero point is -128, and LiteRT runs them: 8-bit types share one range.
     """
     quant = tensor.quant
     if quant is None or quant.scale.size != 1 or quant.zero_point.size != 1:
+        return False
+    if not tensor.dtype.is_integer:
         return False
     scale, zero = quant.first
     low, high = (-128, 255) if tensor.dtype.bits == 8 else limits(tensor.dtype)

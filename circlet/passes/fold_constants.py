@@ -11,6 +11,7 @@ from circlet.errors import CircletError
 from circlet.ir import Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, MemoryBudget
 from circlet.ops import find, get, is_pure
+from circlet.ops.evaluate import FAILURES
 from circlet.ops.growth import folding_bytes
 from circlet.ops.verify import op_violations
 from circlet.ops.work import work_of
@@ -164,7 +165,9 @@ def _results(op: Op) -> dict[Tensor, np.ndarray] | None:
     """What an op makes of its constants; None where that fails, or is not what was inferred."""
     try:
         results = get(op).evaluate(op, [_value(op, tensor) for tensor in op.inputs])
-    except CircletError:
+    except (CircletError, *FAILURES):
+        return None
+    if len(results) != len(op.outputs):
         return None
     values = dict(zip(op.outputs, results, strict=True))
     if not all(_fits(tensor, value) for tensor, value in values.items()):

@@ -41,6 +41,8 @@ def check_description(facts: Mapping[str, Any]) -> None:
             raise ValueError("operators are no pairs of kinds and names")
     if not all(isinstance(row, list) and len(row) == _ROW for row in _list(facts["placement"])):
         raise ValueError("the placement is no table")
+    if not _is_integer(facts.get("file_bytes", 0), 0, _LARGEST_SIZE):
+        raise ValueError("the size of the file is no number of bytes")
 
 
 def _check_value(fields: Mapping[str, Any]) -> None:

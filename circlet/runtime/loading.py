@@ -71,7 +71,7 @@ def load_code(artifact: Artifact, limits: Limits) -> Opened:
     try:
         check_description(facts)
         values = [Value.from_json(fields) for fields in facts["values"]]
-        budget = limits.memory_budget(int(facts.get("file_bytes", 0)))
+        budget = limits.memory_budget(facts.get("file_bytes", 0))
         _charge_run(values, facts, budget)
         parts = list(zip(code.partitions, facts["partitions"], strict=True))
     except (KeyError, TypeError, ValueError) as error:

@@ -9,10 +9,22 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.errors import CircletError, FileError, FormatError, LimitError, UnsupportedOpsError
+from circlet.errors import (
+    CircletError,
+    FileError,
+    FormatError,
+    GraphError,
+    LimitError,
+    UnsupportedOpsError,
+)
+from circlet.formats import load
 from circlet.formats.convert import convert
 from circlet.formats.onnx.skeleton import skeleton
+from circlet.ir import DType, Op, Origin, Tensor
 from circlet.limits import Limits
+from circlet.ops import get
+from circlet.ops.build import builder
+from circlet.ops.onnx.record import OnnxAttrs
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 helper = onnx.helper
@@ -208,6 +220,40 @@ def test_operator_sets_that_are_not_read_are_refused(opset: int) -> None:
     data = model([node("Relu", "x", "y")], {"x": [1]}, {"y": [1]}, opset=opset)
     with pytest.raises(FormatError, match=f"operator set {opset}"):
         circlet.load(data)
+
+
+def test_a_node_of_more_outputs_than_its_operator_has_is_refused() -> None:
+    nodes = [node("MaxPool", "x", "y indices more", kernel_shape=[1, 1])]
+    with pytest.raises(GraphError, match=r"output 3 of at most 2|contradict"):
+        load(model(nodes, {"x": [1, 2, 4, 4]}, {"y": [1, 2, 4, 4]}))
+
+
+def test_an_operator_that_names_more_outputs_than_it_gives_is_refused() -> None:
+    b, x = builder(), np.ones((1, 2, 4, 4), np.float32)
+    given = b.input("x", DType.FLOAT32, x.shape)
+    names = [Tensor(name, DType.FLOAT32, x.shape) for name in "abc"]
+    attrs = OnnxAttrs((("kernel_shape", (1, 1)),), 12)
+    pool = Op("CUSTOM", [given], names, attrs, Origin.of(0, "pool"), custom_code="onnx.MaxPool")
+    with pytest.raises(GraphError, match="gives fewer outputs"):
+        get(pool).evaluate(pool, [x])
+
+
+def test_a_window_over_a_constant_of_another_rank_ends_in_a_code() -> None:
+    nodes = [node("MaxPool", "c", "y", kernel_shape=[2, 2])]
+    data = model(nodes, {}, {"y": None}, {"c": np.ones((4, 4), np.float32)})
+    with pytest.raises(GraphError):
+        run(data)
+
+
+def test_types_that_take_more_memory_than_there_is_end_in_a_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hungry(*_: object, **__: object) -> None:
+        raise MemoryError("std::bad_alloc")
+
+    monkeypatch.setattr("onnx.shape_inference.infer_shapes", hungry)
+    with pytest.raises(LimitError, match="not enough memory"):
+        load(model([node("Relu", "x", "y")], {"x": [2]}, {"y": [2]}))
 
 
 def test_limits_hold() -> None:

@@ -253,6 +253,14 @@ def test_every_sequence_of_calls_ends_in_result_codes() -> None:
     try_sequences(0, 40)
 
 
+def test_an_operation_whose_last_input_is_asked_for_may_have_none() -> None:
+    calls = Calls()
+    model = calls.whole_model(is_finished=False, rows=0)
+    calls.add_operand(model, code=14, size=4)
+    calls.add_operation(model, kind=50013, read=[], written=[4])
+    calls.finish_model(model)
+
+
 def test_sequences_of_several_runs_add_up(tmp_path: Path) -> None:
     tried: list[tuple[int, int]] = []
 

@@ -82,6 +82,8 @@ BAD: dict[str, Callable[[], Model]] = {
     "constant-variable": lambda: with_tensor(
         Tensor("bad", F32, (1,), data=np.zeros(1, np.float32), is_variable=True)
     ),
+    "variable-rank": lambda: with_tensor(Tensor("bad", F32, (), has_rank=False, is_variable=True)),
+    "variable-type": lambda: with_tensor(Tensor("bad", DType.STRING, (1,), is_variable=True)),
     "quant-sizes": lambda: quantized(Quantization(SCALES, np.zeros(1, np.int64))),
     "quant-axis": lambda: quantized(Quantization.per_channel(SCALES, 2)),
     "quant-channels": lambda: quantized(Quantization.per_channel(SCALES, 1)),

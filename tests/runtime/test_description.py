@@ -70,6 +70,7 @@ WRONG: dict[str, Callable[[Facts], object]] = {
     "an operator without a name": lambda f: f["partitions"][0]["ops"].append(["ADD"]),
     "a partition that is a number": lambda f: f["partitions"].append(1),
     "a placement that is none": lambda f: f["placement"].append(["ADD"]),
+    "a file of infinite size": lambda f: f.update(file_bytes=float("inf")),
     "no metadata": lambda f: f.clear(),
 }
 

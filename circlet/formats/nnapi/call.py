@@ -65,15 +65,17 @@ class Call:
 
     def optional(self, index: int) -> Tensor | None:
         """Input `index`, None where it is omitted."""
-        if index >= len(self.inputs):
-            return None
-        return self.lowerer.tensors[self.inputs[index]]
+        return self.lowerer.tensors[self.inputs[index]] if self._has(index) else None
 
     def code(self, index: int) -> OperandCode:
         """The type of an input that is given or omitted."""
-        if index >= len(self.inputs):
+        if not self._has(index):
             raise self.wrong(f"{self.kind} lacks its input {index}")
         return self.lowerer.description.operands[self.inputs[index]].code
+
+    def _has(self, index: int) -> bool:
+        """Whether an input is there; negative numbers count from the last."""
+        return -len(self.inputs) <= index < len(self.inputs)
 
     def known(self, index: int) -> np.ndarray:
         """The elements of an input that must be a constant.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from circlet.errors import FormatError, GraphError, InputError, UnsupportedOpsError
+from circlet.errors import FormatError, GraphError, InputError, LimitError, UnsupportedOpsError
 from circlet.formats.onnx.graph import GraphImporter, Reading
 from circlet.formats.onnx.notes import SIGNATURES, stated_signatures, text_blob
 from circlet.formats.onnx.skeleton import skeleton
@@ -184,6 +184,9 @@ def _inferred(proto: Any) -> Any:
 
     try:
         return infer_shapes(proto, check_type=True, data_prop=True)
+    except MemoryError as error:
+        why = "the types and sizes of its values cannot be held"
+        raise LimitError("there is not enough memory", why=why) from error
     except (InferenceError, RuntimeError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else ""
         raise GraphError(

@@ -1,21 +1,45 @@
-"""Attributes of nodes, checked by what the standard says of their operators."""
+"""Nodes, checked by what the standard says of their operators."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from circlet.errors import FormatError
+from circlet.errors import FormatError, GraphError
 
 _NAMES = ("", "float", "int", "string", "tensor", "graph", "floats", "ints", "strings", "tensors")
 
 
-def check_attributes(proto: Any, domain: str, opset: int, where: str) -> None:
-    """FormatError where an attribute has another type than the standard's, or a needed one lacks.
+class _Stated(NamedTuple):
+    """The types of an operator's attributes, which must be there, and how many outputs it has."""
+
+    types: Mapping[str, int] = MappingProxyType({})
+    required: frozenset[str] = frozenset()
+    most_outputs: int = sys.maxsize
+
+
+def check_node(proto: Any, domain: str, opset: int, where: str) -> None:
+    """See that a node is as the standard says of its operator.
 
     Attributes that the standard does not know are none of its business, as are other domains.
+
+    Raises:
+        FormatError: An attribute has another type, or a needed one lacks.
+        GraphError: It has more outputs.
     """
-    known, required = _stated(str(proto.op_type), domain, opset)
+    stated = _stated(str(proto.op_type), domain, opset)
+    _check_attributes(proto, stated, where)
+    named = [number for number, name in enumerate(proto.output, 1) if name]
+    if named and named[-1] > stated.most_outputs:
+        why = f"output {named[-1]} of at most {stated.most_outputs}"
+        raise GraphError("a node has more outputs than its operator", where=where, why=why)
+
+
+def _check_attributes(proto: Any, stated: _Stated, where: str) -> None:
+    known, required = stated.types, stated.required
     for attribute in proto.attribute:
         wanted = known.get(attribute.name)
         if wanted is not None and attribute.type not in (0, wanted):
@@ -27,18 +51,19 @@ def check_attributes(proto: Any, domain: str, opset: int, where: str) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _stated(kind: str, domain: str, opset: int) -> tuple[dict[str, int], frozenset[str]]:
-    """The types of an operator's attributes, and which of them must be there."""
+def _stated(kind: str, domain: str, opset: int) -> _Stated:
+    """What the standard says of an operator; nothing of one that it does not know."""
     from onnx import defs
 
     if not defs.has(kind, domain):
-        return {}, frozenset()
+        return _Stated()
     try:
         schema = defs.get_schema(kind, min(opset, defs.onnx_opset_version()), domain)
     except defs.SchemaError:  # it is newer than the operator set that the file states
         schema = defs.get_schema(kind, domain=domain)
     types = {name: int(a.type.value) for name, a in schema.attributes.items()}
-    return types, frozenset(name for name, a in schema.attributes.items() if a.required)
+    required = frozenset(name for name, a in schema.attributes.items() if a.required)
+    return _Stated(types, required, schema.max_output)
 
 
 def _name(number: int) -> str:

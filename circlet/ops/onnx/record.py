@@ -137,6 +137,9 @@ def onnx_kind(
             where = error.where or f"{op.name} ({op.label})"
             raise InputError(error.what, where=where, why=error.why, fix=error.fix) from error
         results = made if isinstance(made, tuple) else (made,)
+        if len(results) < len(op.outputs):
+            why = f"{len(results)} of {len(op.outputs)}"
+            raise GraphError("an operator gives fewer outputs", where=op.name, why=why)
         return [_typed(r, t.dtype) for r, t in zip(results, op.outputs, strict=False)]
 
     return register(

@@ -33,6 +33,8 @@ def windows_of(attrs: OnnxAttrs, sizes: Sequence[int], taps: Sequence[int]) -> W
     strides = tuple(attrs.get("strides") or (1,) * rank)
     dilations = tuple(attrs.get("dilations") or (1,) * rank)
     given, rule = attrs.get("pads") or (0,) * (2 * rank), attrs.get("auto_pad", "NOTSET")
+    if {len(sizes), len(strides), len(dilations), len(given) / 2} != {rank}:
+        raise GraphError("a window has another rank than its image", why=f"{rank}, {len(sizes)}")
     pads, counts = [], []
     for i, (size, tap, stride, dilation) in enumerate(
         zip(sizes, taps, strides, dilations, strict=True)
