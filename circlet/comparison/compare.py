@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from circlet.comparison.outputs import Difference, difference
 from circlet.comparison.workers import EngineError, Worker
 
 ROUND_US = 25_000
+PAUSE_S = 0.04  # between two engines, as threads of the one before may spin on for 25 ms
 _LITERT = ("litert", "litert_cached")
 
 
@@ -121,6 +123,8 @@ def _measure(
     counts: dict[str, int] = {}
 
     def timed(engine: str, runs: int, *, convenient: bool = False) -> float:
+        if len(workers) > 1:
+            time.sleep(PAUSE_S)
         try:
             return median(workers[engine].run(runs, convenient=convenient))
         except EngineError as error:
