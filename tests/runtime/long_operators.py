@@ -86,7 +86,7 @@ def _suppression(soft: bool) -> Model:
 
 def _detection(regular: bool) -> Model:
     b = builder()
-    boxes, classes, rows = 60_000, 20 if regular else 2, 1 << 15
+    boxes, classes, rows = 240_000, 20 if regular else 2, 1 << 16
     shapes = ((1, boxes, 4), (1, boxes, classes), (boxes, 4))
     given = [b.input(name, F32, shape) for name, shape in zip("abc", shapes, strict=True)]
     attrs = DetectionAttrs(
