@@ -17,11 +17,13 @@
 #define COUNTED (SAMPLES - 2) /* runs of a mode whose times are compared */
 #define LATE_RUNS 64u /* over which waits for stopped workers count, those of earlier ones ever less */
 
-/* As many chunks for each thread, or one for each task: shares then differ by a task at most. */
+/* As many chunks for each thread, or one for each task: shares then differ by a task at most. A step
+ * too short for that still has a chunk for each thread: on a few of them it would wait longer for
+ * what the others wrote in the step before than the others take. */
 void schedule_split(bound_step *step, uint32_t threads, uint64_t worthwhile) {
     int64_t most = threads * CHUNKS_PER_THREAD;
     if (worthwhile < (uint64_t)most)
-        most = worthwhile < 2 ? 2 : (int64_t)worthwhile;
+        most = worthwhile < threads ? threads : (int64_t)worthwhile;
     else if (step->tasks < FEW_TASKS * most)
         most *= 2; /* chunks of a few tasks, and tasks of one step, are uneven */
     if (most > threads)
@@ -90,7 +92,7 @@ void schedule_record_step(const schedule *s, bound_step *step, uint64_t ns) {
 }
 
 /* Steps prefer the calling thread where it takes at most a fifteenth longer, and are cut into no
- * more chunks than are worth their claims: short ones are for some of the threads. */
+ * more chunks than are worth their claims. */
 static void choose_by_step(bound_step *steps, uint32_t count, uint32_t threads) {
     for (uint32_t i = 0; i < count; i++) {
         bound_step *step = &steps[i];

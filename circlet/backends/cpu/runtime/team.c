@@ -4,6 +4,13 @@
  * claimed nothing: one that the system does not schedule delays no step. One that the system
  * stopped with a chunk in its hands is taken to the caller's core, which has nothing else to do.
  *
+ * What a step costs on many cores is the cache lines that they hand each other, a tenth of a
+ * microsecond and more apiece. So a worker counts what it did in a line of its own, and the caller
+ * adds the counts up: its reads overlap, where updates of one counter would follow each other. A
+ * worker steals from few others, the caller from all of them, and only where a step is not over
+ * about as soon as its own share is: looking at a share takes its line from the thread that claims
+ * there.
+ *
  * Memory orders. `offer` writes the step and then releases the tickets; a claim acquires them,
  * so who has claimed sees the step. Workers release `done` behind their chunks and the caller
  * acquires it, so the next step sees all results. A worker parks by raising `parked` and then
@@ -43,8 +50,8 @@ static inline int64_t first_task(const bound_step *step, uint32_t chunk) {
     return chunk * step->quotient + (int64_t)(chunk * step->remainder / step->chunks);
 }
 
-static void run_chunk(const thread_team *team, uint32_t chunk, uint32_t thread) {
-    const bound_step *step = team->step;
+static void run_chunk(const thread_team *team, const bound_step *step, uint32_t chunk,
+                      uint32_t thread) {
     char *scratch = team->scratch.base + thread * team->scratch.stride;
     uint64_t *busy_ns = team->busy_ns, start = busy_ns ? sys_now_ns() : 0;
     run_tasks(step, scratch, first_task(step, chunk), first_task(step, chunk + 1), team->watch);
@@ -57,6 +64,7 @@ static void run_chunk(const thread_team *team, uint32_t chunk, uint32_t thread) 
  * that was seen in an earlier step and is there again stands for the same chunks of this one, which
  * the claim acquires: that the word was changed between (ABA) does no harm. */
 static uint32_t run_share(thread_team *team, uint32_t owner, uint32_t thread) {
+    const share *from = &team->shares[owner];
     ticket *open = &team->shares[owner].open;
     ticket seen = __atomic_load_n(open, __ATOMIC_ACQUIRE);
     uint32_t count = 0;
@@ -67,31 +75,42 @@ static uint32_t run_share(thread_team *team, uint32_t owner, uint32_t thread) {
         ticket next = thread == owner ? seen + 1 : seen - ((ticket)1 << 16);
         if (!__atomic_compare_exchange_n(open, &seen, next, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             continue;
-        run_chunk(team, thread == owner ? begin : end - 1, thread);
+        run_chunk(team, from->step, thread == owner ? begin : end - 1, thread);
         count++;
         seen = __atomic_load_n(open, __ATOMIC_ACQUIRE);
     }
 }
 
-static void report_done(thread_team *team, uint32_t chunks) {
+static void report_done(worker *worker, uint32_t chunks) {
+    thread_team *team = worker->team;
     if (!chunks)
         return;
-    __atomic_fetch_add(&team->done, chunks, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&team->caller_sleeps, __ATOMIC_SEQ_CST))
-        sys_wake(&team->done);
+    __atomic_store_n(&worker->done, worker->done + chunks, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&team->caller_sleeps, __ATOMIC_SEQ_CST)) {
+        __atomic_fetch_add(&team->reports, 1, __ATOMIC_SEQ_CST);
+        sys_wake(&team->reports);
+    }
 }
 
-/* A worker's part in a step. It reports its own share before it looks at others: the caller may be
- * waiting for that alone. */
+/* Chunks that the workers of a step were done with, in all steps. */
+static uint32_t sum_done(const thread_team *team, uint32_t threads) {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i + 1 < threads; i++)
+        sum += __atomic_load_n(&team->workers[i].done, __ATOMIC_SEQ_CST);
+    return sum;
+}
+
+/* A worker's part in a step. It reports its own share before it looks at those of others, 1, 2, 4,
+ * .. further: the caller may be waiting for that alone. */
 static void run_as_worker(worker *worker) {
     thread_team *team = worker->team;
     uint32_t thread = worker->index;
     __atomic_store_n(&worker->at_work, 1, __ATOMIC_RELAXED);
-    report_done(team, run_share(team, thread, thread));
+    report_done(worker, run_share(team, thread, thread));
     ticket own = __atomic_load_n(&team->shares[thread].open, __ATOMIC_RELAXED);
     uint32_t threads = ticket_threads(own);
-    for (uint32_t next = 1; next < threads; next++)
-        report_done(team, run_share(team, (thread + next) % threads, thread));
+    for (uint32_t further = 1; further < threads; further *= 2)
+        report_done(worker, run_share(team, (thread + further) % threads, thread));
     __atomic_store_n(&worker->at_work, 0, __ATOMIC_RELAXED);
 }
 
@@ -155,11 +174,12 @@ static void wake_workers(thread_team *team, uint32_t threads) {
 
 /* Offers the chunks of a step in shares that differ by a chunk at most. The caller has the first
  * chunk already. */
-static void offer(thread_team *team, uint32_t chunks, uint32_t threads) {
-    uint32_t size = chunks / threads, larger = chunks % threads;
+static void offer(thread_team *team, const bound_step *step, uint32_t threads) {
+    uint32_t size = step->chunks / threads, larger = step->chunks % threads;
     for (uint32_t i = 0, begin = 0; i < threads; i++) {
         uint32_t end = begin + size + (i < larger);
         ticket t = make_ticket(threads, end, i ? begin : 1);
+        team->shares[i].step = step;
         __atomic_store_n(&team->shares[i].open, t, __ATOMIC_RELEASE);
         begin = end;
     }
@@ -196,12 +216,22 @@ static uint32_t fetch_stopped(thread_team *team, uint32_t threads) {
 }
 
 /* Leaves the core to workers until one of them is done with something. */
-static void sleep_beside_workers(thread_team *team, uint32_t expected) {
+static void sleep_beside_workers(thread_team *team, uint32_t expected, uint32_t threads) {
+    uint32_t reports = __atomic_load_n(&team->reports, __ATOMIC_RELAXED);
     __atomic_store_n(&team->caller_sleeps, 1, __ATOMIC_SEQ_CST);
-    uint32_t seen = __atomic_load_n(&team->done, __ATOMIC_SEQ_CST);
-    if (seen != expected)
-        sys_wait_for(&team->done, seen, SLEEP_NS);
+    if (sum_done(team, threads) != expected)
+        sys_wait_for(&team->reports, reports, SLEEP_NS);
     __atomic_store_n(&team->caller_sleeps, 0, __ATOMIC_RELAXED);
+}
+
+/* Waits for about as long as looking at all shares takes; 1 where the step is over. */
+static uint32_t await_briefly(const thread_team *team, uint32_t expected, uint32_t threads) {
+    for (uint32_t i = 0; i < threads; i++) {
+        if (sum_done(team, threads) == expected)
+            return 1;
+        cpu_pause();
+    }
+    return 0;
 }
 
 /* Waits for chunks that workers have claimed; also looks whether the run is to end, as workers do
@@ -209,7 +239,7 @@ static void sleep_beside_workers(thread_team *team, uint32_t expected) {
  * would take longer than the wait. */
 static void await_done(thread_team *team, uint32_t expected, uint32_t threads) {
     uint64_t next = 0, stopped = 0;
-    for (uint32_t spins = 0; __atomic_load_n(&team->done, __ATOMIC_ACQUIRE) != expected;) {
+    for (uint32_t spins = 0; sum_done(team, threads) != expected;) {
         cpu_pause();
         if (++spins % 64 != 0)
             continue;
@@ -220,7 +250,7 @@ static void await_done(thread_team *team, uint32_t expected, uint32_t threads) {
         watch_look(team->watch);
         if (fetch_stopped(team, threads)) {
             stopped = stopped ? stopped : now;
-            sleep_beside_workers(team, expected);
+            sleep_beside_workers(team, expected, threads);
         }
         next = sys_now_ns() + LATE_NS;
     }
@@ -228,22 +258,30 @@ static void await_done(thread_team *team, uint32_t expected, uint32_t threads) {
         team->late_ns += sys_now_ns() - stopped;
 }
 
+/* What is the same for all steps of a run, and stays in the caches of workers while it is. */
+static void set_run(thread_team *team, scratch_area scratch, watch *watch, uint64_t *busy_ns) {
+    if (team->scratch.base == scratch.base && team->scratch.stride == scratch.stride &&
+        team->watch == watch && team->busy_ns == busy_ns)
+        return;
+    team->scratch = scratch;
+    team->watch = watch;
+    team->busy_ns = busy_ns;
+}
+
 /* The caller works through its own share and then all others, and waits only for chunks that
- * workers have claimed. `expected` counts modulo 2^32, as `done` does, and is never set back: a
- * worker that is late to report would be counted in the wrong step. */
+ * workers have claimed. Counts are compared modulo 2^32, and never set back. */
 void team_run_step(thread_team *team, const bound_step *step, scratch_area scratch,
                    uint32_t threads, watch *watch, uint64_t *busy_ns) {
     threads = step->chunks < threads ? step->chunks : threads;
-    team->step = step;
-    team->busy_ns = busy_ns;
-    team->scratch = scratch;
-    team->watch = watch;
-    offer(team, step->chunks, threads);
+    set_run(team, scratch, watch, busy_ns);
+    uint32_t expected = sum_done(team, threads) + step->chunks - 1;
+    offer(team, step, threads);
     wake_workers(team, threads);
-    run_chunk(team, 0, 0);
-    uint32_t expected = team->expected + step->chunks - 1;
-    for (uint32_t owner = 0; owner < threads; owner++)
+    run_chunk(team, step, 0, 0);
+    expected -= run_share(team, 0, 0);
+    if (await_briefly(team, expected, threads))
+        return;
+    for (uint32_t owner = 1; owner < threads; owner++)
         expected -= run_share(team, owner, 0);
     await_done(team, expected, threads);
-    team->expected = expected;
 }

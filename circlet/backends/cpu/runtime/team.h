@@ -38,8 +38,10 @@ typedef struct scratch_area {
  * Threads that the step does not have find their number too large and claim nothing. */
 typedef uint64_t ticket;
 
+/* The step lies beside its ticket: one line brings both to the share's thread. */
 typedef struct share {
     _Alignas(CACHE_LINE) ticket open;
+    const bound_step *step;
 } share;
 
 typedef struct worker {
@@ -48,21 +50,20 @@ typedef struct worker {
     uint32_t thread;                      /* as the system numbers it */
     struct thread_team *team;
     _Alignas(CACHE_LINE) uint32_t at_work; /* it may hold a chunk */
+    _Alignas(CACHE_LINE) uint32_t done;    /* chunks of its, in all steps; it alone writes here */
 } worker;
 
 /* All zero is a team without workers. */
 typedef struct thread_team {
-    _Alignas(CACHE_LINE) const bound_step *step;
-    scratch_area scratch;
+    _Alignas(CACHE_LINE) scratch_area scratch;
     watch *watch;
     uint64_t *busy_ns;
-    uint64_t late_ns; /* for which the caller waited for stopped workers, in this run */
-    uint32_t core;    /* on which the caller was when last seen */
-    _Alignas(CACHE_LINE) uint32_t done; /* chunks that workers were done with, in all steps */
-    uint32_t caller_sleeps;             /* until `done` changes, which is a futex word */
+    uint32_t core;                               /* on which the caller was when last seen */
+    _Alignas(CACHE_LINE) uint32_t caller_sleeps; /* until `reports` changes, which is .. */
+    uint32_t reports;                            /* .. a futex word: of workers that saw it sleep */
     _Alignas(CACHE_LINE) uint32_t taken;
-    uint32_t expected; /* `done` when the last step was over */
     uint32_t worker_count;
+    uint64_t late_ns; /* for which the caller waited for stopped workers, in this run */
     share shares[CIRCLET_MAX_THREADS]; /* of the caller, then of the workers */
     worker workers[CIRCLET_MAX_THREADS];
 } thread_team;
